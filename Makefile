@@ -1,0 +1,42 @@
+# Every target makes the virtual environment that it needs: only Python 3.11 or later, venv and make are asked of the machine.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+WORKERS ?= 2
+
+.PHONY: run test bench docs lowest clean
+
+run: $(VENV)/run  ## fit the embedded data set and print what came of it
+	$(BIN)/sodalite demo
+
+test: $(VENV)/test  ## style, types, tests and doctests
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/pytest -n $(WORKERS) --dist worksteal
+
+bench: $(VENV)/bench  ## speed, as ratios measured in one run
+	$(BIN)/python -m benchmarks
+
+docs: $(VENV)/docs  ## the HTML documentation, in docs/_build/html
+	$(BIN)/sphinx-build -W --keep-going -b html docs docs/_build/html
+
+$(VENV)/bin/python:
+	$(PYTHON) -c 'import sys; sys.exit("Sodalite needs Python 3.11 or later." if sys.version_info < (3, 11) else 0)'
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/run: EXTRA = all
+$(VENV)/test: EXTRA = test
+$(VENV)/bench: EXTRA = bench
+$(VENV)/docs: EXTRA = docs
+$(VENV)/run $(VENV)/test $(VENV)/bench $(VENV)/docs: pyproject.toml $(VENV)/bin/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[$(EXTRA)]'
+	touch $@
+
+lowest:  ## the tests again, with the oldest versions that pyproject.toml admits
+	$(MAKE) VENV=.venv-lowest .venv-lowest/test
+	.venv-lowest/bin/python -m pip install --quiet --disable-pip-version-check -r tests/lowest.txt
+	.venv-lowest/bin/pytest -n $(WORKERS)
+
+clean:
+	rm -rf $(VENV) .venv-lowest docs/_build docs/gallery .mypy_cache .pytest_cache .ruff_cache

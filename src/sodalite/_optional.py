@@ -1,0 +1,19 @@
+"""Extras: what is not installed says which command installs it."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+
+def require(module: str, extra: str) -> Any:
+    """Import a module, or fail with the command that installs the extra it comes with."""
+    try:
+        return import_module(module)
+    except ModuleNotFoundError as error:
+        if error.name != module.partition(".")[0]:
+            raise
+        raise ModuleNotFoundError(
+            f"This needs {error.name}, which is not installed. Install it with: pip install 'sodalite[{extra}]'",
+            name=error.name,
+        ) from None

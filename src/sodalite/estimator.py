@@ -1,0 +1,272 @@
+"""The scikit-learn interface: conventions only, no mathematics."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
+from sklearn.gaussian_process.kernels import Kernel
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from .hyperparameters import resolve_hyperparameters
+from .kernels import compile_kernel, default_kernel, spread
+from .posteriors import draw, resolve_posterior
+from .progress import ProgressLine
+from .scores import resolve_score
+from .selection import generator_from, grow
+from .stopping import resolve_rule
+from .validation import check_targets, readable_errors
+
+Array = NDArray[Any]
+
+
+class GreedyGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ignore[misc]
+    """Gaussian process regression on the few rows that the model itself chooses.
+
+    Parameters
+    ----------
+    kernel : scikit-learn kernel, default=None
+        The covariance. A ``WhiteKernel`` in it is the noise; a kernel without one means noiseless observations. None
+        means constant x squared-exponential with one length-scale per input, plus white noise, started from the data.
+    n_active : int, default=1000
+        The most rows to keep. With fewer rows than that, all are kept.
+    tol : float, default=None
+        The paper's rule: stop when another row lowers the remaining rows' RMSE by less than this (in units of y).
+    score : {"delta", "uncertainty", "underfit", "random"} or callable, default="delta"
+        Which row comes next: see `sodalite.select`.
+    posterior : {"sod"}, default="sod"
+        What is concluded from the chosen rows. "sod" is the exact Gaussian process given them.
+    hyperparameters : {"subset", "fixed"} or object, default="subset"
+        How the kernel's free parameters are found: by the likelihood of a random subset of the rows, or not at all. See
+        `sodalite.hyperparameters.Subset` to choose the size of the subset.
+    normalize_y : bool, default=True
+        Centre and scale every target before the fit; `kernel` is in units of the scaled targets, as in scikit-learn.
+    patience : int, default=1
+        How many stages in a row must fall by less than `tol`.
+    target_rmse : float, default=None
+        Stop when the remaining rows' RMSE is at most this (in units of y).
+    time_limit : float, default=None
+        Stop choosing rows after so many seconds.
+    stop : sodalite.stopping.Rule, default=None
+        Any other stopping rule.
+    first : int or sequence of int, default=None
+        The row, or rows, to start from; drawn at random if None.
+    random_state : int, RandomState instance or None, default=None
+        For the subset, the starts and the first row.
+    verbose : bool, default=False
+        Show progress on standard error.
+
+    Attributes
+    ----------
+    active_indices_ : ndarray of shape (m,)
+        The rows that were kept, in the order in which they were chosen.
+    kernel_ : scikit-learn kernel
+        The kernel with its hyperparameters found.
+    selection_ : sodalite.Selection
+        How the choice went. Its `rmse` is in units of y; of several targets, in standard deviations of each.
+    posterior_ : object
+        The posterior of the scaled targets.
+    X_train_, y_train_ : ndarray of shape (m, d), (m,) or (m, q)
+        The rows that were kept; the targets are scaled.
+    y_mean_, y_std_ : ndarray of shape (q,)
+        What the targets were centred and scaled by.
+    log_marginal_likelihood_value_ : float
+        The log marginal likelihood of the kept rows at ``kernel_.theta``.
+    n_features_in_, feature_names_in_
+        As in scikit-learn.
+
+    Notes
+    -----
+    With several targets, one active set serves them all. They share the kernel, and the absolute residual that a score
+    sees is the root mean square over the scaled targets.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sodalite import GreedyGPRegressor
+    >>> X = np.linspace(0, 10, 500)[:, None]
+    >>> y = np.sin(X[:, 0])
+    >>> gp = GreedyGPRegressor(n_active=20, random_state=0).fit(X, y)
+    >>> mean, std = gp.predict([[2.5]], return_std=True)
+    >>> bool(abs(mean[0] - np.sin(2.5)) < 0.01)
+    True
+    """
+
+    def __init__(
+        self,
+        kernel: Kernel | None = None,
+        *,
+        n_active: int = 1000,
+        tol: float | None = None,
+        score: Any = "delta",
+        posterior: str = "sod",
+        hyperparameters: Any = "subset",
+        normalize_y: bool = True,
+        patience: int = 1,
+        target_rmse: float | None = None,
+        time_limit: float | None = None,
+        stop: Any = None,
+        first: Any = None,
+        random_state: Any = None,
+        verbose: bool = False,
+    ) -> None:
+        self.kernel = kernel
+        self.n_active = n_active
+        self.tol = tol
+        self.score = score
+        self.posterior = posterior
+        self.hyperparameters = hyperparameters
+        self.normalize_y = normalize_y
+        self.patience = patience
+        self.target_rmse = target_rmse
+        self.time_limit = time_limit
+        self.stop = stop
+        self.first = first
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Find the hyperparameters, choose the rows and condition on them. A fit that fails changes nothing.
+
+        Parameters
+        ----------
+        X : array-like or data frame of shape (n, d)
+        y : array-like of shape (n,) or (n, q)
+        """
+        before = self.__dict__.copy()
+        try:
+            self._fit(X, y)
+        except BaseException:
+            self.__dict__ = before
+            raise
+        return self
+
+    def _fit(self, X: Any, y: Any) -> None:
+        method = resolve_hyperparameters(self.hyperparameters)
+        score = resolve_score(self.__dict__["score"])
+        condition = resolve_posterior(self.posterior).condition
+        rule = resolve_rule(self.n_active, self.tol, self.patience, self.target_rmse, self.time_limit, self.stop)
+        with readable_errors(X):
+            X, y = validate_data(self, X, y, dtype=[np.float64, np.float32], multi_output=True, y_numeric=True)
+        y = check_targets(y, len(X))
+        Y = y.reshape(len(X), -1)
+        y_mean = Y.mean(axis=0) if self.normalize_y else np.zeros(Y.shape[1])
+        y_std = spread(Y) if self.normalize_y else np.ones(Y.shape[1])
+        Y = (Y - y_mean) / y_std
+        start = default_kernel(X, Y) if self.kernel is None else self.kernel
+        compile_kernel(start, X)  # refuses what it cannot compile, before any long work
+        generator = generator_from(self.random_state)
+
+        kernel = method.fit(X, Y, start, generator)
+        compiled = compile_kernel(kernel, X)
+        progress = ProgressLine() if self.verbose else None
+        selection = grow(
+            X,
+            Y,
+            compiled,
+            n_active=self.n_active,
+            score=score,
+            rule=rule,
+            first=self.first,
+            generator=generator,
+            callback=progress,
+            unit=float(y_std[0]) if len(y_std) == 1 else 1.0,
+        )
+        if progress is not None:
+            progress.close()
+
+        self.kernel_ = kernel
+        self.selection_ = selection
+        self.active_indices_ = selection.indices
+        self.posterior_ = condition(compiled, X, Y, selection)
+        self.X_train_ = X[selection.indices]
+        self.y_train_ = Y[selection.indices].reshape(-1, *y.shape[1:])
+        self.y_mean_, self.y_std_ = y_mean, y_std
+        self.log_marginal_likelihood_value_ = self.posterior_.log_marginal_likelihood
+
+    def predict(self, X: Any, return_std: bool = False, return_cov: bool = False) -> Any:
+        """The predictive mean, with the standard deviation or the covariance if asked for.
+
+        Both are those of new observations, noise included, as in scikit-learn: the noise is what the kernel's
+        ``WhiteKernel`` says, so a kernel without one gives those of the latent function.
+
+        Parameters
+        ----------
+        X : array-like or data frame of shape (n, d)
+        return_std, return_cov : bool, default=False
+            At most one of them.
+
+        Returns
+        -------
+        mean : ndarray of shape (n,) or (n, q)
+        std : ndarray of shape (n,) or (n, q)
+            With ``return_std``. O(m^2) a row.
+        cov : ndarray of shape (n, n) or (n, n, q)
+            With ``return_cov``.
+        """
+        check_is_fitted(self)
+        if return_std and return_cov:
+            raise ValueError("At most one of return_std and return_cov can be asked for.")
+        with readable_errors(X):
+            X = validate_data(self, X, dtype=[np.float64, np.float32], reset=False)
+        if return_cov:
+            mean, cov = self.posterior_.mean_and_covariance(X)
+            cov[np.diag_indices(len(X))] += self._noise(X)
+            return self._in_units(mean), _squeeze(np.multiply.outer(cov, self.y_std_**2))
+        if return_std:
+            mean, variance = self.posterior_.mean_and_variance(X)
+            std = np.sqrt(variance + self._noise(X))
+            return self._in_units(mean), _squeeze(np.multiply.outer(std, self.y_std_))
+        return self._in_units(self.posterior_.mean(X))
+
+    def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = 0) -> Array:
+        """Draw new observations at X from the predictive distribution, jointly over the rows.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+        n_samples : int, default=1
+        random_state : int, RandomState instance or None, default=0
+
+        Returns
+        -------
+        ndarray of shape (n, n_samples) or (n, q, n_samples)
+        """
+        mean, cov = self.predict(X, return_cov=True)
+        generator = generator_from(random_state)
+        if mean.ndim == 1:
+            return draw(mean, cov, n_samples, generator)
+        return np.stack([draw(mean[:, j], cov[..., j], n_samples, generator) for j in range(mean.shape[1])], axis=1)
+
+    # `score` names a parameter here (which row comes next) and a method in scikit-learn (the R^2 of predictions). As a
+    # parameter it is passed, set, listed and cloned; as an attribute it is the method, which is all that is ever looked
+    # up that way.
+    @property
+    def score(self) -> Any:
+        """The method ``score(X, y, sample_weight=None)``: the R^2 of the predictions, as in scikit-learn.
+
+        The parameter of the same name is read by ``get_params()["score"]``.
+        """
+        return super().score
+
+    @score.setter
+    def score(self, value: Any) -> None:
+        self.__dict__["score"] = value
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """The parameters, as in scikit-learn."""
+        return {**super().get_params(deep), "score": self.__dict__["score"]}
+
+    def _noise(self, X: Array) -> Array:
+        kernel = self.posterior_.kernel
+        return kernel.noise(kernel.prepare(X))
+
+    def _in_units(self, mean: Array) -> Array:
+        return _squeeze(mean * self.y_std_ + self.y_mean_)
+
+
+def _squeeze(values: Array) -> Array:
+    """Without its last axis, the targets', where there is one target."""
+    return values[..., 0] if values.shape[-1] == 1 else values

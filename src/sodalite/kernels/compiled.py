@@ -1,0 +1,166 @@
+"""From scikit-learn's kernel objects to the expression that stands for them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import inf, pi
+from typing import Any
+
+import numpy as np
+from sklearn.gaussian_process import kernels as spec
+
+from . import nodes, stationary
+from .nodes import Array, DiagonalPullback, Features, Node, Value
+
+
+@dataclass(frozen=True)
+class CompiledKernel:
+    """A kernel's latent covariance, its noise, and the gradients of both.
+
+    The rows are passed in the form that `prepare` gives them, so that work done once per row (centring,
+    scaling, norms) is not done again for every block.
+    """
+
+    spec: spec.Kernel
+    dtype: np.dtype[Any]
+    centre: Array
+    _root: Node
+
+    def prepare(self, X: Array) -> Features:
+        """The rows of X (n x d), ready for `block`, `diag` and `noise`. O(n d)."""
+        return self._root.prepare(X)
+
+    def block(self, a: Features, b: Features) -> Array:
+        """k(A, B), the latent covariance: no noise, also where a row of A is a row of B. O(n_a n_b d)."""
+        value = self._root.block(a, b)
+        return value if isinstance(value, np.ndarray) else self._full((n_rows(a), n_rows(b)), value)
+
+    def diag(self, a: Features) -> Array:
+        """k(x, x) for every row, without the noise."""
+        return self._full((n_rows(a),), self._root.diag(a)[0])
+
+    def noise(self, a: Features) -> Array:
+        """The noise variance of every row: what ``WhiteKernel`` adds to the diagonal."""
+        return self._full((n_rows(a),), self._root.diag(a)[1])
+
+    def vjp(self, a: Features, b: Features) -> tuple[Array, Callable[[Array], Array]]:
+        """k(A, B), and the function that turns dJ/dk(A, B) into dJ/dtheta (scikit-learn's log-parameters).
+
+        The block is not to be written to: the function may need it.
+        """
+        value, pull = self._root.vjp(a, b)
+        block = value if isinstance(value, np.ndarray) else self._full((n_rows(a), n_rows(b)), value)
+        return block, lambda G: pull(G, 1.0)
+
+    def diag_vjp(self, a: Features) -> tuple[Array, Array, DiagonalPullback]:
+        """Diagonal and noise, and the function that turns the derivatives by both into dJ/dtheta."""
+        latent, noise, pull = self._root.diag_vjp(a)
+        shape = (n_rows(a),)
+        return self._full(shape, latent), self._full(shape, noise), pull
+
+    def with_theta(self, theta: Array) -> CompiledKernel:
+        """The same kernel at other log-parameters."""
+        return _compile(self.spec.clone_with_theta(theta), self.centre, self.dtype)
+
+    def _full(self, shape: tuple[int, ...], value: Value) -> Array:
+        return np.array(np.broadcast_to(value, shape), dtype=self.dtype)
+
+
+def compile_kernel(kernel: spec.Kernel, X: Array, dtype: Any = np.float64) -> CompiledKernel:
+    """Compile a scikit-learn kernel for rows like those of X.
+
+    Parameters
+    ----------
+    kernel : sklearn.gaussian_process.kernels.Kernel
+        The specification. Its hyperparameters are taken at their present values.
+    X : array of shape (n, d)
+        Rows whose mean the inputs are centred on before products (which would otherwise cancel), and whose
+        width the kernel's length-scales must fit.
+    dtype : float64 or float32
+        The type in which blocks are evaluated.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.gaussian_process.kernels import RBF, WhiteKernel
+    >>> X = np.array([[0.0], [1.0]])
+    >>> k = compile_kernel(RBF(1.0) + WhiteKernel(0.1), X)
+    >>> rows = k.prepare(X)
+    >>> k.block(rows, rows).round(4)
+    array([[1.    , 0.6065],
+           [0.6065, 1.    ]])
+    >>> k.noise(rows)
+    array([0.1, 0.1])
+    """
+    if not isinstance(kernel, spec.Kernel):
+        raise TypeError(
+            f"kernel must be a kernel object of sklearn.gaussian_process.kernels, such as RBF() + WhiteKernel(); "
+            f"got {kernel!r} of type {type(kernel).__name__}."
+        )
+    centre = np.asarray(X.mean(axis=0, dtype=np.float64))
+    return _compile(kernel, centre, np.dtype(dtype))
+
+
+def n_rows(features: Features) -> int:
+    """How many rows some prepared features hold."""
+    while isinstance(features, tuple):
+        features = features[0]
+    return int(features.shape[0])
+
+
+def take(features: Features, rows: Any) -> Features:
+    """Some of the rows (an index, a mask or a slice) of prepared features."""
+    if isinstance(features, tuple):
+        return tuple(take(part, rows) for part in features)
+    return features[rows]
+
+
+def _compile(kernel: spec.Kernel, centre: Array, dtype: np.dtype[Any]) -> CompiledKernel:
+    return CompiledKernel(kernel, dtype, centre, _node(kernel, centre, dtype))
+
+
+def _node(kernel: spec.Kernel, centre: Array, dtype: np.dtype[Any]) -> Node:
+    """The node of a scikit-learn kernel; by exact type, because a subclass may mean something else."""
+    kind = type(kernel)
+    if kind is spec.Sum or kind is spec.Product:
+        pair = nodes.Sum if kind is spec.Sum else nodes.Product
+        return pair(_node(kernel.k1, centre, dtype), _node(kernel.k2, centre, dtype))
+    if kind is spec.Exponentiation:
+        return nodes.Power(_node(kernel.kernel, centre, dtype), float(kernel.exponent))
+    if kind is spec.ConstantKernel:
+        return nodes.Constant(float(kernel.constant_value), _free(kernel, "constant_value"))
+    if kind is spec.WhiteKernel:
+        return nodes.White(float(kernel.noise_level), _free(kernel, "noise_level"))
+    if kind is spec.DotProduct:
+        return nodes.DotProduct(float(kernel.sigma_0), _free(kernel, "sigma_0"), dtype)
+    if kind is spec.RBF or (kind is spec.Matern and kernel.nu in (0.5, 1.5, 2.5, inf)):
+        scale = _length_scale(kernel, centre)
+        smooth = kind is spec.RBF or kernel.nu == inf
+        profile: stationary.Profile = stationary.SquaredExponential() if smooth else stationary.Matern(float(kernel.nu))
+        return stationary.Stationary(profile, scale, (_free(kernel, "length_scale"),), False, centre, dtype)
+    if kind is spec.RationalQuadratic:
+        free = (_free(kernel, "length_scale"), _free(kernel, "alpha"))
+        scale = _length_scale(kernel, centre)
+        return stationary.Stationary(
+            stationary.RationalQuadratic(float(kernel.alpha)), scale, free, True, centre, dtype
+        )
+    if kind is spec.ExpSineSquared:
+        free = (_free(kernel, "periodicity"), _free(kernel, "length_scale"))
+        period = np.array([float(kernel.periodicity) / pi])
+        return stationary.Stationary(stationary.Periodic(float(kernel.length_scale)), period, free, True, centre, dtype)
+    return nodes.Opaque(kernel, dtype)
+
+
+def _length_scale(kernel: spec.Kernel, centre: Array) -> Array:
+    scale = np.atleast_1d(np.asarray(kernel.length_scale, dtype=np.float64))
+    if scale.ndim != 1 or scale.size not in (1, centre.size):
+        raise ValueError(
+            f"kernel {kernel} has {scale.size} length-scales, but X has {centre.size} columns; "
+            f"give one length-scale, or one per column."
+        )
+    return scale
+
+
+def _free(kernel: spec.Kernel, name: str) -> bool:
+    return not getattr(kernel, "hyperparameter_" + name).fixed

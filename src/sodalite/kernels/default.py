@@ -1,0 +1,40 @@
+"""A kernel for those who give none, and the scales of the data that it starts from."""
+
+from __future__ import annotations
+
+from math import sqrt
+
+import numpy as np
+from sklearn.gaussian_process import kernels as spec
+
+from .nodes import Array
+
+
+def default_kernel(X: Array, y: Array) -> spec.Kernel:
+    """Constant x squared-exponential with one length-scale per input + white noise, started from the data.
+
+    The length-scales start at each input's spread times sqrt(d), the variances at shares of the targets'
+    (over all targets), and the bounds are relative to these, so that no input needs scaling beforehand.
+
+    Parameters
+    ----------
+    X : array of shape (n, d)
+    y : array of shape (n,) or (n, q)
+    """
+    scale, variance = spread(X) * sqrt(X.shape[1]), variation(y)
+    return spec.ConstantKernel(0.9 * variance, (1e-3 * variance, 1e4 * variance)) * spec.RBF(
+        scale, np.outer(scale, (1e-3, 1e3))
+    ) + spec.WhiteKernel(0.1 * variance, (1e-8 * variance, 10 * variance))
+
+
+def spread(X: Array) -> Array:
+    """The standard deviation of every column; 1 where a column is constant, since any scale will do."""
+    deviation = np.std(X, axis=0, dtype=np.float64)
+    floor = 64 * np.finfo(np.float64).eps * np.abs(X).max(axis=0, initial=0.0)
+    return np.where(deviation > floor, deviation, 1.0)
+
+
+def variation(y: Array) -> float:
+    """The mean square of the targets about zero (the prior mean); 1 where they are all zero."""
+    square = float(np.mean(np.square(y, dtype=np.float64)))
+    return square if square > 0 else 1.0

@@ -1,0 +1,268 @@
+"""The expression that a kernel compiles to: leaves, sums, products and powers.
+
+Every node evaluates the latent covariance, apart from it the noise (what scikit-learn's ``WhiteKernel`` adds to the
+diagonal), and the gradient of both by reverse mode.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.gaussian_process import kernels as spec
+
+Array = NDArray[Any]
+Value = Any  # an array, or a float that stands for an array of equal entries
+Features = Any  # the rows as a node wants them: an array for a leaf, a pair of Features for a pair of nodes
+Pullback = Callable[[Array, Value], Array]  # (G, w), where dJ/dK = G w -> dJ/d(log of the free parameters)
+DiagonalPullback = Callable[[Array, Array], Array]  # (dJ/dlatent, dJ/dnoise) -> the same
+
+
+class Node(Protocol):
+    """One operation of the kernel's expression."""
+
+    def prepare(self, X: Array) -> Features: ...
+    def block(self, a: Features, b: Features) -> Value: ...
+    def diag(self, a: Features) -> tuple[Value, Value]: ...
+    def vjp(self, a: Features, b: Features) -> tuple[Value, Pullback]: ...
+    def diag_vjp(self, a: Features) -> tuple[Value, Value, DiagonalPullback]: ...
+
+
+class Leaf:
+    """What leaves without inputs of their own share: one log-parameter, free or fixed."""
+
+    def prepare(self, X: Array) -> Features:
+        return np.empty((X.shape[0], 0))
+
+
+@dataclass(frozen=True)
+class Constant(Leaf):
+    """The same covariance everywhere."""
+
+    value: float
+    free: bool
+
+    def block(self, a: Features, b: Features) -> Value:
+        return self.value
+
+    def diag(self, a: Features) -> tuple[Value, Value]:
+        return self.value, 0.0
+
+    def vjp(self, a: Features, b: Features) -> tuple[Value, Pullback]:
+        return self.value, lambda G, w: _gradient(self.free, self.value * weighted_sum(G, w))
+
+    def diag_vjp(self, a: Features) -> tuple[Value, Value, DiagonalPullback]:
+        return self.value, 0.0, lambda g, g_noise: _gradient(self.free, self.value * g.sum())
+
+
+@dataclass(frozen=True)
+class White(Leaf):
+    """Noise: nothing between rows, something on the diagonal."""
+
+    value: float
+    free: bool
+
+    def block(self, a: Features, b: Features) -> Value:
+        return 0.0
+
+    def diag(self, a: Features) -> tuple[Value, Value]:
+        return 0.0, self.value
+
+    def vjp(self, a: Features, b: Features) -> tuple[Value, Pullback]:
+        return 0.0, lambda G, w: _gradient(self.free, 0.0)
+
+    def diag_vjp(self, a: Features) -> tuple[Value, Value, DiagonalPullback]:
+        return 0.0, self.value, lambda g, g_noise: _gradient(self.free, self.value * g_noise.sum())
+
+
+@dataclass(frozen=True)
+class DotProduct:
+    """sigma_0^2 + a.b: not stationary, so its inputs are the rows as they are, not centred."""
+
+    sigma_0: float
+    free: bool
+    dtype: np.dtype[Any]
+
+    def prepare(self, X: Array) -> Features:
+        return X.astype(self.dtype)
+
+    def block(self, a: Features, b: Features) -> Value:
+        return a @ b.T + self.sigma_0**2
+
+    def diag(self, a: Features) -> tuple[Value, Value]:
+        return np.einsum("ij,ij->i", a, a) + self.sigma_0**2, 0.0
+
+    def vjp(self, a: Features, b: Features) -> tuple[Value, Pullback]:
+        return self.block(a, b), lambda G, w: _gradient(self.free, 2 * self.sigma_0**2 * weighted_sum(G, w))
+
+    def diag_vjp(self, a: Features) -> tuple[Value, Value, DiagonalPullback]:
+        return *self.diag(a), lambda g, g_noise: _gradient(self.free, 2 * self.sigma_0**2 * g.sum())
+
+
+@dataclass(frozen=True)
+class Opaque:
+    """A kernel that is not known here, called as it is. Its gradient fills an array of n x n x parameters."""
+
+    kernel: spec.Kernel
+    dtype: np.dtype[Any]
+
+    def prepare(self, X: Array) -> Features:
+        return np.asarray(X, dtype=np.float64)
+
+    def block(self, a: Features, b: Features) -> Value:
+        return np.array(self.kernel(a, b), dtype=self.dtype)
+
+    def diag(self, a: Features) -> tuple[Value, Value]:
+        return np.array(self.kernel.diag(a), dtype=self.dtype), 0.0
+
+    def vjp(self, a: Features, b: Features) -> tuple[Value, Pullback]:
+        def pull(G: Array, w: Value) -> Array:
+            # Scikit-learn differentiates k(X, X) alone, so a block is cut out of the joint rows' matrix.
+            rows = a if a is b else np.vstack([a, b])
+            _, gradient = self.kernel(rows, eval_gradient=True)
+            part = gradient if a is b else gradient[: len(a), len(a) :]
+            return np.asarray(np.einsum("ij,ijp->p", G * w, part), dtype=np.float64)
+
+        return self.block(a, b), pull
+
+    def diag_vjp(self, a: Features) -> tuple[Value, Value, DiagonalPullback]:
+        def pull(g: Array, g_noise: Array) -> Array:
+            if not np.any(g):
+                return np.zeros(self.kernel.n_dims)
+            _, gradient = self.kernel(a, eval_gradient=True)
+            return np.asarray(np.einsum("i,iip->p", g, gradient), dtype=np.float64)
+
+        return *self.diag(a), pull
+
+
+@dataclass(frozen=True)
+class Sum:
+    """Latent f + g, noise u + v."""
+
+    left: Node
+    right: Node
+
+    def prepare(self, X: Array) -> Features:
+        return self.left.prepare(X), self.right.prepare(X)
+
+    def block(self, a: Features, b: Features) -> Value:
+        return _add(self.left.block(a[0], b[0]), self.right.block(a[1], b[1]))
+
+    def diag(self, a: Features) -> tuple[Value, Value]:
+        (f, u), (g, v) = self.left.diag(a[0]), self.right.diag(a[1])
+        return f + g, u + v
+
+    def vjp(self, a: Features, b: Features) -> tuple[Value, Pullback]:
+        f, pull_left = self.left.vjp(a[0], b[0])
+        g, pull_right = self.right.vjp(a[1], b[1])
+        total = f if _is_zero(g) else g if _is_zero(f) else f + g
+        return total, lambda G, w: np.concatenate([pull_left(G, w), pull_right(G, w)])
+
+    def diag_vjp(self, a: Features) -> tuple[Value, Value, DiagonalPullback]:
+        f, u, pull_left = self.left.diag_vjp(a[0])
+        g, v, pull_right = self.right.diag_vjp(a[1])
+        return f + g, u + v, lambda d, e: np.concatenate([pull_left(d, e), pull_right(d, e)])
+
+
+@dataclass(frozen=True)
+class Product:
+    """Latent f g; the noise is the rest of (f + u)(g + v), where u and v are the two factors' noise."""
+
+    left: Node
+    right: Node
+
+    def prepare(self, X: Array) -> Features:
+        return self.left.prepare(X), self.right.prepare(X)
+
+    def block(self, a: Features, b: Features) -> Value:
+        return _multiply(self.left.block(a[0], b[0]), self.right.block(a[1], b[1]))
+
+    def diag(self, a: Features) -> tuple[Value, Value]:
+        (f, u), (g, v) = self.left.diag(a[0]), self.right.diag(a[1])
+        return f * g, f * v + u * g + u * v
+
+    def vjp(self, a: Features, b: Features) -> tuple[Value, Pullback]:
+        f, pull_left = self.left.vjp(a[0], b[0])
+        g, pull_right = self.right.vjp(a[1], b[1])
+        return f * g, lambda G, w: np.concatenate([pull_left(G, w * g), pull_right(G, w * f)])
+
+    def diag_vjp(self, a: Features) -> tuple[Value, Value, DiagonalPullback]:
+        f, u, pull_left = self.left.diag_vjp(a[0])
+        g, v, pull_right = self.right.diag_vjp(a[1])
+
+        def pull(d: Array, e: Array) -> Array:
+            return np.concatenate([pull_left(d * g + e * v, e * (g + v)), pull_right(d * f + e * u, e * (f + u))])
+
+        return f * g, f * v + u * g + u * v, pull
+
+
+@dataclass(frozen=True)
+class Power:
+    """Latent f^p; the noise is the rest of (f + u)^p."""
+
+    base: Node
+    exponent: float
+
+    def prepare(self, X: Array) -> Features:
+        return self.base.prepare(X)
+
+    def block(self, a: Features, b: Features) -> Value:
+        return self.base.block(a, b) ** self.exponent
+
+    def diag(self, a: Features) -> tuple[Value, Value]:
+        f, u = self.base.diag(a)
+        return f**self.exponent, (f + u) ** self.exponent - f**self.exponent
+
+    def vjp(self, a: Features, b: Features) -> tuple[Value, Pullback]:
+        f, pull = self.base.vjp(a, b)
+        return f**self.exponent, lambda G, w: pull(G, w * self._slope(f))
+
+    def diag_vjp(self, a: Features) -> tuple[Value, Value, DiagonalPullback]:
+        f, u, pull = self.base.diag_vjp(a)
+        latent, noise = self.diag(a)
+        return (
+            latent,
+            noise,
+            lambda d, e: pull(d * self._slope(f) + e * (self._slope(f + u) - self._slope(f)), e * self._slope(f + u)),
+        )
+
+    def _slope(self, f: Value) -> Value:
+        return self.exponent * f ** (self.exponent - 1)
+
+
+def _gradient(free: bool, value: float) -> Array:
+    return np.array([value], dtype=np.float64) if free else np.empty(0)
+
+
+def weighted_sum(G: Array, w: Value) -> float:
+    """The sum of G w, without an array for the product."""
+    return float(np.einsum("ij,ij->", G, w) if isinstance(w, np.ndarray) else w * G.sum())
+
+
+def _is_zero(value: Value) -> bool:
+    return not isinstance(value, np.ndarray) and value == 0
+
+
+def _add(f: Value, g: Value) -> Value:
+    """F + g, in the array of one of them if there is one: blocks are fresh, so nobody else holds it."""
+    if isinstance(f, np.ndarray):
+        f += g
+        return f
+    if isinstance(g, np.ndarray):
+        g += f
+        return g
+    return f + g
+
+
+def _multiply(f: Value, g: Value) -> Value:
+    """F * g, in place as in `_add`."""
+    if isinstance(f, np.ndarray):
+        f *= g
+        return f
+    if isinstance(g, np.ndarray):
+        g *= f
+        return g
+    return f * g

@@ -1,0 +1,178 @@
+"""Kernels that are functions of the scaled distance: squared-exponential, Matern, rational quadratic, periodic."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from .nodes import Array, DiagonalPullback, Features, Pullback, Value, weighted_sum
+
+
+class Profile(Protocol):
+    """A stationary kernel as a function of e <= 0, minus half the squared distance of the scaled rows.
+
+    It may have log-parameters of its own, beyond the length-scales that scale the rows.
+    """
+
+    def value(self, e: Array) -> Array:
+        """k(e), in place where it can be."""
+        ...
+
+    def derivatives(self, e: Array) -> tuple[Array, Array, tuple[Array, ...]]:
+        """k, dk/de, and dk/dlog(parameter) for the profile's own parameters; e is left as it is."""
+        ...
+
+
+@dataclass(frozen=True)
+class SquaredExponential:
+    """exp(e), the paper's kernel."""
+
+    def value(self, e: Array) -> Array:
+        return np.exp(e, out=e)
+
+    def derivatives(self, e: Array) -> tuple[Array, Array, tuple[Array, ...]]:
+        k = np.exp(e)
+        return k, k, ()
+
+
+@dataclass(frozen=True)
+class Matern:
+    """Half-integer Matern kernels: a polynomial in rho = sqrt(-4 nu e) times exp(-rho)."""
+
+    nu: float
+
+    def value(self, e: Array) -> Array:
+        e *= -4 * self.nu
+        rho = np.sqrt(e, out=e)
+        decay = np.exp(-rho)
+        if self.nu == 0.5:
+            return decay
+        if self.nu == 1.5:
+            rho += 1
+        else:
+            rho += 1 + rho * rho / 3
+        rho *= decay
+        return rho
+
+    def derivatives(self, e: Array) -> tuple[Array, Array, tuple[Array, ...]]:
+        rho = np.sqrt(-4 * self.nu * e)
+        decay = np.exp(-rho)
+        if self.nu == 0.5:
+            # decay / rho is infinite at 0, where the distance that it multiplies is 0: the product's limit is 0.
+            return decay, np.divide(decay, rho, out=np.zeros_like(rho), where=rho > 1e-8), ()
+        if self.nu == 1.5:
+            return (1 + rho) * decay, 3 * decay, ()
+        return (1 + rho + rho * rho / 3) * decay, (5 / 3) * (1 + rho) * decay, ()
+
+
+@dataclass(frozen=True)
+class RationalQuadratic:
+    """(1 - e / alpha)^-alpha: a mixture of squared-exponentials of many length-scales."""
+
+    alpha: float
+
+    def value(self, e: Array) -> Array:
+        e *= -1 / self.alpha
+        np.log1p(e, out=e)
+        e *= -self.alpha
+        return np.exp(e, out=e)
+
+    def derivatives(self, e: Array) -> tuple[Array, Array, tuple[Array, ...]]:
+        ratio = -e / self.alpha
+        log = np.log1p(ratio)
+        k = np.exp(-self.alpha * log)
+        return k, k / (1 + ratio), (self.alpha * k * (ratio / (1 + ratio) - log),)
+
+
+@dataclass(frozen=True)
+class Periodic:
+    """exp(-2 sin^2(u) / l^2), u = pi distance / period: the rows come scaled by period / pi, so u = sqrt(-2 e)."""
+
+    length_scale: float
+
+    def value(self, e: Array) -> Array:
+        e *= -2
+        np.sqrt(e, out=e)
+        np.sin(e, out=e)
+        e *= e
+        e *= -2 / self.length_scale**2
+        return np.exp(e, out=e)
+
+    def derivatives(self, e: Array) -> tuple[Array, Array, tuple[Array, ...]]:
+        u = np.sqrt(-2 * e)
+        sine = np.sin(u)
+        k = np.exp((-2 / self.length_scale**2) * sine * sine)
+        ratio = np.divide(2 * sine * np.cos(u), u, out=np.full_like(u, 2.0), where=u > 1e-8)
+        return k, (2 / self.length_scale**2) * k * ratio, ((4 / self.length_scale**2) * k * sine * sine,)
+
+
+@dataclass(frozen=True)
+class Stationary:
+    """A function of the scaled distance. Its features are the rows x/l, then -|x/l|^2/2, then 1.
+
+    With the last two columns of one side swapped, the product of two rows' features is minus half their squared
+    distance: one matrix product gives all distances of a block.
+    """
+
+    profile: Profile
+    length_scale: Array  # one, or one per input
+    free: tuple[bool, ...]  # the length-scale, then the profile's own parameters
+    own_first: bool  # scikit-learn's order of the parameters, which is alphabetic
+    centre: Array
+    dtype: np.dtype[Any]
+
+    def prepare(self, X: Array) -> Features:
+        n, d = X.shape
+        features = np.empty((n, d + 2), dtype=self.dtype)
+        features[:, :d] = (X - self.centre) / self.length_scale
+        scaled = features[:, :d].astype(np.float64, copy=False)  # the norm of what is stored
+        features[:, d] = -0.5 * np.einsum("ij,ij->i", scaled, scaled)
+        features[:, d + 1] = 1
+        return features
+
+    def block(self, a: Features, b: Features) -> Value:
+        return self.profile.value(self._exponents(a, b))
+
+    def diag(self, a: Features) -> tuple[Value, Value]:
+        return 1.0, 0.0
+
+    def vjp(self, a: Features, b: Features) -> tuple[Value, Pullback]:
+        e = self._exponents(a, b)
+        k, slope, others = self.profile.derivatives(e)
+
+        def pull(G: Array, w: Value) -> Array:
+            own = [weighted_sum(G, w * other) for other, free in zip(others, self.free[1:], strict=True) if free]
+            scale = self._scale_gradient(a, b, e, G, slope, w) if self.free[0] else np.empty(0)
+            return np.concatenate([own, scale] if self.own_first else [scale, own])
+
+        return k, pull
+
+    def diag_vjp(self, a: Features) -> tuple[Value, Value, DiagonalPullback]:
+        size = sum(self.free[1:]) + (self.length_scale.size if self.free[0] else 0)
+        return 1.0, 0.0, lambda g, g_noise: np.zeros(size)
+
+    def _exponents(self, a: Features, b: Features) -> Array:
+        e = _swapped(a) @ b.T if a.shape[0] <= b.shape[0] else a @ _swapped(b).T
+        return np.asarray(np.minimum(e, 0, out=e))  # rounding may leave a little above zero
+
+    def _scale_gradient(self, a: Features, b: Features, e: Array, G: Array, slope: Array, w: Value) -> Array:
+        """Sum W de/dlog(l), W = G slope w: de/dlog(l_i) = (a_i - b_i)^2, expanded so that it is one product with W."""
+        W = G * slope
+        if isinstance(w, np.ndarray):
+            W *= w
+            w = 1.0
+        if self.length_scale.size == 1:
+            return np.array([-2 * w * weighted_sum(W, e)])
+        d = self.length_scale.size
+        weighted = W @ b[:, [*range(d), d + 1]]  # its last column holds the sums of W's rows
+        x, y = a[:, :d], b[:, :d]
+        squares = weighted[:, d] @ (x * x) + W.sum(axis=0) @ (y * y)
+        return np.asarray(w * (squares - 2 * np.einsum("ij,ij->j", x, weighted[:, :d])), dtype=np.float64)
+
+
+def _swapped(features: Array) -> Array:
+    """A copy of a stationary leaf's features with the last two columns swapped."""
+    d = features.shape[1] - 2
+    return features[:, [*range(d), d + 1, d]]

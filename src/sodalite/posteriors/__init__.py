@@ -1,0 +1,32 @@
+"""What is concluded from the active rows. One class each, all built from the same factor."""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import eigh
+
+from .sod import SubsetOfData
+
+__all__ = ["POSTERIORS", "SubsetOfData", "draw", "resolve_posterior"]
+
+POSTERIORS = {"sod": SubsetOfData}
+
+
+def resolve_posterior(posterior: Any) -> type[SubsetOfData]:
+    """The posterior of that name."""
+    if isinstance(posterior, str) and posterior in POSTERIORS:
+        return POSTERIORS[posterior]
+    close = get_close_matches(str(posterior), POSTERIORS, n=1)
+    hint = f" Did you mean {close[0]!r}?" if close else ""
+    raise ValueError(f"posterior must be one of {', '.join(map(repr, POSTERIORS))}; got {posterior!r}.{hint}")
+
+
+def draw(mean: NDArray[Any], covariance: NDArray[Any], size: int, generator: np.random.Generator) -> NDArray[Any]:
+    """Samples, as columns, of a normal distribution whose covariance may be singular. O(n^3)."""
+    values, vectors = eigh(covariance)
+    root = vectors * np.sqrt(np.maximum(values, 0))
+    return np.asarray(mean[:, None] + root @ generator.standard_normal((len(mean), size)))

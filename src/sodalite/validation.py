@@ -1,0 +1,75 @@
+"""Bad input is refused here, before any long work, by a message that names the argument and the remedy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils import check_array
+
+Array = NDArray[Any]
+
+
+def check_rows(X: Any, y: Any) -> tuple[Array, Array]:
+    """X as an array of shape (n, d), y as one of shape (n,) or (n, q): finite numbers, at least one row."""
+    with readable_errors(X):
+        X = check_array(X, dtype=[np.float64, np.float32], input_name="X")
+    return X, check_targets(y, X.shape[0])
+
+
+def check_targets(y: Any, n: int) -> Array:
+    """The targets of n rows as float64, of shape (n,) or (n, q)."""
+    y = check_array(y, dtype=np.float64, ensure_2d=False, ensure_min_samples=0, input_name="y")
+    if y.ndim == 0 or y.ndim > 2:
+        raise ValueError(f"y must have one or two dimensions, one row per row of X; got shape {y.shape}.")
+    if y.shape[0] != n:
+        raise ValueError(f"X and y must have the same number of rows; X has {n}, y has {y.shape[0]}.")
+    return np.asarray(y)
+
+
+@contextmanager
+def readable_errors(X: Any) -> Iterator[None]:
+    """Name the columns that hold no numbers when a data frame is refused for them."""
+    try:
+        yield
+    except (ValueError, TypeError) as error:
+        text = text_columns(X)
+        if not text:
+            raise
+        names = ", ".join(map(repr, text[:5])) + (", ..." if len(text) > 5 else "")
+        raise ValueError(
+            f"X has {len(text)} column{'s' if len(text) > 1 else ''} that hold no numbers: {names}. "
+            f"Encode or drop them first, with sklearn.preprocessing.OneHotEncoder for instance."
+        ) from error
+
+
+def text_columns(X: Any) -> list[str]:
+    """The names of a data frame's columns that cannot be read as numbers."""
+    names = []
+    for name in getattr(X, "columns", ()):
+        try:
+            np.asarray(X[name], dtype=np.float64)
+        except (ValueError, TypeError):
+            names.append(str(name))
+    return names
+
+
+def check_first(first: Any, n: int, m: int) -> list[int]:
+    """The rows to start from: one index of n rows, or up to m that differ."""
+    rows = list(first) if isinstance(first, (Sequence, np.ndarray)) and not isinstance(first, str) else [first]
+    for row in rows:
+        if not isinstance(row, Integral) or isinstance(row, bool):
+            raise TypeError(f"first must be the index of a row, or several; got {row!r} of type {type(row).__name__}.")
+        if not 0 <= int(row) < n:
+            raise ValueError(f"first must be the index of a row, from 0 to {n - 1}; got {row}.")
+    if not rows:
+        raise ValueError("first must name at least one row; got none.")
+    if len(set(rows)) < len(rows):
+        raise ValueError(f"first must not name a row twice; got {rows}.")
+    if len(rows) > m:
+        raise ValueError(f"first names {len(rows)} rows, more than n_active={m}.")
+    return [int(row) for row in rows]
