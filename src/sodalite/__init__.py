@@ -2,7 +2,8 @@
 
 from . import reference
 from .estimator import GreedyGPRegressor
-from .selection import Selection, select
+from .loop import Selection, SelectionInterrupted
+from .selection import select
 
-__all__ = ["GreedyGPRegressor", "Selection", "reference", "select"]
+__all__ = ["GreedyGPRegressor", "Selection", "SelectionInterrupted", "reference", "select"]
 __version__ = "0.1.0"

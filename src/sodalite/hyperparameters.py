@@ -17,7 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import blas, lapack
 from scipy.optimize import minimize
-from sklearn.gaussian_process.kernels import Kernel
+from sklearn.base import clone
+from sklearn.gaussian_process.kernels import ExpSineSquared, Kernel
 
 from .jitter import JITTER
 from .kernels import CompiledKernel, compile_kernel, spread, take, variation
@@ -33,7 +34,7 @@ class Fixed:
     """Use the kernel as it is given."""
 
     def fit(self, X: Array, y: Array, kernel: Kernel, generator: np.random.Generator) -> Kernel:
-        return kernel.clone_with_theta(kernel.theta)
+        return clone(kernel)
 
 
 @dataclass(frozen=True)
@@ -76,7 +77,7 @@ class Subset:
         if len(rows) > self.n_screen:
             leaders = [revive(theta, kernel, X) for theta in leaders]
         likelihood = Likelihood(kernel, X, y)
-        leaders = climb_all(likelihood, leaders, bounds, steps=12)
+        leaders = climb_all(likelihood, [*leaders, starts[0]], bounds, steps=12)
         theta = climb_all(likelihood, leaders[:1], bounds, steps=60)[0]
         return kernel.clone_with_theta(theta)
 
@@ -145,7 +146,10 @@ def log_marginal_likelihood(kernel: CompiledKernel, X: Array, y: Array) -> tuple
     G = blas.dsyrk(1.0, a, beta=-q, c=inverse, lower=0, overwrite_c=1).T
     # 2 dJ/dK, its upper triangle zero: an entry below the diagonal stands for itself and its mirror image.
     G.flat[:: n + 1] *= 0.5
-    gradient = pull_diagonal(np.zeros(n), np.where(noise > floor, np.diag(G), 0.0))
+    # Rows at the floor have noise that moves with the largest prior variance.
+    on_diagonal, floored, g = np.diag(G), noise <= floor, np.zeros(n)
+    g[latent.argmax()] = JITTER[np.dtype(np.float64)] * on_diagonal[floored].sum()
+    gradient = pull_diagonal(g, np.where(floored, 0.0, on_diagonal))
     for rows, pull in zip(panels, pulls, strict=True):
         gradient += pull(G[rows, : rows.stop])
     return value, gradient
@@ -179,25 +183,26 @@ def climb(
 def starting_points(kernel: Kernel, X: Array, y: Array, count: int, generator: np.random.Generator) -> list[Array]:
     """Log-parameters to start from: the kernel's own, then points placed by the data.
 
-    A placed point sets every length-scale to a multiple of its input's spread times sqrt(d), and shares the targets'
-    variance out between noise and signal. Parameters of which the data say nothing are moved at random about the
-    kernel's own.
+    Every other point sets all length-scales to a multiple of their inputs' spread times sqrt(d), and shares the
+    targets' variance out between noise and signal; the rest are moved at random from the kernel's own.
     """
     bounds = kernel.bounds
     starts = [kernel.theta]
     variance = variation(y)
-    pairs = [(factor, share) for share in (0.02, 0.5, 0.1) for factor in (1.0, 0.5, 2.0, 0.2)]
+    spacing = len(X) ** (-1 / X.shape[1])  # between rows, if they filled a cube: no shorter scale can be seen
+    factors = (1.0, spacing**0.5, 0.5, spacing**0.75, 2.0)
+    pairs = [(factor, share) for share in (0.02, 0.5) for factor in factors]
     while len(starts) < count:
-        factor, share = pairs[(len(starts) - 1) % len(pairs)]
-        theta = kernel.theta + generator.normal(0, 0.1, kernel.n_dims)
-        for name, here in free_parameters(kernel):
-            if name == "length_scale":
-                theta[here] += log(factor) + natural_scale(X, here) - kernel.theta[here]
-            elif name in ("noise_level", "constant_value"):
-                amount = share if name == "noise_level" else 1 - share
-                theta[here] += log(amount * variance) - kernel.theta[here]
-            else:
-                theta[here] += generator.normal(0, 1, here.stop - here.start)
+        theta = kernel.theta + generator.normal(0, 1, kernel.n_dims)
+        if len(starts) % 2:
+            factor, share = pairs[len(starts) // 2 % len(pairs)]
+            for name, here in free_parameters(kernel):
+                if name == "length_scale":
+                    theta[here] = log(factor) + natural_scale(X, here)
+                elif name == "noise_level":
+                    theta[here] = log(share * variance)
+                elif name == "constant_value":
+                    theta[here] = log((1 - share) * variance)
         starts.append(theta)
     return [np.clip(theta, bounds[:, 0], bounds[:, 1]) for theta in starts]
 
@@ -216,11 +221,17 @@ def revive(theta: Array, kernel: Kernel, X: Array) -> Array:
 
 
 def free_parameters(kernel: Kernel) -> list[tuple[str, slice]]:
-    """The names of a kernel's free parameters, each with the part of theta that holds it."""
+    """The names of a kernel's free parameters, each with the part of theta that holds it.
+
+    A periodic kernel's length-scale is relative to its period, not to the inputs, so it goes by another name.
+    """
     found, at = [], 0
+    owners = kernel.get_params()
     for parameter in kernel.hyperparameters:
         if not parameter.fixed:
-            found.append((parameter.name.rsplit("__", 1)[-1], slice(at, at + parameter.n_elements)))
+            owner, _, name = parameter.name.rpartition("__")
+            periodic = isinstance(owners.get(owner, kernel), ExpSineSquared)
+            found.append(("periodic_" + name if periodic else name, slice(at, at + parameter.n_elements)))
             at += parameter.n_elements
     return found
 

@@ -37,12 +37,15 @@ class Delta:
     uncertainty: float = 1.0
     underfit: float = 1.0
 
+    @property
+    def monotone(self) -> bool:
+        """Whether the score never falls when s or abs(r) grows, so that a bound on them bounds it."""
+        return self.uncertainty >= 0 and self.underfit >= 0
+
     def __call__(self, s: Array, abs_r: Array, noise: Array) -> Array:
-        if self.underfit == 0:
-            return self.uncertainty * s
-        if self.uncertainty == 0:
-            return self.underfit * abs_r
-        return self.uncertainty * s + self.underfit * abs_r
+        first = s if self.uncertainty == 1 else self.uncertainty * s
+        second = abs_r if self.underfit == 1 else self.underfit * abs_r
+        return first + second
 
 
 @dataclass(frozen=True)
@@ -83,18 +86,24 @@ def resolve_score(score: str | PointwiseScore | Random) -> PointwiseScore | Rand
 
 
 def evaluate(score: PointwiseScore, s: Array, abs_r: Array, noise: Array) -> Array:
-    """The score of every row, checked: a user's callable may return anything."""
-    value = np.asarray(score(s, abs_r, noise))
-    if value.shape != s.shape:
-        raise ValueError(f"score must return one value per row: an array of shape {s.shape}; got shape {value.shape}.")
-    if np.isnan(value).any():
-        raise ValueError(f"score returned NaN for {int(np.isnan(value).sum())} of {value.size} rows.")
-    return value
+    """The score of every row, in a fresh array, checked: a user's callable may return anything.
+
+    A callable is shown flat arrays, whatever the shape of these: it is pointwise.
+    """
+    value = np.array(score(s.ravel(), abs_r.ravel(), np.broadcast_to(noise, s.shape).ravel()), dtype=np.float64)
+    if value.shape != (s.size,):
+        raise ValueError(f"score must return one value per row: an array of shape ({s.size},); got {value.shape}.")
+    if np.isnan(value).any() or np.isposinf(value).any():
+        bad = int((np.isnan(value) | np.isposinf(value)).sum())
+        raise ValueError(f"score must return numbers, or -inf for rows never to take; {bad} of {s.size} are not.")
+    return value.reshape(s.shape)
 
 
 def best(score: Array) -> int:
     """The place of the largest score; of several that are tied (`TIE`), the first."""
-    top = score.max()
-    if not np.isfinite(top):
-        return int(score.argmax())
-    return int((score >= top - TIE * abs(top)).argmax())
+    return int((score >= tie_threshold(score.max())).argmax())
+
+
+def tie_threshold(top: float) -> float:
+    """The least score that is tied with the largest."""
+    return float(top - TIE * abs(top)) if np.isfinite(top) else float(top)

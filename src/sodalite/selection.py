@@ -1,19 +1,11 @@
-"""The greedy choice of the active rows: Algorithm 1 of the paper, on the Cholesky factor.
+"""The greedy choice of the active rows: Algorithm 1 of the paper, at the speed of a matrix product.
 
-Adding row j changes what is known of every row x by one number, nu(x): with p = sqrt(s2(j) + noise(j)),
-
-    nu(x) = (k(j, x) - v(j).v(x)) / p,    s2(x) <- s2(x) - nu(x)^2,    r(x) <- r(x) - (r(j) / p) nu(x)
-
-which is the paper's block-inverse update (appendix A.1) written on the factor L of K_II + noise. It needs neither
-the n x n covariance of the rows nor that of the remainder.
+The rows are cut into shards (`sodalite.shard`), which an executor holds, and `sodalite.loop` picks among them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from numbers import Integral
-from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -21,40 +13,19 @@ from numpy.typing import NDArray
 from sklearn.gaussian_process.kernels import Kernel
 from sklearn.utils import check_random_state
 
+from .executors import ThreadExecutor
 from .jitter import with_jitter
-from .kernels import CompiledKernel, Features, compile_kernel, take
-from .scores import PointwiseScore, Random, best, evaluate, resolve_score
-from .stopping import Rule, Stage, resolve_rule
-from .validation import check_first, check_rows
+from .kernels import CompiledKernel, compile_kernel
+from .loop import Callback, Problem, Selection, run
+from .memory import make_plan
+from .scores import PointwiseScore, Random, resolve_score
+from .shard import Shard
+from .stopping import Rule, resolve_rule
+from .validation import check_dtype, check_first, check_rows
+
+__all__ = ["Callback", "Selection", "generator_from", "grow", "select"]
 
 Array = NDArray[Any]
-Callback = Callable[[Stage], None]
-
-
-@dataclass(frozen=True)
-class Selection:
-    """The rows that were chosen, and how it went. `indices`, `rmse` and `factor` are all of the same length."""
-
-    indices: Array
-    """The active rows, in the order in which they were chosen."""
-    rmse: Array
-    """The remainder's RMSE after every stage: ``rmse[t - 1]`` is that of the rows other than the first t chosen,
-    predicted from these. NaN once every row is active."""
-    factor: Array
-    """The lower Cholesky factor of k(I, I) + noise, rows in the order of `indices`."""
-    scores: Array
-    """The score that each row had when it was chosen; NaN for rows that were given or drawn at random."""
-    stop_reason: str
-    """Why it ended: ``"n_active"``, ``"all_rows"`` (fewer rows than that), ``"tol"``, ``"target_rmse"``,
-    ``"time_limit"``, or the reason of a rule of your own."""
-    noise_floor: float
-    """The least noise variance that a row was given (`sodalite.jitter`)."""
-
-    def __len__(self) -> int:
-        return len(self.indices)
-
-    def __repr__(self) -> str:
-        return f"Selection({len(self)} rows, rmse={self.rmse[-1]:.4g}, stop_reason={self.stop_reason!r})"
 
 
 def select(
@@ -72,10 +43,14 @@ def select(
     first: Any = None,
     random_state: Any = None,
     callback: Callback | None = None,
+    dtype: Any = "float64",
+    n_jobs: int | None = None,
+    memory_limit: int | float | str | None = None,
 ) -> Selection:
     """Choose the rows that a Gaussian process needs, one by one.
 
-    The targets are taken as they are: the prior mean is zero, as in the paper. Time O(n m^2), memory O(n m).
+    The targets are taken as they are: the prior mean is zero, as in the paper. Time O(n m^2), most of it in matrix
+    products; memory O(n), or O(n m) where `memory_limit` allows it, which is faster.
 
     Parameters
     ----------
@@ -110,10 +85,22 @@ def select(
         For the first row and for ``score="random"``.
     callback : callable, optional
         Called with a `sodalite.stopping.Stage` after every stage.
+    dtype : {"float64", "float32"}, default="float64"
+        The type of the covariances. Variances and residuals are accumulated in float64 either way. float32 is faster
+        and smaller; its picks may differ where the covariance of the active rows is ill-conditioned.
+    n_jobs : int, optional
+        Threads, as in scikit-learn: -1 for one per core, which is also what None means here.
+    memory_limit : int or str, optional
+        Bytes to work in, beside the data: a number or a string such as ``"300MB"``. By default half of what is free.
 
     Returns
     -------
     Selection
+
+    Raises
+    ------
+    SelectionInterrupted
+        On Ctrl-C. A `KeyboardInterrupt` whose attribute `selection` is the selection as far as it got.
 
     Examples
     --------
@@ -122,27 +109,28 @@ def select(
     >>> X = np.linspace(0, 10, 200)[:, None]
     >>> chosen = select(X, np.sin(X[:, 0]), RBF(1.0) + WhiteKernel(0.01), n_active=12, first=0)
     >>> chosen.indices[:4]
-    array([  0,  33, 146,  95])
+    array([  0,  94, 156,  34])
     >>> chosen.stop_reason
     'n_active'
     """
     X, y = check_rows(X, y)
-    rule = resolve_rule(n_active, tol, patience, target_rmse, time_limit, stop)
     return grow(
         X,
         y.reshape(len(y), -1),
-        compile_kernel(kernel, X),
+        compile_kernel(kernel, X, check_dtype(dtype)),
         n_active=n_active,
         score=resolve_score(score),
-        rule=rule,
+        rule=resolve_rule(n_active, tol, patience, target_rmse, time_limit, stop),
         first=first,
         generator=generator_from(random_state),
         callback=callback,
+        n_jobs=n_jobs,
+        memory_limit=memory_limit,
     )
 
 
 def grow(
-    X: Array,
+    X: Any,
     y: Array,
     kernel: CompiledKernel,
     *,
@@ -152,6 +140,8 @@ def grow(
     first: Any = None,
     generator: np.random.Generator,
     callback: Callback | None = None,
+    n_jobs: int | None = None,
+    memory_limit: Any = None,
     unit: float = 1.0,
 ) -> Selection:
     """What `select` does, once its arguments are checked; y has two dimensions.
@@ -159,102 +149,37 @@ def grow(
     `unit` is what one unit of y is worth where RMSE is reported or compared with a rule's bound: the estimator works on
     standardised targets, but its user thinks in those that were given.
     """
-    n = X.shape[0]
+    n, q = y.shape
     m = min(int(n_active), n)
     start = [] if first is None else check_first(first, n, m)
     if isinstance(score, Random):
         order = score.order(n, m, generator, start)
     else:
         order = start or [int(generator.integers(n))]
-    features = kernel.prepare(X)
-    prior = kernel.diag(features)
-    problem = _Problem(
-        kernel,
-        features,
-        y,
-        prior,
-        kernel.noise(features),
-        n_active=m,
-        order=order,
-        n_given=max(len(start), 1),
-        score=None if isinstance(score, Random) else score,
-        rule=rule,
-        callback=callback,
-        unit=unit,
-    )
-    return with_jitter(problem.grow, float(prior.max()))
+    plan = make_plan(n, m, q, kernel.dtype, n_jobs, memory_limit)
+    pointwise = None if isinstance(score, Random) else score
 
+    def make(part: tuple[int, int]) -> Shard:
+        return Shard(X, y[slice(*part)], *part, kernel, pointwise, m if plan.keep else 0)
 
-@dataclass(frozen=True)
-class _Problem:
-    """Everything that a selection is about, checked and prepared."""
-
-    kernel: CompiledKernel
-    features: Features
-    y: Array
-    prior: Array
-    noise: Array
-    n_active: int
-    order: list[int]
-    """Rows that are taken whatever their score: those given, the first, or a random order."""
-    n_given: int
-    """The stage from which on the rules may end the selection."""
-    score: PointwiseScore | None
-    rule: Rule
-    callback: Callback | None
-    unit: float
-
-    def grow(self, noise_floor: float) -> Selection:
-        """Algorithm 1: grow the active set until the rule ends it. O(n t) for stage t."""
-        began = perf_counter()
-        n, m = len(self.y), self.n_active
-        noise = np.maximum(self.noise, noise_floor)
-        V = np.empty((m, n))  # row t: coordinate t of every row's v
-        L = np.zeros((m, m))
-        s2, r = self.prior.copy(), self.y.copy()
-        remains = np.ones(n, dtype=bool)
-        indices: list[int] = []
-        scores: list[float] = []
-        rmse: list[float] = []
-        reason = None
-        while reason is None:
-            t = len(indices)
-            j, value = self._next(t, s2, r, noise, remains)
-            pivot = s2[j] + noise[j]
-            if not pivot > 0.5 * noise_floor:
-                raise np.linalg.LinAlgError("not positive definite")
-            p = np.sqrt(pivot)
-            L[t, :t], L[t, t] = V[:t, j], p
-            nu = self.kernel.block(take(self.features, [j]), self.features)[0]
-            nu -= V[:t, j] @ V[:t]
-            nu /= p
-            V[t] = nu
-            s2 -= nu * nu
-            r -= np.multiply.outer(nu, r[j] / p)
-            remains[j] = False
-            indices.append(j)
-            scores.append(value)
-            rmse.append(self.unit * float(np.sqrt(np.mean(np.square(r[remains])))) if t + 1 < n else np.nan)
-            stage = Stage(rmse, perf_counter() - began, n, m)
-            if self.callback is not None:
-                self.callback(stage)
-            if t + 1 == n:
-                reason = "all_rows"
-            elif t + 1 >= self.n_given:
-                reason = self.rule.check(stage)
-        t = len(indices)
-        return Selection(np.array(indices), np.array(rmse), L[:t, :t].copy(), np.array(scores), reason, noise_floor)
-
-    def _next(self, t: int, s2: Array, r: Array, noise: Array, remains: Array) -> tuple[int, float]:
-        """The row to take, and its score."""
-        if self.score is None or t < len(self.order):
-            return self.order[t], np.nan
-        rows = np.flatnonzero(remains)
-        s = np.sqrt(np.maximum(s2[rows], 0))
-        abs_r = np.sqrt(np.mean(np.square(r[rows]), axis=1))
-        value = evaluate(self.score, s, abs_r, noise[rows])
-        place = best(value)
-        return int(rows[place]), float(value[place])
+    with ThreadExecutor(make, plan.parts, plan.n_threads) as executor:
+        problem = Problem(
+            executor,
+            kernel,
+            n=n,
+            m=m,
+            d=X.shape[1],
+            q=q,
+            order=np.array(order),
+            n_given=max(len(start), 1),
+            score=pointwise,
+            rule=rule,
+            callback=callback,
+            unit=unit,
+            keep=plan.keep,
+        )
+        prior = max(executor.call("peak"))
+        return with_jitter(lambda noise_floor: run(problem, noise_floor), prior, kernel.dtype)
 
 
 def generator_from(random_state: Any) -> np.random.Generator:

@@ -21,6 +21,17 @@ def check_rows(X: Any, y: Any) -> tuple[Array, Array]:
     return X, check_targets(y, X.shape[0])
 
 
+def check_dtype(dtype: Any) -> np.dtype[Any]:
+    """float64 or float32."""
+    try:
+        checked: np.dtype[Any] = np.dtype(dtype)
+    except TypeError:
+        checked = np.dtype(object)
+    if checked not in (np.dtype(np.float64), np.dtype(np.float32)):
+        raise ValueError(f"dtype must be 'float64' or 'float32'; got {dtype!r}.")
+    return checked
+
+
 def check_targets(y: Any, n: int) -> Array:
     """The targets of n rows as float64, of shape (n,) or (n, q)."""
     y = check_array(y, dtype=np.float64, ensure_2d=False, ensure_min_samples=0, input_name="y")

@@ -7,7 +7,7 @@ import click
 
 @click.command("demo")
 @click.option(
-    "--n-active", default=150, show_default=True, type=click.IntRange(1), help="Rows that the model may keep."
+    "--n-active", default=200, show_default=True, type=click.IntRange(1), help="Rows that the model may keep."
 )
 @click.option("--seed", default=0, show_default=True, help="For the split, the subset and the first row.")
 def command(n_active: int, seed: int) -> None:

@@ -31,9 +31,12 @@ class CompiledKernel:
         """The rows of X (n x d), ready for `block`, `diag` and `noise`. O(n d)."""
         return self._root.prepare(X)
 
-    def block(self, a: Features, b: Features) -> Array:
-        """k(A, B), the latent covariance: no noise, also where a row of A is a row of B. O(n_a n_b d)."""
-        value = self._root.block(a, b)
+    def block(self, a: Features, b: Features, out: Array | None = None) -> Array:
+        """k(A, B), the latent covariance: no noise, also where a row of A is a row of B. O(n_a n_b d).
+
+        `out` is memory that may be used for the result; it need not be.
+        """
+        value = self._root.block(a, b, out)
         return value if isinstance(value, np.ndarray) else self._full((n_rows(a), n_rows(b)), value)
 
     def diag(self, a: Features) -> Array:
@@ -142,6 +145,8 @@ def _node(kernel: spec.Kernel, centre: Array, dtype: np.dtype[Any]) -> Node:
     if kind is spec.RationalQuadratic:
         free = (_free(kernel, "length_scale"), _free(kernel, "alpha"))
         scale = _length_scale(kernel, centre)
+        if scale.size > 1:
+            raise ValueError(f"a RationalQuadratic kernel takes one length-scale for all columns; got {scale.size}.")
         return stationary.Stationary(
             stationary.RationalQuadratic(float(kernel.alpha)), scale, free, True, centre, dtype
         )
@@ -149,6 +154,8 @@ def _node(kernel: spec.Kernel, centre: Array, dtype: np.dtype[Any]) -> Node:
         free = (_free(kernel, "periodicity"), _free(kernel, "length_scale"))
         period = np.array([float(kernel.periodicity) / pi])
         return stationary.Stationary(stationary.Periodic(float(kernel.length_scale)), period, free, True, centre, dtype)
+    if kind is spec.CompoundKernel:
+        raise TypeError("a CompoundKernel is several kernels side by side, not a covariance; use a sum or a product.")
     return nodes.Opaque(kernel, dtype)
 
 

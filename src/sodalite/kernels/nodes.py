@@ -25,7 +25,7 @@ class Node(Protocol):
     """One operation of the kernel's expression."""
 
     def prepare(self, X: Array) -> Features: ...
-    def block(self, a: Features, b: Features) -> Value: ...
+    def block(self, a: Features, b: Features, out: Array | None = None) -> Value: ...
     def diag(self, a: Features) -> tuple[Value, Value]: ...
     def vjp(self, a: Features, b: Features) -> tuple[Value, Pullback]: ...
     def diag_vjp(self, a: Features) -> tuple[Value, Value, DiagonalPullback]: ...
@@ -45,7 +45,7 @@ class Constant(Leaf):
     value: float
     free: bool
 
-    def block(self, a: Features, b: Features) -> Value:
+    def block(self, a: Features, b: Features, out: Array | None = None) -> Value:
         return self.value
 
     def diag(self, a: Features) -> tuple[Value, Value]:
@@ -65,7 +65,7 @@ class White(Leaf):
     value: float
     free: bool
 
-    def block(self, a: Features, b: Features) -> Value:
+    def block(self, a: Features, b: Features, out: Array | None = None) -> Value:
         return 0.0
 
     def diag(self, a: Features) -> tuple[Value, Value]:
@@ -89,8 +89,10 @@ class DotProduct:
     def prepare(self, X: Array) -> Features:
         return X.astype(self.dtype)
 
-    def block(self, a: Features, b: Features) -> Value:
-        return a @ b.T + self.sigma_0**2
+    def block(self, a: Features, b: Features, out: Array | None = None) -> Value:
+        K = np.matmul(a, b.T, out=out)
+        K += self.sigma_0**2
+        return K
 
     def diag(self, a: Features) -> tuple[Value, Value]:
         return np.einsum("ij,ij->i", a, a) + self.sigma_0**2, 0.0
@@ -104,7 +106,11 @@ class DotProduct:
 
 @dataclass(frozen=True)
 class Opaque:
-    """A kernel that is not known here, called as it is. Its gradient fills an array of n x n x parameters."""
+    """A kernel that is not known here, called as it is. Its gradient fills an array of n x n x parameters.
+
+    It may hold noise (a subclass of ``WhiteKernel``, say). By scikit-learn's convention, noise is what k(X) and
+    `kernel.diag` have on the diagonal and k(X, X) has not.
+    """
 
     kernel: spec.Kernel
     dtype: np.dtype[Any]
@@ -112,30 +118,54 @@ class Opaque:
     def prepare(self, X: Array) -> Features:
         return np.asarray(X, dtype=np.float64)
 
-    def block(self, a: Features, b: Features) -> Value:
+    def block(self, a: Features, b: Features, out: Array | None = None) -> Value:
+        if not (len(a) and len(b)):  # some of scikit-learn's kernels insist on a row
+            return np.empty((len(a), len(b)), dtype=self.dtype)
         return np.array(self.kernel(a, b), dtype=self.dtype)
 
     def diag(self, a: Features) -> tuple[Value, Value]:
-        return np.array(self.kernel.diag(a), dtype=self.dtype), 0.0
+        latent, noise = self._diagonal(a)
+        return latent.astype(self.dtype), noise.astype(self.dtype)
 
     def vjp(self, a: Features, b: Features) -> tuple[Value, Pullback]:
         def pull(G: Array, w: Value) -> Array:
-            # Scikit-learn differentiates k(X, X) alone, so a block is cut out of the joint rows' matrix.
-            rows = a if a is b else np.vstack([a, b])
-            _, gradient = self.kernel(rows, eval_gradient=True)
-            part = gradient if a is b else gradient[: len(a), len(a) :]
-            return np.asarray(np.einsum("ij,ijp->p", G * w, part), dtype=np.float64)
+            # Scikit-learn differentiates k(X) alone, so a block is cut out of the joint rows' matrix; also where both
+            # are the same rows, since the diagonal of k(X) has the noise on it.
+            _, gradient = self.kernel(np.vstack([a, b]), eval_gradient=True)
+            return np.asarray(np.einsum("ij,ijp->p", G * w, gradient[: len(a), len(a) :]), dtype=np.float64)
 
         return self.block(a, b), pull
 
     def diag_vjp(self, a: Features) -> tuple[Value, Value, DiagonalPullback]:
-        def pull(g: Array, g_noise: Array) -> Array:
-            if not np.any(g):
-                return np.zeros(self.kernel.n_dims)
-            _, gradient = self.kernel(a, eval_gradient=True)
-            return np.asarray(np.einsum("i,iip->p", g, gradient), dtype=np.float64)
+        latent, noise = self._diagonal(a)
 
-        return *self.diag(a), pull
+        def pull(g: Array, g_noise: Array) -> Array:
+            total = np.zeros(self.kernel.n_dims)
+            g_noise = np.where(noise > 0, g_noise, g)  # where there is none, k(x, x) is all latent
+            if not np.any(g) and not np.any(g_noise):
+                return total
+            for rows in _few(len(a)):
+                twice, k = np.vstack([a[rows], a[rows]]), len(a[rows])
+                _, gradient = self.kernel(twice, eval_gradient=True)
+                here = np.arange(k)
+                total += (g - g_noise)[rows] @ gradient[here, k + here] + g_noise[rows] @ gradient[here, here]
+            return total
+
+        return latent.astype(self.dtype), noise.astype(self.dtype), pull
+
+    def _diagonal(self, a: Features) -> tuple[Array, Array]:
+        total = np.array(self.kernel.diag(a) if len(a) else [], dtype=np.float64)
+        latent = np.empty_like(total)
+        for rows in _few(len(a)):
+            latent[rows] = np.diag(self.kernel(a[rows], a[rows]))
+        noise = total - latent
+        noise[np.abs(noise) < 1e-8 * np.abs(total)] = 0  # rounding
+        return total - noise, noise
+
+
+def _few(n: int, size: int = 32) -> list[slice]:
+    """Slices of few rows each: their square block costs little more than its diagonal."""
+    return [slice(begin, min(begin + size, n)) for begin in range(0, n, size)]
 
 
 @dataclass(frozen=True)
@@ -148,8 +178,8 @@ class Sum:
     def prepare(self, X: Array) -> Features:
         return self.left.prepare(X), self.right.prepare(X)
 
-    def block(self, a: Features, b: Features) -> Value:
-        return _add(self.left.block(a[0], b[0]), self.right.block(a[1], b[1]))
+    def block(self, a: Features, b: Features, out: Array | None = None) -> Value:
+        return _merge(np.add, self.left, self.right, a, b, out)
 
     def diag(self, a: Features) -> tuple[Value, Value]:
         (f, u), (g, v) = self.left.diag(a[0]), self.right.diag(a[1])
@@ -177,8 +207,8 @@ class Product:
     def prepare(self, X: Array) -> Features:
         return self.left.prepare(X), self.right.prepare(X)
 
-    def block(self, a: Features, b: Features) -> Value:
-        return _multiply(self.left.block(a[0], b[0]), self.right.block(a[1], b[1]))
+    def block(self, a: Features, b: Features, out: Array | None = None) -> Value:
+        return _merge(np.multiply, self.left, self.right, a, b, out)
 
     def diag(self, a: Features) -> tuple[Value, Value]:
         (f, u), (g, v) = self.left.diag(a[0]), self.right.diag(a[1])
@@ -209,8 +239,8 @@ class Power:
     def prepare(self, X: Array) -> Features:
         return self.base.prepare(X)
 
-    def block(self, a: Features, b: Features) -> Value:
-        return self.base.block(a, b) ** self.exponent
+    def block(self, a: Features, b: Features, out: Array | None = None) -> Value:
+        return self.base.block(a, b, out) ** self.exponent
 
     def diag(self, a: Features) -> tuple[Value, Value]:
         f, u = self.base.diag(a)
@@ -230,7 +260,11 @@ class Power:
         )
 
     def _slope(self, f: Value) -> Value:
-        return self.exponent * f ** (self.exponent - 1)
+        if self.exponent < 1:
+            # Infinite at 0. But f is 0 only where it has underflowed or is noise's latent part, and then so is df.
+            f = np.where(np.equal(f, 0), np.inf, f)
+        slope = self.exponent * f ** (self.exponent - 1)
+        return slope if isinstance(f, np.ndarray) and f.ndim else float(slope)
 
 
 def _gradient(free: bool, value: float) -> Array:
@@ -246,23 +280,12 @@ def _is_zero(value: Value) -> bool:
     return not isinstance(value, np.ndarray) and value == 0
 
 
-def _add(f: Value, g: Value) -> Value:
-    """F + g, in the array of one of them if there is one: blocks are fresh, so nobody else holds it."""
+def _merge(operation: np.ufunc, left: Node, right: Node, a: Features, b: Features, out: Array | None) -> Value:
+    """The sum or product of two nodes' blocks, in the array of one of them if there is one: blocks are fresh."""
+    f = left.block(a[0], b[0], out)
+    g = right.block(a[1], b[1], None if isinstance(f, np.ndarray) else out)
     if isinstance(f, np.ndarray):
-        f += g
-        return f
+        return f if operation is np.add and _is_zero(g) else operation(f, g, out=f)
     if isinstance(g, np.ndarray):
-        g += f
-        return g
-    return f + g
-
-
-def _multiply(f: Value, g: Value) -> Value:
-    """F * g, in place as in `_add`."""
-    if isinstance(f, np.ndarray):
-        f *= g
-        return f
-    if isinstance(g, np.ndarray):
-        g *= f
-        return g
-    return f * g
+        return operation(f, g, out=g)
+    return operation(f, g)

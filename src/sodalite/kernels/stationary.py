@@ -132,8 +132,8 @@ class Stationary:
         features[:, d + 1] = 1
         return features
 
-    def block(self, a: Features, b: Features) -> Value:
-        return self.profile.value(self._exponents(a, b))
+    def block(self, a: Features, b: Features, out: Array | None = None) -> Value:
+        return self.profile.value(self._exponents(a, b, out))
 
     def diag(self, a: Features) -> tuple[Value, Value]:
         return 1.0, 0.0
@@ -153,8 +153,9 @@ class Stationary:
         size = sum(self.free[1:]) + (self.length_scale.size if self.free[0] else 0)
         return 1.0, 0.0, lambda g, g_noise: np.zeros(size)
 
-    def _exponents(self, a: Features, b: Features) -> Array:
-        e = _swapped(a) @ b.T if a.shape[0] <= b.shape[0] else a @ _swapped(b).T
+    def _exponents(self, a: Features, b: Features, out: Array | None = None) -> Array:
+        small = a.shape[0] <= b.shape[0]
+        e = np.matmul(_swapped(a) if small else a, (b if small else _swapped(b)).T, out=out)
         return np.asarray(np.minimum(e, 0, out=e))  # rounding may leave a little above zero
 
     def _scale_gradient(self, a: Features, b: Features, e: Array, G: Array, slope: Array, w: Value) -> Array:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import eigh
 
+from ..threads import all_cores
 from .sod import SubsetOfData
 
 __all__ = ["POSTERIORS", "SubsetOfData", "draw", "resolve_posterior"]
@@ -27,6 +28,7 @@ def resolve_posterior(posterior: Any) -> type[SubsetOfData]:
 
 def draw(mean: NDArray[Any], covariance: NDArray[Any], size: int, generator: np.random.Generator) -> NDArray[Any]:
     """Samples, as columns, of a normal distribution whose covariance may be singular. O(n^3)."""
-    values, vectors = eigh(covariance)
-    root = vectors * np.sqrt(np.maximum(values, 0))
-    return np.asarray(mean[:, None] + root @ generator.standard_normal((len(mean), size)))
+    with all_cores():
+        values, vectors = eigh(covariance)
+        root = vectors * np.sqrt(np.maximum(values, 0))
+        return np.asarray(mean[:, None] + root @ generator.standard_normal((len(mean), size)))

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 
 from ..kernels import CompiledKernel, Features
-from ..selection import Selection
+from ..loop import Selection
 from ..threads import threaded_map
 
 Array = NDArray[Any]

@@ -1,0 +1,40 @@
+"""Shards on this machine, shared out among threads. The linear algebra of each runs on that thread alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from types import TracebackType
+from typing import Any, Self
+
+from ..shard import Shard
+from ..threads import blas_threads
+
+
+class ThreadExecutor:
+    """A pool of threads over shards that are built by calling `make` with each of `parts`."""
+
+    def __init__(self, make: Callable[[Any], Shard], parts: Sequence[Any], n_threads: int) -> None:
+        self.n_shards = len(parts)
+        self.n_threads = min(n_threads, len(parts))
+        self._pool = ThreadPoolExecutor(self.n_threads)
+        self._blas = blas_threads(1)
+        self._blas.__enter__()
+        try:
+            self._shards = list(self._pool.map(make, parts))
+        except BaseException:
+            self.__exit__(None, None, None)
+            raise
+
+    def call(self, method: str, *arguments: Any) -> list[Any]:
+        """Call a method of every shard."""
+        return list(self._pool.map(lambda shard: getattr(shard, method)(*arguments), self._shards))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._pool.shutdown(wait=True, cancel_futures=True)
+        self._blas.__exit__(None, None, None)

@@ -1,0 +1,107 @@
+"""How much memory may be used, and how the rows are cut up to keep to it."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .threads import n_threads
+
+UNITS = {"": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30}
+
+
+def parse_bytes(limit: Any, name: str = "memory_limit") -> int:
+    """A number of bytes from a number or a string such as ``"300MB"``.
+
+    Examples
+    --------
+    >>> parse_bytes("1.5 GB")
+    1500000000
+    """
+    if isinstance(limit, str):
+        match = re.fullmatch(r"\s*([0-9]*\.?[0-9]+)\s*([KMGT]?I?B?)\s*", limit.upper())
+        unit = match and (match[2] if match[2].endswith("B") or not match[2] else match[2] + "B")
+        if not match or unit not in UNITS | {"B": 1}:
+            raise ValueError(f"{name} must be a number of bytes or a string such as '300MB' or '4GB'; got {limit!r}.")
+        return int(float(match[1]) * (UNITS | {"B": 1})[str(unit)])
+    if isinstance(limit, bool) or not isinstance(limit, int | float):
+        raise TypeError(f"{name} must be a number of bytes or a string such as '300MB'; got {limit!r}.")
+    if not limit > 0:
+        raise ValueError(f"{name} must be positive; got {limit!r}.")
+    return int(limit)
+
+
+def available() -> int:
+    """Bytes that can be had without swapping: what the system says is free, or what a control group leaves of it."""
+    free = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else 2**32
+    try:
+        for line in Path("/proc/meminfo").read_text().splitlines():
+            if line.startswith("MemAvailable:"):
+                free = int(line.split()[1]) * 1024
+    except (OSError, ValueError):
+        pass
+    for limit, usage in (
+        ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"),
+        ("/sys/fs/cgroup/memory/memory.limit_in_bytes", "/sys/fs/cgroup/memory/memory.usage_in_bytes"),
+    ):
+        try:
+            free = min(free, max(int(Path(limit).read_text()) - int(Path(usage).read_text()), 0))
+        except (OSError, ValueError):  # no such group, or "max": no limit
+            continue
+    return free
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How a selection is laid out on this machine."""
+
+    parts: list[tuple[int, int]]
+    """The shards: first row, and the one after the last."""
+    n_threads: int
+    keep: bool
+    """Whether the rows' v's are kept, O(n m), or the covariances evaluated anew for every block."""
+
+
+ROWS = 4096  # of a shard: its arrays for a block fit the cache, and NumPy's calls are few
+LEAST_ROWS = 256
+
+
+def make_plan(n: int, m: int, q: int, dtype: Any, n_jobs: int | None, memory_limit: Any) -> Plan:
+    """Cut n rows into shards for the threads that there are, within a limit on memory.
+
+    Parameters
+    ----------
+    n, m, q : int
+        Rows, active rows, targets.
+    dtype : float64 or float32
+    n_jobs : int, optional
+    memory_limit : int, str, optional
+        By default half of what is free.
+    """
+    limit = available() // 2 if memory_limit is None else parse_bytes(memory_limit)
+    threads = n_threads(n_jobs)
+    item = np.dtype(dtype).itemsize
+    # Per row: variance, residuals, mask, a noise variance, and a copy of the residuals while a block is added.
+    state = n * (8 + 8 * q + 1 + 8)
+    driver = 8 * m * m + 64 * 2**20 // 8
+    # Per row of a shard that a thread works on: raw and mixed coordinates, the residual path, a slab of covariances.
+    work = 128 * (2 * item + 8 * q) + 256 * item + 3 * 16 * 8
+    rows = min(ROWS, max(n // threads, LEAST_ROWS))
+    while rows > LEAST_ROWS and state + driver + threads * rows * work > limit:
+        rows //= 2
+    if state + driver + threads * rows * work > limit:
+        needed = state + driver + threads * LEAST_ROWS * work
+        raise ValueError(
+            f"memory_limit is {limit / 1e6:.0f} MB, but {n} rows and {m} active rows need at least "
+            f"{needed / 1e6 + 1:.0f} MB. Raise it, or ask for fewer threads (n_jobs) or a smaller n_active."
+        )
+    keep = state + driver + threads * rows * work + n * m * item <= limit
+    count = -(-n // rows)
+    edges = np.linspace(0, n, count + 1).astype(int).tolist()
+    return Plan(list(pairwise(edges)), threads, keep)

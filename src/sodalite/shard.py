@@ -1,0 +1,340 @@
+"""A block of rows, and what is known of each: the only thing in a selection that changes in place.
+
+A shard answers a few calls. `extend` adds a block of picks to the model of its rows and reports what the driver needs
+to verify them; `settle` takes back those that did not stand; `candidates` names the rows that now score highest; and
+`coordinates` hands out the v's of some rows, where they are kept. Its state is O(rows): inputs, variance, residual; and
+O(rows m) with the v's.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .kernels import CompiledKernel, Features, take
+from .scores import TIE, PointwiseScore, evaluate
+from .threads import workspace
+
+Array = NDArray[Any]
+
+SLAB = 256  # active rows whose covariance with a shard is held at a time, where it is evaluated anew
+STRIDE = 16  # stages between two looks at the variance, while the score's bound is followed
+NEAR = 3 * TIE  # how far below the expected score a row is still reported, so that ties can be settled
+
+
+@dataclass(frozen=True)
+class Block:
+    """Picks to be added, all that a shard needs to know of them, and the scores that they should have.
+
+    The coordinates of a row x in the block are ``mix @ [pending(x), k(new, x) - coefficients @ v(x)]``, where pending
+    are the coordinates left over from picks of the block before that did not stand, but are among these picks.
+    """
+
+    stage: int
+    """t: how many rows were active before."""
+    picks: Array
+    """The rows, in order; of shape (b,)."""
+    mix: Array
+    """Of shape (b, pending + new)."""
+    n_pending: int
+    new: Array
+    """The inputs of the picks that are not pending; of shape (new, d)."""
+    coefficients: Array
+    """Of shape (new, t): the v's of the new picks, or, where no v's are kept, P = k(new, I) (K_II + noise)^-1."""
+    active: Array | None
+    """The inputs of the active rows, of shape (t, d), where no v's are kept."""
+    zeta: Array
+    """The standardised residual of every pick in every target; of shape (b, q)."""
+    expected: Array | None
+    """The score of every pick when its turn comes; None if the picks are not to be verified."""
+
+    def __len__(self) -> int:
+        return len(self.picks)
+
+
+@dataclass(frozen=True)
+class Report:
+    """What a shard found when it added a block."""
+
+    sse: Array
+    """The remaining rows' sum of squared residuals after each pick; of shape (b,)."""
+    stages: Array
+    """For each row that scored as high as the expected pick, or nearly: which pick it was, ..."""
+    rows: Array
+    """... the row, ..."""
+    scores: Array
+    """... and its score."""
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Some rows and what is known of them: candidates to be picked."""
+
+    index: Array
+    X: Array
+    s2: Array
+    r: Array
+    """Of shape (rows, q)."""
+    noise: Array
+    score: Array
+
+    def take(self, places: Array) -> Rows:
+        """Some of them."""
+        return Rows(
+            self.index[places],
+            self.X[places],
+            self.s2[places],
+            self.r[places],
+            self.noise[places],
+            self.score[places],
+        )
+
+    @staticmethod
+    def join(parts: list[Rows]) -> Rows:
+        """All of them, in the order of their indices, each once."""
+        index = np.concatenate([part.index for part in parts])
+        _, places = np.unique(index, return_index=True)
+        return Rows(
+            index,
+            np.concatenate([part.X for part in parts]),
+            np.concatenate([part.s2 for part in parts]),
+            np.concatenate([part.r for part in parts]),
+            np.concatenate([part.noise for part in parts]),
+            np.concatenate([part.score for part in parts]),
+        ).take(places)
+
+
+class Shard:
+    """Rows `begin` to `end` of the data.
+
+    Parameters
+    ----------
+    X : array-like of shape (n, d)
+        Sliced by rows whenever they are needed; never copied whole.
+    y : array of shape (rows, q)
+        The shard's own targets.
+    begin, end : int
+    kernel : CompiledKernel
+    score : callable or None
+        The pointwise score; None if every pick is given.
+    capacity : int
+        The most active rows, if the v's are to be kept; 0 if not.
+    """
+
+    def __init__(
+        self,
+        X: Any,
+        y: Array,
+        begin: int,
+        end: int,
+        kernel: CompiledKernel,
+        score: PointwiseScore | None,
+        capacity: int,
+    ) -> None:
+        self.X, self.y, self.begin, self.end = X, y, begin, end
+        self.kernel, self.score = kernel, score
+        self.V = np.empty((capacity, end - begin), dtype=kernel.dtype) if capacity else None
+
+    def peak(self) -> float:
+        """The largest prior variance of a row."""
+        return float(self.kernel.diag(self._features()).max())
+
+    def start(self, noise_floor: float) -> None:
+        """Go to stage 0, with the least noise variance that a row may have."""
+        features = self._features()
+        self.s2 = self.kernel.diag(features).astype(np.float64)
+        self.r = np.array(self.y.T, dtype=np.float64, order="C")
+        noise = np.maximum(self.kernel.noise(features).astype(np.float64), noise_floor)
+        self.noise = noise if np.ptp(noise) > 0 else noise[:1]
+        self.active = np.empty(0, dtype=np.int64)  # places of this shard's active rows, ...
+        self.remains = np.ones(self.end - self.begin, dtype=bool)  # ... and all others
+        self.t = 0
+
+    def extend(self, block: Block) -> Report:
+        """Add a block of picks to the model of every row, as if all of them were to stand. O(rows b (t + b))."""
+        if block.stage != self.t:
+            raise RuntimeError(f"A shard at stage {self.t} was sent a block of stage {block.stage}.")
+        N = self._coordinates_of(block)
+        path = self._residual_path(block, N)
+        report = self._scan(block, N, path)
+        if not np.isfinite(report.sse).all():
+            bad = np.flatnonzero(~np.isfinite(N).all(axis=0)) + self.begin
+            raise ValueError(f"kernel returned NaN or infinite values for {len(bad)} rows, row {bad[0]} the first.")
+        self.r = path[:, -1].copy()
+        self.s2 -= np.einsum("ij,ij->j", N, N, dtype=np.float64)
+        self.t += len(block)
+        return report
+
+    def settle(self, block: Block, kept: int, count: int, wanted: Array) -> Rows:
+        """Take back the picks of the last block after the first `kept`; return the `count` rows that score highest.
+
+        The rows of `wanted` that are here come with them.
+        """
+        if kept < len(block):
+            self.t -= len(block)
+            N = self.V[self.t : self.t + len(block)] if self.V is not None else self._coordinates_of(block)
+            self.s2 += np.einsum("ij,ij->j", N[kept:], N[kept:], dtype=np.float64)
+            self.r += block.zeta[kept:].T @ N[kept:]
+            self.t += kept
+        picks = block.picks[:kept]
+        mine = picks[(picks >= self.begin) & (picks < self.end)] - self.begin
+        self.active = np.concatenate([self.active, mine])
+        self.remains[mine] = False
+        return self.candidates(count, wanted)
+
+    def candidates(self, count: int, wanted: Array) -> Rows:
+        """The `count` rows that score highest, and those of `wanted` that are here."""
+        places = wanted[(wanted >= self.begin) & (wanted < self.end)] - self.begin
+        value = np.full(len(self.s2), np.nan)
+        if self.score is not None and count:
+            left = np.flatnonzero(self.remains)
+            abs_r = _magnitude(self.r[:, None])[0]
+            score = evaluate(self.score, np.sqrt(np.maximum(self.s2, 0)), abs_r, self.noise)[left]
+            value[left] = score
+            top = np.argpartition(-score, count)[:count] if count < len(score) else np.arange(len(score))
+            places = np.concatenate([_distinct(left[top], value), places])
+        noise = self.noise[places] if len(self.noise) > 1 else np.repeat(self.noise, len(places))
+        X = np.asarray(self.X[self.begin : self.end])[places]
+        return Rows(places + self.begin, X, self.s2[places], self.r[:, places].T, noise, value[places])
+
+    def coordinates(self, index: Array) -> tuple[Array, Array]:
+        """Which of some rows are here, and their v's: arrays of shape (found,) and (t, found)."""
+        assert self.V is not None
+        places = np.flatnonzero((index >= self.begin) & (index < self.end))
+        return places, self.V[: self.t, index[places] - self.begin]
+
+    # --- how ---
+
+    def _features(self) -> Features:
+        X = np.asarray(self.X[self.begin : self.end])
+        if len(X) != self.end - self.begin:
+            raise ValueError(
+                f"X changed its length while it was read: of rows {self.begin} to {self.end - 1}, {len(X)} came."
+            )
+        return self.kernel.prepare(X)
+
+    def _coordinates_of(self, block: Block) -> Array:
+        """The rows' coordinates in a block's picks: N, of shape (b, rows)."""
+        b, t = len(block), block.stage
+        p = block.n_pending
+        rows, dtype = self.end - self.begin, self.kernel.dtype
+        raw = workspace.array("raw", (block.mix.shape[1], rows), dtype)
+        if p:
+            assert self.V is not None
+            raw[:p] = self.V[t : t + p]
+        if len(block.new):
+            features = self._features()
+            product = workspace.array("product", (len(block.new), rows), dtype)
+            C = self.kernel.block(self.kernel.prepare(block.new), features, out=raw[p:])
+            if self.V is not None:
+                C -= np.matmul(block.coefficients, self.V[:t], out=product)
+            else:
+                active = self.kernel.prepare(block.active) if block.active is not None else None
+                for begin in range(0, t, SLAB):
+                    slab = slice(begin, min(begin + SLAB, t))
+                    K = workspace.array("slab", (slab.stop - slab.start, rows), dtype)
+                    K = self.kernel.block(take(active, slab), features, out=K)
+                    C -= np.matmul(block.coefficients[:, slab], K, out=product)
+            if C.base is not raw.base:
+                raw[p:] = C
+        N = self.V[t : t + b] if self.V is not None else workspace.array("mixed", (b, rows), dtype)
+        return np.matmul(block.mix, raw, out=N)
+
+    def _residual_path(self, block: Block, N: Array) -> Array:
+        """The residuals before the first pick and after every one; of shape (q, b + 1, rows)."""
+        q, b = self.r.shape[0], len(block)
+        path: Array = workspace.array("path", (q, b + 1, self.r.shape[1]))
+        for target in range(q):
+            here = path[target]
+            here[0] = self.r[target]
+            np.multiply(N, block.zeta[:, target, None], out=here[1:])
+            for i in range(b):
+                np.subtract(here[i], here[i + 1], out=here[i + 1])
+        return path
+
+    def _scan(self, block: Block, N: Array, path: Array) -> Report:
+        """Sums of squares after every pick, and the rows that rival one."""
+        here = (block.picks >= self.begin) & (block.picks < self.end)
+        taken = [(int(i), int(block.picks[i]) - self.begin) for i in np.flatnonzero(here)]
+        final = path[:, -1].copy()  # what remains of active rows' residuals is kept, though not counted
+        path[:, :, self.active] = 0
+        for i, place in taken:
+            path[:, i + 1 :, place] = 0
+        sse = np.einsum("qij,qij->i", path[:, 1:], path[:, 1:])
+        report = Report(sse, *self._rivals(block, N, path, taken))
+        path[:, -1] = final
+        return report
+
+    def _rivals(self, block: Block, N: Array, path: Array, taken: list[tuple[int, int]]) -> tuple[Array, Array, Array]:
+        """The rows whose score comes near the expected pick's, or above it, at each pick's turn.
+
+        The variance only falls, so with a score that grows with it, a score taken at an old variance is a bound: it is
+        followed for all rows, and the score itself only for those few whose bound is high enough.
+        """
+        none = np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64), np.empty(0)
+        if block.expected is None or self.score is None:
+            return none
+        found = [none]
+        low = np.where(np.isfinite(block.expected), block.expected - NEAR * np.abs(block.expected), -np.inf)
+        s2 = self.s2.copy()
+        monotone = getattr(self.score, "monotone", False)
+        for begin in range(0, len(block), STRIDE):
+            stages = slice(begin, min(begin + STRIDE, len(block)))
+            abs_r = _magnitude(path[:, stages])
+            if monotone:
+                bound = self.score(np.sqrt(np.maximum(s2, 0)), abs_r, self.noise)
+                bound[:, self.active] = -np.inf
+                high = bound.max(axis=1) >= low[stages]
+                columns = np.flatnonzero((bound[high] >= low[stages][high, None]).any(axis=0) & self.remains)
+            else:
+                columns = np.flatnonzero(self.remains)
+            if len(columns):
+                found.append(self._exact(block, N, s2, abs_r, stages, columns, low, taken))
+            s2 -= np.einsum("ij,ij->j", N[stages], N[stages], dtype=np.float64)
+        return tuple(np.concatenate(part) for part in zip(*found, strict=True))  # type: ignore[return-value]
+
+    def _exact(
+        self,
+        block: Block,
+        N: Array,
+        s2: Array,
+        abs_r: Array,
+        stages: slice,
+        columns: Array,
+        low: Array,
+        taken: list[tuple[int, int]],
+    ) -> tuple[Array, Array, Array]:
+        assert self.score is not None
+        squares = np.square(N[stages][:, columns], dtype=np.float64)
+        variance = np.empty_like(squares)
+        variance[0] = s2[columns]
+        for i in range(len(squares) - 1):
+            np.subtract(variance[i], squares[i], out=variance[i + 1])
+        s = np.sqrt(np.maximum(variance, 0, out=variance), out=variance)
+        noise = self.noise[columns] if len(self.noise) > 1 else self.noise
+        score = evaluate(self.score, s, abs_r[:, columns], noise)
+        for i, place in taken:
+            score[max(i + 1 - stages.start, 0) :, columns == place] = np.nan
+        stage, column = np.nonzero(score >= low[stages, None])
+        return stage + stages.start, columns[column] + self.begin, score[stage, column]
+
+
+def _magnitude(r: Array) -> Array:
+    """The root mean square over the targets, which come first: abs(r) where there is one."""
+    if len(r) == 1:
+        return np.asarray(np.abs(r[0]))
+    return np.asarray(np.sqrt(np.mean(np.square(r), axis=0)), dtype=np.float64)
+
+
+def _distinct(places: Array, value: Array) -> Array:
+    """Of rows with the same score (but for rounding) the first alone: duplicates would crowd the others out."""
+    if not len(places):
+        return places
+    places = np.sort(places)
+    finite = np.maximum(value[places], -1e300)
+    key = np.round(finite / max(float(np.abs(finite).max()), 1e-300) / TIE)
+    _, first = np.unique(key, return_index=True)
+    return places[np.sort(first)]

@@ -1,0 +1,132 @@
+"""What the tests share: a registry of kernels. One line here has a kernel tested by all that runs over the registry."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import inf
+
+import numpy as np
+from sklearn.gaussian_process.kernels import (
+    RBF,
+    ConstantKernel,
+    DotProduct,
+    ExpSineSquared,
+    Hyperparameter,
+    Kernel,
+    Matern,
+    PairwiseKernel,
+    RationalQuadratic,
+    StationaryKernelMixin,
+    WhiteKernel,
+)
+
+FIXED = "fixed"
+
+
+class Triangle(StationaryKernelMixin, Kernel):
+    """A user's own kernel: prod_i max(0, 1 - |a_i - b_i| / width)."""
+
+    def __init__(self, width: float = 1.0, width_bounds: tuple[float, float] = (1e-5, 1e5)) -> None:
+        self.width = width
+        self.width_bounds = width_bounds
+
+    @property
+    def hyperparameter_width(self) -> Hyperparameter:
+        return Hyperparameter("width", "numeric", self.width_bounds)
+
+    def __call__(self, X, Y=None, eval_gradient=False):
+        distance = np.abs(X[:, None, :] - (X if Y is None else Y)[None, :, :]) / self.width
+        K = np.maximum(0, 1 - distance).prod(axis=-1)
+        if not eval_gradient:
+            return K
+        slope = np.where(distance < 1, distance / np.maximum(1 - distance, 1e-300), 0).sum(axis=-1)
+        return K, (K * slope)[:, :, None]
+
+    def diag(self, X):
+        return np.ones(len(X))
+
+
+class HalfRBF(RBF):
+    """A subclass of a known kernel that means something else than its parent."""
+
+    def __call__(self, X, Y=None, eval_gradient=False):
+        if eval_gradient:
+            return tuple(0.5 * part for part in super().__call__(X, Y, eval_gradient=True))
+        return 0.5 * super().__call__(X, Y)
+
+    def diag(self, X):
+        return 0.5 * super().diag(X)
+
+
+class OwnNoise(WhiteKernel):
+    """A user's own noise: it is on the diagonal of k(X), and nowhere in k(X, Y), as scikit-learn has it."""
+
+
+def scales(d: int, scale: float = 1.0):
+    """One length-scale per input, all different."""
+    return scale * np.linspace(0.8, 1.9, d)
+
+
+KERNELS: dict[str, Callable[[int], Kernel]] = {
+    # leaves
+    "constant": lambda d: ConstantKernel(1.7),
+    "white": lambda d: WhiteKernel(0.3),
+    "rbf": lambda d: RBF(1.3),
+    "rbf-per-input": lambda d: RBF(scales(d)),
+    "matern-1/2": lambda d: Matern(1.2, nu=0.5),
+    "matern-1/2-per-input": lambda d: Matern(scales(d), nu=0.5),
+    "matern-3/2": lambda d: Matern(1.2, nu=1.5),
+    "matern-3/2-per-input": lambda d: Matern(scales(d), nu=1.5),
+    "matern-5/2": lambda d: Matern(1.2, nu=2.5),
+    "matern-5/2-per-input": lambda d: Matern(scales(d), nu=2.5),
+    "matern-inf": lambda d: Matern(1.2, nu=inf),
+    "matern-inf-per-input": lambda d: Matern(scales(d), nu=inf),
+    "rational-quadratic": lambda d: RationalQuadratic(length_scale=0.9, alpha=0.7),
+    "periodic": lambda d: ExpSineSquared(length_scale=1.4, periodicity=2.3),
+    "dot-product": lambda d: DotProduct(0.6),
+    # sums, products and powers
+    "usual": lambda d: ConstantKernel(1.7) * RBF(scales(d)) + WhiteKernel(0.1),
+    "noise-first": lambda d: WhiteKernel(0.1) + ConstantKernel(1.7) * RBF(1.1),
+    "two-noises": lambda d: WhiteKernel(0.1) + RBF(1.1) + WhiteKernel(0.2),
+    "two-constants": lambda d: ConstantKernel(1.7) + ConstantKernel(0.4) * ConstantKernel(2.0),
+    "constant-with-noise": lambda d: ConstantKernel(1.7) + WhiteKernel(0.1),
+    "constant-squared": lambda d: ConstantKernel(1.7) ** 2,
+    "noise-in-product": lambda d: ConstantKernel(1.7) * (RBF(1.1) + WhiteKernel(0.1)),
+    "noise-in-both-factors": lambda d: (RBF(1.1) + WhiteKernel(0.1)) * (DotProduct(0.6) + WhiteKernel(0.2)),
+    "noise-by-row": lambda d: RBF(1.1) + WhiteKernel(0.1) * DotProduct(0.6),
+    "noise-in-power": lambda d: (RBF(scales(d)) + WhiteKernel(0.1)) ** 2,
+    "noise-cubed": lambda d: RBF(1.1) + WhiteKernel(0.4) ** 3,
+    "polynomial": lambda d: ConstantKernel(0.2) * DotProduct(0.6) ** 3,
+    "power-below-one": lambda d: (Matern(scales(d), nu=1.5) + ConstantKernel(0.4)) ** 0.5,
+    "power-of-product": lambda d: (
+        (ConstantKernel(0.5) * RationalQuadratic(0.9, 0.7) + WhiteKernel(0.1)) ** 2 * RBF(2.0)
+    ),
+    "seasonal": lambda d: (
+        ConstantKernel(1.5) * RBF(4.0)
+        + RBF(scales(d)) * ExpSineSquared(1.4, 2.3)
+        + ConstantKernel(0.3) * RationalQuadratic(0.9, 0.7)
+        + WhiteKernel(0.1)
+    ),
+    "product-of-three": lambda d: Matern(1.2, nu=2.5) * DotProduct(0.6) * RBF(scales(d)) + WhiteKernel(0.1),
+    # fixed parameters
+    "fixed-constant": lambda d: ConstantKernel(1.7, FIXED) * RBF(scales(d)) + WhiteKernel(0.1),
+    "fixed-length-scales": lambda d: ConstantKernel(1.7) * RBF(scales(d), FIXED) + WhiteKernel(0.1),
+    "fixed-noise": lambda d: ConstantKernel(1.7) * Matern(1.2, nu=1.5) + WhiteKernel(0.1, FIXED),
+    "fixed-alpha": lambda d: RationalQuadratic(0.9, 0.7, alpha_bounds=FIXED) * DotProduct(0.6, FIXED),
+    "fixed-period": lambda d: ExpSineSquared(1.4, 2.3, periodicity_bounds=FIXED) + RationalQuadratic(0.9, 0.7, FIXED),
+    "fixed-periodic-length-scale": lambda d: ExpSineSquared(1.4, 2.3, FIXED) + WhiteKernel(0.1),
+    "all-fixed": lambda d: ConstantKernel(1.7, FIXED) * RBF(1.1, FIXED) + WhiteKernel(0.1, FIXED),
+    # opaque: called as they are
+    "own": lambda d: ConstantKernel(1.7) * Triangle(6.0) + WhiteKernel(0.1),
+    "own-subclass": lambda d: HalfRBF(scales(d)) + WhiteKernel(0.1),
+    "own-subclass-in-power": lambda d: (HalfRBF(1.3) * RBF(scales(d)) + WhiteKernel(0.1)) ** 2,
+    "own-noise": lambda d: ConstantKernel(1.7) * (RBF(1.1) + OwnNoise(0.1)),
+    "matern-0.8": lambda d: ConstantKernel(1.7) * Matern(scales(d), nu=0.8) + WhiteKernel(0.1),
+    "pairwise": lambda d: PairwiseKernel(metric="laplacian", gamma=0.4) + WhiteKernel(0.1),
+}
+
+# Scikit-learn differentiates these by forward differences with a step of 1e-10, so to about 1e-6 and no better.
+ROUGH = {"matern-0.8", "pairwise"}
+
+# No covariances of more than one input: a sine of a distance in the plane is not positive definite.
+PERIODIC = {"periodic", "seasonal", "fixed-period", "fixed-periodic-length-scale"}
