@@ -12,12 +12,14 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .hyperparameters import resolve_hyperparameters
 from .kernels import compile_kernel, default_kernel, spread
+from .memory import parse_bytes
 from .posteriors import draw, resolve_posterior
 from .progress import ProgressLine
 from .scores import resolve_score
 from .selection import generator_from, grow
 from .stopping import resolve_rule
-from .validation import check_targets, readable_errors
+from .threads import n_threads
+from .validation import check_dtype, check_first, check_targets, readable_errors
 
 Array = NDArray[Any]
 
@@ -53,6 +55,12 @@ class GreedyGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # typ
         Any other stopping rule.
     first : int or sequence of int, default=None
         The row, or rows, to start from; drawn at random if None.
+    dtype : {"float64", "float32"}, default="float64"
+        The type of the covariances while rows are chosen; the posterior is float64 either way. See `sodalite.select`.
+    n_jobs : int, default=None
+        Threads for the choice of rows; None means all cores.
+    memory_limit : int or str, default=None
+        Bytes to work in while rows are chosen, such as ``"2GB"``; None means half of what is free.
     random_state : int, RandomState instance or None, default=None
         For the subset, the starts and the first row.
     verbose : bool, default=False
@@ -109,6 +117,9 @@ class GreedyGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # typ
         time_limit: float | None = None,
         stop: Any = None,
         first: Any = None,
+        dtype: Any = "float64",
+        n_jobs: int | None = None,
+        memory_limit: Any = None,
         random_state: Any = None,
         verbose: bool = False,
     ) -> None:
@@ -124,6 +135,9 @@ class GreedyGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # typ
         self.time_limit = time_limit
         self.stop = stop
         self.first = first
+        self.dtype = dtype
+        self.n_jobs = n_jobs
+        self.memory_limit = memory_limit
         self.random_state = random_state
         self.verbose = verbose
 
@@ -148,30 +162,37 @@ class GreedyGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # typ
         score = resolve_score(self.__dict__["score"])
         condition = resolve_posterior(self.posterior).condition
         rule = resolve_rule(self.n_active, self.tol, self.patience, self.target_rmse, self.time_limit, self.stop)
+        dtype = check_dtype(self.dtype)
+        n_threads(self.n_jobs)
+        if self.memory_limit is not None:
+            parse_bytes(self.memory_limit)
         with readable_errors(X):
             X, y = validate_data(self, X, y, dtype=[np.float64, np.float32], multi_output=True, y_numeric=True)
         y = check_targets(y, len(X))
+        if self.first is not None:
+            check_first(self.first, len(X), min(self.n_active, len(X)))
         Y = y.reshape(len(X), -1)
         y_mean = Y.mean(axis=0) if self.normalize_y else np.zeros(Y.shape[1])
         y_std = spread(Y) if self.normalize_y else np.ones(Y.shape[1])
         Y = (Y - y_mean) / y_std
         start = default_kernel(X, Y) if self.kernel is None else self.kernel
-        compile_kernel(start, X)  # refuses what it cannot compile, before any long work
+        compile_kernel(start, X, dtype)  # refuses what it cannot compile, before any long work
         generator = generator_from(self.random_state)
 
         kernel = method.fit(X, Y, start, generator)
-        compiled = compile_kernel(kernel, X)
         progress = ProgressLine() if self.verbose else None
         selection = grow(
             X,
             Y,
-            compiled,
+            compile_kernel(kernel, X, dtype),
             n_active=self.n_active,
             score=score,
             rule=rule,
             first=self.first,
             generator=generator,
             callback=progress,
+            n_jobs=self.n_jobs,
+            memory_limit=self.memory_limit,
             unit=float(y_std[0]) if len(y_std) == 1 else 1.0,
         )
         if progress is not None:
@@ -180,7 +201,7 @@ class GreedyGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # typ
         self.kernel_ = kernel
         self.selection_ = selection
         self.active_indices_ = selection.indices
-        self.posterior_ = condition(compiled, X, Y, selection)
+        self.posterior_ = condition(compile_kernel(kernel, X), X, Y, selection)
         self.X_train_ = X[selection.indices]
         self.y_train_ = Y[selection.indices].reshape(-1, *y.shape[1:])
         self.y_mean_, self.y_std_ = y_mean, y_std

@@ -11,17 +11,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from math import sqrt
 from time import perf_counter
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import solve_triangular
+from scipy.linalg import cholesky, solve_triangular
 
 from .executors import Executor
 from .kernels import CompiledKernel
-from .panel import guess
+from .panel import Guess, Panel
 from .scores import PointwiseScore, tie_threshold
 from .shard import Block, Report, Rows
 from .stopping import Rule, Stage
@@ -30,7 +29,7 @@ Array = NDArray[Any]
 Callback = Callable[[Stage], None]
 
 LARGEST = {True: 64, False: 128}  # picks in a block, where the v's are kept and where they are not
-SHARE = 0.1  # of a block's work that the panel may cost
+SHARE = 0.01  # of the rows that are candidates, at least
 
 
 @dataclass(frozen=True)
@@ -96,6 +95,7 @@ class Problem:
 class State:
     """What the driver knows at stage t, the length of `indices`."""
 
+    panel: Panel
     factor: Array
     X: Array
     """The inputs of the active rows."""
@@ -106,20 +106,31 @@ class State:
     """Picks of the last block that did not stand; the shards still hold their coordinates."""
     pending_factor: Array = field(default_factory=lambda: np.empty((0, 0)))
     """What turns these coordinates into the covariances of the pending rows, given the active ones, with all rows."""
+    cut: float = -np.inf
+    """The potential below which rows were no candidates for the last block, and a little less."""
     n_proposed: int = 0
     size: int = 8
-    """How many picks the next block will have."""
+    """How many picks the next block will have, ..."""
+    candidates: int = 500
+    """... and among how many rows they are guessed."""
 
     @property
     def t(self) -> int:
         return len(self.indices)
 
-    def selection(self, stop_reason: str, noise_floor: float) -> Selection:
+    def selection(self, kernel: CompiledKernel, stop_reason: str, noise_floor: float) -> Selection:
+        """What has been chosen so far."""
         t = len(self.rmse)  # the last to be extended
+        factor = self.factor[:t, :t].copy()
+        if kernel.dtype != np.float64:  # its entries are no better than that; what it is used for deserves better
+            kernel = kernel.in_double()
+            rows = kernel.prepare(self.X[:t])
+            K = kernel.block(rows, rows) + np.diag(np.maximum(kernel.noise(rows), noise_floor))
+            factor = np.asarray(cholesky(K, lower=True))
         return Selection(
             np.array(self.indices[:t], dtype=np.int64),
             np.array(self.rmse),
-            self.factor[:t, :t].copy(),
+            factor,
             np.array(self.scores[:t]),
             stop_reason,
             noise_floor,
@@ -132,77 +143,69 @@ def run(problem: Problem, noise_floor: float) -> Selection:
     began = perf_counter()
     call = problem.executor.call
     call("start", noise_floor)
-    state = State(np.zeros((problem.m, problem.m)), np.empty((problem.m, problem.d)))
+    m, d = problem.m, problem.d
+    state = State(Panel(problem.kernel, problem.score, m), np.zeros((m, m)), np.empty((m, d)))
     try:
         rows = _given_rows(problem, state)
         while True:
-            proposal = _propose(problem, state, rows, noise_floor)
-            block = proposal.block
+            block, made = _propose(problem, state, rows, noise_floor)
             reports = call("extend", block)
             kept, winner = _verify(block, reports)
             rmse = _rmse_path(problem, state, reports)
             kept, reason = _stop(problem, state, rmse[:kept], began)
             wanted = np.concatenate([block.picks[kept:], [] if winner is None else [winner]]).astype(np.int64)
             count = 0 if reason else _panel_size(problem, state)
-            parts = call("settle", block, kept, -(-3 * count // problem.executor.n_shards) + bool(count), wanted)
-            _commit(problem, state, proposal, kept, rmse)
+            share = -(-3 * count // problem.executor.n_shards)
+            parts = call("settle", block, kept, share, state.cut, wanted)
+            _commit(problem, state, block, made, kept, rmse)
             for t in range(state.t - kept, state.t):
                 if problem.callback is not None:
                     problem.callback(Stage(state.rmse[: t + 1], perf_counter() - began, problem.n, problem.m))
             if reason:
-                return state.selection(reason, noise_floor)
-            rows = _given_rows(problem, state) if state.t < len(problem.order) else _shortlist(parts, count, wanted)
+                return state.selection(problem.kernel, reason, noise_floor)
+            if state.t < len(problem.order):
+                rows = _given_rows(problem, state)
+            else:
+                rows = _shortlist(state, parts, count, wanted)
     except KeyboardInterrupt as interrupt:
         if not state.rmse:
             raise
-        raise SelectionInterrupted(state.selection("interrupted", noise_floor)) from interrupt
+        raise SelectionInterrupted(state.selection(problem.kernel, "interrupted", noise_floor)) from interrupt
 
 
 def _panel_size(problem: Problem, state: State) -> int:
-    """Candidates: as many as keep the panel's work, c^2 t, a small share of the block's, 2 b t n."""
-    return int(min(max(sqrt(SHARE * 2 * state.size * problem.n), 4 * state.size), 2048, problem.n))
+    """Candidates: as many as the hits so far ask for, within a small share of the rows."""
+    return int(min(max(state.candidates, 8 * state.size), max(SHARE * problem.n, 8 * state.size), 4000, problem.n))
 
 
 def _given_rows(problem: Problem, state: State) -> Rows:
     """The next rows of the order that is given."""
     rows = problem.order[state.t : state.t + LARGEST[problem.keep]]
-    return Rows.join(problem.executor.call("candidates", 0, rows))
+    return Rows.join(problem.executor.call("candidates", 0, 0.0, rows))
 
 
-def _shortlist(parts: list[Rows], count: int, wanted: Array) -> Rows:
+def _shortlist(state: State, parts: list[Rows], count: int, wanted: Array) -> Rows:
     """The best of all shards' candidates, and those that are wanted."""
     rows = Rows.join(parts)
-    if len(rows.index) > count:
-        top = np.argpartition(-rows.score, count - 1)[:count]
-        rows = rows.take(np.union1d(top, np.flatnonzero(np.isin(rows.index, wanted))))
-    return rows
+    if len(rows.index) <= count:
+        state.cut -= 0.1 * abs(state.cut) if np.isfinite(state.cut) else 0
+        return rows
+    top = np.argpartition(-rows.potential, count - 1)[:count]
+    state.cut = float(rows.potential[top].min())
+    state.cut -= 0.05 * abs(state.cut)
+    needed = np.isin(rows.index, wanted) | (rows.score >= tie_threshold(rows.score.max()))
+    return rows.take(np.union1d(top, np.flatnonzero(needed)))
 
 
-@dataclass(frozen=True)
-class Proposal:
-    """A block for the shards, and what the driver needs to commit it."""
-
-    block: Block
-    factor: Array
-    """L_S; of shape (b, b)."""
-    v: Array
-    """The picks' coordinates in the active rows; of shape (t, b)."""
-    X: Array
-    """The picks' inputs; of shape (b, d)."""
-    scores: Array
-
-
-def _propose(problem: Problem, state: State, rows: Rows, noise_floor: float) -> Proposal:
+def _propose(problem: Problem, state: State, rows: Rows, noise_floor: float) -> tuple[Block, Guess]:
     """Guess the next picks among some rows, and write them down as a block for the shards."""
     t = state.t
-    v = _coordinates(problem, state, rows)
     given = None
     if t < len(problem.order):
         given = np.searchsorted(rows.index, problem.order[t : t + len(rows.index)])
     size = min(state.size, problem.m - t)
-    made = guess(problem.kernel, rows, v, size, problem.score, given, 0.5 * noise_floor)
-    places, b = made.places, len(made.places)
-    picks = rows.index[places]
+    made = state.panel.guess(rows, t, lambda new: _coordinates(problem, state, new), size, given, 0.5 * noise_floor)
+    picks, b = made.rows.index, len(made.factor)
 
     # The coordinates in the picks are L_S^-1 C, where C holds the picks' covariances with all rows, given the active
     # ones. Of pending picks, C is a small matrix times what the shards hold; the others' is a product to be made.
@@ -215,37 +218,36 @@ def _propose(problem: Problem, state: State, rows: Rows, noise_floor: float) -> 
         at = {row: place for place, row in enumerate(state.pending.tolist())}
         mix[:, :p] = inverse[:, old] @ state.pending_factor[[at[row] for row in picks[old].tolist()]]
     mix[:, p:] = inverse[:, new]
-    coefficients = v[:, places[new]]
+    coefficients = made.v[new]
     if not problem.keep and t:
-        coefficients = solve_triangular(state.factor[:t, :t], coefficients, lower=True, trans="T")
+        coefficients = solve_triangular(state.factor[:t, :t], coefficients.T, lower=True, trans="T").T
     dtype = problem.kernel.dtype
+    state.n_proposed += len(new)
     block = Block(
         stage=t,
         picks=picks,
         mix=mix.astype(dtype),
         n_pending=p,
-        new=rows.X[places[new]],
-        coefficients=np.ascontiguousarray(coefficients.T, dtype=dtype),
+        new=made.rows.X[new],
+        coefficients=np.ascontiguousarray(coefficients, dtype=dtype),
         active=None if problem.keep else state.X[:t],
         zeta=made.zeta,
         expected=made.scores if given is None else None,
     )
-    state.n_proposed += len(new)
-    return Proposal(block, made.factor, v[:, places], rows.X[places], made.scores)
+    return block, made
 
 
 def _coordinates(problem: Problem, state: State, rows: Rows) -> Array:
-    """The v's of some rows, of shape (t, rows): from the shards that keep them, or by solving L v = k(I, x)."""
+    """The v's of some rows, of shape (rows, t): from the shards that keep them, or by solving L v = k(I, x)."""
     t = state.t
-    if not problem.keep:
+    v = np.empty((len(rows.index), t))
+    if problem.keep:
+        for places, found in problem.executor.call("coordinates", rows.index):
+            v[places] = found
+    elif t:
         kernel = problem.kernel
-        if not t:
-            return np.empty((0, len(rows.index)))
         K = kernel.block(kernel.prepare(state.X[:t]), kernel.prepare(rows.X)).astype(np.float64)
-        return np.asarray(solve_triangular(state.factor[:t, :t], K, lower=True))
-    v = np.empty((t, len(rows.index)))
-    for places, found in problem.executor.call("coordinates", rows.index):
-        v[:, places] = found
+        v[:] = solve_triangular(state.factor[:t, :t], K, lower=True).T
     return v
 
 
@@ -291,17 +293,23 @@ def _stop(problem: Problem, state: State, rmse: list[float], began: float) -> tu
     return len(rmse), None
 
 
-def _commit(problem: Problem, state: State, proposal: Proposal, kept: int, rmse: list[float]) -> None:
+def _commit(problem: Problem, state: State, block: Block, made: Guess, kept: int, rmse: list[float]) -> None:
     """Add the picks that stand to what the driver knows, and choose the next block's size by how many did."""
-    t, b = state.t, len(proposal.block)
+    t, b = state.t, len(block)
     rows = slice(t, t + kept)
-    state.factor[rows, :t] = proposal.v[:, :kept].T
-    state.factor[rows, rows] = proposal.factor[:kept, :kept]
-    state.X[rows] = proposal.X[:kept]
+    state.factor[rows, :t] = made.v[:kept]
+    state.factor[rows, rows] = made.factor[:kept, :kept]
+    state.X[rows] = made.rows.X[:kept]
+    state.panel.commit(t, kept)
     if problem.keep:
-        state.pending = proposal.block.picks[kept:]
-        state.pending_factor = proposal.factor[kept:, kept:]
-    state.size = min(max(2 * b, state.size), LARGEST[problem.keep]) if kept == b else max(kept + kept // 4, 4)
-    state.indices += proposal.block.picks[:kept].tolist()
-    state.scores += proposal.scores[:kept].tolist()
+        state.pending = block.picks[kept:]
+        state.pending_factor = made.factor[kept:, kept:]
+    if kept == b:
+        state.size = min(max(2 * b, state.size), LARGEST[problem.keep])
+        state.candidates = max(int(0.9 * state.candidates), 200)
+    else:
+        state.size = min(max(kept + kept // 4, 8), LARGEST[problem.keep])
+        state.candidates = min(int(1.3 * state.candidates), 4000)
+    state.indices += block.picks[:kept].tolist()
+    state.scores += made.scores[:kept].tolist()
     state.rmse += rmse[:kept]

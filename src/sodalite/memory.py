@@ -68,7 +68,7 @@ class Plan:
     """Whether the rows' v's are kept, O(n m), or the covariances evaluated anew for every block."""
 
 
-ROWS = 4096  # of a shard: its arrays for a block fit the cache, and NumPy's calls are few
+ROWS = 8192  # of a shard: its arrays for a block fit the cache, and NumPy's calls are few
 LEAST_ROWS = 256
 
 

@@ -1,19 +1,22 @@
-"""The guess: which rows will be picked next, by the plain greedy loop among a few candidates.
+"""The guess: which rows will be picked next, by the plain greedy loop among some candidates.
 
-It never touches the other rows, so it is cheap; and it is right for as long as the best row of all is a candidate.
+It never touches the other rows, so it is cheap; and it is right for as long as the best row of all is a candidate. Most
+candidates stay from one block to the next, and with them their coordinates in the active rows.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .kernels import CompiledKernel
+from .kernels import CompiledKernel, take
 from .scores import PointwiseScore, best, evaluate
-from .shard import Rows
+from .shard import Rows, magnitude
+from .threads import n_threads, threaded_map
 
 Array = NDArray[Any]
 
@@ -22,8 +25,10 @@ Array = NDArray[Any]
 class Guess:
     """The picks that the candidates alone would lead to."""
 
-    places: Array
-    """Which candidates, in order; of shape (b,)."""
+    rows: Rows
+    """The picks, in order."""
+    v: Array
+    """Their coordinates in the active rows; of shape (b, t)."""
     factor: Array
     """L_S, the lower Cholesky factor of the picks' own Schur complement; of shape (b, b)."""
     zeta: Array
@@ -32,62 +37,141 @@ class Guess:
     """The score of every pick when its turn comes; NaN for picks that were given."""
 
 
-def guess(
-    kernel: CompiledKernel,
-    rows: Rows,
-    v: Array,
-    count: int,
-    score: PointwiseScore | None,
-    given: Array | None,
-    least_pivot: float,
-) -> Guess:
-    """Pick `count` of some rows, one at a time (DESIGN: the one-stage update, among the candidates only).
+class Panel:
+    """The candidates, and the coordinates v of each in the active rows.
 
     Parameters
     ----------
     kernel : CompiledKernel
-    rows : Rows
-        The candidates, in the order of their indices, so that a tie goes to the lowest.
-    v : array of shape (t, candidates)
-        Their coordinates in the active rows.
-    count : int
-    score : callable, or None if all picks are given
-    given : array of int, optional
-        The candidates to pick, whatever their score.
-    least_pivot : float
-        A pivot below this means that the covariance is not positive definite.
+    score : callable or None
+    m : int
+        The most active rows.
     """
-    features = kernel.prepare(rows.X)
-    C = kernel.block(features, features).astype(np.float64)
-    C -= v.T @ v
-    s2, r = rows.s2.copy(), rows.r.copy()
-    count = min(count, len(s2)) if given is None else len(given)
-    U = np.empty((count, len(s2)))
-    factor = np.zeros((count, count))
-    zeta = np.empty((count, r.shape[1]))
-    places = np.empty(count, dtype=np.int64)
-    scores = np.full(count, np.nan)
-    left = np.ones(len(s2), dtype=bool)
-    for i in range(count):
-        if given is not None:
-            j = int(given[i])
-        else:
-            assert score is not None
-            abs_r = np.abs(r[:, 0]) if r.shape[1] == 1 else np.sqrt(np.mean(np.square(r), axis=1))
-            value = evaluate(score, np.sqrt(np.maximum(s2, 0)), abs_r, rows.noise)
-            j = int(np.flatnonzero(left)[best(value[left])])
-            scores[i] = value[j]
-        pivot = s2[j] + rows.noise[j]
-        if not pivot > least_pivot:
-            if i and given is None:
-                return Guess(places[:i], factor[:i, :i], zeta[:i], scores[:i])
-            raise np.linalg.LinAlgError("not positive definite")
-        p = np.sqrt(pivot)
-        factor[i, :i], factor[i, i] = U[:i, j], p
-        U[i] = (C[j] - U[:i, j] @ U[:i]) / p
-        zeta[i] = r[j] / p
-        s2 -= U[i] * U[i]
-        r -= np.multiply.outer(U[i], zeta[i])
-        left[j] = False
-        places[i] = j
-    return Guess(places, factor, zeta, scores)
+
+    def __init__(self, kernel: CompiledKernel, score: PointwiseScore | None, m: int) -> None:
+        self.kernel, self.score = kernel, score
+        self._index = np.empty(0, dtype=np.int64)  # of the row in each slot; -1 for none
+        self._v = np.empty((0, m))  # one row a slot
+        self._slots = np.empty(0, dtype=np.int64)  # of the candidates of the last guess
+        self._U = np.empty((0, 0))  # their coordinates in its picks
+
+    def guess(
+        self,
+        rows: Rows,
+        t: int,
+        coordinates: Callable[[Rows], Array],
+        count: int,
+        given: Array | None,
+        least_pivot: float,
+    ) -> Guess:
+        """Pick `count` of some rows, one at a time.
+
+        Parameters
+        ----------
+        rows : Rows
+            The candidates, in the order of their indices, so that a tie goes to the lowest.
+        t : int
+            The stage.
+        coordinates : callable
+            Gives the v's of rows that have just become candidates; of shape (rows, t).
+        count : int
+        given : array of int, optional
+            The candidates to pick, whatever their score.
+        least_pivot : float
+            A pivot below this means that the covariance is not positive definite.
+        """
+        slots = self._admit(rows, t, coordinates)
+        v = self._v[:, :t]
+        features = self.kernel.prepare(rows.X)
+        s2, r = rows.s2.copy(), rows.r.copy()
+        count = min(count, len(s2)) if given is None else len(given)
+        U = np.empty((count, len(s2)))
+        factor = np.zeros((count, count))
+        zeta = np.empty((count, r.shape[1]))
+        places = np.empty(count, dtype=np.int64)
+        scores = np.full(count, np.nan)
+        left = np.ones(len(s2), dtype=bool)
+        # A pick needs its covariances, given the active rows, with all candidates. They are found for the likeliest
+        # picks in one product, and for others as they turn up.
+        found: dict[int, Array] = {}
+        for i in range(count):
+            if given is not None:
+                j = int(given[i])
+            else:
+                assert self.score is not None
+                value = evaluate(self.score, np.sqrt(np.maximum(s2, 0)), magnitude(r.T), rows.noise)
+                value[~left] = -np.inf
+                j = best(value) if left.any() else 0
+                scores[i] = value[j]
+            pivot = s2[j] + rows.noise[j]
+            if not pivot > least_pivot:
+                if i and given is None:
+                    count = i
+                    break
+                raise np.linalg.LinAlgError("not positive definite")
+            if j not in found:
+                if given is not None:
+                    likely = given[i:]
+                else:
+                    size = min(3 * count if not found else 32, len(s2))
+                    hope = value if found else value + rows.potential
+                    likely = np.union1d(np.argpartition(-hope, size - 1)[:size], [j])
+                    likely = likely[[place not in found for place in likely.tolist()]]
+                C = self.kernel.block(take(features, likely), features).astype(np.float64)
+                C -= _product(v[slots[likely]], v)[:, slots]
+                found.update(zip(likely.tolist(), C, strict=True))
+            p = np.sqrt(pivot)
+            factor[i, :i], factor[i, i] = U[:i, j], p
+            U[i] = (found[j] - U[:i, j] @ U[:i]) / p
+            zeta[i] = r[j] / p
+            s2 -= U[i] * U[i]
+            r -= np.multiply.outer(U[i], zeta[i])
+            left[j] = False
+            places[i] = j
+        self._slots, self._U = slots, U[:count]
+        return Guess(
+            rows.take(places[:count]),
+            v[slots[places[:count]]],
+            factor[:count, :count],
+            zeta[:count],
+            scores[:count],
+        )
+
+    def commit(self, t: int, kept: int) -> None:
+        """Go on from stage t by the first picks of the last guess."""
+        self._v[self._slots, t : t + kept] = self._U[:kept].T
+
+    def _admit(self, rows: Rows, t: int, coordinates: Callable[[Rows], Array]) -> Array:
+        """Make just these rows the candidates; return the slot of each."""
+        order = np.argsort(self._index)
+        at = np.searchsorted(self._index, rows.index, sorter=order)
+        known = at < len(order)
+        known[known] = self._index[order[at[known]]] == rows.index[known]
+        slots = np.full(len(rows.index), -1)
+        slots[known] = order[at[known]]
+        new = np.flatnonzero(~known)
+        if len(new):
+            free = np.setdiff1d(np.arange(len(self._index)), slots[known])
+            if len(free) < len(new):
+                more = len(new) - len(free)
+                free = np.concatenate([free, np.arange(len(self._index), len(self._index) + more)])
+                self._index = np.concatenate([self._index, np.full(more, -1)])
+                self._v = np.concatenate([self._v, np.zeros((more, self._v.shape[1]))])
+            slots[new] = free[: len(new)]
+            self._index[slots[new]] = rows.index[new]
+            self._v[slots[new], :t] = coordinates(rows.take(new))
+        if len(self._index) > 1.5 * len(slots):
+            self._v, self._index = self._v[slots], rows.index.copy()
+            return np.arange(len(slots))
+        dropped = np.ones(len(self._index), dtype=bool)
+        dropped[slots] = False
+        self._index[dropped] = -1 - np.arange(np.count_nonzero(dropped))
+        return slots
+
+
+def _product(A: Array, B: Array) -> Array:
+    """A B', on all cores where that is worth it."""
+    if A.size * len(B) < 2e7:
+        return np.asarray(A @ B.T)
+    parts = np.array_split(B, n_threads(None))
+    return np.concatenate(threaded_map(lambda part: A @ part.T, parts), axis=1)

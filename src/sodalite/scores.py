@@ -90,6 +90,8 @@ def evaluate(score: PointwiseScore, s: Array, abs_r: Array, noise: Array) -> Arr
 
     A callable is shown flat arrays, whatever the shape of these: it is pointwise.
     """
+    if isinstance(score, Delta):
+        return score(s, abs_r, noise)
     value = np.array(score(s.ravel(), abs_r.ravel(), np.broadcast_to(noise, s.shape).ravel()), dtype=np.float64)
     if value.shape != (s.size,):
         raise ValueError(f"score must return one value per row: an array of shape ({s.size},); got {value.shape}.")

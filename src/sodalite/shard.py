@@ -15,13 +15,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .kernels import CompiledKernel, Features, take
-from .scores import TIE, PointwiseScore, evaluate
+from .scores import TIE, PointwiseScore, best, evaluate
 from .threads import workspace
 
 Array = NDArray[Any]
 
 SLAB = 256  # active rows whose covariance with a shard is held at a time, where it is evaluated anew
 STRIDE = 16  # stages between two looks at the variance, while the score's bound is followed
+GROWTH = 0.75  # of its standard deviation that a row's residual is thought to grow by
 NEAR = 3 * TIE  # how far below the expected score a row is still reported, so that ties can be settled
 
 
@@ -80,6 +81,8 @@ class Rows:
     """Of shape (rows, q)."""
     noise: Array
     score: Array
+    potential: Array
+    """The score that a row would have if its residual grew by some of its standard deviation."""
 
     def take(self, places: Array) -> Rows:
         """Some of them."""
@@ -90,6 +93,7 @@ class Rows:
             self.r[places],
             self.noise[places],
             self.score[places],
+            self.potential[places],
         )
 
     @staticmethod
@@ -104,6 +108,7 @@ class Rows:
             np.concatenate([part.r for part in parts]),
             np.concatenate([part.noise for part in parts]),
             np.concatenate([part.score for part in parts]),
+            np.concatenate([part.potential for part in parts]),
         ).take(places)
 
 
@@ -136,11 +141,24 @@ class Shard:
     ) -> None:
         self.X, self.y, self.begin, self.end = X, y, begin, end
         self.kernel, self.score = kernel, score
-        self.V = np.empty((capacity, end - begin), dtype=kernel.dtype) if capacity else None
+        self.V = storage((capacity, end - begin), kernel.dtype) if capacity else None
+        self._prepared: Features = None
 
     def peak(self) -> float:
-        """The largest prior variance of a row."""
-        return float(self.kernel.diag(self._features()).max())
+        """The largest prior variance of a row. Refuses rows that are not finite."""
+        X = np.asarray(self.X[self.begin : self.end])
+        if not np.isfinite(X).all():
+            bad = np.flatnonzero(~np.isfinite(X).all(axis=1)) + self.begin
+            raise ValueError(
+                f"X contains NaN or infinite values, in row {bad[0]} for one. Drop such rows, or fill them in, with "
+                f"sklearn.impute.SimpleImputer for instance."
+            )
+        peak = float(self.kernel.diag(self._features()).max())
+        if not np.isfinite(peak):
+            raise ValueError(
+                f"kernel returned NaN or infinite variances for some of rows {self.begin} to {self.end - 1}."
+            )
+        return peak
 
     def start(self, noise_floor: float) -> None:
         """Go to stage 0, with the least noise variance that a row may have."""
@@ -168,11 +186,8 @@ class Shard:
         self.t += len(block)
         return report
 
-    def settle(self, block: Block, kept: int, count: int, wanted: Array) -> Rows:
-        """Take back the picks of the last block after the first `kept`; return the `count` rows that score highest.
-
-        The rows of `wanted` that are here come with them.
-        """
+    def settle(self, block: Block, kept: int, count: int, cut: float, wanted: Array) -> Rows:
+        """Take back the picks of the last block after the first `kept`; return the next candidates."""
         if kept < len(block):
             self.t -= len(block)
             N = self.V[self.t : self.t + len(block)] if self.V is not None else self._coordinates_of(block)
@@ -183,38 +198,54 @@ class Shard:
         mine = picks[(picks >= self.begin) & (picks < self.end)] - self.begin
         self.active = np.concatenate([self.active, mine])
         self.remains[mine] = False
-        return self.candidates(count, wanted)
+        return self.candidates(count, cut, wanted)
 
-    def candidates(self, count: int, wanted: Array) -> Rows:
-        """The `count` rows that score highest, and those of `wanted` that are here."""
+    def candidates(self, count: int, cut: float, wanted: Array) -> Rows:
+        """Rows that may be picked soon: at most `count`, of a potential of at least `cut`; and those of `wanted`.
+
+        What a row scores now says little of what it will score in 30 picks' time: its residual may grow, by an amount
+        that goes with its standard deviation. So rows come by the score that they would have then.
+        """
         places = wanted[(wanted >= self.begin) & (wanted < self.end)] - self.begin
-        value = np.full(len(self.s2), np.nan)
-        if self.score is not None and count:
-            left = np.flatnonzero(self.remains)
-            abs_r = _magnitude(self.r[:, None])[0]
-            score = evaluate(self.score, np.sqrt(np.maximum(self.s2, 0)), abs_r, self.noise)[left]
-            value[left] = score
-            top = np.argpartition(-score, count)[:count] if count < len(score) else np.arange(len(score))
-            places = np.concatenate([_distinct(left[top], value), places])
+        score = potential = np.full(len(self.s2), np.nan)
+        left = np.flatnonzero(self.remains)
+        if self.score is not None and count and len(left):
+            s, abs_r = np.sqrt(np.maximum(self.s2, 0)), magnitude(self.r)
+            score = evaluate(self.score, s, abs_r, self.noise)
+            abs_r += GROWTH * s
+            potential = evaluate(self.score, s, abs_r, self.noise)
+            score[self.active] = potential[self.active] = -np.inf
+            top = np.flatnonzero(potential >= cut)
+            if len(top) > count:
+                top = top[np.argpartition(-potential[top], count)[:count]]
+            first = left[best(score[left])]
+            places = np.concatenate([_distinct(top[self.remains[top]], potential), [first], places]).astype(np.int64)
         noise = self.noise[places] if len(self.noise) > 1 else np.repeat(self.noise, len(places))
         X = np.asarray(self.X[self.begin : self.end])[places]
-        return Rows(places + self.begin, X, self.s2[places], self.r[:, places].T, noise, value[places])
+        r = self.r[:, places].T
+        return Rows(places + self.begin, X, self.s2[places], r, noise, score[places], potential[places])
 
     def coordinates(self, index: Array) -> tuple[Array, Array]:
-        """Which of some rows are here, and their v's: arrays of shape (found,) and (t, found)."""
+        """Which of some rows are here, and their v's: arrays of shape (found,) and (found, t)."""
         assert self.V is not None
         places = np.flatnonzero((index >= self.begin) & (index < self.end))
-        return places, self.V[: self.t, index[places] - self.begin]
+        return places, self.V[: self.t, index[places] - self.begin].T
 
     # --- how ---
 
     def _features(self) -> Features:
+        """The rows as the kernel wants them; kept where the v's are, which are larger."""
+        if self._prepared is not None:
+            return self._prepared
         X = np.asarray(self.X[self.begin : self.end])
         if len(X) != self.end - self.begin:
             raise ValueError(
                 f"X changed its length while it was read: of rows {self.begin} to {self.end - 1}, {len(X)} came."
             )
-        return self.kernel.prepare(X)
+        features = self.kernel.prepare(X)
+        if self.V is not None:
+            self._prepared = features
+        return features
 
     def _coordinates_of(self, block: Block) -> Array:
         """The rows' coordinates in a block's picks: N, of shape (b, rows)."""
@@ -240,8 +271,13 @@ class Shard:
                     C -= np.matmul(block.coefficients[:, slab], K, out=product)
             if C.base is not raw.base:
                 raw[p:] = C
-        N = self.V[t : t + b] if self.V is not None else workspace.array("mixed", (b, rows), dtype)
-        return np.matmul(block.mix, raw, out=N)
+        N: Array = self.V[t : t + b] if self.V is not None else workspace.array("mixed", (b, rows), dtype)
+        if p:
+            return np.matmul(block.mix, raw, out=N)
+        for begin in range(0, b, STRIDE):  # with nothing pending, `mix` is lower triangular
+            end = min(begin + STRIDE, b)
+            np.matmul(block.mix[begin:end, :end], raw[:end], out=N[begin:end])
+        return N
 
     def _residual_path(self, block: Block, N: Array) -> Array:
         """The residuals before the first pick and after every one; of shape (q, b + 1, rows)."""
@@ -283,7 +319,7 @@ class Shard:
         monotone = getattr(self.score, "monotone", False)
         for begin in range(0, len(block), STRIDE):
             stages = slice(begin, min(begin + STRIDE, len(block)))
-            abs_r = _magnitude(path[:, stages])
+            abs_r = magnitude(path[:, stages])
             if monotone:
                 bound = self.score(np.sqrt(np.maximum(s2, 0)), abs_r, self.noise)
                 bound[:, self.active] = -np.inf
@@ -322,7 +358,12 @@ class Shard:
         return stage + stages.start, columns[column] + self.begin, score[stage, column]
 
 
-def _magnitude(r: Array) -> Array:
+def storage(shape: tuple[int, int], dtype: Any) -> Array:
+    """Memory for the v's of a shard's rows: apart, so that a benchmark can hand out memory that is mapped in already."""
+    return np.empty(shape, dtype=dtype)
+
+
+def magnitude(r: Array) -> Array:
     """The root mean square over the targets, which come first: abs(r) where there is one."""
     if len(r) == 1:
         return np.asarray(np.abs(r[0]))

@@ -15,10 +15,31 @@ Array = NDArray[Any]
 
 
 def check_rows(X: Any, y: Any) -> tuple[Array, Array]:
-    """X as an array of shape (n, d), y as one of shape (n,) or (n, q): finite numbers, at least one row."""
-    with readable_errors(X):
-        X = check_array(X, dtype=[np.float64, np.float32], input_name="X")
+    """X as something of shape (n, d) to be sliced by rows, y as an array of shape (n,) or (n, q).
+
+    Arrays of numbers are not copied, nor are array-likes that have a shape and a dtype and can be sliced; whether X is
+    finite is found out when its rows are first read.
+    """
+    if not is_sliceable(X):
+        with readable_errors(X):
+            X = check_array(X, dtype=[np.float64, np.float32], input_name="X", ensure_min_samples=0)
+    if len(X.shape) != 2:
+        raise ValueError(f"X must have two dimensions, rows and columns; got shape {tuple(X.shape)}.")
+    if not X.shape[0] or not X.shape[1]:
+        raise ValueError(f"X must have at least one row and one column; got shape {tuple(X.shape)}.")
     return X, check_targets(y, X.shape[0])
+
+
+def is_sliceable(X: Any) -> bool:
+    """Whether X holds numbers and gives rows as arrays when it is sliced: arrays, memory maps, HDF5 data sets, ..."""
+    if isinstance(X, np.ndarray):
+        return X.dtype.kind in "biuf"
+    if hasattr(X, "columns") or not all(hasattr(X, name) for name in ("shape", "dtype", "__getitem__")):
+        return False
+    try:
+        return np.dtype(X.dtype).kind in "biuf" and isinstance(X[:1], np.ndarray)
+    except (TypeError, ValueError, NotImplementedError):
+        return False
 
 
 def check_dtype(dtype: Any) -> np.dtype[Any]:

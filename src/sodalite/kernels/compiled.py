@@ -66,6 +66,10 @@ class CompiledKernel:
         """The same kernel at other log-parameters."""
         return _compile(self.spec.clone_with_theta(theta), self.centre, self.dtype)
 
+    def in_double(self) -> CompiledKernel:
+        """The same kernel in float64."""
+        return self if self.dtype == np.float64 else _compile(self.spec, self.centre, np.dtype(np.float64))
+
     def _full(self, shape: tuple[int, ...], value: Value) -> Array:
         return np.array(np.broadcast_to(value, shape), dtype=self.dtype)
 
@@ -78,8 +82,8 @@ def compile_kernel(kernel: spec.Kernel, X: Array, dtype: Any = np.float64) -> Co
     kernel : sklearn.gaussian_process.kernels.Kernel
         The specification. Its hyperparameters are taken at their present values.
     X : array of shape (n, d)
-        Rows whose mean the inputs are centred on before products (which would otherwise cancel), and whose
-        width the kernel's length-scales must fit.
+        Rows that the inputs are centred on before products (which would otherwise cancel), and whose width the
+        kernel's length-scales must fit.
     dtype : float64 or float32
         The type in which blocks are evaluated.
 
@@ -101,7 +105,7 @@ def compile_kernel(kernel: spec.Kernel, X: Array, dtype: Any = np.float64) -> Co
             f"kernel must be a kernel object of sklearn.gaussian_process.kernels, such as RBF() + WhiteKernel(); "
             f"got {kernel!r} of type {type(kernel).__name__}."
         )
-    centre = np.asarray(X.mean(axis=0, dtype=np.float64))
+    centre = np.asarray(X[:4096], dtype=np.float64).mean(axis=0)  # any point among the rows will do
     return _compile(kernel, centre, np.dtype(dtype))
 
 
