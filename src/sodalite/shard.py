@@ -359,7 +359,7 @@ class Shard:
 
 
 def storage(shape: tuple[int, int], dtype: Any) -> Array:
-    """Memory for the v's of a shard's rows: apart, so that a benchmark can hand out memory that is mapped in already."""
+    """Memory for the v's of a shard's rows; apart, so that a benchmark can hand out memory already mapped in."""
     return np.empty(shape, dtype=dtype)
 
 

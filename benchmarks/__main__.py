@@ -1,0 +1,28 @@
+"""`python -m benchmarks [NAME ...]`: run all, or some, and print what they measured."""
+
+from __future__ import annotations
+
+import argparse
+from importlib import import_module
+
+BENCHMARKS = {
+    "likelihood": "one likelihood and its gradient, against scikit-learn's",
+    "pumadyn": "whether the likelihood finds the inputs that matter",
+    "exactness": "whether the picks on real data are those of one row at a time",
+    "speed": "the block engine against the bare products, one row at a time, and the reference",
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks",
+        description="\n".join(f"{name}: {what}" for name, what in BENCHMARKS.items()),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("names", nargs="*", choices=[[], *BENCHMARKS], help="which to run; all by default")
+    for name in parser.parse_args().names or BENCHMARKS:
+        print(f"\n== {name}: {BENCHMARKS[name]}", flush=True)
+        import_module(f"benchmarks.{name}").main()
+
+
+main()
