@@ -17,8 +17,8 @@ def load_mauna_loa() -> tuple[NDArray[Any], NDArray[Any]]:
     Examples
     --------
     >>> X, y = load_mauna_loa()
-    >>> X.shape, y[0]
-    ((2225, 1), np.float64(316.1))
+    >>> X.shape, float(y[0])
+    ((2225, 1), 316.1)
     """
     with (files("sodalite") / "data" / "mauna_loa_co2.csv").open() as file:
         table = np.loadtxt(file, delimiter=",", skiprows=1)

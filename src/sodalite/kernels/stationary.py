@@ -156,9 +156,7 @@ class Stationary:
     def _exponents(self, a: Features, b: Features, out: Array | None = None) -> Array:
         small = a.shape[0] <= b.shape[0]
         e = np.matmul(_swapped(a) if small else a, (b if small else _swapped(b)).T, out=out)
-        if not isinstance(self.profile, SquaredExponential):
-            np.minimum(e, 0, out=e)  # rounding may leave a little above zero, and a root is taken
-        return np.asarray(e)
+        return np.asarray(np.minimum(e, 0, out=e))  # rounding may leave a little above zero
 
     def _scale_gradient(self, a: Features, b: Features, e: Array, G: Array, slope: Array, w: Value) -> Array:
         """Sum W de/dlog(l), W = G slope w: de/dlog(l_i) = (a_i - b_i)^2, expanded so that it is one product with W."""

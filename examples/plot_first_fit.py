@@ -1,0 +1,77 @@
+"""
+A first fit
+===========
+
+A curve with noise, two thousand rows, and a model that keeps thirty of them.
+"""
+
+import matplotlib.pyplot as plt
+import numpy as np
+
+from sodalite import GreedyGPRegressor
+from sodalite.metrics import coverage, rmse
+
+rng = np.random.default_rng(0)
+
+
+def f(x):
+    return x * np.sin(x)
+
+
+X = rng.uniform(0, 20, (2000, 1))
+y = f(X[:, 0]) + rng.normal(0, 0.5, 2000)
+X_test = rng.uniform(0, 20, (1000, 1))
+y_test = f(X_test[:, 0]) + rng.normal(0, 0.5, 1000)
+
+# %%
+# Fit
+# ---
+#
+# The estimator follows scikit-learn. Without a kernel it takes a squared exponential with noise, and finds the
+# hyperparameters from a random subset of the rows. Then it chooses its rows: the *active* ones.
+
+gp = GreedyGPRegressor(n_active=30, random_state=0).fit(X, y)
+print(gp.kernel_)
+print(gp.selection_)
+print("the first five rows chosen:", gp.active_indices_[:5])
+
+# %%
+# Predict
+# -------
+#
+# The standard deviation is that of a new observation, noise included. So about 95 % of new targets should lie within
+# 1.96 of it.
+
+mean, std = gp.predict(X_test, return_std=True)
+print(f"held-out rows: RMSE {rmse(y_test, mean):.3f}, within the 95 % band {coverage(y_test, mean, std):.1%}")
+
+# %%
+# What it kept
+# ------------
+#
+# The rows chosen are spread over the input, with more of them where the curve turns. The score prefers rows with a
+# large residual, so many of them lie at the edge of the cloud, above or below the curve: in a noisy data set such rows
+# are not a fair sample. :ref:`sphx_glr_gallery_plot_stopping_and_scores.py` looks at this.
+
+grid = np.linspace(0, 20, 400)[:, None]
+mean, std = gp.predict(grid, return_std=True)
+active = gp.active_indices_
+
+fig, (left, right) = plt.subplots(1, 2, figsize=(11, 4), width_ratios=(2, 1), layout="constrained")
+left.plot(X[:, 0], y, ".", color="0.8", markersize=3, label="all rows")
+left.fill_between(grid[:, 0], mean - 1.96 * std, mean + 1.96 * std, alpha=0.25, label="95 % band")
+left.plot(grid[:, 0], f(grid[:, 0]), "k--", linewidth=1, label="truth")
+left.plot(grid[:, 0], mean, label="mean")
+left.plot(X[active, 0], y[active], "o", color="C3", markersize=5, label="active rows")
+left.set(xlabel="x", ylabel="y", title="The fit")
+left.legend()
+
+right.plot(np.arange(1, len(active) + 1), gp.selection_.rmse)
+right.axhline(0.5, color="k", linestyle="--", linewidth=1)
+right.text(1, 0.5, "noise", va="bottom")
+right.set(xlabel="active rows", ylabel="RMSE of the remaining rows", yscale="log", title="The learning curve")
+plt.show()
+
+# %%
+# The learning curve comes with the fit, one value a stage: `Selection.rmse`. It flattens where the noise begins, and
+# there is little point in keeping more rows than that.

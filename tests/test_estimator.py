@@ -1,0 +1,895 @@
+"""The estimator: scikit-learn's conventions, its Gaussian process where theory says that they agree, and odd data."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+import io
+import pickle
+
+import joblib
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn import config_context
+from sklearn.base import clone
+from sklearn.compose import TransformedTargetRegressor
+from sklearn.exceptions import NotFittedError
+from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
+from sklearn.metrics import r2_score
+from sklearn.model_selection import GridSearchCV, KFold, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import one_at_a_time
+from helpers import KERNELS, PERIODIC
+from sodalite import GreedyGPRegressor, SelectionInterrupted, select
+from sodalite.hyperparameters import Subset
+from sodalite.metrics import coverage, rmse
+from sodalite.posteriors import sod
+from sodalite.progress import ProgressLine
+from sodalite.scores import Delta
+from sodalite.stopping import Rule, Stage, TargetRMSE
+
+KERNEL = ConstantKernel(1.5) * RBF([1.2, 1.9]) + WhiteKernel(0.02)
+QUICK = Subset(n_rows=100, n_starts=4, n_screen=60)
+
+
+def data(n=150, q=None, seed=0):
+    """Rows of two inputs, with one noisy target or q of them, each of a scale and a mean of its own."""
+    generator = np.random.default_rng(seed)
+    X = generator.uniform(-3, 3, (n, 2))
+    waves = [np.sin(X[:, 0]) + 0.5 * X[:, 1], np.cos(X[:, 1]) * X[:, 0], np.sin(X[:, 0] + X[:, 1]) - 1]
+    Y = np.column_stack(waves[: q or 1]) + 0.05 * generator.normal(size=(n, q or 1))
+    Y = Y * [1, 40, 0.03][: q or 1] + [0, 200, 5][: q or 1]
+    return X, Y[:, 0] if q is None else Y
+
+
+def new_rows(n=30, seed=100):
+    return np.random.default_rng(seed).uniform(-3, 3, (n, 2))
+
+
+def fixed(**options):
+    """An estimator that takes its kernel as it is."""
+    return GreedyGPRegressor(**{"kernel": KERNEL, "hyperparameters": "fixed", "n_active": 25, "first": 0, **options})
+
+
+def searching(**options):
+    """An estimator that finds its hyperparameters, on few rows."""
+    return GreedyGPRegressor(**{"hyperparameters": QUICK, "n_active": 40, "random_state": 0, **options})
+
+
+# scikit-learn's conventions
+
+
+@parametrize_with_checks([GreedyGPRegressor()])
+def test_every_check_of_scikit_learn(estimator, check):
+    check(estimator)
+
+
+def test_in_a_pipeline():
+    X, y = data()
+    pipeline = make_pipeline(StandardScaler(), fixed()).fit(X, y)
+    scaler = StandardScaler().fit(X)
+    alone = fixed().fit(scaler.transform(X), y)
+    mean, std = pipeline.predict(new_rows(), return_std=True)
+    expected_mean, expected_std = alone.predict(scaler.transform(new_rows()), return_std=True)
+    assert_array_equal(mean, expected_mean)
+    assert_array_equal(std, expected_std)
+    assert pipeline.score(X, y) == r2_score(y, alone.predict(scaler.transform(X))) > 0.9
+
+
+def test_the_default_kernel_needs_no_scaler():
+    X, y = data()
+    T = new_rows()
+    stretched = make_pipeline(StandardScaler(), searching()).fit(X * [1e-3, 1e4], y).predict(T * [1e-3, 1e4])
+    assert_allclose(searching().fit(X, y).predict(T), stretched, atol=1e-6)
+
+
+def test_grid_search_over_the_number_of_rows_and_the_score():
+    X, y = data()
+    folds = KFold(3)
+    options = {"n_active": [3, 30], "score": ["delta", "random", Delta(underfit=0.5)]}
+    search = GridSearchCV(fixed(first=None, random_state=0), options, cv=folds, error_score="raise").fit(X, y)
+    tried = search.cv_results_["params"]
+    assert len(tried) == 6
+    for params, found in zip(tried, search.cv_results_["mean_test_score"], strict=True):
+        model = fixed(first=None, random_state=0, **params)
+        assert found == pytest.approx(np.mean(cross_val_score(model, X, y, cv=folds)), rel=1e-12)
+    assert search.best_params_["n_active"] == 30
+    assert search.best_estimator_.get_params()["score"] == search.best_params_["score"]
+    assert search.score(X, y) == r2_score(y, search.predict(X))
+
+
+def test_cross_val_score_is_r2_on_the_rows_held_out():
+    X, y = data()
+    found = cross_val_score(fixed(), X, y, cv=KFold(3), error_score="raise")
+    expected = [r2_score(y[b], fixed().fit(X[a], y[a]).predict(X[b])) for a, b in KFold(3).split(X)]
+    assert_array_equal(found, expected)
+
+
+def test_with_a_transformed_target():
+    X, y = data()
+    model = TransformedTargetRegressor(fixed(), func=np.sinh, inverse_func=np.arcsinh).fit(X, y)
+    expected = np.arcsinh(fixed().fit(X, np.sinh(y)).predict(new_rows()))
+    assert_allclose(model.predict(new_rows()), expected, rtol=1e-12)
+
+
+# `score` is a parameter and a method
+
+
+def test_score_is_r2():
+    X, y = data()
+    model = fixed(score="uncertainty").fit(X, y)
+    assert model.score(X, y) == r2_score(y, model.predict(X))
+    weight = np.random.default_rng(1).uniform(size=len(y))
+    assert model.score(X, y, sample_weight=weight) == r2_score(y, model.predict(X), sample_weight=weight)
+    assert model.score(X, y, weight) != model.score(X, y)
+
+
+def test_score_of_several_targets_is_their_mean_r2():
+    X, Y = data(q=3)
+    model = fixed().fit(X, Y)
+    assert model.score(X, Y) == pytest.approx(np.mean([r2_score(Y[:, j], model.predict(X)[:, j]) for j in range(3)]))
+
+
+def test_score_before_fit():
+    with pytest.raises(NotFittedError):
+        GreedyGPRegressor().score(*data())
+
+
+@pytest.mark.parametrize("score", ["delta", "random", Delta(underfit=0.5), np.hypot])
+def test_the_parameter_score_is_listed_set_and_cloned(score):
+    model = GreedyGPRegressor(score=score)
+    assert model.get_params()["score"] == model.get_params(deep=False)["score"] == score
+    assert clone(model).get_params()["score"] == score
+    assert GreedyGPRegressor().set_params(score=score).get_params()["score"] == score
+    assert pickle.loads(pickle.dumps(model)).get_params()["score"] == score
+    assert copy.deepcopy(model).get_params()["score"] == score
+    expected = "GreedyGPRegressor()" if score == "delta" else f"GreedyGPRegressor(score={score!r})"
+    assert repr(model) == expected
+    assert callable(model.score)
+
+
+def test_the_parameter_score_is_what_fit_uses():
+    X, y = data()
+    kernel = ConstantKernel(1.5) * RBF([1.2, 1.9]) + WhiteKernel(0.02)
+    scaled = (y - y.mean()) / y.std()
+    model = fixed()
+    for score in ("uncertainty", "underfit", "delta"):
+        indices = model.set_params(score=score).fit(X, y).active_indices_
+        assert_array_equal(indices, select(X, scaled, kernel, n_active=25, first=0, score=score).indices)
+
+
+def test_all_parameters_are_listed_in_every_way():
+    names = set(inspect.signature(GreedyGPRegressor).parameters)
+    model = GreedyGPRegressor(n_active=7, score="random")
+    assert set(model.get_params(deep=False)) == names
+    assert "score='random'" in repr(model)
+    assert "random" in model._repr_html_()
+    with config_context(print_changed_only=False):
+        assert "score='random'" in repr(model)
+    with pytest.raises(ValueError, match="scores"):
+        model.set_params(scores="delta")
+
+
+def test_a_weight_can_be_routed_to_score():
+    X, y = data()
+    weight = np.random.default_rng(1).uniform(size=len(y))
+    with config_context(enable_metadata_routing=True):
+        model = fixed().set_score_request(sample_weight=True)
+        found = cross_val_score(model, X, y, cv=KFold(3), params={"sample_weight": weight}, error_score="raise")
+    expected = [fixed().fit(X[a], y[a]).score(X[b], y[b], weight[b]) for a, b in KFold(3).split(X)]
+    assert_array_equal(found, expected)
+
+
+# Copies
+
+
+def test_a_clone_is_unfitted_and_fits_the_same():
+    X, y = data()
+    model = searching().fit(X, y)
+    copied = clone(model)
+    assert not [name for name in vars(copied) if name.endswith("_")]
+    assert_array_equal(copied.fit(X, y).predict(new_rows()), model.predict(new_rows()))
+
+
+@pytest.mark.parametrize("q", [None, 2])
+@pytest.mark.parametrize("way", ["pickle", "joblib", "deepcopy"])
+def test_a_fitted_model_survives_the_round_trip(way, q, tmp_path):
+    model = fixed().fit(*data(q=q))
+    if way == "pickle":
+        copied = pickle.loads(pickle.dumps(model))
+    elif way == "joblib":
+        joblib.dump(model, tmp_path / "model")
+        copied = joblib.load(tmp_path / "model")
+    else:
+        copied = copy.deepcopy(model)
+    for kind in ({}, {"return_std": True}, {"return_cov": True}):
+        for found, expected in zip(copied.predict(new_rows(), **kind), model.predict(new_rows(), **kind), strict=True):
+            assert_array_equal(found, expected)
+    assert_array_equal(copied.sample_y(new_rows()), model.sample_y(new_rows()))
+    assert_array_equal(copied.active_indices_, model.active_indices_)
+    assert repr(copied) == repr(model)
+    assert repr(copied.selection_) == repr(model.selection_)
+    assert copied.kernel_ == model.kernel_
+
+
+# Data frames
+
+
+@pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame], ids=["pandas", "polars"])
+def test_data_frames(frame):
+    X, y = data()
+    T = new_rows()
+    table, test = frame({"a": X[:, 0], "b": X[:, 1]}), frame({"a": T[:, 0], "b": T[:, 1]})
+    target = frame({"y": y})["y"]
+    model = fixed().fit(table, target)
+    assert model.feature_names_in_.tolist() == ["a", "b"]
+    assert model.n_features_in_ == 2
+    plain = fixed().fit(X, y)
+    assert_array_equal(model.active_indices_, plain.active_indices_)
+    assert_allclose(model.predict(test), plain.predict(T), atol=1e-12)
+    assert not hasattr(plain, "feature_names_in_")
+
+    gpr = GaussianProcessRegressor(KERNEL, optimizer=None).fit(table, target)
+    for wrong in (test[["b", "a"]], frame({"a": T[:, 0], "c": T[:, 1]})):
+        with pytest.raises(ValueError, match="feature names should match") as ours:
+            model.predict(wrong)
+        with pytest.raises(ValueError, match="feature names should match") as theirs:
+            gpr.predict(wrong)
+        assert str(ours.value) == str(theirs.value)
+    with pytest.warns(UserWarning, match="X does not have valid feature names"):
+        model.predict(T)
+    chosen = [select(rows, y, KERNEL, n_active=9, first=0).indices for rows in (table, X)]
+    assert_array_equal(*chosen)
+
+
+@pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame], ids=["pandas", "polars"])
+def test_several_targets_in_a_frame(frame):
+    X, Y = data(q=2)
+    model = fixed().fit(X, frame({"u": Y[:, 0], "v": Y[:, 1]}))
+    assert_allclose(model.predict(new_rows()), fixed().fit(X, Y).predict(new_rows()), rtol=1e-12)
+
+
+# Several targets
+
+
+def test_several_targets_share_one_active_set_by_the_root_mean_square_of_their_residuals():
+    X, Y = data(n=300, q=3)
+    scaled = (Y - Y.mean(axis=0)) / Y.std(axis=0)
+    indices, path, factor = one_at_a_time.select(X, scaled, KERNEL, n_active=40, first=0)
+    model = fixed(n_active=40).fit(X, Y)
+    assert_array_equal(model.active_indices_, indices)
+    assert_allclose(model.selection_.rmse, path, rtol=1e-9)
+    assert_allclose(model.selection_.factor, factor, atol=1e-9)
+    for j in range(3):
+        assert not np.array_equal(fixed(n_active=40).fit(X, Y[:, j]).active_indices_, indices)
+
+
+def test_every_target_is_predicted_as_if_it_were_alone_on_the_same_rows():
+    X, Y = data(q=3)
+    T = new_rows()
+    model = fixed().fit(X, Y)
+    mean, std = model.predict(T, return_std=True)
+    _, cov = model.predict(T, return_cov=True)
+    likelihood = 0
+    for j in range(3):
+        alone = fixed(first=model.active_indices_).fit(X, Y[:, j])
+        expected, spread = alone.predict(T, return_std=True)
+        size = Y[:, j].std()
+        assert_allclose(mean[:, j], expected, atol=1e-10 * size)
+        assert_allclose(std[:, j], spread, rtol=1e-9)
+        assert_allclose(cov[:, :, j], alone.predict(T, return_cov=True)[1], atol=1e-10 * size**2)
+        assert_allclose(model.predict(T)[:, j], expected, atol=1e-10 * size)
+        likelihood += alone.log_marginal_likelihood_value_
+    assert model.log_marginal_likelihood_value_ == pytest.approx(likelihood)
+
+
+@pytest.mark.parametrize("columns", [None, 1, 3])
+def test_shapes_are_scikit_learns(columns):
+    X, Y = data(q=3)
+    y = Y[:, 0] if columns is None else Y[:, :columns]
+    T = new_rows(7)
+    ours = fixed().fit(X, y)
+    theirs = GaussianProcessRegressor(KERNEL, optimizer=None, normalize_y=True).fit(X, y)
+    assert ours.predict(T).shape == theirs.predict(T).shape
+    for kind in ("return_std", "return_cov"):
+        for found, expected in zip(ours.predict(T, **{kind: True}), theirs.predict(T, **{kind: True}), strict=True):
+            assert found.shape == expected.shape
+    assert ours.sample_y(T, 4).shape == theirs.sample_y(T, 4).shape
+    targets = (3,) if columns == 3 else ()
+    assert ours.predict(T).shape == (7, *targets)
+    assert ours.predict(T, return_std=True)[1].shape == (7, *targets)
+    assert ours.predict(T, return_cov=True)[1].shape == (7, 7, *targets)
+    assert ours.sample_y(T, 4).shape == (7, *targets, 4)
+    assert ours.X_train_.shape == (25, 2)
+    assert ours.y_train_.shape == (25, *y.shape[1:])
+    assert ours.y_mean_.shape == ours.y_std_.shape == (columns or 1,)
+
+
+def test_one_column_is_one_target():
+    X, y = data()
+    T = new_rows()
+    flat, column = fixed().fit(X, y), fixed().fit(X, y[:, None])
+    assert_array_equal(flat.active_indices_, column.active_indices_)
+    for found, expected in zip(column.predict(T, return_cov=True), flat.predict(T, return_cov=True), strict=True):
+        assert_array_equal(found, expected)
+    assert_array_equal(column.selection_.rmse, flat.selection_.rmse)
+
+
+# scikit-learn's Gaussian process, where every row is active
+
+
+def noisy_kernels():
+    """The kernels of the registry that have a noise of 0.01 or more at every row, with the number of inputs."""
+    for name, make in KERNELS.items():
+        for d in (1, 3):
+            kernel, X = make(d), rows_for(d)
+            noise = kernel.diag(X) - np.diag(kernel(X, X))
+            if noise.min() >= 0.01 and (d == 1 or name not in PERIODIC):
+                yield pytest.param(kernel, d, id=f"{name}-{d}")
+
+
+def rows_for(d, n=40, seed=0):
+    return np.random.default_rng(seed).normal(size=(n, d))
+
+
+@pytest.mark.parametrize("normalize_y", [True, False], ids=["scaled", "as-is"])
+@pytest.mark.parametrize(("kernel", "d"), list(noisy_kernels()))
+def test_with_every_row_active_it_is_scikit_learns_gaussian_process(kernel, d, normalize_y):
+    X, T = rows_for(d), rows_for(d, 15, seed=1)
+    generator = np.random.default_rng(2)
+    Y = np.sin(X.sum(axis=1))[:, None] * [1.0, 30.0] + [2.0, -5.0] + generator.normal(size=(40, 2)) * [0.3, 4.0]
+    for y in (Y[:, 0], Y):
+        ours = GreedyGPRegressor(
+            kernel, n_active=40, hyperparameters="fixed", normalize_y=normalize_y, random_state=0
+        ).fit(X, y)
+        theirs = GaussianProcessRegressor(kernel, alpha=1e-14, optimizer=None, normalize_y=normalize_y).fit(X, y)
+        assert ours.selection_.stop_reason == "all_rows"
+        assert ours.log_marginal_likelihood_value_ == pytest.approx(theirs.log_marginal_likelihood_value_, rel=1e-8)
+        size = np.abs(y).max(axis=0)
+        for rows in (T, X):
+            mean, std = theirs.predict(rows, return_std=True)
+            _, cov = theirs.predict(rows, return_cov=True)
+            assert_close(ours.predict(rows), mean, size)
+            for found, expected in zip(ours.predict(rows, return_std=True), (mean, std), strict=True):
+                assert_close(found, expected, size)
+            for found, expected, unit in zip(
+                ours.predict(rows, return_cov=True), (mean, cov), (size, size**2), strict=True
+            ):
+                assert_close(found, expected, unit)
+
+
+def assert_close(found, expected, size):
+    """Equal to 1e-8, relative or in units of each target's size."""
+    assert found.shape == expected.shape
+    assert np.all(np.abs(found - expected) <= 1e-8 * (np.abs(expected) + size))
+
+
+def test_the_default_is_near_the_full_gaussian_process():
+    X, y = data(n=400)
+    T = new_rows(100)
+    model = GreedyGPRegressor(n_active=100, random_state=0).fit(X, y)
+    full = GaussianProcessRegressor(model.kernel_, optimizer=None, normalize_y=True).fit(X, y)
+    assert rmse(full.predict(T), model.predict(T)) < 0.25 * 0.05  # the noise
+    assert rmse(np.sin(T[:, 0]) + 0.5 * T[:, 1], model.predict(T)) < 0.25 * 0.05
+
+
+# Units
+
+
+@pytest.mark.parametrize("normalize_y", [True, False])
+def test_rmse_is_that_of_the_remaining_rows_in_units_of_y(normalize_y):
+    X, y = data()
+    y = 70 * y + 1000
+    kernel = KERNEL if normalize_y else ConstantKernel(1e6) * RBF([1.2, 1.9]) + WhiteKernel(100.0)
+    for m in (1, 2, 25):
+        model = fixed(kernel=kernel, n_active=m, normalize_y=normalize_y).fit(X, y)
+        rest = np.setdiff1d(np.arange(len(y)), model.active_indices_)
+        assert model.selection_.rmse[-1] == pytest.approx(rmse(y[rest], model.predict(X[rest])), rel=1e-7)
+
+
+@pytest.mark.parametrize("rule", [{"tol": 0.01}, {"tol": 0.01, "patience": 2}, {"target_rmse": 0.2}])
+def test_thresholds_are_in_units_of_y(rule):
+    X, y = data()
+    small = fixed(**rule).fit(X, y)
+    large = fixed(**{name: value * (1 if name == "patience" else 1000) for name, value in rule.items()}).fit(
+        X, 1000 * y
+    )
+    assert small.selection_.stop_reason == large.selection_.stop_reason == next(iter(rule))
+    assert 1 < len(small.selection_) < 25
+    assert_array_equal(small.active_indices_, large.active_indices_)
+    assert_allclose(large.selection_.rmse, 1000 * small.selection_.rmse, rtol=1e-9)
+    assert_allclose(large.predict(X), 1000 * small.predict(X), atol=1e-8)
+
+
+# Stopping
+
+
+def test_tol_and_patience_stop_where_the_path_says():
+    X, y = data()
+    path = fixed(n_active=60).fit(X, y).selection_.rmse
+    fall = path[:-1] - path[1:]
+    lengths = []
+    for patience in (1, 2, 3):
+        slow = np.flatnonzero([(fall[t - patience : t] < 0.02).all() for t in range(patience, len(fall) + 1)])
+        selection = fixed(n_active=60, tol=0.02, patience=patience).fit(X, y).selection_
+        assert selection.stop_reason == "tol"
+        assert len(selection) == slow[0] + patience + 1
+        assert_allclose(selection.rmse, path[: len(selection)], rtol=1e-9)
+        lengths.append(len(selection))
+    assert lengths == sorted(set(lengths))
+
+
+def test_target_rmse_stops_at_the_first_stage_that_reaches_it():
+    X, y = data()
+    path = fixed(n_active=60).fit(X, y).selection_.rmse
+    selection = fixed(n_active=60, target_rmse=path[19]).fit(X, y).selection_
+    assert selection.stop_reason == "target_rmse"
+    assert len(selection) == np.flatnonzero(path <= path[19])[0] + 1
+
+
+def test_a_time_limit_of_nothing_leaves_one_row():
+    model = fixed(time_limit=0).fit(*data())
+    assert model.selection_.stop_reason == "time_limit"
+    assert len(model.active_indices_) == 1
+    assert fixed(time_limit=600).fit(*data()).selection_.stop_reason == "n_active"
+
+
+class Seven(Rule):
+    """A rule of one's own."""
+
+    def check(self, stage: Stage) -> str | None:
+        return "seven" if stage.t == 7 else None
+
+
+def test_a_rule_of_ones_own():
+    model = fixed(stop=Seven()).fit(*data())
+    assert model.selection_.stop_reason == "seven"
+    assert len(model.active_indices_) == len(model.X_train_) == 7
+    both = fixed(stop=Seven() & TargetRMSE(1e9)).fit(*data())
+    assert both.selection_.stop_reason == "seven and target_rmse"
+
+
+def test_several_first_rows_come_first():
+    X, y = data()
+    assert fixed(first=[9, 4, 70]).fit(X, y).active_indices_[:3].tolist() == [9, 4, 70]
+
+
+# Randomness
+
+
+@pytest.mark.parametrize("score", ["delta", "random"])
+def test_the_random_state_settles_everything(score):
+    X, y = data()
+    one, two = (searching(score=score, random_state=3).fit(X, y) for _ in range(2))
+    assert_array_equal(one.active_indices_, two.active_indices_)
+    assert one.kernel_ == two.kernel_
+    assert_array_equal(one.predict(new_rows()), two.predict(new_rows()))
+    firsts = {int(fixed(first=None, score=score, random_state=seed).fit(X, y).active_indices_[0]) for seed in range(6)}
+    assert len(firsts) > 1
+
+
+def test_random_state_instances_are_drawn_from():
+    X, y = data()
+
+    def first_of(random_state):
+        return fixed(first=None, n_active=1, random_state=random_state).fit(X, y).active_indices_[0]
+
+    assert first_of(np.random.RandomState(5)) == first_of(np.random.RandomState(5))
+    assert first_of(np.random.default_rng(5)) == first_of(np.random.default_rng(5))
+    shared = np.random.RandomState(5)
+    assert len({int(first_of(shared)) for _ in range(6)}) > 1
+
+
+@pytest.mark.parametrize("random_state", [None, 0])
+def test_the_global_random_state_is_left_alone(random_state):
+    X, y = data()
+    before = pickle.dumps(np.random.get_state())  # noqa: NPY002
+    model = searching(random_state=random_state).fit(X, y)
+    model.sample_y(X[:3], random_state=random_state)
+    assert pickle.dumps(np.random.get_state()) == before  # noqa: NPY002
+
+
+def test_threads_do_not_change_the_outcome():
+    X, y = data(n=1200)
+    one, two = (fixed(n_jobs=n_jobs, n_active=40).fit(X, y) for n_jobs in (1, 2))
+    assert_array_equal(one.active_indices_, two.active_indices_)
+    assert_allclose(one.predict(new_rows()), two.predict(new_rows()), atol=1e-10)
+
+
+# A fit that fails changes nothing
+
+
+class Failing(Rule):
+    """Fails in the middle of a selection."""
+
+    def __init__(self, error):
+        self.error = error
+
+    def check(self, stage: Stage) -> str | None:
+        if stage.t == 5:
+            raise self.error
+        return None
+
+
+FAILURES = {
+    "parameter": ({"n_active": 0}, {}, ValueError),
+    "kernel": ({"kernel": RBF([1.0, 2.0])}, {}, ValueError),
+    "data": ({}, {"X": np.full((150, 3), np.nan)}, ValueError),
+    "lengths": ({}, {"y": np.zeros(149)}, ValueError),
+    "score": ({"score": lambda s, abs_r, noise: s * np.nan}, {}, ValueError),
+    "rule": ({"stop": Failing(RuntimeError("no more"))}, {}, RuntimeError),
+    "interrupt": ({"stop": Failing(KeyboardInterrupt())}, {}, KeyboardInterrupt),
+}
+
+
+@pytest.mark.parametrize("failure", FAILURES)
+def test_a_failed_fit_leaves_the_fitted_model_as_it_was(failure):
+    options, arrays, error = FAILURES[failure]
+    model = fixed().fit(*data())
+    before = {name: value for name, value in vars(model).items() if name.endswith("_")}
+    expected = model.predict(new_rows())
+    wider = {"X": rows_for(3, 150), "y": rows_for(1, 150)[:, 0], **arrays}
+    model.set_params(**{"kernel": RBF(2.0) + WhiteKernel(0.1), **options})
+    with pytest.raises(error):
+        model.fit(**wider)
+    assert {name: value for name, value in vars(model).items() if name.endswith("_")} == before
+    assert model.n_features_in_ == 2
+    assert_array_equal(model.predict(new_rows()), expected)
+
+
+@pytest.mark.parametrize("failure", FAILURES)
+def test_a_failed_first_fit_leaves_the_model_unfitted(failure):
+    options, arrays, error = FAILURES[failure]
+    X, y = rows_for(3, 150), rows_for(1, 150)[:, 0]
+    model = fixed(**{"kernel": RBF(2.0) + WhiteKernel(0.1), **options})
+    with pytest.raises(error):
+        model.fit(**{"X": X, "y": y, **arrays})
+    assert not hasattr(model, "n_features_in_")
+    with pytest.raises(NotFittedError):
+        model.predict(X)
+
+
+def test_an_interrupt_hands_over_what_was_chosen():
+    X, y = data()
+    whole = fixed().fit(X, y).active_indices_
+    with pytest.raises(SelectionInterrupted) as caught:
+        fixed(stop=Failing(KeyboardInterrupt())).fit(X, y)
+    chosen = caught.value.selection
+    assert chosen.stop_reason == "interrupted"
+    assert 1 <= len(chosen) < 5
+    assert_array_equal(chosen.indices, whole[: len(chosen)])
+    assert len(chosen.rmse) == len(chosen.factor) == len(chosen)
+
+
+def test_a_second_fit_forgets_the_first():
+    X, y = data()
+    model = fixed(kernel=RBF(1.0) + WhiteKernel(0.1)).fit(pd.DataFrame(X, columns=["a", "b"]), y)
+    again = model.fit(rows_for(3, 60), rows_for(1, 60)[:, 0])
+    assert again is model
+    assert model.n_features_in_ == 3
+    assert not hasattr(model, "feature_names_in_")
+    assert model.predict(rows_for(3, 4)).shape == (4,)
+
+
+# What is left behind
+
+
+def test_the_kernel_that_is_passed_in_is_not_changed():
+    X, y = data()
+    for hyperparameters in ("fixed", QUICK):
+        kernel = ConstantKernel(1.5) * RBF([1.2, 1.9]) + WhiteKernel(0.02)
+        model = searching(kernel=kernel, hyperparameters=hyperparameters).fit(X, y)
+        assert kernel == ConstantKernel(1.5) * RBF([1.2, 1.9]) + WhiteKernel(0.02)
+        assert model.kernel is kernel
+        assert model.kernel_ is not kernel
+        assert model.kernel_.k2 is not kernel.k2
+    assert model.kernel_ != kernel
+
+
+def test_the_data_are_not_changed():
+    X, y = data(q=2)
+    before = X.copy(), y.copy()
+    X.flags.writeable = y.flags.writeable = False
+    model = searching().fit(X, y)
+    assert_array_equal((X, y), before)
+    model.X_train_[:] = model.y_train_[:] = 0
+    assert_array_equal((X, y), before)
+
+
+def test_fitted_attributes_agree_and_are_documented():
+    X, Y = data(q=2)
+    model = fixed().fit(X, Y)
+    indices = model.active_indices_
+    assert_array_equal(indices, model.selection_.indices)
+    assert len(np.unique(indices)) == 25
+    assert_array_equal(model.X_train_, X[indices])
+    assert_allclose(model.y_train_ * model.y_std_ + model.y_mean_, Y[indices])
+    assert_allclose(model.y_mean_, Y.mean(axis=0))
+    assert_allclose(model.y_std_, Y.std(axis=0))
+    attributes = inspect.getdoc(GreedyGPRegressor).partition("Attributes\n---")[2]
+    for name in vars(model):
+        if name.endswith("_"):
+            assert name in attributes
+
+
+# Predictions
+
+
+@pytest.mark.parametrize("entries", [1, 80, 25 * 7])
+def test_predicting_in_blocks_is_predicting_at_once(entries, monkeypatch):
+    model = fixed().fit(*data(q=2))
+    T = new_rows(23)
+    whole = model.predict(T), *model.predict(T, return_std=True)
+    monkeypatch.setattr(sod, "BLOCK", entries)
+    for found, expected in zip((model.predict(T), *model.predict(T, return_std=True)), whole, strict=True):
+        assert_allclose(found, expected, rtol=1e-12, atol=1e-12)
+
+
+def test_std_is_the_root_of_the_covariances_diagonal():
+    model = fixed().fit(*data(q=2))
+    T = np.vstack([new_rows(20), data()[0][:10]])
+    std, cov = model.predict(T, return_std=True)[1], model.predict(T, return_cov=True)[1]
+    assert_allclose(std**2, np.einsum("iij->ij", cov), rtol=1e-9)
+    assert np.linalg.eigvalsh(cov[..., 0]).min() > 0
+
+
+def test_the_band_covers_new_observations():
+    X, y = data(n=800)
+    model = searching(n_active=80).fit(X[:600], y[:600])
+    mean, std = model.predict(X[600:], return_std=True)
+    assert coverage(y[600:], mean, std) == pytest.approx(0.95, abs=0.05)
+
+
+def test_samples_have_the_predictive_mean_and_covariance():
+    model = fixed().fit(*data(q=2))
+    T = np.vstack([new_rows(4), [[9.0, 9.0], [9.1, 9.0]]])
+    mean, cov = model.predict(T, return_cov=True)
+    samples = model.sample_y(T, 40_000, random_state=1)
+    for j in range(2):
+        size = np.sqrt(np.diag(cov[..., j]))
+        assert_allclose((samples[:, j].mean(axis=1) - mean[:, j]) / size, 0, atol=0.03)
+        assert_allclose((np.cov(samples[:, j]) - cov[..., j]) / np.outer(size, size), 0, atol=0.03)
+    between = np.corrcoef(samples[0, 0], samples[0, 1])[0, 1]
+    assert abs(between) < 0.03
+
+
+def test_samples_are_repeatable():
+    model = fixed().fit(*data())
+    T = new_rows(5)
+    assert_array_equal(model.sample_y(T, 3), model.sample_y(T, 3, random_state=0))
+    assert not np.array_equal(model.sample_y(T, 3, random_state=0), model.sample_y(T, 3, random_state=1))
+
+
+# Odd data
+
+
+@pytest.mark.parametrize("constant", [0.0, 3.7, -1e9, 1e-12])
+def test_a_constant_target_is_predicted(constant):
+    X, _ = data()
+    model = searching().fit(X, np.full(len(X), constant))
+    mean, std = model.predict(new_rows(), return_std=True)
+    assert_allclose(mean, constant, rtol=1e-12)
+    assert np.all(np.isfinite(std))
+    assert_array_equal(model.y_std_, 1)
+
+
+def test_how_sure_it_is_of_a_constant_target_does_not_depend_on_the_constant():
+    X, _ = data()
+    stds = [searching().fit(X, np.full(len(X), c)).predict(new_rows(), return_std=True)[1] for c in (0.0, 3.7, 0.1)]
+    assert_allclose(stds[1], stds[0], rtol=1e-6)
+    assert_allclose(stds[2], stds[0], rtol=1e-6)
+
+
+def test_a_constant_target_beside_another():
+    X, y = data()
+    model = searching().fit(X, np.column_stack([np.full(len(X), 0.1), y]))
+    mean = model.predict(new_rows())
+    assert_allclose(mean[:, 0], 0.1)
+    assert rmse(np.sin(new_rows()[:, 0]) + 0.5 * new_rows()[:, 1], mean[:, 1]) < 0.1
+
+
+@pytest.mark.parametrize("make", [GreedyGPRegressor, searching, fixed], ids=["default", "searching", "fixed"])
+def test_one_row(make):
+    X, y = data(n=1)
+    model = make().fit(X, y)
+    assert model.active_indices_.tolist() == [0]
+    assert model.selection_.stop_reason == "all_rows"
+    assert np.isnan(model.selection_.rmse).tolist() == [True]
+    mean, std = model.predict(new_rows(), return_std=True)
+    assert_allclose(mean, y[0])
+    assert np.all(std > 0)
+
+
+def test_fewer_rows_than_n_active():
+    X, y = data(n=12)
+    model = fixed(n_active=1000).fit(X, y)
+    assert sorted(model.active_indices_) == list(range(12))
+    assert model.selection_.stop_reason == "all_rows"
+    assert np.isnan(model.selection_.rmse).tolist() == 11 * [False] + [True]
+
+
+def test_as_many_rows_as_n_active():
+    model = fixed(n_active=12).fit(*data(n=12))
+    assert model.selection_.stop_reason == "all_rows"
+    assert len(model.active_indices_) == 12
+
+
+def test_one_active_row():
+    X, y = data()
+    model = fixed(n_active=1, first=17).fit(X, y)
+    assert model.active_indices_.tolist() == [17]
+    latent, noise, scale = 1.5, 0.02, y.std()
+    at_itself = y.mean() + latent / (latent + noise) * (y[17] - y.mean())
+    mean, std = model.predict(X[[17]], return_std=True)
+    assert mean[0] == pytest.approx(at_itself)
+    assert std[0] == pytest.approx(scale * np.sqrt(latent - latent**2 / (latent + noise) + noise))
+
+
+@pytest.mark.parametrize("kernel", [None, RBF(1.0), KERNEL], ids=["default", "noiseless", "noisy"])
+def test_duplicated_rows(kernel):
+    X, y = data(n=20)
+    T = new_rows()
+    copies, targets = np.repeat(X, 10, axis=0), np.repeat(y, 10)
+    model = searching(kernel=kernel, n_active=100).fit(copies, targets)
+    assert len(model.active_indices_) == 100
+    mean, std = model.predict(T, return_std=True)
+    assert np.all(np.isfinite(mean))
+    assert np.all(std > 0)
+    assert_allclose(model.predict(copies), targets, atol=0.15)
+
+
+def test_noiseless_duplicates_are_taken_last():
+    X, y = data(n=20)
+    copies, targets = np.repeat(X, 5, axis=0), np.repeat(y, 5)
+    indices = fixed(kernel=RBF(0.5), n_active=20, score="uncertainty").fit(copies, targets).active_indices_
+    assert sorted(indices // 5) == list(range(20))
+
+
+def test_all_rows_equal():
+    _, y = data()
+    model = searching(n_active=len(y)).fit(np.ones((len(y), 2)), y)
+    mean, std = model.predict(np.ones((1, 2)), return_std=True)
+    assert mean[0] == pytest.approx(y.mean(), abs=0.2 * y.std())
+    assert std[0] == pytest.approx(y.std(), rel=0.2)
+
+
+@pytest.mark.parametrize("constant", [0.0, 0.1, -1e9])
+def test_constant_columns_change_nothing(constant):
+    X, y = data()
+    T = new_rows()
+    kernel = ConstantKernel(1.5) * RBF(1.2) + WhiteKernel(0.02)
+    plain = fixed(kernel=kernel).fit(X, y)
+    padded = fixed(kernel=kernel).fit(np.insert(X, 1, constant, axis=1), y)
+    assert_array_equal(plain.active_indices_, padded.active_indices_)
+    assert_allclose(padded.predict(np.insert(T, 1, constant, axis=1)), plain.predict(T), atol=1e-9)
+    found = searching().fit(np.insert(X, 1, constant, axis=1), y).predict(np.insert(T, 1, constant, axis=1))
+    assert rmse(np.sin(T[:, 0]) + 0.5 * T[:, 1], found) < 0.1
+
+
+def compare_moved(scale=1.0, offset=0.0, y_scale=1.0, y_offset=0.0):
+    """The largest differences of mean and std from those of the data unmoved, in units of y, with equal indices."""
+    X, y = data()
+    T = new_rows()
+    plain = searching().fit(X, y)
+    moved = searching().fit(X * scale + offset, y * y_scale + y_offset)
+    mean, std = plain.predict(T, return_std=True)
+    moved_mean, moved_std = moved.predict(T * scale + offset, return_std=True)
+    assert_array_equal(plain.active_indices_, moved.active_indices_)
+    assert_allclose(moved.selection_.rmse, y_scale * plain.selection_.rmse, rtol=1e-4)
+    return np.abs((moved_mean - y_offset) / y_scale - mean).max(), np.abs(moved_std / y_scale - std).max()
+
+
+@pytest.mark.parametrize("offset", [1e6, 1e9])
+@pytest.mark.parametrize("y_offset", [1e6, -1e9])
+def test_huge_offsets(offset, y_offset):
+    mean, std = compare_moved(offset=offset, y_offset=y_offset)
+    lost = 1e-16 * max(offset, abs(y_offset))  # by the data themselves
+    assert mean < 1e3 * lost
+    assert std < 1e3 * lost
+
+
+@pytest.mark.parametrize(
+    ("scale", "y_scale"),
+    [(1e-8, 1e-8), (1e-8, 1e8), (1e8, 1e-8), (1e8, 1e8), (1e-100, 1e100), (1e100, 1e-100)],
+)
+def test_tiny_and_huge_scales(scale, y_scale):
+    mean, std = compare_moved(scale=scale, y_scale=y_scale)
+    assert mean < 1e-8
+    assert std < 1e-8
+
+
+def test_columns_of_different_scales():
+    X, y = data()
+    stretch = np.array([1e-8, 1e8])
+    plain, stretched = searching().fit(X, y), searching().fit(X * stretch + [1, 1e10], y)
+    T = new_rows()
+    assert_allclose(stretched.predict(T * stretch + [1, 1e10]), plain.predict(T), atol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+def test_small_floats_are_read_as_they_are(dtype):
+    X, y = data()
+    small, T = X.astype(dtype), new_rows().astype(dtype)
+    found, expected = searching().fit(small, y), searching().fit(small.astype(np.float64), y)
+    assert_array_equal(found.active_indices_, expected.active_indices_)
+    for a, b in zip(
+        found.predict(T, return_std=True), expected.predict(T.astype(np.float64), return_std=True), strict=True
+    ):
+        assert a.dtype == np.float64
+        assert_allclose(a, b, atol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int64", "bool"])
+def test_whole_numbers_are_read_as_numbers(dtype):
+    X, y = data()
+    X, T = ((20 * rows + 60).astype(dtype) for rows in (X, new_rows()))
+    found, expected = searching().fit(X, y), searching().fit(X.astype(np.float64), y)
+    assert_array_equal(found.active_indices_, expected.active_indices_)
+    assert_array_equal(found.predict(T), expected.predict(T.astype(np.float64)))
+
+
+def test_whole_targets_are_read_as_numbers():
+    X, y = data()
+    y = np.round(10 * y)
+    assert_array_equal(fixed().fit(X, y.astype(np.int16)).predict(X), fixed().fit(X, y).predict(X))
+
+
+def test_choosing_in_float32_predicts_in_float64():
+    X, y = data()
+    rough, fine = fixed(dtype="float32").fit(X, y), fixed().fit(X, y)
+    assert_array_equal(rough.active_indices_, fine.active_indices_)
+    assert_allclose(rough.predict(new_rows()), fine.predict(new_rows()), rtol=1e-9)
+    assert rough.posterior_.factor.dtype == np.float64
+
+
+def test_memory_order_and_strides_do_not_matter():
+    X, y = data()
+    expected = fixed().fit(X, y).predict(X)
+    wide = np.zeros((len(X), 4))
+    wide[:, ::2] = X
+    assert_allclose(fixed().fit(np.asfortranarray(X), y).predict(X), expected, rtol=1e-9)
+    assert_allclose(fixed().fit(wide[:, ::2], y).predict(wide[:, ::2]), expected, rtol=1e-9)
+    assert_allclose(fixed().fit(X.tolist(), y.tolist()).predict(X.tolist()), expected, rtol=1e-9)
+
+
+# Progress
+
+
+def test_verbose_writes_progress_to_standard_error(capsys):
+    fixed(verbose=True, n_active=20).fit(*data())
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert "active rows 20 of at most 20, RMSE" in captured.err
+    assert "\x1b" not in captured.err
+
+
+def test_verbose_says_where_an_early_stop_was(capsys):
+    model = fixed(verbose=True, n_active=100, tol=0.02).fit(*data())
+    assert model.selection_.stop_reason == "tol"
+    assert f"active rows {len(model.active_indices_)} of at most 100, RMSE" in capsys.readouterr().err
+
+
+def test_without_verbose_nothing_is_written(capsys):
+    fixed().fit(*data()).predict(new_rows())
+    assert capsys.readouterr() == ("", "")
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def test_on_a_terminal_the_line_is_written_over_itself():
+    terminal = Terminal()
+    line = ProgressLine(terminal)
+    line(Stage((1.0, 0.25), seconds=2.0, n_rows=9, n_active=2))
+    assert terminal.getvalue() == "\r\x1b[2Kactive rows 2 of at most 2, RMSE 0.25, 1 rows/s"
+    line.close()
+    assert terminal.getvalue().endswith("rows/s\n")
