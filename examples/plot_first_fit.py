@@ -19,9 +19,9 @@ def f(x):
 
 
 X = rng.uniform(0, 20, (2000, 1))
-y = f(X[:, 0]) + rng.normal(0, 0.5, 2000)
+y = f(X[:, 0]) + rng.normal(0, 1, 2000)
 X_test = rng.uniform(0, 20, (1000, 1))
-y_test = f(X_test[:, 0]) + rng.normal(0, 0.5, 1000)
+y_test = f(X_test[:, 0]) + rng.normal(0, 1, 1000)
 
 # %%
 # Fit
@@ -58,7 +58,7 @@ mean, std = gp.predict(grid, return_std=True)
 active = gp.active_indices_
 
 fig, (left, right) = plt.subplots(1, 2, figsize=(11, 4), width_ratios=(2, 1), layout="constrained")
-left.plot(X[:, 0], y, ".", color="0.8", markersize=3, label="all rows")
+left.plot(X[:, 0], y, ".", color="0.7", markersize=3, label="all rows")
 left.fill_between(grid[:, 0], mean - 1.96 * std, mean + 1.96 * std, alpha=0.25, label="95 % band")
 left.plot(grid[:, 0], f(grid[:, 0]), "k--", linewidth=1, label="truth")
 left.plot(grid[:, 0], mean, label="mean")
@@ -67,8 +67,8 @@ left.set(xlabel="x", ylabel="y", title="The fit")
 left.legend()
 
 right.plot(np.arange(1, len(active) + 1), gp.selection_.rmse)
-right.axhline(0.5, color="k", linestyle="--", linewidth=1)
-right.text(1, 0.5, "noise", va="bottom")
+right.axhline(1, color="k", linestyle="--", linewidth=1)
+right.text(1, 1, "noise", va="bottom")
 right.set(xlabel="active rows", ylabel="RMSE of the remaining rows", yscale="log", title="The learning curve")
 plt.show()
 

@@ -1,9 +1,9 @@
 """
-Trend, season and weather
-=========================
+Trend, season and the irregular rest
+====================================
 
-A kernel can be a sum of parts with a meaning each. Here it has three and noise, for the weekly CO2 measured at Mauna
-Loa from 1958 to 2001.
+A kernel can be a sum of parts that each mean something. This one has three, and noise. The data are the weekly CO2
+measured at Mauna Loa from 1958 to 2001, which come with the package.
 """
 
 import matplotlib.pyplot as plt
@@ -30,13 +30,15 @@ train = ~future & ~between
 # The kernel
 # ----------
 #
-# The targets are scaled to unit variance for the fit, so the factors in front are shares of that, or a little more. The
-# period is known, so it is fixed; that of the season's change is not.
+# A squared exponential for the trend; a periodic kernel for the season, times a squared exponential, so that the season
+# may change its shape slowly; a rougher kernel for what happens within a few years. The targets are scaled to unit
+# variance for the fit, and the constant factors are in these units. The period is fixed at one year; the rest is found
+# from the data, starting at the values given.
 
 trend = ConstantKernel(1.0) * RBF(40.0)
 season = ConstantKernel(0.05) * RBF(80.0) * ExpSineSquared(periodicity=1.0, periodicity_bounds="fixed")
-weather = ConstantKernel(0.01) * Matern(1.0, nu=1.5)
-kernel = trend + season + weather + WhiteKernel(1e-3, (1e-6, 1.0))
+rest = ConstantKernel(0.01) * Matern(1.0, nu=1.5)
+kernel = trend + season + rest + WhiteKernel(1e-3, (1e-6, 1.0))
 
 gp = GreedyGPRegressor(kernel, n_active=150, hyperparameters=Subset(n_rows=500, n_starts=4), random_state=0)
 gp.fit(X[train], y[train])
@@ -60,8 +62,8 @@ for rows, name in ((between, "weeks between"), (future, "1997 and later")):
         )
 
 # %%
-# Between its rows the model does well. Beyond them its band is too narrow, with all rows as with few: the trend grew
-# faster than such a kernel, with hyperparameters that are taken as known, thinks likely.
+# Between its rows the model does well. Beyond them its band is too narrow, with all rows as with few. That is the
+# kernel's doing, not the choice of rows: after 1997 the CO2 rose faster than this kernel thinks likely.
 
 years = np.linspace(1958, 2002, 2000)[:, None]
 mean, std = gp.predict(years, return_std=True)
@@ -85,10 +87,10 @@ plt.show()
 # rows, times the weights that all parts have in common. Solving for these is quick, because the active rows are few.
 
 weights = np.linalg.solve(gp.kernel_(gp.X_train_), gp.y_train_)
-trend, season, weather = gp.kernel_.k1.k1.k1, gp.kernel_.k1.k1.k2, gp.kernel_.k1.k2
+trend, season, rest = gp.kernel_.k1.k1.k1, gp.kernel_.k1.k1.k2, gp.kernel_.k1.k2
 
 fig, axes = plt.subplots(3, 1, figsize=(11, 6), sharex=True, layout="constrained")
-for ax, part, name in zip(axes, (trend, season, weather), ("trend", "season", "weather"), strict=True):
+for ax, part, name in zip(axes, (trend, season, rest), ("trend", "season", "rest"), strict=True):
     ax.plot(years[:, 0], gp.y_std_[0] * part(years, gp.X_train_) @ weights, linewidth=1)
     ax.axvline(1997, color="k", linestyle="--", linewidth=1)
     ax.set(ylabel=f"{name} (ppm)", xlim=(1958, 2002))

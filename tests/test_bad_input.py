@@ -11,7 +11,15 @@ import polars as pl
 import pytest
 from scipy.sparse import csr_array
 from sklearn.exceptions import NotFittedError
-from sklearn.gaussian_process.kernels import RBF, CompoundKernel, ConstantKernel, Matern, RationalQuadratic, WhiteKernel
+from sklearn.gaussian_process.kernels import (
+    RBF,
+    CompoundKernel,
+    ConstantKernel,
+    DotProduct,
+    Matern,
+    RationalQuadratic,
+    WhiteKernel,
+)
 
 import sodalite.selection
 from sodalite import GreedyGPRegressor, select
@@ -26,11 +34,11 @@ KERNEL = ConstantKernel(1.0) * RBF([1.0, 1.0]) + WhiteKernel(0.1)
 
 
 def by_select(X=X, y=y, **options):
-    return select(X, y, **{"kernel": KERNEL, "n_active": 5, **options})
+    return select(X, y, **{"kernel": KERNEL, "n_active": 5, "random_state": 0, **options})
 
 
 def by_fit(X=X, y=y, **options):
-    return GreedyGPRegressor(**{"kernel": KERNEL, "n_active": 5, **options}).fit(X, y).selection_
+    return GreedyGPRegressor(**{"kernel": KERNEL, "n_active": 5, "random_state": 0, **options}).fit(X, y).selection_
 
 
 def by_fixed_fit(X=X, y=y, **options):
@@ -512,6 +520,23 @@ def test_what_a_score_returned_is_told():
         by_select(score=lambda s, abs_r, noise: s[1:])
     with refuses(ValueError, f"{N} of {N} are not."):
         by_select(score=lambda s, abs_r, noise: s * nan)
+
+
+@pytest.mark.parametrize("memory_limit", [None, "15MB"])
+@pytest.mark.parametrize("share", [0, 0.2, 0.5, 1])
+def test_rows_that_score_minus_infinity_are_never_taken(share, memory_limit):
+    kernel = RBF(1.1) + WhiteKernel(0.1) * DotProduct(0.6)
+    levels = 0.1 * (0.36 + np.square(X).sum(axis=1))
+    first, bound = int(levels.argmin()), np.quantile(levels, share) + 1e-9
+    selection = by_select(
+        kernel=kernel,
+        score=lambda s, abs_r, noise: np.where(noise <= bound, s + abs_r, -inf),
+        n_active=N,
+        first=first,
+        memory_limit=memory_limit,
+    )
+    assert sorted(selection.indices) == np.flatnonzero(levels <= bound).tolist()
+    assert len(selection) == len(selection.rmse) == len(selection.factor) == len(selection.scores)
 
 
 def test_a_score_that_fails_fails_as_it_did():

@@ -150,7 +150,7 @@ def run(problem: Problem, noise_floor: float) -> Selection:
         while True:
             block, made = _propose(problem, state, rows, noise_floor)
             reports = call("extend", block)
-            kept, winner = _verify(block, reports)
+            kept, winner = _verify(block, reports, problem.kernel.dtype)
             rmse = _rmse_path(problem, state, reports)
             kept, reason = _stop(problem, state, rmse[:kept], began)
             wanted = np.concatenate([block.picks[kept:], [] if winner is None else [winner]]).astype(np.int64)
@@ -166,7 +166,7 @@ def run(problem: Problem, noise_floor: float) -> Selection:
             if state.t < len(problem.order):
                 rows = _given_rows(problem, state)
             else:
-                rows = _shortlist(state, parts, count, wanted)
+                rows = _shortlist(state, parts, count, wanted, problem.kernel.dtype)
     except KeyboardInterrupt as interrupt:
         if not state.rmse:
             raise
@@ -184,7 +184,7 @@ def _given_rows(problem: Problem, state: State) -> Rows:
     return Rows.join(problem.executor.call("candidates", 0, 0.0, rows))
 
 
-def _shortlist(state: State, parts: list[Rows], count: int, wanted: Array) -> Rows:
+def _shortlist(state: State, parts: list[Rows], count: int, wanted: Array, dtype: Any) -> Rows:
     """The best of all shards' candidates, and those that are wanted."""
     rows = Rows.join(parts)
     if len(rows.index) <= count:
@@ -193,7 +193,7 @@ def _shortlist(state: State, parts: list[Rows], count: int, wanted: Array) -> Ro
     top = np.argpartition(-rows.potential, count - 1)[:count]
     state.cut = float(rows.potential[top].min())
     state.cut -= 0.05 * abs(state.cut)
-    needed = np.isin(rows.index, wanted) | (rows.score >= tie_threshold(rows.score.max()))
+    needed = np.isin(rows.index, wanted) | (rows.score >= tie_threshold(rows.score.max(), dtype))
     return rows.take(np.union1d(top, np.flatnonzero(needed)))
 
 
@@ -251,7 +251,7 @@ def _coordinates(problem: Problem, state: State, rows: Rows) -> Array:
     return v
 
 
-def _verify(block: Block, reports: list[Report]) -> tuple[int, int | None]:
+def _verify(block: Block, reports: list[Report], dtype: Any) -> tuple[int, int | None]:
     """How many picks are what one stage at a time would have taken, and, if not all are, the row to take instead."""
     if block.expected is None:
         return len(block), None
@@ -262,7 +262,7 @@ def _verify(block: Block, reports: list[Report]) -> tuple[int, int | None]:
         here = stages == i
         if not here.any():  # rounding put the pick's own score below what was expected
             return max(i, 1), None
-        tied = scores[here] >= tie_threshold(scores[here].max())
+        tied = scores[here] >= tie_threshold(scores[here].max(), dtype)
         winner = int(rows[here][tied].min())
         if winner != pick:
             return i, winner

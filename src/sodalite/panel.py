@@ -101,7 +101,7 @@ class Panel:
                 assert self.score is not None
                 value = evaluate(self.score, np.sqrt(np.maximum(s2, 0)), magnitude(r.T), rows.noise)
                 value[~left] = -np.inf
-                j = best(value) if left.any() else 0
+                j = int(np.flatnonzero(left)[best(value[left], self.kernel.dtype)])
                 scores[i] = value[j]
             pivot = s2[j] + rows.noise[j]
             if not pivot > least_pivot:

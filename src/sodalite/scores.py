@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 Array = NDArray[Any]
 PointwiseScore = Callable[[Array, Array, Array], Array]
 
-TIE = 1e-9
+TIE = {np.dtype(np.float64): 1e-9, np.dtype(np.float32): 1e-5}
 """Scores within this share of the largest are tied. Rows that are duplicates have equal scores but for rounding."""
 
 
@@ -101,11 +101,11 @@ def evaluate(score: PointwiseScore, s: Array, abs_r: Array, noise: Array) -> Arr
     return value.reshape(s.shape)
 
 
-def best(score: Array) -> int:
+def best(score: Array, dtype: Any = np.float64) -> int:
     """The place of the largest score; of several that are tied (`TIE`), the first."""
-    return int((score >= tie_threshold(score.max())).argmax())
+    return int((score >= tie_threshold(score.max(), dtype)).argmax())
 
 
-def tie_threshold(top: float) -> float:
+def tie_threshold(top: float, dtype: Any = np.float64) -> float:
     """The least score that is tied with the largest."""
-    return float(top - TIE * abs(top)) if np.isfinite(top) else float(top)
+    return float(top - TIE[np.dtype(dtype)] * abs(top)) if np.isfinite(top) else float(top)

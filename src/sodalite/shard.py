@@ -23,7 +23,7 @@ Array = NDArray[Any]
 SLAB = 256  # active rows whose covariance with a shard is held at a time, where it is evaluated anew
 STRIDE = 16  # stages between two looks at the variance, while the score's bound is followed
 GROWTH = 0.75  # of its standard deviation that a row's residual is thought to grow by
-NEAR = 3 * TIE  # how far below the expected score a row is still reported, so that ties can be settled
+NEAR = 3  # ties: how far below the expected score a row is still reported, so that ties can be settled
 
 
 @dataclass(frozen=True)
@@ -218,8 +218,10 @@ class Shard:
             top = np.flatnonzero(potential >= cut)
             if len(top) > count:
                 top = top[np.argpartition(-potential[top], count)[:count]]
-            first = left[best(score[left])]
-            places = np.concatenate([_distinct(top[self.remains[top]], potential), [first], places]).astype(np.int64)
+            first = left[best(score[left], self.kernel.dtype)]
+            places = np.concatenate(
+                [_distinct(top[self.remains[top]], potential, self.kernel.dtype), [first], places]
+            ).astype(np.int64)
         noise = self.noise[places] if len(self.noise) > 1 else np.repeat(self.noise, len(places))
         X = np.asarray(self.X[self.begin : self.end])[places]
         r = self.r[:, places].T
@@ -314,7 +316,8 @@ class Shard:
         if block.expected is None or self.score is None:
             return none
         found = [none]
-        low = np.where(np.isfinite(block.expected), block.expected - NEAR * np.abs(block.expected), -np.inf)
+        near = NEAR * TIE[self.kernel.dtype]
+        low = np.where(np.isfinite(block.expected), block.expected - near * np.abs(block.expected), -np.inf)
         s2 = self.s2.copy()
         monotone = getattr(self.score, "monotone", False)
         for begin in range(0, len(block), STRIDE):
@@ -370,12 +373,12 @@ def magnitude(r: Array) -> Array:
     return np.asarray(np.sqrt(np.mean(np.square(r), axis=0)), dtype=np.float64)
 
 
-def _distinct(places: Array, value: Array) -> Array:
+def _distinct(places: Array, value: Array, dtype: Any) -> Array:
     """Of rows with the same score (but for rounding) the first alone: duplicates would crowd the others out."""
     if not len(places):
         return places
     places = np.sort(places)
     finite = np.maximum(value[places], -1e300)
-    key = np.round(finite / max(float(np.abs(finite).max()), 1e-300) / TIE)
+    key = np.round(finite / max(float(np.abs(finite).max()), 1e-300) / TIE[dtype])
     _, first = np.unique(key, return_index=True)
     return places[np.sort(first)]
