@@ -43,35 +43,41 @@ print("the first five rows chosen:", gp.active_indices_[:5])
 # 1.96 of it.
 
 mean, std = gp.predict(X_test, return_std=True)
-print(f"held-out rows: RMSE {rmse(y_test, mean):.3f}, within the 95 % band {coverage(y_test, mean, std):.1%}")
+print(f"RMSE on held-out rows: {rmse(y_test, mean):.3f}")
+print(f"within the 95 % band:  {coverage(y_test, mean, std):.1%}")
 
 # %%
 # What it kept
 # ------------
 #
-# The rows chosen are spread over the input, with more of them where the curve turns. The score prefers rows with a
-# large residual, so many of them lie at the edge of the cloud, above or below the curve: in a noisy data set such rows
-# are not a fair sample. :ref:`sphx_glr_gallery_plot_stopping_and_scores.py` looks at this.
+# The rows chosen are spread over the input. The score prefers rows with a large residual, so most of them lie at the
+# edge of the cloud, above or below the curve: where there is noise, such rows are not a fair sample.
+# :ref:`sphx_glr_gallery_plot_stopping_and_scores.py` looks at this.
 
-grid = np.linspace(0, 20, 400)[:, None]
-mean, std = gp.predict(grid, return_std=True)
+grid = np.linspace(0, 20, 400)
+mean, std = gp.predict(grid[:, None], return_std=True)
 active = gp.active_indices_
 
-fig, (left, right) = plt.subplots(1, 2, figsize=(11, 4), width_ratios=(2, 1), layout="constrained")
-left.plot(X[:, 0], y, ".", color="0.7", markersize=3, label="all rows")
-left.fill_between(grid[:, 0], mean - 1.96 * std, mean + 1.96 * std, alpha=0.25, label="95 % band")
-left.plot(grid[:, 0], f(grid[:, 0]), "k--", linewidth=1, label="truth")
-left.plot(grid[:, 0], mean, label="mean")
-left.plot(X[active, 0], y[active], "o", color="C3", markersize=5, label="active rows")
-left.set(xlabel="x", ylabel="y", title="The fit")
-left.legend()
-
-right.plot(np.arange(1, len(active) + 1), gp.selection_.rmse)
-right.axhline(1, color="k", linestyle="--", linewidth=1)
-right.text(1, 1, "noise", va="bottom")
-right.set(xlabel="active rows", ylabel="RMSE of the remaining rows", yscale="log", title="The learning curve")
+fig, ax = plt.subplots(figsize=(8, 4.5), layout="constrained")
+ax.plot(X[:, 0], y, ".", color="0.7", markersize=3, label="all rows")
+ax.fill_between(grid, mean - 1.96 * std, mean + 1.96 * std, alpha=0.25, label="95 % band")
+ax.plot(grid, f(grid), "k--", linewidth=1, label="truth")
+ax.plot(grid, mean, label="mean")
+ax.plot(X[active, 0], y[active], "o", color="C3", markersize=5, label="active rows")
+ax.set(xlabel="x", ylabel="y")
+ax.legend()
 plt.show()
 
 # %%
-# The learning curve comes with the fit, one value a stage: `Selection.rmse`. It flattens where the noise begins, and
-# there is little point in keeping more rows than that.
+# The learning curve
+# ------------------
+#
+# It comes with the fit, one value a stage: `sodalite.Selection.rmse`. It flattens where the noise begins, and there is
+# little point in keeping many more rows than that.
+
+fig, ax = plt.subplots(figsize=(6, 3.5), layout="constrained")
+ax.plot(range(1, len(active) + 1), gp.selection_.rmse)
+ax.axhline(1, color="k", linestyle="--", linewidth=1)
+ax.text(1, 1, "noise", va="bottom")
+ax.set(xlabel="active rows", ylabel="RMSE of the remaining rows", yscale="log")
+plt.show()

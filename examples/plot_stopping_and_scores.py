@@ -33,8 +33,9 @@ kernel = RBF(0.4) + WhiteKernel(0.05**2)
 # Scores
 # ------
 #
-# `select` takes the kernel as it is. It returns the factor of the active rows' covariance, from which the predictions
-# of *every* stage follow at once: the mean at stage t is the sum of the first t terms of v(x) z.
+# The function takes the kernel as it is. It returns, among other things, the factor of the active rows' covariance.
+# From that the predictions of *every* stage follow at once: the mean at stage t is the sum of the first t terms of
+# :math:`v(x) \cdot z`.
 
 
 def held_out(chosen, y):
@@ -45,14 +46,17 @@ def held_out(chosen, y):
     return [rmse(y_test, mean) for mean in np.cumsum(v * z[:, None], axis=0)]
 
 
-scores = ("delta", "uncertainty", "underfit", "random")
-chosen = {score: select(X, y, kernel, n_active=150, score=score, first=0, random_state=0) for score in scores}
+common = {"n_active": 150, "first": 0, "random_state": 0}
+stages = range(1, 151)
+chosen = {}
+for score in ("delta", "uncertainty", "underfit", "random"):
+    chosen[score] = select(X, y, kernel, score=score, **common)
 
-fig, (left, right) = plt.subplots(1, 2, figsize=(11, 4), sharex=True, sharey=True, layout="constrained")
+fig, (left, right) = plt.subplots(1, 2, figsize=(8, 3.8), sharey=True, layout="constrained")
 for score, selection in chosen.items():
-    left.plot(range(1, 151), selection.rmse, label=score)
-    right.plot(range(1, 151), held_out(selection, y), label=score)
-left.set(xlabel="active rows", ylabel="RMSE", yscale="log", title="The remaining rows")
+    left.plot(stages, selection.rmse, label=score)
+    right.plot(stages, held_out(selection, y), label=score)
+left.set(xlabel="active rows", ylabel="RMSE", yscale="log", title="Remaining rows")
 right.set(xlabel="active rows", title="Held-out rows, without their noise")
 left.legend()
 plt.show()
@@ -65,19 +69,20 @@ plt.show()
 # Rules
 # -----
 #
-# `tol` is the paper's rule: end at the first stage that lowers the remainder's RMSE by less than this. One row may well
-# help little, or harm, long before the end, which is what `patience` is for. Rules can be combined, and written: `check`
-# is all that one needs. A selection says why it ended.
+# ``tol`` is the paper's rule: end at the first stage that lowers the remainder's RMSE by less than this. One row may
+# well help little, or harm, long before the end; that is what ``patience`` is for. Rules can be combined, and you can
+# write your own: ``check`` is all that one needs. A selection says why it ended.
 
 
 class Slow(Rule):
     """The last twenty rows have not lowered the RMSE by a tenth."""
 
     def check(self, stage):
-        return "slow" if stage.t > 20 and stage.rmse[-1] > 0.9 * stage.rmse[-21] else None
+        if stage.t > 20 and stage.rmse[-1] > 0.9 * stage.rmse[-21]:
+            return "slow"
+        return None
 
 
-common = {"n_active": 150, "first": 0}
 runs = {
     "tol=0.001": select(X, y, kernel, tol=0.001, **common),
     "tol=0.001, patience=5": select(X, y, kernel, tol=0.001, patience=5, **common),
@@ -85,10 +90,10 @@ runs = {
     "stop=Slow() | ...": select(X, y, kernel, stop=Slow() | TimeLimit(60), **common),
 }
 for name, run in runs.items():
-    print(f"{name:22} {len(run):4} rows, remainder's RMSE {run.rmse[-1]:.3f}, ended by {run.stop_reason!r}")
+    print(f"{name:22} {len(run):3} rows, RMSE {run.rmse[-1]:.3f}, ended by {run.stop_reason!r}")
 
-fig, ax = plt.subplots(figsize=(7, 4), layout="constrained")
-ax.plot(range(1, 151), chosen["delta"].rmse, color="0.6")
+fig, ax = plt.subplots(figsize=(6, 4), layout="constrained")
+ax.plot(stages, chosen["delta"].rmse, color="0.6")
 for name, run in runs.items():
     ax.plot(len(run), run.rmse[-1], "o", label=name)
 ax.set(xlabel="active rows", ylabel="RMSE of the remaining rows", yscale="log")
@@ -109,19 +114,22 @@ def hypotenuse(s, abs_r, noise):
 
 
 wrong = rng.random(3000) < 0.01
-fig, axes = plt.subplots(1, 2, figsize=(11, 4), sharey=True, layout="constrained")
-for ax, targets, title in zip(axes, (y, y + 2 * wrong), ("Targets as they are", "1 % of them wrong"), strict=True):
-    for score in ("delta", "uncertainty", hypotenuse, "random"):
-        selection = select(X, targets, kernel, n_active=150, score=score, first=0, random_state=0)
-        name = score if isinstance(score, str) else score.__name__
-        ax.plot(range(1, 151), held_out(selection, targets), label=name)
-        if targets is not y:
-            print(f"{name:11} {wrong[selection.indices].sum():3} of the {wrong.sum()} wrong rows are active")
-    ax.set(xlabel="active rows", yscale="log", title=title)
-axes[0].set_ylabel("RMSE of held-out rows")
-axes[0].legend()
+y_wrong = y + 2 * wrong
+scores = {"delta": "delta", "uncertainty": "uncertainty", "hypotenuse": hypotenuse, "random": "random"}
+
+fig, (left, right) = plt.subplots(1, 2, figsize=(8, 3.8), sharey=True, layout="constrained")
+for name, score in scores.items():
+    selection = select(X, y, kernel, score=score, **common)
+    left.plot(stages, held_out(selection, y), label=name)
+    selection = select(X, y_wrong, kernel, score=score, **common)
+    right.plot(stages, held_out(selection, y_wrong), label=name)
+    print(f"{name:11} took {wrong[selection.indices].sum():2} of the {wrong.sum()} wrong rows")
+left.set(xlabel="active rows", ylabel="RMSE of held-out rows", yscale="log", title="Targets as they are")
+right.set(xlabel="active rows", title="1 % of them wrong")
+left.legend()
 plt.show()
 
 # %%
 # Scores that look at residuals are good where the noise is what the kernel says it is. They run after wrong targets,
-# whose residuals are the largest. `"uncertainty"` never looks at the targets, so it cannot.
+# whose residuals are the largest. ``"uncertainty"`` and ``"random"`` never look at the targets, so they meet wrong ones
+# by chance only.

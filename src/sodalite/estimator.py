@@ -12,16 +12,32 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .hyperparameters import resolve_hyperparameters
 from .kernels import compile_kernel, default_kernel, spread
-from .memory import parse_bytes
+from .memory import make_plan
 from .posteriors import draw, resolve_posterior
 from .progress import ProgressLine
 from .scores import resolve_score
 from .selection import generator_from, grow
 from .stopping import resolve_rule
-from .threads import n_threads
 from .validation import check_dtype, check_first, check_targets, readable_errors
 
 Array = NDArray[Any]
+
+
+class _ScoreMethod:
+    """The method ``score(X, y, sample_weight=None)``, of an estimator that has a parameter of the same name.
+
+    `score` names a parameter here (which row comes next) and a method in scikit-learn (the R^2 of predictions). As a
+    parameter it is passed, set, listed and cloned; as an attribute it is the method, which is all that is ever looked
+    up that way. On the class it is a plain function, whose signature tells scikit-learn that weights can be routed to
+    it, as a property's would not.
+    """
+
+    def __get__(self, instance: Any, owner: type) -> Any:
+        function = RegressorMixin.score
+        return function if instance is None else function.__get__(instance, owner)
+
+    def __set__(self, instance: Any, value: Any) -> None:
+        instance.__dict__["score"] = value
 
 
 class GreedyGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ignore[misc]
@@ -163,16 +179,15 @@ class GreedyGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # typ
         condition = resolve_posterior(self.posterior).condition
         rule = resolve_rule(self.n_active, self.tol, self.patience, self.target_rmse, self.time_limit, self.stop)
         dtype = check_dtype(self.dtype)
-        n_threads(self.n_jobs)
-        if self.memory_limit is not None:
-            parse_bytes(self.memory_limit)
         with readable_errors(X):
             X, y = validate_data(self, X, y, dtype=[np.float64, np.float32], multi_output=True, y_numeric=True)
         y = check_targets(y, len(X))
         if self.first is not None:
             check_first(self.first, len(X), min(self.n_active, len(X)))
         Y = y.reshape(len(X), -1)
-        y_mean = Y.mean(axis=0) if self.normalize_y else np.zeros(Y.shape[1])
+        make_plan(len(X), min(self.n_active, len(X)), Y.shape[1], dtype, self.n_jobs, self.memory_limit)
+        # The mean of equal numbers need not be that number, and what is left would be taken for a signal.
+        y_mean = np.where(np.ptp(Y, axis=0) > 0, Y.mean(axis=0), Y[0]) if self.normalize_y else np.zeros(Y.shape[1])
         y_std = spread(Y) if self.normalize_y else np.ones(Y.shape[1])
         Y = (Y - y_mean) / y_std
         start = default_kernel(X, Y) if self.kernel is None else self.kernel
@@ -181,22 +196,24 @@ class GreedyGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # typ
 
         kernel = method.fit(X, Y, start, generator)
         progress = ProgressLine() if self.verbose else None
-        selection = grow(
-            X,
-            Y,
-            compile_kernel(kernel, X, dtype),
-            n_active=self.n_active,
-            score=score,
-            rule=rule,
-            first=self.first,
-            generator=generator,
-            callback=progress,
-            n_jobs=self.n_jobs,
-            memory_limit=self.memory_limit,
-            unit=float(y_std[0]) if len(y_std) == 1 else 1.0,
-        )
-        if progress is not None:
-            progress.close()
+        try:
+            selection = grow(
+                X,
+                Y,
+                compile_kernel(kernel, X, dtype),
+                n_active=self.n_active,
+                score=score,
+                rule=rule,
+                first=self.first,
+                generator=generator,
+                callback=progress,
+                n_jobs=self.n_jobs,
+                memory_limit=self.memory_limit,
+                unit=float(y_std[0]) if len(y_std) == 1 else 1.0,
+            )
+        finally:
+            if progress is not None:
+                progress.close()
 
         self.kernel_ = kernel
         self.selection_ = selection
@@ -261,20 +278,7 @@ class GreedyGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # typ
             return draw(mean, cov, n_samples, generator)
         return np.stack([draw(mean[:, j], cov[..., j], n_samples, generator) for j in range(mean.shape[1])], axis=1)
 
-    # `score` names a parameter here (which row comes next) and a method in scikit-learn (the R^2 of predictions). As a
-    # parameter it is passed, set, listed and cloned; as an attribute it is the method, which is all that is ever looked
-    # up that way.
-    @property
-    def score(self) -> Any:
-        """The method ``score(X, y, sample_weight=None)``: the R^2 of the predictions, as in scikit-learn.
-
-        The parameter of the same name is read by ``get_params()["score"]``.
-        """
-        return super().score
-
-    @score.setter
-    def score(self, value: Any) -> None:
-        self.__dict__["score"] = value
+    score = _ScoreMethod()
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """The parameters, as in scikit-learn."""

@@ -47,7 +47,8 @@ class Selection:
     """The score that each row had when it was chosen; NaN for rows that were given or drawn at random."""
     stop_reason: str
     """Why it ended: ``"n_active"``, ``"all_rows"`` (fewer rows than that), ``"tol"``, ``"target_rmse"``,
-    ``"time_limit"``, ``"interrupted"``, or the reason of a rule of your own."""
+    ``"time_limit"``, ``"score"`` (no row is left that scores more than -inf), ``"interrupted"``, or the reason of a
+    rule of your own."""
     noise_floor: float
     """The least noise variance that a row was given (`sodalite.jitter`)."""
     n_proposed: int
@@ -167,6 +168,8 @@ def run(problem: Problem, noise_floor: float) -> Selection:
                 rows = _given_rows(problem, state)
             else:
                 rows = _shortlist(state, parts, count, wanted, problem.kernel.dtype)
+                if not (rows.score > -np.inf).any():
+                    return state.selection(problem.kernel, "score", noise_floor)
     except KeyboardInterrupt as interrupt:
         if not state.rmse:
             raise

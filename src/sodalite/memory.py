@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from dataclasses import dataclass
 from itertools import pairwise
+from numbers import Real
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +15,17 @@ import numpy as np
 
 from .threads import n_threads
 
-UNITS = {"": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30}
+UNITS = {
+    "": 1,
+    "KB": 10**3,
+    "MB": 10**6,
+    "GB": 10**9,
+    "TB": 10**12,
+    "KIB": 2**10,
+    "MIB": 2**20,
+    "GIB": 2**30,
+    "TIB": 2**40,
+}
 
 
 def parse_bytes(limit: Any, name: str = "memory_limit") -> int:
@@ -30,11 +42,11 @@ def parse_bytes(limit: Any, name: str = "memory_limit") -> int:
         if not match or unit not in UNITS | {"B": 1}:
             raise ValueError(f"{name} must be a number of bytes or a string such as '300MB' or '4GB'; got {limit!r}.")
         return int(float(match[1]) * (UNITS | {"B": 1})[str(unit)])
-    if isinstance(limit, bool) or not isinstance(limit, int | float):
+    if isinstance(limit, bool) or not isinstance(limit, Real):
         raise TypeError(f"{name} must be a number of bytes or a string such as '300MB'; got {limit!r}.")
-    if not limit > 0:
+    if not float(limit) > 0:
         raise ValueError(f"{name} must be positive; got {limit!r}.")
-    return int(limit)
+    return int(min(float(limit), sys.maxsize))
 
 
 def available() -> int:

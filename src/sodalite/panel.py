@@ -102,6 +102,9 @@ class Panel:
                 value = evaluate(self.score, np.sqrt(np.maximum(s2, 0)), magnitude(r.T), rows.noise)
                 value[~left] = -np.inf
                 j = int(np.flatnonzero(left)[best(value[left], self.kernel.dtype)])
+                if i and value[j] == -np.inf:  # what is left is never to be taken
+                    count = i
+                    break
                 scores[i] = value[j]
             pivot = s2[j] + rows.noise[j]
             if not pivot > least_pivot:

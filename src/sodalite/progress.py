@@ -19,18 +19,23 @@ class ProgressLine:
         self.stream = stream or sys.stderr
         self.live = self.stream.isatty()
         self.last = perf_counter()
+        self.unseen: Stage | None = None
 
     def __call__(self, stage: Stage) -> None:
-        done = stage.t >= stage.n_active
-        if not done and perf_counter() - self.last < (0.1 if self.live else 5.0):
-            return
-        self.last = perf_counter()
+        self.unseen = stage
+        if stage.t >= stage.n_active or perf_counter() - self.last >= (0.1 if self.live else 5.0):
+            self._write(stage)
+
+    def _write(self, stage: Stage) -> None:
+        self.last, self.unseen = perf_counter(), None
         rate = stage.t / stage.seconds if stage.seconds > 0 else 0.0
         text = f"active rows {stage.t} of at most {stage.n_active}, RMSE {stage.rmse[-1]:.4g}, {rate:.0f} rows/s"
         self.stream.write(f"\r\x1b[2K{text}" if self.live else text + "\n")
         self.stream.flush()
 
     def close(self) -> None:
-        """End the line."""
+        """Say where it ended, if an early stop has left that unsaid, and end the line."""
+        if self.unseen is not None:
+            self._write(self.unseen)
         if self.live:
             self.stream.write("\n")

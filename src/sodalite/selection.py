@@ -189,5 +189,7 @@ def generator_from(random_state: Any) -> np.random.Generator:
     if random_state is None:
         return np.random.default_rng()
     if isinstance(random_state, Integral):
+        if random_state < 0:
+            raise ValueError(f"random_state must not be negative; got {random_state!r}.")
         return np.random.default_rng(int(random_state))
     return np.random.default_rng(check_random_state(random_state).randint(2**31 - 1))

@@ -146,7 +146,7 @@ class Shard:
 
     def peak(self) -> float:
         """The largest prior variance of a row. Refuses rows that are not finite."""
-        X = np.asarray(self.X[self.begin : self.end])
+        X = self._read()
         if not np.isfinite(X).all():
             bad = np.flatnonzero(~np.isfinite(X).all(axis=1)) + self.begin
             raise ValueError(
@@ -223,7 +223,7 @@ class Shard:
                 [_distinct(top[self.remains[top]], potential, self.kernel.dtype), [first], places]
             ).astype(np.int64)
         noise = self.noise[places] if len(self.noise) > 1 else np.repeat(self.noise, len(places))
-        X = np.asarray(self.X[self.begin : self.end])[places]
+        X = self._read()[places]
         r = self.r[:, places].T
         return Rows(places + self.begin, X, self.s2[places], r, noise, score[places], potential[places])
 
@@ -235,16 +235,20 @@ class Shard:
 
     # --- how ---
 
-    def _features(self) -> Features:
-        """The rows as the kernel wants them; kept where the v's are, which are larger."""
-        if self._prepared is not None:
-            return self._prepared
+    def _read(self) -> Array:
+        """The rows' inputs."""
         X = np.asarray(self.X[self.begin : self.end])
         if len(X) != self.end - self.begin:
             raise ValueError(
                 f"X changed its length while it was read: of rows {self.begin} to {self.end - 1}, {len(X)} came."
             )
-        features = self.kernel.prepare(X)
+        return X
+
+    def _features(self) -> Features:
+        """The rows as the kernel wants them; kept where the v's are, which are larger."""
+        if self._prepared is not None:
+            return self._prepared
+        features = self.kernel.prepare(self._read())
         if self.V is not None:
             self._prepared = features
         return features

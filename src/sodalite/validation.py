@@ -74,7 +74,7 @@ def readable_errors(X: Any) -> Iterator[None]:
             raise
         names = ", ".join(map(repr, text[:5])) + (", ..." if len(text) > 5 else "")
         raise ValueError(
-            f"X has {len(text)} column{'s' if len(text) > 1 else ''} that hold no numbers: {names}. "
+            f"X has {len(text)} column{'s that hold' if len(text) > 1 else ' that holds'} no numbers: {names}. "
             f"Encode or drop them first, with sklearn.preprocessing.OneHotEncoder for instance."
         ) from error
 
@@ -84,15 +84,20 @@ def text_columns(X: Any) -> list[str]:
     names = []
     for name in getattr(X, "columns", ()):
         try:
+            number = np.asarray(X[name]).dtype.kind not in "mM"  # dates cannot be joined with numbers
             np.asarray(X[name], dtype=np.float64)
         except (ValueError, TypeError):
+            number = False
+        if not number:
             names.append(str(name))
     return names
 
 
 def check_first(first: Any, n: int, m: int) -> list[int]:
     """The rows to start from: one index of n rows, or up to m that differ."""
-    rows = list(first) if isinstance(first, (Sequence, np.ndarray)) and not isinstance(first, str) else [first]
+    if isinstance(first, np.ndarray):
+        first = first.tolist()
+    rows = list(first) if isinstance(first, Sequence) and not isinstance(first, str) else [first]
     for row in rows:
         if not isinstance(row, Integral) or isinstance(row, bool):
             raise TypeError(f"first must be the index of a row, or several; got {row!r} of type {type(row).__name__}.")
