@@ -13,7 +13,7 @@ test: $(VENV)/test  ## style, types, tests and doctests
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/pytest -n $(WORKERS) --dist worksteal
+	SCIPY_ARRAY_API=1 $(BIN)/pytest -n $(WORKERS) --dist worksteal
 
 bench: $(VENV)/bench  ## speed, as ratios measured in one run
 	$(BIN)/python -m benchmarks

@@ -50,7 +50,8 @@ def measure(way: str, n: int, m: int, dtype: str, limit: str | None) -> dict[str
 
 def in_a_process(way: str, n: int, m: int, dtype: str = "float64", limit: str | None = None) -> dict[str, float]:
     """The same, in a fresh process."""
-    code = f"import json; from benchmarks.scaling import measure; print(json.dumps(measure({way!r}, {n}, {m}, {dtype!r}, {limit!r})))"
+    arguments = f"{way!r}, {n}, {m}, {dtype!r}, {limit!r}"
+    code = f"import json; from benchmarks.scaling import measure; print(json.dumps(measure({arguments})))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     return json.loads(done.stdout.splitlines()[-1])
 
@@ -109,7 +110,8 @@ def main() -> None:
     by_rows = curve([(n, 200) for n in ROWS], "rows")
     by_active = curve([(50_000, m) for m in ACTIVE], "active")
     print(
-        f"time grows as n^{slope(by_rows['ours']):.2f} and as m^{slope(by_active['ours']):.2f} (upper half of each curve)"
+        f"time grows as n^{slope(by_rows['ours']):.2f} and as m^{slope(by_active['ours']):.2f} "
+        f"(upper half of each curve)"
     )
     large = in_a_process("ours", 10_000_000, 200, "float32", "600MB")
     print(

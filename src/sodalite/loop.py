@@ -20,6 +20,7 @@ from scipy.linalg import cholesky, solve_triangular
 
 from .executors import Executor
 from .kernels import CompiledKernel
+from .memory import most_candidates
 from .panel import Guess, Panel
 from .scores import PointwiseScore, tie_threshold
 from .shard import Block, Report, Rows
@@ -29,7 +30,6 @@ Array = NDArray[Any]
 Callback = Callable[[Stage], None]
 
 LARGEST = {True: 64, False: 128}  # picks in a block, where the v's are kept and where they are not
-SHARE = 0.01  # of the rows that are candidates, at least
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,8 @@ class Selection:
     """The active rows, in the order in which they were chosen."""
     rmse: Array
     """The remainder's RMSE after every stage: ``rmse[t - 1]`` is that of the rows other than the first t chosen,
-    predicted from these. NaN once every row is active."""
+    predicted from these. NaN once every row is active. Rows that are predicted badly leave the remainder for the active
+    set, so with a score that sees the residual this can fall below the error on new rows."""
     factor: Array
     """The lower Cholesky factor of k(I, I) + noise, rows in the order of `indices`."""
     scores: Array
@@ -177,8 +178,8 @@ def run(problem: Problem, noise_floor: float) -> Selection:
 
 
 def _panel_size(problem: Problem, state: State) -> int:
-    """Candidates: as many as the hits so far ask for, within a small share of the rows."""
-    return int(min(max(state.candidates, 8 * state.size), max(SHARE * problem.n, 8 * state.size), 4000, problem.n))
+    """Candidates: as many as the hits so far ask for, within bounds."""
+    return min(max(state.candidates, 8 * state.size), most_candidates(problem.n))
 
 
 def _given_rows(problem: Problem, state: State) -> Rows:
@@ -215,12 +216,12 @@ def _propose(problem: Problem, state: State, rows: Rows, noise_floor: float) -> 
     inverse = solve_triangular(made.factor, np.eye(b), lower=True)
     old = np.flatnonzero(np.isin(picks, state.pending))
     new = np.setdiff1d(np.arange(b), old)
-    p = len(state.pending) if len(old) else 0
-    mix = np.empty((b, p + len(new)))
-    if p:
+    pending = len(state.pending) if len(old) else 0
+    mix = np.empty((b, pending + len(new)))
+    if pending:
         at = {row: place for place, row in enumerate(state.pending.tolist())}
-        mix[:, :p] = inverse[:, old] @ state.pending_factor[[at[row] for row in picks[old].tolist()]]
-    mix[:, p:] = inverse[:, new]
+        mix[:, :pending] = inverse[:, old] @ state.pending_factor[[at[row] for row in picks[old].tolist()]]
+    mix[:, pending:] = inverse[:, new]
     coefficients = made.v[new]
     if not problem.keep and t:
         coefficients = solve_triangular(state.factor[:t, :t], coefficients.T, lower=True, trans="T").T
@@ -230,7 +231,7 @@ def _propose(problem: Problem, state: State, rows: Rows, noise_floor: float) -> 
         stage=t,
         picks=picks,
         mix=mix.astype(dtype),
-        n_pending=p,
+        n_pending=pending,
         new=made.rows.X[new],
         coefficients=np.ascontiguousarray(coefficients, dtype=dtype),
         active=None if problem.keep else state.X[:t],
@@ -312,7 +313,7 @@ def _commit(problem: Problem, state: State, block: Block, made: Guess, kept: int
         state.candidates = max(int(0.9 * state.candidates), 200)
     else:
         state.size = min(max(kept + kept // 4, 8), LARGEST[problem.keep])
-        state.candidates = min(int(1.3 * state.candidates), 4000)
+        state.candidates = min(int(1.3 * state.candidates), most_candidates(problem.n))
     state.indices += block.picks[:kept].tolist()
     state.scores += made.scores[:kept].tolist()
     state.rmse += rmse[:kept]

@@ -80,6 +80,11 @@ class Plan:
     """Whether the rows' v's are kept, O(n m), or the covariances evaluated anew for every block."""
 
 
+def most_candidates(n: int) -> int:
+    """The most rows that a panel may hold: a small share of all, so that the guess costs little beside the product."""
+    return min(max(n // 100, 512), 4000, n)
+
+
 ROWS = 8192  # of a shard: its arrays for a block fit the cache, and NumPy's calls are few
 LEAST_ROWS = 256
 
@@ -101,7 +106,7 @@ def make_plan(n: int, m: int, q: int, dtype: Any, n_jobs: int | None, memory_lim
     item = np.dtype(dtype).itemsize
     # Per row: variance, residuals, mask, a noise variance, and a copy of the residuals while a block is added.
     state = n * (8 + 8 * q + 1 + 8)
-    driver = 8 * m * m + 64 * 2**20 // 8
+    driver = 8 * m * m + 12 * m * most_candidates(n) + 8 * 2**20
     # Per row of a shard that a thread works on: raw and mixed coordinates, the residual path, a slab of covariances.
     work = 128 * (2 * item + 8 * q) + 256 * item + 3 * 16 * 8
     rows = min(ROWS, max(n // threads, LEAST_ROWS))

@@ -105,7 +105,10 @@ def select(
 
         # Compute Delta_i for all i in R_t; select i = argmax Delta_i; I_{t+1} = I_t + {i}, R_{t+1} = R_t - {i}.
         std = np.sqrt(np.maximum(np.diag(Sigma), 0))
-        i = int(R[best(score(std, error, noise[R]))])
+        Delta = score(std, error, noise[R])
+        if Delta.max() == -np.inf:  # a metric of the user's own that will have none of them
+            return ReferenceSelection(np.array(I), R, np.array(rmse), "score", inverse, mu, Sigma)
+        i = int(R[best(Delta)])
         inverse = grow_inverse(inverse, K[I, i], K[i, i] + noise[i])
         I.append(i)
 

@@ -255,17 +255,16 @@ class Shard:
 
     def _coordinates_of(self, block: Block) -> Array:
         """The rows' coordinates in a block's picks: N, of shape (b, rows)."""
-        b, t = len(block), block.stage
-        p = block.n_pending
+        b, t, pending = len(block), block.stage, block.n_pending
         rows, dtype = self.end - self.begin, self.kernel.dtype
         raw = workspace.array("raw", (block.mix.shape[1], rows), dtype)
-        if p:
+        if pending:
             assert self.V is not None
-            raw[:p] = self.V[t : t + p]
+            raw[:pending] = self.V[t : t + pending]
         if len(block.new):
             features = self._features()
             product = workspace.array("product", (len(block.new), rows), dtype)
-            C = self.kernel.block(self.kernel.prepare(block.new), features, out=raw[p:])
+            C = self.kernel.block(self.kernel.prepare(block.new), features, out=raw[pending:])
             if self.V is not None:
                 C -= np.matmul(block.coefficients, self.V[:t], out=product)
             else:
@@ -276,9 +275,9 @@ class Shard:
                     K = self.kernel.block(take(active, slab), features, out=K)
                     C -= np.matmul(block.coefficients[:, slab], K, out=product)
             if C.base is not raw.base:
-                raw[p:] = C
+                raw[pending:] = C
         N: Array = self.V[t : t + b] if self.V is not None else workspace.array("mixed", (b, rows), dtype)
-        if p:
+        if pending:
             return np.matmul(block.mix, raw, out=N)
         for begin in range(0, b, STRIDE):  # with nothing pending, `mix` is lower triangular
             end = min(begin + STRIDE, b)
@@ -328,7 +327,8 @@ class Shard:
             stages = slice(begin, min(begin + STRIDE, len(block)))
             abs_r = magnitude(path[:, stages])
             if monotone:
-                bound = self.score(np.sqrt(np.maximum(s2, 0)), abs_r, self.noise)
+                s = np.broadcast_to(np.sqrt(np.maximum(s2, 0)), abs_r.shape)
+                bound = evaluate(self.score, s, abs_r, self.noise)
                 bound[:, self.active] = -np.inf
                 high = bound.max(axis=1) >= low[stages]
                 columns = np.flatnonzero((bound[high] >= low[stages][high, None]).any(axis=0) & self.remains)
@@ -382,7 +382,7 @@ def _distinct(places: Array, value: Array, dtype: Any) -> Array:
     if not len(places):
         return places
     places = np.sort(places)
-    finite = np.maximum(value[places], -1e300)
-    key = np.round(finite / max(float(np.abs(finite).max()), 1e-300) / TIE[dtype])
+    places = places[np.isfinite(value[places])]
+    key = np.round(value[places] / max(float(np.abs(value[places]).max(initial=0.0)), 1e-300) / TIE[dtype])
     _, first = np.unique(key, return_index=True)
     return places[np.sort(first)]
