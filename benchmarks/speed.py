@@ -16,7 +16,7 @@ import numpy as np
 from tests import one_at_a_time
 
 from sodalite import loop, memory, reference, select, shard
-from sodalite.threads import blas_threads, n_threads
+from sodalite.threads import n_threads, one_blas_thread
 
 from .common import seconds, smooth_problem
 
@@ -42,7 +42,7 @@ def bare_products(n: int, m: int, blocks: list[int], arena: Arena) -> float:
     V = [arena((m, min(rows, n - begin)), float) for begin in range(0, n, rows)]
     out = [np.ones((max(blocks), part.shape[1])) for part in V]
     total = 0.0
-    with blas_threads(1), ThreadPoolExecutor(n_threads(None)) as pool:
+    with one_blas_thread(), ThreadPoolExecutor(n_threads(None)) as pool:
         t = 0
         for b in blocks:
             A = np.full((b, t), 0.5)

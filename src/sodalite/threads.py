@@ -1,16 +1,16 @@
 """How many threads the linear algebra uses.
 
 The wheels of NumPy and SciPy each bring an OpenBLAS with a pool of threads of its own. Code that calls both in turn has
-the two pools fight for the same cores: a likelihood of 1000 rows then takes three times as long as with one thread
-each. So NumPy's products, which are many and small here, run on one thread, and SciPy's factorizations on as many as
-are free.
+the two pools fight for the same cores, and threads that wait for each other spin: a likelihood of 1000 rows then takes
+three times as long as with one thread each, and twenty times as long while something else is running. So every product
+and factorization here runs on the thread that asks for it, and there are as many of those as there are cores.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from functools import cache
 from math import prod
 from numbers import Integral
@@ -47,40 +47,33 @@ class Workspace(local):
 workspace = Workspace()
 
 _lock = Lock()
-_held: list[int] = []  # the thread counts asked for by the blocks that are open now
-_before: dict[int, int] = {}  # the thread counts from before the first of them
+_open = 0  # how many blocks are open now, in all threads
+_before: list[int] = []  # the thread counts from before the first of them
 
 
 @contextmanager
-def blas_threads(count: int) -> Iterator[None]:
-    """Factorizations on `count` threads, products on one, until the last such block of the process is left."""
+def one_blas_thread() -> Iterator[None]:
+    """Linear algebra on the calling thread alone, until the last such block of the process is left."""
+    global _open
     libraries = _libraries()
     with _lock:
-        if not _held:
-            _before.update({at: library.num_threads for at, library in enumerate(libraries)})
-        _held.append(count)
-        _set(libraries, min(_held))
+        if not _open:
+            _before[:] = [library.num_threads for library in libraries]
+        _set(libraries, [1] * len(libraries))  # also where a block is open: somebody may have changed it since
+        _open += 1
     try:
         yield
     finally:
         with _lock:
-            _held.remove(count)
-            if _held:
-                _set(libraries, min(_held))
-            else:
-                for at, library in enumerate(libraries):
-                    library.set_num_threads(_before[at])
-
-
-def all_cores() -> AbstractContextManager[None]:
-    """Factorizations on all cores, products on one."""
-    return blas_threads(_cores())
+            _open -= 1
+            if not _open:
+                _set(libraries, _before)
 
 
 def threaded_map(function: Callable[[T], U], items: Sequence[T]) -> list[U]:
-    """Apply a function to all items, on as many threads as there are cores, sharing the cores among them."""
+    """Apply a function to all items, on as many threads as there are cores, each with its own linear algebra."""
     workers = max(1, min(_cores(), len(items)))
-    with blas_threads(max(1, _cores() // workers)):
+    with one_blas_thread():
         if workers == 1:
             return [function(item) for item in items]
         with ThreadPoolExecutor(workers) as pool:
@@ -108,7 +101,14 @@ def _libraries() -> list[Any]:
     return list(ThreadpoolController().select(user_api="blas").lib_controllers)
 
 
-def _set(libraries: list[Any], count: int) -> None:
-    for library in libraries:
-        of_numpy_alone = len(libraries) > 1 and "numpy.libs" in library.filepath
-        library.set_num_threads(1 if of_numpy_alone else count)
+def _set(libraries: list[Any], counts: Sequence[int]) -> None:
+    """Set the libraries' thread counts, from whatever thread.
+
+    Later versions of threadpoolctl let the first thread that sets one keep the others from it, until it is told to let
+    go. The counts are the whole process's, and so is the lock that is held here.
+    """
+    for library, count in zip(libraries, counts, strict=True):
+        let_go = getattr(library, "clear_controlling_thread", lambda force: None)
+        let_go(force=True)
+        library.set_num_threads(count)
+        let_go(force=True)

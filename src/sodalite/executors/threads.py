@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from ..shard import Shard
-from ..threads import blas_threads
+from ..threads import one_blas_thread
 
 
 class ThreadExecutor:
@@ -18,7 +18,7 @@ class ThreadExecutor:
         self.n_shards = len(parts)
         self.n_threads = min(n_threads, len(parts))
         self._pool = ThreadPoolExecutor(self.n_threads)
-        self._blas = blas_threads(1)
+        self._blas = one_blas_thread()
         self._blas.__enter__()
         try:
             self._shards = list(self._pool.map(make, parts))

@@ -25,7 +25,7 @@ from ..metrics import rmse
 from ..posteriors import SubsetOfData, draw
 from ..scores import Delta, best
 from ..selection import Selection, select
-from ..threads import blas_threads
+from ..threads import one_blas_thread
 
 Array = NDArray[Any]
 
@@ -314,7 +314,7 @@ def prior_samples(seed: int = 0, size: int = 5) -> tuple[PriorSamples, ...]:
     panels = []
     for place, (length_scale, sigma_f) in enumerate(PRIORS):
         K = sigma_f**2 * RBF(length_scale)(x[:, None])
-        with blas_threads(1):  # an eigendecomposition of this size is far slower on more, where cores are shared
+        with one_blas_thread():  # an eigendecomposition of this size is far slower on more, where cores are shared
             samples = draw(np.zeros(len(x)), K, size, _generator(seed, len(SETTINGS), place))
         panels.append(PriorSamples(length_scale, sigma_f, x, samples))
     return tuple(panels)

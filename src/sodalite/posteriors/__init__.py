@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import eigh
 
-from ..threads import all_cores
+from ..threads import one_blas_thread
 from .sod import SubsetOfData
 
 __all__ = ["POSTERIORS", "SubsetOfData", "draw", "resolve_posterior"]
@@ -28,7 +28,7 @@ def resolve_posterior(posterior: Any) -> type[SubsetOfData]:
 
 def draw(mean: NDArray[Any], covariance: NDArray[Any], size: int, generator: np.random.Generator) -> NDArray[Any]:
     """Samples, as columns, of a normal distribution whose covariance may be singular. O(n^3)."""
-    with all_cores():
+    with one_blas_thread():
         values, vectors = eigh(covariance)
         root = vectors * np.sqrt(np.maximum(values, 0))
         return np.asarray(mean[:, None] + root @ generator.standard_normal((len(mean), size)))
