@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from difflib import get_close_matches
 from math import log, pi, sqrt
 from typing import Any
 
@@ -23,6 +22,7 @@ from sklearn.gaussian_process.kernels import ExpSineSquared, Kernel
 from .jitter import JITTER
 from .kernels import CompiledKernel, compile_kernel, spread, take, variation
 from .threads import threaded_map
+from .validation import unknown
 
 Array = NDArray[Any]
 
@@ -91,9 +91,7 @@ def resolve_hyperparameters(hyperparameters: Any) -> Subset | Fixed:
     if isinstance(hyperparameters, str):
         if hyperparameters in HYPERPARAMETERS:
             return HYPERPARAMETERS[hyperparameters]
-        close = get_close_matches(hyperparameters, HYPERPARAMETERS, n=1)
-        hint = f" Did you mean {close[0]!r}?" if close else ""
-        raise ValueError(f"hyperparameters must be one of {names}; got {hyperparameters!r}.{hint}")
+        raise unknown("hyperparameters", HYPERPARAMETERS, hyperparameters)
     if callable(getattr(hyperparameters, "fit", None)):
         return hyperparameters  # type: ignore[no-any-return]
     raise TypeError(f"hyperparameters must be one of {names}, or an object with a method fit; got {hyperparameters!r}.")

@@ -11,11 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from .validation import unknown
 
 Array = NDArray[Any]
 PointwiseScore = Callable[[Array, Array, Array], Array]
@@ -74,9 +75,7 @@ def resolve_score(score: str | PointwiseScore | Random) -> PointwiseScore | Rand
     if isinstance(score, str):
         if score in SCORES:
             return SCORES[score]
-        close = get_close_matches(score, SCORES, n=1)
-        hint = f" Did you mean {close[0]!r}?" if close else ""
-        raise ValueError(f"score must be one of {', '.join(map(repr, SCORES))} or a callable; got {score!r}.{hint}")
+        raise unknown("score", SCORES, score, " or a callable")
     if isinstance(score, Random) or callable(score):
         return score
     raise TypeError(

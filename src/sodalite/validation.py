@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from difflib import get_close_matches
 from numbers import Integral
 from typing import Any
 
@@ -91,6 +92,14 @@ def text_columns(X: Any) -> list[str]:
         if not number:
             names.append(str(name))
     return names
+
+
+def unknown(argument: str, names: Iterable[str], got: Any, besides: str = "") -> ValueError:
+    """The error for a name that is none of those that there are; it lists them and suggests the nearest."""
+    names = list(names)
+    close = get_close_matches(str(got), names, n=1)
+    hint = f" Did you mean {close[0]!r}?" if close else ""
+    return ValueError(f"{argument} must be one of {', '.join(map(repr, names))}{besides}; got {got!r}.{hint}")
 
 
 def check_first(first: Any, n: int, m: int) -> list[int]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from difflib import get_close_matches
 from typing import Any
 
 import numpy as np
@@ -10,6 +9,7 @@ from numpy.typing import NDArray
 from scipy.linalg import eigh
 
 from ..threads import one_blas_thread
+from ..validation import unknown
 from .sod import SubsetOfData
 
 __all__ = ["POSTERIORS", "SubsetOfData", "draw", "resolve_posterior"]
@@ -21,9 +21,7 @@ def resolve_posterior(posterior: Any) -> type[SubsetOfData]:
     """The posterior of that name."""
     if isinstance(posterior, str) and posterior in POSTERIORS:
         return POSTERIORS[posterior]
-    close = get_close_matches(str(posterior), POSTERIORS, n=1)
-    hint = f" Did you mean {close[0]!r}?" if close else ""
-    raise ValueError(f"posterior must be one of {', '.join(map(repr, POSTERIORS))}; got {posterior!r}.{hint}")
+    raise unknown("posterior", POSTERIORS, posterior)
 
 
 def draw(mean: NDArray[Any], covariance: NDArray[Any], size: int, generator: np.random.Generator) -> NDArray[Any]:
