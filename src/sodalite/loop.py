@@ -169,6 +169,8 @@ def run(problem: Problem, noise_floor: float) -> Selection:
                 rows = _given_rows(problem, state)
             else:
                 rows = _shortlist(state, parts, count, wanted, problem.kernel.dtype)
+                if not kept:  # not even the first stood, as may happen in a tie: the row to take is known for sure
+                    rows = rows.take(np.flatnonzero(rows.index == winner))
                 if not (rows.score > -np.inf).any():
                     return state.selection(problem.kernel, "score", noise_floor)
     except KeyboardInterrupt as interrupt:
@@ -236,7 +238,7 @@ def _propose(problem: Problem, state: State, rows: Rows, noise_floor: float) -> 
         coefficients=np.ascontiguousarray(coefficients, dtype=dtype),
         active=None if problem.keep else state.X[:t],
         zeta=made.zeta,
-        expected=made.scores if given is None else None,
+        expected=made.scores if given is None and len(rows.index) > 1 else None,  # one candidate is the best of all
     )
     return block, made
 
