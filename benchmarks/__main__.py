@@ -9,6 +9,7 @@ BENCHMARKS = {
     "likelihood": "one likelihood and its gradient, against scikit-learn's",
     "pumadyn": "whether the likelihood finds the inputs that matter",
     "exactness": "whether the picks on real data are those of one row at a time",
+    "precision": "whether float32 chooses as float64 does, against the noise, and a figure",
     "scaling": "time against rows and active rows, peak memory, and a figure",
     "speed": "the block engine against the bare products, one row at a time, and the reference",
 }

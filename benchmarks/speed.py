@@ -16,6 +16,7 @@ import numpy as np
 from tests import one_at_a_time
 
 from sodalite import loop, memory, reference, select, shard
+from sodalite.kernels import CompiledKernel
 from sodalite.threads import n_threads, one_blas_thread
 
 from .common import seconds, smooth_problem
@@ -87,14 +88,23 @@ def against_products(n: int = 200_000, m: int = 1000, repeats: int = 3) -> None:
         )
 
 
-def against_one_at_a_time(n: int = 100_000, m: int = 1000) -> None:
-    """The same picks, one row at a time over all rows."""
+def against_one_at_a_time(n: int = 100_000, m: int = 1000, repeats: int = 3) -> None:
+    """The same picks, one row at a time over all rows, measured in turn and in the same memory."""
+    arena = Arena(n * m)
+    fresh = shard.storage
     for name, noise in NOISE.items():
         X, y, kernel = smooth_problem(n, noise)
-        ours = seconds(lambda: select(X, y, kernel, n_active=m, first=0))  # noqa: B023
-        theirs = seconds(lambda: one_at_a_time.select(X, y, kernel, n_active=m, first=0), 1)  # noqa: B023
+        ours, theirs = [], []
+        for _ in range(repeats):
+            arena.used, shard.storage = 0, arena
+            ours.append(seconds(lambda: select(X, y, kernel, n_active=m, first=0), 1))  # noqa: B023
+            shard.storage, arena.used = fresh, 0
+            V = arena((m, n), float)
+            theirs.append(seconds(lambda: one_at_a_time.select(X, y, kernel, n_active=m, first=0, V=V), 1))  # noqa: B023
         print(
-            f"{name:18} n {n} m {m}: one at a time {theirs:.1f} s, ours {ours:.2f} s: {theirs / ours:.1f} times as fast"
+            f"{name:18} n {n} m {m}: one at a time {median(theirs):.1f} s, ours {median(ours):.2f} s: "
+            f"{median(np.array(theirs) / ours):.1f} times as fast",
+            flush=True,
         )
 
 
@@ -109,7 +119,89 @@ def against_reference(n: int = 3000, m: int = 300) -> None:
     print(f"reference, n {n} m {m}: {theirs:.1f} s, ours {ours:.2f} s: {theirs / ours:.0f} times as fast; same: {same}")
 
 
+PARTS = {
+    "the product": "product",
+    "the covariances with the picks": "kernel",
+    "from covariances to coordinates": "mix",
+    "residuals after every pick": "path",
+    "sums of squares and rivals": "scan",
+    "taking back and candidates": "settle",
+}
+
+
+def profile(n: int = 200_000, m: int = 1000) -> None:
+    """Where the time goes: the shards' parts, shared out over the threads, and the driver, while they wait.
+
+    The floor is what no arrangement of these steps can do without: the product, one exponential for every covariance,
+    and the triangular product that turns covariances into coordinates, at the rates that they reach here alone.
+    """
+    arena = Arena(n * m)
+    fresh, spent, lock = shard.storage, dict.fromkeys(PARTS.values(), 0.0), Lock()
+
+    def timed(function, part):
+        def call(*arguments, **options):
+            begin = perf_counter()
+            result = function(*arguments, **options)
+            with lock:
+                spent[part(arguments) if callable(part) else part] += perf_counter() - begin
+            return result
+
+        return call
+
+    class Watched:
+        """NumPy, with its products timed: those with the v's are long, those with the picks short."""
+
+        matmul = staticmethod(timed(np.matmul, lambda arguments: "product" if arguments[0].shape[1] > 64 else "mix"))
+
+        def __getattr__(self, name):
+            return getattr(np, name)
+
+    places = [(CompiledKernel, "block", "kernel"), (shard.Shard, "_residual_path", "path")]
+    places += [(shard.Shard, "_scan", "scan"), (shard.Shard, "settle", "settle")]
+    for name, noise in NOISE.items():
+        X, y, kernel = smooth_problem(n, noise)
+        saved = [getattr(owner, method) for owner, method, _ in places]
+        for (owner, method, part), function in zip(places, saved, strict=True):
+            setattr(owner, method, timed(function, part))
+        arena.used, shard.storage, shard.np = 0, arena, Watched()
+        spent.update(dict.fromkeys(spent, 0.0))
+        begin = perf_counter()
+        chosen = select(X, y, kernel, n_active=m, first=0)
+        total = perf_counter() - begin
+        for (owner, method, _), function in zip(places, saved, strict=True):
+            setattr(owner, method, function)
+        shard.storage, shard.np = fresh, np
+        threads = n_threads(None)
+        parts = {what: spent[part] / threads for what, part in PARTS.items()}
+        print(f"{name}: {total:.2f} s")
+        for what, seconds_ in parts.items():
+            print(f"    {what:34} {seconds_:5.2f} s")
+        print(f"    {'guessing the picks, and waiting':34} {total - sum(parts.values()):5.2f} s")
+        exponential, triangular = rates()
+        floor = parts["the product"] + n * chosen.n_proposed * (exponential + triangular) / threads
+        print(
+            f"    the floor here: {floor:.2f} s, {floor / parts['the product']:.2f} times the "
+            f"product (an exponential takes {1e9 * exponential:.1f} ns, a row's coordinate {1e9 * triangular:.1f} ns)"
+        )
+
+
+def rates(b: int = 64, rows: int = 8000) -> tuple[float, float]:
+    """Seconds for one exponential, and for one coordinate from the covariances of a block, on one thread."""
+    generator = np.random.default_rng(0)
+    E, out, mix = -generator.random((b, rows)), np.empty((b, rows)), np.tril(generator.random((b, b)))
+
+    def multiply() -> None:
+        for begin in range(0, b, 16):
+            np.matmul(mix[begin : begin + 16, : begin + 16], E[: begin + 16], out=out[begin : begin + 16])
+
+    with one_blas_thread():
+        exponential = seconds(lambda: np.exp(E, out=out), 50)
+        triangular = seconds(multiply, 50)
+    return exponential / E.size, triangular / E.size
+
+
 def main() -> None:
     against_reference()
     against_one_at_a_time()
     against_products()
+    profile()

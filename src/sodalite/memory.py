@@ -120,5 +120,7 @@ def make_plan(n: int, m: int, q: int, dtype: Any, n_jobs: int | None, memory_lim
         )
     keep = state + driver + threads * rows * work + n * m * item <= limit
     count = -(-n // rows)
+    if count > threads:
+        count = threads * -(-count // threads)  # as many for each thread: none waits for another's last
     edges = np.linspace(0, n, count + 1).astype(int).tolist()
     return Plan(list(pairwise(edges)), threads, keep)

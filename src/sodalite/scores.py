@@ -43,10 +43,10 @@ class Delta:
         """Whether the score never falls when s or abs(r) grows, so that a bound on them bounds it."""
         return self.uncertainty >= 0 and self.underfit >= 0
 
-    def __call__(self, s: Array, abs_r: Array, noise: Array) -> Array:
+    def __call__(self, s: Array, abs_r: Array, noise: Array, out: Array | None = None) -> Array:
         first = s if self.uncertainty == 1 else self.uncertainty * s
         second = abs_r if self.underfit == 1 else self.underfit * abs_r
-        return first + second
+        return np.add(first, second, out=out)
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .kernels import CompiledKernel, Features, take
-from .scores import TIE, PointwiseScore, best, evaluate
+from .scores import TIE, Delta, PointwiseScore, best, evaluate
 from .threads import workspace
 
 Array = NDArray[Any]
@@ -177,12 +177,11 @@ class Shard:
             raise RuntimeError(f"A shard at stage {self.t} was sent a block of stage {block.stage}.")
         N = self._coordinates_of(block)
         path = self._residual_path(block, N)
-        report = self._scan(block, N, path)
+        report, s2 = self._scan(block, N, path)
         if not np.isfinite(report.sse).all():
             bad = np.flatnonzero(~np.isfinite(N).all(axis=0)) + self.begin
             raise ValueError(f"kernel returned NaN or infinite values for {len(bad)} rows, row {bad[0]} the first.")
-        self.r = path[:, -1].copy()
-        self.s2 -= np.einsum("ij,ij->j", N, N, dtype=np.float64)
+        self.r, self.s2 = path[:, -1].copy(), s2
         self.t += len(block)
         return report
 
@@ -208,8 +207,7 @@ class Shard:
         """
         places = wanted[(wanted >= self.begin) & (wanted < self.end)] - self.begin
         score = potential = np.full(len(self.s2), np.nan)
-        left = np.flatnonzero(self.remains)
-        if self.score is not None and count and len(left):
+        if self.score is not None and count and len(self.active) < len(self.s2):
             s, abs_r = np.sqrt(np.maximum(self.s2, 0)), magnitude(self.r)
             score = evaluate(self.score, s, abs_r, self.noise)
             abs_r += GROWTH * s
@@ -218,7 +216,7 @@ class Shard:
             top = np.flatnonzero(potential >= cut)
             if len(top) > count:
                 top = top[np.argpartition(-potential[top], count)[:count]]
-            first = left[best(score[left], self.kernel.dtype)]
+            first = best(score, self.kernel.dtype) if score.max() > -np.inf else int(self.remains.argmax())
             places = np.concatenate(
                 [_distinct(top[self.remains[top]], potential, self.kernel.dtype), [first], places]
             ).astype(np.int64)
@@ -296,8 +294,8 @@ class Shard:
                 np.subtract(here[i], here[i + 1], out=here[i + 1])
         return path
 
-    def _scan(self, block: Block, N: Array, path: Array) -> Report:
-        """Sums of squares after every pick, and the rows that rival one."""
+    def _scan(self, block: Block, N: Array, path: Array) -> tuple[Report, Array]:
+        """Sums of squares after every pick, the rows that rival one, and the variances after the last."""
         here = (block.picks >= self.begin) & (block.picks < self.end)
         taken = [(int(i), int(block.picks[i]) - self.begin) for i in np.flatnonzero(here)]
         final = path[:, -1].copy()  # what remains of active rows' residuals is kept, though not counted
@@ -305,43 +303,44 @@ class Shard:
         for i, place in taken:
             path[:, i + 1 :, place] = 0
         sse = np.einsum("qij,qij->i", path[:, 1:], path[:, 1:])
-        report = Report(sse, *self._rivals(block, N, path, taken))
+        *rivals, s2 = self._rivals(block, N, path, taken)
         path[:, -1] = final
-        return report
+        return Report(sse, *rivals), s2
 
-    def _rivals(self, block: Block, N: Array, path: Array, taken: list[tuple[int, int]]) -> tuple[Array, Array, Array]:
-        """The rows whose score comes near the expected pick's, or above it, at each pick's turn.
+    def _rivals(
+        self, block: Block, N: Array, path: Array, taken: list[tuple[int, int]]
+    ) -> tuple[Array, Array, Array, Array]:
+        """The rows whose score comes near the expected pick's, or above it, at each pick's turn; and the last variances.
 
         The variance only falls, so with a score that grows with it, a score taken at an old variance is a bound: it is
         followed for all rows, and the score itself only for those few whose bound is high enough.
         """
         none = np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64), np.empty(0)
         if block.expected is None or self.score is None:
-            return none
+            return *none, self.s2 - np.einsum("ij,ij->j", N, N, dtype=np.float64)
         found = [none]
         near = NEAR * TIE[self.kernel.dtype]
         low = np.where(np.isfinite(block.expected), block.expected - near * np.abs(block.expected), -np.inf)
         s2 = self.s2.copy()
-        monotone = getattr(self.score, "monotone", False)
         for begin in range(0, len(block), STRIDE):
             stages = slice(begin, min(begin + STRIDE, len(block)))
-            abs_r = magnitude(path[:, stages])
-            if monotone:
-                s = np.broadcast_to(np.sqrt(np.maximum(s2, 0)), abs_r.shape)
-                bound = evaluate(self.score, s, abs_r, self.noise)
+            if isinstance(self.score, Delta) and self.score.monotone:
+                room = workspace.array("bound", (stages.stop - stages.start, len(s2)))
+                abs_r = magnitude(path[:, stages], out=room)
+                bound = self.score(np.sqrt(np.maximum(s2, 0)), abs_r, self.noise, out=room)
                 bound[:, self.active] = -np.inf
                 high = bound.max(axis=1) >= low[stages]
                 columns = np.flatnonzero((bound[high] >= low[stages][high, None]).any(axis=0) & self.remains)
             else:
                 columns = np.flatnonzero(self.remains)
             if len(columns):
-                found.append(self._exact(block, N, s2, abs_r, stages, columns, low, taken))
+                abs_r = magnitude(path[:, stages, columns])
+                found.append(self._exact(N, s2, abs_r, stages, columns, low, taken))
             s2 -= np.einsum("ij,ij->j", N[stages], N[stages], dtype=np.float64)
-        return tuple(np.concatenate(part) for part in zip(*found, strict=True))  # type: ignore[return-value]
+        return *(np.concatenate(part) for part in zip(*found, strict=True)), s2  # type: ignore[return-value]
 
     def _exact(
         self,
-        block: Block,
         N: Array,
         s2: Array,
         abs_r: Array,
@@ -358,7 +357,7 @@ class Shard:
             np.subtract(variance[i], squares[i], out=variance[i + 1])
         s = np.sqrt(np.maximum(variance, 0, out=variance), out=variance)
         noise = self.noise[columns] if len(self.noise) > 1 else self.noise
-        score = evaluate(self.score, s, abs_r[:, columns], noise)
+        score = evaluate(self.score, s, abs_r, noise)
         for i, place in taken:
             score[max(i + 1 - stages.start, 0) :, columns == place] = np.nan
         stage, column = np.nonzero(score >= low[stages, None])
@@ -370,10 +369,10 @@ def storage(shape: tuple[int, int], dtype: Any) -> Array:
     return np.empty(shape, dtype=dtype)
 
 
-def magnitude(r: Array) -> Array:
+def magnitude(r: Array, out: Array | None = None) -> Array:
     """The root mean square over the targets, which come first: abs(r) where there is one."""
     if len(r) == 1:
-        return np.asarray(np.abs(r[0]))
+        return np.asarray(np.abs(r[0], out=out))
     return np.asarray(np.sqrt(np.mean(np.square(r), axis=0)), dtype=np.float64)
 
 
