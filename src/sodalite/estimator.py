@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from .hyperparameters import resolve_hyperparameters
 from .kernels import compile_kernel, default_kernel, spread
 from .memory import make_plan
-from .posteriors import draw, resolve_posterior
+from .posteriors import Evidence, draw, resolve_posterior
 from .progress import ProgressLine
 from .scores import resolve_score
 from .selection import generator_from, grow
@@ -218,7 +218,7 @@ class GreedyGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # typ
         self.kernel_ = kernel
         self.selection_ = selection
         self.active_indices_ = selection.indices
-        self.posterior_ = condition(compile_kernel(kernel, X), X, Y, selection)
+        self.posterior_ = condition(Evidence(compile_kernel(kernel, X), X, Y, selection))
         self.X_train_ = X[selection.indices]
         self.y_train_ = Y[selection.indices].reshape(-1, *y.shape[1:])
         self.y_mean_, self.y_std_ = y_mean, y_std

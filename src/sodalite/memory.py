@@ -82,7 +82,7 @@ class Plan:
 
 def most_candidates(n: int) -> int:
     """The most rows that a panel may hold: a small share of all, so that the guess costs little beside the product."""
-    return min(max(n // 100, 512), 4000, n)
+    return min(max(n // 50, 512), 4000, n)
 
 
 ROWS = 8192  # of a shard: its arrays for a block fit the cache, and NumPy's calls are few

@@ -34,18 +34,22 @@ class CompiledKernel:
     def block(self, a: Features, b: Features, out: Array | None = None) -> Array:
         """k(A, B), the latent covariance: no noise, also where a row of A is a row of B. O(n_a n_b d).
 
-        `out` is memory that may be used for the result; it need not be.
+        `out` is memory that may be used for the result; it need not be. Rows may be stacked, as by ``take(a, indices)``
+        with indices of shape (..., rows): one block for each.
         """
         value = self._root.block(a, b, out)
-        return value if isinstance(value, np.ndarray) else self._full((n_rows(a), n_rows(b)), value)
+        if isinstance(value, np.ndarray):
+            return value
+        first, second = shape_of(a), shape_of(b)
+        return self._full((*np.broadcast_shapes(first[:-1], second[:-1]), first[-1], second[-1]), value)
 
     def diag(self, a: Features) -> Array:
         """k(x, x) for every row, without the noise."""
-        return self._full((n_rows(a),), self._root.diag(a)[0])
+        return self._full(shape_of(a), self._root.diag(a)[0])
 
     def noise(self, a: Features) -> Array:
         """The noise variance of every row: what ``WhiteKernel`` adds to the diagonal."""
-        return self._full((n_rows(a),), self._root.diag(a)[1])
+        return self._full(shape_of(a), self._root.diag(a)[1])
 
     def vjp(self, a: Features, b: Features) -> tuple[Array, Callable[[Array], Array]]:
         """k(A, B), and the function that turns dJ/dk(A, B) into dJ/dtheta (scikit-learn's log-parameters).
@@ -61,6 +65,17 @@ class CompiledKernel:
         latent, noise, pull = self._root.diag_vjp(a)
         shape = (n_rows(a),)
         return self._full(shape, latent), self._full(shape, noise), pull
+
+    def metric(self) -> Array | None:
+        """Weights of the squared differences in each input: small where the kernel says that two rows are near.
+
+        None where the covariance is no function of such a distance (periodic or linear kernels, and unknown ones).
+        """
+        found = self._root.curvature()
+        if found is None or not found[0] > 0:
+            return None
+        weights = np.array(np.broadcast_to(found[1] / found[0], self.centre.shape), dtype=np.float64)
+        return weights if np.isfinite(weights).all() and weights.any() else None
 
     def with_theta(self, theta: Array) -> CompiledKernel:
         """The same kernel at other log-parameters."""
@@ -113,9 +128,14 @@ def compile_kernel(kernel: spec.Kernel, X: Array, dtype: Any = np.float64) -> Co
 
 def n_rows(features: Features) -> int:
     """How many rows some prepared features hold."""
+    return shape_of(features)[-1]
+
+
+def shape_of(features: Features) -> tuple[int, ...]:
+    """How many rows some prepared features hold, after the shape of the stack that they are in."""
     while isinstance(features, tuple):
         features = features[0]
-    return int(features.shape[0])
+    return tuple(features.shape[:-1])
 
 
 def take(features: Features, rows: Any) -> Features:

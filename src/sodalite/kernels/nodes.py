@@ -22,13 +22,22 @@ DiagonalPullback = Callable[[Array, Array], Array]  # (dJ/dlatent, dJ/dnoise) ->
 
 
 class Node(Protocol):
-    """One operation of the kernel's expression."""
+    """One operation of the kernel's expression.
+
+    Features may be stacked, of shape (..., rows, width): then `block` and `diag` give one block for each.
+    """
 
     def prepare(self, X: Array) -> Features: ...
     def block(self, a: Features, b: Features, out: Array | None = None) -> Value: ...
     def diag(self, a: Features) -> tuple[Value, Value]: ...
     def vjp(self, a: Features, b: Features) -> tuple[Value, Pullback]: ...
     def diag_vjp(self, a: Features) -> tuple[Value, Value, DiagonalPullback]: ...
+    def curvature(self) -> tuple[float, Value] | None:
+        """The variance, and minus the covariance's second derivative by each input where the distance is zero.
+
+        Roughly: what matters is how the inputs compare. None where the covariance is no function of a distance.
+        """
+        ...
 
 
 class Leaf:
@@ -57,6 +66,9 @@ class Constant(Leaf):
     def diag_vjp(self, a: Features) -> tuple[Value, Value, DiagonalPullback]:
         return self.value, 0.0, lambda g, g_noise: _gradient(self.free, self.value * g.sum())
 
+    def curvature(self) -> tuple[float, Value] | None:
+        return self.value, 0.0
+
 
 @dataclass(frozen=True)
 class White(Leaf):
@@ -77,6 +89,9 @@ class White(Leaf):
     def diag_vjp(self, a: Features) -> tuple[Value, Value, DiagonalPullback]:
         return 0.0, self.value, lambda g, g_noise: _gradient(self.free, self.value * g_noise.sum())
 
+    def curvature(self) -> tuple[float, Value] | None:
+        return 0.0, 0.0
+
 
 @dataclass(frozen=True)
 class DotProduct:
@@ -90,18 +105,21 @@ class DotProduct:
         return X.astype(self.dtype)
 
     def block(self, a: Features, b: Features, out: Array | None = None) -> Value:
-        K = np.matmul(a, b.T, out=out)
+        K = np.matmul(a, b.swapaxes(-1, -2), out=out)
         K += self.sigma_0**2
         return K
 
     def diag(self, a: Features) -> tuple[Value, Value]:
-        return np.einsum("ij,ij->i", a, a) + self.sigma_0**2, 0.0
+        return np.einsum("...j,...j->...", a, a) + self.sigma_0**2, 0.0
 
     def vjp(self, a: Features, b: Features) -> tuple[Value, Pullback]:
         return self.block(a, b), lambda G, w: _gradient(self.free, 2 * self.sigma_0**2 * weighted_sum(G, w))
 
     def diag_vjp(self, a: Features) -> tuple[Value, Value, DiagonalPullback]:
         return *self.diag(a), lambda g, g_noise: _gradient(self.free, 2 * self.sigma_0**2 * g.sum())
+
+    def curvature(self) -> tuple[float, Value] | None:
+        return None
 
 
 @dataclass(frozen=True)
@@ -119,6 +137,8 @@ class Opaque:
         return np.asarray(X, dtype=np.float64)
 
     def block(self, a: Features, b: Features, out: Array | None = None) -> Value:
+        if a.ndim > 2 or b.ndim > 2:
+            return np.stack([self.block(*pair) for pair in zip(a, b, strict=True)])
         if not (len(a) and len(b)):  # some of scikit-learn's kernels insist on a row
             return np.empty((len(a), len(b)), dtype=self.dtype)
         return np.array(self.kernel(a, b), dtype=self.dtype)
@@ -153,7 +173,13 @@ class Opaque:
 
         return latent.astype(self.dtype), noise.astype(self.dtype), pull
 
+    def curvature(self) -> tuple[float, Value] | None:
+        return None
+
     def _diagonal(self, a: Features) -> tuple[Array, Array]:
+        if a.ndim > 2:
+            latent, noise = self._diagonal(a.reshape(-1, a.shape[-1]))
+            return latent.reshape(a.shape[:-1]), noise.reshape(a.shape[:-1])
         total = np.array(self.kernel.diag(a) if len(a) else [], dtype=np.float64)
         latent = np.empty_like(total)
         for rows in _few(len(a)):
@@ -196,6 +222,10 @@ class Sum:
         g, v, pull_right = self.right.diag_vjp(a[1])
         return f + g, u + v, lambda d, e: np.concatenate([pull_left(d, e), pull_right(d, e)])
 
+    def curvature(self) -> tuple[float, Value] | None:
+        left, right = self.left.curvature(), self.right.curvature()
+        return left and right and (left[0] + right[0], left[1] + right[1])
+
 
 @dataclass(frozen=True)
 class Product:
@@ -228,6 +258,10 @@ class Product:
 
         return f * g, f * v + u * g + u * v, pull
 
+    def curvature(self) -> tuple[float, Value] | None:
+        left, right = self.left.curvature(), self.right.curvature()
+        return left and right and (left[0] * right[0], left[0] * right[1] + left[1] * right[0])
+
 
 @dataclass(frozen=True)
 class Power:
@@ -258,6 +292,10 @@ class Power:
             noise,
             lambda d, e: pull(d * self._slope(f) + e * (self._slope(f + u) - self._slope(f)), e * self._slope(f + u)),
         )
+
+    def curvature(self) -> tuple[float, Value] | None:
+        base = self.base.curvature()
+        return base and (base[0] ** self.exponent, self._slope(base[0]) * base[1])
 
     def _slope(self, f: Value) -> Value:
         if self.exponent < 1:

@@ -153,9 +153,14 @@ class Stationary:
         size = sum(self.free[1:]) + (self.length_scale.size if self.free[0] else 0)
         return 1.0, 0.0, lambda g, g_noise: np.zeros(size)
 
+    def curvature(self) -> tuple[float, Value] | None:
+        if isinstance(self.profile, Periodic):
+            return None
+        return 1.0, self.length_scale**-2.0
+
     def _exponents(self, a: Features, b: Features, out: Array | None = None) -> Array:
-        small = a.shape[0] <= b.shape[0]
-        e = np.matmul(_swapped(a) if small else a, (b if small else _swapped(b)).T, out=out)
+        small = a.shape[-2] <= b.shape[-2]
+        e = np.matmul(_swapped(a) if small else a, (b if small else _swapped(b)).swapaxes(-1, -2), out=out)
         return np.asarray(np.minimum(e, 0, out=e))  # rounding may leave a little above zero
 
     def _scale_gradient(self, a: Features, b: Features, e: Array, G: Array, slope: Array, w: Value) -> Array:
@@ -175,5 +180,5 @@ class Stationary:
 
 def _swapped(features: Array) -> Array:
     """A copy of a stationary leaf's features with the last two columns swapped."""
-    d = features.shape[1] - 2
-    return features[:, [*range(d), d + 1, d]]
+    d = features.shape[-1] - 2
+    return features[..., [*range(d), d + 1, d]]

@@ -1,4 +1,4 @@
-"""What is concluded from the active rows. One class each, all built from the same factor."""
+"""What is concluded from the active rows. One class each, all built from the same evidence."""
 
 from __future__ import annotations
 
@@ -10,14 +10,24 @@ from scipy.linalg import eigh
 
 from ..threads import one_blas_thread
 from ..validation import unknown
+from .base import Evidence, Posterior
+from .local import Local
+from .projected import DeterministicTraining, FullyIndependentTraining, SubsetOfRegressors, Variational
 from .sod import SubsetOfData
 
-__all__ = ["POSTERIORS", "SubsetOfData", "draw", "resolve_posterior"]
+__all__ = ["POSTERIORS", "Evidence", "Local", "Posterior", "SubsetOfData", "draw", "resolve_posterior"]
 
-POSTERIORS = {"sod": SubsetOfData}
+POSTERIORS: dict[str, type[Posterior]] = {
+    "sod": SubsetOfData,
+    "sor": SubsetOfRegressors,
+    "dtc": DeterministicTraining,
+    "fitc": FullyIndependentTraining,
+    "vfe": Variational,
+    "local": Local,
+}
 
 
-def resolve_posterior(posterior: Any) -> type[SubsetOfData]:
+def resolve_posterior(posterior: Any) -> type[Posterior]:
     """The posterior of that name."""
     if isinstance(posterior, str) and posterior in POSTERIORS:
         return POSTERIORS[posterior]

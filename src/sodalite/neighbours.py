@@ -1,0 +1,91 @@
+"""The rows nearest to a query, in the kernel's own metric, and rows that are one and the same."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.spatial import cKDTree
+from sklearn.neighbors import NearestNeighbors
+
+from .kernels import CompiledKernel
+from .threads import n_threads
+
+Array = NDArray[Any]
+
+TREE = 6  # inputs that matter, up to which a tree looks at few rows; beyond, all distances are quicker
+MATTERS = 1e-3  # of the largest spread, in the kernel's metric, below which an input decides nothing
+
+
+class Neighbours:
+    """An index of some rows.
+
+    Where the kernel is a function of a weighted distance, that distance says what is near: a tree finds the nearest
+    rows in few dimensions, all distances at once in many. Other kernels (periodic, linear, unknown ones) are asked for
+    the covariance itself: near is what k(a, a) - 2 k(a, b) + k(b, b) says, at O(n) a query.
+    """
+
+    def __init__(self, kernel: CompiledKernel, X: Array) -> None:
+        self.n = len(X)
+        self._kernel, self._weights = kernel, kernel.metric()
+        if self._weights is None:
+            self._rows = kernel.prepare(X)
+            return
+        spread = np.sqrt(self._weights) * (X.max(axis=0) - X.min(axis=0)) if len(X) else self._weights
+        self._columns = np.flatnonzero(spread > MATTERS * spread.max(initial=0.0))
+        if not len(self._columns):
+            self._columns = np.arange(1)
+        Z = self._scaled(X)
+        self._tree = cKDTree(Z, balanced_tree=False) if len(self._columns) <= TREE else None
+        self._all = None if self._tree is not None else NearestNeighbors(algorithm="brute").fit(Z)
+
+    def query(self, X: Array, k: int) -> Array:
+        """The k nearest rows of every row of X, the nearest first; of shape (queries, min(k, n))."""
+        k = min(k, self.n)
+        if self._weights is None:
+            return self._by_covariance(X, k)
+        if k == 0:
+            return np.empty((len(X), 0), dtype=np.intp)
+        Z = self._scaled(X)
+        if self._tree is not None:
+            _, found = self._tree.query(Z, k=[*range(1, k + 1)], workers=n_threads(None))
+            return np.asarray(found)
+        assert self._all is not None
+        return np.asarray(self._all.kneighbors(Z, n_neighbors=k, return_distance=False))
+
+    def _scaled(self, X: Array) -> Array:
+        assert self._weights is not None
+        part = (X[:, self._columns] - self._kernel.centre[self._columns]) * np.sqrt(self._weights[self._columns])
+        return np.ascontiguousarray(part, dtype=np.float64)
+
+    def _by_covariance(self, X: Array, k: int) -> Array:
+        kernel, found = self._kernel, np.empty((len(X), k), dtype=np.intp)
+        own = kernel.diag(self._rows)
+        size = max(1, 2**21 // max(self.n, 1))
+        for begin in range(0, len(X), size):
+            here = slice(begin, begin + size)
+            distance = own - 2 * kernel.block(kernel.prepare(X[here]), self._rows)
+            some = np.argpartition(distance, min(k, self.n - 1), axis=1)[:, :k]
+            order = np.argsort(np.take_along_axis(distance, some, axis=1), axis=1, kind="stable")
+            found[here] = np.take_along_axis(some, order, axis=1)
+        return found
+
+
+def distinct(X: Array) -> tuple[Array, Array]:
+    """The first of every set of equal rows, in order, and for every row the place of its set. O(n d), n log n."""
+    n, d = X.shape
+    key = np.zeros(n, dtype=np.uint64)
+    for column in range(d):
+        bits = np.ascontiguousarray(X[:, column] + 0.0, dtype=np.float64).view(np.uint64)  # -0.0 is 0.0
+        with np.errstate(over="ignore"):
+            key ^= bits
+            key *= np.uint64(0x9E3779B97F4A7C15)
+            key ^= key >> np.uint64(29)
+    _, first, group = np.unique(key, return_index=True, return_inverse=True)
+    if not np.array_equal(X[first[group]], X):  # two rows with one key
+        _, first, group = np.unique(X, axis=0, return_index=True, return_inverse=True)
+    order = np.argsort(first)
+    place = np.empty_like(order)
+    place[order] = np.arange(len(order))
+    return first[order], place[group.ravel()]

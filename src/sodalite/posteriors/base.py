@@ -1,0 +1,83 @@
+"""What all posteriors are built from, and how they go through many rows in bounded memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..kernels import CompiledKernel, Features
+from ..loop import Selection
+from ..threads import threaded_map
+
+Array = NDArray[Any]
+
+BLOCK = 2**20  # entries of k(I, x) that are held at a time, per thread: 8 MB
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """All rows, and which of them are active."""
+
+    kernel: CompiledKernel
+    """In float64."""
+    X: Array
+    """Of shape (n, d)."""
+    y: Array
+    """Of shape (n, q)."""
+    selection: Selection
+    alpha: Array | None = None
+    """Noise variance that a row has beyond the kernel's; of shape (n,)."""
+    memory_limit: Any = None
+    """What may be kept beside the data, in bytes or as a string; None for a share of what is free."""
+
+    def noise(self, rows: Any) -> Array:
+        """The noise variance of some rows, and no less than the selection's floor."""
+        noise = self.kernel.noise(self.kernel.prepare(self.X[rows])).astype(np.float64)
+        if self.alpha is not None:
+            noise += self.alpha[rows]
+        return np.maximum(noise, self.selection.noise_floor)
+
+
+class Posterior(Protocol):
+    """The latent function given the data. No noise is included: that of new observations is the kernel's."""
+
+    kernel: CompiledKernel
+
+    @classmethod
+    def condition(cls, evidence: Evidence) -> Self:
+        """The posterior given all rows, or those that it uses."""
+        ...
+
+    def mean(self, X: Array) -> Array:
+        """The mean at every row of X, of shape (n, q)."""
+        ...
+
+    def mean_and_variance(self, X: Array) -> tuple[Array, Array]:
+        """The mean, of shape (n, q), and the latent variance, of shape (n,)."""
+        ...
+
+    def mean_and_covariance(self, X: Array) -> tuple[Array, Array]:
+        """The mean, of shape (n, q), and the latent covariance, of shape (n, n)."""
+        ...
+
+
+def in_blocks(function: Callable[[Array], tuple[Array, ...]], X: Any, width: int, entries: int = BLOCK) -> list[Array]:
+    """Apply a function to blocks of rows, in threads, and join each of the arrays that it returns.
+
+    A block has as many rows as fit `entries` numbers, at `width` numbers a row.
+    """
+    size = max(1, entries // max(width, 1))
+    blocks = [X[begin : begin + size] for begin in range(0, max(len(X), 1), size)]
+    parts = threaded_map(function, blocks)
+    return [np.concatenate(part) for part in zip(*parts, strict=True)]
+
+
+def covariance_block(kernel: CompiledKernel, rows: Features) -> Array:
+    """k(x, x') of some rows, the diagonal as exact as it can be had."""
+    K = kernel.block(rows, rows)
+    np.fill_diagonal(K, kernel.diag(rows))
+    return K

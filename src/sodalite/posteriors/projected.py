@@ -1,0 +1,158 @@
+"""Projected processes: every row counts, through the latent values u = f(X_I) at the active rows.
+
+With w(x) = L_u^-1 k(I, x), L_u the factor of k(I, I), they take cov(f(x), f(x')) for Q(x, x') = w(x).w(x') and differ in
+what they make of the rest, k - Q: sor and dtc forget it in the data, fitc counts it as noise of each row's own, vfe
+pays for it in its bound. In the prediction, all but sor put it back. The names and formulas are those of
+Quinonero-Candela and Rasmussen (2005), section 5 to 7, and Titsias (2009).
+
+    B = I + W D^-1 W',  b = W D^-1 y        over all rows; D is the noise, for fitc plus diag(k - Q)
+    mean = w.B^-1 b     variance = k - w.w + w.B^-1 w      (sor: w.B^-1 w)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import log, pi
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from scipy.linalg import cholesky, solve_triangular
+
+from ..jitter import with_jitter
+from ..kernels import CompiledKernel, Features
+from ..threads import one_blas_thread, threaded_map
+from .base import BLOCK, Array, Evidence, covariance_block, in_blocks
+
+
+@dataclass(frozen=True)
+class Projected:
+    """What the projected processes share. One pass over the rows, O(n m^2); then O(m) per mean, O(m^2) per variance."""
+
+    kernel: CompiledKernel
+    rows: Features
+    """The active rows, prepared."""
+    inverse: Array
+    """L_u^-1."""
+    root: Array
+    """(B's factor)^-1."""
+    weights: Array
+    """L_u^-T B^-1 b, of shape (m, q)."""
+    log_marginal_likelihood: float
+    """Log evidence of all targets under the approximate prior; for vfe, its bound on the exact one."""
+
+    own_noise: ClassVar[bool] = False  # whether k - Q is noise of each row's own
+    bound: ClassVar[bool] = False  # whether k - Q is paid for in the evidence
+    restored: ClassVar[bool] = True  # whether k - Q is put back in the prediction
+
+    @classmethod
+    def condition(cls, evidence: Evidence) -> Self:
+        """The posterior given all rows."""
+        kernel = evidence.kernel
+        rows = kernel.prepare(evidence.X[evidence.selection.indices])
+        K = covariance_block(kernel, rows)
+        m, q = len(K), evidence.y.shape[1]
+        with one_blas_thread():
+            L = with_jitter(lambda floor: cholesky(K + floor * np.eye(m), lower=True), float(K.diagonal().max()))
+            inverse = solve_triangular(L, np.eye(m), lower=True)
+
+        def part(here: slice) -> tuple[Array, Array, Array]:
+            """Sums over some rows: W D^-1 W', W D^-1 y, and what the evidence needs."""
+            here_rows = kernel.prepare(evidence.X[here])
+            W = inverse @ kernel.block(rows, here_rows)
+            noise, y = evidence.noise(here), evidence.y[here]
+            rest = np.maximum(kernel.diag(here_rows) - np.einsum("ij,ij->j", W, W), 0)
+            D = noise + rest if cls.own_noise else noise
+            W /= np.sqrt(D)
+            y = y / np.sqrt(D)[:, None]
+            terms = [np.log(D).sum() * q, np.vdot(y, y), (rest / noise).sum() * q if cls.bound else 0.0]
+            return W @ W.T, W @ y, np.array(terms)
+
+        n = len(evidence.X)
+        size = max(1, BLOCK // m)
+        blocks = [slice(begin, min(begin + size, n)) for begin in range(0, n, size)]
+        B, b, terms = _sum(part, blocks)
+        B.flat[:: m + 1] += 1
+        with one_blas_thread():
+            factor = cholesky(B, lower=True)
+            root = solve_triangular(factor, np.eye(m), lower=True)
+        c = root @ b
+        value = -0.5 * (q * n * log(2 * pi) + terms.sum() - np.vdot(c, c)) - q * np.log(np.diag(factor)).sum()
+        return cls(kernel, rows, inverse, root, inverse.T @ (root.T @ c), float(value))
+
+    def mean(self, X: Array) -> Array:
+        """The mean at every row of X, of shape (n, q)."""
+        return in_blocks(lambda part: (self._block(part)[1].T @ self.weights,), X, len(self.weights))[0]
+
+    def mean_and_variance(self, X: Array) -> tuple[Array, Array]:
+        """The mean, of shape (n, q), and the latent variance, of shape (n,)."""
+
+        def block(part: Array) -> tuple[Array, Array]:
+            rows, K = self._block(part)
+            W = self.inverse @ K
+            U = self.root @ W
+            variance = np.einsum("ij,ij->j", U, U)
+            if self.restored:
+                variance += np.maximum(self.kernel.diag(rows) - np.einsum("ij,ij->j", W, W), 0)
+            return K.T @ self.weights, variance
+
+        mean, variance = in_blocks(block, X, 3 * len(self.weights))
+        return mean, variance
+
+    def mean_and_covariance(self, X: Array) -> tuple[Array, Array]:
+        """The mean, of shape (n, q), and the latent covariance, of shape (n, n)."""
+        rows, K = self._block(X)
+        W = self.inverse @ K
+        U = self.root @ W
+        covariance = U.T @ U
+        if self.restored:
+            covariance += covariance_block(self.kernel, rows) - W.T @ W
+        return K.T @ self.weights, covariance
+
+    def _block(self, X: Array) -> tuple[Features, Array]:
+        rows = self.kernel.prepare(X)
+        return rows, self.kernel.block(self.rows, rows)
+
+
+@dataclass(frozen=True)
+class SubsetOfRegressors(Projected):
+    """The process is Q and nothing else: its variance goes to zero far from the active rows."""
+
+    restored: ClassVar[bool] = False
+
+
+@dataclass(frozen=True)
+class DeterministicTraining(Projected):
+    """Q among the data, the exact prior for the prediction: sor's mean, with a variance that does not vanish."""
+
+
+@dataclass(frozen=True)
+class FullyIndependentTraining(Projected):
+    """What Q leaves out counts as noise of each row's own, so rows that the active ones explain badly weigh less."""
+
+    own_noise: ClassVar[bool] = True
+
+
+@dataclass(frozen=True)
+class Variational(Projected):
+    """dtc's prediction, with a lower bound on the exact log evidence in place of dtc's own."""
+
+    bound: ClassVar[bool] = True
+
+
+def _sum(function: Any, blocks: list[slice]) -> tuple[Array, Array, Array]:
+    """The sums of a function's arrays over all blocks, each thread adding up its own share first."""
+
+    def share(some: list[slice]) -> tuple[Array, ...]:
+        total = function(some[0])
+        for block in some[1:]:
+            for kept, found in zip(total, function(block), strict=True):
+                kept += found
+        return total  # type: ignore[no-any-return]
+
+    count = 4  # however many cores there are, so that the rounding does not depend on them
+    parts = threaded_map(share, [blocks[begin::count] for begin in range(min(count, len(blocks)))])
+    first = parts[0]
+    for part in parts[1:]:
+        for kept, found in zip(first, part, strict=True):
+            kept += found
+    return first  # type: ignore[return-value]
