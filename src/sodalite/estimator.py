@@ -10,15 +10,15 @@ from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.gaussian_process.kernels import Kernel
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from .hyperparameters import resolve_hyperparameters
-from .kernels import compile_kernel, default_kernel, spread
+from .hyperparameters import Task, resolve_hyperparameters
+from .kernels import compile_kernel, default_kernels, spread
 from .memory import make_plan
 from .posteriors import Evidence, draw, resolve_posterior
 from .progress import ProgressLine
 from .scores import resolve_score
 from .selection import generator_from, grow
 from .stopping import resolve_rule
-from .validation import check_dtype, check_first, check_targets, readable_errors
+from .validation import check_alpha, check_count, check_dtype, check_first, check_targets, readable_errors
 
 Array = NDArray[Any]
 
@@ -125,8 +125,10 @@ class GreedyGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # typ
         n_active: int = 1000,
         tol: float | None = None,
         score: Any = "delta",
-        posterior: str = "sod",
-        hyperparameters: Any = "subset",
+        posterior: str = "local",
+        hyperparameters: Any = "weave",
+        n_neighbors: int | None = None,
+        calibrate: bool = True,
         normalize_y: bool = True,
         patience: int = 1,
         target_rmse: float | None = None,
@@ -145,6 +147,8 @@ class GreedyGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # typ
         self.score = score
         self.posterior = posterior
         self.hyperparameters = hyperparameters
+        self.n_neighbors = n_neighbors
+        self.calibrate = calibrate
         self.normalize_y = normalize_y
         self.patience = patience
         self.target_rmse = target_rmse
@@ -157,28 +161,34 @@ class GreedyGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # typ
         self.random_state = random_state
         self.verbose = verbose
 
-    def fit(self, X: Any, y: Any) -> Self:
+    def fit(self, X: Any, y: Any, *, alpha: Any = None) -> Self:
         """Find the hyperparameters, choose the rows and condition on them. A fit that fails changes nothing.
 
         Parameters
         ----------
         X : array-like or data frame of shape (n, d)
         y : array-like of shape (n,) or (n, q)
+        alpha : float or array-like of shape (n,), default=None
+            The variance of each row's own noise, in units of y squared (of several targets, of each scaled one), beyond
+            what the kernel's ``WhiteKernel`` says of all rows: known measurement errors. As scikit-learn's, it is added
+            to the diagonal of the training covariance, and no part of predictions. A row of weight w among rows of
+            noise v has alpha v / w.
         """
         before = self.__dict__.copy()
         try:
-            self._fit(X, y)
+            self._fit(X, y, alpha)
         except BaseException:
             self.__dict__ = before
             raise
         return self
 
-    def _fit(self, X: Any, y: Any) -> None:
+    def _fit(self, X: Any, y: Any, alpha: Any) -> None:
         method = resolve_hyperparameters(self.hyperparameters)
         score = resolve_score(self.__dict__["score"])
         condition = resolve_posterior(self.posterior).condition
         rule = resolve_rule(self.n_active, self.tol, self.patience, self.target_rmse, self.time_limit, self.stop)
         dtype = check_dtype(self.dtype)
+        check_count("n_neighbors", self.n_neighbors)
         with readable_errors(X):
             X, y = validate_data(self, X, y, dtype=[np.float64, np.float32], multi_output=True, y_numeric=True)
         y = check_targets(y, len(X))
@@ -190,11 +200,13 @@ class GreedyGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # typ
         y_mean = np.where(np.ptp(Y, axis=0) > 0, Y.mean(axis=0), Y[0]) if self.normalize_y else np.zeros(Y.shape[1])
         y_std = spread(Y) if self.normalize_y else np.ones(Y.shape[1])
         Y = (Y - y_mean) / y_std
-        start = default_kernel(X, Y) if self.kernel is None else self.kernel
-        compile_kernel(start, X, dtype)  # refuses what it cannot compile, before any long work
+        noise = None if alpha is None else check_alpha(alpha, len(X)) / (y_std[0] ** 2 if len(y_std) == 1 else 1.0)
+        kernels = default_kernels(X, Y) if self.kernel is None else [self.kernel]
+        compile_kernel(kernels[0], X, dtype)  # refuses what it cannot compile, before any long work
         generator = generator_from(self.random_state)
 
-        kernel = method.fit(X, Y, start, generator)
+        found = method.find(Task(X, Y, noise, self.posterior, score, self.n_active), kernels, generator)
+        kernel = found.kernel
         progress = ProgressLine() if self.verbose else None
         try:
             selection = grow(
@@ -210,6 +222,7 @@ class GreedyGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # typ
                 n_jobs=self.n_jobs,
                 memory_limit=self.memory_limit,
                 unit=float(y_std[0]) if len(y_std) == 1 else 1.0,
+                alpha=noise,
             )
         finally:
             if progress is not None:
@@ -218,7 +231,20 @@ class GreedyGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # typ
         self.kernel_ = kernel
         self.selection_ = selection
         self.active_indices_ = selection.indices
-        self.posterior_ = condition(Evidence(compile_kernel(kernel, X), X, Y, selection))
+        self.posterior_ = condition(
+            Evidence(
+                compile_kernel(kernel, X),
+                X,
+                Y,
+                selection,
+                noise,
+                self.memory_limit,
+                self.n_neighbors,
+                self.calibrate,
+                generator,
+            )
+        )
+        self.rounds_ = found.rounds
         self.X_train_ = X[selection.indices]
         self.y_train_ = Y[selection.indices].reshape(-1, *y.shape[1:])
         self.y_mean_, self.y_std_ = y_mean, y_std
@@ -250,13 +276,11 @@ class GreedyGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # typ
         with readable_errors(X):
             X = validate_data(self, X, dtype=[np.float64, np.float32], reset=False)
         if return_cov:
-            mean, cov = self.posterior_.mean_and_covariance(X)
-            cov[np.diag_indices(len(X))] += self._noise(X)
+            mean, cov = self.posterior_.mean_and_covariance(X, noisy=True)
             return self._in_units(mean), _squeeze(np.multiply.outer(cov, self.y_std_**2))
         if return_std:
-            mean, variance = self.posterior_.mean_and_variance(X)
-            std = np.sqrt(variance + self._noise(X))
-            return self._in_units(mean), _squeeze(np.multiply.outer(std, self.y_std_))
+            mean, variance = self.posterior_.mean_and_variance(X, noisy=True)
+            return self._in_units(mean), _squeeze(np.multiply.outer(np.sqrt(variance), self.y_std_))
         return self._in_units(self.posterior_.mean(X))
 
     def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = 0) -> Array:
@@ -283,10 +307,6 @@ class GreedyGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # typ
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """The parameters, as in scikit-learn."""
         return {**super().get_params(deep), "score": self.__dict__["score"]}
-
-    def _noise(self, X: Array) -> Array:
-        kernel = self.posterior_.kernel
-        return kernel.noise(kernel.prepare(X))
 
     def _in_units(self, mean: Array) -> Array:
         return _squeeze(mean * self.y_std_ + self.y_mean_)

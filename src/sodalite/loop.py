@@ -100,7 +100,9 @@ class State:
     panel: Panel
     factor: Array
     X: Array
-    """The inputs of the active rows."""
+    """The inputs of the active rows, ..."""
+    noise: Array
+    """... and their noise variances."""
     indices: list[int] = field(default_factory=list)
     rmse: list[float] = field(default_factory=list)
     scores: list[float] = field(default_factory=list)
@@ -127,7 +129,7 @@ class State:
         if kernel.dtype != np.float64:  # its entries are no better than that; what it is used for deserves better
             kernel = kernel.in_double()
             rows = kernel.prepare(self.X[:t])
-            K = kernel.block(rows, rows) + np.diag(np.maximum(kernel.noise(rows), noise_floor))
+            K = kernel.block(rows, rows) + np.diag(self.noise[:t])
             factor = np.asarray(cholesky(K, lower=True))
         return Selection(
             np.array(self.indices[:t], dtype=np.int64),
@@ -146,7 +148,7 @@ def run(problem: Problem, noise_floor: float) -> Selection:
     call = problem.executor.call
     call("start", noise_floor)
     m, d = problem.m, problem.d
-    state = State(Panel(problem.kernel, problem.score, m), np.zeros((m, m)), np.empty((m, d)))
+    state = State(Panel(problem.kernel, problem.score, m), np.zeros((m, m)), np.empty((m, d)), np.empty(m))
     try:
         rows = _given_rows(problem, state)
         while True:
@@ -306,6 +308,7 @@ def _commit(problem: Problem, state: State, block: Block, made: Guess, kept: int
     state.factor[rows, :t] = made.v[:kept]
     state.factor[rows, rows] = made.factor[:kept, :kept]
     state.X[rows] = made.rows.X[:kept]
+    state.noise[rows] = made.rows.noise[:kept]
     state.panel.commit(t, kept)
     if problem.keep:
         state.pending = block.picks[kept:]

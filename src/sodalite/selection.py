@@ -143,11 +143,13 @@ def grow(
     n_jobs: int | None = None,
     memory_limit: Any = None,
     unit: float = 1.0,
+    alpha: Array | None = None,
 ) -> Selection:
     """What `select` does, once its arguments are checked; y has two dimensions.
 
     `unit` is what one unit of y is worth where RMSE is reported or compared with a rule's bound: the estimator works on
-    standardised targets, but its user thinks in those that were given.
+    standardised targets, but its user thinks in those that were given. `alpha` is noise variance that each row has
+    beyond the kernel's.
     """
     n, q = y.shape
     m = min(int(n_active), n)
@@ -160,7 +162,8 @@ def grow(
     pointwise = None if isinstance(score, Random) else score
 
     def make(part: tuple[int, int]) -> Shard:
-        return Shard(X, y[slice(*part)], *part, kernel, pointwise, m if plan.keep else 0)
+        own = None if alpha is None else alpha[slice(*part)]
+        return Shard(X, y[slice(*part)], *part, kernel, pointwise, m if plan.keep else 0, own)
 
     with ThreadExecutor(make, plan.parts, plan.n_threads) as executor:
         problem = Problem(

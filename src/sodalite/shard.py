@@ -127,6 +127,8 @@ class Shard:
         The pointwise score; None if every pick is given.
     capacity : int
         The most active rows, if the v's are to be kept; 0 if not.
+    alpha : array of shape (rows,), optional
+        Noise variance beyond the kernel's.
     """
 
     def __init__(
@@ -138,9 +140,10 @@ class Shard:
         kernel: CompiledKernel,
         score: PointwiseScore | None,
         capacity: int,
+        alpha: Array | None = None,
     ) -> None:
         self.X, self.y, self.begin, self.end = X, y, begin, end
-        self.kernel, self.score = kernel, score
+        self.kernel, self.score, self.alpha = kernel, score, alpha
         self.V = storage((capacity, end - begin), kernel.dtype) if capacity else None
         self._prepared: Features = None
 
@@ -165,7 +168,10 @@ class Shard:
         features = self._features()
         self.s2 = self.kernel.diag(features).astype(np.float64)
         self.r = np.array(self.y.T, dtype=np.float64, order="C")
-        noise = np.maximum(self.kernel.noise(features).astype(np.float64), noise_floor)
+        noise = self.kernel.noise(features).astype(np.float64)
+        if self.alpha is not None:
+            noise += self.alpha
+        noise = np.maximum(noise, noise_floor)
         self.noise = noise if np.ptp(noise) > 0 else noise[:1]
         self.active = np.empty(0, dtype=np.int64)  # places of this shard's active rows, ...
         self.remains = np.ones(self.end - self.begin, dtype=bool)  # ... and all others

@@ -119,3 +119,26 @@ def check_first(first: Any, n: int, m: int) -> list[int]:
     if len(rows) > m:
         raise ValueError(f"first names {len(rows)} rows, more than n_active={m}.")
     return [int(row) for row in rows]
+
+
+def check_alpha(alpha: Any, n: int) -> Array:
+    """The noise variance of every row beyond the kernel's."""
+    try:
+        values = np.asarray(alpha, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"alpha must be a number or one number per row; got {alpha!r}.") from error
+    if values.shape not in ((), (n,)):
+        raise ValueError(f"alpha must be a number or an array of shape ({n},), one per row; got shape {values.shape}.")
+    if not np.isfinite(values).all() or (values < 0).any():
+        raise ValueError(f"alpha is a variance: it must be finite and not negative; its least value is {values.min()}.")
+    return np.array(np.broadcast_to(values, (n,)))
+
+
+def check_count(name: str, value: Any) -> None:
+    """Refuse what is neither None nor a positive whole number."""
+    if value is None:
+        return
+    if isinstance(value, bool) or not isinstance(value, Integral):
+        raise TypeError(f"{name} must be a whole number or None; got {value!r}.")
+    if value < 1:
+        raise ValueError(f"{name} must be at least 1; got {value}.")

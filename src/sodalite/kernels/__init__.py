@@ -12,7 +12,7 @@ Kernels that are not known here (a user's own subclass, say) are called as they 
 """
 
 from .compiled import CompiledKernel, compile_kernel, n_rows, take
-from .default import default_kernel, spread, variation
+from .default import default_kernel, default_kernels, spread, variation
 from .nodes import Array, Features
 
 __all__ = [
@@ -21,6 +21,7 @@ __all__ = [
     "Features",
     "compile_kernel",
     "default_kernel",
+    "default_kernels",
     "n_rows",
     "spread",
     "take",

@@ -37,11 +37,7 @@ class CompiledKernel:
         `out` is memory that may be used for the result; it need not be. Rows may be stacked, as by ``take(a, indices)``
         with indices of shape (..., rows): one block for each.
         """
-        value = self._root.block(a, b, out)
-        if isinstance(value, np.ndarray):
-            return value
-        first, second = shape_of(a), shape_of(b)
-        return self._full((*np.broadcast_shapes(first[:-1], second[:-1]), first[-1], second[-1]), value)
+        return self._block(a, b, self._root.block(a, b, out))
 
     def diag(self, a: Features) -> Array:
         """k(x, x) for every row, without the noise."""
@@ -57,8 +53,7 @@ class CompiledKernel:
         The block is not to be written to: the function may need it.
         """
         value, pull = self._root.vjp(a, b)
-        block = value if isinstance(value, np.ndarray) else self._full((n_rows(a), n_rows(b)), value)
-        return block, lambda G: pull(G, 1.0)
+        return self._block(a, b, value), lambda G: pull(G, 1.0)
 
     def diag_vjp(self, a: Features) -> tuple[Array, Array, DiagonalPullback]:
         """Diagonal and noise, and the function that turns the derivatives by both into dJ/dtheta."""
@@ -84,6 +79,12 @@ class CompiledKernel:
     def in_double(self) -> CompiledKernel:
         """The same kernel in float64."""
         return self if self.dtype == np.float64 else _compile(self.spec, self.centre, np.dtype(np.float64))
+
+    def _block(self, a: Features, b: Features, value: Value) -> Array:
+        if isinstance(value, np.ndarray):
+            return value
+        first, second = shape_of(a), shape_of(b)
+        return self._full((*np.broadcast_shapes(first[:-1], second[:-1]), first[-1], second[-1]), value)
 
     def _full(self, shape: tuple[int, ...], value: Value) -> Array:
         return np.array(np.broadcast_to(value, shape), dtype=self.dtype)

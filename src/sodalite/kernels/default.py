@@ -10,6 +10,17 @@ from sklearn.gaussian_process import kernels as spec
 from .nodes import Array
 
 
+def default_kernels(X: Array, y: Array) -> list[spec.Kernel]:
+    """Those that compete where none is given: squared-exponential (the paper's), Matern 5/2 and 3/2.
+
+    They have the same parameters, in the same order, with the same bounds.
+    """
+    smooth = default_kernel(X, y)
+    amplitude, profile, noise = smooth.k1.k1, smooth.k1.k2, smooth.k2
+    rough = [spec.Matern(profile.length_scale, profile.length_scale_bounds, nu=nu) for nu in (2.5, 1.5)]
+    return [smooth, *(amplitude * kernel + noise for kernel in rough)]
+
+
 def default_kernel(X: Array, y: Array) -> spec.Kernel:
     """Constant x squared-exponential with one length-scale per input + white noise, started from the data.
 

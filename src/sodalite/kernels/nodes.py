@@ -24,7 +24,8 @@ DiagonalPullback = Callable[[Array, Array], Array]  # (dJ/dlatent, dJ/dnoise) ->
 class Node(Protocol):
     """One operation of the kernel's expression.
 
-    Features may be stacked, of shape (..., rows, width): then `block` and `diag` give one block for each.
+    Features may be stacked, of shape (stack, rows, width): then all but `diag_vjp` give one block for each, and a
+    pullback adds up the gradients of all.
     """
 
     def prepare(self, X: Array) -> Features: ...
@@ -149,6 +150,9 @@ class Opaque:
 
     def vjp(self, a: Features, b: Features) -> tuple[Value, Pullback]:
         def pull(G: Array, w: Value) -> Array:
+            if a.ndim > 2:
+                parts = zip(a, b, np.broadcast_to(w, G.shape), G, strict=True)
+                return np.sum([self.vjp(left, right)[1](g, weight) for left, right, weight, g in parts], axis=0)
             # Scikit-learn differentiates k(X) alone, so a block is cut out of the joint rows' matrix; also where both
             # are the same rows, since the diagonal of k(X) has the noise on it.
             _, gradient = self.kernel(np.vstack([a, b]), eval_gradient=True)
@@ -311,7 +315,7 @@ def _gradient(free: bool, value: float) -> Array:
 
 def weighted_sum(G: Array, w: Value) -> float:
     """The sum of G w, without an array for the product."""
-    return float(np.einsum("ij,ij->", G, w) if isinstance(w, np.ndarray) else w * G.sum())
+    return float(np.vdot(G, w) if isinstance(w, np.ndarray) else w * G.sum())
 
 
 def _is_zero(value: Value) -> bool:

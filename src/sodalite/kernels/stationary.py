@@ -172,10 +172,11 @@ class Stationary:
         if self.length_scale.size == 1:
             return np.array([-2 * w * weighted_sum(W, e)])
         d = self.length_scale.size
-        weighted = W @ b[:, [*range(d), d + 1]]  # its last column holds the sums of W's rows
-        x, y = a[:, :d], b[:, :d]
-        squares = weighted[:, d] @ (x * x) + W.sum(axis=0) @ (y * y)
-        return np.asarray(w * (squares - 2 * np.einsum("ij,ij->j", x, weighted[:, :d])), dtype=np.float64)
+        weighted = W @ b[..., [*range(d), d + 1]]  # its last column holds the sums of W's rows
+        x, y = a[..., :d].reshape(-1, d), b[..., :d].reshape(-1, d)
+        squares = weighted[..., d].ravel() @ (x * x) + W.sum(axis=-2).ravel() @ (y * y)
+        cross = np.einsum("ij,ij->j", x, weighted[..., :d].reshape(-1, d))
+        return np.asarray(w * (squares - 2 * cross), dtype=np.float64)
 
 
 def _swapped(features: Array) -> Array:

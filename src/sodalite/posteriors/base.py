@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol, Self
 
 import numpy as np
@@ -33,6 +33,12 @@ class Evidence:
     """Noise variance that a row has beyond the kernel's; of shape (n,)."""
     memory_limit: Any = None
     """What may be kept beside the data, in bytes or as a string; None for a share of what is free."""
+    n_neighbors: int | None = None
+    """For "local": how many neighbours a query has; None for as many as the data ask for."""
+    calibrate: bool = False
+    """For "local": whether error bars are scaled by how wrong the model was near by (`sodalite.calibration`)."""
+    generator: np.random.Generator = field(default_factory=lambda: np.random.default_rng(0))
+    """Draws the rows by which these are chosen."""
 
     def noise(self, rows: Any) -> Array:
         """The noise variance of some rows, and no less than the selection's floor."""
@@ -43,7 +49,7 @@ class Evidence:
 
 
 class Posterior(Protocol):
-    """The latent function given the data. No noise is included: that of new observations is the kernel's."""
+    """The latent function given the data; with `noisy`, new observations of it."""
 
     kernel: CompiledKernel
 
@@ -56,12 +62,12 @@ class Posterior(Protocol):
         """The mean at every row of X, of shape (n, q)."""
         ...
 
-    def mean_and_variance(self, X: Array) -> tuple[Array, Array]:
-        """The mean, of shape (n, q), and the latent variance, of shape (n,)."""
+    def mean_and_variance(self, X: Array, noisy: bool = False) -> tuple[Array, Array]:
+        """The mean, of shape (n, q), and the variance, of shape (n,)."""
         ...
 
-    def mean_and_covariance(self, X: Array) -> tuple[Array, Array]:
-        """The mean, of shape (n, q), and the latent covariance, of shape (n, n)."""
+    def mean_and_covariance(self, X: Array, noisy: bool = False) -> tuple[Array, Array]:
+        """The mean, of shape (n, q), and the covariance, of shape (n, n)."""
         ...
 
 
@@ -76,8 +82,8 @@ def in_blocks(function: Callable[[Array], tuple[Array, ...]], X: Any, width: int
     return [np.concatenate(part) for part in zip(*parts, strict=True)]
 
 
-def covariance_block(kernel: CompiledKernel, rows: Features) -> Array:
-    """k(x, x') of some rows, the diagonal as exact as it can be had."""
+def covariance_block(kernel: CompiledKernel, rows: Features, noisy: bool = False) -> Array:
+    """k(x, x') of some rows, the diagonal as exact as it can be had; with the noise on it if that is asked for."""
     K = kernel.block(rows, rows)
-    np.fill_diagonal(K, kernel.diag(rows))
+    np.fill_diagonal(K, kernel.diag(rows) + kernel.noise(rows) if noisy else kernel.diag(rows))
     return K

@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from ..calibration import Scale
 from ..kernels import CompiledKernel, Features, take
 from ..memory import available, parse_bytes
 from ..neighbours import Neighbours, distinct
@@ -29,6 +30,8 @@ from .sod import SubsetOfData
 SIZES = (8, 16, 32, 64, 128)  # numbers of neighbours that are tried
 GOOD_ENOUGH = 0.003  # of log density per row that fewer neighbours may lose
 WORK = 2**19  # entries of the neighbours' v's that are gathered at a time, per thread: 4 MB
+N_CHOICE = 400  # rows by which the number of neighbours is chosen, ...
+N_CALIBRATION = 5000  # ... and those by which the error bars are scaled
 FAR = 1e12  # noise that takes an observation out
 
 
@@ -45,37 +48,36 @@ class Local:
     """The same, prepared."""
     r: Array
     """Their mean residuals; of shape (n', q)."""
-    noise: Array
+    noises: Array
     """The noise variances of these means; of shape (n',)."""
     near: Neighbours = field(repr=False)
     V: Array | None = field(repr=False)
     """Their v's, of shape (n', m), where memory allows it."""
     k: int
     """How many neighbours a query has."""
+    scale: Scale | None = None
+    """What the variances are multiplied by."""
 
     @classmethod
-    def condition(
-        cls, evidence: Evidence, k: int | None = None, generator: np.random.Generator | None = None
-    ) -> Local:
+    def condition(cls, evidence: Evidence) -> Local:
         """The posterior given all rows.
 
-        Parameters
-        ----------
-        evidence : Evidence
-        k : int, optional
-            Neighbours of a query. By default the fewest that predict a sample of the rows well, each from the others.
-        generator : numpy.random.Generator, optional
-            Draws that sample.
+        Unless their number is given, there are as few neighbours as predict a sample of the rows well, each from all
+        others.
         """
-        made, samples = cls.prepare(evidence)
+        made, rows = cls.prepare(evidence)
+        k = evidence.n_neighbors
         if k is None:
-            generator = np.random.default_rng(0) if generator is None else generator
-            k = made.choose_k(samples(400, generator))
-        return replace(made, k=min(k, len(made.X)))
+            k = made.choose_k(rows.some(N_CHOICE, evidence.generator))
+        made = replace(made, k=min(k, len(made.X)))
+        if not evidence.calibrate:
+            return made
+        sample = rows.some(N_CALIBRATION, evidence.generator)
+        return replace(made, scale=Scale.fit(made.kernel, sample.X, *made.errors(sample, made.k)))
 
     @classmethod
-    def prepare(cls, evidence: Evidence, keep: bool = True) -> tuple[Local, Any]:
-        """The posterior with no neighbours yet, and a function that draws observations to judge it by.
+    def prepare(cls, evidence: Evidence, keep: bool = True) -> tuple[Local, Observations]:
+        """The posterior with no neighbours yet, and all observations, to judge it by.
 
         The v's are kept if `keep`, and if memory allows it: worth it for as many queries as there are rows.
         """
@@ -103,20 +105,28 @@ class Local:
         precision = np.bincount(group, 1 / noise, minlength=len(X))
         means = np.stack([np.bincount(group, c / noise, minlength=len(X)) for c in r.T], axis=1) / precision[:, None]
         made = cls(kernel, base, X, rows, means, 1 / precision, Neighbours(kernel, X), V, k=0)
-
-        def samples(count: int, generator: np.random.Generator) -> Sample:
-            some = generator.permutation(len(rest))[:count]
-            return Sample(X_rest[some], r[some], noise[some], group[some])
-
-        return made, samples
+        n, active = len(evidence.X), evidence.selection.indices
+        residual = np.empty((n, evidence.y.shape[1]))
+        residual[rest], residual[active] = r, evidence.y[active] - base.mean(evidence.X[active])
+        every = Observations(
+            X=evidence.X, r=residual, noise=evidence.noise(slice(None)), group=np.full(n, -1), active=np.full(n, -1)
+        )
+        every.group[rest], every.active[active] = group, np.arange(len(active))
+        return made, every
 
     def mean(self, X: Array) -> Array:
         """The mean at every row of X, of shape (n, q)."""
-        return self.mean_and_variance(X)[0]
+        return self._unscaled(np.asarray(X, dtype=np.float64))[0]
 
-    def mean_and_variance(self, X: Array) -> tuple[Array, Array]:
-        """The mean, of shape (n, q), and the latent variance, of shape (n,)."""
+    def mean_and_variance(self, X: Array, noisy: bool = False) -> tuple[Array, Array]:
+        """The mean, of shape (n, q), and the variance, of shape (n,): the latent one, or with the noise."""
         X = np.asarray(X, dtype=np.float64)
+        mean, variance = self._unscaled(X)
+        if noisy:
+            variance = variance + self.kernel.noise(self.kernel.prepare(X))
+        return mean, variance if self.scale is None else variance * self.scale(X)
+
+    def _unscaled(self, X: Array) -> tuple[Array, Array]:
         m, k = len(self.base.z), self.k
         if not k:
             return self.base.mean_and_variance(X)
@@ -128,83 +138,101 @@ class Local:
         mean, variance = in_blocks(lambda at: self._predict(X[at], found[at]), places, k * (m + 3 * k), entries)
         return mean, variance
 
-    def mean_and_covariance(self, X: Array) -> tuple[Array, Array]:
-        """The mean, of shape (n, q), and the latent covariance, of shape (n, n), given the union of the neighbours."""
+    def mean_and_covariance(self, X: Array, noisy: bool = False) -> tuple[Array, Array]:
+        """The mean, of shape (n, q), and the covariance, of shape (n, n), given the union of the neighbours."""
         X = np.asarray(X, dtype=np.float64)
         kernel, base = self.kernel, self.base
         rows, K = base._covariances(X)
         v = base.inverse @ K
         near = np.unique(self.near.query(X, self.k)) if self.k else np.empty(0, dtype=np.intp)
         mean, covariance = base._mean(K), covariance_block(kernel, rows) - v.T @ v
-        if not len(near):
-            return mean, covariance
-        N, V = take(self.rows, near), self._v(near)
-        C = covariance_block(kernel, N) - V @ V.T
-        C.flat[:: len(near) + 1] += self.noise[near]
-        c = kernel.block(N, rows) - V @ v
-        solved = np.linalg.solve(C, np.concatenate([c, self.r[near]], axis=1))
-        n = len(X)
-        covariance -= c.T @ solved[:, :n]
-        return mean + c.T @ solved[:, n:], 0.5 * (covariance + covariance.T)
+        if len(near):
+            N, V = take(self.rows, near), self._v(near)
+            C = covariance_block(kernel, N) - V @ V.T
+            C.flat[:: len(near) + 1] += self.noises[near]
+            c = kernel.block(N, rows) - V @ v
+            solved = np.linalg.solve(C, np.concatenate([c, self.r[near]], axis=1))
+            mean = mean + c.T @ solved[:, len(X) :]
+            covariance -= c.T @ solved[:, : len(X)]
+        if noisy:
+            covariance.flat[:: len(X) + 1] += kernel.noise(rows)
+        if self.scale is not None:
+            root = np.sqrt(self.scale(X))
+            covariance *= np.multiply.outer(root, root)
+        return mean, 0.5 * (covariance + covariance.T)
 
     @property
     def log_marginal_likelihood(self) -> float:
         """Of the active rows; the others have none of their own here."""
         return self.base.log_marginal_likelihood
 
-    def choose_k(self, sample: Sample) -> int:
-        """The fewest neighbours that predict each observation of a sample, from the others, as well as the best."""
-        if not len(sample.X) or not len(self.X):
+    def choose_k(self, sample: Observations) -> int:
+        """The fewest neighbours that predict each observation of a sample, from all others, as well as the best."""
+        if not len(self.X):
             return 0
-        density = self.densities(sample, SIZES).mean(axis=1)
-        return int(SIZES[int(np.argmax(density >= density.max() - GOOD_ENOUGH))])
+        density = []
+        for error, variance in zip(*self.leave_out(sample, SIZES), strict=True):
+            density.append(-0.5 * np.mean(np.square(error) / variance[:, None] + np.log(variance)[:, None]))
+        return int(SIZES[int(np.argmax(np.array(density) >= max(density) - GOOD_ENOUGH))])
 
-    def densities(self, sample: Sample, sizes: tuple[int, ...]) -> Array:
-        """The log density of each observation of a sample, given the active rows and its neighbours but not itself.
+    def errors(self, sample: Observations, k: int) -> tuple[Array, Array]:
+        """How far each observation is from what all others say, and the variance of that; (sample, q) and (sample,)."""
+        error, variance = self.leave_out(sample, (k,))
+        return error[0], variance[0]
 
-        One row for each number of neighbours; of shape (sizes, sample).
-        """
-        most = max(sizes) + 1
-        found = self.near.query(sample.X, most)
-        m = len(self.base.z)
+    def leave_out(self, sample: Observations, sizes: tuple[int, ...]) -> tuple[Array, Array]:
+        """The same for several numbers of neighbours; of shape (sizes, sample, q) and (sizes, sample)."""
+        most, m = max(sizes) + 1, len(self.base.z)
+        X = np.asarray(sample.X, dtype=np.float64)
+        found = self.near.query(X, most)
 
-        def block(at: Array) -> tuple[Array]:
-            return (self._densities(sample.take(at), found[at], sizes),)
+        def block(at: Array) -> tuple[Array, Array]:
+            return self._leave_out(X[at], sample.take(at), found[at], sizes)
 
-        return in_blocks(block, np.arange(len(sample.X)), most * (m + 3 * most), WORK)[0].T
+        error, variance = in_blocks(block, np.arange(len(X)), most * (m + 3 * most), WORK)
+        return np.moveaxis(error, 1, 0), variance.T
 
-    def _densities(self, sample: Sample, found: Array, sizes: tuple[int, ...]) -> Array:
-        C, c, s2, mean = self._system(sample.X, found)
-        r, noise = self.r[found], self.noise[found]
-        # Take the observation itself out of its own group's mean.
+    def _leave_out(self, X: Array, sample: Observations, found: Array, sizes: tuple[int, ...]) -> tuple[Array, Array]:
+        C, c, s2, _, v, V = self._system(X, found)
+        r, noise, own_r = self.r[found], self.noises[found], sample.r.copy()
+        # An observation of the remainder is taken out of its group's mean.
         query, place = np.nonzero(found == sample.group[:, None])
         own, all_of_it = 1 / sample.noise[query], 1 / noise[query, place]
         left = all_of_it - own
         alone = left < 1e-9 * all_of_it
-        scale = np.abs(s2).max(initial=0.0) + noise.max(initial=0.0)
-        kept = np.where(alone, FAR * scale, 1 / np.where(alone, 1, left))
+        kept = np.where(alone, FAR * (s2.max(initial=0.0) + noise.max(initial=0.0)), 1 / np.where(alone, 1, left))
         others = r[query, place] * all_of_it[:, None] - sample.r[query] * own[:, None]
         r[query, place] = np.where(alone[:, None], 0.0, others * kept[:, None])
         C[query, place, place] += kept - noise[query, place]
-        result = np.empty((len(found), len(sizes)))
-        # A sample's residual is from the mean of the active rows, which its group shares: y - mean = sample.r.
+        # An active row is taken out of the active rows: with g(x) its weight in the prediction of x and P the inverse
+        # of k(I, I) + noise, the covariance grows by g g' / P_ii and the mean falls by g a_i / P_ii.
+        here = np.flatnonzero(sample.active >= 0)
+        column = self.base.inverse[:, sample.active[here]]
+        pivot = np.einsum("ij,ij->j", column, column)
+        g, G = np.einsum("ij,ji->i", v[here], column), np.matmul(V[here], column.T[..., None])[..., 0]
+        C[here] += G[:, :, None] * G[:, None, :] / pivot[:, None, None]
+        c[here] += g[:, None] * G / pivot[:, None]
+        s2[here] += g * g / pivot
+        change = self.base.weights[sample.active[here]] / pivot[:, None]
+        r[here] += G[..., None] * change[:, None, :]
+        own_r[here] += g[:, None] * change
+        error, variance = np.empty((len(X), len(sizes), r.shape[2])), np.empty((len(X), len(sizes)))
         for i, size in enumerate(sizes):
-            some = slice(0, size + 1)
+            # One more for those that have lost one.
+            some = slice(0, min(size + 1, found.shape[1]))
             w = np.linalg.solve(C[:, some, some], c[:, some, None])[..., 0]
-            error = sample.r - np.einsum("ij,ijq->iq", w, r[:, some])
-            variance = np.maximum(s2 - np.einsum("ij,ij->i", w, c[:, some]), 0) + sample.noise
-            density = -0.5 * (np.square(error) / variance[:, None] + np.log(2 * np.pi * variance)[:, None])
-            result[:, i] = density.mean(axis=1)
-        return result
+            error[:, i] = own_r - np.einsum("ij,ijq->iq", w, r[:, some])
+            variance[:, i] = np.maximum(s2 - np.einsum("ij,ij->i", w, c[:, some]), 0) + sample.noise
+        return error, variance
 
     def _predict(self, X: Array, found: Array) -> tuple[Array, Array]:
-        C, c, s2, mean = self._system(X, found)
+        C, c, s2, mean, _, _ = self._system(X, found)
         w = np.linalg.solve(C, c[..., None])[..., 0]
         mean += np.einsum("ij,ijq->iq", w, self.r[found])
         return mean, np.maximum(s2 - np.einsum("ij,ij->i", w, c), 0)
 
-    def _system(self, X: Array, found: Array) -> tuple[Array, Array, Array, Array]:
-        """c(N, N) + noise, c(x, N), s^2(x) and mu(x) for some queries, each with its neighbours."""
+    def _system(self, X: Array, found: Array) -> tuple[Array, ...]:
+        """c(N, N) + noise, c(x, N), s^2(x), mu(x), v(x) and v(N) for some queries, each with its neighbours."""
         kernel, base = self.kernel, self.base
         rows, K = base._covariances(X)
         v = base.inverse @ K
@@ -217,11 +245,11 @@ class Local:
         C = kernel.block(N, N)
         C -= V @ V.swapaxes(-1, -2)
         diagonal = np.arange(found.shape[1])
-        C[:, diagonal, diagonal] += self.noise[found]
+        C[:, diagonal, diagonal] += self.noises[found]
         c = kernel.block(take(rows, np.arange(len(X))[:, None]), N)[:, 0]
         c -= np.matmul(V, v.T[..., None])[..., 0]
         s2 = np.maximum(kernel.diag(rows) - np.einsum("ij,ij->j", v, v), 0)
-        return C, c, s2, base._mean(K)
+        return C, c, s2, base._mean(K), v.T, V
 
     def _v(self, places: Array) -> Array:
         """The v's of some of the rows, of shape (places, m)."""
@@ -231,16 +259,24 @@ class Local:
 
 
 @dataclass(frozen=True)
-class Sample:
-    """Observations of the remainder that are to be predicted from the others."""
+class Observations:
+    """Observations that are to be predicted, each from all others."""
 
     X: Array
     r: Array
     """Their residuals, given the active rows; of shape (rows, q)."""
     noise: Array
     group: Array
-    """The place of each one's distinct row."""
+    """The place of each one's distinct row of the remainder; -1 for active rows."""
+    active: Array
+    """The place of each one among the active rows; -1 for the remainder."""
 
-    def take(self, places: Array) -> Sample:
+    def take(self, places: Array) -> Observations:
         """Some of them."""
-        return Sample(self.X[places], self.r[places], self.noise[places], self.group[places])
+        return Observations(
+            self.X[places], self.r[places], self.noise[places], self.group[places], self.active[places]
+        )
+
+    def some(self, count: int, generator: np.random.Generator) -> Observations:
+        """At most so many, drawn at random."""
+        return self.take(np.sort(generator.permutation(len(self.r))[:count]))

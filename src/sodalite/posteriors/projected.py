@@ -83,8 +83,8 @@ class Projected:
         """The mean at every row of X, of shape (n, q)."""
         return in_blocks(lambda part: (self._block(part)[1].T @ self.weights,), X, len(self.weights))[0]
 
-    def mean_and_variance(self, X: Array) -> tuple[Array, Array]:
-        """The mean, of shape (n, q), and the latent variance, of shape (n,)."""
+    def mean_and_variance(self, X: Array, noisy: bool = False) -> tuple[Array, Array]:
+        """The mean, of shape (n, q), and the variance, of shape (n,): the latent one, or with the noise."""
 
         def block(part: Array) -> tuple[Array, Array]:
             rows, K = self._block(part)
@@ -93,19 +93,23 @@ class Projected:
             variance = np.einsum("ij,ij->j", U, U)
             if self.restored:
                 variance += np.maximum(self.kernel.diag(rows) - np.einsum("ij,ij->j", W, W), 0)
+            if noisy:
+                variance += self.kernel.noise(rows)
             return K.T @ self.weights, variance
 
         mean, variance = in_blocks(block, X, 3 * len(self.weights))
         return mean, variance
 
-    def mean_and_covariance(self, X: Array) -> tuple[Array, Array]:
-        """The mean, of shape (n, q), and the latent covariance, of shape (n, n)."""
+    def mean_and_covariance(self, X: Array, noisy: bool = False) -> tuple[Array, Array]:
+        """The mean, of shape (n, q), and the covariance, of shape (n, n)."""
         rows, K = self._block(X)
         W = self.inverse @ K
         U = self.root @ W
         covariance = U.T @ U
         if self.restored:
             covariance += covariance_block(self.kernel, rows) - W.T @ W
+        if noisy:
+            covariance.flat[:: len(X) + 1] += self.kernel.noise(rows)
         return K.T @ self.weights, covariance
 
     def _block(self, X: Array) -> tuple[Features, Array]:

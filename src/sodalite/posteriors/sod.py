@@ -16,8 +16,7 @@ from .base import Array, Evidence, covariance_block, in_blocks
 class SubsetOfData:
     """The latent posterior: mean k(x, I) L^-T z, covariance k(x, x') - v(x).v(x').
 
-    O(m) per mean, O(m^2) per variance, in blocks of bounded memory. No noise is included: a new observation's variance
-    is the latent variance plus ``kernel.noise``.
+    O(m) per mean, O(m^2) per variance, in blocks of bounded memory.
     """
 
     kernel: CompiledKernel
@@ -45,22 +44,23 @@ class SubsetOfData:
         """The mean at every row of X, of shape (n, q)."""
         return in_blocks(lambda part: (self._mean(self._covariances(part)[1]),), X, len(self.z))[0]
 
-    def mean_and_variance(self, X: Array) -> tuple[Array, Array]:
-        """The mean, of shape (n, q), and the latent variance, of shape (n,)."""
+    def mean_and_variance(self, X: Array, noisy: bool = False) -> tuple[Array, Array]:
+        """The mean, of shape (n, q), and the variance, of shape (n,): the latent one, or with the noise."""
 
         def block(part: Array) -> tuple[Array, Array]:
             rows, K = self._covariances(part)
             v = self.inverse @ K
-            return self._mean(K), np.maximum(self.kernel.diag(rows) - np.einsum("ij,ij->j", v, v), 0)
+            variance = np.maximum(self.kernel.diag(rows) - np.einsum("ij,ij->j", v, v), 0)
+            return self._mean(K), variance + self.kernel.noise(rows) if noisy else variance
 
         mean, variance = in_blocks(block, X, 2 * len(self.z))
         return mean, variance
 
-    def mean_and_covariance(self, X: Array) -> tuple[Array, Array]:
-        """The mean, of shape (n, q), and the latent covariance, of shape (n, n)."""
+    def mean_and_covariance(self, X: Array, noisy: bool = False) -> tuple[Array, Array]:
+        """The mean, of shape (n, q), and the covariance, of shape (n, n)."""
         rows, K = self._covariances(X)
         v = self.inverse @ K
-        return self._mean(K), covariance_block(self.kernel, rows) - v.T @ v
+        return self._mean(K), covariance_block(self.kernel, rows, noisy) - v.T @ v
 
     @property
     def log_marginal_likelihood(self) -> float:

@@ -7,10 +7,11 @@ its maximum.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import log, pi, sqrt
-from typing import Any
+from time import perf_counter
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,10 +20,9 @@ from scipy.optimize import minimize
 from sklearn.base import clone
 from sklearn.gaussian_process.kernels import ExpSineSquared, Kernel
 
-from .jitter import JITTER
-from .kernels import CompiledKernel, compile_kernel, spread, take, variation
-from .threads import threaded_map
-from .validation import unknown
+from ..jitter import JITTER
+from ..kernels import CompiledKernel, compile_kernel, spread, take, variation
+from ..threads import threaded_map
 
 Array = NDArray[Any]
 
@@ -30,11 +30,59 @@ PANEL = 256  # rows of the covariance that are evaluated at a time
 
 
 @dataclass(frozen=True)
+class Task:
+    """The rows, and what the kernel is for."""
+
+    X: Array
+    """Of shape (n, d)."""
+    y: Array
+    """Of shape (n, q)."""
+    alpha: Array | None = None
+    """Noise variance that a row has beyond the kernel's; of shape (n,)."""
+    posterior: str = "sod"
+    score: Any = None
+    """The resolved score that will choose the active rows, ..."""
+    n_active: int = 1000
+    """... and at most how many."""
+
+
+@dataclass(frozen=True)
+class Round:
+    """One step of a search: what was tried, and what became of it."""
+
+    name: str
+    """What was done."""
+    kernel: Kernel
+    """Where it led."""
+    objective: float
+    """What that is worth, per target value; comparable within one search."""
+    kept: bool
+    seconds: float
+    n_active: int | None = None
+
+
+@dataclass(frozen=True)
+class Found:
+    """A kernel with its hyperparameters found, and how they were."""
+
+    kernel: Kernel
+    rounds: tuple[Round, ...] = ()
+
+
+class Method(Protocol):
+    """A way to find the hyperparameters."""
+
+    def find(self, task: Task, kernels: Sequence[Kernel], generator: np.random.Generator) -> Found:
+        """The best of some kernels with the same parameters, at the best parameters found."""
+        ...
+
+
+@dataclass(frozen=True)
 class Fixed:
     """Use the kernel as it is given."""
 
-    def fit(self, X: Array, y: Array, kernel: Kernel, generator: np.random.Generator) -> Kernel:
-        return clone(kernel)
+    def find(self, task: Task, kernels: Sequence[Kernel], generator: np.random.Generator) -> Found:
+        return Found(clone(kernels[0]))
 
 
 @dataclass(frozen=True)
@@ -55,46 +103,45 @@ class Subset:
     n_starts: int = 12
     n_screen: int = 300
 
-    def fit(self, X: Array, y: Array, kernel: Kernel, generator: np.random.Generator) -> Kernel:
-        """The kernel at the best hyperparameters found.
+    def find(self, task: Task, kernels: Sequence[Kernel], generator: np.random.Generator) -> Found:
+        """The kernel that makes the subset most likely, at the best hyperparameters found.
 
         Parameters
         ----------
-        X, y : arrays of shape (n, d) and (n,) or (n, q)
-        kernel : scikit-learn kernel
-            Where to start; its bounds and fixed parameters are kept to.
+        task : Task
+        kernels : sequence of scikit-learn kernels
+            Where to start; their bounds and fixed parameters are kept to. Of several, the first is started from many
+            places, the others from where it got to.
         generator : numpy.random.Generator
         """
+        kernel = kernels[0]
         if kernel.n_dims == 0:
-            return kernel.clone_with_theta(kernel.theta)
-        rows = generator.permutation(len(X))[: self.n_rows]
-        X, y = X[rows], y[rows].reshape(len(rows), -1)
+            return Found(kernel.clone_with_theta(kernel.theta))
+        began = perf_counter()
+        rows = generator.permutation(len(task.X))[: self.n_rows]
+        X, y = np.asarray(task.X[rows], dtype=np.float64), task.y[rows].reshape(len(rows), -1)
+        alpha = None if task.alpha is None else task.alpha[rows]
         bounds = kernel.bounds
         starts = starting_points(kernel, X, y, self.n_starts, generator)
 
         few = slice(0, self.n_screen)
-        leaders = climb_all(Likelihood(kernel, X[few], y[few]), starts, bounds, steps=20)[:2]
+        screen = Likelihood(kernel, X[few], y[few], None if alpha is None else alpha[few])
+        leaders = [theta for _, theta in climb_all(screen, starts, bounds, steps=20)[:2]]
         if len(rows) > self.n_screen:
             leaders = [revive(theta, kernel, X) for theta in leaders]
-        likelihood = Likelihood(kernel, X, y)
-        leaders = climb_all(likelihood, [*leaders, starts[0]], bounds, steps=12)
-        theta = climb_all(likelihood, leaders[:1], bounds, steps=60)[0]
-        return kernel.clone_with_theta(theta)
-
-
-HYPERPARAMETERS: dict[str, Subset | Fixed] = {"subset": Subset(), "fixed": Fixed()}
-
-
-def resolve_hyperparameters(hyperparameters: Any) -> Subset | Fixed:
-    """The method of that name, or the object itself."""
-    names = ", ".join(map(repr, HYPERPARAMETERS))
-    if isinstance(hyperparameters, str):
-        if hyperparameters in HYPERPARAMETERS:
-            return HYPERPARAMETERS[hyperparameters]
-        raise unknown("hyperparameters", HYPERPARAMETERS, hyperparameters)
-    if callable(getattr(hyperparameters, "fit", None)):
-        return hyperparameters  # type: ignore[no-any-return]
-    raise TypeError(f"hyperparameters must be one of {names}, or an object with a method fit; got {hyperparameters!r}.")
+        ends = [climb_all(Likelihood(kernel, X, y, alpha), [*leaders, starts[0]], bounds, steps=12)[0]]
+        for other in kernels[1:]:
+            ends += climb_all(Likelihood(other, X, y, alpha), [ends[0][1]], bounds, steps=12)
+        rounds = []
+        for kernel, (value, theta) in zip(kernels, ends, strict=True):
+            rounds.append(Round("a short run", kernel.clone_with_theta(theta), value, False, perf_counter() - began))
+            began = perf_counter()
+        best = int(np.argmax([value for value, _ in ends]))
+        kernel = kernels[best]
+        value, theta = climb(Likelihood(kernel, X, y, alpha), ends[best][1], bounds, steps=60)
+        kernel = kernel.clone_with_theta(theta)
+        rounds.append(Round("to the end", kernel, value, True, perf_counter() - began))
+        return Found(kernel, tuple(rounds))
 
 
 class Likelihood:
@@ -103,23 +150,25 @@ class Likelihood:
     Several targets share the kernel, and their likelihoods add up. One evaluation costs O(n^3) time, O(n^2) memory.
     """
 
-    def __init__(self, kernel: Kernel, X: Array, y: Array) -> None:
+    def __init__(self, kernel: Kernel, X: Array, y: Array, alpha: Array | None = None) -> None:
         self.kernel = compile_kernel(kernel, X)
-        self.X = X
+        self.X, self.alpha = X, alpha
         self.y = y.reshape(len(X), -1)
 
     def __call__(self, theta: Array) -> tuple[float, Array]:
         """The value and the gradient; minus infinity where the covariance is not positive definite."""
-        value, gradient = log_marginal_likelihood(self.kernel.with_theta(theta), self.X, self.y)
+        value, gradient = log_marginal_likelihood(self.kernel.with_theta(theta), self.X, self.y, self.alpha)
         return value / self.y.size, gradient / self.y.size
 
 
-def log_marginal_likelihood(kernel: CompiledKernel, X: Array, y: Array) -> tuple[float, Array]:
+def log_marginal_likelihood(
+    kernel: CompiledKernel, X: Array, y: Array, alpha: Array | None = None
+) -> tuple[float, Array]:
     """Log p(y | X) = -y'a/2 - sum log L_ii - n/2 log 2 pi with a = (K + noise)^-1 y, and its gradient.
 
     Algorithm 2.1 and equation 5.9 of Rasmussen and Williams (2006). K, its factor, its inverse and the gradient
     dJ/dK = (a a' - (K + noise)^-1) / 2 are symmetric, and only their lower triangles are ever computed: K in panels of
-    rows, each pulled back through the kernel by itself.
+    rows, each pulled back through the kernel by itself. `alpha` is noise beyond the kernel's.
     """
     n, q = y.shape
     features = kernel.prepare(X)
@@ -131,7 +180,8 @@ def log_marginal_likelihood(kernel: CompiledKernel, X: Array, y: Array) -> tuple
         pulls.append(pull)
     latent, noise, pull_diagonal = kernel.diag_vjp(features)
     floor = JITTER[np.dtype(np.float64)] * float(latent.max())
-    A.flat[:: n + 1] += np.maximum(noise, floor)
+    total = noise if alpha is None else noise + alpha
+    A.flat[:: n + 1] += np.maximum(total, floor)
 
     # LAPACK takes columns: what it sees as the upper triangle of A' is the lower one of A.
     L, failed = lapack.dpotrf(A.T, lower=0, clean=1, overwrite_a=1)
@@ -145,7 +195,7 @@ def log_marginal_likelihood(kernel: CompiledKernel, X: Array, y: Array) -> tuple
     # 2 dJ/dK, its upper triangle zero: an entry below the diagonal stands for itself and its mirror image.
     G.flat[:: n + 1] *= 0.5
     # Rows at the floor have noise that moves with the largest prior variance.
-    on_diagonal, floored, g = np.diag(G), noise <= floor, np.zeros(n)
+    on_diagonal, floored, g = np.diag(G), total <= floor, np.zeros(n)
     g[latent.argmax()] = JITTER[np.dtype(np.float64)] * on_diagonal[floored].sum()
     gradient = pull_diagonal(g, np.where(floored, 0.0, on_diagonal))
     for rows, pull in zip(panels, pulls, strict=True):
@@ -155,10 +205,10 @@ def log_marginal_likelihood(kernel: CompiledKernel, X: Array, y: Array) -> tuple
 
 def climb_all(
     objective: Callable[[Array], tuple[float, Array]], starts: list[Array], bounds: Array, steps: int
-) -> list[Array]:
-    """Where L-BFGS gets to from each start in so many steps, the highest first."""
+) -> list[tuple[float, Array]]:
+    """What L-BFGS gets to from each start in so many steps, and where; the highest first."""
     ends = threaded_map(lambda start: climb(objective, start, bounds, steps), starts)
-    return [theta for _, theta in sorted(ends, key=lambda end: -end[0])]
+    return sorted(ends, key=lambda end: -end[0])
 
 
 def climb(

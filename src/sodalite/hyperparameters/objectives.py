@@ -1,0 +1,199 @@
+"""What hyperparameters are judged by, beyond the likelihood of a subset: each value with its gradient.
+
+* `Neighbourhoods`: exact likelihoods of many small blocks of rows, added up. The rows of a block are near each other, so
+  they see the short length-scales that a random subset is too thin for.
+* `Foresight`: how well rows are predicted from their neighbours, themselves left out. What `local` is judged by.
+* `Outlook`: J of the active rows and the remainder, which is what the other posteriors are judged by.
+"""
+
+from __future__ import annotations
+
+from math import log, pi
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import lapack
+from sklearn.gaussian_process.kernels import Kernel
+
+from ..jitter import JITTER
+from ..kernels import CompiledKernel, compile_kernel, take
+from .subset import log_marginal_likelihood
+from ..neighbours import Neighbours, distinct
+from ..threads import threaded_map
+
+Array = NDArray[Any]
+
+STACK = 2**18  # covariances that are held at a time, per thread
+FAR = 1e8  # times the prior variance: noise that takes an observation out
+
+
+class Groups:
+    """All rows, those with the same inputs taken together."""
+
+    def __init__(self, X: Array, y: Array, alpha: Array | None = None) -> None:
+        self.X, self.y = np.asarray(X, dtype=np.float64), y.reshape(len(X), -1)
+        self.alpha = np.zeros(len(X)) if alpha is None else alpha
+        first, self.group = distinct(self.X)
+        self.count = np.bincount(self.group).astype(np.float64)
+        self.places = self.X[first]
+        self.sum = np.stack([np.bincount(self.group, c) for c in self.y.T], axis=1)
+        self.sum_alpha = np.bincount(self.group, self.alpha)
+
+
+class Foresight:
+    """The log density of some observations, each given its nearest rows but not itself, per target value.
+
+    What `local` is judged by: a product of predictive densities rather than one density of all targets, so that
+    raising it is raising what predictions are worth. With A the covariance of a row's neighbours and itself, last,
+    p = A^-1 e and a = A^-1 y, it is log N(a_last / p_last; 0, 1 / p_last), and
+
+        dJ/dA = (a_last / p_last) (p a' + a p') / 2 - (1 / p_last + (a_last / p_last)^2) p p' / 2
+
+    O(k^3) a row, batched; no row's neighbours change while it is raised.
+    """
+
+    def __init__(self, rows: Groups, kernel: Kernel, some: Array, k: int, near: Neighbours | None = None) -> None:
+        self.kernel = compile_kernel(kernel, rows.X)
+        near = Neighbours(self.kernel, rows.places) if near is None else near
+        found = near.query(rows.X[some], k + 1)
+        own = found == rows.group[some, None]
+        self.n_rows, self.q = len(some), rows.y.shape[1]
+        self.X = np.concatenate([rows.places[found], rows.X[some, None]], axis=1)
+        # A row's own observation is taken out of its group's mean.
+        count = rows.count[found] - own
+        total = rows.sum[found] - own[..., None] * rows.y[some, None]
+        extra = rows.sum_alpha[found] - own * rows.alpha[some, None]
+        self.empty = count == 0
+        count = np.maximum(count, 1)
+        self.y = np.concatenate([total / count[..., None], rows.y[some, None]], axis=1)
+        self.share = np.concatenate([1 / count, np.ones((len(some), 1))], axis=1)
+        self.alpha = np.concatenate([extra / count**2, rows.alpha[some, None]], axis=1)
+
+    def __call__(self, theta: Array) -> tuple[float, Array]:
+        """The value and the gradient by the kernel's log-parameters."""
+        kernel = self.kernel.with_theta(theta)
+        size = max(1, STACK // self.X.shape[1] ** 2)
+        blocks = [slice(a, a + size) for a in range(0, self.n_rows, size)]
+        parts = threaded_map(lambda here: self._part(kernel, here), blocks)
+        total = self.n_rows * self.q
+        return float(sum(value for value, _ in parts)) / total, np.sum([g for _, g in parts], axis=0) / total
+
+    def _part(self, kernel: CompiledKernel, here: slice) -> tuple[float, Array]:
+        X, y = self.X[here], self.y[here]
+        stack, size, d = X.shape
+        flat = kernel.prepare(X.reshape(-1, d))
+        features = take(flat, np.arange(stack * size).reshape(stack, size))
+        K, pull = kernel.vjp(features, features)
+        latent, noise, pull_diagonal = kernel.diag_vjp(flat)
+        floor = JITTER[np.dtype(np.float64)] * float(latent.max())
+        share = self.share[here]
+        own_noise = noise.reshape(stack, size) * share + self.alpha[here]
+        floored = own_noise <= floor
+        level = np.where(floored, floor, own_noise)
+        level[:, :-1][self.empty[here]] = FAR * float(latent.max())
+        A = K.copy()
+        diagonal = np.arange(size)
+        A[:, diagonal, diagonal] = latent.reshape(stack, size) + level
+        right = np.concatenate([np.zeros((stack, size, 1)), y], axis=2)
+        right[:, -1, 0] = 1
+        solved = np.linalg.solve(A, right)
+        p, a = solved[..., 0], solved[..., 1:]
+        last = p[:, -1]
+        if not (last > 0).all():
+            return -np.inf, np.zeros(kernel.spec.n_dims)
+        error = a[:, -1] / last[:, None]
+        value = 0.5 * (self.q * np.log(last / (2 * pi)) - np.einsum("ij,ij->i", error, error) * last).sum()
+        mixed = np.einsum("iq,isq->is", error, a)
+        weight = self.q / last + np.einsum("ij,ij->i", error, error)
+        # (p u' + u p') / 2 with u = mixed - weight p / 2
+        u = mixed - 0.5 * weight[:, None] * p
+        G = p[:, :, None] * u[:, None, :]
+        G = 0.5 * (G + G.swapaxes(1, 2))
+        on_diagonal = G[:, diagonal, diagonal]
+        G[:, diagonal, diagonal] = 0
+        g_noise = np.where(floored, 0.0, on_diagonal * share)
+        g_noise[:, :-1][self.empty[here]] = 0
+        gradient = pull_diagonal(on_diagonal.ravel(), g_noise.ravel()) + pull(G)
+        return float(value), gradient
+
+
+class Neighbourhoods:
+    """The sum of the exact log likelihoods of some blocks of rows, per target value. O(size^3) a block."""
+
+    def __init__(self, kernel: Kernel, X: Array, y: Array, blocks: list[Array], alpha: Array | None = None) -> None:
+        self.kernel = compile_kernel(kernel, X)
+        self.parts = [(X[rows], y[rows], None if alpha is None else alpha[rows]) for rows in blocks]
+        self.size = sum(len(rows) for rows in blocks) * y.shape[1]
+
+    def __call__(self, theta: Array) -> tuple[float, Array]:
+        """The value and the gradient by the kernel's log-parameters."""
+        kernel = self.kernel.with_theta(theta)
+        found = threaded_map(lambda part: log_marginal_likelihood(kernel, *part), self.parts)
+        return sum(value for value, _ in found) / self.size, np.sum([g for _, g in found], axis=0) / self.size
+
+
+class Outlook:
+    """J = log p(y_I) + the sum over the remainder of log N(y; mu, s^2 + noise), per target value, for a fixed I.
+
+    A log density of all targets, the remainder taken as independent given the active rows: so it can be compared
+    between two active sets, and between two kernels. A sample of the remainder stands for all of it. With
+    A = k(I, I) + noise, a = A^-1 y_I, P = A^-1 k(I, R) and the derivatives e by mu and f by s^2 + noise,
+
+        dJ/dk(I, R) = a e' - 2 P diag(f)      dJ/dA = (a a' - A^-1) / 2 - (P e a' + a e' P') / 2 + P diag(f) P'
+
+    O(m^3 + sample m^2).
+    """
+
+    def __init__(
+        self, kernel: Kernel, X: Array, y: Array, active: Array, sample: Array, alpha: Array | None = None
+    ) -> None:
+        """`active` are the active rows, `sample` some of all rows, those that are active among them left out."""
+        self.kernel = compile_kernel(kernel, X)
+        sample = np.setdiff1d(sample, active)
+        self.active, self.y_active = X[active], y[active]
+        self.rest, self.y_rest = X[sample], y[sample]
+        self.alpha = np.zeros(len(X)) if alpha is None else alpha
+        self.alpha_active, self.alpha_rest = self.alpha[active], self.alpha[sample]
+        self.weight = (len(X) - len(active)) / max(len(sample), 1)
+        self.size = y.size
+
+    def __call__(self, theta: Array) -> tuple[float, Array]:
+        """The value and the gradient by the kernel's log-parameters."""
+        kernel, (m, q) = self.kernel.with_theta(theta), self.y_active.shape
+        rows, others = kernel.prepare(self.active), kernel.prepare(self.rest)
+        K, pull = kernel.vjp(rows, rows)
+        latent, noise, pull_diagonal = kernel.diag_vjp(rows)
+        floor = JITTER[np.dtype(np.float64)] * float(latent.max())
+        level = np.maximum(noise + self.alpha_active, floor)
+        A = K.copy()
+        A.flat[:: m + 1] = latent + level
+        L, failed = lapack.dpotrf(A, lower=1, clean=1)
+        if failed:
+            return -np.inf, np.zeros(kernel.spec.n_dims)
+        a, _ = lapack.dpotrs(L, self.y_active, lower=1)
+        value = -0.5 * float(np.vdot(self.y_active, a)) - q * (float(np.log(np.diag(L)).sum()) + 0.5 * m * log(2 * pi))
+        inverse, _ = lapack.dpotri(L, lower=1)
+        inverse = np.tril(inverse) + np.tril(inverse, -1).T
+        G = 0.5 * (a @ a.T - q * inverse)
+
+        C, pull_cross = kernel.vjp(rows, others)
+        P = inverse @ C
+        latent_rest, noise_rest, pull_rest = kernel.diag_vjp(others)
+        level_rest = np.maximum(noise_rest + self.alpha_rest, floor)
+        s2 = np.maximum(latent_rest - np.einsum("ij,ij->j", C, P), 0)
+        variance = s2 + level_rest
+        error = self.y_rest - C.T @ a
+        squares = np.einsum("ij,ij->i", error, error)
+        value += -0.5 * self.weight * float((squares / variance + q * np.log(2 * pi * variance)).sum())
+        e = self.weight * error / variance[:, None]
+        f = 0.5 * self.weight * (squares / variance**2 - q / variance)
+        cross = a @ e.T - 2 * P * f
+        mixed = (P @ e) @ a.T
+        G += (P * f) @ P.T - 0.5 * (mixed + mixed.T)
+        on_diagonal = np.diag(G).copy()
+        np.fill_diagonal(G, 0)
+        gradient = pull(G) + pull_cross(cross)
+        gradient += pull_diagonal(on_diagonal, np.where(noise + self.alpha_active > floor, on_diagonal, 0.0))
+        gradient += pull_rest(f, np.where(noise_rest + self.alpha_rest > floor, f, 0.0))
+        return value / self.size, gradient / self.size

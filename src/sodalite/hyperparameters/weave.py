@@ -1,0 +1,234 @@
+"""Selection and hyperparameters that inform each other: the question that the paper leaves open.
+
+A weave is a series of rounds. Each raises an objective over the kernel's parameters with the choice of rows held fixed
+(the active rows, or the neighbourhoods), then chooses the rows anew and asks what that was worth on rows that the round
+did not use; only a round that was worth something is kept. So no round can make things worse by what it is judged by,
+and the cost is bounded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.gaussian_process.kernels import Kernel
+
+from .subset import Found, Round, Subset, Task, climb, free_parameters
+from ..kernels import compile_kernel
+from ..neighbours import Neighbours
+from .objectives import Foresight, Groups, Neighbourhoods, Outlook
+from ..scores import Delta
+from ..selection import grow
+from ..stopping import Size
+
+Array = NDArray[Any]
+
+WORTH = 1e-3  # the least gain per target value that a round is kept for
+MOST_ROWS = 100_000  # of which the hyperparameters are learnt; more rows say little more
+
+
+@dataclass(frozen=True)
+class Weave:
+    """Rounds of raising an objective and of choosing rows anew, each kept only if it was worth something.
+
+    For the posterior "local", a round raises the exact likelihoods of many neighbourhoods and of two random blocks of
+    rows; it is judged by how well other rows are predicted from their neighbours. For the others, a round raises J of
+    the active rows and a sample of the remainder; it is judged by J on rows that it did not use, with the active rows
+    chosen anew. Active sets are small first, and grow.
+
+    Parameters
+    ----------
+    start : Subset
+        Where the first kernel comes from.
+    n_rounds : int, default=6
+        The most rounds after the kernel has been chosen.
+    n_blocks, block_size : int, default=100, 100
+        Neighbourhoods in a round, and rows in each.
+    n_judged : int, default=2000
+        Rows that a round is judged by.
+    n_neighbours : int, default=32
+        Neighbours that each of them is predicted from.
+    """
+
+    start: Subset = Subset(n_rows=500)
+    n_rounds: int = 6
+    n_blocks: int = 100
+    block_size: int = 100
+    n_judged: int = 2000
+    n_neighbours: int = 32
+
+    def find(self, task: Task, kernels: Sequence[Kernel], generator: np.random.Generator) -> Found:
+        """The best of some kernels, at the best hyperparameters found.
+
+        Parameters
+        ----------
+        task : Task
+        kernels : sequence of scikit-learn kernels
+            Several compete: a short run each, and the best goes on.
+        generator : numpy.random.Generator
+        """
+        if kernels[0].n_dims == 0:
+            return Found(kernels[0].clone_with_theta(kernels[0].theta))
+        if len(task.X) > MOST_ROWS:
+            some = np.sort(generator.choice(len(task.X), MOST_ROWS, replace=False))
+            alpha = None if task.alpha is None else task.alpha[some]
+            task = Task(task.X[some], task.y[some], alpha, task.posterior, task.score, task.n_active)
+        rounds: list[Round] = []
+        began = perf_counter()
+        first = kernels[len(kernels) // 2]
+        theta = self.start.find(task, [first], generator).kernel.theta
+        side = (_ByNeighbours if task.posterior == "local" else _ByActiveRows)(self, task, generator)
+
+        def note(name: str, kernel: Kernel, value: float, kept: bool) -> None:
+            nonlocal began
+            rounds.append(Round(name, kernel, value, kept, perf_counter() - began, side.n_active))
+            began = perf_counter()
+
+        best, top = side.scaled(first.clone_with_theta(theta)), -np.inf
+        top = side.judge(best)
+        note("start", best, top, True)
+        for kernel in sorted(kernels, key=lambda kernel: kernel is not first):
+            tried = side.raised(kernel.clone_with_theta(best.theta), steps=12 if kernel is first else 8)
+            value = side.judge(tried)
+            note("a short run", tried, value, value > top)
+            if value > top:
+                best, top = tried, value
+        missed = 0
+        for turn in range(self.n_rounds):
+            if side.grow():  # a larger active set is another yardstick
+                top = side.judge(best)
+            tried = side.raised(best, steps=10, turn=turn + 1)
+            value, name = side.judge(tried), "round"
+            if not value > top + WORTH:  # perhaps it went too far
+                tried = best.clone_with_theta(0.5 * (best.theta + tried.theta))
+                value, name = side.judge(tried), "half a round"
+            better = value > top + WORTH
+            note(name, tried, value, better)
+            if better:
+                best, top, missed = tried, value, 0
+                continue
+            missed += 1
+            if missed == 2 and not side.can_grow:
+                break
+        return Found(best, tuple(rounds))
+
+
+class _ByNeighbours:
+    """Rounds for "local"."""
+
+    n_active = None
+    can_grow = False
+
+    def __init__(self, weave: Weave, task: Task, generator: np.random.Generator) -> None:
+        self.weave, self.generator = weave, generator
+        self.groups = Groups(task.X, task.y, task.alpha)
+        rows = generator.permutation(len(task.X))
+        count = min(weave.n_judged, max(len(rows) // 3, 1))
+        self.judged, self.others = rows[:count], rows[count:] if len(rows) > count else rows
+        self.k = min(weave.n_neighbours, len(self.groups.places) - 1)
+
+    def grow(self) -> bool:
+        return False
+
+    def judge(self, kernel: Kernel) -> float:
+        """How well rows are predicted from their neighbours."""
+        return Foresight(self.groups, kernel, self.judged, self.k)(kernel.theta)[0]
+
+    def scaled(self, kernel: Kernel) -> Kernel:
+        """The kernel with all length-scales and the noise moved together to where neighbours are predicted best.
+
+        A thin subset sees no short length-scales, and may take what varies quickly for noise. Scaling all lengths
+        alike changes nobody's neighbours, so a few hundred rows tell quickly.
+        """
+        some = self.generator.permutation(self.others)[:500]
+        objective = Foresight(self.groups, kernel, some, min(self.k, 24))
+        best, top = kernel.theta, objective(kernel.theta)[0]
+        parameters = free_parameters(kernel)
+        for shrink in (1.0, 0.5, 0.25, 0.125):
+            for share in (1.0, 0.3, 0.1, 0.03):
+                theta = kernel.theta.copy()
+                for name, here in parameters:
+                    if name == "length_scale":
+                        theta[here] += np.log(shrink)
+                    elif name == "noise_level":
+                        theta[here] += np.log(share)
+                theta = np.clip(theta, kernel.bounds[:, 0], kernel.bounds[:, 1])
+                value = objective(theta)[0]
+                if value > top:
+                    best, top = theta, value
+        return kernel.clone_with_theta(best)
+
+    def raised(self, kernel: Kernel, steps: int, turn: int = 0) -> Kernel:
+        """A few steps up the likelihood of fresh neighbourhoods and two random blocks; every other turn, foresight."""
+        weave, groups = self.weave, self.groups
+        rows = self.generator.permutation(self.others)
+        if turn % 2:
+            foresight = Foresight(groups, kernel, rows[: weave.n_judged], self.k)
+            return kernel.clone_with_theta(climb(foresight, kernel.theta, kernel.bounds, steps)[1])
+        near = Neighbours(compile_kernel(kernel, groups.X), groups.X[self.others])
+        blocks = [self.others[found] for found in near.query(groups.X[rows[: weave.n_blocks]], weave.block_size)]
+        size = 5 * weave.block_size
+        blocks += [rows[:size], rows[-size:]]
+        alpha = groups.alpha if groups.alpha.any() else None
+        objective = Neighbourhoods(kernel, groups.X, groups.y, blocks, alpha)
+        return kernel.clone_with_theta(climb(objective, kernel.theta, kernel.bounds, steps)[1])
+
+
+class _ByActiveRows:
+    """Rounds for the posteriors that know the active rows alone, or see the others through them."""
+
+    sizes = (100, 200, 400)
+    n_raised = 4000
+
+    def __init__(self, weave: Weave, task: Task, generator: np.random.Generator) -> None:
+        self.weave, self.task, self.generator = weave, task, generator
+        rows = generator.permutation(len(task.X))
+        count = min(weave.n_judged, max(len(rows) // 3, 1))
+        self.judged = rows[:count]
+        self.others = rows[count : count + self.n_raised] if len(rows) > count else rows
+        most = max(1, min(task.n_active, len(rows) // 2))
+        self.plan = [size for size in self.sizes if size < most][: len(self.sizes)] + [min(most, self.sizes[-1])]
+        self.n_active = self.plan.pop(0)
+
+    @property
+    def can_grow(self) -> bool:
+        return bool(self.plan)
+
+    def grow(self) -> bool:
+        if not self.plan:
+            return False
+        self.n_active = self.plan.pop(0)
+        return True
+
+    def judge(self, kernel: Kernel) -> float:
+        """J with the active rows chosen anew."""
+        return self._outlook(kernel, self.judged)(kernel.theta)[0]
+
+    def scaled(self, kernel: Kernel) -> Kernel:
+        return kernel
+
+    def raised(self, kernel: Kernel, steps: int, turn: int = 0) -> Kernel:
+        """A few steps up J, the active rows held."""
+        objective = self._outlook(kernel, self.others)
+        return kernel.clone_with_theta(climb(objective, kernel.theta, kernel.bounds, steps)[1])
+
+    def _outlook(self, kernel: Kernel, sample: Array) -> Outlook:
+        task = self.task
+        score = Delta() if task.score is None else task.score
+        chosen = grow(
+            task.X,
+            task.y,
+            compile_kernel(kernel, task.X),
+            n_active=self.n_active,
+            score=score,
+            rule=Size(self.n_active),
+            generator=np.random.default_rng(0),
+            alpha=task.alpha,
+        )
+        return Outlook(kernel, task.X, task.y, chosen.indices, sample, task.alpha)
+
+
