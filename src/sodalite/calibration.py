@@ -39,6 +39,8 @@ class Scale:
     """Their rows; None where there is one scale for all."""
     k: int = 0
     strength: float = 0.0
+    density: float = -np.inf
+    """The mean log density of the standardised errors, each under the others' scale, but for -log(2 pi) / 2."""
 
     @classmethod
     def fit(cls, kernel: CompiledKernel, X: Array, error: Array, variance: Array) -> Scale:
@@ -51,14 +53,15 @@ class Scale:
         if not n:
             return cls(1.0, squares, None)
         mean = (squares.sum() + STRENGTHS[0]) / (n + STRENGTHS[0])
-        best = cls(float(mean), squares, None)
+        density = _density(squares, np.full(n, mean))
+        best = cls(float(mean), squares, None, density=density)
         if n < FEW:
             return best
         near = Neighbours(kernel, np.asarray(X, dtype=np.float64))
         found = near.query(np.asarray(X, dtype=np.float64), max(SIZES) + 1)
         # Each row's own error is left out: it is the nearest, unless another has the same inputs.
         own = found == np.arange(n)[:, None]
-        top = _density(squares, np.full(n, mean)) + WORTH
+        top = density + WORTH
         for k in SIZES:
             here, mine = found[:, : k + 1], own[:, : k + 1]
             total = (squares[here] * ~mine).sum(axis=1)
@@ -66,7 +69,7 @@ class Scale:
             for strength in STRENGTHS:
                 density = _density(squares, (total + strength * mean) / (count + strength))
                 if density > top:
-                    best, top = cls(float(mean), squares, near, k, strength), density
+                    best, top = cls(float(mean), squares, near, k, strength, density), density
         return best
 
     def __call__(self, X: Array) -> Array:

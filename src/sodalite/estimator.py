@@ -185,7 +185,7 @@ class GreedyGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # typ
     def _fit(self, X: Any, y: Any, alpha: Any) -> None:
         method = resolve_hyperparameters(self.hyperparameters)
         score = resolve_score(self.__dict__["score"])
-        condition = resolve_posterior(self.posterior).condition
+        resolve_posterior(self.posterior)  # refuses what does not exist, before any long work
         rule = resolve_rule(self.n_active, self.tol, self.patience, self.target_rmse, self.time_limit, self.stop)
         dtype = check_dtype(self.dtype)
         check_count("n_neighbors", self.n_neighbors)
@@ -200,13 +200,68 @@ class GreedyGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # typ
         y_mean = np.where(np.ptp(Y, axis=0) > 0, Y.mean(axis=0), Y[0]) if self.normalize_y else np.zeros(Y.shape[1])
         y_std = spread(Y) if self.normalize_y else np.ones(Y.shape[1])
         Y = (Y - y_mean) / y_std
-        noise = None if alpha is None else check_alpha(alpha, len(X)) / (y_std[0] ** 2 if len(y_std) == 1 else 1.0)
+        noise = None if alpha is None else self._scaled_alpha(alpha, len(X), y_std)
         kernels = default_kernels(X, Y) if self.kernel is None else [self.kernel]
         compile_kernel(kernels[0], X, dtype)  # refuses what it cannot compile, before any long work
         generator = generator_from(self.random_state)
 
         found = method.find(Task(X, Y, noise, self.posterior, score, self.n_active), kernels, generator)
-        kernel = found.kernel
+        self.y_mean_, self.y_std_, self.rounds_ = y_mean, y_std, found.rounds
+        self._choose(X, Y, noise, found.kernel, score, rule, self.first, generator)
+        self._shape = y.shape[1:]
+        self.y_train_ = self.y_train_.reshape(-1, *self._shape)
+
+    def partial_fit(self, X: Any, y: Any, *, alpha: Any = None) -> Self:
+        """Let new rows join a fitted model; the first call is a fit.
+
+        The kernel, and what the targets were scaled by, stay as they are. The choice of rows goes on from the present
+        active rows, among all rows, up to `n_active` (which may have been raised by ``set_params``), and the posterior
+        is conditioned on all rows. What comes out is what the same picks give on the joined data.
+
+        Parameters
+        ----------
+        X, y, alpha : as in `fit`
+        """
+        if not hasattr(self, "posterior_"):
+            return self.fit(X, y, alpha=alpha)
+        before = self.__dict__.copy()
+        try:
+            self._join(X, y, alpha)
+        except BaseException:
+            self.__dict__ = before
+            raise
+        return self
+
+    def _join(self, X: Any, y: Any, alpha: Any) -> None:
+        rule = resolve_rule(self.n_active, self.tol, self.patience, self.target_rmse, self.time_limit, self.stop)
+        with readable_errors(X):
+            X, y = validate_data(
+                self, X, y, dtype=[np.float64, np.float32], multi_output=True, y_numeric=True, reset=False
+            )
+        y = check_targets(y, len(X))
+        if y.shape[1:] != self._shape:
+            raise ValueError(f"y has targets of shape {y.shape[1:]}, but the model was fitted with {self._shape}.")
+        X_old, Y_old, noise_old = self._rows
+        Y = (y.reshape(len(X), -1) - self.y_mean_) / self.y_std_
+        noise = noise_old
+        if alpha is not None or noise_old is not None:
+            own = np.zeros(len(X)) if alpha is None else self._scaled_alpha(alpha, len(X), self.y_std_)
+            noise = np.concatenate([np.zeros(len(X_old)) if noise_old is None else noise_old, own])
+        X, Y = np.concatenate([X_old, X]), np.concatenate([Y_old, Y])
+        score = resolve_score(self.__dict__["score"])
+        first = self.active_indices_[: self.n_active]
+        self._choose(X, Y, noise, self.kernel_, score, rule, first, generator_from(self.random_state))
+        self.y_train_ = self.y_train_.reshape(-1, *self._shape)
+
+    @staticmethod
+    def _scaled_alpha(alpha: Any, n: int, y_std: Array) -> Array:
+        return check_alpha(alpha, n) / (y_std[0] ** 2 if len(y_std) == 1 else 1.0)
+
+    def _choose(
+        self, X: Array, Y: Array, noise: Array | None, kernel: Kernel, score: Any, rule: Any, first: Any, generator: Any
+    ) -> None:
+        """Choose rows with a kernel that is known, and condition on them."""
+        dtype = check_dtype(self.dtype)
         progress = ProgressLine() if self.verbose else None
         try:
             selection = grow(
@@ -216,12 +271,12 @@ class GreedyGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # typ
                 n_active=self.n_active,
                 score=score,
                 rule=rule,
-                first=self.first,
+                first=first,
                 generator=generator,
                 callback=progress,
                 n_jobs=self.n_jobs,
                 memory_limit=self.memory_limit,
-                unit=float(y_std[0]) if len(y_std) == 1 else 1.0,
+                unit=float(self.y_std_[0]) if len(self.y_std_) == 1 else 1.0,
                 alpha=noise,
             )
         finally:
@@ -231,7 +286,7 @@ class GreedyGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # typ
         self.kernel_ = kernel
         self.selection_ = selection
         self.active_indices_ = selection.indices
-        self.posterior_ = condition(
+        self.posterior_ = resolve_posterior(self.posterior).condition(
             Evidence(
                 compile_kernel(kernel, X),
                 X,
@@ -244,10 +299,9 @@ class GreedyGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # typ
                 generator,
             )
         )
-        self.rounds_ = found.rounds
+        self._rows = X, Y, noise
         self.X_train_ = X[selection.indices]
-        self.y_train_ = Y[selection.indices].reshape(-1, *y.shape[1:])
-        self.y_mean_, self.y_std_ = y_mean, y_std
+        self.y_train_ = Y[selection.indices]
         self.log_marginal_likelihood_value_ = self.posterior_.log_marginal_likelihood
 
     def predict(self, X: Any, return_std: bool = False, return_cov: bool = False) -> Any:

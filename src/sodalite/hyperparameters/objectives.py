@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import log, pi
 from typing import Any
 
@@ -73,49 +74,44 @@ class Foresight:
     def __call__(self, theta: Array) -> tuple[float, Array]:
         """The value and the gradient by the kernel's log-parameters."""
         kernel = self.kernel.with_theta(theta)
-        size = max(1, STACK // self.X.shape[1] ** 2)
-        blocks = [slice(a, a + size) for a in range(0, self.n_rows, size)]
-        parts = threaded_map(lambda here: self._part(kernel, here), blocks)
+        parts = threaded_map(lambda here: self._part(kernel, here), self._blocks())
         total = self.n_rows * self.q
         return float(sum(value for value, _ in parts)) / total, np.sum([g for _, g in parts], axis=0) / total
 
-    def _part(self, kernel: CompiledKernel, here: slice) -> tuple[float, Array]:
-        X, y = self.X[here], self.y[here]
-        stack, size, d = X.shape
-        flat = kernel.prepare(X.reshape(-1, d))
-        features = take(flat, np.arange(stack * size).reshape(stack, size))
-        K, pull = kernel.vjp(features, features)
-        latent, noise, pull_diagonal = kernel.diag_vjp(flat)
-        floor = JITTER[np.dtype(np.float64)] * float(latent.max())
-        share = self.share[here]
-        own_noise = noise.reshape(stack, size) * share + self.alpha[here]
-        floored = own_noise <= floor
-        level = np.where(floored, floor, own_noise)
-        level[:, :-1][self.empty[here]] = FAR * float(latent.max())
-        A = K.copy()
-        diagonal = np.arange(size)
-        A[:, diagonal, diagonal] = latent.reshape(stack, size) + level
-        right = np.concatenate([np.zeros((stack, size, 1)), y], axis=2)
+    def errors(self, theta: Array) -> tuple[Array, Array]:
+        """How far every observation is from what its neighbours say, and the variance of that; (rows, q) and (rows,)."""
+        kernel = self.kernel.with_theta(theta)
+        parts = threaded_map(lambda here: self._solve(kernel, here)[:2], self._blocks())
+        last = np.concatenate([p[:, -1] for p, _ in parts])
+        return np.concatenate([a[:, -1] for _, a in parts]) / last[:, None], 1 / last
+
+    def _blocks(self) -> list[slice]:
+        size = max(1, STACK // self.X.shape[1] ** 2)
+        return [slice(a, a + size) for a in range(0, self.n_rows, size)]
+
+    def _solve(self, kernel: CompiledKernel, here: slice) -> tuple[Array, Array, Callable[[Array], Array]]:
+        """p, a, and the function that turns dJ/dA into the gradient."""
+        y = self.y[here]
+        out = np.zeros(y.shape[:2], dtype=bool)
+        out[:, :-1] = self.empty[here]
+        A, pull = stacked_covariance(kernel, self.X[here], self.share[here], self.alpha[here], out)
+        right = np.concatenate([np.zeros((*y.shape[:2], 1)), y], axis=2)
         right[:, -1, 0] = 1
         solved = np.linalg.solve(A, right)
-        p, a = solved[..., 0], solved[..., 1:]
+        return solved[..., 0], solved[..., 1:], pull
+
+    def _part(self, kernel: CompiledKernel, here: slice) -> tuple[float, Array]:
+        p, a, pull = self._solve(kernel, here)
         last = p[:, -1]
         if not (last > 0).all():
             return -np.inf, np.zeros(kernel.spec.n_dims)
         error = a[:, -1] / last[:, None]
         value = 0.5 * (self.q * np.log(last / (2 * pi)) - np.einsum("ij,ij->i", error, error) * last).sum()
-        mixed = np.einsum("iq,isq->is", error, a)
+        # dJ/dA = (p u' + u p') / 2
         weight = self.q / last + np.einsum("ij,ij->i", error, error)
-        # (p u' + u p') / 2 with u = mixed - weight p / 2
-        u = mixed - 0.5 * weight[:, None] * p
+        u = np.einsum("iq,isq->is", error, a) - 0.5 * weight[:, None] * p
         G = p[:, :, None] * u[:, None, :]
-        G = 0.5 * (G + G.swapaxes(1, 2))
-        on_diagonal = G[:, diagonal, diagonal]
-        G[:, diagonal, diagonal] = 0
-        g_noise = np.where(floored, 0.0, on_diagonal * share)
-        g_noise[:, :-1][self.empty[here]] = 0
-        gradient = pull_diagonal(on_diagonal.ravel(), g_noise.ravel()) + pull(G)
-        return float(value), gradient
+        return float(value), pull(0.5 * (G + G.swapaxes(1, 2)))
 
 
 class Neighbourhoods:
@@ -123,14 +119,74 @@ class Neighbourhoods:
 
     def __init__(self, kernel: Kernel, X: Array, y: Array, blocks: list[Array], alpha: Array | None = None) -> None:
         self.kernel = compile_kernel(kernel, X)
-        self.parts = [(X[rows], y[rows], None if alpha is None else alpha[rows]) for rows in blocks]
+        alpha = np.zeros(len(X)) if alpha is None else alpha
         self.size = sum(len(rows) for rows in blocks) * y.shape[1]
+        self.stacks = []
+        for size in {len(rows) for rows in blocks}:
+            same = np.array([rows for rows in blocks if len(rows) == size])
+            count = max(1, STACK // 4 // size**2)
+            for begin in range(0, len(same), count):
+                rows = same[begin : begin + count]
+                self.stacks.append((X[rows], y[rows], alpha[rows]))
 
     def __call__(self, theta: Array) -> tuple[float, Array]:
         """The value and the gradient by the kernel's log-parameters."""
         kernel = self.kernel.with_theta(theta)
-        found = threaded_map(lambda part: log_marginal_likelihood(kernel, *part), self.parts)
+        found = threaded_map(lambda stack: self._part(kernel, *stack), self.stacks)
         return sum(value for value, _ in found) / self.size, np.sum([g for _, g in found], axis=0) / self.size
+
+    def _part(self, kernel: CompiledKernel, X: Array, y: Array, alpha: Array) -> tuple[float, Array]:
+        """-y'a/2 - log|A|/2 - n/2 log 2 pi with a = A^-1 y, and dJ/dA = (a a' - A^-1) / 2, for every block."""
+        if len(X) == 1:  # a large one
+            return log_marginal_likelihood(kernel, X[0], y[0], alpha[0])
+        (stack, size, q), nothing = y.shape, np.zeros(y.shape[:2], dtype=bool)
+        A, pull = stacked_covariance(kernel, X, np.ones((stack, size)), alpha, nothing)
+        sign, log_determinant = np.linalg.slogdet(A)
+        if not (sign > 0).all():
+            return -np.inf, np.zeros(kernel.spec.n_dims)
+        inverse = np.linalg.inv(A)
+        a = inverse @ y
+        value = -0.5 * float(np.vdot(y, a) + q * (log_determinant.sum() + stack * size * log(2 * pi)))
+        G = a @ a.swapaxes(1, 2)
+        G -= q * inverse
+        G *= 0.5
+        return value, pull(G)
+
+
+def stacked_covariance(
+    kernel: CompiledKernel, X: Array, share: Array, alpha: Array, out: Array
+) -> tuple[Array, Callable[[Array], Array]]:
+    """The covariances of a stack of blocks of rows, noise included, and the function from dJ/dA to the gradient.
+
+    Parameters
+    ----------
+    kernel : CompiledKernel
+    X : array of shape (stack, size, d)
+    share : array of shape (stack, size)
+        What the kernel's noise is multiplied by: less than 1 where a row stands for several.
+    alpha : array of shape (stack, size)
+        Noise beyond the kernel's.
+    out : array of bool of shape (stack, size)
+        Rows that are not to count.
+    """
+    stack, size, d = X.shape
+    flat = kernel.prepare(X.reshape(-1, d))
+    features = take(flat, np.arange(stack * size).reshape(stack, size))
+    K, pull = kernel.vjp(features, features)
+    latent, noise, pull_diagonal = kernel.diag_vjp(flat)
+    floor = JITTER[np.dtype(np.float64)] * float(latent.max())
+    noise = noise.reshape(stack, size) * share + alpha
+    idle = (noise <= floor) | out
+    level = np.where(out, FAR * float(latent.max()), np.maximum(noise, floor))
+    A, diagonal = K.copy(), np.arange(size)
+    A[:, diagonal, diagonal] = latent.reshape(stack, size) + level
+
+    def gradient(G: Array) -> Array:
+        on_diagonal = G[:, diagonal, diagonal]
+        G[:, diagonal, diagonal] = 0
+        return pull(G) + pull_diagonal(on_diagonal.ravel(), np.where(idle, 0.0, on_diagonal * share).ravel())
+
+    return A, gradient
 
 
 class Outlook:

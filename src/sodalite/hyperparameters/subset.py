@@ -97,11 +97,14 @@ class Subset:
         Starts that are tried on `n_screen` rows. The kernel as given is always one of them.
     n_screen : int, default=300
         Rows on which the starts are compared.
+    n_steps : int, default=60
+        Steps of the last climb.
     """
 
     n_rows: int = 1000
     n_starts: int = 12
     n_screen: int = 300
+    n_steps: int = 60
 
     def find(self, task: Task, kernels: Sequence[Kernel], generator: np.random.Generator) -> Found:
         """The kernel that makes the subset most likely, at the best hyperparameters found.
@@ -138,7 +141,7 @@ class Subset:
             began = perf_counter()
         best = int(np.argmax([value for value, _ in ends]))
         kernel = kernels[best]
-        value, theta = climb(Likelihood(kernel, X, y, alpha), ends[best][1], bounds, steps=60)
+        value, theta = climb(Likelihood(kernel, X, y, alpha), ends[best][1], bounds, steps=self.n_steps)
         kernel = kernel.clone_with_theta(theta)
         rounds.append(Round("to the end", kernel, value, True, perf_counter() - began))
         return Found(kernel, tuple(rounds))

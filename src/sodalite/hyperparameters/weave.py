@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from sklearn.gaussian_process.kernels import Kernel
 
 from .subset import Found, Round, Subset, Task, climb, free_parameters
+from ..calibration import Scale
 from ..kernels import compile_kernel
 from ..neighbours import Neighbours
 from .objectives import Foresight, Groups, Neighbourhoods, Outlook
@@ -44,21 +45,21 @@ class Weave:
     ----------
     start : Subset
         Where the first kernel comes from.
-    n_rounds : int, default=6
+    n_rounds : int, default=4
         The most rounds after the kernel has been chosen.
     n_blocks, block_size : int, default=100, 100
         Neighbourhoods in a round, and rows in each.
-    n_judged : int, default=2000
+    n_judged : int, default=4000
         Rows that a round is judged by.
     n_neighbours : int, default=32
         Neighbours that each of them is predicted from.
     """
 
-    start: Subset = Subset(n_rows=500)
-    n_rounds: int = 6
+    start: Subset = Subset(n_rows=500, n_steps=10)
+    n_rounds: int = 4
     n_blocks: int = 100
     block_size: int = 100
-    n_judged: int = 2000
+    n_judged: int = 4000
     n_neighbours: int = 32
 
     def find(self, task: Task, kernels: Sequence[Kernel], generator: np.random.Generator) -> Found:
@@ -135,8 +136,11 @@ class _ByNeighbours:
         return False
 
     def judge(self, kernel: Kernel) -> float:
-        """How well rows are predicted from their neighbours."""
-        return Foresight(self.groups, kernel, self.judged, self.k)(kernel.theta)[0]
+        """How well rows are predicted from their neighbours, the error bars scaled as they will be."""
+        foresight = Foresight(self.groups, kernel, self.judged, self.k)
+        error, variance = foresight.errors(kernel.theta)
+        scale = Scale.fit(foresight.kernel, self.groups.X[self.judged], error, variance)
+        return scale.density - 0.5 * float(np.mean(np.log(2 * np.pi * variance)))
 
     def scaled(self, kernel: Kernel) -> Kernel:
         """The kernel with all length-scales and the noise moved together to where neighbours are predicted best.
@@ -167,7 +171,7 @@ class _ByNeighbours:
         weave, groups = self.weave, self.groups
         rows = self.generator.permutation(self.others)
         if turn % 2:
-            foresight = Foresight(groups, kernel, rows[: weave.n_judged], self.k)
+            foresight = Foresight(groups, kernel, rows[: weave.n_judged // 2], self.k)
             return kernel.clone_with_theta(climb(foresight, kernel.theta, kernel.bounds, steps)[1])
         near = Neighbours(compile_kernel(kernel, groups.X), groups.X[self.others])
         blocks = [self.others[found] for found in near.query(groups.X[rows[: weave.n_blocks]], weave.block_size)]

@@ -28,10 +28,10 @@ from .base import Array, Evidence, covariance_block, in_blocks
 from .sod import SubsetOfData
 
 SIZES = (8, 16, 32, 64, 128)  # numbers of neighbours that are tried
-GOOD_ENOUGH = 0.003  # of log density per row that fewer neighbours may lose
+GOOD_ENOUGH = 0.005  # of log density per row that fewer neighbours may lose
 WORK = 2**19  # entries of the neighbours' v's that are gathered at a time, per thread: 4 MB
-N_CHOICE = 400  # rows by which the number of neighbours is chosen, ...
-N_CALIBRATION = 5000  # ... and those by which the error bars are scaled
+N_CHOICE = 1000  # rows by which the number of neighbours is chosen, ...
+N_CALIBRATION = 2000, 5000  # ... and those by which the error bars are scaled: fewer if each takes long
 FAR = 1e12  # noise that takes an observation out
 
 
@@ -72,7 +72,8 @@ class Local:
         made = replace(made, k=min(k, len(made.X)))
         if not evidence.calibrate:
             return made
-        sample = rows.some(N_CALIBRATION, evidence.generator)
+        least, most = N_CALIBRATION
+        sample = rows.some(max(least, min(most, 10**10 // (k * k * len(made.base.z) + 1))), evidence.generator)
         return replace(made, scale=Scale.fit(made.kernel, sample.X, *made.errors(sample, made.k)))
 
     @classmethod
