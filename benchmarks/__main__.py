@@ -8,10 +8,14 @@ from importlib import import_module
 BENCHMARKS = {
     "likelihood": "one likelihood and its gradient, against scikit-learn's",
     "pumadyn": "whether the likelihood finds the inputs that matter",
+    "calibration": "coverage of the intervals on real data, with the defaults",
     "exactness": "whether the picks on real data are those of one row at a time",
+    "local": "queries a second of the posterior local, beside the floor",
+    "peers": "accuracy and time against other libraries",
     "precision": "whether float32 chooses as float64 does, against the noise, and a figure",
     "scaling": "time against rows and active rows, peak memory, and a figure",
     "speed": "the block engine against the bare products, one row at a time, and the reference",
+    "study": "every score, posterior and way to find hyperparameters on every data set",
 }
 
 

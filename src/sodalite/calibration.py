@@ -35,8 +35,10 @@ class Scale:
     """The mean of the squared standardised errors."""
     squares: Array = field(repr=False)
     """The squared standardised errors; of shape (rows,)."""
+    X: Array = field(repr=False)
+    """Their rows; of shape (rows, d)."""
     near: Neighbours | None = field(repr=False)
-    """Their rows; None where there is one scale for all."""
+    """An index of these; None where there is one scale for all."""
     k: int = 0
     strength: float = 0.0
     density: float = -np.inf
@@ -49,16 +51,17 @@ class Scale:
         O(rows^2 d), or rows log rows in few dimensions.
         """
         squares = np.mean(np.square(error), axis=1) / variance
+        X = np.asarray(X, dtype=np.float64)
         n = len(squares)
         if not n:
-            return cls(1.0, squares, None)
+            return cls(1.0, squares, X, None)
         mean = (squares.sum() + STRENGTHS[0]) / (n + STRENGTHS[0])
         density = _density(squares, np.full(n, mean))
-        best = cls(float(mean), squares, None, density=density)
+        best = cls(float(mean), squares, X, None, density=density)
         if n < FEW:
             return best
-        near = Neighbours(kernel, np.asarray(X, dtype=np.float64))
-        found = near.query(np.asarray(X, dtype=np.float64), max(SIZES) + 1)
+        near = Neighbours(kernel, X)
+        found = near.query(X, max(SIZES) + 1)
         # Each row's own error is left out: it is the nearest, unless another has the same inputs.
         own = found == np.arange(n)[:, None]
         top = density + WORTH
@@ -69,7 +72,7 @@ class Scale:
             for strength in STRENGTHS:
                 density = _density(squares, (total + strength * mean) / (count + strength))
                 if density > top:
-                    best, top = cls(float(mean), squares, near, k, strength, density), density
+                    best, top = cls(float(mean), squares, X, near, k, strength, density), density
         return best
 
     def __call__(self, X: Array) -> Array:

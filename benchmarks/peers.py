@@ -1,0 +1,273 @@
+"""Against other libraries: RMSE, NLPD and time on the same rows, the same standardisation and the same threads.
+
+Every peer runs in a process of its own, with settings that its documentation would suggest, and is stopped after a
+limit ($SODALITE_PEER_SECONDS, 60 by default). Those that learn in steps report after each few, so that the time at which
+they reached what they reached is known. What is measured is kept in benchmarks/results/peers.json.
+"""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+from collections.abc import Callable, Iterator
+from importlib.util import find_spec
+from pathlib import Path
+from time import perf_counter
+
+import numpy as np
+
+from sodalite.metrics import coverage, nlpd, rmse
+
+from .common import load
+
+RESULTS = Path("benchmarks/results/peers.json")
+SETS = (
+    *("concrete", "airfoil", "mauna_loa_weekly", "pumadyn32nm", "pol", "elevators", "bike_noleak"),
+    *("kin40k", "protein", "keggdirected"),
+)
+LIMIT = float(os.environ.get("SODALITE_PEER_SECONDS", "60"))
+Prediction = tuple[np.ndarray, np.ndarray | None]
+Data = tuple[np.ndarray, np.ndarray, np.ndarray]
+
+
+def standardised(X: np.ndarray, X_test: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    mean, std = X.mean(axis=0), X.std(axis=0)
+    std[std == 0] = 1
+    return (X - mean) / std, (X_test - mean) / std
+
+
+def sodalite(X, y, X_test, seconds) -> Iterator[Prediction]:
+    from sodalite import GreedyGPRegressor
+
+    yield GreedyGPRegressor(random_state=0).fit(X, y).predict(X_test, return_std=True)
+
+
+def sklearn_gpr(X, y, X_test, seconds, rows: int = 1000) -> Iterator[Prediction]:
+    from sklearn.gaussian_process import GaussianProcessRegressor
+    from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
+
+    some = np.random.default_rng(0).permutation(len(X))[:rows]
+    kernel = ConstantKernel() * RBF(np.full(X.shape[1], np.sqrt(X.shape[1])), (1e-2, 1e4)) + WhiteKernel(0.1)
+    yield GaussianProcessRegressor(kernel, random_state=0).fit(X[some], y[some]).predict(X_test, return_std=True)
+
+
+def sklearn_full(X, y, X_test, seconds) -> Iterator[Prediction]:
+    if len(X) <= 10_000:
+        yield from sklearn_gpr(X, y, X_test, seconds, len(X))
+
+
+def boosting(X, y, X_test, seconds) -> Iterator[Prediction]:
+    from sklearn.ensemble import HistGradientBoostingRegressor
+
+    model = HistGradientBoostingRegressor(max_iter=1000, learning_rate=0.05, early_stopping=True, random_state=0)
+    yield model.fit(X, y).predict(X_test), None
+
+
+def gpboost(X, y, X_test, seconds) -> Iterator[Prediction]:
+    import gpboost
+
+    model = gpboost.GPModel(
+        gp_coords=X,
+        cov_function="gaussian_ard",
+        likelihood="gaussian",
+        gp_approx="vecchia",
+        num_neighbors=20,
+        seed=0,
+    )
+    model.fit(y=y)
+    found = model.predict(gp_coords_pred=X_test, predict_var=True, predict_response=True)
+    yield found["mu"], np.sqrt(found["var"])
+
+
+def _gpytorch_kernel(d: int):
+    import gpytorch
+
+    return gpytorch.kernels.ScaleKernel(gpytorch.kernels.RBFKernel(ard_num_dims=d))
+
+
+def sgpr(X, y, X_test, seconds, inducing: int = 512) -> Iterator[Prediction]:
+    import gpytorch
+    import torch
+
+    torch.manual_seed(0)
+    x, t, x_test = (torch.tensor(a, dtype=torch.float64) for a in (X, y, X_test))
+    start = x[torch.randperm(len(x))[:inducing]].clone()
+
+    class Model(gpytorch.models.ExactGP):
+        def __init__(self, x, t, likelihood):
+            super().__init__(x, t, likelihood)
+            self.mean_module = gpytorch.means.ConstantMean()
+            self.covar_module = gpytorch.kernels.InducingPointKernel(_gpytorch_kernel(x.shape[1]), start, likelihood)
+
+        def forward(self, x):
+            return gpytorch.distributions.MultivariateNormal(self.mean_module(x), self.covar_module(x))
+
+    likelihood = gpytorch.likelihoods.GaussianLikelihood()
+    model = Model(x, t, likelihood).double()
+    objective = gpytorch.mlls.ExactMarginalLogLikelihood(likelihood, model)
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.1)
+    began = perf_counter()
+    step = 0
+    while perf_counter() - began < seconds:
+        model.train(), likelihood.train()
+        optimizer.zero_grad()
+        loss = -objective(model(x), t)
+        loss.backward()
+        optimizer.step()
+        step += 1
+        if step % 25 == 0 or perf_counter() - began >= seconds:
+            model.eval(), likelihood.eval()
+            with torch.no_grad():
+                found = likelihood(model(x_test))
+                yield found.mean.numpy(), found.variance.clamp_min(1e-12).sqrt().numpy()
+
+
+def svgp(X, y, X_test, seconds, inducing: int = 512) -> Iterator[Prediction]:
+    import gpytorch
+    import torch
+
+    torch.manual_seed(0)
+    x, t, x_test = (torch.tensor(a, dtype=torch.float32) for a in (X, y, X_test))
+    start = x[torch.randperm(len(x))[:inducing]].clone()
+
+    class Model(gpytorch.models.ApproximateGP):
+        def __init__(self):
+            strategy = gpytorch.variational.VariationalStrategy(
+                self, start, gpytorch.variational.CholeskyVariationalDistribution(len(start))
+            )
+            super().__init__(strategy)
+            self.mean_module = gpytorch.means.ConstantMean()
+            self.covar_module = _gpytorch_kernel(x.shape[1])
+
+        def forward(self, x):
+            return gpytorch.distributions.MultivariateNormal(self.mean_module(x), self.covar_module(x))
+
+    model, likelihood = Model(), gpytorch.likelihoods.GaussianLikelihood()
+    objective = gpytorch.mlls.VariationalELBO(likelihood, model, num_data=len(x))
+    optimizer = torch.optim.Adam([*model.parameters(), *likelihood.parameters()], lr=0.01)
+    began = last = perf_counter()
+    while perf_counter() - began < seconds:
+        model.train(), likelihood.train()
+        order = torch.randperm(len(x))
+        for batch in order.split(1024):
+            optimizer.zero_grad()
+            loss = -objective(model(x[batch]), t[batch])
+            loss.backward()
+            optimizer.step()
+            if perf_counter() - began >= seconds:
+                break
+        if perf_counter() - last > seconds / 8 or perf_counter() - began >= seconds:
+            last = perf_counter()
+            model.eval(), likelihood.eval()
+            with torch.no_grad():
+                parts = [likelihood(model(part)) for part in x_test.split(4096)]
+                mean = torch.cat([part.mean for part in parts]).double().numpy()
+                yield mean, torch.cat([part.variance for part in parts]).clamp_min(1e-12).sqrt().double().numpy()
+
+
+def svgp_large(X, y, X_test, seconds) -> Iterator[Prediction]:
+    yield from svgp(X, y, X_test, seconds, 1024)
+
+
+PEERS: dict[str, tuple[Callable[..., Iterator[Prediction]], str | None]] = {
+    "sodalite": (sodalite, None),
+    "scikit-learn, 1000 rows": (sklearn_gpr, None),
+    "scikit-learn, all rows": (sklearn_full, None),
+    "boosted trees": (boosting, None),
+    "GPyTorch SGPR 512": (sgpr, "gpytorch"),
+    "GPyTorch SVGP 512": (svgp, "gpytorch"),
+    "GPyTorch SVGP 1024": (svgp_large, "gpytorch"),
+    "GPBoost Vecchia": (gpboost, "gpboost"),
+}
+
+
+def _run(name: str, data: Data, seconds: float, pipe) -> None:
+    began = perf_counter()
+    for prediction in PEERS[name][0](*data, seconds):
+        pipe.send((perf_counter() - began, prediction))
+    pipe.close()
+
+
+def measure(name: str, X, y, X_test, y_test, seconds: float) -> list[dict]:
+    """What a peer had reached, and when; nothing if it was not done in time."""
+    X, X_test = standardised(X, X_test)
+    context = multiprocessing.get_context("spawn")
+    receive, send = context.Pipe(duplex=False)
+    process = context.Process(target=_run, args=(name, (X, y, X_test), seconds, send))
+    began = perf_counter()
+    process.start()
+    send.close()
+    trace: list[dict] = []
+    grace = 30.0  # for imports, and for the prediction after the last step
+    try:
+        while receive.poll(max(seconds + grace - (perf_counter() - began), 0.01)):
+            taken, (mean, std) = receive.recv()
+            trace.append(
+                {
+                    "seconds": taken,
+                    "rmse": rmse(y_test, mean),
+                    "nlpd": None if std is None else nlpd(y_test, mean, std),
+                    "coverage": None if std is None else coverage(y_test, mean, std),
+                }
+            )
+    except EOFError:
+        pass
+    process.terminate()
+    process.join()
+    return trace
+
+
+def text(trace: list[dict] | None) -> str:
+    if trace is None:
+        return "not installed"
+    if not trace:
+        return "not done in time"
+    last = trace[-1]
+    if last["nlpd"] is None:
+        return f"{last['rmse']:.4f}"
+    return f"{last['rmse']:.4f} / {last['nlpd']:.3f} / {last['coverage']:.3f} in {last['seconds']:.0f} s"
+
+
+def verdict(results: dict) -> None:
+    """How often we are best within the limit, and how our time compares with the best peer's."""
+    best = within = counted = 0
+    for name, by_peer in results.items():
+        ours = by_peer.get("sodalite")
+        rivals = {
+            peer: min((p for p in trace if p["nlpd"] is not None), key=lambda p: p["nlpd"], default=None)
+            for peer, trace in by_peer.items()
+            if peer != "sodalite" and trace
+        }
+        rivals = {peer: point for peer, point in rivals.items() if point}
+        if not ours or not rivals:
+            continue
+        counted += 1
+        peer, point = min(rivals.items(), key=lambda item: item[1]["nlpd"])
+        gap = ours[-1]["nlpd"] - point["nlpd"]
+        best, within = best + (gap <= 0), within + (gap <= 0.01)
+        print(
+            f"{name:17} ours {ours[-1]['nlpd']:.3f} in {ours[-1]['seconds']:.0f} s; best peer {peer}: "
+            f"{point['nlpd']:.3f} in {point['seconds']:.0f} s"
+        )
+    print(f"best NLPD on {best} of {counted} sets, within 0.01 of it on {within}")
+
+
+def main() -> None:
+    RESULTS.parent.mkdir(exist_ok=True)
+    results: dict = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+    for name in SETS:
+        data = load(name)
+        if data is None:
+            continue
+        by_peer = results.setdefault(name, {})
+        for peer, (_, module) in PEERS.items():
+            if peer in by_peer:
+                continue
+            if module and find_spec(module) is None:
+                print(f"{name:17} {peer:24} not installed")
+                continue
+            by_peer[peer] = measure(peer, *data, LIMIT)
+            RESULTS.write_text(json.dumps(results, indent=0))
+            print(f"{name:17} {peer:24} {text(by_peer[peer])}", flush=True)
+    verdict(results)

@@ -1,0 +1,192 @@
+"""Every score, posterior and way to find hyperparameters, on every data set: what the defaults were chosen by.
+
+Sets of more than 10 000 rows are thinned to that, so that it ends today; 300 active rows. The table and the figure go to
+benchmarks/results and docs.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from time import perf_counter
+
+import numpy as np
+
+from sodalite.hyperparameters import Subset, Task, Weave
+from sodalite.kernels import compile_kernel, default_kernels
+from sodalite.metrics import coverage, nlpd, rmse
+from sodalite.posteriors import POSTERIORS, Evidence
+from sodalite.scores import SCORES
+from sodalite.selection import grow
+from sodalite.stopping import Size
+
+from .common import load
+
+RESULTS = Path("benchmarks/results/study.json")
+FIGURE = Path("docs/images/study.png")
+TABLE = Path("docs/study_table.rst")
+SETS = (
+    *("mcycle", "concrete", "airfoil", "mauna_loa_weekly", "pumadyn32nm", "pol", "elevators", "bike_noleak"),
+    *("kin40k", "protein", "keggdirected", "precip_global", "jacksboro_dem", "us_elevation", "chm"),
+)
+ROWS, ACTIVE = 10_000, 300
+
+
+def rows_of(name: str) -> tuple[np.ndarray, ...] | None:
+    data = load(name)
+    if data is None:
+        return None
+    X, y, X_test, y_test = data
+    generator = np.random.default_rng(0)
+    some, few = generator.permutation(len(X))[:ROWS], generator.permutation(len(X_test))[:2000]
+    return X[some], y[some, None], X_test[few], y_test[few]
+
+
+def one_set(name: str) -> list[dict]:
+    """All combinations on one data set."""
+    data = rows_of(name)
+    if data is None:
+        return []
+    X, Y, X_test, y_test = data
+    results = []
+
+    def measure(kernel, hyper: str, score: str, found_in: float, posteriors) -> None:
+        compiled = compile_kernel(kernel, X)
+        begin = perf_counter()
+        chosen = grow(
+            X,
+            Y,
+            compiled,
+            n_active=ACTIVE,
+            score=SCORES[score],
+            rule=Size(ACTIVE),
+            generator=np.random.default_rng(0),
+        )
+        chosen_in = perf_counter() - begin
+        for posterior in posteriors:
+            begin = perf_counter()
+            calibrate = posterior.endswith("+scale")
+            made = POSTERIORS[posterior.removesuffix("+scale")].condition(
+                Evidence(compiled, X, Y, chosen, calibrate=calibrate)
+            )
+            mean, variance = made.mean_and_variance(X_test, noisy=True)
+            std = np.sqrt(variance)
+            results.append(
+                {
+                    "set": name,
+                    "hyperparameters": hyper,
+                    "score": score,
+                    "posterior": posterior,
+                    "rmse": rmse(y_test, mean[:, 0]),
+                    "nlpd": nlpd(y_test, mean[:, 0], std),
+                    "coverage": coverage(y_test, mean[:, 0], std),
+                    "seconds": found_in + chosen_in + perf_counter() - begin,
+                }
+            )
+
+    kernels = default_kernels(X, Y)
+    begin = perf_counter()
+    subset = Subset().find(Task(X, Y), kernels, np.random.default_rng(0)).kernel
+    subset_in = perf_counter() - begin
+    begin = perf_counter()
+    near = Weave().find(Task(X, Y, posterior="local"), kernels, np.random.default_rng(0)).kernel
+    near_in = perf_counter() - begin
+    others = [posterior for posterior in POSTERIORS if posterior != "local"]
+    for score in SCORES:
+        measure(subset, "subset", score, subset_in, [*others, "local", "local+scale"])
+        measure(near, "weave", score, near_in, ["local", "local+scale"])
+        begin = perf_counter()
+        task = Task(X, Y, posterior="sod", score=SCORES[score], n_active=ACTIVE)
+        kernel = Weave().find(task, kernels, np.random.default_rng(0)).kernel
+        measure(kernel, "weave", score, perf_counter() - begin, others)
+    return results
+
+
+def ways(results: list[dict]) -> list[tuple[str, str, str]]:
+    return sorted({(r["posterior"], r["hyperparameters"], r["score"]) for r in results})
+
+
+def summary(results: list[dict]) -> list[dict]:
+    """For each way: the mean over the sets of NLPD and of RMSE, both relative to the best way on that set."""
+    sets = sorted({r["set"] for r in results})
+    best = {
+        (name, what): min(r[what] for r in results if r["set"] == name) for name in sets for what in ("nlpd", "rmse")
+    }
+    table = []
+    for way in ways(results):
+        mine = [r for r in results if (r["posterior"], r["hyperparameters"], r["score"]) == way]
+        table.append(
+            {
+                "way": way,
+                "nlpd": float(np.mean([min(r["nlpd"] - best[r["set"], "nlpd"], 5.0) for r in mine])),
+                "worst": float(np.max([min(r["nlpd"] - best[r["set"], "nlpd"], 5.0) for r in mine])),
+                "rmse": float(np.mean([r["rmse"] / best[r["set"], "rmse"] for r in mine])),
+                "coverage": float(np.mean([abs(r["coverage"] - 0.95) for r in mine])),
+                "seconds": float(np.mean([r["seconds"] for r in mine])),
+            }
+        )
+    return sorted(table, key=lambda row: row["nlpd"])
+
+
+def write_table(table: list[dict]) -> None:
+    lines = [".. list-table::", "   :header-rows: 1", ""]
+    names = "posterior", "hyperparameters", "score", "NLPD above the best", "worst", "RMSE / best", "coverage off", "s"
+    lines += [f"   {'*' if i == 0 else ' '} - {name}" for i, name in enumerate(names)]
+    for row in table:
+        cells = (
+            *row["way"],
+            f"{row['nlpd']:.3f}",
+            f"{row['worst']:.2f}",
+            f"{row['rmse']:.3f}",
+            f"{row['coverage']:.3f}",
+            f"{row['seconds']:.1f}",
+        )
+        lines += [f"   {'*' if i == 0 else ' '} - {cell}" for i, cell in enumerate(cells)]
+    TABLE.write_text("\n".join(lines) + "\n")
+
+
+def draw(results: list[dict]) -> None:
+    from matplotlib.figure import Figure
+
+    table = {row["way"]: row for row in summary(results)}
+    posteriors = [*[p for p in POSTERIORS if p != "local"], "local", "local+scale"]
+    figure = Figure(figsize=(9, 4), layout="constrained")
+    axes = figure.subplots(1, 2, sharey=True)
+    for axis, hyper in zip(axes, ("subset", "weave"), strict=True):
+        for at, score in enumerate(SCORES):
+            heights = [table.get((p, hyper, score), {"nlpd": np.nan})["nlpd"] for p in posteriors]
+            places = np.arange(len(posteriors)) + 0.13 * (at - len(SCORES) / 2)
+            axis.bar(places, heights, width=0.12, label=score, color=f"C{at}")
+        axis.set_xticks(range(len(posteriors)), posteriors, rotation=30)
+        axis.set_title(f"hyperparameters: {hyper}")
+        axis.set_yscale("log")
+        axis.grid(axis="y", alpha=0.3)
+    axes[0].set_ylabel("NLPD above the best way, mean over the sets")
+    axes[1].legend(frameon=False, fontsize=8)
+    figure.savefig(FIGURE, dpi=160)
+
+
+def main() -> None:
+    RESULTS.parent.mkdir(exist_ok=True)
+    results: list[dict] = json.loads(RESULTS.read_text()) if RESULTS.exists() else []
+    for name in SETS:
+        if any(r["set"] == name for r in results):
+            print(f"{name}: kept from before (delete {RESULTS} to measure anew)")
+            continue
+        begin = perf_counter()
+        found = one_set(name)
+        results += found
+        RESULTS.write_text(json.dumps(results, indent=0))
+        if found:
+            best = min(found, key=lambda r: r["nlpd"])
+            way = f"{best['posterior']}, {best['hyperparameters']}, {best['score']}"
+            print(f"{name:17} {perf_counter() - begin:5.0f} s; best NLPD {best['nlpd']:.3f}: {way}", flush=True)
+    table = summary(results)
+    for row in table:
+        print(
+            f"{', '.join(row['way']):38} NLPD +{row['nlpd']:.3f} (worst +{row['worst']:.2f}), RMSE x{row['rmse']:.3f}, "
+            f"coverage off by {row['coverage']:.3f}, {row['seconds']:.1f} s"
+        )
+    write_table(table)
+    draw(results)
+    print(f"table: {TABLE}; figure: {FIGURE}")
