@@ -1,7 +1,7 @@
 """Queries a second of the posterior "local", mean and standard deviation, beside the floor.
 
-The floor is what a batch cannot do without: the products of the neighbours' v's, the solutions of the small systems, and
-the neighbours' search, each timed alone on the same numbers.
+The floor is what a batch cannot do without: the products of the neighbours' v's, the solutions of the small systems,
+and the neighbours' search, each timed alone on the same numbers.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Against other libraries: RMSE, NLPD and time on the same rows, the same standardisation and the same threads.
 
 Every peer runs in a process of its own, with settings that its documentation would suggest, and is stopped after a
-limit ($SODALITE_PEER_SECONDS, 60 by default). Those that learn in steps report after each few, so that the time at which
-they reached what they reached is known. What is measured is kept in benchmarks/results/peers.json.
+limit ($SODALITE_PEER_SECONDS, 60 by default). Those that learn in steps report after each few, so that it is known when
+they reached what they reached. What is measured is kept in benchmarks/results/peers.json.
 """
 
 from __future__ import annotations

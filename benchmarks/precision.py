@@ -35,9 +35,7 @@ def compare(problem, noise: float) -> dict[str, float]:
     """The picks that agree, and the error of the model that rests on each dtype's picks, on rows apart."""
     X, y, kernel = problem(N + 2000, noise)
     X, y, X_test, y_test = X[:N], y[:N], X[N:], y[N:]
-    chosen = {
-        dtype: select(X, y, kernel, n_active=M, first=0, dtype=dtype).indices for dtype in ("float64", "float32")
-    }
+    chosen = {dtype: select(X, y, kernel, n_active=M, first=0, dtype=dtype).indices for dtype in ("float64", "float32")}
     same = chosen["float64"] == chosen["float32"]
     prefix = M if same.all() else int(np.argmin(same))
     error = {}

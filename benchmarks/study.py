@@ -1,7 +1,7 @@
 """Every score, posterior and way to find hyperparameters, on every data set: what the defaults were chosen by.
 
-Sets of more than 10 000 rows are thinned to that, so that it ends today; 300 active rows. The table and the figure go to
-benchmarks/results and docs.
+Sets of more than 10 000 rows are thinned to that, so that it ends today; 300 active rows. The table and the figure go
+to benchmarks/results and docs.
 """
 
 from __future__ import annotations

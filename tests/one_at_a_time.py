@@ -7,14 +7,17 @@ from sodalite.kernels import compile_kernel, take
 from sodalite.scores import Delta, best
 
 
-def select(X, y, kernel, *, n_active, first, score=None, tol=None, V=None):
-    """Indices, RMSE path and factor. y may have several columns. O(n m) memory, which may be given as V."""
+def select(X, y, kernel, *, n_active, first, score=None, tol=None, V=None, alpha=0.0):
+    """Indices, RMSE path and factor. y may have several columns. O(n m) memory, which may be given as V.
+
+    `alpha` is noise variance that the rows have beyond the kernel's.
+    """
     score = score or Delta()
     n, Y = len(X), np.asarray(y, dtype=float).reshape(len(X), -1)
     compiled = compile_kernel(kernel, X)
     features = compiled.prepare(X)
     s2, r = compiled.diag(features), Y.copy()
-    noise = np.maximum(compiled.noise(features), JITTER[np.dtype(float)] * s2.max())
+    noise = np.maximum(compiled.noise(features) + alpha, JITTER[np.dtype(float)] * s2.max())
     V, L = np.empty((n_active, n)) if V is None else V, np.zeros((n_active, n_active))
     left = np.ones(n, dtype=bool)
     indices, rmse = [], []

@@ -23,7 +23,9 @@ from sklearn.gaussian_process.kernels import (
 
 import sodalite.selection
 from sodalite import GreedyGPRegressor, select
-from sodalite.hyperparameters import Subset
+from sodalite.hyperparameters import HYPERPARAMETERS, Fixed, Subset, Weave
+from sodalite.posteriors import POSTERIORS
+from sodalite.scores import SCORES
 from sodalite.stopping import Decrease, Size, TargetRMSE, TimeLimit
 
 N = 120
@@ -42,7 +44,7 @@ def by_fit(X=X, y=y, **options):
 
 
 def by_fixed_fit(X=X, y=y, **options):
-    return by_fit(X, y, hyperparameters="fixed", **options)
+    return by_fit(X, y, **{"hyperparameters": "fixed", "posterior": "sod", **options})
 
 
 both = pytest.mark.parametrize("call", [by_select, by_fit])
@@ -62,7 +64,8 @@ def no_long_work(monkeypatch):
     def fail(*args, **options):
         pytest.fail("the long work began")
 
-    monkeypatch.setattr(Subset, "fit", fail)
+    for method in (Weave, Subset, Fixed):
+        monkeypatch.setattr(method, "find", fail)
     monkeypatch.setattr(sodalite.selection, "run", fail)
 
 
@@ -72,6 +75,11 @@ def refuses(error, message):
 
 
 # Arguments
+
+
+def listed(names):
+    """As a message lists them."""
+    return ", ".join(map(repr, names))
 
 
 def ids_of(cases):
@@ -116,17 +124,11 @@ ARGUMENTS = [
         "score",
         "dleta",
         ValueError,
-        "score must be one of 'delta', 'uncertainty', 'underfit', 'random' or a callable; got 'dleta'. "
-        "Did you mean 'delta'?",
+        f"score must be one of {listed(SCORES)} or a callable; got 'dleta'. Did you mean 'delta'?",
     ),
     ("score", "uncertainy", ValueError, "got 'uncertainy'. Did you mean 'uncertainty'?"),
-    (
-        "score",
-        "",
-        ValueError,
-        "score must be one of 'delta', 'uncertainty', 'underfit', 'random' or a callable; got ''.",
-    ),
-    ("score", 3, TypeError, "score must be one of 'delta', 'uncertainty', 'underfit', 'random' or a callable"),
+    ("score", "", ValueError, f"score must be one of {listed(SCORES)} or a callable; got ''."),
+    ("score", 3, TypeError, f"score must be one of {listed(SCORES)} or a callable"),
     ("score", 3, TypeError, "got 3 of type int."),
     ("score", None, TypeError, "got None of type NoneType."),
     # kernel
@@ -216,24 +218,36 @@ def test_a_bad_argument_is_refused_before_any_work(call, name, value, error, mes
 
 
 FIT_ARGUMENTS = [
-    ("posterior", "sodd", ValueError, "posterior must be one of 'sod'"),
-    ("posterior", "sodd", ValueError, "got 'sodd'. Did you mean 'sod'?"),
-    ("posterior", 3, ValueError, "got 3."),
+    *[
+        ("posterior", value, ValueError, f"posterior must be one of {listed(POSTERIORS)}; got {value!r}.{hint}")
+        for value, hint in (("sodd", " Did you mean 'sod'?"), ("fitcs", " Did you mean 'fitc'?"), ("", ""), (3, ""))
+    ],
     ("posterior", None, ValueError, "got None."),
-    (
-        "hyperparameters",
-        "subsets",
-        ValueError,
-        "hyperparameters must be one of 'subset', 'fixed'; got 'subsets'. Did you mean 'subset'?",
-    ),
-    ("hyperparameters", "adam", ValueError, "hyperparameters must be one of 'subset', 'fixed'; got 'adam'."),
-    (
-        "hyperparameters",
-        3,
-        TypeError,
-        "hyperparameters must be one of 'subset', 'fixed', or an object with a method fit; got 3.",
-    ),
-    ("hyperparameters", None, TypeError, "an object with a method fit; got None."),
+    ("posterior", POSTERIORS["sod"], ValueError, "posterior must be one of "),
+    *[
+        (
+            "hyperparameters",
+            value,
+            ValueError,
+            f"hyperparameters must be one of {listed(HYPERPARAMETERS)}; got {value!r}.{hint}",
+        )
+        for value, hint in (("subsets", " Did you mean 'subset'?"), ("waeve", " Did you mean 'weave'?"), ("adam", ""))
+    ],
+    *[
+        (
+            "hyperparameters",
+            value,
+            TypeError,
+            f"hyperparameters must be one of {listed(HYPERPARAMETERS)}, or an object with a method find, such as "
+            f"sodalite.hyperparameters.Subset(n_rows=2000); got {value!r}.",
+        )
+        for value in (3, None, Subset)
+    ],
+    *[("n_neighbors", value, ValueError, f"n_neighbors must be at least 1; got {value}.") for value in (0, -1)],
+    *[
+        ("n_neighbors", value, TypeError, f"n_neighbors must be a whole number or None; got {value!r}.")
+        for value in (2.5, 8.0, "many", True, [8])
+    ],
 ]
 
 
@@ -242,6 +256,47 @@ FIT_ARGUMENTS = [
 def test_a_bad_argument_of_the_estimator_is_refused_before_any_work(name, value, error, message):
     with refuses(error, message):
         by_fit(**{name: value})
+
+
+ALPHAS = [
+    *[
+        (value, ValueError, f"alpha must be a number or an array of shape ({N},), one per row; got shape {got}.")
+        for value, got in (
+            (np.ones(N - 1), (N - 1,)),
+            ([], (0,)),
+            (np.ones((N, 1)), (N, 1)),
+            ([0.1], (1,)),
+        )
+    ],
+    *[
+        (value, ValueError, f"alpha is a variance: it must be finite and not negative; got {value}.")
+        for value in (-1e-9, nan, inf, -inf)
+    ],
+    *[
+        (
+            changed(np.ones(N), (slice(7, 9),), value),
+            ValueError,
+            f"it must be finite and not negative; got {value} in row 7, and 2 such rows of {N}.",
+        )
+        for value in (-0.5, nan, inf)
+    ],
+    *[
+        (value, TypeError, f"alpha must be a number or one number per row; got {value!r}.")
+        for value in ("small", "0.1", ["0.1"] * N, True, 1j, [[1.0], 2.0], {})
+    ],
+]
+
+
+@pytest.mark.parametrize(("alpha", "error", "message"), ALPHAS, ids=range(len(ALPHAS)))
+@pytest.mark.usefixtures("no_long_work")
+def test_a_bad_alpha_is_refused_before_any_work(alpha, error, message):
+    with refuses(error, message):
+        GreedyGPRegressor(KERNEL, n_active=5).fit(X, y, alpha=alpha)
+
+
+def test_alpha_is_for_keywords_alone():
+    with pytest.raises(TypeError, match="positional argument"):
+        GreedyGPRegressor(KERNEL, n_active=5).fit(X, y, 0.1)
 
 
 def test_the_constructor_checks_nothing():
@@ -297,16 +352,20 @@ GOOD = [
 ]
 
 
-@both
+@pytest.mark.parametrize("call", [by_select, by_fixed_fit])
 @pytest.mark.parametrize(("name", "value"), GOOD, ids=ids_of(GOOD))
 def test_what_is_as_good_is_taken(call, name, value):
-    options = {"hyperparameters": "fixed"} if call is by_fit else {}
-    assert 1 <= len(call(**{name: value}, **options)) <= 5
+    assert 1 <= len(call(**{name: value})) <= 5
 
 
 # Data
 
 FRAMES = pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame], ids=["pandas", "polars"])
+
+
+@pytest.mark.parametrize("value", [np.int64(3), 10**9, None])
+def test_numbers_of_neighbours_that_are_as_good(value):
+    assert len(by_fixed_fit(posterior="local", n_neighbors=value)) == 5
 
 
 @both
@@ -454,7 +513,7 @@ def test_a_column_of_categories_is_named(call):
 
 @FRAMES
 def test_a_column_of_text_is_named_by_predict(frame):
-    model = GreedyGPRegressor(KERNEL, n_active=5, hyperparameters="fixed")
+    model = GreedyGPRegressor(KERNEL, n_active=5, hyperparameters="fixed", posterior="sod")
     model.fit(frame({"a": X[:, 0], "b": X[:, 1]}), y)
     with refuses(ValueError, "'b'"):
         model.predict(frame({"a": X[:, 0], "b": ["red", "blue"] * (N // 2)}))
@@ -600,7 +659,7 @@ def test_as_many_active_rows_as_there_are_or_more(call, n_active):
 
 @pytest.fixture(scope="module")
 def model():
-    return GreedyGPRegressor(KERNEL, n_active=5, hyperparameters="fixed").fit(X, y)
+    return GreedyGPRegressor(KERNEL, n_active=5, hyperparameters="fixed", posterior="sod").fit(X, y)
 
 
 def test_std_or_cov_but_not_both(model):

@@ -15,10 +15,10 @@ from threadpoolctl import threadpool_info, threadpool_limits
 from helpers import FIXED, KERNELS, PERIODIC, ROUGH
 from sodalite.hyperparameters import (
     HYPERPARAMETERS,
-    PANEL,
     Fixed,
     Likelihood,
     Subset,
+    Task,
     climb,
     climb_all,
     free_parameters,
@@ -27,6 +27,7 @@ from sodalite.hyperparameters import (
     revive,
     starting_points,
 )
+from sodalite.hyperparameters.subset import PANEL
 from sodalite.kernels import compile_kernel
 from sodalite.threads import one_blas_thread, threaded_map
 
@@ -56,6 +57,11 @@ def likelihood_of(kernel, X, y):
     return log_marginal_likelihood(compile_kernel(kernel, X), X, y.reshape(len(X), -1))
 
 
+def find(method, X, y, kernel, seed=0):
+    """The kernel that a method finds, with how it was found."""
+    return method.find(Task(X, y), [kernel], np.random.default_rng(seed))
+
+
 def slopes(function, theta, step):
     return np.array([(function(theta + h) - function(theta - h)) / (2 * step) for h in step * np.eye(len(theta))])
 
@@ -75,6 +81,19 @@ def test_likelihood_equals_scikit_learns(name, n):
     assert_allclose(value, expected, rtol=1e-7 if "matern-1/2" in name else 1e-9)
     assert gradient.shape == (kernel.n_dims,)
     assert_allclose(gradient, expected_gradient, rtol=0, atol=(1e-4 if name in ROUGH else 1e-6) * n)
+
+
+@sizes
+@pytest.mark.parametrize("name", ["usual", "noise-by-row", "own", "rbf"])
+def test_likelihood_with_noise_of_the_rows_own_equals_scikit_learns(name, n):
+    kernel = KERNELS[name](3)
+    X, y = data(n, 3, q=2)
+    alpha = np.random.default_rng(1).uniform(0.02, 1, n)
+    oracle = GaussianProcessRegressor(kernel, alpha=alpha, optimizer=None).fit(X, y)
+    expected, expected_gradient = oracle.log_marginal_likelihood(kernel.theta, eval_gradient=True)
+    value, gradient = log_marginal_likelihood(compile_kernel(kernel, X), X, y, alpha)
+    assert_allclose(value, expected, rtol=1e-9)
+    assert_allclose(gradient, expected_gradient, rtol=0, atol=1e-6 * n)
 
 
 @sizes
@@ -179,7 +198,9 @@ def test_climbs_come_back_the_highest_first():
 
     starts = [np.array([start]) for start in (0.1, 12.4, 6.2)]
     ends = climb_all(waves, starts, np.array([[-1.0, 14.0]]), steps=30)
-    assert_allclose(np.ravel(ends), np.arcsin(0.1) + 2 * pi * np.array([2, 1, 0]), atol=1e-3)
+    assert_allclose(np.ravel([theta for _, theta in ends]), np.arcsin(0.1) + 2 * pi * np.array([2, 1, 0]), atol=1e-3)
+    for value, theta in ends:
+        assert value == waves(theta)[0]
 
 
 # Where to start
@@ -270,7 +291,7 @@ def test_subset_keeps_to_bounds_and_fixed_parameters(name):
     kernel = STARTED[name](2)
     X, y = data(60, 2)
     before, theta = repr(kernel), kernel.theta.copy()
-    fitted = Subset(n_starts=4).fit(X, y, kernel, np.random.default_rng(0))
+    fitted = find(Subset(n_starts=4), X, y, kernel).kernel
     low, high = kernel.bounds.T
     assert type(fitted) is type(kernel)
     assert_array_equal(fitted.bounds, kernel.bounds)
@@ -287,7 +308,7 @@ def test_subset_keeps_to_bounds_and_fixed_parameters(name):
 def test_subset_is_determined_by_the_seed(n_screen):
     X, y = data(120, 2)
     method = Subset(n_rows=80, n_starts=5, n_screen=n_screen)
-    first, second, other = (method.fit(X, y, usual(), np.random.default_rng(seed)) for seed in (0, 0, 1))
+    first, second, other = (find(method, X, y, usual(), seed).kernel for seed in (0, 0, 1))
     assert_array_equal(first.theta, second.theta)
     assert not np.array_equal(first.theta, other.theta)
 
@@ -300,7 +321,7 @@ def test_subset_is_never_less_likely_than_the_start(n_screen, seed):
     X = generator.uniform(-2, 2, size=(200, 6))
     start = ConstantKernel(1.0) * RBF([1.0, 1.5, 5.0, 5.0, 50.0, 50.0]) + WhiteKernel(0.01)
     y = np.linalg.cholesky(start(X)) @ generator.normal(size=200)
-    fitted = Subset(n_starts=4, n_screen=n_screen).fit(X, y, start, np.random.default_rng(0))
+    fitted = find(Subset(n_starts=4, n_screen=n_screen), X, y, start).kernel
     likelihood = Likelihood(start, X, y)
     assert likelihood(fitted.theta)[0] >= likelihood(start.theta)[0] - 1e-9
 
@@ -314,7 +335,7 @@ def test_subset_finds_the_kernel_that_the_data_came_from(scale):
     y = np.linalg.cholesky(truth(X)) @ generator.normal(size=400)
     wide = (1e-8 * scale, 1e5 * scale)
     start = ConstantKernel(30.0) * RBF([10 * scale, 10 * scale], wide) + WhiteKernel(2.0)
-    fitted = Subset(n_rows=400, n_screen=150).fit(scale * X, y, start, np.random.default_rng(0))
+    fitted = find(Subset(n_rows=400, n_screen=150), scale * X, y, start).kernel
     ratio = np.exp(fitted.theta - truth.theta) / [1, scale, scale, 1]
     assert np.all((ratio[1:] > 0.5) & (ratio[1:] < 2))
 
@@ -322,8 +343,8 @@ def test_subset_finds_the_kernel_that_the_data_came_from(scale):
 def test_subset_of_several_targets_shares_a_kernel():
     X, y = data(100, 2, q=3)
     method = Subset(n_starts=3)
-    one, three = (method.fit(X, targets, usual(), np.random.default_rng(0)) for targets in (y[:, 0], y))
-    column = method.fit(X, y[:, :1], usual(), np.random.default_rng(0))
+    one, three = (find(method, X, targets, usual()).kernel for targets in (y[:, 0], y))
+    column = find(method, X, y[:, :1], usual()).kernel
     assert_array_equal(one.theta, column.theta)
     likelihood = Likelihood(usual(), X, y)
     assert likelihood(three.theta)[0] > likelihood(one.theta)[0]
@@ -333,7 +354,7 @@ def test_subset_looks_at_no_more_rows_than_it_is_given():
     X, y = data(90, 2)
     rows = np.random.default_rng(0).permutation(90)[:50]
     X[np.setdiff1d(np.arange(90), rows)] = np.nan
-    fitted = Subset(n_rows=50, n_starts=2).fit(X, y, usual(), np.random.default_rng(0))
+    fitted = find(Subset(n_rows=50, n_starts=2), X, y, usual()).kernel
     assert np.all(np.isfinite(fitted.theta))
 
 
@@ -341,7 +362,7 @@ def test_subset_looks_at_no_more_rows_than_it_is_given():
 @pytest.mark.parametrize("n", [1, 2, 50])
 def test_subset_of_constant_targets(value, n):
     X, _ = data(n, 2)
-    fitted = Subset(n_starts=4).fit(X, np.full(n, value), usual(), np.random.default_rng(0))
+    fitted = find(Subset(n_starts=4), X, np.full(n, value), usual()).kernel
     low, high = usual().bounds.T
     assert np.all((fitted.theta >= low - 1e-12) & (fitted.theta <= high + 1e-12))
 
@@ -349,7 +370,7 @@ def test_subset_of_constant_targets(value, n):
 @pytest.mark.parametrize("method", [Subset(n_starts=3), Subset(n_rows=30, n_starts=3, n_screen=9)])
 def test_subset_of_constant_and_duplicated_rows(method):
     X, y = np.ones((40, 2)), np.random.default_rng(0).normal(size=40)
-    fitted = method.fit(X, y, usual(), np.random.default_rng(0))
+    fitted = find(method, X, y, usual()).kernel
     assert 0.5 < fitted.k2.noise_level / np.var(y) < 2  # equal rows with different targets: all of it is noise
 
 
@@ -357,7 +378,7 @@ def test_subset_of_constant_and_duplicated_rows(method):
 def test_subset_takes_any_kernel(name):
     X, y = data(40, 2)
     kernel = KERNELS[name](2)
-    fitted = Subset(n_starts=2).fit(X, y, kernel, np.random.default_rng(0))
+    fitted = find(Subset(n_starts=2), X, y, kernel).kernel
     likelihood = Likelihood(kernel, X, y)
     assert likelihood(fitted.theta)[0] >= likelihood(kernel.theta)[0]
 
@@ -365,8 +386,7 @@ def test_subset_takes_any_kernel(name):
 def test_subset_without_free_parameters_returns_an_equal_kernel():
     kernel = KERNELS["all-fixed"](2)
     X, y = data(20, 2)
-    generator = np.random.default_rng(0)
-    fitted = Subset().fit(X, y, kernel, generator)
+    fitted = find(Subset(), X, y, kernel).kernel
     assert fitted == kernel
     assert fitted is not kernel
 
@@ -375,7 +395,7 @@ def test_subset_without_free_parameters_returns_an_equal_kernel():
 def test_fixed_returns_an_equal_kernel(name):
     kernel = KERNELS[name](2)
     X, y = data(20, 2)
-    fitted = Fixed().fit(X, y, kernel, np.random.default_rng(0))
+    fitted = find(Fixed(), X, y, kernel).kernel
     assert fitted == kernel
     assert fitted is not kernel
     assert_array_equal(fitted.theta, kernel.theta)
@@ -404,9 +424,9 @@ def test_a_wrong_name_is_answered_with_the_names():
         resolve_hyperparameters("nonsense")
 
 
-@pytest.mark.parametrize("method", [None, 3, Subset.fit, object()])
+@pytest.mark.parametrize("method", [None, 3, Subset, Subset.find, object()])
 def test_what_is_no_method_is_named(method):
-    with pytest.raises(TypeError, match=r"hyperparameters must be one of 'subset'.*, or an object with a method fit"):
+    with pytest.raises(TypeError, match=r"hyperparameters must be one of 'weave'.*, or an object with a method find"):
         resolve_hyperparameters(method)
 
 

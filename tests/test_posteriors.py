@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import FrozenInstanceError, replace
+from itertools import product
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from scipy.stats import multivariate_normal, norm
+from scipy.stats import norm
+from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, DotProduct, Matern, WhiteKernel
 
+import dense
+from dense import given
 from helpers import KERNELS
-from sodalite import select
-from sodalite.kernels import compile_kernel
+from sodalite import threads
 from sodalite.metrics import coverage, nlpd, rmse
-from sodalite.posteriors import POSTERIORS, SubsetOfData, draw, resolve_posterior, sod
+from sodalite.posteriors import POSTERIORS, Evidence, SubsetOfData, base, draw, local, projected, resolve_posterior
 
 NAMES = [
     "usual",
@@ -26,124 +29,267 @@ NAMES = [
     "fixed-noise",
     "own",
     "own-noise",
-    "pairwise",
 ]
+PROJECTED = ["sor", "dtc", "fitc", "vfe"]
 kernels = pytest.mark.parametrize("name", NAMES)
+posteriors = pytest.mark.parametrize("kind", POSTERIORS)
 
 
-def condition(kernel, n=60, m=20, q=2, seed=0):
-    """A posterior, the selection that it is given, the inputs and targets, and other rows to predict."""
+def data(n=60, q=2, seed=0):
+    """Rows, targets, and other rows to predict."""
     generator = np.random.default_rng(seed)
-    X, Y = generator.normal(size=(n, 3)), generator.normal(size=(n, q))
-    selection = select(X, Y, kernel, n_active=m, first=0)
-    posterior = SubsetOfData.condition(compile_kernel(kernel, X), X, Y, selection)
-    return posterior, selection, X[selection.indices], Y[selection.indices], generator.normal(size=(13, 3))
+    return generator.normal(size=(n, 3)), generator.normal(size=(n, q)), generator.normal(size=(13, 3))
 
 
-def textbook(kernel, X, Y, T, floor=0.0):
-    """Equations 2.23 and 2.24 of Rasmussen and Williams (2006), with explicit inverses: mean and latent covariance."""
-    K = kernel(X, X)
-    noise = np.maximum(kernel.diag(X) - np.diag(K), floor)
-    inverse = np.linalg.inv(K + np.diag(noise))
-    cross = kernel(T, X)
-    return cross @ inverse @ Y, kernel(T, T) - cross @ inverse @ cross.T
+def condition(kernel, kind="sod", m=20, q=2, **options):
+    """A posterior, the evidence for it, and other rows to predict."""
+    X, Y, T = data(q=q)
+    evidence = given(kernel, X, Y, m, **options)
+    return POSTERIORS[kind].condition(evidence), evidence, T
 
 
-@kernels
+def textbook(kind, kernel, evidence, T):
+    """Mean, latent covariance and log evidence by the dense formulas."""
+    X, Y, active = evidence.X, evidence.y, evidence.selection.indices
+    noise = dense.noise_of(kernel, X, evidence.alpha, evidence.selection.noise_floor)
+    if kind == "sod":
+        return dense.exact(kernel, X[active], Y[active], T, noise[active])
+    return dense.projected(kind, kernel, X, Y, T, noise, active)
+
+
+def compare(posterior, expected, T, tolerance):
+    """All that a posterior says of some rows, with the dense formulas' mean and covariance."""
+    mean, cov = expected[:2]
+    size = tolerance * np.abs(cov).max()
+    noise = posterior.kernel.noise(posterior.kernel.prepare(T))
+    assert posterior.mean(T).shape == mean.shape
+    assert_allclose(posterior.mean(T), mean, atol=tolerance)
+    for found in (posterior.mean_and_variance(T), posterior.mean_and_covariance(T)):
+        assert_allclose(found[0], mean, atol=tolerance)
+    assert_allclose(posterior.mean_and_variance(T)[1], np.diag(cov), atol=size)
+    assert_allclose(posterior.mean_and_variance(T, noisy=True)[1], np.diag(cov) + noise, atol=size)
+    assert_allclose(posterior.mean_and_covariance(T)[1], cov, atol=size)
+    assert_allclose(posterior.mean_and_covariance(T, noisy=True)[1], cov + np.diag(noise), atol=size)
+
+
+# Against the dense formulas
+
+
+@pytest.mark.parametrize(("kind", "name"), [*product(("sod", *PROJECTED), NAMES), ("sod", "pairwise")])
 @pytest.mark.parametrize("q", [1, 3])
-def test_mean_variance_and_covariance_are_the_textbooks(name, q):
+def test_mean_variance_covariance_and_evidence_are_the_textbooks(kind, name, q):
     kernel = KERNELS[name](3)
-    posterior, _, X, Y, T = condition(kernel, q=q)
-    for rows in (T, X, np.vstack([T, X, T])):
-        mean, cov = textbook(kernel, X, Y, rows)
-        tolerance = 1e-9 * np.abs(cov).max()
-        assert posterior.mean(rows).shape == (len(rows), q)
-        assert_allclose(posterior.mean(rows), mean, atol=1e-9)
-        for found in (posterior.mean_and_variance(rows), posterior.mean_and_covariance(rows)):
-            assert_allclose(found[0], mean, atol=1e-9)
-        assert_allclose(posterior.mean_and_variance(rows)[1], np.diag(cov), atol=tolerance)
-        assert_allclose(posterior.mean_and_covariance(rows)[1], cov, atol=tolerance)
+    posterior, evidence, T = condition(kernel, kind, q=q)
+    active = evidence.X[evidence.selection.indices]
+    for rows in (T, active, np.vstack([T, active, T])):
+        expected = textbook(kind, kernel, evidence, rows)
+        compare(posterior, expected, rows, 1e-8 if kind == "sod" else 1e-6)
+        assert posterior.log_marginal_likelihood == pytest.approx(expected[2], rel=1e-9 if kind == "sod" else 1e-7)
+
+
+@pytest.mark.parametrize("kind", ["sod", *PROJECTED])
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("name", ["usual", "noise-by-row", "own"])
+def test_rows_with_noise_of_their_own(kind, name, dtype):
+    kernel = KERNELS[name](3)
+    alpha = np.random.default_rng(5).uniform(0, 2, 60) * (np.arange(60) % 3 > 0)
+    posterior, evidence, T = condition(kernel, kind, alpha=alpha, dtype=dtype)
+    expected = textbook(kind, kernel, evidence, T)
+    compare(posterior, expected, T, 1e-6)
+    assert posterior.log_marginal_likelihood == pytest.approx(expected[2], rel=1e-6)
+    without = POSTERIORS[kind].condition(replace(evidence, alpha=None))
+    assert kind == "sod" or np.abs(without.mean(T) - posterior.mean(T)).max() > 1e-3
+
+
+@pytest.mark.parametrize("kind", ["sod", *PROJECTED])
+def test_without_noise_the_floor_is_all_the_noise_that_there_is(kind):
+    kernel = Matern([0.5, 0.6, 0.7], nu=1.5)
+    posterior, evidence, T = condition(kernel, kind)
+    assert evidence.selection.noise_floor == pytest.approx(1e-10)
+    expected = textbook(kind, kernel, evidence, T)
+    lost = 1e-8 if kind == "sod" else 1e-5  # by the dense formulas: n x n matrices of rank m, and 1e-10 of noise
+    assert_allclose(posterior.mean(T), expected[0], atol=10 * lost)
+    assert_allclose(posterior.mean_and_covariance(T)[1], expected[1], atol=lost)
+    if kind == "sod":
+        active = evidence.selection.indices
+        assert_allclose(posterior.mean(evidence.X[active]), evidence.y[active], atol=1e-7)
+        assert_allclose(posterior.mean_and_variance(evidence.X[active])[1], 0, atol=1e-8)
+        assert posterior.log_marginal_likelihood == pytest.approx(expected[2], rel=1e-9)
+
+
+# Where theory says that they agree
+
+
+@posteriors
+@pytest.mark.parametrize("name", ["usual", "noise-by-row", "product-of-three", "own"])
+def test_with_every_row_active_all_are_the_exact_gaussian_process(kind, name):
+    kernel = KERNELS[name](3)
+    X, Y, T = data(n=40)
+    posterior = POSTERIORS[kind].condition(given(kernel, X, Y, 40))
+    theirs = GaussianProcessRegressor(kernel, alpha=1e-14, optimizer=None).fit(X, Y)
+    assert_allclose(posterior.mean(T), theirs.predict(T), atol=1e-6)
+    rows = X if kind == "sor" else np.vstack([T, X])  # elsewhere, what the rows' covariances cannot express is lost
+    mean, cov = theirs.predict(rows, return_cov=True)
+    compare(posterior, (mean, cov[..., 0] - np.diag(dense.noise_of(kernel, rows))), rows, 1e-6)
+    assert posterior.log_marginal_likelihood == pytest.approx(theirs.log_marginal_likelihood_value_, rel=1e-6)
 
 
 @kernels
-def test_the_likelihood_is_that_of_a_normal_distribution(name):
+def test_dtc_has_the_mean_of_sor_and_the_prediction_of_vfe(name):
+    X, Y, T = data()
+    evidence = given(KERNELS[name](3), X, Y, 15)
+    sor, dtc, vfe = (POSTERIORS[kind].condition(evidence) for kind in ("sor", "dtc", "vfe"))
+    assert_array_equal(dtc.mean(T), sor.mean(T))
+    assert_array_equal(dtc.mean(T), vfe.mean(T))
+    assert_array_equal(dtc.mean_and_covariance(T)[1], vfe.mean_and_covariance(T)[1])
+    assert dtc.log_marginal_likelihood == sor.log_marginal_likelihood > vfe.log_marginal_likelihood
+
+
+@kernels
+def test_the_variance_of_sor_never_exceeds_that_of_dtc(name):
+    X, Y, T = data()
+    T = np.vstack([T, 30 * T])
+    evidence = given(KERNELS[name](3), X, Y, 15)
+    sor, dtc = (POSTERIORS[kind].condition(evidence).mean_and_variance(T)[1] for kind in ("sor", "dtc"))
+    assert np.all(sor <= dtc * (1 + 1e-12))
+    assert np.all(sor[:13] < dtc[:13])
+
+
+@pytest.mark.parametrize("name", ["usual", "noise-by-row", "fixed-noise", "own"])
+@pytest.mark.parametrize("q", [1, 2])
+def test_the_bound_of_vfe_rises_with_more_active_rows_to_the_exact_evidence(name, q):
     kernel = KERNELS[name](3)
-    posterior, _, X, Y, _ = condition(kernel)
-    expected = sum(multivariate_normal.logpdf(y, np.zeros(len(y)), kernel(X)) for y in Y.T)
-    assert posterior.log_marginal_likelihood == pytest.approx(expected, rel=1e-9)
+    X, Y, _ = data(q=q)
+    order = given(kernel, X, Y, 60).selection.indices
+    bounds = []
+    for m in (1, 2, 5, 10, 20, 40, 60):
+        evidence = given(kernel, X, Y, m, first=order[:m])
+        bounds.append(POSTERIORS["vfe"].condition(evidence).log_marginal_likelihood)
+    exact = dense.exact(kernel, X, Y, X[:1], dense.noise_of(kernel, X))[2]
+    assert np.all(np.diff(bounds) > -1e-6)
+    assert bounds[0] < bounds[3] < bounds[-1]
+    assert bounds[-1] <= exact + 1e-6
+    assert bounds[-1] == pytest.approx(exact, rel=1e-6)
 
 
-def test_without_noise_the_floor_is_all_the_noise_that_there_is():
-    kernel = Matern([0.5, 0.6, 0.7], nu=1.5)
-    posterior, selection, X, Y, T = condition(kernel)
-    assert selection.noise_floor == pytest.approx(1e-10)
-    mean, cov = textbook(kernel, X, Y, T, floor=selection.noise_floor)
-    assert_allclose(posterior.mean(T), mean, atol=1e-8)
-    assert_allclose(posterior.mean_and_covariance(T)[1], cov, atol=1e-8)
-    assert_allclose(posterior.mean(X), Y, atol=1e-7)
-    assert_allclose(posterior.mean_and_variance(X)[1], 0, atol=1e-8)
-    expected = sum(multivariate_normal.logpdf(y, np.zeros(len(y)), kernel(X) + 1e-10 * np.eye(20)) for y in Y.T)
-    assert posterior.log_marginal_likelihood == pytest.approx(expected, rel=1e-9)
+# Of all of them
+
+
+@posteriors
+@pytest.mark.parametrize("noisy", [False, True])
+def test_the_variance_is_the_diagonal_of_the_covariance(kind, noisy):
+    """Joint covariances of "local" are given the union of the neighbours: here every row is one."""
+    posterior, _, T = condition(KERNELS["usual"](3), kind, n_neighbors=100)
+    mean, cov = posterior.mean_and_covariance(T, noisy)
+    for found, expected in zip(posterior.mean_and_variance(T, noisy), (mean, np.diag(cov)), strict=True):
+        assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
+    assert_allclose(cov, cov.T, atol=1e-12)
+    assert np.linalg.eigvalsh(cov).min() > -1e-12
+
+
+@posteriors
+@pytest.mark.parametrize("entries", [1, 100, 1000])
+@pytest.mark.parametrize("cores", [1, 3])
+def test_blocks_of_any_size_and_threads_give_the_same(kind, entries, cores, monkeypatch):
+    kernel = KERNELS["usual"](3)
+    whole, evidence, T = condition(kernel, kind, n_neighbors=7, calibrate=True)
+    evidence = replace(evidence, generator=np.random.default_rng(0))
+    expected = whole.mean(T), *whole.mean_and_variance(T), whole.log_marginal_likelihood
+    monkeypatch.setattr(base, "BLOCK", entries)
+    monkeypatch.setattr(projected, "BLOCK", entries)
+    monkeypatch.setattr(local, "WORK", entries)
+    monkeypatch.setattr(threads, "_cores", lambda: cores)
+    cut = POSTERIORS[kind].condition(evidence)
+    for posterior in (whole, cut):
+        found = posterior.mean(T), *posterior.mean_and_variance(T), posterior.log_marginal_likelihood
+        for one, other in zip(found, expected, strict=True):
+            assert_allclose(one, other, rtol=1e-9, atol=1e-11)
+
+
+@posteriors
+def test_the_order_of_the_active_rows_does_not_matter(kind):
+    kernel = KERNELS["usual"](3)
+    X, Y, T = data()
+    generator = np.random.default_rng(0)
+    order = given(kernel, X, Y, 20).selection.indices
+    one, two = (
+        POSTERIORS[kind].condition(given(kernel, X, Y, 20, first=generator.permutation(order), n_neighbors=9))
+        for _ in range(2)
+    )
+    for found, expected in zip(one.mean_and_variance(T), two.mean_and_variance(T), strict=True):
+        assert_allclose(found, expected, atol=1e-8)
+    assert one.log_marginal_likelihood == pytest.approx(two.log_marginal_likelihood, rel=1e-8)
+
+
+@posteriors
+def test_several_targets_are_predicted_as_if_each_were_alone(kind):
+    kernel = KERNELS["usual"](3)
+    together, evidence, T = condition(kernel, kind, q=3, n_neighbors=9)
+    apart = [POSTERIORS[kind].condition(replace(evidence, y=evidence.y[:, [j]])) for j in range(3)]
+    assert_allclose(together.mean(T), np.hstack([posterior.mean(T) for posterior in apart]), atol=1e-10)
+    assert_allclose(together.mean_and_variance(T)[1], apart[0].mean_and_variance(T)[1], rtol=1e-10)
+    likelihoods = [posterior.log_marginal_likelihood for posterior in apart]
+    assert together.log_marginal_likelihood == pytest.approx(sum(likelihoods), rel=1e-9)
+
+
+@posteriors
+def test_a_posterior_is_frozen(kind):
+    posterior, *_ = condition(KERNELS["usual"](3), kind)
+    with pytest.raises(FrozenInstanceError):
+        posterior.kernel = None
+
+
+@pytest.mark.parametrize("kind", POSTERIORS)
+def test_names(kind):
+    assert resolve_posterior(kind) is POSTERIORS[kind]
+
+
+def test_a_wrong_name_is_answered_with_the_names():
+    with pytest.raises(ValueError, match=r"posterior must be one of .*; got 'soda'\. Did you mean 'sod'\?") as told:
+        resolve_posterior("soda")
+    assert all(repr(kind) in str(told.value) for kind in POSTERIORS)
+
+
+# Subset of data
 
 
 def test_variances_are_never_negative():
-    posterior, _, X, _, _ = condition(RBF(3.0), m=40, q=1)
+    posterior, evidence, _ = condition(RBF(3.0), m=40, q=1)
+    X = evidence.X[evidence.selection.indices]
     assert np.all(posterior.mean_and_variance(X)[1] > 0)
-    rounded = replace(posterior, factor=(1 - 1e-6) * posterior.factor)  # as if rounding had made it a little too small
+    rounded = replace(posterior, inverse=(1 + 1e-6) * posterior.inverse)  # as if rounding had made it too large
     assert_array_equal(rounded.mean_and_variance(X[:5])[1], 0)
 
 
 def test_one_active_row():
     kernel = RBF(1.0) + WhiteKernel(0.5)
-    posterior, _, X, Y, T = condition(kernel, m=1)
-    k = RBF(1.0)(T, X)
-    assert_allclose(posterior.mean(T), k * Y / 1.5)
+    posterior, evidence, T = condition(kernel, m=1)
+    k = RBF(1.0)(T, evidence.X[evidence.selection.indices])
+    assert_allclose(posterior.mean(T), k * evidence.y[evidence.selection.indices] / 1.5)
     assert_allclose(posterior.mean_and_variance(T)[1], 1 - k[:, 0] ** 2 / 1.5)
-
-
-@pytest.mark.parametrize("entries", [1, 20, 100, 2**21])
-def test_blocks_of_any_size_give_the_same(entries, monkeypatch):
-    kernel = KERNELS["usual"](3)
-    posterior, _, X, Y, T = condition(kernel)
-    monkeypatch.setattr(sod, "BLOCK", entries)
-    mean, cov = textbook(kernel, X, Y, T)
-    assert_allclose(posterior.mean(T), mean, atol=1e-10)
-    assert_allclose(posterior.mean_and_variance(T)[0], mean, atol=1e-10)
-    assert_allclose(posterior.mean_and_variance(T)[1], np.diag(cov), atol=1e-10)
-
-
-def test_the_order_of_the_active_rows_does_not_matter():
-    kernel = KERNELS["usual"](3)
-    generator = np.random.default_rng(0)
-    X, Y, T = generator.normal(size=(30, 3)), generator.normal(size=(30, 2)), generator.normal(size=(9, 3))
-    compiled = compile_kernel(kernel, X)
-    orders = [generator.permutation(30)[:30] for _ in range(2)]
-    one, two = (SubsetOfData.condition(compiled, X, Y, select(X, Y, kernel, n_active=30, first=o)) for o in orders)
-    assert_allclose(one.mean(T), two.mean(T), atol=1e-10)
-    assert one.log_marginal_likelihood == pytest.approx(two.log_marginal_likelihood, rel=1e-10)
-
-
-def test_a_posterior_is_frozen():
-    posterior, *_ = condition(KERNELS["usual"](3))
-    with pytest.raises(FrozenInstanceError):
-        posterior.factor = None
 
 
 def test_a_non_stationary_kernel_far_from_the_origin():
     kernel = DotProduct(1.0) + WhiteKernel(0.1)
-    generator = np.random.default_rng(0)
-    X, y = 10 + generator.normal(size=(40, 3)), generator.normal(size=(40, 1))
-    selection = select(X, y, kernel, n_active=10, first=0)
-    posterior = SubsetOfData.condition(compile_kernel(kernel, X), X, y, selection)
-    mean, cov = textbook(kernel, X[selection.indices], y[selection.indices], X)
-    assert_allclose(posterior.mean(X), mean, atol=1e-7)
-    assert_allclose(posterior.mean_and_covariance(X)[1], cov, atol=1e-7)
+    X, Y, _ = data(n=40, q=1)
+    evidence = given(kernel, X + 10, Y, 10)
+    mean, cov, _ = textbook("sod", kernel, evidence, X + 10)
+    posterior = SubsetOfData.condition(evidence)
+    assert_allclose(posterior.mean(X + 10), mean, atol=1e-7)
+    assert_allclose(posterior.mean_and_covariance(X + 10)[1], cov, atol=1e-7)
 
 
-def test_names():
-    assert resolve_posterior("sod") is POSTERIORS["sod"] is SubsetOfData
-    with pytest.raises(ValueError, match=r"posterior must be one of 'sod'.*; got 'sd'\. Did you mean 'sod'\?"):
-        resolve_posterior("sd")
+def test_evidence_knows_the_noise_of_every_row():
+    kernel = KERNELS["noise-by-row"](3)
+    X, Y, _ = data()
+    alpha = np.linspace(0, 1, 60)
+    evidence = given(kernel, X, Y, 5, alpha=alpha)
+    assert isinstance(evidence, Evidence)
+    assert_allclose(evidence.noise(slice(None)), dense.noise_of(kernel, X) + alpha)
+    assert_allclose(evidence.noise(np.array([7, 3])), (dense.noise_of(kernel, X) + alpha)[[7, 3]])
+    noiseless = given(RBF(1.0), X, Y, 5, alpha=alpha)
+    assert noiseless.noise([0])[0] == noiseless.selection.noise_floor > 0
+    assert noiseless.noise([59])[0] == 1
 
 
 # Samples

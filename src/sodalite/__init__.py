@@ -1,9 +1,43 @@
 """Gaussian processes for data sets that are far too large for them, by letting the model choose its rows."""
 
-from . import reference
-from .estimator import GreedyGPRegressor
-from .loop import Selection, SelectionInterrupted
-from .selection import select
+from importlib import import_module
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
 
-__all__ = ["GreedyGPRegressor", "Selection", "SelectionInterrupted", "reference", "select"]
+if TYPE_CHECKING:
+    from . import reference
+    from .estimator import GreedyGPRegressor
+    from .loop import Selection, SelectionInterrupted
+    from .persistence import load, save
+    from .selection import select
+
+__all__ = ["GreedyGPRegressor", "Selection", "SelectionInterrupted", "load", "reference", "save", "select"]
 __version__ = "0.1.0"
+
+_HOMES = {
+    "GreedyGPRegressor": "estimator",
+    "Selection": "loop",
+    "SelectionInterrupted": "loop",
+    "load": "persistence",
+    "save": "persistence",
+    "select": "selection",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """What is exported, and any module, is imported when it is first asked for.
+
+    Scikit-learn takes more than a second, which ``sodalite --help`` has no use for.
+    """
+    if name in _HOMES:
+        found = getattr(import_module(f".{_HOMES[name]}", __name__), name)
+    elif name.startswith("_") or find_spec(f".{name}", __name__) is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    else:
+        found = import_module(f".{name}", __name__)
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

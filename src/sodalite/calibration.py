@@ -21,8 +21,8 @@ from .neighbours import Neighbours
 
 Array = NDArray[Any]
 
-SIZES = (16, 32, 64, 128)  # rows near by
-STRENGTHS = (4.0, 16.0, 64.0)  # how many rows the mean of all counts for
+SIZES = (32, 64, 128)  # rows near by
+STRENGTHS = (4.0, 8.0, 16.0, 64.0)  # how many rows the mean of all counts for
 FEW = 100  # rows below which there is one scale for all
 WORTH = 0.002  # of log density per row, that a scale for each place must gain over one for all
 

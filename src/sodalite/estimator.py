@@ -47,18 +47,25 @@ class GreedyGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # typ
     ----------
     kernel : scikit-learn kernel, default=None
         The covariance. A ``WhiteKernel`` in it is the noise; a kernel without one means noiseless observations. None
-        means constant x squared-exponential with one length-scale per input, plus white noise, started from the data.
-    n_active : int, default=1000
+        lets three compete: constant x squared-exponential, Matern 5/2 or Matern 3/2, with one length-scale per input,
+        plus white noise, all started from the data.
+    n_active : int, default=500
         The most rows to keep. With fewer rows than that, all are kept.
     tol : float, default=None
         The paper's rule: stop when another row lowers the remaining rows' RMSE by less than this (in units of y).
-    score : {"delta", "uncertainty", "underfit", "random"} or callable, default="delta"
-        Which row comes next: see `sodalite.select`.
-    posterior : {"sod"}, default="sod"
-        What is concluded from the chosen rows. "sod" is the exact Gaussian process given them.
-    hyperparameters : {"subset", "fixed"} or object, default="subset"
-        How the kernel's free parameters are found: by the likelihood of a random subset of the rows, or not at all. See
-        `sodalite.hyperparameters.Subset` to choose the size of the subset.
+    score : {"lookahead", "delta", "uncertainty", "underfit", "sampled", "random"} or callable, default="lookahead"
+        Which row comes next: see `sodalite.select`. "delta" is the paper's.
+    posterior : {"local", "sod", "sor", "dtc", "fitc", "vfe"}, default="local"
+        What is concluded from the chosen rows. "local" is the exact Gaussian process given them and each query's
+        nearest rows, "sod" (the paper's) given them alone; the others see all rows through them.
+    hyperparameters : {"weave", "subset", "fixed"} or object, default="weave"
+        How the kernel's free parameters are found: in rounds, each kept only if it predicts other rows better; by the
+        likelihood of a random subset of the rows; or not at all. See `sodalite.hyperparameters.Weave` and
+        `sodalite.hyperparameters.Subset` for how many rows they look at.
+    n_neighbors : int, default=None
+        How many neighbours a query has, for "local". None means as few as predict the rows well, each from all others.
+    calibrate : bool, default=True
+        Whether the error bars of "local" are scaled by how wrong it was near by: see `sodalite.calibration`.
     normalize_y : bool, default=True
         Centre and scale every target before the fit; `kernel` is in units of the scaled targets, as in scikit-learn.
     patience : int, default=1
@@ -78,7 +85,7 @@ class GreedyGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # typ
     memory_limit : int or str, default=None
         Bytes to work in while rows are chosen, such as ``"2GB"``; None means half of what is free.
     random_state : int, RandomState instance or None, default=None
-        For the subset, the starts and the first row.
+        For the rows that hyperparameters and neighbours are judged by, the starts and the first row.
     verbose : bool, default=False
         Show progress on standard error.
 
@@ -88,6 +95,8 @@ class GreedyGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # typ
         The rows that were kept, in the order in which they were chosen.
     kernel_ : scikit-learn kernel
         The kernel with its hyperparameters found.
+    rounds_ : tuple of sodalite.hyperparameters.Round
+        How they were found.
     selection_ : sodalite.Selection
         How the choice went. Its `rmse` is in units of y; of several targets, in standard deviations of each.
     posterior_ : object
@@ -97,7 +106,8 @@ class GreedyGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # typ
     y_mean_, y_std_ : ndarray of shape (q,)
         What the targets were centred and scaled by.
     log_marginal_likelihood_value_ : float
-        The log marginal likelihood of the kept rows at ``kernel_.theta``.
+        The log marginal likelihood at ``kernel_.theta``: of the kept rows for "local" and "sod", of all rows under the
+        approximate prior for "sor", "dtc" and "fitc"; for "vfe", its bound on the exact one of all rows.
     n_features_in_, feature_names_in_
         As in scikit-learn.
 
@@ -122,9 +132,9 @@ class GreedyGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # typ
         self,
         kernel: Kernel | None = None,
         *,
-        n_active: int = 1000,
+        n_active: int = 500,
         tol: float | None = None,
-        score: Any = "delta",
+        score: Any = "lookahead",
         posterior: str = "local",
         hyperparameters: Any = "weave",
         n_neighbors: int | None = None,
@@ -184,11 +194,8 @@ class GreedyGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # typ
 
     def _fit(self, X: Any, y: Any, alpha: Any) -> None:
         method = resolve_hyperparameters(self.hyperparameters)
-        score = resolve_score(self.__dict__["score"])
-        resolve_posterior(self.posterior)  # refuses what does not exist, before any long work
-        rule = resolve_rule(self.n_active, self.tol, self.patience, self.target_rmse, self.time_limit, self.stop)
+        score, rule = self._score_and_rule()
         dtype = check_dtype(self.dtype)
-        check_count("n_neighbors", self.n_neighbors)
         with readable_errors(X):
             X, y = validate_data(self, X, y, dtype=[np.float64, np.float32], multi_output=True, y_numeric=True)
         y = check_targets(y, len(X))
@@ -206,10 +213,17 @@ class GreedyGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # typ
         generator = generator_from(self.random_state)
 
         found = method.find(Task(X, Y, noise, self.posterior, score, self.n_active), kernels, generator)
-        self.y_mean_, self.y_std_, self.rounds_ = y_mean, y_std, found.rounds
+        self.y_mean_, self.y_std_, self.rounds_, self._shape = y_mean, y_std, found.rounds, y.shape[1:]
         self._choose(X, Y, noise, found.kernel, score, rule, self.first, generator)
-        self._shape = y.shape[1:]
-        self.y_train_ = self.y_train_.reshape(-1, *self._shape)
+
+    def _score_and_rule(self) -> tuple[Any, Any]:
+        """Which row comes next and when to stop; refuses parameters that make no sense, before any long work."""
+        score = resolve_score(self.__dict__["score"])
+        resolve_posterior(self.posterior)
+        rule = resolve_rule(self.n_active, self.tol, self.patience, self.target_rmse, self.time_limit, self.stop)
+        check_dtype(self.dtype)
+        check_count("n_neighbors", self.n_neighbors)
+        return score, rule
 
     def partial_fit(self, X: Any, y: Any, *, alpha: Any = None) -> Self:
         """Let new rows join a fitted model; the first call is a fit.
@@ -233,7 +247,7 @@ class GreedyGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # typ
         return self
 
     def _join(self, X: Any, y: Any, alpha: Any) -> None:
-        rule = resolve_rule(self.n_active, self.tol, self.patience, self.target_rmse, self.time_limit, self.stop)
+        score, rule = self._score_and_rule()
         with readable_errors(X):
             X, y = validate_data(
                 self, X, y, dtype=[np.float64, np.float32], multi_output=True, y_numeric=True, reset=False
@@ -241,6 +255,11 @@ class GreedyGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # typ
         y = check_targets(y, len(X))
         if y.shape[1:] != self._shape:
             raise ValueError(f"y has targets of shape {y.shape[1:]}, but the model was fitted with {self._shape}.")
+        if self._rows is None:
+            raise ValueError(
+                "This model comes from a file that holds its active rows alone: it can predict, but no rows can join "
+                "it. Fit it again, or keep models that are to go on learning with joblib or with posterior='local'."
+            )
         X_old, Y_old, noise_old = self._rows
         Y = (y.reshape(len(X), -1) - self.y_mean_) / self.y_std_
         noise = noise_old
@@ -248,10 +267,8 @@ class GreedyGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # typ
             own = np.zeros(len(X)) if alpha is None else self._scaled_alpha(alpha, len(X), self.y_std_)
             noise = np.concatenate([np.zeros(len(X_old)) if noise_old is None else noise_old, own])
         X, Y = np.concatenate([X_old, X]), np.concatenate([Y_old, Y])
-        score = resolve_score(self.__dict__["score"])
         first = self.active_indices_[: self.n_active]
         self._choose(X, Y, noise, self.kernel_, score, rule, first, generator_from(self.random_state))
-        self.y_train_ = self.y_train_.reshape(-1, *self._shape)
 
     @staticmethod
     def _scaled_alpha(alpha: Any, n: int, y_std: Array) -> Array:
@@ -263,6 +280,7 @@ class GreedyGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # typ
         """Choose rows with a kernel that is known, and condition on them."""
         dtype = check_dtype(self.dtype)
         progress = ProgressLine() if self.verbose else None
+        callback = getattr(self, "_callback", progress)  # the command line's own display
         try:
             selection = grow(
                 X,
@@ -273,7 +291,7 @@ class GreedyGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # typ
                 rule=rule,
                 first=first,
                 generator=generator,
-                callback=progress,
+                callback=callback,
                 n_jobs=self.n_jobs,
                 memory_limit=self.memory_limit,
                 unit=float(self.y_std_[0]) if len(self.y_std_) == 1 else 1.0,
@@ -299,9 +317,9 @@ class GreedyGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # typ
                 generator,
             )
         )
-        self._rows = X, Y, noise
+        self._rows: tuple[Array, Array, Array | None] | None = X, Y, noise
         self.X_train_ = X[selection.indices]
-        self.y_train_ = Y[selection.indices]
+        self.y_train_ = Y[selection.indices].reshape(-1, *self._shape)
         self.log_marginal_likelihood_value_ = self.posterior_.log_marginal_likelihood
 
     def predict(self, X: Any, return_std: bool = False, return_cov: bool = False) -> Any:

@@ -5,6 +5,9 @@ of candidates (`sodalite.panel`), which touches no other row. One product over a
 and residual at each intermediate stage, hence its score. Where the guess is the row with the highest score of all, it
 is what one stage at a time would have taken; from the first pick where it is not, the block is taken back. So the picks
 are Algorithm 1's, to the last index, and the stopping rules are asked about every stage.
+
+Rows that are given, drawn at random or chosen by looking ahead (`sodalite.lookahead`) come in blocks as well; of these
+there is nothing to verify.
 """
 
 from __future__ import annotations
@@ -20,9 +23,10 @@ from scipy.linalg import cholesky, solve_triangular
 
 from .executors import Executor
 from .kernels import CompiledKernel
+from .lookahead import look_ahead
 from .memory import most_candidates
 from .panel import Guess, Panel
-from .scores import PointwiseScore, tie_threshold
+from .scores import Lookahead, PointwiseScore, tie_threshold
 from .shard import Block, Report, Rows
 from .stopping import Rule, Stage
 
@@ -45,7 +49,8 @@ class Selection:
     factor: Array
     """The lower Cholesky factor of k(I, I) + noise, rows in the order of `indices`."""
     scores: Array
-    """The score that each row had when it was chosen; NaN for rows that were given or drawn at random."""
+    """The score that each row had when it was chosen; NaN for rows that were given or drawn at random. With
+    ``"lookahead"``, by how much the row raised the sample's log density, per row of the sample and target."""
     stop_reason: str
     """Why it ended: ``"n_active"``, ``"all_rows"`` (fewer rows than that), ``"tol"``, ``"target_rmse"``,
     ``"time_limit"``, ``"score"`` (no row is left that scores more than -inf), ``"interrupted"``, or the reason of a
@@ -85,6 +90,9 @@ class Problem:
     n_given: int
     """The stage from which on the rules may end the selection."""
     score: PointwiseScore | None
+    lookahead: Lookahead | None
+    seed: int
+    """For the random numbers of `lookahead`."""
     rule: Rule
     callback: Callback | None
     unit: float
@@ -103,6 +111,10 @@ class State:
     """The inputs of the active rows, ..."""
     noise: Array
     """... and their noise variances."""
+    order: Array
+    """Rows that are taken whatever their score: the problem's, and those that looking ahead has added, ..."""
+    gains: Array
+    """... with what it says of each."""
     indices: list[int] = field(default_factory=list)
     rmse: list[float] = field(default_factory=list)
     scores: list[float] = field(default_factory=list)
@@ -148,7 +160,8 @@ def run(problem: Problem, noise_floor: float) -> Selection:
     call = problem.executor.call
     call("start", noise_floor)
     m, d = problem.m, problem.d
-    state = State(Panel(problem.kernel, problem.score, m), np.zeros((m, m)), np.empty((m, d)), np.empty(m))
+    panel, order = Panel(problem.kernel, problem.score, m), problem.order
+    state = State(panel, np.zeros((m, m)), np.empty((m, d)), np.empty(m), order, np.full(len(order), np.nan))
     try:
         rows = _given_rows(problem, state)
         while True:
@@ -167,7 +180,11 @@ def run(problem: Problem, noise_floor: float) -> Selection:
                     problem.callback(Stage(state.rmse[: t + 1], perf_counter() - began, problem.n, problem.m))
             if reason:
                 return state.selection(problem.kernel, reason, noise_floor)
-            if state.t < len(problem.order):
+            if problem.lookahead is not None and state.t == len(state.order):
+                _look_ahead(problem, state, problem.lookahead)
+                if state.t == len(state.order):
+                    return state.selection(problem.kernel, "score", noise_floor)
+            if state.t < len(state.order):
                 rows = _given_rows(problem, state)
             else:
                 rows = _shortlist(state, parts, count, wanted, problem.kernel.dtype)
@@ -188,8 +205,23 @@ def _panel_size(problem: Problem, state: State) -> int:
 
 def _given_rows(problem: Problem, state: State) -> Rows:
     """The next rows of the order that is given."""
-    rows = problem.order[state.t : state.t + LARGEST[problem.keep]]
+    rows = state.order[state.t : state.t + LARGEST[problem.keep]]
     return Rows.join(problem.executor.call("candidates", 0, 0.0, rows))
+
+
+def _look_ahead(problem: Problem, state: State, lookahead: Lookahead) -> None:
+    """Add the next rows to the order, if there are any that have a chance."""
+    picks, gains = look_ahead(
+        lookahead,
+        problem.kernel,
+        problem.executor.call,
+        lambda rows: _coordinates(problem, state, rows),
+        state.order,
+        problem.n,
+        min(lookahead.block, problem.m - state.t),
+        problem.seed,
+    )
+    state.order, state.gains = np.concatenate([state.order, picks]), np.concatenate([state.gains, gains])
 
 
 def _shortlist(state: State, parts: list[Rows], count: int, wanted: Array, dtype: Any) -> Rows:
@@ -209,8 +241,8 @@ def _propose(problem: Problem, state: State, rows: Rows, noise_floor: float) -> 
     """Guess the next picks among some rows, and write them down as a block for the shards."""
     t = state.t
     given = None
-    if t < len(problem.order):
-        given = np.searchsorted(rows.index, problem.order[t : t + len(rows.index)])
+    if t < len(state.order):
+        given = np.searchsorted(rows.index, state.order[t : t + len(rows.index)])
     size = min(state.size, problem.m - t)
     made = state.panel.guess(rows, t, lambda new: _coordinates(problem, state, new), size, given, 0.5 * noise_floor)
     picks, b = made.rows.index, len(made.factor)
@@ -320,5 +352,8 @@ def _commit(problem: Problem, state: State, block: Block, made: Guess, kept: int
         state.size = min(max(kept + kept // 4, 8), LARGEST[problem.keep])
         state.candidates = min(int(1.3 * state.candidates), most_candidates(problem.n))
     state.indices += block.picks[:kept].tolist()
-    state.scores += made.scores[:kept].tolist()
+    if t < len(state.order):
+        state.scores += state.gains[t : t + kept].tolist()
+    else:
+        state.scores += (made.scores[:kept] / made.rows.luck[:kept]).tolist()
     state.rmse += rmse[:kept]

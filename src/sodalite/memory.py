@@ -104,8 +104,8 @@ def make_plan(n: int, m: int, q: int, dtype: Any, n_jobs: int | None, memory_lim
     limit = available() // 2 if memory_limit is None else parse_bytes(memory_limit)
     threads = n_threads(n_jobs)
     item = np.dtype(dtype).itemsize
-    # Per row: variance, residuals, mask, a noise variance, and a copy of the residuals while a block is added.
-    state = n * (8 + 8 * q + 1 + 8)
+    # Per row: variance, residuals, mask, a noise variance, luck, and a copy of the residuals while a block is added.
+    state = n * (8 + 8 * q + 1 + 8 + 8)
     driver = 8 * m * m + 12 * m * most_candidates(n) + 8 * 2**20
     # Per row of a shard that a thread works on: raw and mixed coordinates, the residual path, a slab of covariances.
     work = 128 * (2 * item + 8 * q) + 256 * item + 3 * 16 * 8

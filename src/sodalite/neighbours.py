@@ -10,7 +10,7 @@ from scipy.spatial import cKDTree
 from sklearn.neighbors import NearestNeighbors
 
 from .kernels import CompiledKernel
-from .threads import n_threads
+from .threads import n_threads, one_openmp_thread, threaded_map
 
 Array = NDArray[Any]
 
@@ -29,10 +29,12 @@ class Neighbours:
     def __init__(self, kernel: CompiledKernel, X: Array) -> None:
         self.n = len(X)
         self._kernel, self._weights = kernel, kernel.metric()
+        if not self.n:
+            return
         if self._weights is None:
             self._rows = kernel.prepare(X)
             return
-        spread = np.sqrt(self._weights) * (X.max(axis=0) - X.min(axis=0)) if len(X) else self._weights
+        spread = np.sqrt(self._weights) * (X.max(axis=0) - X.min(axis=0))
         self._columns = np.flatnonzero(spread > MATTERS * spread.max(initial=0.0))
         if not len(self._columns):
             self._columns = np.arange(1)
@@ -40,19 +42,38 @@ class Neighbours:
         self._tree = cKDTree(Z, balanced_tree=False) if len(self._columns) <= TREE else None
         self._all = None if self._tree is not None else NearestNeighbors(algorithm="brute").fit(Z)
 
+    def __getstate__(self) -> dict[str, Any]:
+        """A tree is kept as its rows: what loads it need not know how a tree is stored."""
+        state = self.__dict__.copy()
+        if state.get("_tree") is not None:
+            state["_tree"] = np.asarray(state["_tree"].data)
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        if state.get("_tree") is not None:
+            self._tree = cKDTree(state["_tree"], balanced_tree=False)
+
     def query(self, X: Array, k: int) -> Array:
         """The k nearest rows of every row of X, the nearest first; of shape (queries, min(k, n))."""
         k = min(k, self.n)
-        if self._weights is None:
-            return self._by_covariance(X, k)
         if k == 0:
             return np.empty((len(X), 0), dtype=np.intp)
+        if self._weights is None:
+            return self._by_covariance(X, k)
         Z = self._scaled(X)
         if self._tree is not None:
             _, found = self._tree.query(Z, k=[*range(1, k + 1)], workers=n_threads(None))
             return np.asarray(found)
+        parts = threaded_map(
+            lambda part: self._nearest(part, k), np.array_split(Z, max(1, min(n_threads(None), len(Z))))
+        )
+        return np.concatenate(parts)
+
+    def _nearest(self, Z: Array, k: int) -> Array:
         assert self._all is not None
-        return np.asarray(self._all.kneighbors(Z, n_neighbors=k, return_distance=False))
+        with one_openmp_thread():
+            return np.asarray(self._all.kneighbors(Z, n_neighbors=k, return_distance=False))
 
     def _scaled(self, X: Array) -> Array:
         assert self._weights is not None

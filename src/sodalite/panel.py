@@ -99,7 +99,7 @@ class Panel:
                 j = int(given[i])
             else:
                 assert self.score is not None
-                value = evaluate(self.score, np.sqrt(np.maximum(s2, 0)), magnitude(r.T), rows.noise)
+                value = evaluate(self.score, np.sqrt(np.maximum(s2, 0)), magnitude(r.T), rows.noise, rows.luck)
                 value[~left] = -np.inf
                 j = int(np.flatnonzero(left)[best(value[left], self.kernel.dtype)])
                 if i and value[j] == -np.inf:  # what is left is never to be taken
@@ -121,7 +121,7 @@ class Panel:
                     likely = np.union1d(np.argpartition(-hope, size - 1)[:size], [j])
                     likely = likely[[place not in found for place in likely.tolist()]]
                 C = self.kernel.block(take(features, likely), features).astype(np.float64)
-                C -= _product(v[slots[likely]], v)[:, slots]
+                C -= product(v[slots[likely]], v)[:, slots]
                 found.update(zip(likely.tolist(), C, strict=True))
             p = np.sqrt(pivot)
             factor[i, :i], factor[i, i] = U[:i, j], p
@@ -172,7 +172,7 @@ class Panel:
         return slots
 
 
-def _product(A: Array, B: Array) -> Array:
+def product(A: Array, B: Array) -> Array:
     """A B', on all cores where that is worth it."""
     if A.size * len(B) < 2e7:
         return np.asarray(A @ B.T)

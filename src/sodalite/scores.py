@@ -5,12 +5,16 @@ residual ``abs(r)`` and the noise variance. The row with the largest score is ta
 arguments will do; those with a name are in `SCORES`.
 
 With several targets, ``abs(r)`` is the root mean square of a row's residuals over the targets.
+
+The row that scores highest may be one whose target is plain wrong. Two kinds of score are meant for such data:
+`Sampled` draws rows with chances that go with their score, and `Lookahead` takes those that help to predict others.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -50,6 +54,116 @@ class Delta:
 
 
 @dataclass(frozen=True)
+class Product:
+    """s abs(r): where the model is unsure and wrong.
+
+    Examples
+    --------
+    >>> Product()(np.array([1.0, 2.0]), np.array([0.5, 0.1]), np.zeros(2))
+    array([0.5, 0.2])
+    """
+
+    @property
+    def monotone(self) -> bool:
+        """As for `Delta`: it never falls when s or abs(r) grows."""
+        return True
+
+    def __call__(self, s: Array, abs_r: Array, noise: Array, out: Array | None = None) -> Array:
+        return np.multiply(s, abs_r, out=out)
+
+
+@dataclass(frozen=True)
+class Sampled:
+    """Sample a score instead of maximising it: each row is drawn with a chance that is proportional to its score.
+
+    Every row is given one random number for the whole selection, its `luck`, and the row whose score times luck is
+    largest is taken: the Gumbel-max trick, log(score) + Gumbel number, without the logarithm. While scores do not
+    change that draws rows one after the other, without replacement, each with the chance that its score is of the sum
+    over those left; and since it is a maximum like any other, the picks are exact whatever the size of the blocks.
+
+    Parameters
+    ----------
+    score : callable
+        A pointwise score that is never negative. A row of score 0 is never taken.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.gaussian_process.kernels import RBF, WhiteKernel
+    >>> from sodalite import select
+    >>> X = np.linspace(0, 10, 200)[:, None]
+    >>> squared = Sampled(lambda s, abs_r, noise: s**2)
+    >>> chosen = select(X, np.sin(X[:, 0]), RBF(1.0) + WhiteKernel(0.01), n_active=12, score=squared, random_state=0)
+    >>> len(chosen)
+    12
+    """
+
+    score: PointwiseScore
+
+    def __post_init__(self) -> None:
+        if not callable(self.score) or isinstance(self.score, Sampled):
+            raise TypeError(
+                f"score must be a callable of (s, abs_r, noise) if it is to be sampled, such as Delta() or Product() "
+                f"of sodalite.scores; got {self.score!r} of type {type(self.score).__name__}."
+            )
+
+    def __call__(self, s: Array, abs_r: Array, noise: Array) -> Array:
+        """What the rows' chances are proportional to."""
+        return self.score(s, abs_r, noise)
+
+
+@dataclass(frozen=True)
+class Lookahead:
+    """Take the row that most raises the density of other rows' targets, once it is active.
+
+    For a block of picks, candidates are drawn in proportion to s abs(r), and beside them a random sample of the
+    remainder. A candidate j changes the variance and the residual of each row of the sample,
+
+        p^2 = s2(j) + noise(j)        nu(x) = cov(j, x) / p        zeta = r(j) / p
+        s2(x) <- s2(x) - nu(x)^2      r(x) <- r(x) - zeta nu(x)
+
+    hence its log density log N(r(x); 0, s2(x) + noise(x)), and the candidate that raises the sample's mean the most is
+    taken. An outlier spoils its neighbours, so it is not. A candidate that is in the sample is judged by the other
+    rows: once active it is none of the remainder. So the gain times the size of the remainder is an estimate of what J,
+    the log density of the active targets plus the sum of the remainder's, gains: the row's own term only moves from the
+    one to the other.
+
+    It is meant for noisy targets. With hardly any noise the log density has hardly a bound, and more is gained by
+    making a few rows all but certain than by serving many: `Delta` is better there.
+
+    Each pick costs O(n_candidates n_sample) beyond the product over all rows; a block O((n_candidates + n_sample) t
+    n_candidates) and n random numbers. The candidates and the sample of a block follow from `random_state` and the
+    stage at which it begins.
+
+    Parameters
+    ----------
+    n_candidates : int, default=256
+        How many rows are looked at.
+    n_sample : int, default=1000
+        How many rows they are judged by; all that remain, if these are fewer.
+    block : int, default=32
+        Picks, at most n_candidates, before candidates and sample are drawn anew.
+    """
+
+    n_candidates: int = 256
+    n_sample: int = 1000
+    block: int = 32
+
+    def __post_init__(self) -> None:
+        for name in ("n_candidates", "n_sample", "block"):
+            value = getattr(self, name)
+            if not isinstance(value, Integral) or isinstance(value, bool):
+                raise TypeError(f"{name} must be a whole number; got {value!r} of type {type(value).__name__}.")
+            if value < 1:
+                raise ValueError(f"{name} must be at least 1; got {value!r}.")
+        if self.block > self.n_candidates:
+            raise ValueError(
+                f"block must be at most n_candidates, since the picks of a block are chosen among them; "
+                f"got block={self.block} and n_candidates={self.n_candidates}. Lower the one or raise the other."
+            )
+
+
+@dataclass(frozen=True)
 class Random:
     """No score at all: the rows come in a random order that does not depend on how many are taken."""
 
@@ -62,21 +176,25 @@ class Random:
         return list(chosen)[:m]
 
 
-SCORES: dict[str, PointwiseScore | Random] = {
+Score = PointwiseScore | Lookahead | Random
+
+SCORES: dict[str, Score] = {
     "delta": Delta(),
     "uncertainty": Delta(underfit=0),
     "underfit": Delta(uncertainty=0),
+    "sampled": Sampled(Product()),
+    "lookahead": Lookahead(),
     "random": Random(),
 }
 
 
-def resolve_score(score: str | PointwiseScore | Random) -> PointwiseScore | Random:
+def resolve_score(score: str | Score) -> Score:
     """The score of that name, or the callable itself."""
     if isinstance(score, str):
         if score in SCORES:
             return SCORES[score]
         raise unknown("score", SCORES, score, " or a callable")
-    if isinstance(score, Random) or callable(score):
+    if isinstance(score, Lookahead | Random) or callable(score):
         return score
     raise TypeError(
         f"score must be one of {', '.join(map(repr, SCORES))} or a callable of (s, abs_r, noise); "
@@ -84,12 +202,22 @@ def resolve_score(score: str | PointwiseScore | Random) -> PointwiseScore | Rand
     )
 
 
-def evaluate(score: PointwiseScore, s: Array, abs_r: Array, noise: Array) -> Array:
+def evaluate(score: PointwiseScore, s: Array, abs_r: Array, noise: Array, luck: Array | float = 1.0) -> Array:
     """The score of every row, in a fresh array, checked: a user's callable may return anything.
 
-    A callable is shown flat arrays, whatever the shape of these: it is pointwise.
+    A callable is shown flat arrays, whatever the shape of these: it is pointwise. `luck` is for one that is sampled.
     """
-    if isinstance(score, Delta):
+    if isinstance(score, Sampled):
+        chance = evaluate(score.score, s, abs_r, noise)
+        negative = (chance < 0) & (chance > -np.inf)
+        if negative.any():
+            raise ValueError(
+                f"score must not be negative where it is sampled: a row's chance is proportional to it; "
+                f"{negative.sum()} of {chance.size} are, the least {chance[negative].min():.3g}. "
+                f"Return 0 for rows never to take."
+            )
+        return np.where(chance > 0, chance * luck, -np.inf)
+    if isinstance(score, Delta | Product):
         return score(s, abs_r, noise)
     value = np.array(score(s.ravel(), abs_r.ravel(), np.broadcast_to(noise, s.shape).ravel()), dtype=np.float64)
     if value.shape != (s.size,):
@@ -108,3 +236,22 @@ def best(score: Array, dtype: Any = np.float64) -> int:
 def tie_threshold(top: float, dtype: Any = np.float64) -> float:
     """The least score that is tied with the largest."""
     return float(top - TIE[np.dtype(dtype)] * abs(top)) if np.isfinite(top) else float(top)
+
+
+def seed_from(generator: np.random.Generator) -> int:
+    """What the luck of a whole selection follows from."""
+    return int(generator.integers(2**63))
+
+
+def luck(seed: int, stage: int, begin: int, end: int) -> Array:
+    """The luck of rows `begin` to `end`: 1 / e, where e is exponentially distributed. O(end - begin).
+
+    Of some rows, each with a score, the one whose score times luck is largest is row j with a chance proportional to
+    its score; the c largest are a sample without replacement. A row's luck depends on the seed, the stage and the row
+    alone, so whoever holds a row can draw it.
+    """
+    # Philox computes its numbers, four at a time, from a key and a counter: it can begin at any of them.
+    skip, begin = begin % 4, int(begin) // 4
+    philox = np.random.Philox(key=np.array([seed, stage], dtype=np.uint64), counter=begin)
+    bits = philox.random_raw(end - 4 * begin)[skip:]
+    return np.asarray(-1 / np.log(((bits >> np.uint64(12)) + 0.5) * 2.0**-52))  # of a uniform number, neither 0 nor 1

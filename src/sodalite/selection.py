@@ -5,6 +5,8 @@ The rows are cut into shards (`sodalite.shard`), which an executor holds, and `s
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from numbers import Integral
 from typing import Any
 
@@ -13,15 +15,16 @@ from numpy.typing import NDArray
 from sklearn.gaussian_process.kernels import Kernel
 from sklearn.utils import check_random_state
 
-from .executors import ThreadExecutor
+from ._optional import require
+from .executors import Executor, ThreadExecutor
 from .jitter import with_jitter
 from .kernels import CompiledKernel, compile_kernel
 from .loop import Callback, Problem, Selection, run
-from .memory import make_plan
-from .scores import PointwiseScore, Random, resolve_score
+from .memory import make_plan, parse_bytes
+from .scores import Lookahead, Random, Sampled, Score, resolve_score, seed_from
 from .shard import Shard
 from .stopping import Rule, resolve_rule
-from .validation import check_dtype, check_first, check_rows
+from .validation import check_dask_rows, check_dtype, check_first, check_rows, is_dask
 
 __all__ = ["Callback", "Selection", "generator_from", "grow", "select"]
 
@@ -34,7 +37,7 @@ def select(
     kernel: Kernel,
     *,
     n_active: int,
-    score: str | PointwiseScore | Random = "delta",
+    score: str | Score = "delta",
     tol: float | None = None,
     patience: int = 1,
     target_rmse: float | None = None,
@@ -46,6 +49,7 @@ def select(
     dtype: Any = "float64",
     n_jobs: int | None = None,
     memory_limit: int | float | str | None = None,
+    executor: Any = None,
 ) -> Selection:
     """Choose the rows that a Gaussian process needs, one by one.
 
@@ -63,10 +67,13 @@ def select(
         one the observations are noiseless (see `sodalite.jitter`).
     n_active : int
         The most rows to choose. With fewer rows than that, all become active.
-    score : {"delta", "uncertainty", "underfit", "random"} or callable, default="delta"
+    score : {"delta", "uncertainty", "underfit", "sampled", "lookahead", "random"} or callable, default="delta"
         The row that maximises this comes next: the paper's ``s + abs(r)``, one of its terms, or a function of the
         latent standard deviation s, the absolute residual and the noise variance (three arrays over the rows).
-        Ties go to the lowest index. See `sodalite.scores.Delta` for weights on the terms.
+        Ties go to the lowest index. See `sodalite.scores.Delta` for weights on the terms. For noisy targets, some of
+        them perhaps plain wrong: ``"sampled"`` draws rows with a chance proportional to ``s * abs(r)``
+        (`sodalite.scores.Sampled` does so with any function), and ``"lookahead"`` takes the row that most raises the
+        density of other rows' targets (`sodalite.scores.Lookahead`). ``"random"`` looks at nothing.
     tol : float, optional
         The paper's delta: stop at the first stage whose RMSE on the remainder is not at least this much below the
         stage before. That stage's rows are what is returned.
@@ -82,7 +89,7 @@ def select(
         The row to start from (the paper draws it at random), or several rows, in order: then the rules that end the
         selection early are first asked after the last of them.
     random_state : int, numpy.random.RandomState or None, default=None
-        For the first row and for ``score="random"``.
+        For the first row, and for the scores that draw rows: ``"sampled"``, ``"lookahead"`` and ``"random"``.
     callback : callable, optional
         Called with a `sodalite.stopping.Stage` after every stage.
     dtype : {"float64", "float32"}, default="float64"
@@ -92,6 +99,9 @@ def select(
         Threads, as in scikit-learn: -1 for one per core, which is also what None means here.
     memory_limit : int or str, optional
         Bytes to work in, beside the data: a number or a string such as ``"300MB"``. By default half of what is free.
+    executor : dask.distributed.Client, optional
+        A cluster to work on. X and y may then be Dask arrays, whose chunks stay where they are; the picks are those of
+        one machine. Workers may be lost while it runs, as long as one is left or comes.
 
     Returns
     -------
@@ -113,7 +123,7 @@ def select(
     >>> chosen.stop_reason
     'n_active'
     """
-    X, y = check_rows(X, y)
+    X, y = check_dask_rows(X, y) if is_dask(X) else check_rows(X, y)
     return grow(
         X,
         y.reshape(len(y), -1),
@@ -126,6 +136,7 @@ def select(
         callback=callback,
         n_jobs=n_jobs,
         memory_limit=memory_limit,
+        executor=executor,
     )
 
 
@@ -135,7 +146,7 @@ def grow(
     kernel: CompiledKernel,
     *,
     n_active: int,
-    score: PointwiseScore | Random,
+    score: Score,
     rule: Rule,
     first: Any = None,
     generator: np.random.Generator,
@@ -144,6 +155,7 @@ def grow(
     memory_limit: Any = None,
     unit: float = 1.0,
     alpha: Array | None = None,
+    executor: Any = None,
 ) -> Selection:
     """What `select` does, once its arguments are checked; y has two dimensions.
 
@@ -154,20 +166,16 @@ def grow(
     n, q = y.shape
     m = min(int(n_active), n)
     start = [] if first is None else check_first(first, n, m)
+    # Drawn before the first row, so that a selection that goes on from given rows has the same luck.
+    seed = seed_from(generator) if isinstance(score, Lookahead | Sampled) else 0
     if isinstance(score, Random):
         order = score.order(n, m, generator, start)
     else:
         order = start or [int(generator.integers(n))]
-    plan = make_plan(n, m, q, kernel.dtype, n_jobs, memory_limit)
-    pointwise = None if isinstance(score, Random) else score
-
-    def make(part: tuple[int, int]) -> Shard:
-        own = None if alpha is None else alpha[slice(*part)]
-        return Shard(X, y[slice(*part)], *part, kernel, pointwise, m if plan.keep else 0, own)
-
-    with ThreadExecutor(make, plan.parts, plan.n_threads) as executor:
+    pointwise = None if isinstance(score, Lookahead | Random) else score
+    with _executor(X, y, alpha, kernel, pointwise, m, seed, n_jobs, memory_limit, executor) as (shards, keep):
         problem = Problem(
-            executor,
+            shards,
             kernel,
             n=n,
             m=m,
@@ -176,13 +184,51 @@ def grow(
             order=np.array(order),
             n_given=max(len(start), 1),
             score=pointwise,
+            lookahead=score if isinstance(score, Lookahead) else None,
+            seed=seed,
             rule=rule,
             callback=callback,
             unit=unit,
-            keep=plan.keep,
+            keep=keep,
         )
-        prior = max(executor.call("peak"))
+        prior = max(shards.call("peak"))
         return with_jitter(lambda noise_floor: run(problem, noise_floor), prior, kernel.dtype)
+
+
+@contextmanager
+def _executor(
+    X: Any,
+    y: Any,
+    alpha: Array | None,
+    kernel: CompiledKernel,
+    score: Any,
+    m: int,
+    seed: int,
+    n_jobs: int | None,
+    memory_limit: Any,
+    client: Any,
+) -> Iterator[tuple[Executor, bool]]:
+    """The shards of all rows, on this machine or on a cluster, and whether they keep their rows' v's."""
+    if client is None and not is_dask(X):
+        plan = make_plan(y.shape[0], m, y.shape[1], kernel.dtype, n_jobs, memory_limit)
+
+        def make(part: tuple[int, int]) -> Shard:
+            own = None if alpha is None else alpha[slice(*part)]
+            return Shard(X, y[slice(*part)], *part, kernel, score, m if plan.keep else 0, own, seed)
+
+        with ThreadExecutor(make, plan.parts, plan.n_threads) as threads:
+            yield threads, plan.keep
+        return
+    require("distributed", "dask")
+    from .executors.dask import DaskExecutor, Setting, find_client, partitions_of, room
+
+    client = find_client(client)
+    limit = room(client) if memory_limit is None else parse_bytes(memory_limit)
+    keep = y.shape[0] * m * kernel.dtype.itemsize <= limit
+    workers = len(client.scheduler_info(n_workers=-1)["workers"])
+    partitions = partitions_of(X, y, alpha, 2 * max(workers, 1))
+    with DaskExecutor(client, partitions, Setting(kernel, score, m if keep else 0, seed)) as cluster:
+        yield cluster, keep
 
 
 def generator_from(random_state: Any) -> np.random.Generator:

@@ -1,21 +1,21 @@
 """A block of rows, and what is known of each: the only thing in a selection that changes in place.
 
 A shard answers a few calls. `extend` adds a block of picks to the model of its rows and reports what the driver needs
-to verify them; `settle` takes back those that did not stand; `candidates` names the rows that now score highest; and
-`coordinates` hands out the v's of some rows, where they are kept. Its state is O(rows): inputs, variance, residual; and
-O(rows m) with the v's.
+to verify them; `settle` takes back those that did not stand; `candidates` names the rows that now score highest, and
+`draw` some at random; and `coordinates` hands out the v's of some rows, where they are kept. Its state is O(rows):
+inputs, variance, residual; and O(rows m) with the v's.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .kernels import CompiledKernel, Features, take
-from .scores import TIE, Delta, PointwiseScore, best, evaluate
+from .scores import TIE, Delta, PointwiseScore, Product, Sampled, best, evaluate, luck
 from .threads import workspace
 
 Array = NDArray[Any]
@@ -80,36 +80,21 @@ class Rows:
     r: Array
     """Of shape (rows, q)."""
     noise: Array
+    luck: Array
+    """For a score that is sampled (`sodalite.scores.Sampled`)."""
     score: Array
     potential: Array
     """The score that a row would have if its residual grew by some of its standard deviation."""
 
     def take(self, places: Array) -> Rows:
         """Some of them."""
-        return Rows(
-            self.index[places],
-            self.X[places],
-            self.s2[places],
-            self.r[places],
-            self.noise[places],
-            self.score[places],
-            self.potential[places],
-        )
+        return Rows(*(getattr(self, field.name)[places] for field in fields(self)))
 
     @staticmethod
     def join(parts: list[Rows]) -> Rows:
         """All of them, in the order of their indices, each once."""
-        index = np.concatenate([part.index for part in parts])
-        _, places = np.unique(index, return_index=True)
-        return Rows(
-            index,
-            np.concatenate([part.X for part in parts]),
-            np.concatenate([part.s2 for part in parts]),
-            np.concatenate([part.r for part in parts]),
-            np.concatenate([part.noise for part in parts]),
-            np.concatenate([part.score for part in parts]),
-            np.concatenate([part.potential for part in parts]),
-        ).take(places)
+        joined = Rows(*(np.concatenate([getattr(part, field.name) for part in parts]) for field in fields(Rows)))
+        return joined.take(np.unique(joined.index, return_index=True)[1])
 
 
 class Shard:
@@ -129,6 +114,8 @@ class Shard:
         The most active rows, if the v's are to be kept; 0 if not.
     alpha : array of shape (rows,), optional
         Noise variance beyond the kernel's.
+    seed : int
+        What the rows' luck follows from, where the score is sampled.
     """
 
     def __init__(
@@ -141,9 +128,11 @@ class Shard:
         score: PointwiseScore | None,
         capacity: int,
         alpha: Array | None = None,
+        seed: int = 0,
     ) -> None:
         self.X, self.y, self.begin, self.end = X, y, begin, end
         self.kernel, self.score, self.alpha = kernel, score, alpha
+        self.luck = luck(seed, 0, begin, end) if isinstance(score, Sampled) else np.ones(1)
         self.V = storage((capacity, end - begin), kernel.dtype) if capacity else None
         self._prepared: Features = None
 
@@ -193,6 +182,8 @@ class Shard:
 
     def settle(self, block: Block, kept: int, count: int, cut: float, wanted: Array) -> Rows:
         """Take back the picks of the last block after the first `kept`; return the next candidates."""
+        if block.stage + len(block) != self.t:
+            raise RuntimeError(f"A shard at stage {self.t} was asked to settle a block of stage {block.stage}.")
         if kept < len(block):
             self.t -= len(block)
             N = self.V[self.t : self.t + len(block)] if self.V is not None else self._coordinates_of(block)
@@ -215,21 +206,33 @@ class Shard:
         score = potential = np.full(len(self.s2), np.nan)
         if self.score is not None and count and len(self.active) < len(self.s2):
             s, abs_r = np.sqrt(np.maximum(self.s2, 0)), magnitude(self.r)
-            score = evaluate(self.score, s, abs_r, self.noise)
+            score = evaluate(self.score, s, abs_r, self.noise, self.luck)
             abs_r += GROWTH * s
-            potential = evaluate(self.score, s, abs_r, self.noise)
+            potential = evaluate(self.score, s, abs_r, self.noise, self.luck)
             score[self.active] = potential[self.active] = -np.inf
             top = np.flatnonzero(potential >= cut)
             if len(top) > count:
                 top = top[np.argpartition(-potential[top], count)[:count]]
+            top = top[np.isfinite(potential[top])]
+            if not isinstance(self.score, Sampled):
+                top = _distinct(top, potential, self.kernel.dtype)
             first = best(score, self.kernel.dtype) if score.max() > -np.inf else int(self.remains.argmax())
-            places = np.concatenate(
-                [_distinct(top[self.remains[top]], potential, self.kernel.dtype), [first], places]
-            ).astype(np.int64)
-        noise = self.noise[places] if len(self.noise) > 1 else np.repeat(self.noise, len(places))
-        X = self._read()[places]
-        r = self.r[:, places].T
-        return Rows(places + self.begin, X, self.s2[places], r, noise, score[places], potential[places])
+            places = np.concatenate([top, [first], places]).astype(np.int64)
+        return self._rows(places, score, potential)
+
+    def draw(self, count: int, seed: int, stage: int, wanted: Array) -> Rows:
+        """Rows drawn without replacement in proportion to s abs(r); and those of `wanted`. O(rows).
+
+        Every row has a score: s abs(r) times its luck at this stage. The `count` largest of all shards' are the draw,
+        so at most that many of these rows can be in it. Rows that are active or have no chance score 0.
+        """
+        score = np.sqrt(np.maximum(self.s2, 0)) * magnitude(self.r) * luck(seed, stage, self.begin, self.end)
+        score[self.active] = 0
+        top = np.flatnonzero(score)
+        if len(top) > count:
+            top = top[np.argpartition(-score[top], count)[:count]]
+        mine = wanted[(wanted >= self.begin) & (wanted < self.end)] - self.begin
+        return self._rows(np.union1d(top, mine), score, score)
 
     def coordinates(self, index: Array) -> tuple[Array, Array]:
         """Which of some rows are here, and their v's: arrays of shape (found,) and (found, t)."""
@@ -238,6 +241,12 @@ class Shard:
         return places, self.V[: self.t, index[places] - self.begin].T
 
     # --- how ---
+
+    def _rows(self, places: Array, score: Array, potential: Array) -> Rows:
+        """What is known of the rows at these places, given the scores of all."""
+        X, r = self._read()[places], self.r[:, places].T
+        noise, luck = _at(self.noise, places), _at(self.luck, places)
+        return Rows(places + self.begin, X, self.s2[places], r, noise, luck, score[places], potential[places])
 
     def _read(self) -> Array:
         """The rows' inputs."""
@@ -316,7 +325,7 @@ class Shard:
     def _rivals(
         self, block: Block, N: Array, path: Array, taken: list[tuple[int, int]]
     ) -> tuple[Array, Array, Array, Array]:
-        """The rows whose score comes near the expected pick's, or above it, at each pick's turn; and the last variances.
+        """The rows whose score comes near the expected pick's, or above, at each pick's turn; and the last variances.
 
         The variance only falls, so with a score that grows with it, a score taken at an old variance is a bound: it is
         followed for all rows, and the score itself only for those few whose bound is high enough.
@@ -328,12 +337,15 @@ class Shard:
         near = NEAR * TIE[self.kernel.dtype]
         low = np.where(np.isfinite(block.expected), block.expected - near * np.abs(block.expected), -np.inf)
         s2 = self.s2.copy()
+        score = self.score.score if isinstance(self.score, Sampled) else self.score
         for begin in range(0, len(block), STRIDE):
             stages = slice(begin, min(begin + STRIDE, len(block)))
-            if isinstance(self.score, Delta) and self.score.monotone:
+            if isinstance(score, Delta | Product) and score.monotone:
                 room = workspace.array("bound", (stages.stop - stages.start, len(s2)))
                 abs_r = magnitude(path[:, stages], out=room)
-                bound = self.score(np.sqrt(np.maximum(s2, 0)), abs_r, self.noise, out=room)
+                bound = score(np.sqrt(np.maximum(s2, 0)), abs_r, self.noise, out=room)
+                if score is not self.score:
+                    bound *= self.luck
                 bound[:, self.active] = -np.inf
                 high = bound.max(axis=1) >= low[stages]
                 columns = np.flatnonzero((bound[high] >= low[stages][high, None]).any(axis=0) & self.remains)
@@ -362,8 +374,7 @@ class Shard:
         for i in range(len(squares) - 1):
             np.subtract(variance[i], squares[i], out=variance[i + 1])
         s = np.sqrt(np.maximum(variance, 0, out=variance), out=variance)
-        noise = self.noise[columns] if len(self.noise) > 1 else self.noise
-        score = evaluate(self.score, s, abs_r, noise)
+        score = evaluate(self.score, s, abs_r, _at(self.noise, columns), _at(self.luck, columns))
         for i, place in taken:
             score[max(i + 1 - stages.start, 0) :, columns == place] = np.nan
         stage, column = np.nonzero(score >= low[stages, None])
@@ -382,12 +393,16 @@ def magnitude(r: Array, out: Array | None = None) -> Array:
     return np.asarray(np.sqrt(np.mean(np.square(r), axis=0)), dtype=np.float64)
 
 
+def _at(values: Array, places: Array) -> Array:
+    """One value for each place, of values that may all be the same and given once."""
+    return values[places] if len(values) > 1 else np.repeat(values, len(places))
+
+
 def _distinct(places: Array, value: Array, dtype: Any) -> Array:
     """Of rows with the same score (but for rounding) the first alone: duplicates would crowd the others out."""
     if not len(places):
         return places
     places = np.sort(places)
-    places = places[np.isfinite(value[places])]
     key = np.round(value[places] / max(float(np.abs(value[places]).max(initial=0.0)), 1e-300) / TIE[dtype])
     _, first = np.unique(key, return_index=True)
     return places[np.sort(first)]

@@ -70,6 +70,20 @@ def one_blas_thread() -> Iterator[None]:
                 _set(libraries, _before)
 
 
+@contextmanager
+def one_openmp_thread() -> Iterator[None]:
+    """The same for scikit-learn's compiled loops, which wait for each other in OpenMP; a count of each thread's own."""
+    libraries = _openmp()
+    before = [library.num_threads for library in libraries]
+    try:
+        for library in libraries:
+            library.set_num_threads(1)
+        yield
+    finally:
+        for library, count in zip(libraries, before, strict=True):
+            library.set_num_threads(count)
+
+
 def threaded_map(function: Callable[[T], U], items: Sequence[T]) -> list[U]:
     """Apply a function to all items, on as many threads as there are cores, each with its own linear algebra."""
     workers = max(1, min(_cores(), len(items)))
@@ -99,6 +113,11 @@ def _cores() -> int:
 @cache
 def _libraries() -> list[Any]:
     return list(ThreadpoolController().select(user_api="blas").lib_controllers)
+
+
+@cache
+def _openmp() -> list[Any]:
+    return list(ThreadpoolController().select(user_api="openmp").lib_controllers)
 
 
 def _set(libraries: list[Any], counts: Sequence[int]) -> None:

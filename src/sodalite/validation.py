@@ -31,6 +31,34 @@ def check_rows(X: Any, y: Any) -> tuple[Array, Array]:
     return X, check_targets(y, X.shape[0])
 
 
+def is_dask(X: Any) -> bool:
+    """Whether X is a Dask collection."""
+    return hasattr(X, "__dask_graph__") and not isinstance(X, np.ndarray)
+
+
+def check_dask_rows(X: Any, y: Any) -> tuple[Any, Any]:
+    """X and y as Dask arrays with chunks of known sizes, X of shape (n, d), y of shape (n,) or (n, q)."""
+    X, y = (part.to_dask_array(lengths=True) if hasattr(part, "to_dask_array") else part for part in (X, y))
+    if X.ndim != 2:
+        raise ValueError(f"X must have two dimensions, rows and columns; got {X.ndim}.")
+    for name, part in (("X", X), ("y", y)):
+        if not is_dask(part):
+            continue
+        if any(not size >= 0 for sizes in part.chunks for size in sizes):
+            raise ValueError(f"{name} has chunks of unknown sizes. Call {name}.compute_chunk_sizes() first.")
+        if np.dtype(part.dtype).kind not in "biuf":
+            raise ValueError(f"{name} must hold numbers; got {part.dtype}.")
+    if not is_dask(y):
+        from dask.array import from_array
+
+        y = from_array(check_targets(y, X.shape[0]))  # type: ignore[no-untyped-call]
+    if X.shape[0] != y.shape[0]:
+        raise ValueError(f"X and y must have the same number of rows; X has {X.shape[0]}, y has {y.shape[0]}.")
+    if not X.shape[0] or not X.shape[1]:
+        raise ValueError(f"X must have at least one row and one column; got shape {X.shape}.")
+    return X, y
+
+
 def is_sliceable(X: Any) -> bool:
     """Whether X holds numbers and gives rows as arrays when it is sliced: arrays, memory maps, HDF5 data sets, ..."""
     if isinstance(X, np.ndarray):
@@ -124,13 +152,18 @@ def check_first(first: Any, n: int, m: int) -> list[int]:
 def check_alpha(alpha: Any, n: int) -> Array:
     """The noise variance of every row beyond the kernel's."""
     try:
-        values = np.asarray(alpha, dtype=np.float64)
+        given = np.asarray(alpha)
+        if given.dtype.kind not in "iufO":  # NumPy would read numbers out of text
+            raise TypeError(f"of type {given.dtype}")
+        values = given.astype(np.float64)
     except (TypeError, ValueError) as error:
         raise TypeError(f"alpha must be a number or one number per row; got {alpha!r}.") from error
     if values.shape not in ((), (n,)):
         raise ValueError(f"alpha must be a number or an array of shape ({n},), one per row; got shape {values.shape}.")
-    if not np.isfinite(values).all() or (values < 0).any():
-        raise ValueError(f"alpha is a variance: it must be finite and not negative; its least value is {values.min()}.")
+    bad = np.flatnonzero(~(np.isfinite(values) & (values >= 0)))
+    if len(bad):
+        which = "" if values.ndim == 0 else f" in row {bad[0]}, and {len(bad)} such rows of {n}"
+        raise ValueError(f"alpha is a variance: it must be finite and not negative; got {values.flat[bad[0]]}{which}.")
     return np.array(np.broadcast_to(values, (n,)))
 
 

@@ -9,6 +9,10 @@ import click
 import sodalite
 
 COMMANDS = {
+    "fit": "Fit a model to a table and write it to a file.",
+    "predict": "Predict the rows of a table, with error bars.",
+    "select": "Choose the rows that say most about a table, and write them.",
+    "inspect": "Say what is in a model file.",
     "demo": "Fit the embedded data set, beside a full GP and a random subset.",
     "reproduce": "Repeat the paper's experiment: its table and two of its figures.",
 }
@@ -32,7 +36,14 @@ class LazyGroup(click.Group):
             formatter.write_dl(list(COMMANDS.items()))
 
 
-@click.command(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+EPILOG = """
+Completion of commands and options by the tab key: put this in ~/.bashrc (zsh_source for ~/.zshrc):
+
+    eval "$(_SODALITE_COMPLETE=bash_source sodalite)"
+"""
+
+
+@click.command(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]}, epilog=EPILOG)
 @click.version_option(sodalite.__version__, prog_name="sodalite")
 def app() -> None:
     """Gaussian processes on the few rows of a large data set that the model itself chooses."""

@@ -22,7 +22,7 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Kernel, WhiteK
 
 from ..kernels import compile_kernel
 from ..metrics import rmse
-from ..posteriors import SubsetOfData, draw
+from ..posteriors import Evidence, SubsetOfData, draw
 from ..scores import Delta, best
 from ..selection import Selection, select
 from ..threads import one_blas_thread
@@ -331,7 +331,7 @@ def _greedy(setting: Setting, X: Array, y: Array, generator: np.random.Generator
 
 
 def _posterior(setting: Setting, X: Array, y: Array, selection: Selection) -> SubsetOfData:
-    return SubsetOfData.condition(compile_kernel(setting.kernel, X), X, y[:, None], selection)
+    return SubsetOfData.condition(Evidence(compile_kernel(setting.kernel, X), X, y[:, None], selection))
 
 
 def _view(setting: Setting, X: Array, y: Array, active: Array, error: float) -> StageView:

@@ -1,7 +1,7 @@
 """What hyperparameters are judged by, beyond the likelihood of a subset: each value with its gradient.
 
-* `Neighbourhoods`: exact likelihoods of many small blocks of rows, added up. The rows of a block are near each other, so
-  they see the short length-scales that a random subset is too thin for.
+* `Neighbourhoods`: exact likelihoods of many small blocks of rows, added up. The rows of a block are near each other,
+  so they see the short length-scales that a random subset is too thin for.
 * `Foresight`: how well rows are predicted from their neighbours, themselves left out. What `local` is judged by.
 * `Outlook`: J of the active rows and the remainder, which is what the other posteriors are judged by.
 """
@@ -19,14 +19,15 @@ from sklearn.gaussian_process.kernels import Kernel
 
 from ..jitter import JITTER
 from ..kernels import CompiledKernel, compile_kernel, take
-from .subset import log_marginal_likelihood
 from ..neighbours import Neighbours, distinct
-from ..threads import threaded_map
+from ..threads import one_blas_thread, threaded_map
+from .subset import log_marginal_likelihood
 
 Array = NDArray[Any]
 
 STACK = 2**18  # covariances that are held at a time, per thread
-FAR = 1e8  # times the prior variance: noise that takes an observation out
+FAR = 1e8  # times the largest variance: noise that takes an observation out
+LEAST = JITTER[np.dtype(np.float64)]  # times the prior variance: the least noise that a row has
 
 
 class Groups:
@@ -79,7 +80,7 @@ class Foresight:
         return float(sum(value for value, _ in parts)) / total, np.sum([g for _, g in parts], axis=0) / total
 
     def errors(self, theta: Array) -> tuple[Array, Array]:
-        """How far every observation is from what its neighbours say, and the variance of that; (rows, q) and (rows,)."""
+        """How far each observation is from what its neighbours say, and the variance of that; (rows, q) and (rows,)."""
         kernel = self.kernel.with_theta(theta)
         parts = threaded_map(lambda here: self._solve(kernel, here)[:2], self._blocks())
         last = np.concatenate([p[:, -1] for p, _ in parts])
@@ -141,6 +142,8 @@ class Neighbourhoods:
             return log_marginal_likelihood(kernel, X[0], y[0], alpha[0])
         (stack, size, q), nothing = y.shape, np.zeros(y.shape[:2], dtype=bool)
         A, pull = stacked_covariance(kernel, X, np.ones((stack, size)), alpha, nothing)
+        if not np.isfinite(A).all():
+            return -np.inf, np.zeros(kernel.spec.n_dims)
         sign, log_determinant = np.linalg.slogdet(A)
         if not (sign > 0).all():
             return -np.inf, np.zeros(kernel.spec.n_dims)
@@ -174,17 +177,20 @@ def stacked_covariance(
     features = take(flat, np.arange(stack * size).reshape(stack, size))
     K, pull = kernel.vjp(features, features)
     latent, noise, pull_diagonal = kernel.diag_vjp(flat)
-    floor = JITTER[np.dtype(np.float64)] * float(latent.max())
     noise = noise.reshape(stack, size) * share + alpha
-    idle = (noise <= floor) | out
-    level = np.where(out, FAR * float(latent.max()), np.maximum(noise, floor))
+    floor = LEAST * float(latent.max())
+    floored = (noise <= floor) & ~out
     A, diagonal = K.copy(), np.arange(size)
+    level = np.where(out, FAR * float(latent.max() + noise.max()), np.maximum(noise, floor))
     A[:, diagonal, diagonal] = latent.reshape(stack, size) + level
 
     def gradient(G: Array) -> Array:
         on_diagonal = G[:, diagonal, diagonal]
         G[:, diagonal, diagonal] = 0
-        return pull(G) + pull_diagonal(on_diagonal.ravel(), np.where(idle, 0.0, on_diagonal * share).ravel())
+        # Rows at the floor have noise that moves with the largest prior variance.
+        by_latent = on_diagonal.flatten()
+        by_latent[latent.argmax()] += LEAST * on_diagonal[floored].sum()
+        return pull(G) + pull_diagonal(by_latent, np.where(floored | out, 0.0, on_diagonal * share).ravel())
 
     return A, gradient
 
@@ -214,16 +220,17 @@ class Outlook:
         self.weight = (len(X) - len(active)) / max(len(sample), 1)
         self.size = y.size
 
+    @one_blas_thread()
     def __call__(self, theta: Array) -> tuple[float, Array]:
         """The value and the gradient by the kernel's log-parameters."""
         kernel, (m, q) = self.kernel.with_theta(theta), self.y_active.shape
         rows, others = kernel.prepare(self.active), kernel.prepare(self.rest)
         K, pull = kernel.vjp(rows, rows)
         latent, noise, pull_diagonal = kernel.diag_vjp(rows)
-        floor = JITTER[np.dtype(np.float64)] * float(latent.max())
-        level = np.maximum(noise + self.alpha_active, floor)
+        floor = LEAST * float(latent.max())
+        floored = noise + self.alpha_active <= floor
         A = K.copy()
-        A.flat[:: m + 1] = latent + level
+        A.flat[:: m + 1] = latent + np.maximum(noise + self.alpha_active, floor)
         L, failed = lapack.dpotrf(A, lower=1, clean=1)
         if failed:
             return -np.inf, np.zeros(kernel.spec.n_dims)
@@ -234,11 +241,12 @@ class Outlook:
         G = 0.5 * (a @ a.T - q * inverse)
 
         C, pull_cross = kernel.vjp(rows, others)
-        P = inverse @ C
+        v, _ = lapack.dtrtrs(L, C, lower=1)  # not from the inverse: without noise, too little would be left of s^2
+        P, _ = lapack.dtrtrs(L, v, lower=1, trans=1)
         latent_rest, noise_rest, pull_rest = kernel.diag_vjp(others)
-        level_rest = np.maximum(noise_rest + self.alpha_rest, floor)
-        s2 = np.maximum(latent_rest - np.einsum("ij,ij->j", C, P), 0)
-        variance = s2 + level_rest
+        floored_rest = noise_rest + self.alpha_rest <= floor
+        s2 = np.maximum(latent_rest - np.einsum("ij,ij->j", v, v), 0)
+        variance = s2 + np.maximum(noise_rest + self.alpha_rest, floor)
         error = self.y_rest - C.T @ a
         squares = np.einsum("ij,ij->i", error, error)
         value += -0.5 * self.weight * float((squares / variance + q * np.log(2 * pi * variance)).sum())
@@ -249,7 +257,9 @@ class Outlook:
         G += (P * f) @ P.T - 0.5 * (mixed + mixed.T)
         on_diagonal = np.diag(G).copy()
         np.fill_diagonal(G, 0)
-        gradient = pull(G) + pull_cross(cross)
-        gradient += pull_diagonal(on_diagonal, np.where(noise + self.alpha_active > floor, on_diagonal, 0.0))
-        gradient += pull_rest(f, np.where(noise_rest + self.alpha_rest > floor, f, 0.0))
+        gradient = pull(G) + pull_cross(cross) + pull_rest(f, np.where(floored_rest, 0.0, f))
+        # Rows at the floor have noise that moves with the largest prior variance.
+        by_latent = on_diagonal.copy()
+        by_latent[latent.argmax()] += LEAST * (on_diagonal[floored].sum() + f[floored_rest].sum())
+        gradient += pull_diagonal(by_latent, np.where(floored, 0.0, on_diagonal))
         return value / self.size, gradient / self.size

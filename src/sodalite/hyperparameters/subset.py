@@ -22,7 +22,7 @@ from sklearn.gaussian_process.kernels import ExpSineSquared, Kernel
 
 from ..jitter import JITTER
 from ..kernels import CompiledKernel, compile_kernel, spread, take, variation
-from ..threads import threaded_map
+from ..threads import one_blas_thread, threaded_map
 
 Array = NDArray[Any]
 
@@ -227,7 +227,9 @@ def climb(
             top, place = value, theta.copy()
         return (-value, -gradient) if np.isfinite(value) else (1e25, np.zeros_like(theta))
 
-    minimize(negative, start, jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": steps, "ftol": 1e-6})
+    options = {"maxiter": steps, "ftol": 1e-6}
+    with one_blas_thread():  # L-BFGS's own products are tiny: a second thread would cost more than all of the climb
+        minimize(negative, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
     return top, place
 
 

@@ -9,22 +9,27 @@ and the cost is bounded.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import cholesky
 from sklearn.gaussian_process.kernels import Kernel
 
-from .subset import Found, Round, Subset, Task, climb, free_parameters
 from ..calibration import Scale
-from ..kernels import compile_kernel
+from ..jitter import with_jitter
+from ..kernels import CompiledKernel, compile_kernel
+from ..loop import Selection
 from ..neighbours import Neighbours
-from .objectives import Foresight, Groups, Neighbourhoods, Outlook
+from ..posteriors import Evidence, Local, resolve_posterior
 from ..scores import Delta
 from ..selection import grow
 from ..stopping import Size
+from ..threads import one_blas_thread
+from .objectives import Foresight, Groups, Neighbourhoods, Outlook
+from .subset import Found, Likelihood, Round, Subset, Task, climb, free_parameters
 
 Array = NDArray[Any]
 
@@ -36,31 +41,35 @@ MOST_ROWS = 100_000  # of which the hyperparameters are learnt; more rows say li
 class Weave:
     """Rounds of raising an objective and of choosing rows anew, each kept only if it was worth something.
 
-    For the posterior "local", a round raises the exact likelihoods of many neighbourhoods and of two random blocks of
-    rows; it is judged by how well other rows are predicted from their neighbours. For the others, a round raises J of
-    the active rows and a sample of the remainder; it is judged by J on rows that it did not use, with the active rows
-    chosen anew. Active sets are small first, and grow.
+    For the posterior "local", rounds raise in turn how well rows are predicted from their neighbours, the likelihood of
+    a random subset, and the exact likelihoods of many neighbourhoods and of two random blocks of rows. They are judged
+    by how well other rows are predicted, from active rows and neighbours as they will be. For the other posteriors, a
+    round raises J of the active rows and a sample of the remainder, and is judged by how well rows are predicted that
+    neither it nor the choice of the active rows has seen. Active sets are small first, and grow.
 
     Parameters
     ----------
     start : Subset
         Where the first kernel comes from.
-    n_rounds : int, default=4
+    n_rounds : int, default=6
         The most rounds after the kernel has been chosen.
     n_blocks, block_size : int, default=100, 100
         Neighbourhoods in a round, and rows in each.
-    n_judged : int, default=4000
+    n_judged : int, default=2500
         Rows that a round is judged by.
-    n_neighbours : int, default=32
-        Neighbours that each of them is predicted from.
+    n_neighbours : int, default=48
+        Neighbours that each of them is predicted from, ...
+    n_active : int, default=200
+        ... beside so many active rows, drawn at random.
     """
 
-    start: Subset = Subset(n_rows=500, n_steps=10)
-    n_rounds: int = 4
+    start: Subset = field(default_factory=lambda: Subset(n_rows=500, n_steps=10))
+    n_rounds: int = 6
     n_blocks: int = 100
     block_size: int = 100
-    n_judged: int = 4000
-    n_neighbours: int = 32
+    n_judged: int = 2500
+    n_neighbours: int = 48
+    n_active: int = 200
 
     def find(self, task: Task, kernels: Sequence[Kernel], generator: np.random.Generator) -> Found:
         """The best of some kernels, at the best hyperparameters found.
@@ -81,7 +90,8 @@ class Weave:
         rounds: list[Round] = []
         began = perf_counter()
         first = kernels[len(kernels) // 2]
-        theta = self.start.find(task, [first], generator).kernel.theta
+        start = self.start if task.posterior == "local" else Subset()  # the others' rounds go less far
+        theta = start.find(task, [first], generator).kernel.theta
         side = (_ByNeighbours if task.posterior == "local" else _ByActiveRows)(self, task, generator)
 
         def note(name: str, kernel: Kernel, value: float, kept: bool) -> None:
@@ -89,7 +99,7 @@ class Weave:
             rounds.append(Round(name, kernel, value, kept, perf_counter() - began, side.n_active))
             began = perf_counter()
 
-        best, top = side.scaled(first.clone_with_theta(theta)), -np.inf
+        best = origin = side.scaled(first.clone_with_theta(theta))
         top = side.judge(best)
         note("start", best, top, True)
         for kernel in sorted(kernels, key=lambda kernel: kernel is not first):
@@ -100,8 +110,11 @@ class Weave:
                 best, top = tried, value
         missed = 0
         for turn in range(self.n_rounds):
-            if side.grow():  # a larger active set is another yardstick
-                top = side.judge(best)
+            if side.grow():  # a larger active set is another yardstick, also for where it all began
+                top, value = side.judge(best), side.judge(origin)
+                note("start again", origin, value, value > top)
+                if value > top:
+                    best, top = origin, value
             tried = side.raised(best, steps=10, turn=turn + 1)
             value, name = side.judge(tried), "round"
             if not value > top + WORTH:  # perhaps it went too far
@@ -113,7 +126,7 @@ class Weave:
                 best, top, missed = tried, value, 0
                 continue
             missed += 1
-            if missed == 2 and not side.can_grow:
+            if missed == side.patience and not side.can_grow:
                 break
         return Found(best, tuple(rounds))
 
@@ -123,24 +136,47 @@ class _ByNeighbours:
 
     n_active = None
     can_grow = False
+    patience = 3  # one for each objective
 
     def __init__(self, weave: Weave, task: Task, generator: np.random.Generator) -> None:
-        self.weave, self.generator = weave, generator
+        self.weave, self.task, self.generator = weave, task, generator
         self.groups = Groups(task.X, task.y, task.alpha)
         rows = generator.permutation(len(task.X))
         count = min(weave.n_judged, max(len(rows) // 3, 1))
-        self.judged, self.others = rows[:count], rows[count:] if len(rows) > count else rows
-        self.k = min(weave.n_neighbours, len(self.groups.places) - 1)
+        self.judged, self.others = np.sort(rows[:count]), rows[count:] if len(rows) > count else rows
+        self.active = self.others[: min(weave.n_active, task.n_active)]
+        self.k = min(32, len(self.groups.places) - 1)
 
     def grow(self) -> bool:
         return False
 
     def judge(self, kernel: Kernel) -> float:
-        """How well rows are predicted from their neighbours, the error bars scaled as they will be."""
-        foresight = Foresight(self.groups, kernel, self.judged, self.k)
-        error, variance = foresight.errors(kernel.theta)
-        scale = Scale.fit(foresight.kernel, self.groups.X[self.judged], error, variance)
+        """How well rows are predicted from all others, as they will be: by active rows and neighbours, scaled."""
+        task, compiled = self.task, compile_kernel(kernel, self.task.X)
+        given = self._given(compiled)
+        if given is None:
+            return -np.inf
+        local, rows = Local.prepare(Evidence(compiled, task.X, task.y, given, task.alpha))
+        error, variance = local.errors(rows.take(self.judged), min(self.weave.n_neighbours, len(local.X)))
+        scale = Scale.fit(compiled, task.X[self.judged], error, variance)
         return scale.density - 0.5 * float(np.mean(np.log(2 * np.pi * variance)))
+
+    def _given(self, kernel: CompiledKernel) -> Selection | None:
+        """The active rows, as if they had been selected; None if the kernel gives no numbers for them."""
+        active = self.active
+        rows = kernel.prepare(self.task.X[active])
+        noise = kernel.noise(rows) + (0 if self.task.alpha is None else self.task.alpha[active])
+        K = kernel.block(rows, rows)
+        if not np.isfinite(K).all() or not np.isfinite(noise).all():
+            return None
+
+        def factor(floor: float) -> tuple[Array, float]:
+            return cholesky(K + np.diag(np.maximum(noise, floor)), lower=True), floor
+
+        with one_blas_thread():
+            L, floor = with_jitter(factor, float(kernel.diag(rows).max()))
+        unknown = np.full(len(active), np.nan)
+        return Selection(active, unknown, L, unknown, "n_active", floor, len(active))
 
     def scaled(self, kernel: Kernel) -> Kernel:
         """The kernel with all length-scales and the noise moved together to where neighbours are predicted best.
@@ -167,17 +203,25 @@ class _ByNeighbours:
         return kernel.clone_with_theta(best)
 
     def raised(self, kernel: Kernel, steps: int, turn: int = 0) -> Kernel:
-        """A few steps up the likelihood of fresh neighbourhoods and two random blocks; every other turn, foresight."""
+        """A few steps up one of three objectives in turn, on fresh rows.
+
+        The likelihood of neighbourhoods and two random blocks; foresight; the likelihood of a random subset.
+        """
         weave, groups = self.weave, self.groups
         rows = self.generator.permutation(self.others)
-        if turn % 2:
-            foresight = Foresight(groups, kernel, rows[: weave.n_judged // 2], self.k)
-            return kernel.clone_with_theta(climb(foresight, kernel.theta, kernel.bounds, steps)[1])
-        near = Neighbours(compile_kernel(kernel, groups.X), groups.X[self.others])
-        blocks = [self.others[found] for found in near.query(groups.X[rows[: weave.n_blocks]], weave.block_size)]
-        size = 5 * weave.block_size
-        blocks += [rows[:size], rows[-size:]]
         alpha = groups.alpha if groups.alpha.any() else None
+        if turn % 3 == 1:
+            foresight = Foresight(groups, kernel, rows[:2000], self.k)
+            return kernel.clone_with_theta(climb(foresight, kernel.theta, kernel.bounds, steps)[1])
+        if turn % 3 == 2:
+            some = rows[:1000]
+            likelihood = Likelihood(kernel, groups.X[some], groups.y[some], None if alpha is None else alpha[some])
+            return kernel.clone_with_theta(climb(likelihood, kernel.theta, kernel.bounds, steps)[1])
+        near = Neighbours(compile_kernel(kernel, groups.X), groups.X[self.others])
+        count = min(weave.n_blocks, max(1, 2 * len(rows) // weave.block_size))  # enough to see every row twice
+        blocks = [self.others[found] for found in near.query(groups.X[rows[:count]], weave.block_size)]
+        size = 5 * weave.block_size
+        blocks += [rows[:size], rows[-size:]] if len(rows) > size else [rows]
         objective = Neighbourhoods(kernel, groups.X, groups.y, blocks, alpha)
         return kernel.clone_with_theta(climb(objective, kernel.theta, kernel.bounds, steps)[1])
 
@@ -186,6 +230,7 @@ class _ByActiveRows:
     """Rounds for the posteriors that know the active rows alone, or see the others through them."""
 
     sizes = (100, 200, 400)
+    patience = 1  # the same rows again would say the same
     n_raised = 4000
 
     def __init__(self, weave: Weave, task: Task, generator: np.random.Generator) -> None:
@@ -195,7 +240,7 @@ class _ByActiveRows:
         self.judged = rows[:count]
         self.others = rows[count : count + self.n_raised] if len(rows) > count else rows
         most = max(1, min(task.n_active, len(rows) // 2))
-        self.plan = [size for size in self.sizes if size < most][: len(self.sizes)] + [min(most, self.sizes[-1])]
+        self.plan = [*(size for size in self.sizes if size < most), min(most, self.sizes[-1])]
         self.n_active = self.plan.pop(0)
 
     @property
@@ -209,8 +254,19 @@ class _ByActiveRows:
         return True
 
     def judge(self, kernel: Kernel) -> float:
-        """J with the active rows chosen anew."""
-        return self._outlook(kernel, self.judged)(kernel.theta)[0]
+        """How well the posterior predicts rows that neither it nor the choice of the active rows has seen."""
+        task = self.task
+        rest = np.setdiff1d(np.arange(len(task.X)), self.judged) if len(self.judged) < len(task.X) else self.judged
+        alpha = None if task.alpha is None else task.alpha[rest]
+        X, y, compiled = task.X[rest], task.y[rest], compile_kernel(kernel, task.X)
+        chosen = self._chosen(compiled, X, y, alpha)
+        posterior = resolve_posterior(task.posterior).condition(Evidence(compiled, X, y, chosen, alpha))
+        mean, variance = posterior.mean_and_variance(task.X[self.judged], noisy=True)
+        if task.alpha is not None:
+            variance = variance + task.alpha[self.judged]
+        variance = np.maximum(variance, chosen.noise_floor)[:, None]
+        error = np.square(task.y[self.judged] - mean)
+        return float(-0.5 * np.mean(error / variance + np.log(2 * np.pi * variance)))
 
     def scaled(self, kernel: Kernel) -> Kernel:
         return kernel
@@ -222,17 +278,17 @@ class _ByActiveRows:
 
     def _outlook(self, kernel: Kernel, sample: Array) -> Outlook:
         task = self.task
-        score = Delta() if task.score is None else task.score
-        chosen = grow(
-            task.X,
-            task.y,
-            compile_kernel(kernel, task.X),
-            n_active=self.n_active,
-            score=score,
-            rule=Size(self.n_active),
-            generator=np.random.default_rng(0),
-            alpha=task.alpha,
-        )
+        chosen = self._chosen(compile_kernel(kernel, task.X), task.X, task.y, task.alpha)
         return Outlook(kernel, task.X, task.y, chosen.indices, sample, task.alpha)
 
-
+    def _chosen(self, kernel: CompiledKernel, X: Array, y: Array, alpha: Array | None) -> Selection:
+        return grow(
+            X,
+            y,
+            kernel,
+            n_active=self.n_active,
+            score=Delta() if self.task.score is None else self.task.score,
+            rule=Size(self.n_active),
+            generator=np.random.default_rng(0),
+            alpha=alpha,
+        )

@@ -122,7 +122,7 @@ def compile_kernel(kernel: spec.Kernel, X: Array, dtype: Any = np.float64) -> Co
             f"got {kernel!r} of type {type(kernel).__name__}."
         )
     # Any point in the midst of the rows will do; sorted rows have theirs at neither end.
-    parts = [X[begin : begin + 1024] for begin in (0, X.shape[0] // 2, max(X.shape[0] - 1024, 0))]
+    parts = [np.asarray(X[begin : begin + 1024]) for begin in (0, X.shape[0] // 2, max(X.shape[0] - 1024, 0))]
     centre = np.concatenate(parts).mean(axis=0, dtype=np.float64)
     return _compile(kernel, centre, np.dtype(dtype))
 

@@ -152,7 +152,8 @@ class Opaque:
         def pull(G: Array, w: Value) -> Array:
             if a.ndim > 2:
                 parts = zip(a, b, np.broadcast_to(w, G.shape), G, strict=True)
-                return np.sum([self.vjp(left, right)[1](g, weight) for left, right, weight, g in parts], axis=0)
+                pulled = [self.vjp(left, right)[1](g, weight) for left, right, weight, g in parts]
+                return np.asarray(np.sum(pulled, axis=0))
             # Scikit-learn differentiates k(X) alone, so a block is cut out of the joint rows' matrix; also where both
             # are the same rows, since the diagonal of k(X) has the noise on it.
             _, gradient = self.kernel(np.vstack([a, b]), eval_gradient=True)

@@ -51,7 +51,15 @@ class Evidence:
 class Posterior(Protocol):
     """The latent function given the data; with `noisy`, new observations of it."""
 
-    kernel: CompiledKernel
+    @property
+    def kernel(self) -> CompiledKernel:
+        """In float64."""
+        ...
+
+    @property
+    def log_marginal_likelihood(self) -> float:
+        """Of the rows that it is about."""
+        ...
 
     @classmethod
     def condition(cls, evidence: Evidence) -> Self:
@@ -71,12 +79,12 @@ class Posterior(Protocol):
         ...
 
 
-def in_blocks(function: Callable[[Array], tuple[Array, ...]], X: Any, width: int, entries: int = BLOCK) -> list[Array]:
+def in_blocks(function: Callable[[Array], tuple[Array, ...]], X: Any, width: int, entries: int = 0) -> list[Array]:
     """Apply a function to blocks of rows, in threads, and join each of the arrays that it returns.
 
-    A block has as many rows as fit `entries` numbers, at `width` numbers a row.
+    A block has as many rows as fit `entries` numbers (`BLOCK`, unless given), at `width` numbers a row.
     """
-    size = max(1, entries // max(width, 1))
+    size = max(1, (entries or BLOCK) // max(width, 1))
     blocks = [X[begin : begin + size] for begin in range(0, max(len(X), 1), size)]
     parts = threaded_map(function, blocks)
     return [np.concatenate(part) for part in zip(*parts, strict=True)]

@@ -14,7 +14,7 @@ posterior, and no neighbour wasted on what is known already.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
@@ -31,7 +31,7 @@ SIZES = (8, 16, 32, 64, 128)  # numbers of neighbours that are tried
 GOOD_ENOUGH = 0.005  # of log density per row that fewer neighbours may lose
 WORK = 2**19  # entries of the neighbours' v's that are gathered at a time, per thread: 4 MB
 N_CHOICE = 1000  # rows by which the number of neighbours is chosen, ...
-N_CALIBRATION = 2000, 5000  # ... and those by which the error bars are scaled: fewer if each takes long
+N_CALIBRATION = 4000, 8000  # ... and those by which the error bars are scaled: fewer if each takes long
 FAR = 1e12  # noise that takes an observation out
 
 
@@ -57,6 +57,8 @@ class Local:
     """How many neighbours a query has."""
     scale: Scale | None = None
     """What the variances are multiplied by."""
+    limit: int = 0
+    """Bytes that `V` may take, if it is to be made later."""
 
     @classmethod
     def condition(cls, evidence: Evidence) -> Local:
@@ -73,7 +75,7 @@ class Local:
         if not evidence.calibrate:
             return made
         least, most = N_CALIBRATION
-        sample = rows.some(max(least, min(most, 10**10 // (k * k * len(made.base.z) + 1))), evidence.generator)
+        sample = rows.some(max(least, min(most, 2 * 10**10 // (k * k * len(made.base.z) + 1))), evidence.generator)
         return replace(made, scale=Scale.fit(made.kernel, sample.X, *made.errors(sample, made.k)))
 
     @classmethod
@@ -91,7 +93,8 @@ class Local:
         X, rows = X_rest[first], kernel.prepare(X_rest[first])
         limit = available() // 4 if evidence.memory_limit is None else parse_bytes(evidence.memory_limit)
         m = len(base.z)
-        V = np.empty((len(X), m)) if keep and 8 * m * len(X) <= limit else None
+        limit = limit if keep else 0
+        V = np.empty((len(X), m)) if 8 * m * len(X) <= limit else None
 
         def project(here: slice) -> Array:
             K = kernel.block(base.rows, take(rows, here))
@@ -105,7 +108,7 @@ class Local:
         noise, r = evidence.noise(rest), evidence.y[rest] - mean[group]
         precision = np.bincount(group, 1 / noise, minlength=len(X))
         means = np.stack([np.bincount(group, c / noise, minlength=len(X)) for c in r.T], axis=1) / precision[:, None]
-        made = cls(kernel, base, X, rows, means, 1 / precision, Neighbours(kernel, X), V, k=0)
+        made = cls(kernel, base, X, rows, means, 1 / precision, Neighbours(kernel, X), V, k=0, limit=limit)
         n, active = len(evidence.X), evidence.selection.indices
         residual = np.empty((n, evidence.y.shape[1]))
         residual[rest], residual[active] = r, evidence.y[active] - base.mean(evidence.X[active])
@@ -114,6 +117,29 @@ class Local:
         )
         every.group[rest], every.active[active] = group, np.arange(len(active))
         return made, every
+
+    @classmethod
+    def restore(
+        cls,
+        kernel: CompiledKernel,
+        base: SubsetOfData,
+        X: Array,
+        r: Array,
+        noises: Array,
+        k: int,
+        scale: Scale | None,
+        limit: int,
+    ) -> Local:
+        """The posterior from what cannot be had again in O(n); the v's are made when many queries ask for them."""
+        return cls(kernel, base, X, kernel.prepare(X), r, noises, Neighbours(kernel, X), None, k, scale, limit)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Everything but what can be made again from the rest, which may be many times as large."""
+        names = [part.name for part in fields(self) if part.name not in ("rows", "near", "V")]
+        return {name: getattr(self, name) for name in names}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(self.restore(**state).__dict__)
 
     def mean(self, X: Array) -> Array:
         """The mean at every row of X, of shape (n, q)."""
@@ -131,6 +157,7 @@ class Local:
         m, k = len(self.base.z), self.k
         if not k:
             return self.base.mean_and_variance(X)
+        self._recall(len(X) * k)
         found = self.near.query(X, k)
         # Where the v's are kept, batches of a few queries stay in the cache; where not, neighbours shared by many
         # queries of a large batch are projected once.
@@ -252,7 +279,25 @@ class Local:
         s2 = np.maximum(kernel.diag(rows) - np.einsum("ij,ij->j", v, v), 0)
         return C, c, s2, base._mean(K), v.T, V
 
-    def _v(self, places: Array) -> Array:
+    def _recall(self, needed: int) -> None:
+        """Make the v's of all rows, once those of the neighbours asked for have cost as much, if memory allows it."""
+        n, m = len(self.X), len(self.base.z)
+        if self.V is not None or 8 * n * m > self.limit:
+            return
+        needed += self.__dict__.get("_asked", 0)
+        object.__setattr__(self, "_asked", needed)  # like what follows, nothing that anybody sees
+        if needed < n:
+            return
+        V = np.empty((n, m))
+
+        def project(here: slice) -> None:
+            V[here] = self._v(here)
+
+        size = max(1, 2**20 // m)
+        threaded_map(project, [slice(a, min(a + size, n)) for a in range(0, n, size)])
+        object.__setattr__(self, "V", V)
+
+    def _v(self, places: Any) -> Array:
         """The v's of some of the rows, of shape (places, m)."""
         if self.V is not None:
             return np.asarray(self.V[places])
@@ -274,9 +319,7 @@ class Observations:
 
     def take(self, places: Array) -> Observations:
         """Some of them."""
-        return Observations(
-            self.X[places], self.r[places], self.noise[places], self.group[places], self.active[places]
-        )
+        return Observations(self.X[places], self.r[places], self.noise[places], self.group[places], self.active[places])
 
     def some(self, count: int, generator: np.random.Generator) -> Observations:
         """At most so many, drawn at random."""

@@ -1,7 +1,7 @@
 """Projected processes: every row counts, through the latent values u = f(X_I) at the active rows.
 
-With w(x) = L_u^-1 k(I, x), L_u the factor of k(I, I), they take cov(f(x), f(x')) for Q(x, x') = w(x).w(x') and differ in
-what they make of the rest, k - Q: sor and dtc forget it in the data, fitc counts it as noise of each row's own, vfe
+With w(x) = L_u^-1 k(I, x), L_u the factor of k(I, I), they take cov(f(x), f(x')) for Q(x, x') = w(x).w(x') and differ
+in what they make of the rest, k - Q: sor and dtc forget it in the data, fitc counts it as noise of each row's own, vfe
 pays for it in its bound. In the prediction, all but sor put it back. The names and formulas are those of
 Quinonero-Candela and Rasmussen (2005), section 5 to 7, and Titsias (2009).
 
@@ -52,7 +52,8 @@ class Projected:
         K = covariance_block(kernel, rows)
         m, q = len(K), evidence.y.shape[1]
         with one_blas_thread():
-            L = with_jitter(lambda floor: cholesky(K + floor * np.eye(m), lower=True), float(K.diagonal().max()))
+            prior = float(K.diagonal().max()) or 1.0  # a kernel may be noise and nothing else
+            L = with_jitter(lambda floor: cholesky(K + floor * np.eye(m), lower=True), prior)
             inverse = solve_triangular(L, np.eye(m), lower=True)
 
         def part(here: slice) -> tuple[Array, Array, Array]:

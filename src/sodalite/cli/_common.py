@@ -1,0 +1,135 @@
+"""What the commands share: options, one-line errors, and exit codes."""
+
+from __future__ import annotations
+
+import json
+import re
+import traceback
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+import click
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
+
+
+class Mistake(click.ClickException):
+    """A user's mistake: one line on standard error."""
+
+    exit_code = 2
+
+
+class Seconds(click.ParamType):  # type: ignore[type-arg]
+    """A length of time, such as 90, 90s, 5m or 1.5h."""
+
+    name = "time"
+
+    def convert(self, value: Any, param: click.Parameter | None, context: click.Context | None) -> float:
+        match = re.fullmatch(r"\s*([0-9]*\.?[0-9]+)\s*(s|m|min|h|)\s*", str(value).lower())
+        if match is None or not float(match[1]) > 0:
+            self.fail(f"{value!r} is no length of time, such as 90s, 5m or 1.5h.", param, context)
+        return float(match[1]) * UNITS[match[2]]
+
+
+def split_names(given: tuple[str, ...], names: list[str]) -> list[str]:
+    """The names in an option that may be given several times, each with commas between names or the name of a column.
+
+    Examples
+    --------
+    >>> split_names(("a,b", "width, cm"), ["a", "b", "width, cm"])
+    ['a', 'b', 'width, cm']
+    """
+    found = []
+    for text in given:
+        found += [text] if text in names else [part.strip() for part in text.split(",") if part.strip()]
+    return found
+
+
+def debug_option(function: F) -> F:
+    """--debug."""
+    return click.option("--debug", is_flag=True, help="Show where in the code an error comes from.")(function)
+
+
+def json_option(function: F) -> F:
+    """--json."""
+    return click.option("--json", "as_json", is_flag=True, help="Print one JSON object, for programs.")(function)
+
+
+def quiet_option(function: F) -> F:
+    """--quiet."""
+    return click.option("-q", "--quiet", is_flag=True, help="Print nothing but errors and warnings.")(function)
+
+
+def seed_option(function: F) -> F:
+    """--seed."""
+    return click.option(
+        "--seed",
+        default=0,
+        show_default=True,
+        type=click.IntRange(0),
+        metavar="N",
+        help="For all that is drawn at random.",
+    )(function)
+
+
+@contextmanager
+def plain_errors(debug: bool, interrupted: str = "Interrupted.") -> Iterator[None]:
+    """A mistake of the user's ends with one line and exit code 2, Ctrl-C with a sentence and 130; nothing with a trace.
+
+    Parameters
+    ----------
+    debug : bool
+        Show the trace as well.
+    interrupted : str
+        What to say on Ctrl-C.
+    """
+    try:
+        with warnings.catch_warnings():
+            warnings.showwarning = _plain_warnings()
+            yield
+    except (click.ClickException, click.exceptions.Exit, click.Abort, BrokenPipeError):
+        raise
+    except KeyboardInterrupt:
+        click.echo(f"\n{interrupted}", err=True)
+        raise click.exceptions.Exit(130) from None
+    except (ValueError, TypeError, OSError, ModuleNotFoundError, MemoryError) as error:
+        if debug:
+            traceback.print_exc()
+        words = " ".join(str(error).split()) or type(error).__name__
+        raise Mistake(f"not enough memory: {words}" if isinstance(error, MemoryError) else words) from None
+
+
+def print_json(content: Any) -> None:
+    """One JSON object on standard output; what is no number is null."""
+    click.echo(json.dumps(_finite(content), indent=2, ensure_ascii=False))
+
+
+def say(text: str, quiet: bool = False) -> None:
+    """A line on standard error, where it does not mix with results."""
+    if not quiet:
+        click.echo(text, err=True)
+
+
+def _plain_warnings() -> Callable[..., None]:
+    """Each warning once, as one line."""
+    seen = set()
+
+    def show(message: Any, *details: Any, **more: Any) -> None:
+        text = " ".join(str(message).split())
+        if text not in seen:
+            seen.add(text)
+            click.echo(f"Warning: {text}", err=True)
+
+    return show
+
+
+def _finite(content: Any) -> Any:
+    if isinstance(content, dict):
+        return {key: _finite(value) for key, value in content.items()}
+    if isinstance(content, list | tuple):
+        return [_finite(value) for value in content]
+    return None if isinstance(content, float) and content - content != 0 else content

@@ -1,0 +1,94 @@
+"""How a fit is going, shown while it goes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from math import isfinite, log
+from time import perf_counter
+from typing import Any
+
+from ..stopping import Stage
+
+BARS = "▁▂▃▄▅▆▇█"
+
+
+def sparkline(values: Sequence[float], width: int = 32) -> str:
+    """A curve as a few characters, on a logarithmic scale.
+
+    Examples
+    --------
+    >>> sparkline([8.0, 4.0, 2.0, 1.0])
+    '█▆▃▁'
+    """
+    some = [value for value in values if isfinite(value) and value > 0]
+    if len(some) > width:
+        some = [some[(place * (len(some) - 1)) // (width - 1)] for place in range(width)]
+    if not some:
+        return ""
+    low, high = log(min(some)), log(max(some))
+    steps = len(BARS) - 1
+    return "".join(BARS[round((log(value) - low) / (high - low) * steps) if high > low else 0] for value in some)
+
+
+def duration(seconds: float) -> str:
+    """A time for people.
+
+    Examples
+    --------
+    >>> duration(8.31), duration(83), duration(8300)
+    ('8.3 s', '1 min 23 s', '2 h 18 min')
+    """
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    if seconds < 3600:
+        return f"{seconds // 60:.0f} min {seconds % 60:.0f} s"
+    return f"{seconds // 3600:.0f} h {seconds % 3600 // 60:.0f} min"
+
+
+class Display:
+    """A line or two on a terminal: what is being done, and while rows are chosen, how that goes.
+
+    It is the callback of a selection. Where standard error is no terminal, nothing is shown.
+    """
+
+    def __init__(self, live: Any = None) -> None:
+        self._live, self._last, self._began = live, 0.0, perf_counter()
+
+    def step(self, what: str) -> None:
+        """Say what is being done now."""
+        if self._live is not None:
+            self._live.update(f"{what} ...", refresh=True)
+
+    def __call__(self, stage: Stage) -> None:
+        now = perf_counter()
+        if self._live is None or (now - self._last < 0.1 and stage.t < stage.n_active):
+            return
+        self._last = now
+        self._live.update(self.words(stage))
+        if stage.t >= stage.n_active:
+            self.step("Conditioning on the rows")
+
+    @staticmethod
+    def words(stage: Stage) -> str:
+        """What is shown of a stage."""
+        rate = stage.t / stage.seconds if stage.seconds > 0 else 0.0
+        left = duration((stage.n_active - stage.t) / rate) if rate else "?"
+        return (
+            f"Choosing rows: {stage.t} of at most {stage.n_active}, {rate:.0f} rows/s, {left} left\n"
+            f"RMSE {stage.rmse[-1]:.4g} {sparkline(stage.rmse)}"
+        )
+
+
+@contextmanager
+def display(shown: bool) -> Iterator[Display]:
+    """A display on standard error, if that is a terminal and it is to be shown; it is gone at the end."""
+    from rich.console import Console
+    from rich.live import Live
+
+    console = Console(stderr=True, highlight=False, markup=False)
+    if not shown or not console.is_terminal:
+        yield Display()
+        return
+    with Live(console=console, transient=True, refresh_per_second=10) as live:
+        yield Display(live)

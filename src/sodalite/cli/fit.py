@@ -1,0 +1,376 @@
+"""`sodalite fit`."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ._common import (
+    Seconds,
+    debug_option,
+    json_option,
+    plain_errors,
+    print_json,
+    quiet_option,
+    seed_option,
+    split_names,
+)
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from ..describe import KernelWords
+    from ..estimator import GreedyGPRegressor
+    from ..tables import Table, Training
+    from ._progress import Display
+
+EMBEDDED = "Mauna Loa CO2"
+
+
+@click.command("fit")
+@click.argument("data", required=False)
+@click.option("-t", "--target", metavar="COLUMN", help="The column to predict.")
+@click.option("--features", multiple=True, metavar="A,B", help="Columns to predict it from; all others unless given.")
+@click.option("--exclude", multiple=True, metavar="C", help="Columns to leave out.")
+@click.option(
+    "-n",
+    "--n-active",
+    default=1000,
+    show_default=True,
+    type=click.IntRange(1),
+    metavar="N",
+    help="Rows that the model may keep.",
+)
+@click.option("--score", metavar="NAME", help="Which row comes next: lookahead, delta, sampled, random, ...")
+@click.option("--posterior", metavar="NAME", help="What is concluded: local, sod, sor, dtc, fitc or vfe.")
+@click.option("--hyperparameters", metavar="NAME", help="How they are found: weave, subset or fixed.")
+@click.option("--time-limit", type=Seconds(), metavar="TIME", help="Stop choosing rows after 60s, 5m, 1h, ...")
+@click.option(
+    "--test-fraction",
+    default=0.1,
+    show_default=True,
+    type=click.FloatRange(0, 0.9),
+    metavar="SHARE",
+    help="Share of the rows to hold out, to see how good the model is.",
+)
+@click.option(
+    "--missing",
+    default="error",
+    type=click.Choice(["error", "drop", "median"]),
+    help="Refuse missing values (default), leave out their rows, or put medians in their place.",
+)
+@click.option(
+    "-o", "--output", default="model.sodalite", show_default=True, metavar="MODEL", help="Where to write the model."
+)
+@seed_option
+@json_option
+@quiet_option
+@debug_option
+def command(
+    data: str | None,
+    target: str | None,
+    features: tuple[str, ...],
+    exclude: tuple[str, ...],
+    n_active: int,
+    score: str | None,
+    posterior: str | None,
+    hyperparameters: str | None,
+    time_limit: float | None,
+    test_fraction: float,
+    missing: str,
+    output: str,
+    seed: int,
+    as_json: bool,
+    quiet: bool,
+    debug: bool,
+) -> None:
+    """Fit a model to a table and write it to a file.
+
+    DATA is CSV, TSV, .csv.gz, .tsv.gz, Parquet, Arrow, Feather or NPZ, by its suffix, or - for CSV from standard
+    input. Without it, 43 years of CO2 at Mauna Loa are used. Texts become one input for each that occurs, dates become
+    numbers; predict does the same.
+
+    Example: sodalite fit houses.csv --target price --output houses.sodalite
+    """
+    with plain_errors(debug, f"Interrupted: {output} was not written."):
+        from ._progress import display
+
+        with display(not (quiet or as_json)) as shown:
+            outcome = run(
+                data,
+                target,
+                output,
+                features=features,
+                exclude=exclude,
+                missing=missing,
+                test_fraction=test_fraction,
+                seed=seed,
+                parameters={
+                    "n_active": n_active,
+                    "score": score,
+                    "posterior": posterior,
+                    "hyperparameters": hyperparameters,
+                    "time_limit": time_limit,
+                },
+                shown=shown,
+            )
+        if as_json:
+            print_json(outcome.as_dict())
+        elif not quiet:
+            from rich.console import Console
+
+            show(outcome, Console(highlight=False, markup=False))
+
+
+@dataclass(frozen=True)
+class Judged:
+    """How good a model's predictions of the rows that were held out are."""
+
+    model: str
+    rmse: float
+    nlpd: float
+    coverage: float
+    """The share of the targets in the band that should hold 95 % of them."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of a fit."""
+
+    data: str
+    target: str
+    columns: tuple[str, ...]
+    n_rows: int
+    n_test: int
+    n_active: int
+    stop_reason: str
+    missing: dict[str, int]
+    test: tuple[Judged, ...]
+    """The model and two that are simpler; empty if no rows were held out."""
+    kernel: str
+    words: KernelWords
+    posterior: str
+    seconds: dict[str, float]
+    """Of reading, fitting, testing and writing."""
+    output: str
+
+    def as_dict(self) -> dict[str, Any]:
+        """What JSON can hold."""
+        return {**asdict(self), "words": self.words.as_dict()}
+
+
+def run(
+    data: str | None,
+    target: str | None,
+    output: str,
+    *,
+    features: tuple[str, ...] = (),
+    exclude: tuple[str, ...] = (),
+    missing: str = "error",
+    test_fraction: float = 0.1,
+    seed: int = 0,
+    parameters: dict[str, Any],
+    shown: Display,
+) -> Outcome:
+    """Read, fit, test and write. An output that cannot be written is found first.
+
+    `parameters` are the estimator's; those that are None are left to it.
+    """
+    shown.step(f"Reading {data or EMBEDDED}")
+    import numpy as np
+
+    from .. import persistence
+    from ..describe import kernel_words
+    from ..estimator import GreedyGPRegressor
+    from ..hyperparameters import resolve_hyperparameters
+    from ..posteriors import resolve_posterior
+    from ..scores import resolve_score
+
+    persistence.check_path(output)
+    model = GreedyGPRegressor(random_state=seed)
+    model.set_params(**{name: value for name, value in parameters.items() if value is not None})
+    for resolve, name in (  # names that there are not are refused before the data are read
+        (resolve_score, "score"),
+        (resolve_posterior, "posterior"),
+        (resolve_hyperparameters, "hyperparameters"),
+    ):
+        resolve(model.get_params(deep=False)[name])
+    watch = Stopwatch()
+    training = read_training(data, target, features, exclude, missing)
+    watch("read")
+
+    shown.step("Finding the kernel's parameters")
+    X, y = training.X, training.y
+    order = np.random.default_rng(seed).permutation(len(y))
+    n_test = min(round(test_fraction * len(y)), len(y) - 1)
+    test, rest = np.sort(order[:n_test]), np.sort(order[n_test:])
+    model._callback = shown
+    model.fit(X[rest], y[rest])
+    del model._callback
+    watch("fit")
+
+    shown.step("Testing on the rows that were held out")
+    judged = judge(model, X, y, rest, test)
+    watch("test")
+
+    shown.step(f"Writing {output}")
+    mapping = training.preprocessing
+    words = kernel_words(
+        model.kernel_, X[rest[:100_000]], mapping.groups, float(model.y_std_[0]), float(np.var(y[rest]))
+    )
+    model.preprocessing_ = mapping
+    model.about_ = {
+        "data": data or EMBEDDED,
+        "n_rows": len(rest),
+        "n_test": n_test,
+        "test": [asdict(part) for part in judged],
+        "kernel": words.as_dict(),
+    }
+    persistence.save(model, output)
+    watch("write")
+    return Outcome(
+        data=data or EMBEDDED,
+        target=str(mapping.target),
+        columns=tuple(column.name for column in mapping.columns),
+        n_rows=len(rest),
+        n_test=n_test,
+        n_active=len(model.active_indices_),
+        stop_reason=model.selection_.stop_reason,
+        missing=training.missing,
+        test=judged,
+        kernel=str(model.kernel_),
+        words=words,
+        posterior=model.posterior,
+        seconds=watch.seconds,
+        output=output,
+    )
+
+
+class Stopwatch:
+    """How long each of some steps took."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+        self._last = perf_counter()
+
+    def __call__(self, name: str) -> None:
+        """A step has ended."""
+        now = perf_counter()
+        self.seconds[name], self._last = now - self._last, now
+
+
+def read_training(
+    data: str | None, target: str | None, features: tuple[str, ...], exclude: tuple[str, ...], missing: str
+) -> Training:
+    """The table, or the embedded one, as a model is fitted to it."""
+    from ..tables import learn, read_table
+
+    table = embedded() if data is None else read_table(data)
+    return learn(
+        table,
+        which_target(table, target, embedded=data is None),
+        split_names(features, table.names) if features else None,
+        split_names(exclude, table.names),
+        missing,
+    )
+
+
+def which_target(table: Table, target: str | None, embedded: bool = False) -> str:
+    """The target's name; it need not be given where it is plain."""
+    from ..tables import TableError
+    from ..tables.base import listed
+
+    if target is not None:
+        return target
+    if embedded:
+        return "co2"
+    if table.name.lower().endswith(".npz") and "y" in table.names:
+        return "y"
+    raise TableError(f"--target is needed: which column of {table.name} is to be predicted? {listed(table.names, 12)}")
+
+
+def embedded() -> Table:
+    """The data set that comes with the package, as a table."""
+    from .._optional import require
+    from ..datasets import load_mauna_loa
+    from ..tables import Table
+
+    X, y = load_mauna_loa()
+    return Table(require("pyarrow", "cli").table({"year": X[:, 0], "co2": y}), EMBEDDED, lambda row: f"row {row}")
+
+
+def judge(model: GreedyGPRegressor, X: Any, y: Any, rest: Any, test: Any) -> tuple[Judged, ...]:
+    """The model, a constant and a straight line, by the rows that were held out."""
+    import numpy as np
+
+    from ..kernels import spread
+    from ..metrics import coverage, nlpd, rmse
+
+    if not len(test):
+        return ()
+
+    def score(name: str, mean: Any, std: Any) -> Judged:
+        std = np.maximum(std, np.finfo(np.float64).tiny)
+        return Judged(name, rmse(y[test], mean), nlpd(y[test], mean, std), coverage(y[test], mean, std))
+
+    centre, scale = X[rest].mean(axis=0), spread(X[rest])
+    design = np.column_stack([np.ones(len(y)), (X - centre) / scale])
+    weights, _, rank, _ = np.linalg.lstsq(design[rest], y[rest], rcond=None)
+    left = y[rest] - design[rest] @ weights
+    noise = np.sqrt(np.sum(np.square(left)) / max(len(rest) - rank, 1))
+    level, width = np.full(len(test), y[rest].mean()), np.full(len(test), y[rest].std())
+    return (
+        score("sodalite", *model.predict(X[test], return_std=True)),
+        score("linear", design[test] @ weights, np.full(len(test), noise)),
+        score("constant", level, width),
+    )
+
+
+def show(outcome: Outcome, console: Console) -> None:
+    """Print a summary."""
+    from rich import box
+    from rich.table import Table as Grid
+
+    from ._progress import duration
+
+    def line(name: str, text: str) -> None:
+        grid.add_row(name, text)
+
+    if outcome.test:
+        table = Grid(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+        table.add_column(f"{outcome.n_test} rows held out")
+        for header in ("RMSE", "NLPD", "in 95 % band"):
+            table.add_column(header, justify="right")
+        for part in outcome.test:
+            style = "bold" if part.model == "sodalite" else ""
+            table.add_row(part.model, f"{part.rmse:.4g}", f"{part.nlpd:.3f}", f"{part.coverage:.1%}", style=style)
+        console.print(table)
+        console.print()
+    grid = Grid.grid(padding=(0, 2))
+    line("target", outcome.target)
+    line("inputs", outcome.words.inputs())
+    line("noise", outcome.words.noise())
+    line("function", outcome.words.shape)
+    line("kept", f"{_rows(outcome.n_active)} of {outcome.n_rows} ({_reason(outcome.stop_reason)})")
+    if outcome.missing:
+        line("missing", ", ".join(f"{name} ({count})" for name, count in outcome.missing.items()))
+    line("time", ", ".join(f"{name} {duration(seconds)}" for name, seconds in outcome.seconds.items()))
+    line("model", outcome.output)
+    console.print(grid, soft_wrap=False)
+
+
+def _rows(count: int) -> str:
+    return f"{count} row" + "s" * (count != 1)
+
+
+def _reason(stop_reason: str) -> str:
+    words: dict[str, str] = {
+        "n_active": "as many as were asked for",
+        "all_rows": "there are no more",
+        "time_limit": "the time was up",
+        "score": "no other was worth it",
+    }
+    return words.get(stop_reason, stop_reason)

@@ -1,0 +1,86 @@
+"""`sodalite inspect`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ._common import debug_option, json_option, plain_errors, print_json
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+@click.command("inspect")
+@click.argument("model")
+@json_option
+@debug_option
+def command(model: str, as_json: bool, debug: bool) -> None:
+    """Say what is in a model file.
+
+    Only the file's header is read, however many rows it holds.
+
+    Example: sodalite inspect houses.sodalite
+    """
+    with plain_errors(debug):
+        content = run(model)
+        if as_json:
+            print_json(content)
+        else:
+            from rich.console import Console
+
+            show(content, Console(highlight=False, markup=False))
+
+
+def run(path: str) -> dict[str, Any]:
+    """What a model file says of itself."""
+    from ..persistence import read_header
+
+    header = read_header(path)
+    arrays = {name: {"dtype": dtype, "shape": list(shape)} for name, (dtype, shape) in header.arrays.items()}
+    return {"path": path, "bytes": header.n_bytes, "format_version": header.version, **header.content, "arrays": arrays}
+
+
+def show(content: dict[str, Any], console: Console) -> None:
+    """Print it."""
+    from rich.table import Table
+
+    from ..persistence.objects import kernel_from_json
+
+    grid = Table.grid(padding=(0, 2))
+    about, mapping = content.get("about") or {}, content.get("preprocessing")
+    grid.add_row("file", f"{content['path']}, {content['bytes'] / 1e6:.2f} MB, format {content['format_version']}")
+    grid.add_row("written by", f"sodalite {content['library']}")
+    if "data" in about:
+        grid.add_row("fitted to", f"{about['data']}")
+    if mapping:
+        if mapping["target"] is not None:
+            grid.add_row("target", mapping["target"])
+        grid.add_row("columns", "\n".join(_column(column) for column in mapping["columns"]))
+    else:
+        names = content["feature_names"]
+        grid.add_row("inputs", ", ".join(names) if names else f"{content['n_features']}, without names")
+    if content["n_targets"] > 1:
+        grid.add_row("targets", str(content["n_targets"]))
+    grid.add_row("rows", f"{content['n_active']} active of {content['n_rows']} ({content['selection']['stop_reason']})")
+    grid.add_row("posterior", content["posterior"]["name"])
+    grid.add_row("kernel", str(kernel_from_json(content["kernel"])))
+    for part in about.get("test") or []:
+        grid.add_row(
+            f"test, {part['model']}",
+            f"RMSE {part['rmse']:.4g}, NLPD {part['nlpd']:.3f}, {part['coverage']:.1%} in the 95 % band",
+        )
+    lost = [f"{name}: {part['lost']}" for name, part in content["params"].items() if "lost" in part]
+    if lost:
+        grid.add_row("not kept", "\n".join(lost))
+    sizes = [f"{name} {' x '.join(map(str, part['shape']))}" for name, part in content["arrays"].items()]
+    grid.add_row("arrays", ", ".join(sizes))
+    console.print(grid)
+
+
+def _column(column: dict[str, Any]) -> str:
+    text = f"{column['name']} ({column['kind']})"
+    if column["levels"]:
+        text += ": " + ", ".join(column["levels"][:8]) + (", ..." if len(column["levels"]) > 8 else "")
+    return text if column["fill"] is None else f"{text}; missing: {column['fill']}"

@@ -1,0 +1,229 @@
+"""`sodalite predict`."""
+
+from __future__ import annotations
+
+import warnings
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ._common import debug_option, json_option, plain_errors, print_json, quiet_option, say, seed_option
+
+if TYPE_CHECKING:
+    from ..estimator import GreedyGPRegressor
+    from ..tables import Preprocessing, Reader
+    from ..tables.writing import Write
+    from ._progress import Display
+
+BLOCK = 500  # rows whose samples are drawn together
+
+
+@click.command("predict")
+@click.argument("model")
+@click.argument("data")
+@click.option("-o", "--output", default="-", metavar="FILE", help="Where to write; standard output unless given.")
+@click.option("--std", is_flag=True, help="Add the standard deviation of each prediction.")
+@click.option(
+    "--interval",
+    type=click.FloatRange(0, 1, min_open=True, max_open=True),
+    metavar="LEVEL",
+    help="Add the ends of the interval that holds the target with this probability, such as 0.95.",
+)
+@click.option(
+    "--samples", default=0, type=click.IntRange(0), metavar="K", help="Add K samples of what might be observed."
+)
+@seed_option
+@json_option
+@quiet_option
+@debug_option
+def command(
+    model: str,
+    data: str,
+    output: str,
+    std: bool,
+    interval: float | None,
+    samples: int,
+    seed: int,
+    as_json: bool,
+    quiet: bool,
+    debug: bool,
+) -> None:
+    """Predict the rows of a table, with error bars.
+
+    MODEL is a file that fit has written. DATA is a table in any format that fit reads, or - for CSV from standard
+    input. Its columns are found by name, in any order; others are ignored. It may be of any size. The output has one
+    row for each, with the columns mean, std, lower, upper and sample_1 to sample_K as asked for; it is CSV, or what the
+    suffix of FILE says. Samples are drawn together for 500 rows at a time.
+
+    Example: sodalite predict houses.sodalite new.csv --std --interval 0.95
+    """
+    with plain_errors(debug, "Interrupted." if output == "-" else f"Interrupted: {output} was not written."):
+        from ._progress import display
+
+        with display(not (quiet or as_json) and output != "-") as shown:
+            outcome = run(
+                model, data, output, std=std, interval=interval, samples=samples, seed=seed, gather=as_json, shown=shown
+            )
+        for name, count in outcome.unknown.items():
+            say(f"Warning: {count} values of column {name!r} are none of those that the model was fitted with.")
+        if outcome.missing:
+            counts = ", ".join(f"{name!r} ({count})" for name, count in outcome.missing.items())
+            filled = "medians took their place" if outcome.filled else "their rows have no prediction"
+            say(f"Warning: missing values: {counts}; {filled}.")
+        if as_json:
+            print_json(outcome.as_dict())
+        elif output != "-":
+            say(f"{outcome.n_rows} rows predicted in {outcome.seconds:.1f} s, written to {output}", quiet)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of some predictions."""
+
+    model: str
+    data: str
+    output: str | None
+    n_rows: int
+    columns: tuple[str, ...]
+    unknown: dict[str, int]
+    """For each column, how many values are levels that the model has not seen."""
+    missing: dict[str, int]
+    filled: bool
+    """Whether something took the place of missing values."""
+    seconds: float
+    predictions: dict[str, list[float]] | None
+    """The predictions themselves, if they were to be gathered."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """What JSON can hold."""
+        return asdict(self)
+
+
+def run(
+    model_path: str,
+    data: str,
+    output: str = "-",
+    *,
+    std: bool = False,
+    interval: float | None = None,
+    samples: int = 0,
+    seed: int = 0,
+    gather: bool = False,
+    shown: Display | None = None,
+) -> Outcome:
+    """Predict a table a chunk at a time. With `gather` and "-" as output, predictions are returned, not written."""
+    import numpy as np
+
+    from ..persistence import load
+    from ..tables import check_output, open_output, open_table
+
+    began = perf_counter()
+    check_output(output)
+    if shown is not None:
+        shown.step(f"Loading {model_path}")
+    model = load(model_path)
+    gathered: dict[str, list[float]] | None = {} if gather and output == "-" else None
+    unknown: Counter[str] = Counter()
+    missing: Counter[str] = Counter()
+    n_rows, generator = 0, np.random.default_rng(seed)
+    columns = columns_of(len(model.y_mean_), std, interval, samples)
+    with open_table(data) as reader:
+        mapping = mapping_of(model, reader)
+        mapping.check_names(reader.names, reader.name)
+        with (
+            warnings.catch_warnings(),
+            open_output(output, columns) if gathered is None else _gathering(gathered, columns) as write,
+        ):
+            warnings.filterwarnings("ignore", "X does not have valid feature names")  # they have been seen to here
+            for table in reader.chunks({column.name: column.kind for column in mapping.columns}):
+                rows = mapping.encode(table)
+                write(predict_rows(model, rows.X, std, interval, samples, generator))
+                unknown.update(rows.unknown)
+                missing.update(rows.missing)
+                n_rows += len(rows.X)
+                if shown is not None:
+                    shown.step(f"{n_rows} rows predicted, {n_rows / (perf_counter() - began):.0f} rows/s")
+    return Outcome(
+        model=model_path,
+        data=data,
+        output=None if gathered is not None else output,
+        n_rows=n_rows,
+        columns=tuple(columns),
+        unknown=dict(unknown),
+        missing=dict(missing),
+        filled=mapping.missing == "median",
+        seconds=perf_counter() - began,
+        predictions=gathered,
+    )
+
+
+def mapping_of(model: GreedyGPRegressor, reader: Reader) -> Preprocessing:
+    """How the columns become the model's inputs; for a model that was saved without it, what its inputs' names say."""
+    from ..tables import Column, Preprocessing, TableError
+
+    mapping: Preprocessing | None = getattr(model, "preprocessing_", None)
+    if mapping is not None:
+        return mapping
+    names = getattr(model, "feature_names_in_", None)
+    if names is None:
+        names, d = reader.names, model.n_features_in_
+        if len(names) != d:
+            raise TableError(
+                f"The model has {d} inputs without names, so {reader.name} must have just these {d} columns."
+            )
+    return Preprocessing(None, tuple(Column(str(name), "number") for name in names))
+
+
+def columns_of(q: int, std: bool, interval: float | None, samples: int) -> list[str]:
+    """The names of the output's columns; of several targets, each with its number."""
+    names = ["mean", *(["std"] if std else []), *(["lower", "upper"] if interval is not None else [])]
+    names += [f"sample_{place + 1}" for place in range(samples)]
+    return names if q == 1 else [f"{name}_y{target}" for target in range(q) for name in names]
+
+
+def predict_rows(
+    model: GreedyGPRegressor, X: Any, std: bool, interval: float | None, samples: int, generator: Any
+) -> dict[str, Any]:
+    """The columns of the output for some rows; rows with something missing have none."""
+    import numpy as np
+    from scipy.special import ndtri
+
+    n, q = len(X), len(model.y_mean_)
+    names = columns_of(q, std, interval, samples)
+    values = np.full((n, q, len(names) // q), np.nan)
+    whole = np.flatnonzero(~np.isnan(X).any(axis=1))
+    if len(whole):
+        X = X[whole] if len(whole) < n else X
+        deviation: Any = None
+        if std or interval is not None:
+            mean, deviation = model.predict(X, return_std=True)
+            deviation = deviation.reshape(len(X), q)
+        else:
+            mean = model.predict(X)
+        mean = mean.reshape(len(X), q)
+        parts = [mean, *([deviation] if std else [])]
+        if interval is not None:
+            half = ndtri(0.5 + interval / 2) * deviation
+            parts += [mean - half, mean + half]
+        values[whole, :, : len(parts)] = np.stack(parts, axis=2)
+        for begin in range(0, len(X), BLOCK) if samples else ():
+            here = slice(begin, begin + BLOCK)
+            drawn = model.sample_y(X[here], samples, random_state=generator)
+            values[whole[here], :, len(parts) :] = drawn.reshape(len(drawn), q, samples)
+    return dict(zip(names, values.reshape(n, -1).T, strict=True))
+
+
+@contextmanager
+def _gathering(gathered: dict[str, list[float]], columns: list[str]) -> Iterator[Write]:
+    gathered.update({name: [] for name in columns})
+
+    def write(part: Any) -> None:
+        for name in columns:
+            gathered[name] += part[name].tolist()
+
+    yield write

@@ -1,0 +1,57 @@
+"""Models in files: `save` and `load`.
+
+A file holds what prediction needs, in the safetensors format: arrays, and one JSON text with the kernel, the
+parameters, how the rows were chosen, and how a table's columns become numbers. Loading one runs no code, whoever made
+it. pickle, joblib and skops work too, with all that they imply.
+"""
+
+from .container import FORMAT, VERSION, Header, ModelFileError, check_path, read_header
+from .model import load, save
+from .objects import KERNELS, OBJECTS
+
+__all__ = [
+    "FORMAT",
+    "KERNELS",
+    "OBJECTS",
+    "TRUSTED_TYPES",
+    "VERSION",
+    "Header",
+    "ModelFileError",
+    "check_path",
+    "load",
+    "read_header",
+    "save",
+]
+
+TRUSTED_TYPES = [
+    "numpy.dtype",
+    *sorted(f"{kind.__module__}.{kind.__qualname__}" for kind in (*KERNELS.values(), *OBJECTS.values())),
+    "sodalite.calibration.Scale",
+    "sodalite.estimator.GreedyGPRegressor",
+    "sodalite.hyperparameters.subset.Round",
+    "sodalite.kernels.compiled.CompiledKernel",
+    "sodalite.kernels.nodes.Constant",
+    "sodalite.kernels.nodes.DotProduct",
+    "sodalite.kernels.nodes.Opaque",
+    "sodalite.kernels.nodes.Power",
+    "sodalite.kernels.nodes.Product",
+    "sodalite.kernels.nodes.Sum",
+    "sodalite.kernels.nodes.White",
+    "sodalite.kernels.stationary.Matern",
+    "sodalite.kernels.stationary.Periodic",
+    "sodalite.kernels.stationary.RationalQuadratic",
+    "sodalite.kernels.stationary.SquaredExponential",
+    "sodalite.kernels.stationary.Stationary",
+    "sodalite.loop.Selection",
+    "sodalite.neighbours.Neighbours",
+    "sodalite.posteriors.local.Local",
+    "sodalite.posteriors.projected.DeterministicTraining",
+    "sodalite.posteriors.projected.FullyIndependentTraining",
+    "sodalite.posteriors.projected.SubsetOfRegressors",
+    "sodalite.posteriors.projected.Variational",
+    "sodalite.posteriors.sod.SubsetOfData",
+    "sodalite.tables.columns.Column",
+    "sodalite.tables.preprocessing.Preprocessing",
+]
+"""What ``skops.io.load(path, trusted=TRUSTED_TYPES)`` may make of a model with scikit-learn's kernels: none of these
+types runs anything that it finds in the file."""

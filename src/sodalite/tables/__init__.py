@@ -1,0 +1,26 @@
+"""Tables in files: read with their columns' names, turned into the numbers that a model takes, and written."""
+
+from .base import Reader, Table, TableError
+from .columns import KINDS, Column
+from .preprocessing import MISSING, Encoded, Preprocessing, Training, learn
+from .reading import format_of, open_table, read_table
+from .writing import check_output, open_output, write_table
+
+__all__ = [
+    "KINDS",
+    "MISSING",
+    "Column",
+    "Encoded",
+    "Preprocessing",
+    "Reader",
+    "Table",
+    "TableError",
+    "Training",
+    "check_output",
+    "format_of",
+    "learn",
+    "open_output",
+    "open_table",
+    "read_table",
+    "write_table",
+]

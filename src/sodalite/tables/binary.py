@@ -1,0 +1,157 @@
+"""Parquet, Arrow or Feather, and NPZ, a chunk of rows at a time."""
+
+from __future__ import annotations
+
+import zipfile
+import zlib
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from .._optional import require
+from .base import Reader, Table, TableError
+
+CHUNK = 2**16  # rows
+
+
+class ParquetReader(Reader):
+    """Parquet."""
+
+    def __init__(self, stream: BinaryIO, name: str, form: str) -> None:
+        super().__init__(stream, name)
+        self._arrow = require("pyarrow", "parquet")
+        with _damaged(name, "Parquet"):
+            self._file = require("pyarrow.parquet", "parquet").ParquetFile(stream)
+        self.names = self._file.schema_arrow.names
+
+    def read(self) -> Table:
+        with _damaged(self.name, "Parquet"):
+            return self._table(self._file.read())
+
+    def chunks(self, kinds: Mapping[str, str]) -> Iterator[Table]:
+        first = 0
+        with _damaged(self.name, "Parquet"):
+            for batch in self._file.iter_batches(CHUNK, columns=list(kinds)):
+                yield self._table(self._arrow.Table.from_batches([batch]), first)
+                first += batch.num_rows
+
+
+class ArrowReader(Reader):
+    """Arrow's own format, which is also Feather's: a file, or a stream."""
+
+    def __init__(self, stream: BinaryIO, name: str, form: str) -> None:
+        super().__init__(stream, name)
+        self._arrow = require("pyarrow", "parquet")
+        ipc = require("pyarrow.ipc", "parquet")
+        with _damaged(name, "Arrow"):
+            whole = stream.read(6) == b"ARROW1"
+            stream.seek(0)
+            file: Any = ipc.open_file(stream) if whole else ipc.open_stream(stream)
+        self._schema, self.names = file.schema, file.schema.names
+        self._batches = (file.get_batch(place) for place in range(file.num_record_batches)) if whole else file
+
+    def read(self) -> Table:
+        with _damaged(self.name, "Arrow"):
+            return self._table(self._arrow.Table.from_batches(list(self._batches), self._schema))
+
+    def chunks(self, kinds: Mapping[str, str]) -> Iterator[Table]:
+        first = 0
+        with _damaged(self.name, "Arrow"):
+            for batch in self._batches:
+                table = self._arrow.Table.from_batches([batch]).select(list(kinds))
+                for begin in range(0, table.num_rows, CHUNK):
+                    yield self._table(table.slice(begin, CHUNK), first + begin)
+                first += table.num_rows
+
+
+class NpzReader(Reader):
+    """NumPy's arrays by name: those of one dimension are a column each, those of two one for each of their columns."""
+
+    def __init__(self, stream: BinaryIO, name: str, form: str) -> None:
+        super().__init__(stream, name)
+        self._arrow = require("pyarrow", "cli")
+        try:
+            self._zip = zipfile.ZipFile(stream)
+            self._arrays = {file[:-4]: self._open(file) for file in self._zip.namelist() if file.endswith(".npy")}
+        except (zipfile.BadZipFile, ValueError, EOFError, zlib.error) as error:
+            raise TableError(f"{name} cannot be read as NPZ: {error}.") from None
+        lengths = {key: array.shape[0] for key, array in self._arrays.items()}
+        if not lengths:
+            raise TableError(f"{name} holds no arrays.")
+        if len(set(lengths.values())) > 1:
+            words = ", ".join(f"{key!r} {length}" for key, length in list(lengths.items())[:5])
+            raise TableError(f"{name}: its arrays must be equally long, one number for each row; they have {words}.")
+        self._length = next(iter(lengths.values()))
+        self.names = [column for key, array in self._arrays.items() for column in array.columns(key)]
+
+    def read(self) -> Table:
+        data = next(self._tables(self._arrays, max(self._length, 1)), None)
+        return data if data is not None else self._table(self._arrow.table({name: [] for name in self.names}))
+
+    def chunks(self, kinds: Mapping[str, str]) -> Iterator[Table]:
+        needed = {key: array for key, array in self._arrays.items() if set(array.columns(key)) & set(kinds)}
+        for table in self._tables(needed, CHUNK):
+            yield Table(table.data.select(list(kinds)), self.name, self.where, table.first)
+
+    def _open(self, file: str) -> _Npy:
+        return _Npy(self._zip.open(file), f"{self.name}: array {file[:-4]!r}")
+
+    def _tables(self, arrays: Mapping[str, _Npy], size: int) -> Iterator[Table]:
+        for first in range(0, self._length, size):
+            columns = {}
+            for key, array in arrays.items():
+                try:
+                    rows = array.read(min(size, self._length - first))
+                except (zipfile.BadZipFile, ValueError, EOFError, zlib.error) as error:
+                    raise TableError(f"{self.name} is damaged: array {key!r} cannot be read ({error}).") from None
+                for name, column in zip(array.columns(key), rows.T if rows.ndim > 1 else [rows], strict=True):
+                    plain = column.tolist() if column.dtype.kind == "U" else np.ascontiguousarray(column)
+                    columns[name] = self._arrow.array(plain)
+            yield self._table(self._arrow.table(columns), first)
+
+
+class _Npy:
+    """An array in a zip file, read a few rows at a time."""
+
+    def __init__(self, stream: Any, name: str) -> None:
+        self._stream = stream
+        version = np.lib.format.read_magic(stream)
+        read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+        self.shape, self._by_columns, self._dtype = read(stream)
+        if self._dtype.kind not in "biufUM":
+            raise TableError(f"{name} holds {self._dtype}, not numbers, texts, dates or truth values.")
+        if len(self.shape) not in (1, 2):
+            raise TableError(f"{name} has {len(self.shape)} dimensions; one or two are needed.")
+        self._whole: Any = None
+        self._at = 0
+
+    def columns(self, key: str) -> list[str]:
+        """The names of its columns."""
+        return [key] if len(self.shape) == 1 else [f"{key}{place}" for place in range(self.shape[1])]
+
+    def read(self, count: int) -> Any:
+        """The next rows."""
+        if self._by_columns and len(self.shape) == 2:
+            if self._whole is None:
+                self._whole = self._take(self.shape[0] * self.shape[1]).reshape(self.shape, order="F")
+            self._at += count
+            return self._whole[self._at - count : self._at]
+        return self._take(count * (self.shape[1] if len(self.shape) == 2 else 1)).reshape(count, *self.shape[1:])
+
+    def _take(self, count: int) -> Any:
+        data = self._stream.read(count * self._dtype.itemsize)
+        if len(data) < count * self._dtype.itemsize:
+            raise EOFError("it ends early")
+        return np.frombuffer(data, self._dtype)
+
+
+@contextmanager
+def _damaged(name: str, what: str) -> Iterator[None]:
+    """Say which file it is that Arrow cannot read."""
+    arrow = require("pyarrow", "parquet")
+    try:
+        yield
+    except (arrow.ArrowException, OSError) as error:
+        raise TableError(f"{name} cannot be read as {what}: {str(error).splitlines()[0].rstrip('.')}.") from None

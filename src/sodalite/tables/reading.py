@@ -1,0 +1,87 @@
+"""Tables from files, whole or in chunks: CSV, TSV, both also in gzip, Parquet, Arrow or Feather, and NPZ."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import PurePath
+from typing import Any
+
+from .base import Reader, Table, TableError
+from .binary import ArrowReader, NpzReader, ParquetReader
+from .text import TextReader
+
+FORMATS = {
+    ".csv": "csv",
+    ".tsv": "tsv",
+    ".tab": "tsv",
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".arrow": "arrow",
+    ".feather": "arrow",
+    ".ipc": "arrow",
+    ".npz": "npz",
+}
+
+_READERS: dict[str, Any] = {
+    "csv": TextReader,
+    "tsv": TextReader,
+    "parquet": ParquetReader,
+    "arrow": ArrowReader,
+    "npz": NpzReader,
+}
+
+
+def format_of(path: str | os.PathLike[str]) -> str:
+    """The format of a file, by its suffix: "csv", "tsv", "parquet", "arrow" or "npz". Without one, CSV is meant.
+
+    Examples
+    --------
+    >>> format_of("weather.tsv.gz"), format_of("weather.feather"), format_of("-")
+    ('tsv', 'arrow', 'csv')
+    """
+    suffixes = [suffix.lower() for suffix in PurePath(path).suffixes]
+    zipped = suffixes[-1:] == [".gz"]
+    suffix = "".join((suffixes[:-1] if zipped else suffixes)[-1:])
+    found = FORMATS.get(suffix, "csv" if not suffix else None)
+    if found is None or (zipped and found not in ("csv", "tsv")):
+        name = PurePath(path).name
+        raise TableError(f"{name}: which format is this? The suffixes are {', '.join(FORMATS)}, .csv.gz and .tsv.gz.")
+    return found
+
+
+@contextmanager
+def open_table(path: str | os.PathLike[str], standard_input: Any = None) -> Iterator[Reader]:
+    """A file, or "-" for CSV from standard input, ready to be read; its column names are known.
+
+    `standard_input` is the stream to read from in that case, if it is another.
+
+    Raises
+    ------
+    TableError
+        Also for a file that is not there, so that there is one kind of error for all that can be wrong.
+    """
+    form = format_of(path)
+    with ExitStack() as stack:
+        try:
+            if str(path) == "-":
+                stream, name = standard_input or sys.stdin.buffer, "standard input"
+            else:
+                stream, name = stack.enter_context(open(path, "rb")), str(path)
+            reader = _READERS[form](stream, name, form)
+        except FileNotFoundError:
+            raise TableError(f"{path}: there is no such file.") from None
+        except IsADirectoryError:
+            raise TableError(f"{path} is a folder, not a file.") from None
+        except OSError as error:
+            raise TableError(f"{path} cannot be read: {error.strerror or error}.") from None
+        reader.check_names()
+        yield reader
+
+
+def read_table(path: str | os.PathLike[str]) -> Table:
+    """All rows of a file, each column with the type that all of its cells have."""
+    with open_table(path) as reader:
+        return reader.read()

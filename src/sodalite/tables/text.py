@@ -1,0 +1,205 @@
+"""CSV and TSV, read by Arrow's parser, strictly: every line must have as many cells as there are column names.
+
+All bytes on their way to it are checked to be UTF-8, so that a message can say where they are not.
+"""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import gzip
+import io
+import re
+import zlib
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, BinaryIO
+
+from .._optional import require
+from .base import Reader, Table, TableError, is_number, listed
+
+BLOCK = 2**22  # bytes of text that are parsed at a time
+MAGIC = {b"PAR1": "Parquet", b"ARROW1": "Arrow", b"PK\x03\x04": "NPZ (or another zip)", b"\x89HDF": "HDF5"}
+UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+
+
+class TextReader(Reader):
+    """CSV and TSV."""
+
+    def __init__(self, stream: BinaryIO, name: str, form: str) -> None:
+        super().__init__(stream, name)
+        self._arrow, self._csv = require("pyarrow", "cli"), require("pyarrow.csv", "cli")
+        self._delimiter = "\t" if form == "tsv" else ","
+        with self._explained():
+            self._bytes = Utf8(stream, name)
+            self.names = self._header()
+        self._ragged: Any = None
+
+    def read(self) -> Table:
+        return self._table(self._read(None))
+
+    def read_text(self) -> Table:
+        """All rows, each cell as it is written."""
+        return self._table(self._read({name: self._arrow.string() for name in self.names}, null=False))
+
+    def chunks(self, kinds: Mapping[str, str]) -> Iterator[Table]:
+        arrow = self._arrow
+        types = {"number": arrow.float64(), "bool": arrow.bool_()}
+        convert = self._csv.ConvertOptions(
+            column_types={name: types.get(kind, arrow.string()) for name, kind in kinds.items()},
+            include_columns=list(kinds),
+            strings_can_be_null=True,
+            check_utf8=False,
+        )
+        first = 0
+        with self._explained():
+            batches = self._csv.open_csv(self._bytes, *self._options(), convert)
+            for batch in batches:
+                yield self._table(arrow.Table.from_batches([batch]), first)
+                first += batch.num_rows
+
+    def where(self, row: int) -> str:
+        return f"line {row + 2}" + self._uncounted
+
+    @property
+    def _uncounted(self) -> str:
+        return " (blank lines not counted)" if self._bytes.blank else ""
+
+    def _read(self, types: Any, null: bool = True) -> Any:
+        convert = self._csv.ConvertOptions(column_types=types, strings_can_be_null=null, check_utf8=False)
+        with self._explained():
+            return self._csv.read_csv(self._bytes, *self._options(), convert)
+
+    def _options(self) -> tuple[Any, Any]:
+        # With one thread, the parser knows which line it is at.
+        read = self._csv.ReadOptions(use_threads=False, block_size=BLOCK)
+        parse = self._csv.ParseOptions(
+            delimiter=self._delimiter, newlines_in_values=True, invalid_row_handler=self._on_ragged
+        )
+        return read, parse
+
+    def _on_ragged(self, row: Any) -> str:
+        self._ragged = row
+        return "error"
+
+    def _header(self) -> list[str]:
+        head = self._bytes.head()
+        if not head.strip():
+            raise TableError(f"{self.name} is empty.")
+        for magic, what in MAGIC.items():
+            if head.startswith(magic):
+                raise TableError(f"{self.name} is no text, but {what}; give it the suffix of what it is.")
+        text = codecs.getincrementaldecoder("utf-8-sig")().decode(head)
+        names = next(filter(None, csv.reader(io.StringIO(text, newline=""), delimiter=self._delimiter)), [])
+        if len(names) == 1 and (other := next((mark for mark in ";\t|," if mark in names[0]), None)):
+            words = {"\t": "tabs; the suffix should be .tsv", ",": "commas; the suffix should be .csv"}
+            raise TableError(
+                f"{self.name} has one column, {names[0][:40]!r}: its columns seem to be separated by "
+                f"{words.get(other, f'{other!r}; they must be by commas, or by tabs in a .tsv')}."
+            )
+        if all(is_number(name) for name in names):
+            raise TableError(
+                f"{self.name} starts with numbers ({listed(names, 3)}), but its first line must be column names."
+            )
+        return names
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        try:
+            yield
+        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+            raise TableError(f"{self.name} is damaged: its gzip data cannot be read ({error}).") from None
+        except self._arrow.ArrowInvalid as error:
+            raise TableError(self._explain(str(error))) from None
+
+    def _explain(self, message: str) -> str:
+        row = self._ragged
+        if row is not None:
+            return (
+                f"{self.name}: line {row.number}{self._uncounted} has {row.actual_columns} "
+                f"cell{'s' * (row.actual_columns != 1)}, but there are "
+                f"{row.expected_columns} columns: {row.text[:60]!r}."
+            )
+        cell = re.search(
+            r"column #(\d+): Row #(\d+): CSV conversion error to (\w+).*invalid value '(.*)'", message, re.S
+        )
+        if cell is None:
+            return f"{self.name} cannot be read: {message.splitlines()[0]}."
+        what = "true or false" if cell[3] == "bool" else "a number"
+        return (
+            f"{self.name}: column {self.names[int(cell[1])]!r} holds text where {what} is needed: "
+            f"{cell[4][:60]!r} in line {cell[2]}{self._uncounted}."
+        )
+
+
+class Utf8(io.RawIOBase):
+    """Bytes of a file, unzipped if need be, that are checked to be UTF-8 as they are read."""
+
+    def __init__(self, stream: Any, name: str) -> None:
+        self._name = name
+        self._first: bytes = stream.read(6)
+        if self._first.startswith(b"\x1f\x8b"):
+            stream, self._first = gzip.GzipFile(fileobj=_Chained(self._first, stream)), b""
+        self._stream = stream
+        self._decoder = codecs.getincrementaldecoder("utf-8")()
+        self._offset = self._lines = 0
+        self._last = b"\n"
+        self.blank = False
+        """Whether there have been blank lines, which the parser does not count."""
+        if self._first.startswith(UTF_16):
+            raise TableError(f"{name} is UTF-16; save it as UTF-8.")
+
+    def readable(self) -> bool:
+        return True
+
+    def head(self) -> bytes:
+        """The first lines, which will be read again."""
+        while b"\n" not in self._first and (more := self._stream.read(BLOCK)):
+            self._first += more
+        self._check(self._first)
+        return self._first
+
+    def read(self, size: int = -1) -> bytes:
+        if not self._first:
+            part = self._stream.read(size)
+            self._check(part)
+            return bytes(part)
+        size = len(self._first) if size < 0 else size
+        part, self._first = self._first[:size], self._first[size:]
+        # The parser takes what it gets for a block, and a block must not be shorter than a line.
+        return part if len(part) == size else part + self.read(size - len(part))
+
+    def _check(self, part: bytes) -> None:
+        """See that these are UTF-8, and count lines."""
+        try:
+            self._decoder.decode(part, final=not part)
+        except UnicodeDecodeError as error:
+            pending = len(error.object) - len(part)  # the start of a character that the part before ended in
+            line = self._lines + 1 + part[: max(error.start - pending, 0)].count(b"\n")
+            raise TableError(
+                f"{self._name} is not UTF-8: byte {self._offset - pending + error.start} "
+                f"(0x{error.object[error.start]:02x}), in line {line}. Convert it first, for instance with: "
+                f"iconv -f latin1 -t utf-8."
+            ) from None
+        self._offset += len(part)
+        self._lines += part.count(b"\n")
+        if part and not self.blank:
+            seen = self._last + (part.replace(b"\r", b"") if b"\r" in part else part)
+            self.blank = self._last == b"\n\n" or b"\n\n" in seen.rstrip(b"\n")  # blank lines at the end shift nothing
+            self._last = seen[-2:]
+
+
+class _Chained(io.RawIOBase):
+    """Some bytes, then a stream's."""
+
+    def __init__(self, first: bytes, stream: Any) -> None:
+        self._first, self._stream = first, stream
+
+    def readable(self) -> bool:
+        return True
+
+    def read(self, size: int = -1) -> Any:
+        if not self._first:
+            return self._stream.read(size)
+        part, self._first = self._first[:size], self._first[size:]
+        return part

@@ -1,0 +1,168 @@
+"""Tables to files, a chunk of rows at a time: written whole or not at all."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import os
+import shutil
+import sys
+import zipfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from tempfile import TemporaryFile
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .._files import check_writable, replacing
+from .._optional import require
+from .base import TableError
+from .reading import format_of
+
+Array = NDArray[Any]
+Write = Callable[[Mapping[str, Any]], None]
+
+
+def check_output(path: str | os.PathLike[str]) -> None:
+    """See that a table can be written there, and in which format, before any long work."""
+    if str(path) == "-":
+        return
+    if format_of(path) in ("parquet", "arrow"):
+        require("pyarrow", "parquet")
+    try:
+        check_writable(path)
+    except OSError as error:
+        raise TableError(f"{path} cannot be written: {error.strerror or error}.") from None
+
+
+@contextmanager
+def open_output(path: str | os.PathLike[str], names: list[str]) -> Iterator[Write]:
+    """A function that writes some rows of a table, given as arrays by the columns' names.
+
+    The format follows from the suffix; "-" is CSV on standard output. A missing number (NaN) is an empty cell, or null.
+    The file is there when all rows are, and not before.
+    """
+    check_output(path)
+    with ExitStack() as stack:
+        try:
+            if str(path) == "-":
+                stream: Any = sys.stdout.buffer
+                stack.callback(stream.flush)
+            else:
+                stream = stack.enter_context(open(stack.enter_context(replacing(path)), "wb"))
+            yield stack.enter_context(_WRITERS[format_of(path)](stream, names, str(path)))
+        except OSError as error:
+            if isinstance(error, BrokenPipeError) or str(path) == "-":
+                raise
+            raise TableError(f"{path} could not be written: {error.strerror or error}.") from None
+
+
+def write_table(path: str | os.PathLike[str], data: Any) -> None:
+    """Write a pyarrow.Table."""
+    with open_output(path, data.column_names) as write:
+        write({name: data[name] for name in data.column_names})
+
+
+@contextmanager
+def _text(stream: Any, names: list[str], path: str) -> Iterator[Write]:
+    arrow, arrow_csv = require("pyarrow", "cli"), require("pyarrow.csv", "cli")
+    mark = "\t" if format_of(path) == "tsv" else ","
+    options = arrow_csv.WriteOptions(include_header=False, delimiter=mark, batch_size=8192)
+    with ExitStack() as stack:
+        if path.lower().endswith(".gz"):
+            stream = stack.enter_context(gzip.GzipFile(fileobj=stream, mode="wb", compresslevel=4, mtime=0))
+
+        def write_rows(rows: Any) -> None:
+            text = io.StringIO(newline="")
+            csv.writer(text, delimiter=mark, lineterminator="\n").writerows(rows)
+            stream.write(text.getvalue().encode())
+
+        def write(columns: Mapping[str, Any]) -> None:
+            table = arrow.table({name: _arrow(columns[name]) for name in names})
+            texts = any(arrow.types.is_string(kind) or arrow.types.is_timestamp(kind) for kind in table.schema.types)
+            if texts or (len(names) == 1 and table.column(0).null_count):
+                # Arrow would put every text in quotation marks, and write a blank line for a row of one empty cell.
+                write_rows(zip(*(column.to_pylist() for column in table.columns), strict=True))
+                return
+            sink = arrow.BufferOutputStream()
+            arrow_csv.write_csv(table, sink, options)
+            stream.write(sink.getvalue())
+
+        write_rows([names])
+        yield write
+
+
+@contextmanager
+def _parquet(stream: Any, names: list[str], path: str) -> Iterator[Write]:
+    parquet = require("pyarrow.parquet", "parquet")
+    with _batches(names, lambda schema: parquet.ParquetWriter(stream, schema)) as write:
+        yield write
+
+
+@contextmanager
+def _ipc(stream: Any, names: list[str], path: str) -> Iterator[Write]:
+    ipc = require("pyarrow.ipc", "parquet")
+    with _batches(names, lambda schema: ipc.new_file(stream, schema)) as write:
+        yield write
+
+
+@contextmanager
+def _batches(names: list[str], make: Callable[[Any], Any]) -> Iterator[Write]:
+    """For writers that are made when the columns' types are known: by the first rows."""
+    arrow = require("pyarrow", "parquet")
+    with ExitStack() as stack:
+        writer: Any = None
+
+        def write(columns: Mapping[str, Any]) -> None:
+            nonlocal writer
+            table = arrow.table({name: _arrow(columns[name]) for name in names})
+            if writer is None:
+                writer = stack.enter_context(make(table.schema))
+            writer.write_table(table)
+
+        yield write
+        if writer is None:
+            write({name: np.empty(0) for name in names})
+
+
+@contextmanager
+def _npz(stream: Any, names: list[str], path: str) -> Iterator[Write]:
+    """Columns are gathered in a file each, then zipped: an array's length stands at its beginning."""
+    with ExitStack() as stack:
+        parts = {name: stack.enter_context(TemporaryFile()) for name in names}
+        types: dict[str, np.dtype[Any]] = {}
+        length = 0
+
+        def write(columns: Mapping[str, Any]) -> None:
+            nonlocal length
+            for name in names:
+                column = columns[name]
+                values = np.ascontiguousarray(column.to_numpy() if hasattr(column, "to_numpy") else column)
+                if values.dtype == object:
+                    values = np.array(["" if value is None else str(value) for value in values.tolist()])
+                if types.setdefault(name, values.dtype) != values.dtype:
+                    raise TableError(f"column {name!r} has no one type, as NPZ needs.")
+                parts[name].write(values.tobytes())
+            length += len(values)
+
+        yield write
+        with zipfile.ZipFile(stream, "w", zipfile.ZIP_STORED, allowZip64=True) as archive:
+            for name, part in parts.items():
+                part.seek(0)
+                dtype = types.get(name, np.dtype(np.float64))
+                header = {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": False, "shape": (length,)}
+                with archive.open(f"{name}.npy", "w", force_zip64=True) as file:
+                    np.lib.format.write_array_header_1_0(file, header)
+                    shutil.copyfileobj(part, file, 2**20)
+
+
+def _arrow(column: Any) -> Any:
+    """An array as Arrow's, its NaNs as nulls."""
+    arrow = require("pyarrow", "cli")
+    return arrow.array(column, from_pandas=True) if isinstance(column, np.ndarray) else column
+
+
+_WRITERS: dict[str, Any] = {"csv": _text, "tsv": _text, "parquet": _parquet, "arrow": _ipc, "npz": _npz}
