@@ -8,6 +8,7 @@ import gzip
 import io
 import os
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -569,10 +570,32 @@ def test_columns_of_all_kinds_are_written(name, tmp_path):
     np.testing.assert_array_equal(pd.to_datetime(found["day"]).to_numpy("M8[s]"), FRAME["day"].to_numpy("M8[s]"))
 
 
-def test_standard_output(capfdbinary, monkeypatch):
+def test_standard_output(capfdbinary):
     with open_output("-", ["mean"]) as write_rows:
         write_rows({"mean": np.array([0.25])})
     assert capfdbinary.readouterr().out == b"mean\n0.25\n"
+
+
+def test_standard_output_that_takes_a_little_at_a_time(monkeypatch):
+    """As a pipe does with PYTHONUNBUFFERED."""
+
+    class Slow(io.RawIOBase):
+        def __init__(self):
+            self.data = b""
+
+        def writable(self):
+            return True
+
+        def write(self, part):
+            self.data += bytes(part[:1000])
+            return min(len(part), 1000)
+
+    slow = Slow()
+    monkeypatch.setattr(sys, "stdout", SimpleNamespace(buffer=slow))
+    with open_output("-", ["mean"]) as write_rows:
+        write_rows({"mean": np.arange(5000.0)})
+    assert slow.data.count(b"\n") == 5001
+    assert not slow.closed
 
 
 @pytest.mark.parametrize("name", ["a.csv", "a.csv.gz", "a.parquet", "a.npz"])

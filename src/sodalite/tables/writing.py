@@ -10,7 +10,7 @@ import shutil
 import sys
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from tempfile import TemporaryFile
 from typing import Any
 
@@ -49,8 +49,7 @@ def open_output(path: str | os.PathLike[str], names: list[str]) -> Iterator[Writ
     with ExitStack() as stack:
         try:
             if str(path) == "-":
-                stream: Any = sys.stdout.buffer
-                stack.callback(stream.flush)
+                stream: Any = stack.enter_context(_standard_output())
             else:
                 stream = stack.enter_context(open(stack.enter_context(replacing(path)), "wb"))
             yield stack.enter_context(_WRITERS[format_of(path)](stream, names, str(path)))
@@ -58,6 +57,23 @@ def open_output(path: str | os.PathLike[str], names: list[str]) -> Iterator[Writ
             if isinstance(error, BrokenPipeError) or str(path) == "-":
                 raise
             raise TableError(f"{path} could not be written: {error.strerror or error}.") from None
+
+
+@contextmanager
+def _standard_output() -> Iterator[Any]:
+    """Standard output, which with PYTHONUNBUFFERED writes only as much at a time as a pipe takes."""
+    out = sys.stdout.buffer
+    if isinstance(out, io.RawIOBase):
+        buffered = io.BufferedWriter(out)
+        try:
+            yield buffered
+            buffered.flush()
+        finally:
+            with suppress(OSError):
+                buffered.detach()
+    else:
+        yield out
+        out.flush()
 
 
 def write_table(path: str | os.PathLike[str], data: Any) -> None:
