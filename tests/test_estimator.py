@@ -202,8 +202,9 @@ def test_a_clone_is_unfitted_and_fits_the_same():
 
 
 @pytest.mark.parametrize("q", [None, 2])
-@pytest.mark.parametrize("way", ["pickle", "joblib", "deepcopy"])
-@pytest.mark.parametrize("posterior", POSTERIORS)
+@pytest.mark.parametrize(
+    ("way", "posterior"), [*(("pickle", kind) for kind in POSTERIORS), ("joblib", "sod"), ("deepcopy", "sod")]
+)
 def test_a_fitted_model_survives_the_round_trip(posterior, way, q, tmp_path):
     model = fixed(posterior=posterior).fit(*data(q=q))
     if way == "pickle":
@@ -389,9 +390,9 @@ def assert_close(found, expected, size):
 
 
 def test_the_default_is_near_the_full_gaussian_process():
-    X, y = data(n=400)
+    X, y = data(n=250)
     T = new_rows(100)
-    model = GreedyGPRegressor(n_active=100, random_state=0).fit(X, y)
+    model = GreedyGPRegressor(n_active=60, random_state=0).fit(X, y)
     full = GaussianProcessRegressor(model.kernel_, optimizer=None, normalize_y=True).fit(X, y)
     assert rmse(full.predict(T), model.predict(T)) < 0.25 * 0.05  # the noise
     assert rmse(np.sin(T[:, 0]) + 0.5 * T[:, 1], model.predict(T)) < 0.25 * 0.05
@@ -514,11 +515,9 @@ def test_the_global_random_state_is_left_alone(random_state):
 
 
 @pytest.mark.parametrize("score", SCORES)
-@pytest.mark.parametrize("posterior", ["sod", "local"])
-def test_threads_do_not_change_the_outcome(score, posterior):
-    X, y = data(n=1200)
-    options = {"score": score, "posterior": posterior, "random_state": 0, "n_active": 40}
-    one, two = (fixed(n_jobs=n_jobs, **options).fit(X, y) for n_jobs in (1, 2))
+def test_threads_do_not_change_the_outcome(score):
+    X, y = data(n=600)
+    one, two = (fixed(n_jobs=n_jobs, score=score, random_state=0).fit(X, y) for n_jobs in (1, 2))
     assert_array_equal(one.active_indices_, two.active_indices_)
     assert_allclose(one.predict(new_rows()), two.predict(new_rows()), atol=1e-10)
 

@@ -18,9 +18,9 @@ from sodalite.posteriors import POSTERIORS
 from sodalite.scores import Delta
 
 QUICK = Weave(
-    start=Subset(n_rows=50, n_starts=2, n_screen=30, n_steps=3), n_rounds=3, n_blocks=4, block_size=12, n_judged=40
+    start=Subset(n_rows=40, n_starts=2, n_screen=20, n_steps=2), n_rounds=3, n_blocks=3, block_size=12, n_judged=40
 )
-kinds = pytest.mark.parametrize("posterior", ["local", "sod", "vfe"])
+kinds = pytest.mark.parametrize("posterior", ["local", "sod"])
 
 
 def data(n=120, d=2, q=1, seed=0):
@@ -77,7 +77,7 @@ def nu_of(kernel):
 
 @pytest.mark.parametrize(("posterior", "q"), [*((kind, 1) for kind in POSTERIORS), ("local", 2), ("sod", 2)])
 def test_every_round_that_is_kept_is_better_than_the_one_before(posterior, q):
-    X, y = data(q=q)
+    X, y = data(n=80, q=q)
     found = find(X, y, usual(), posterior=posterior)
     check(found, usual())
     assert isinstance(found, Found)
@@ -105,7 +105,7 @@ def test_active_sets_are_small_first_and_grow():
 
 @kinds
 def test_the_random_state_settles_everything(posterior):
-    X, y = data(n=60)
+    X, y = data(n=40)
     one, two, other = (find(X, y, *default_kernels(X, y), posterior=posterior, seed=seed) for seed in (0, 0, 1))
     assert one.kernel == two.kernel
     assert [turn.objective for turn in one.rounds] == [turn.objective for turn in two.rounds]
@@ -141,7 +141,7 @@ def test_from_a_thin_start_it_gets_to_where_many_rows_are():
     ids=["tight", "fixed", "fixed-lengths", "outside"],
 )
 def test_bounds_and_fixed_parameters_are_kept_to(posterior, make):
-    X, y = data()
+    X, y = data(n=60)
     kernel = make()
     found = find(X, y, kernel, posterior=posterior)
     check(found, make())
@@ -149,7 +149,7 @@ def test_bounds_and_fixed_parameters_are_kept_to(posterior, make):
     assert found.kernel is not kernel
 
 
-@kinds
+@pytest.mark.parametrize("posterior", ["local", "vfe"])
 @pytest.mark.parametrize(
     ("kernel", "d"),
     [
@@ -181,7 +181,7 @@ def test_a_kernel_without_free_parameters_comes_back_as_it_is(posterior):
 
 @kinds
 def test_of_several_kernels_one_comes_back(posterior):
-    X, y = data()
+    X, y = data(n=60)
     kernels = default_kernels(X, y)
     found = find(X, y, *kernels, posterior=posterior)
     check(found, *kernels)
@@ -193,8 +193,8 @@ def test_of_several_kernels_one_comes_back(posterior):
 def test_a_rough_function_is_not_taken_for_a_smooth_one(posterior):
     truth = ConstantKernel(1.0) * Matern(1.0, nu=0.5) + WhiteKernel(1e-4)
     generator = np.random.default_rng(0)
-    X = generator.uniform(-5, 5, (300, 1))
-    y = np.linalg.cholesky(truth(X)) @ generator.normal(size=(300, 1))
+    X = generator.uniform(-5, 5, (200, 1))
+    y = np.linalg.cholesky(truth(X)) @ generator.normal(size=(200, 1))
     weave = Weave(start=Subset(n_rows=100, n_starts=2), n_rounds=1, n_blocks=5, block_size=30, n_judged=100)
     found = find(X, y, *default_kernels(X, y), posterior=posterior, weave=weave, n_active=60)
     assert nu_of(found.kernel)  # not the squared exponential
@@ -221,7 +221,7 @@ def test_fixed_takes_the_first_of_several():
 
 
 @kinds
-@pytest.mark.parametrize(("n", "q"), [(1, 1), (2, 1), (3, 1), (5, 1), (5, 2), (50, 1)])
+@pytest.mark.parametrize(("n", "q"), [(1, 1), (2, 1), (5, 2), (50, 1)])
 def test_any_number_of_rows(posterior, n, q):
     X, y = data(n=n, q=q)
     kernels = default_kernels(X, y)
@@ -259,9 +259,9 @@ def test_constant_columns_and_many_inputs(posterior):
 def test_known_noise_is_not_found_again(posterior):
     """Rows whose noise is known, all of it, leave little for the kernel's own."""
     generator = np.random.default_rng(0)
-    X, _ = data(n=200)
-    alpha = np.full(200, 0.25)
-    y = np.sin(2 * X[:, :1]) + 0.5 * generator.normal(size=(200, 1))
+    X, _ = data(n=120)
+    alpha = np.full(120, 0.25)
+    y = np.sin(2 * X[:, :1]) + 0.5 * generator.normal(size=(120, 1))
     known, unknown = (find(X, y, posterior=posterior, alpha=noise).kernel.k2.noise_level for noise in (alpha, None))
     assert known < 0.1 < 0.15 < unknown
 

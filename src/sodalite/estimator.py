@@ -120,7 +120,7 @@ class GreedyGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # typ
     --------
     >>> import numpy as np
     >>> from sodalite import GreedyGPRegressor
-    >>> X = np.linspace(0, 10, 500)[:, None]
+    >>> X = np.linspace(0, 10, 100)[:, None]
     >>> y = np.sin(X[:, 0])
     >>> gp = GreedyGPRegressor(n_active=20, random_state=0).fit(X, y)
     >>> mean, std = gp.predict([[2.5]], return_std=True)
