@@ -44,7 +44,7 @@ class CompiledKernel:
         return self._full(shape_of(a), self._root.diag(a)[0])
 
     def noise(self, a: Features) -> Array:
-        """The noise variance of every row, what ``WhiteKernel`` adds to the diagonal: in float64, whatever the dtype."""
+        """The noise variance of every row, what ``WhiteKernel`` adds to the diagonal; always in float64."""
         return np.array(np.broadcast_to(self._root.diag(a)[1], shape_of(a)), dtype=np.float64)
 
     def vjp(self, a: Features, b: Features) -> tuple[Array, Callable[[Array], Array]]:
