@@ -56,15 +56,17 @@
 
   const options = { responsive: true, displaylogo: false, displayModeBar: false, scrollZoom: false };
 
-  const draw = (keys) => {
+  // One after the other, so that the first are there at once.
+  const draw = async (keys) => {
     const look = theme();
-    return Promise.all(keys.map((key) => {
+    for (const key of keys) {
       const figure = content.figures[key];
-      return Plotly.react(key, look.themed(traces(figure)), layout(figure, look), options);
-    }));
+      await Plotly.react(key, look.themed(traces(figure)), layout(figure, look), options);
+      if (keys === all) await new Promise((go) => setTimeout(go));
+    }
   };
 
-  const all = Object.keys(content.figures);
+  const all = [...document.querySelectorAll(".plot")].map((plot) => plot.id);
   const moving = all.filter((key) => content.figures[key].frames.length);
   const slider = document.getElementById("stage");
 

@@ -143,16 +143,15 @@ def _short(report: Report) -> str:
         (f"{words.noise_std:.3g}", "standard deviation of the noise" if words.noise_std else "noise"),
     ]
     shown = "".join(f"<div><dt>{escape(text)}</dt><dd>{escape(number)}</dd></div>" for number, text in tiles)
-    shape = f"The function is taken to be {words.shape}." if words.shape else ""
     lines = [
-        words.inputs() if len(report.inputs) > 1 else "",
-        words.noise(),
-        shape,
-        f"It predicts from {POSTERIORS.get(report.posterior, report.posterior)}.",
+        ("Inputs", words.inputs() if len(report.inputs) > 1 else ""),
+        ("Noise", words.noise()),
+        ("Function", f"{words.shape}." if words.shape else ""),
+        ("Predicts from", f"{POSTERIORS.get(report.posterior, report.posterior)}."),
     ]
-    text = " ".join(escape(line) for line in lines if line)
+    facts = "".join(f"<li><b>{name}:</b> {escape(line)}</li>" for name, line in lines if line)
     sources = " ".join(escape(line) for line in report.sources)
-    return f'<dl class="tiles">{shown}</dl>\n<p>{text}</p>\n<p class="note">{sources}</p>'
+    return f'<dl class="tiles">{shown}</dl>\n<ul class="facts">{facts}</ul>\n<p class="note">{sources}</p>'
 
 
 def _grid(figures: Sequence[Figure | None]) -> str:

@@ -64,13 +64,12 @@ def _curve(report: Report, view: PosteriorView) -> Figure:
     low = min(float(view.y.min()), float((view.final_mean - view.final_half).min()))
     high = max(float(view.y.max()), float((view.final_mean + view.final_half).max()))
     margin = 0.06 * (high - low) or 1.0
-    top = float(np.quantile(unsettled[0], 0.98))
     layout = charts.layout_of(
         part.name,
         report.target,
         xaxis={"anchor": "y2", "range": charts.shown(view.axes[0][[0, -1]], part)},
         yaxis={"domain": [0.3, 1], "range": [low - margin, high + margin]},
-        yaxis2={"title": {"text": "unsettled"}, "domain": [0, 0.22], "range": [0, 1.05 * top], "nticks": 3},
+        yaxis2={"title": {"text": "unsettled"}, "domain": [0, 0.22], "rangemode": "tozero", "nticks": 4},
     )
     caption = (
         "Move the slider to see the model grow, row by row. The band should hold 95 % of the rows, and is wide where "
