@@ -202,8 +202,7 @@ def _sources(model: Any, material: Material) -> tuple[str, ...]:
             )
         return (
             f"The model holds its {m:,} active rows alone, of {n:,} in the fit, and no others were given.",
-            "These are the rows that were hardest to predict: the model is better than they say. "
-            "Give it rows, best of all new ones, to see how good.",
+            "They were chosen, not drawn at random, so they say little about new rows. Give it rows to judge it by.",
         )
     given = f"{material.given:,} row{'s were' if material.given != 1 else ' was'} given"
     if material.how == "unseen":

@@ -28,8 +28,7 @@ def curve_figures(report: Report) -> list[Figure]:
         good = curve.remainder[np.isfinite(curve.remainder)]
         caption = (
             "The typical error (RMSE) of the rows not chosen yet, as the fit saw it. Where the curve is flat, more "
-            "rows add little. The rows that are predicted worst become active, so new rows are predicted less well "
-            "than this."
+            "rows add little. It is no test error: the rows that became active have left it."
         )
         alt = f"The error falls from {short(good[0])} to {short(good[-1])}." if len(good) else "All rows are active."
         return [Figure("rmse", title, caption, alt, [charts.line(curve.stages, curve.remainder, "blue", "")], rmse)]
@@ -189,7 +188,7 @@ def relevance_figure(report: Report) -> Figure | None:
     alt = f"Relevance: {', '.join(f'{name} {value:.2g}' for name, value in pairs)}."
     axis = {"autorange": "reversed", "type": "category"}
     layout = charts.layout_of("length-scales in a standard deviation", "", yaxis=axis)
-    return Figure("relevance", "Which inputs matter", caption, alt, [bars], layout, max(300, 110 + 26 * len(pairs)))
+    return Figure("relevance", "Which inputs matter", caption, alt, [bars], layout, 110 + 26 * max(len(pairs), 2))
 
 
 def effect_figures(report: Report) -> list[Figure]:
@@ -228,8 +227,8 @@ def map_figure(report: Report) -> Figure | None:
         "size": 8,
         "color": list(range(1, len(found.active) + 1)),
         "colorscale": "Cividis",
-        "line": {"width": 1, "color": "@surface"},
-        "colorbar": {"title": {"text": "chosen as"}, "thickness": 12, "outlinewidth": 0},
+        "line": {"width": 1, "color": "@muted"},
+        "colorbar": {"title": {"text": "order"}, "thickness": 12, "outlinewidth": 0},
     }
     x, y = charts.shown(found.active[:, 0], first), charts.shown(found.active[:, 1], second)
     active = {"type": "scatter", "mode": "markers", "x": x, "y": y, "marker": marker, "name": "active rows"}
@@ -253,11 +252,13 @@ def history_figure(report: Report) -> Figure | None:
     traces = []
     for size in sizes:
         some = [(place, part) for place, part in rounds if part.n_active == size]
-        best = np.maximum.accumulate([part.objective for _, part in some])
-        name = "best so far" if size is None else f"best with {size} active rows"
-        steps = charts.line([place for place, _ in some], best, "blue", name)
-        steps["line"] |= {"shape": "hv"}
-        traces.append(steps)
+        best = [(place, part.objective) for place, part in some if part.kept]
+        if best:
+            best.append((some[-1][0], best[-1][1]))
+            name = "the best" if size is None else f"the best with {size} active rows"
+            steps = charts.line([place for place, _ in best], [value for _, value in best], "blue", name)
+            steps["line"] |= {"shape": "hv"}
+            traces.append(steps)
     for kept, colour, symbol, name in ((True, "green", "circle", "kept"), (False, "orange", "x", "not kept")):
         some = [(place, part) for place, part in rounds if part.kept == kept]
         points = charts.line([place for place, _ in some], [part.objective for _, part in some], colour, name)

@@ -48,7 +48,10 @@
       plot_bgcolor: colour("clear"),
       font: { color: colour("text"), family: getComputedStyle(document.body).fontFamily, size: narrow.matches ? 11 : 12.5 },
       hoverlabel: { bgcolor: colour("surface"), bordercolor: colour("line"), font: { color: colour("text") } },
-      legend: { orientation: "h", y: 1.02, yanchor: "bottom", x: 0, xanchor: "left", bgcolor: colour("clear") },
+      legend: {
+        orientation: "h", y: 1.02, yanchor: "bottom", x: 0, xanchor: "left", bgcolor: colour("clear"),
+        traceorder: "normal", font: { size: narrow.matches ? 10.5 : 12 },
+      },
       margin: { l: 52, ...made.margin },
       dragmode: false,
     };

@@ -71,9 +71,7 @@ def to_html(report: Report) -> str:
         _section("The model in short", _short(report)),
         _section("What the model has learnt", _slider(labels, views) + _grid(views)) if views else "",
         _section("What each input does", _effects(effects)) if effects else "",
-        _section("Which inputs matter, and where the rows lie", _grid([part for part in (relevance, where) if part]))
-        if relevance or where
-        else "",
+        _section("The inputs and the active rows", _grid([relevance, where])) if relevance or where else "",
         _section("How good it is", _grid(judged)),
         _section("How many rows it needs", _grid(curves)),
         _section("How the kernel was found", _grid([history]) + _rounds(report)) if history else "",
@@ -135,18 +133,23 @@ def _section(heading: str, body: str) -> str:
 
 def _short(report: Report) -> str:
     found, words = report.judgement, report.words
-    explained = "" if np.isnan(found.r2) else f"{max(100 * found.r2, 0):.1f} % of the variance explained"
+    share = "more than 99.9 %" if found.r2 > 0.9995 else f"{max(100 * found.r2, 0):.1f} %"
+    explained = "" if np.isnan(found.r2) else f"; {share} of the variance explained"
+    rmse, coverage, where = found.rmse, found.coverage, ""
+    if found.how == "active" and report.held_out:  # rows held out of the fit say more
+        rmse, coverage, explained = report.held_out[0].rmse, report.held_out[0].coverage, ""
+        where = f", on {report.n_held_out:,} rows held out"
     tiles = [
         (f"{report.n_active:,}", f"active rows, of {report.n_rows:,}"),
-        (f"{found.rmse:.3g}", f"typical error (RMSE); {explained}" if explained else "typical error (RMSE)"),
-        (f"{100 * found.coverage:.1f} %", "of the rows are in their 95 % bands"),
+        (f"{rmse:.3g}", f"typical error (RMSE){explained}{where}"),
+        (f"{100 * coverage:.1f} %", f"of the rows are in their 95 % bands{where}"),
         (f"{words.noise_std:.3g}", "standard deviation of the noise" if words.noise_std else "noise"),
     ]
     shown = "".join(f"<div><dt>{escape(text)}</dt><dd>{escape(number)}</dd></div>" for number, text in tiles)
     lines = [
         ("Inputs", words.inputs() if len(report.inputs) > 1 else ""),
         ("Noise", words.noise()),
-        ("Function", f"{words.shape}." if words.shape else ""),
+        ("Kernel", f"{words.shape}; it says how smooth the function is taken to be." if words.shape else ""),
         ("Predicts from", f"{POSTERIORS.get(report.posterior, report.posterior)}."),
     ]
     facts = "".join(f"<li><b>{name}:</b> {escape(line)}</li>" for name, line in lines if line)
@@ -239,7 +242,7 @@ def _numbers(report: Report, labels: list[str]) -> str:
     curve = report.curve
     heads = ["active rows", "RMSE", "J per row"] if curve.rmse is not None else ["active rows", "RMSE of the rest"]
     values = [curve.stages, curve.rmse, curve.density] if curve.rmse is not None else [curve.stages, curve.remainder]
-    cells = [[f"{value:,.5g}" for value in row] for row in zip(*values, strict=True)]  # type: ignore[arg-type]
+    cells = [[f"{value:,.5g}" for value in row] for row in zip(*values, strict=True)]
     parts.append(f"<details><summary>The learning curve in a table</summary>{_table(heads, cells)}</details>")
     cover = [
         [f"{100 * level:.0f} %", f"{100 * share:.1f} %", f"{100 * low:.1f} to {100 * high:.1f} %"]

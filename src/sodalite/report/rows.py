@@ -102,8 +102,8 @@ class Material:
 HOW = {
     "unseen": "rows that the fit has not seen",
     "left out": "rows of the fit, each predicted from the others",
-    "unsure": "the rows given, some of which the fit has seen; those that it keeps are predicted from the others",
-    "active": "the active rows, each predicted from the others",
+    "unsure": "of the rows given, which the fit may have seen; those that it keeps are predicted from the others",
+    "active": "active rows, each predicted from the others",
 }
 
 

@@ -60,7 +60,8 @@ class Stages:
 
     def noise(self, rows: Rows) -> Array:
         """The noise variances of some rows."""
-        return np.maximum(self.kernel.noise(self.kernel.prepare(rows.X)) + rows.alpha, self.floor)
+        noise = self.kernel.noise(self.kernel.prepare(rows.X)) + rows.alpha
+        return np.asarray(np.maximum(noise, self.floor))
 
     def predict(self, X: Array, stages: Array) -> tuple[Array, Array]:
         """The latent mean and variance at some stages (counts of rows, rising); both of shape (stages, rows of X)."""

@@ -32,7 +32,8 @@ def slider_labels(report: Report) -> list[str]:
 
 def _curve(report: Report, view: PosteriorView) -> Figure:
     part = view.inputs[0]
-    x, some = charts.shown(view.axes[0], part), slice(0, N_BARS)
+    x = charts.shown(view.axes[0], part)
+    some = np.unique(np.linspace(0, len(view.X) - 1, N_BARS).astype(int))
     means, halves = [*view.mean, view.final_mean], [*view.half, view.final_half]
     left = np.abs(view.y - np.interp(view.X[:, 0], view.axes[0], view.final_mean))
     unsettled = [*view.unsettled, left]
@@ -42,7 +43,8 @@ def _curve(report: Report, view: PosteriorView) -> Figure:
         "y": charts.rounded(unsettled[0][some]),
         "width": charts.bar_width(view.axes[0], part),
         "marker": {"color": "@amber", "line": {"width": 0}},
-        "name": "how unsettled each row is",
+        "name": "unsettled",
+        "showlegend": False,
         "yaxis": "y2",
     }
     traces = [
@@ -118,7 +120,9 @@ def _maps(report: Report, view: PosteriorView) -> list[Figure]:
         frames = [{0: {"z": _square(part, shape)}} for part in values]
         last = short(values[-1].min()), short(values[-1].max())
         alt = f"A map by {first.name} and {second.name}: {last[0]} to {last[1]} in the finished model."
-        layout = charts.layout_of(first.name, second.name)
+        layout = charts.layout_of(
+            first.name, second.name, xaxis={"range": [x[0], x[-1]]}, yaxis={"range": [y[0], y[-1]]}
+        )
         made.append(Figure(key, title, caption, alt, [heat, rows, *spots], layout, 420, frames))
     return made
 
