@@ -176,16 +176,18 @@ class PosteriorDisplay(_Display):
             ax.fill_between(x, mean - half, mean + half, color=BLUE, alpha=0.18, lw=0, label="95 % band")
             ax.plot(view.X[:, 0], view.y, ".", color=GREY, ms=3, alpha=0.6, label="rows")
             ax.plot(x, mean, color=BLUE, label="prediction")
-            ax.plot(view.active_X[:count, 0], view.active_y[:count], "k.", ms=7, label="active rows")
+            ax.plot(view.active_X[:count, 0], view.active_y[:count], "k.", ms=5, label="active rows")
             ax.set(xlabel=names[0], ylabel=view.target)
         else:
             shape = len(view.axes[1]), len(view.axes[0])
             drawn = ax.contourf(*view.axes, mean.reshape(shape), levels=16, cmap="cividis")
             self.figure_.colorbar(drawn, ax=ax, label=view.target)
-            ax.plot(*view.X.T, ".", color="white", ms=2, alpha=0.5, label="rows")
+            ax.plot(*view.X.T, ".", color="0.75", ms=2, alpha=0.7, label="rows")
             ax.plot(*view.active_X[:count].T, "o", mfc="black", mec="white", ms=5, label="active rows")
-            ax.set(xlabel=names[0], ylabel=names[1])
-        ax.legend(frameon=len(view.axes) > 1)
+            ends = [(axis[0], axis[-1]) for axis in view.axes]
+            ax.set(xlabel=names[0], ylabel=names[1], xlim=ends[0], ylim=ends[1])
+        above = {"loc": "lower left", "bbox_to_anchor": (0, 1), "ncols": 2}
+        ax.legend(frameon=False, **(above if len(view.axes) > 1 else {}))
         return self
 
 
@@ -247,7 +249,7 @@ class RelevanceDisplay(_Display):
         names, values = zip(*self.relevance, strict=True)
         ax.barh(names, values, color=BLUE)
         ax.invert_yaxis()
-        ax.set_xlabel("length-scales that the rows spread over")
+        ax.set_xlabel("length-scales in a standard deviation")
         return self
 
 
