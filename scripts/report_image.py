@@ -29,10 +29,11 @@ def main() -> None:
         browser = playwright.chromium.launch(
             executable_path=next(filter(None, browsers)), args=["--no-sandbox", "--disable-gpu"]
         )
-        tab = browser.new_page(viewport={"width": 1100, "height": 1180}, color_scheme="light")
+        tab = browser.new_page(viewport={"width": 1100, "height": 1330}, color_scheme="light")
         tab.goto(page.as_uri())
         tab.wait_for_selector("html[data-ready=true]")
         tab.locator("#stage").fill("18")
+        tab.locator("#stage").blur()
         tab.wait_for_timeout(500)
         tab.screenshot(path=TARGET)
         browser.close()

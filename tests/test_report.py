@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 from click.testing import CliRunner
 from sklearn.gaussian_process import GaussianProcessRegressor
-from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, WhiteKernel
 
 import sodalite
 from sodalite import GreedyGPRegressor, metrics, report
@@ -232,6 +232,27 @@ def test_a_file_of_active_rows_says_so(models, rows, tmp_path):
     to_html(alone)
 
 
+def test_the_page_of_active_rows_leads_with_those_held_out(tmp_path):
+    table = tmp_path / "t.csv"
+    houses().to_csv(table, index=False)
+    options = ["-t", "price", "--posterior", "sod", "--hyperparameters", "fixed", "-n", "20", "-o", f"{tmp_path}/m"]
+    assert CliRunner().invoke(app, ["fit", str(table), *options]).exit_code == 0
+    made = make_report(sodalite.load(tmp_path / "m"))
+    html = to_html(made)
+    assert f"<dd>{made.held_out[0].rmse:.3g}</dd>" in html
+    assert f"<dd>{made.judgement.rmse:.3g}</dd>" not in html
+    assert "on 16 rows held out" in html
+    assert "20 active rows, each predicted from the others" in html
+    given = to_html(make_report(sodalite.load(tmp_path / "m"), *_rows_of(tmp_path / "m", table)))
+    assert "160 of the rows given" in given
+
+
+def _rows_of(path, table):
+    X, y, missing = command.read_rows(sodalite.load(path), str(table), None)
+    assert missing == {}
+    return X, y
+
+
 def test_many_rows_are_thinned(rows):
     X, y = data(6000, seed=1)
     made = make_report(fitted(X, y, posterior="sod"))
@@ -341,6 +362,65 @@ def test_texts_and_dates_are_shown_as_such(folder):
     assert [part.name for part in made.map.inputs] in (["area", "built"], ["built", "area"])
     assert made.held_out[0].model == "sodalite"
     assert made.n_held_out == 16
+
+
+def odd(name):
+    random = np.random.default_rng(0)
+    X = random.normal(size=(40, 3))
+    return {
+        "one row": (X[:1], X[:1, 0], None),
+        "three rows": (X[:3], X[:3, 0], None),
+        "equal targets": (X, np.ones(40), None),
+        "equal inputs": (np.ones((40, 3)), X[:, 0], None),
+        "all active": (X[:15], X[:15, 0], None),
+        "no noise": (np.repeat(X[:10], 4, axis=0), np.repeat(X[:10, 0], 4), RBF(1.0)),
+        "nothing but noise": (X, X[:, 0], WhiteKernel(1.0)),
+        "no length-scales": (X, X[:, 0], DotProduct() + WhiteKernel(0.1)),
+        "large": (X[:, :1], 1e9 + X[:, 0], None),
+        "small": (X[:, :2], 1e-12 * X[:, 0], None),
+    }[name]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "one row",
+        "three rows",
+        "equal targets",
+        "equal inputs",
+        "all active",
+        "no noise",
+        "nothing but noise",
+        "no length-scales",
+        "large",
+        "small",
+    ],
+)
+def test_odd_data_have_a_page_too(name):
+    X, y, kernel = odd(name)
+    model = fitted(X, y, kernel, n_active=15)
+    html = to_html(make_report(model))
+    assert "NaN" not in html.partition('id="content">')[2].partition("</script>")[0]
+    assert not re.search(r"\bnan\b", re.sub(r"<script.*?</script>", "", html, flags=re.DOTALL))
+    assert "active rows</b>" in model._repr_html_()
+
+
+def test_rows_have_bars_over_the_whole_range():
+    X, y = data(3000, d=1)
+    made = make_report(fitted(np.sort(X, axis=0), y, RBF(1.0) + WhiteKernel(0.05), posterior="sod"))
+    (figure,) = views.view_figures(made)
+    bars = next(trace for trace in figure.traces if trace["type"] == "bar")
+    assert len(bars["x"]) == 400
+    assert np.ptp(bars["x"]) > 0.95 * np.ptp(X)
+    assert all(len(frame[6]["y"]) == 400 for frame in figure.frames)
+
+
+def test_the_line_of_the_rounds_follows_those_that_were_kept(rows):
+    model = fitted(*rows)
+    values = [(-1.0, True, 100), (-0.5, True, 100), (-0.2, False, 100), (-0.4, False, 200), (-0.3, False, 200)]
+    model.rounds_ = tuple(Round("round", model.kernel_, value, kept, 0.1, size) for value, kept, size in values)
+    lines = [trace for trace in figures.history_figure(make_report(model)).traces if trace["mode"] == "lines"]
+    assert [(trace["x"], trace["y"]) for trace in lines] == [([1, 2, 3], [-1.0, -0.5, -0.5])]
 
 
 # The page

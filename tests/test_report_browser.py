@@ -37,20 +37,36 @@ def chromium() -> str | None:
     return next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 
 
-@pytest.fixture(scope="module")
-def browser():
+def find_browser() -> str:
+    """The same; without one the tests are skipped, but not where everything should be there."""
     path = chromium()
     if path is None:
         reason = "there is no Chromium: install it (apt-get install chromium) to look at reports in a browser"
         if os.environ.get("CI", "").lower() == "true":
             pytest.fail(reason)
         pytest.skip(reason)
+    return path
+
+
+@pytest.fixture(scope="module")
+def browser():
     from playwright.sync_api import sync_playwright
 
+    path = find_browser()
     with sync_playwright() as playwright:
         running = playwright.chromium.launch(executable_path=path, args=FLAGS)
         yield running
         running.close()
+
+
+def test_without_a_browser_tests_are_skipped_but_fail_where_it_should_be_there(monkeypatch):
+    monkeypatch.setattr(shutil, "which", lambda name: None)
+    monkeypatch.setenv("CI", "true")
+    with pytest.raises(pytest.fail.Exception, match="there is no Chromium"):
+        find_browser()
+    monkeypatch.delenv("CI")
+    with pytest.raises(pytest.skip.Exception, match="there is no Chromium"):
+        find_browser()
 
 
 def one():

@@ -29,8 +29,9 @@ def with_summary(model: Any, html: str) -> str:
 def summary(model: Any) -> str:
     """The summary of a fitted model, as HTML that needs nothing else."""
     selection = model.selection_
-    m, n = len(selection), model._n_rows if model._rows is None else len(model._rows[0])
-    X = np.asarray(model.X_train_[:N_ROWS], dtype=np.float64)
+    rows = model.X_train_ if model._rows is None else model._rows[0]
+    m, n = len(selection), model._n_rows if model._rows is None else len(rows)
+    X = np.asarray(rows[:: max(len(rows) // N_ROWS, 1)], dtype=np.float64)
     unit = float(model.y_std_[0])
     words = kernel_words(model.kernel_, X, groups_of(inputs_of(model)), unit, unit**2)
     lines = [f"<b>{m:,} active rows</b> of {n:,}, for {escape(target_of(model))}."]
