@@ -303,8 +303,14 @@ def test_the_last_stage_and_the_finished_model_are_predictions():
     np.testing.assert_allclose(view.half[-1], 1.959964 * std, rtol=1e-5)
     assert view.axes[0][0] < X.min() < X.max() < view.axes[0][-1]
     shown = view.X[:, 0]
-    assert ((y[:, None] == view.y).any(axis=0) | np.isin(shown, X)).all()
-    assert np.isclose(view.unsettled[0], np.abs(view.y - np.interp(shown, view.axes[0], view.mean[0]))).sum() < 10
+    assert np.isin(shown, X).all()
+    new = make_report(model, X + 10, y).view
+    assert np.isin(new.X, X + 10).all()
+    assert new.axes[0][0] < X.min() < (X + 10).max() < new.axes[0][-1]
+    active = model.active_indices_[:6]
+    mean, std = gpr(model, X[active], y[active]).predict(view.X, return_std=True)
+    off = np.abs(view.y - (mean * model.y_std_ + model.y_mean_))
+    np.testing.assert_allclose(view.unsettled[5], model.y_std_ * np.sqrt(std**2 - 0.05) + off, atol=1e-6)
 
 
 def test_a_map_goes_row_by_row():

@@ -208,8 +208,9 @@ def _sources(model: Any, material: Material) -> tuple[str, ...]:
     if material.how == "unseen":
         count = len(material.judges)
         if count == material.given:
-            return (f"{given}. The fit has not seen them, so they judge the model fairly.",)
-        return (f"{given}. {material.given - count:,} were in the fit; the other {count:,} judge the model.",)
+            return (f"{given}, and are what is shown. The fit has not seen them, so they judge the model fairly.",)
+        seen = f"{material.given - count:,} were in the fit; the other {count:,} judge the model."
+        return (f"{given}, and are what is shown. {seen}",)
     if material.how == "left out":
         return (f"{given}, and the fit has seen them: each that judges the model is predicted from the others.",)
     return (

@@ -71,7 +71,9 @@ def to_html(report: Report) -> str:
         _section("The model in short", _short(report)),
         _section("What the model has learnt", _slider(labels, views) + _grid(views)) if views else "",
         _section("What each input does", _effects(effects)) if effects else "",
-        _section("The inputs and the active rows", _grid([relevance, where])) if relevance or where else "",
+        _section("The inputs" + " and the active rows" * bool(where), _grid([relevance, where]))
+        if relevance or where
+        else "",
         _section("How good it is", _grid(judged)),
         _section("How many rows it needs", _grid(curves)),
         _section("How the kernel was found", _grid([history]) + _rounds(report)) if history else "",

@@ -59,7 +59,8 @@ def posterior_view(material: Material, stages: Stages, generator: np.random.Gene
     if not material.plain:
         raise ValueError("the posterior can be drawn for one or two inputs that are numbers; this model has others.")
     rows = _shown(material, generator)
-    axes = tuple(_axis(material, place, N_LINE if len(material.inputs) == 1 else N_SIDE) for place in _order(material))
+    count = N_LINE if len(material.inputs) == 1 else N_SIDE
+    axes = tuple(_axis(material, place, count) for place in range(len(material.inputs)))
     grid = np.column_stack([part.ravel() for part in np.meshgrid(*axes)])
     shown = some_stages(len(stages), 40 if len(axes) == 1 else N_MAP_STAGES)
     mean, s2 = stages.predict(grid, shown)
@@ -144,17 +145,13 @@ def active_map(material: Material, names: list[str], generator: np.random.Genera
 
 
 def _shown(material: Material, generator: np.random.Generator) -> Rows:
-    return material.pool.some(N_SHOWN, generator)
-
-
-def _order(material: Material) -> range:
-    return range(len(material.inputs))
+    return material.shown.some(N_SHOWN, generator)
 
 
 def _axis(material: Material, place: int, count: int) -> Array:
-    """Points over the range of the rows, and a little beyond."""
-    values = material.pool.X[:, place]
-    low, high = float(values.min()), float(values.max())
+    """Points over the range of all rows, and a little beyond."""
+    every = material.pool.X[:, place], material.shown.X[:, place]
+    low, high = float(min(part.min() for part in every)), float(max(part.max() for part in every))
     margin = MARGIN * (high - low) or 1.0
     return np.linspace(low - margin, high + margin, count)
 

@@ -82,6 +82,8 @@ class Material:
     """Rows of the fit: all, if the model or the data have them; else the active ones."""
     whole: bool
     """Whether `pool` has more than the active rows."""
+    shown: Rows
+    """Rows to draw: those that were given, else `pool`."""
     judges: Rows
     """Rows that the model is judged by."""
     how: str
@@ -136,10 +138,11 @@ def gather(model: Any, X: Any = None, y: Any = None, target: int = 0) -> Materia
         active = replace(active, alpha=alpha[selection.indices])
     n_rows = len(pool) if own is not None else int(getattr(model, "_n_rows", m))
     judges, how, given = pool, "active" if own is None else "left out", 0
+    shown = pool
     if X is not None:
         rows = _given(model, X, y, target)
         given = len(rows)
-        rows = replace(rows, place=match(active, rows))
+        rows = shown = replace(rows, place=match(active, rows))
         if own is not None:
             known = match(pool, rows)
             unseen = known < 0
@@ -167,6 +170,7 @@ def gather(model: Any, X: Any = None, y: Any = None, target: int = 0) -> Materia
         active=active,
         pool=pool,
         whole=own is not None or given > 0,
+        shown=shown,
         judges=judges,
         how=how,
         given=given,
