@@ -72,6 +72,7 @@ def _curve(report: Report, view: PosteriorView) -> Figure:
         xaxis={"anchor": "y2", "range": charts.shown(view.axes[0][[0, -1]], part)},
         yaxis={"domain": [0.3, 1], "range": [low - margin, high + margin]},
         yaxis2={"title": {"text": "unsettled"}, "domain": [0, 0.22], "rangemode": "tozero", "nticks": 4},
+        barmode="overlay",  # rows at one place are not stacked
     )
     caption = (
         "Move the slider to see the model grow, row by row. The band should hold 95 % of the rows, and is wide where "
