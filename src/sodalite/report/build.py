@@ -56,7 +56,6 @@ class Report:
     data: str
     """Where the rows of the fit came from, if that is known."""
     n_rows: int
-    n_inputs: int
     n_active: int
     stop_reason: str
     posterior: str
@@ -127,7 +126,6 @@ def make_report(model: Any, X: Any = None, y: Any = None, *, target: int = 0, ra
         inputs=tuple(part.name for part in material.inputs),
         data=str(about.get("data", "")),
         n_rows=material.n_rows,
-        n_inputs=len(material.inputs),
         n_active=len(stages),
         stop_reason=material.selection.stop_reason,
         posterior=model.posterior,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from html import escape
 from typing import Any
 
 import numpy as np
@@ -35,11 +36,16 @@ class Figure:
 def layout_of(x: str, y: str, **more: dict[str, Any] | Any) -> dict[str, Any]:
     """Two axes with their titles, and what else there is to say of them; the page adds fonts and colours."""
     made: dict[str, Any] = {
-        "xaxis": {"title": {"text": x}, **more.pop("xaxis", {})},
-        "yaxis": {"title": {"text": y}, **more.pop("yaxis", {})},
+        "xaxis": {"title": {"text": plain_text(x)}, **more.pop("xaxis", {})},
+        "yaxis": {"title": {"text": plain_text(y)}, **more.pop("yaxis", {})},
         "margin": {"t": 8, "r": 12, "b": 48},
     }
     return made | more
+
+
+def plain_text(text: str) -> str:
+    """A text that plotly shows as it is; it would take some tags for what they are."""
+    return escape(text, quote=False)
 
 
 def line(x: Any, y: Any, colour: str, name: str, dash: str = "solid") -> Trace:

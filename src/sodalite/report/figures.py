@@ -171,7 +171,7 @@ def relevance_figure(report: Report) -> Figure | None:
     pairs = report.words.relevance[:MOST_BARS]
     if len(pairs) < 2:
         return None
-    names = [name if len(name) <= 24 else name[:23] + "…" for name, _ in pairs]
+    names = [charts.plain_text(name if len(name) <= 24 else name[:23] + "…") for name, _ in pairs]
     bars = {
         "type": "bar",
         "orientation": "h",
@@ -201,7 +201,7 @@ def effect_figures(report: Report) -> list[Figure]:
     made = []
     for place, part in enumerate(report.effects):
         levels = part.input.kind == "levels"
-        x = list(part.input.levels) if levels else charts.shown(part.values, part.input)
+        x = list(map(charts.plain_text, part.input.levels)) if levels else charts.shown(part.values, part.input)
         traces = [charts.line(x, part.mean, "blue", "prediction")]
         if levels or len(part.values) <= 12:
             whiskers = {"type": "data", "array": charts.rounded(part.half), "color": "@blue", "thickness": 1.5}

@@ -77,7 +77,7 @@ def to_html(report: Report) -> str:
         _section("How good it is", _grid(judged)),
         _section("How many rows it needs", _grid(curves)),
         _section("How the kernel was found", _grid([history]) + _rounds(report)) if history else "",
-        _section("The numbers", _numbers(report, labels)),
+        _section("The numbers", _numbers(report)),
     ]
     content = {
         "figures": {part.key: {"data": part.traces, "layout": part.layout, "frames": part.frames} for part in every},
@@ -164,7 +164,7 @@ def _grid(figures: Sequence[Figure | None]) -> str:
 
 
 def _figure(part: Figure, heading: bool = True) -> str:
-    title = f'<h3 id="{part.key}-title">{escape(part.title)}</h3>' if heading else ""
+    title = f"<h3>{escape(part.title)}</h3>" if heading else ""
     caption = f"<figcaption>{escape(part.caption)}</figcaption>" if part.caption else ""
     return (
         f'<figure class="{"wide" if part.wide else ""}">{title}'
@@ -212,7 +212,7 @@ def _rounds(report: Report) -> str:
     return f"<details><summary>Every round in a table</summary>{_table(head, rows, left=(1, 3, 5))}</details>"
 
 
-def _numbers(report: Report, labels: list[str]) -> str:
+def _numbers(report: Report) -> str:
     found, parts = report.judgement, []
     about = [
         ("target", report.target),

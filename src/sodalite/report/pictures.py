@@ -49,10 +49,6 @@ class PosteriorView:
     active_X: Array
     active_y: Array
 
-    def next_pick(self, stage: int) -> int | None:
-        """The place of the row that comes after so many; None at the end."""
-        return stage if stage < len(self.active_X) else None
-
 
 def posterior_view(material: Material, stages: Stages, generator: np.random.Generator) -> PosteriorView:
     """The picture for one or two inputs that are numbers."""
