@@ -28,6 +28,7 @@ from sodalite.report.judgement import errors
 from sodalite.report.pictures import effects
 from sodalite.report.rows import gather
 from sodalite.report.stages import some_stages
+from sodalite.scores import SCORES
 from sodalite.tables import read_table
 
 KERNEL = ConstantKernel(1.3) * RBF([1.0, 2.0, 4.0]) + WhiteKernel(0.05)
@@ -637,5 +638,6 @@ def test_without_plotly_the_command_says_how_to_install_it(folder, monkeypatch):
     assert_mistake(run(folder / "m.sodalite"), r"This needs plotly.*pip install 'sodalite\[report\]'")
 
 
-def test_every_posterior_has_words():
+def test_every_posterior_and_score_has_words():
     assert set(page.POSTERIORS) == set(POSTERIORS)
+    assert set(page.SCORES) == set(SCORES)

@@ -34,13 +34,22 @@ REASONS = {
     "score": "no other was worth it",
 }
 
+SCORES = {
+    "lookahead": "the row that most helps to predict others (lookahead)",
+    "delta": "the row where the model is most unsure and most wrong (delta)",
+    "uncertainty": "the row where the model is most unsure (uncertainty)",
+    "underfit": "the row where the model is most wrong (underfit)",
+    "sampled": "a draw that favours rows where the model is unsure and wrong (sampled)",
+    "random": "a draw among all rows (random)",
+}
+
 POSTERIORS = {
     "local": "the active rows, and for each prediction the rows nearest to it",
     "sod": "the active rows alone",
-    "sor": "all rows, seen through the active ones (subset of regressors)",
-    "dtc": "all rows, seen through the active ones (deterministic training conditional)",
-    "fitc": "all rows, seen through the active ones (fully independent training conditional)",
-    "vfe": "all rows, seen through the active ones (variational free energy)",
+    "sor": "all rows, seen through the active ones",
+    "dtc": "all rows, seen through the active ones",
+    "fitc": "all rows, seen through the active ones",
+    "vfe": "all rows, seen through the active ones",
 }
 
 
@@ -220,8 +229,8 @@ def _numbers(report: Report) -> str:
         *([("rows from", report.data)] if report.data else []),
         ("rows in the fit", f"{report.n_rows:,}"),
         ("active rows", f"{report.n_active:,} ({REASONS.get(report.stop_reason, report.stop_reason)})"),
-        ("chosen by", report.score),
-        ("posterior", report.posterior),
+        ("each chosen as", SCORES.get(report.score, report.score)),
+        ("predicts from", f"{POSTERIORS.get(report.posterior, report.posterior)} ({report.posterior})"),
         ("kernel, for targets scaled to unit variance", report.kernel),
         ("judged by", found.words),
     ]
