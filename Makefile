@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 WORKERS ?= 2
 
-.PHONY: run test bench docs lowest clean
+.PHONY: run test bench bench-test docs lowest clean
 
 run: $(VENV)/run  ## fit the embedded data set and print what came of it
 	$(BIN)/sodalite demo
@@ -17,6 +17,9 @@ test: $(VENV)/test  ## style, types, tests and doctests
 
 bench: $(VENV)/bench  ## speed, as ratios measured in one run
 	$(BIN)/python -m benchmarks
+
+bench-test: $(VENV)/bench $(VENV)/test  ## the tests that need GPyTorch, GPflow and BoTorch
+	$(BIN)/pytest tests/test_exports_peers.py
 
 docs: $(VENV)/docs  ## the HTML documentation, in docs/_build/html
 	$(BIN)/sphinx-build -W --keep-going -b html docs docs/_build/html

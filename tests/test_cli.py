@@ -87,17 +87,29 @@ def test_the_demo_prints_what_it_compared(demonstration):
         ]
 
 
-def test_the_demo_compares_three_models_of_the_same_rows(demonstration):
+def test_the_demo_compares_four_models_of_the_same_rows(demonstration):
     _, comparison = demonstration
-    assert [(model.name, model.n_rows) for model in comparison.results] == [
-        ("greedy", 20),
-        ("random subset", 20),
-        ("full GP", comparison.n_train),
-    ]
+    default, sod, random, full = comparison.results
+    assert [model.n_rows for model in comparison.results] == [20, 20, 20, comparison.n_train]
+    assert "default" in default.name
+    assert "full GP" in full.name
     assert (comparison.n_train, comparison.n_test) == (1780, 445)
     assert comparison.stop_reason == "n_active"
-    greedy, random, full = comparison.results
-    assert full.rmse < greedy.rmse < random.rmse
+    assert max(default.rmse, full.rmse) < sod.rmse < random.rmse
+
+
+def test_the_demo_shows_the_default_model(monkeypatch):
+    made = []
+
+    class Spy(demo.GreedyGPRegressor):
+        def fit(self, X, y):
+            made.append(self.get_params())
+            return super().fit(X, y)
+
+    monkeypatch.setattr(demo, "GreedyGPRegressor", Spy)
+    comparison = demo.compare(n_active=5, seed=1)
+    assert made[0] == {**sodalite.GreedyGPRegressor().get_params(), "n_active": 5, "random_state": 1}
+    assert {str(parameters["kernel"]) for parameters in made[1:]} == {comparison.kernel}
 
 
 @pytest.mark.parametrize("option", [("--n-active", "0"), ("--n-active", "-5"), ("--n-active", "many"), ("--seed", "x")])
@@ -113,7 +125,7 @@ def test_a_wide_comparison_is_shown_within_the_width(monkeypatch, capsys):
     monkeypatch.setenv("COLUMNS", "80")
     results = tuple(demo.Result(name, 10**6, 123.4567, -12.3456, 0.95, 1234.5) for name in ("greedy", "full GP"))
     kernel = " + ".join(["12.3**2 * RBF(length_scale=[0.123, 4.56])"] * 3)
-    demo.show(demo.Comparison(10**6, 10**5, kernel, 12.3, "n_active", results))
+    demo.show(demo.Comparison(10**6, 10**5, kernel, "n_active", results))
     lines = capsys.readouterr().out.splitlines()
     assert max(map(len, lines)) <= 80
     assert any("123.457" in line and "-12.346" in line and "95.0%" in line for line in lines)

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ._common import debug_option, json_option, plain_errors, print_json
+from ._common import FILE, debug_option, json_option, plain_errors, print_json
 
 if TYPE_CHECKING:
     from rich.console import Console
 
 
 @click.command("inspect")
-@click.argument("model")
+@click.argument("model", type=FILE)
 @json_option
 @debug_option
 def command(model: str, as_json: bool, debug: bool) -> None:
