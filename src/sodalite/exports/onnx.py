@@ -126,11 +126,11 @@ def _moments(g: Graph, posterior: Any, X: Tensor) -> tuple[Tensor, Value]:
     latent, noise = diagonal(g, node, x)
     active = right_side(g, node, base.rows)
     K = block(g, node, x, active)
-    mean, w = g("MatMul", K, base.weights), g("MatMul", K, base.inverse.T)
+    mean, w = g.product(K, base.weights), g.product(K, base.inverse.T)
     rest = g.positive(_minus(g, latent, g.sum_of(g("Mul", w, w), 1)))
     variance = rest
     if isinstance(base, Projected):
-        u = g("MatMul", w, base.root.T)
+        u = g.product(w, base.root.T)
         variance = g.sum_of(g("Mul", u, u), 1)
         if base.restored:
             variance = g.add(variance, rest)
@@ -151,17 +151,17 @@ def _neighbourhood(g: Graph, local: Local, X: Tensor, x: Any, active: Any, v: Te
     found = _nearest(g, local.near, local.X, local.kernel, X, x, k)
     near = each(lambda rows: g("Gather", rows, found, axis=0), constants(g, node, local.rows))  # (queries, k, width)
     near_right = right_side(g, node, near)
-    V = g("MatMul", block(g, node, near, active), local.base.inverse.T)
+    V = g.product(block(g, node, near, active), local.base.inverse.T)
     Vt = g.turned(V)
     noises = g("Unsqueeze", g("Gather", local.noises, found, axis=0), axes=[2])
     eye = g.constant(np.eye(k))
-    C = g("Add", g("Sub", block(g, node, near, near_right), g("MatMul", V, Vt)), g("Mul", noises, eye))
+    C = g("Add", g("Sub", block(g, node, near, near_right), g.product(V, Vt)), g("Mul", noises, eye))
     one = each(lambda rows: g("Unsqueeze", rows, axes=[1]), x)
-    c = g("Sub", block(g, node, one, near_right), g("MatMul", g("Unsqueeze", v, axes=[1]), Vt))  # (queries, 1, k)
+    c = g("Sub", block(g, node, one, near_right), g.product(g("Unsqueeze", v, axes=[1]), Vt))  # (queries, 1, k)
     c = g.turned(c)
     weights = _solve(g, C, c, eye, k)
-    gain = g("MatMul", g.turned(weights), g("Gather", local.r, found, axis=0))  # (queries, 1, q)
-    drop = g("MatMul", g.turned(weights), c)
+    gain = g.product(g.turned(weights), g("Gather", local.r, found, axis=0))  # (queries, 1, q)
+    drop = g.product(g.turned(weights), c)
     return g("Squeeze", gain, axes=[1]), g("Squeeze", drop, axes=[1])
 
 
@@ -210,7 +210,7 @@ def _nearest(g: Graph, near: Neighbours, rows: Any, kernel: Any, X: Tensor, x: A
         columns, Z = near._columns, near._scaled(rows)
         here = g("Sub", g("Gather", X, columns, axis=1), kernel.centre[columns])
         here = g("Mul", here, np.sqrt(weights[columns]))
-        distance = g("Sub", np.einsum("ij,ij->i", Z, Z), g("Mul", g("MatMul", here, Z.T), 2.0))
+        distance = g("Sub", np.einsum("ij,ij->i", Z, Z), g("Mul", g.product(here, Z.T), 2.0))
     _, found = g("TopK", distance, [k], outputs=2, axis=1, largest=0, sorted=1)
     return found  # type: ignore[no-any-return]
 

@@ -65,6 +65,15 @@ class Graph:
             return 0.0
         return self("Mul", a, b)
 
+    def product(self, a: Value, b: Value) -> Tensor:
+        """The matrix product.
+
+        onnxruntime makes one operation of it and of a scalar that multiplies a factor or the result, and keeps that
+        scalar in float32. So something stands between them: the sum of one tensor.
+        """
+        a, b = (self("Sum", value) if isinstance(value, str) else value for value in (a, b))
+        return self("Sum", self("MatMul", a, b))  # type: ignore[no-any-return]
+
     def sum_of(self, values: Tensor, axis: int) -> Tensor:
         """The sum over an axis, which stays as one of length 1."""
         return self("ReduceSum", values, axes=[axis], keepdims=1)  # type: ignore[no-any-return]
@@ -166,9 +175,9 @@ def block(g: Graph, node: Any, a: Features, b: Features) -> Value:
     if isinstance(node, nodes.Power):
         return _power(g, block(g, node.base, a, b), node.exponent)
     if isinstance(node, stationary.Stationary):
-        return _profile(g, node.profile, g("Min", g("MatMul", a, b), 0.0))
+        return _profile(g, node.profile, g("Min", g.product(a, b), 0.0))
     if isinstance(node, nodes.DotProduct):
-        return g("Add", g("MatMul", a, b), node.sigma_0**2)
+        return g("Add", g.product(a, b), node.sigma_0**2)
     return node.value if isinstance(node, nodes.Constant) else 0.0
 
 
