@@ -111,7 +111,7 @@ OUTPUTS = {
     "no folder": ("no/{}", r"cannot be written: there is no folder .*no\."),
     "a folder": ("folder.csv", r"folder\.csv cannot be written: it is a folder"),
     "below a file": ("good.csv/{}", "cannot be written: there is no folder"),
-    "long name": ("n" * 300 + "{}", "cannot be written: file name too long"),
+    "long name": ("n" * 300 + "{}", "cannot be written: [Ff]ile name too long"),
 }
 
 

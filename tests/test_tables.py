@@ -411,7 +411,9 @@ def test_unknown_levels_are_counted_and_all_zero():
 
 
 def test_an_absent_column_is_named():
-    with pytest.raises(TableError, match=r"here has no column 'a', which the model needs\. Did you mean 'A'\?$"):
+    with pytest.raises(
+        TableError, match=r"here has no column 'a', which the model needs; it has 't', 'A'\. Did you mean 'A'\?$"
+    ):
         MAPPING.encode(chunk({"t": ["y"], "A": [1]}))
 
 

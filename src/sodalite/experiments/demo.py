@@ -56,8 +56,8 @@ def compare(n_active: int = 200, seed: int = 0) -> Comparison:
     kernel = default.kernel_
     alone: dict[str, Any] = {"n_active": n_active, "hyperparameters": "fixed", "posterior": "sod", "random_state": seed}
     others = {
-        "active rows alone (sod)": GreedyGPRegressor(kernel, **alone),
-        "random rows alone (sod)": GreedyGPRegressor(kernel, score="random", **alone),
+        "active rows (sod)": GreedyGPRegressor(kernel, **alone),
+        "random rows (sod)": GreedyGPRegressor(kernel, score="random", **alone),
         "all rows (full GP)": GaussianProcessRegressor(kernel, optimizer=None, normalize_y=True),
     }
     results = (first, *(judge(name, model) for name, model in others.items()))
