@@ -18,8 +18,9 @@ test: $(VENV)/test  ## style, types, tests and doctests
 bench: $(VENV)/bench  ## speed, as ratios measured in one run
 	$(BIN)/python -m benchmarks
 
-bench-test: $(VENV)/bench $(VENV)/test  ## the tests that need GPyTorch, GPflow and BoTorch
-	$(BIN)/pytest tests/test_exports_peers.py
+bench-test:  ## the tests that need GPyTorch, GPflow (which holds NumPy back, so apart) and BoTorch
+	$(MAKE) VENV=.venv-peers .venv-peers/peers
+	.venv-peers/bin/pytest tests/test_exports_peers.py
 
 docs: $(VENV)/docs  ## the HTML documentation, in docs/_build/html
 	$(BIN)/sphinx-build -W --keep-going -b html docs docs/_build/html
@@ -32,7 +33,8 @@ $(VENV)/run: EXTRA = all
 $(VENV)/test: EXTRA = test
 $(VENV)/bench: EXTRA = bench
 $(VENV)/docs: EXTRA = docs
-$(VENV)/run $(VENV)/test $(VENV)/bench $(VENV)/docs: pyproject.toml $(VENV)/bin/python
+$(VENV)/peers: EXTRA = peers
+$(VENV)/run $(VENV)/test $(VENV)/bench $(VENV)/docs $(VENV)/peers: pyproject.toml $(VENV)/bin/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[$(EXTRA)]'
 	touch $@
 
@@ -42,4 +44,4 @@ lowest:  ## the tests again, with the oldest versions that pyproject.toml admits
 	.venv-lowest/bin/pytest -n $(WORKERS)
 
 clean:
-	rm -rf $(VENV) .venv-lowest docs/_build docs/gallery .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) .venv-lowest .venv-peers docs/_build docs/gallery .mypy_cache .pytest_cache .ruff_cache

@@ -114,7 +114,7 @@ def test_any_number_of_rows_in_one_session(path):
     for size in (1, 2, 64):
         for found, value in zip(running.run(["mean", "std"], {"X": X[:size]}), whole, strict=True):
             np.testing.assert_allclose(found, value[:size], rtol=1e-9)
-    assert running.run(["mean"], {"X": X[:0]})[0].shape == (0,)
+    assert session(fitted("sod"), path).run(["mean"], {"X": X[:0]})[0].shape == (0,)
 
 
 @pytest.mark.parametrize("posterior", ["sod", "local"])
