@@ -136,6 +136,10 @@ def cases():
     for name, (model, message) in MODELS.items():
         yield f"predict, model {name}", ["predict", model, "good.csv", "-o", "o.csv"], message
         yield f"inspect, model {name}", ["inspect", model], message
+    piped = "must be a file: a model cannot be piped"
+    yield "fit, model to standard output", ["fit", "good.csv", "-t", "price", "-o", "-"], f"--output {piped}"
+    yield "predict, model from standard input", ["predict", "-", "good.csv", "-o", "o.csv"], f"MODEL {piped}"
+    yield "inspect, model from standard input", ["inspect", "-"], f"MODEL {piped}"
     flipped = r"flipped\.sodalite is damaged: its arrays.*Copy it again"
     yield "predict, bit-flipped arrays", ["predict", "flipped.sodalite", "good.csv", "-o", "o.csv"], flipped
     absent = r"absent\.csv has no column 'area', 'rooms', which the model needs; it has 'Area'.*mean 'Area'\?"

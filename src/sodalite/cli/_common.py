@@ -50,6 +50,12 @@ def split_names(given: tuple[str, ...], names: list[str]) -> list[str]:
     return found
 
 
+def check_model_path(path: str, what: str) -> None:
+    """Refuse "-" for a model, which needs a file; tables can be piped."""
+    if path == "-":
+        raise Mistake(f"{what} must be a file: a model cannot be piped, as tables can.")
+
+
 def debug_option(function: F) -> F:
     """--debug."""
     return click.option("--debug", is_flag=True, help="Show where in the code an error comes from.")(function)

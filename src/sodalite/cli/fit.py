@@ -11,6 +11,7 @@ import click
 from ._common import (
     FILE,
     Seconds,
+    check_model_path,
     debug_option,
     json_option,
     missing_option,
@@ -191,6 +192,7 @@ def run(
     from ..posteriors import resolve_posterior
     from ..scores import resolve_score
 
+    check_model_path(output, "--output")
     persistence.check_path(output)
     model = GreedyGPRegressor(random_state=seed)
     model.set_params(**{name: value for name, value in parameters.items() if value is not None})

@@ -12,7 +12,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ._common import FILE, debug_option, json_option, plain_errors, print_json, quiet_option, say, seed_option
+from ._common import (
+    FILE,
+    check_model_path,
+    debug_option,
+    json_option,
+    plain_errors,
+    print_json,
+    quiet_option,
+    say,
+    seed_option,
+)
 
 if TYPE_CHECKING:
     from ..estimator import GreedyGPRegressor
@@ -126,6 +136,7 @@ def run(
 
     began = perf_counter()
     check_output(output)
+    check_model_path(model_path, "MODEL")
     if shown is not None:
         shown.step(f"Loading {model_path}")
     model = load(model_path)
