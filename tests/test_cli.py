@@ -56,18 +56,25 @@ def test_an_unknown_command():
 
 @pytest.fixture(scope="module")
 def demonstration():
-    """The output of `sodalite demo --n-active 20`, and the comparison that it shows."""
-    seen = []
+    """The output of `sodalite demo --n-active 20`, the comparison that it shows, and the parameters of its models."""
+    seen, made = [], []
+
+    class Spy(demo.GreedyGPRegressor):
+        def fit(self, X, y):
+            made.append(self.get_params())
+            return super().fit(X, y)
+
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(demo, "GreedyGPRegressor", Spy)
         compare = demo.compare
         patch.setattr(demo, "compare", lambda **options: seen.append(compare(**options)) or seen[-1])
         result = run("demo", "--n-active", "20", "--seed", "3")
     assert result.exit_code == 0, result.output
-    return result, seen[0]
+    return result, seen[0], made
 
 
 def test_the_demo_prints_what_it_compared(demonstration):
-    result, comparison = demonstration
+    result, comparison, _ = demonstration
     lines = result.stdout.splitlines()
     assert result.stderr == ""
     assert max(map(len, lines)) <= 80
@@ -88,7 +95,7 @@ def test_the_demo_prints_what_it_compared(demonstration):
 
 
 def test_the_demo_compares_four_models_of_the_same_rows(demonstration):
-    _, comparison = demonstration
+    _, comparison, _ = demonstration
     default, sod, random, full = comparison.results
     assert [model.n_rows for model in comparison.results] == [20, 20, 20, comparison.n_train]
     assert "default" in default.name
@@ -98,17 +105,9 @@ def test_the_demo_compares_four_models_of_the_same_rows(demonstration):
     assert max(default.rmse, full.rmse) < sod.rmse < random.rmse
 
 
-def test_the_demo_shows_the_default_model(monkeypatch):
-    made = []
-
-    class Spy(demo.GreedyGPRegressor):
-        def fit(self, X, y):
-            made.append(self.get_params())
-            return super().fit(X, y)
-
-    monkeypatch.setattr(demo, "GreedyGPRegressor", Spy)
-    comparison = demo.compare(n_active=5, seed=1)
-    assert made[0] == {**sodalite.GreedyGPRegressor().get_params(), "n_active": 5, "random_state": 1}
+def test_the_demo_shows_the_default_model(demonstration):
+    _, comparison, made = demonstration
+    assert made[0] == {**sodalite.GreedyGPRegressor().get_params(), "n_active": 20, "random_state": 3}
     assert {str(parameters["kernel"]) for parameters in made[1:]} == {comparison.kernel}
 
 
