@@ -2,7 +2,8 @@
 
 `predict` writes the mean and the standard deviation of every row of a file. Its floor is the bare products: with 500
 active rows, those of the inputs with the active rows, and of these covariances with the inverse factor and with the
-weights, in the same blocks on the same threads. Every command runs in a process of its own, whose memory is its own.
+weights, in the same blocks on the same threads. For the posterior "local", the neighbours' search, products and systems
+come on top. Every command runs in a process of its own, whose memory is its own.
 """
 
 from __future__ import annotations
@@ -19,10 +20,12 @@ import pyarrow as pa
 from pyarrow import csv, parquet
 
 from sodalite import GreedyGPRegressor, save
+from sodalite.posteriors import Local
 from sodalite.posteriors.base import BLOCK
 from sodalite.tables import Column, Preprocessing
 from sodalite.threads import threaded_map
 
+from . import local
 from .common import seconds, smooth_problem
 
 COMMAND = [sys.executable, "-c", "from sodalite.cli import main; main()"]
@@ -37,10 +40,11 @@ print(outcome.n_rows, outcome.seconds, float(peak) / 2**10)
 """
 
 
-def floor(model: GreedyGPRegressor, n: int, some: int = 50_000) -> float:
-    """Seconds that the bare products would take for n rows, measured on some."""
+def floor(model: GreedyGPRegressor, some: int) -> float:
+    """Seconds a row that the bare products would take, measured on some rows."""
     posterior = model.posterior_
-    active, inverse, weights = model.X_train_, posterior.inverse, posterior.weights
+    base = getattr(posterior, "base", posterior)
+    active, inverse, weights = model.X_train_, base.inverse, base.weights
     X = np.random.default_rng(1).normal(size=(some, active.shape[1]))
     size = BLOCK // (2 * len(active))
 
@@ -49,7 +53,11 @@ def floor(model: GreedyGPRegressor, n: int, some: int = 50_000) -> float:
         inverse @ K
         K.T @ weights
 
-    return seconds(lambda: threaded_map(products, [X[a : a + size] for a in range(0, some, size)])) * n / some
+    least = seconds(lambda: threaded_map(products, [X[a : a + size] for a in range(0, some, size)]))
+    if isinstance(posterior, Local):
+        found = posterior.near.query(X, posterior.k)
+        least += seconds(lambda: posterior.near.query(X, posterior.k)) + local.floor(posterior, X, found)
+    return least / some
 
 
 def write(path: Path, X: np.ndarray, y: np.ndarray) -> None:
@@ -69,8 +77,8 @@ def predicting(folder: Path, rows: int, d: int, m: int) -> None:
         model = GreedyGPRegressor(kernel, posterior=posterior, **options).fit(X, y)
         model.preprocessing_ = Preprocessing("y", tuple(Column(f"x{j}", "number") for j in range(d)))
         save(model, folder / "m.sodalite")
-        least = floor(model, rows) if posterior == "sod" else None
-        # "local" solves a system for every row (`python -m benchmarks local` has its floor), so fewer rows will do.
+        least = floor(model, 50_000 if posterior == "sod" else 5_000)
+        # "local" solves a system for every row, so fewer of them will do.
         files = [few, folder / "new.csv", folder / "new.parquet"] if posterior == "sod" else [few]
         for file in files:
             for output in ("out.csv", "out.parquet") if file.name == "new.csv" else ("out.csv",):
@@ -79,10 +87,11 @@ def predicting(folder: Path, rows: int, d: int, m: int) -> None:
                     [sys.executable, "-c", MEASURED, *map(str, arguments)], capture_output=True, text=True, check=True
                 )
                 n, taken, memory = map(float, done.stdout.split())
-                line = f"{posterior:5} {n:.0f} rows, {file.name} to {output}: {n / taken:.0f} rows/s, {memory:.0f} MB"
-                if least is not None:
-                    line += f"; {least * n / rows / taken:.0%} of the bare products' rate"
-                print(line, flush=True)
+                print(
+                    f"{posterior:5} {n:.0f} rows, {file.name} to {output}: {n / taken:.0f} rows/s, {memory:.0f} MB; "
+                    f"{least * n / taken:.0%} of the bare products' rate",
+                    flush=True,
+                )
 
 
 def fitting(folder: Path, rows: int, d: int) -> None:

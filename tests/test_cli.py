@@ -11,7 +11,7 @@ from click.testing import CliRunner, Result
 import sodalite
 from sodalite import _optional, cli
 from sodalite.cli.app import COMMANDS, app
-from sodalite.experiments import demo
+from sodalite.experiments import demo, paper
 
 
 def run(*arguments: str) -> Result:
@@ -128,6 +128,19 @@ def test_a_wide_comparison_is_shown_within_the_width(monkeypatch, capsys):
     lines = capsys.readouterr().out.splitlines()
     assert max(map(len, lines)) <= 80
     assert any("123.457" in line and "-12.346" in line and "95.0%" in line for line in lines)
+
+
+@pytest.mark.parametrize("name", ["demo", "reproduce"])
+def test_an_interrupt_has_an_exit_code_of_its_own(name, monkeypatch, tmp_path):
+    def interrupt(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(demo, "compare", interrupt)
+    monkeypatch.setattr(paper, "experiment", interrupt)
+    result = run(name)
+    assert result.exit_code == 130
+    assert result.stderr.strip() == "Interrupted."
 
 
 # Extras
