@@ -4,16 +4,19 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 WORKERS ?= 2
 
-.PHONY: run test bench bench-test docs lowest clean
+.PHONY: run test browser bench bench-test docs lowest clean
 
 run: $(VENV)/run  ## fit the embedded data set and print what came of it
 	$(BIN)/sodalite demo
 
-test: $(VENV)/test  ## style, types, tests and doctests
+test: $(VENV)/test browser  ## style, types, tests and doctests
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	SCIPY_ARRAY_API=1 $(BIN)/pytest -n $(WORKERS) --dist worksteal
+
+browser:  ## Chromium, for the tests that look at a report
+	sh scripts/browser.sh
 
 bench: $(VENV)/bench  ## speed, as ratios measured in one run
 	$(BIN)/python -m benchmarks

@@ -58,14 +58,19 @@ def seconds(function: Callable[[], Any], repeats: int = 3) -> float:
     return median(times)
 
 
-def smooth_problem(n: int, noise: float, d: int = 8, seed: int = 0) -> tuple[np.ndarray, np.ndarray, Kernel]:
+def smooth_problem(
+    n: int, noise: float, d: int = 8, seed: int = 0, n_features: int = 1000, dtype: str = "float64"
+) -> tuple[np.ndarray, np.ndarray, Kernel]:
     """Rows of a function drawn (by random features) from the kernel's own prior, of variance 1, and that noise."""
     generator = np.random.default_rng(seed)
     scale = np.sqrt(d)
-    X = generator.normal(size=(n, d))
-    W = generator.normal(size=(d, 1000)) / scale
-    phase = generator.uniform(0, 2 * np.pi, 1000)
-    weights = generator.normal(size=1000) * np.sqrt(2 / 1000)
-    f = np.concatenate([np.cos(part @ W + phase) @ weights for part in np.array_split(X, max(1, n // 10_000))])
+    X = generator.standard_normal((n, d), dtype=dtype)
+    W = generator.normal(size=(d, n_features)) / scale
+    phase = generator.uniform(0, 2 * np.pi, n_features)
+    weights = generator.normal(size=n_features) * np.sqrt(2 / n_features)
+    y = generator.standard_normal(n, dtype=dtype) * np.sqrt(noise, dtype=dtype)
+    for begin in range(0, n, 10_000):
+        part = slice(begin, begin + 10_000)
+        y[part] += np.cos(X[part] @ W + phase) @ weights
     kernel = ConstantKernel(1.0) * RBF(np.full(d, scale)) + WhiteKernel(noise)
-    return X, f + np.sqrt(noise) * generator.normal(size=n), kernel
+    return X, y, kernel

@@ -11,8 +11,11 @@ from pathlib import Path
 from time import perf_counter
 
 import numpy as np
+from sklearn.gaussian_process.kernels import Kernel
 
+from sodalite import Selection
 from sodalite.hyperparameters import Subset, Task, Weave
+from sodalite.hyperparameters.objectives import Joint
 from sodalite.kernels import compile_kernel, default_kernels
 from sodalite.metrics import coverage, nlpd, rmse
 from sodalite.posteriors import POSTERIORS, Evidence
@@ -25,6 +28,7 @@ from .common import load
 RESULTS = Path("benchmarks/results/study.json")
 FIGURE = Path("docs/images/study.png")
 TABLE = Path("docs/study_table.rst")
+VERDICTS = Path("docs/study_sets.txt")
 SETS = (
     *("mcycle", "concrete", "airfoil", "mauna_loa_weekly", "pumadyn32nm", "pol", "elevators", "bike_noleak"),
     *("kin40k", "protein", "keggdirected", "precip_global", "jacksboro_dem", "us_elevation", "chm"),
@@ -42,6 +46,18 @@ def rows_of(name: str) -> tuple[np.ndarray, ...] | None:
     return X[some], y[some, None], X_test[few], y_test[few]
 
 
+def choose(X: np.ndarray, Y: np.ndarray, kernel: Kernel, score: str) -> Selection:
+    return grow(
+        X,
+        Y,
+        compile_kernel(kernel, X),
+        n_active=ACTIVE,
+        score=SCORES[score],
+        rule=Size(ACTIVE),
+        generator=np.random.default_rng(0),
+    )
+
+
 def one_set(name: str) -> list[dict]:
     """All combinations on one data set."""
     data = rows_of(name)
@@ -53,15 +69,7 @@ def one_set(name: str) -> list[dict]:
     def measure(kernel, hyper: str, score: str, found_in: float, posteriors) -> None:
         compiled = compile_kernel(kernel, X)
         begin = perf_counter()
-        chosen = grow(
-            X,
-            Y,
-            compiled,
-            n_active=ACTIVE,
-            score=SCORES[score],
-            rule=Size(ACTIVE),
-            generator=np.random.default_rng(0),
-        )
+        chosen = choose(X, Y, kernel, score)
         chosen_in = perf_counter() - begin
         for posterior in posteriors:
             begin = perf_counter()
@@ -92,13 +100,20 @@ def one_set(name: str) -> list[dict]:
     near = Weave().find(Task(X, Y, posterior="local"), kernels, np.random.default_rng(0)).kernel
     near_in = perf_counter() - begin
     others = [posterior for posterior in POSTERIORS if posterior != "local"]
+
+    def joint(kernel, score: str) -> float:
+        """J of the rows that a kernel and a score choose, and all others, per row."""
+        chosen = choose(X, Y, kernel, score)
+        return Joint(kernel, X, Y, chosen.indices, np.arange(len(X)))(kernel.theta)[0]
+
     for score in SCORES:
         measure(subset, "subset", score, subset_in, [*others, "local", "local+scale"])
         measure(near, "weave", score, near_in, ["local", "local+scale"])
         begin = perf_counter()
         task = Task(X, Y, posterior="sod", score=SCORES[score], n_active=ACTIVE)
-        kernel = Weave().find(task, kernels, np.random.default_rng(0)).kernel
-        measure(kernel, "weave", score, perf_counter() - begin, others)
+        found = Weave().find(task, kernels, np.random.default_rng(0))
+        measure(found.kernel, "weave", score, perf_counter() - begin, others)
+        results[-1] |= {"began": joint(found.rounds[0].kernel, score), "ended": joint(found.kernel, score)}
     return results
 
 
@@ -126,6 +141,29 @@ def summary(results: list[dict]) -> list[dict]:
             }
         )
     return sorted(table, key=lambda row: row["nlpd"])
+
+
+def verdicts(results: list[dict]) -> list[str]:
+    """What is asked of every set: the weave against the subset, and `sod` with lookahead against random rows."""
+    found = {(r["set"], r["posterior"], r["hyperparameters"], r["score"]): r for r in results}
+    sets = list(dict.fromkeys(r["set"] for r in results))
+    lines = ["weave against subset (NLPD), J at the weave's end and start, and lookahead against random (RMSE, NLPD):"]
+    lines.append(
+        f"{'':17} {'local':>7} {'sod':>7} {'vfe':>7} {'J':>8} {'from':>8}   {'sod, RMSE':>14}   {'sod, NLPD':>14}"
+    )
+    for name in sets:
+        change = [
+            found[name, posterior, "weave", "lookahead"]["nlpd"] - found[name, posterior, "subset", "lookahead"]["nlpd"]
+            for posterior in ("local+scale", "sod", "vfe")
+        ]
+        ends = next(r for r in results if r["set"] == name and r["score"] == "lookahead" and "ended" in r)
+        ahead, luck = (found[name, "sod", "weave", score] for score in ("lookahead", "random"))
+        lines.append(
+            f"{name:17} {change[0]:+7.3f} {change[1]:+7.3f} {change[2]:+7.3f} "
+            f"{ends['ended']:8.3f} {ends['began']:8.3f}   "
+            f"{ahead['rmse']:6.3f} {luck['rmse']:6.3f}   {ahead['nlpd']:6.3f} {luck['nlpd']:6.3f}"
+        )
+    return lines
 
 
 def write_table(table: list[dict]) -> None:
@@ -187,6 +225,9 @@ def main() -> None:
             f"{', '.join(row['way']):38} NLPD +{row['nlpd']:.3f} (worst +{row['worst']:.2f}), RMSE x{row['rmse']:.3f}, "
             f"coverage off by {row['coverage']:.3f}, {row['seconds']:.1f} s"
         )
+    text = verdicts(results)
+    print("\n".join(text))
+    VERDICTS.write_text("\n".join(text) + "\n")
     write_table(table)
     draw(results)
     print(f"table: {TABLE}; figure: {FIGURE}")

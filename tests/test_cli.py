@@ -213,7 +213,7 @@ import sys
 
 class Missing:
     def find_spec(name, path=None, target=None):
-        if name.partition(".")[0] in ("matplotlib", "click", "rich", "pandas", "polars"):
+        if name.partition(".")[0] in ("matplotlib", "click", "rich", "pandas", "plotly", "polars"):
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 
 sys.meta_path.insert(0, Missing)

@@ -121,6 +121,8 @@ def cases():
         yield f"fit, {name}", ["fit", data, "-t", "price", "-o", "o.sodalite"], message
         yield f"select, {name}", ["select", data, "-t", "price", "-n", "3", "-o", "o.csv"], message
         yield f"predict, {name}", ["predict", "good.sodalite", data, "-o", "o.csv"], message
+        if name != "missing values":  # it leaves out their rows, and says so
+            yield f"report, {name}", ["report", "good.sodalite", data, "-o", "o.html"], message
     for command in ("fit", "select"):
         rest = ["-o", "o.csv", "-n", "3"]
         yield f"{command}, no rows", [command, "names.csv", "-t", "price", *rest], r"names\.csv has column names but no"
@@ -136,20 +138,24 @@ def cases():
     for name, (model, message) in MODELS.items():
         yield f"predict, model {name}", ["predict", model, "good.csv", "-o", "o.csv"], message
         yield f"inspect, model {name}", ["inspect", model], message
+        yield f"report, model {name}", ["report", model, "good.csv", "-o", "o.html"], message
     piped = "must be a file: a model cannot be piped"
     yield "fit, model to standard output", ["fit", "good.csv", "-t", "price", "-o", "-"], f"--output {piped}"
     yield "predict, model from standard input", ["predict", "-", "good.csv", "-o", "o.csv"], f"MODEL {piped}"
     yield "inspect, model from standard input", ["inspect", "-"], f"MODEL {piped}"
+    yield "report, model from standard input", ["report", "-"], f"MODEL {piped}"
     flipped = r"flipped\.sodalite is damaged: its arrays.*Copy it again"
     yield "predict, bit-flipped arrays", ["predict", "flipped.sodalite", "good.csv", "-o", "o.csv"], flipped
     absent = r"absent\.csv has no column 'area', 'rooms', which the model needs; it has 'Area'.*mean 'Area'\?"
     yield "predict, without a column", ["predict", "good.sodalite", "absent.csv", "-o", "o.csv"], absent
+    yield "report, without a column", ["report", "good.sodalite", "absent.csv", "-o", "o.html"], absent
     for name, (output, message) in OUTPUTS.items():
         fit = ["fit", "nothing.csv", "-t", "price", "-o", output.format("m.sodalite")]
         table = output.format("o.csv")
         yield f"fit, output {name}", fit, message
         yield f"select, output {name}", ["select", "nothing.csv", "-t", "price", "-n", "3", "-o", table], message
         yield f"predict, output {name}", ["predict", "nothing.sodalite", "nothing.csv", "-o", table], message
+        yield f"report, output {name}", ["report", "nothing.sodalite", "-o", output.format("o.html")], message
     for command in (["select", "good.csv", "-t", "price", "-n", "3"], ["predict", "good.sodalite", "good.csv"]):
         yield f"{command[0]}, output's suffix", [*command, "-o", "o.xyz"], r"o\.xyz: which format is this\?"
 

@@ -203,7 +203,11 @@ def test_a_clone_is_unfitted_and_fits_the_same():
 
 @pytest.mark.parametrize("q", [None, 2])
 @pytest.mark.parametrize(
-    ("way", "posterior"), [*(("pickle", kind) for kind in POSTERIORS), ("joblib", "sod"), ("deepcopy", "sod")]
+    ("way", "posterior"),
+    [
+        *(("pickle", kind) for kind in POSTERIORS),
+        *((way, kind) for way in ("joblib", "deepcopy") for kind in ("sod", "local")),
+    ],
 )
 def test_a_fitted_model_survives_the_round_trip(posterior, way, q, tmp_path):
     model = fixed(posterior=posterior).fit(*data(q=q))
@@ -216,8 +220,11 @@ def test_a_fitted_model_survives_the_round_trip(posterior, way, q, tmp_path):
         copied = copy.deepcopy(model)
     for kind in ({}, {"return_std": True}, {"return_cov": True}):
         for found, expected in zip(copied.predict(new_rows(), **kind), model.predict(new_rows(), **kind), strict=True):
-            assert_allclose(found, expected, rtol=1e-9 if posterior == "local" else 0, atol=1e-12)
-    if posterior == "sod":
+            if posterior == "local":  # its v's are made anew, in other batches
+                assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
+            else:
+                assert_array_equal(found, expected)
+    if posterior != "local":
         assert_array_equal(copied.sample_y(new_rows()), model.sample_y(new_rows()))
     assert_array_equal(copied.active_indices_, model.active_indices_)
     assert repr(copied) == repr(model)
@@ -390,9 +397,9 @@ def assert_close(found, expected, size):
 
 
 def test_the_default_is_near_the_full_gaussian_process():
-    X, y = data(n=250)
+    X, y = data(n=400)
     T = new_rows(100)
-    model = GreedyGPRegressor(n_active=60, random_state=0).fit(X, y)
+    model = GreedyGPRegressor(n_active=100, random_state=0).fit(X, y)
     full = GaussianProcessRegressor(model.kernel_, optimizer=None, normalize_y=True).fit(X, y)
     assert rmse(full.predict(T), model.predict(T)) < 0.25 * 0.05  # the noise
     assert rmse(np.sin(T[:, 0]) + 0.5 * T[:, 1], model.predict(T)) < 0.25 * 0.05
@@ -516,8 +523,8 @@ def test_the_global_random_state_is_left_alone(random_state):
 
 @pytest.mark.parametrize("score", SCORES)
 def test_threads_do_not_change_the_outcome(score):
-    X, y = data(n=600)
-    one, two = (fixed(n_jobs=n_jobs, score=score, random_state=0).fit(X, y) for n_jobs in (1, 2))
+    X, y = data(n=1200)
+    one, two = (fixed(n_jobs=n_jobs, n_active=40, score=score, random_state=0).fit(X, y) for n_jobs in (1, 2))
     assert_array_equal(one.active_indices_, two.active_indices_)
     assert_allclose(one.predict(new_rows()), two.predict(new_rows()), atol=1e-10)
 
@@ -813,7 +820,8 @@ def compare_moved(scale=1.0, offset=0.0, y_scale=1.0, y_offset=0.0, **options):
 
 
 @both
-@pytest.mark.parametrize(("offset", "y_offset"), [(1e6, 1e6), (1e9, -1e9)])
+@pytest.mark.parametrize("offset", [1e6, 1e9])
+@pytest.mark.parametrize("y_offset", [1e6, -1e9])
 def test_huge_offsets(offset, y_offset, posterior):
     mean, std = compare_moved(offset=offset, y_offset=y_offset, posterior=posterior)
     lost = 1e-16 * max(offset, abs(y_offset))  # by the data themselves
@@ -822,7 +830,10 @@ def test_huge_offsets(offset, y_offset, posterior):
 
 
 @both
-@pytest.mark.parametrize(("scale", "y_scale"), [(1e-8, 1e8), (1e8, 1e-8), (1e-100, 1e100), (1e100, 1e-100)])
+@pytest.mark.parametrize(
+    ("scale", "y_scale"),
+    [(1e-8, 1e-8), (1e-8, 1e8), (1e8, 1e-8), (1e8, 1e8), (1e-100, 1e100), (1e100, 1e-100)],
+)
 def test_tiny_and_huge_scales(scale, y_scale, posterior):
     mean, std = compare_moved(scale=scale, y_scale=y_scale, posterior=posterior)
     assert mean < 1e-8

@@ -289,7 +289,7 @@ def test_there_are_as_few_neighbours_as_predict_well(noise):
     density = -0.5 * np.mean(error[..., 0] ** 2 / variance + np.log(variance), axis=1)
     enough = SIZES[int(np.flatnonzero(density >= density.max() - 0.005)[0])]
     assert posterior.k == enough
-    assert 8 < enough <= 128
+    assert 8 < enough <= 64
 
 
 # Few rows

@@ -56,7 +56,7 @@ def test_types_and_data_are_shipped():
 def test_nothing_else_is_shipped():
     strangers = [path for path in SOURCE.rglob("*") if path.is_file() and "__pycache__" not in path.parts]
     kinds = {path.name if path.name == "py.typed" else path.suffix for path in strangers}
-    assert kinds == {".py", ".csv", "py.typed"}
+    assert kinds == {".py", ".csv", ".css", ".js", "py.typed"}
 
 
 def test_the_version_is_that_of_the_distribution():
@@ -164,6 +164,8 @@ FORBIDDEN = {
     "reference": ABOVE,
     "exports": {"shard", "panel", "hyperparameters", "estimator", "cli", "experiments"},
     "estimator": {"cli", "experiments"},
+    "report": {"estimator", "cli", "experiments"},
+    "plot": {"estimator", "cli", "experiments"},
     "experiments": {"cli"},
 }
 
@@ -201,4 +203,10 @@ def test_scikit_learn_is_a_vocabulary_not_an_engine(name):
 
 @pytest.mark.parametrize("name", [name for name in MODULES if name.partition(".")[0] not in {"cli", "experiments"}])
 def test_extras_are_for_the_command_line_alone(name):
-    assert not {module.partition(".")[0] for module in imports(name)} & {"click", "rich", "matplotlib", "pandas"}
+    assert not {module.partition(".")[0] for module in imports(name)} & {
+        "click",
+        "rich",
+        "matplotlib",
+        "pandas",
+        "plotly",
+    }

@@ -42,7 +42,7 @@ class Scale:
     k: int = 0
     strength: float = 0.0
     density: float = -np.inf
-    """The mean log density of the standardised errors, each under the others' scale, but for -log(2 pi) / 2."""
+    """The mean log density of the errors, each under the others' scale."""
 
     @classmethod
     def fit(cls, kernel: CompiledKernel, X: Array, error: Array, variance: Array) -> Scale:
@@ -50,18 +50,28 @@ class Scale:
 
         O(rows^2 d), or rows log rows in few dimensions.
         """
-        squares = np.mean(np.square(error), axis=1) / variance
+        return cls.fit_each(kernel, X, error[None], variance[None])[0]
+
+    @classmethod
+    def fit_each(cls, kernel: CompiledKernel, X: Array, errors: Array, variances: Array) -> list[Scale]:
+        """The same for several models' errors on the same rows; of shape (models, rows, q) and (models, rows)."""
         X = np.asarray(X, dtype=np.float64)
-        n = len(squares)
+        near = found = None
+        if len(X) >= FEW:
+            near = Neighbours(kernel, X)
+            found = near.query(X, max(SIZES) + 1)
+        return [cls._fit(X, near, found, *each) for each in zip(errors, variances, strict=True)]
+
+    @classmethod
+    def _fit(cls, X: Array, near: Neighbours | None, found: Array | None, error: Array, variance: Array) -> Scale:
+        squares, n = np.mean(np.square(error), axis=1) / variance, len(X)
         if not n:
             return cls(1.0, squares, X, None)
         mean = (squares.sum() + STRENGTHS[0]) / (n + STRENGTHS[0])
-        density = _density(squares, np.full(n, mean))
+        density = log_density(error, variance * mean)
         best = cls(float(mean), squares, X, None, density=density)
-        if n < FEW:
+        if found is None:
             return best
-        near = Neighbours(kernel, X)
-        found = near.query(X, max(SIZES) + 1)
         # Each row's own error is left out: it is the nearest, unless another has the same inputs.
         own = found == np.arange(n)[:, None]
         top = density + WORTH
@@ -70,7 +80,7 @@ class Scale:
             total = (squares[here] * ~mine).sum(axis=1)
             count = (~mine).sum(axis=1)
             for strength in STRENGTHS:
-                density = _density(squares, (total + strength * mean) / (count + strength))
+                density = log_density(error, variance * (total + strength * mean) / (count + strength))
                 if density > top:
                     best, top = cls(float(mean), squares, X, near, k, strength, density), density
         return best
@@ -84,6 +94,6 @@ class Scale:
         return np.asarray(total / (found.shape[1] + self.strength))
 
 
-def _density(squares: Array, scale: Array) -> float:
-    """The mean log density of standardised errors under a normal distribution of that variance, but for a constant."""
-    return float(-0.5 * np.mean(squares / scale + np.log(scale)))
+def log_density(error: Array, variance: Array) -> float:
+    """The mean log density of errors, of shape (rows, q), that have these variances, of shape (rows,)."""
+    return float(-0.5 * np.mean(np.square(error) / variance[:, None] + np.log(2 * np.pi * variance)[:, None]))

@@ -37,6 +37,8 @@ class KernelWords:
         if not self.relevance:
             return "The kernel has no length-scales by which inputs could be compared."
         top = self.relevance[0][1]
+        if not top:
+            return "No input differs from row to row."
         matter = [(name, value) for name, value in self.relevance if value > HARDLY * top]
         others = [name for name, value in self.relevance if value <= HARDLY * top]
         shown = [f"{name} ({value:.2g})" for name, value in matter[:most]]

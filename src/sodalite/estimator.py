@@ -14,7 +14,7 @@ from .hyperparameters import Task, resolve_hyperparameters
 from .kernels import compile_kernel, default_kernels, spread
 from .memory import make_plan
 from .posteriors import Evidence, draw, resolve_posterior
-from .progress import ProgressLine
+from .progress import progress_display
 from .scores import resolve_score
 from .selection import generator_from, grow
 from .stopping import resolve_rule
@@ -279,7 +279,7 @@ class GreedyGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # typ
     ) -> None:
         """Choose rows with a kernel that is known, and condition on them."""
         dtype = check_dtype(self.dtype)
-        progress = ProgressLine() if self.verbose else None
+        progress = progress_display() if self.verbose else None
         callback = getattr(self, "_callback", progress)  # the command line's own display
         try:
             selection = grow(
@@ -391,6 +391,33 @@ class GreedyGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # typ
         from .exports import to_onnx
 
         to_onnx(self, path)
+
+    def plot(self, kind: str | None = None, X: Any = None, y: Any = None, *, ax: Any = None) -> Any:
+        """Draw the model with matplotlib: see `sodalite.plot.plot`.
+
+        Parameters
+        ----------
+        kind : {"posterior", "learning", "calibration", "relevance", "dependence"}, default=None
+            What to draw. None means the posterior for one or two inputs, and partial dependence for more.
+        X, y : array-like, optional
+            Rows to show and to judge by; those of the fit unless given.
+        ax : matplotlib axes, optional
+            Where to draw.
+        """
+        from .plot import plot
+
+        return plot(self, kind, X, y, ax=ax)
+
+    def _repr_html_inner(self) -> str:
+        from .report.notebook import with_summary
+
+        return with_summary(self, super()._repr_html_inner())
+
+    def _repr_mimebundle_(self, **options: Any) -> dict[str, Any]:
+        from .report.notebook import with_summary
+
+        bundle: dict[str, Any] = super()._repr_mimebundle_(**options)
+        return bundle | {kind: with_summary(self, text) for kind, text in bundle.items() if kind == "text/html"}
 
     score = _ScoreMethod()
 

@@ -1,10 +1,12 @@
-"""A line of progress for long work, on standard error."""
+"""Progress of long work: a line on standard error, or, in a notebook, a bar that stays in its place."""
 
 from __future__ import annotations
 
 import sys
+from html import escape
+from importlib import import_module
 from time import perf_counter
-from typing import TextIO
+from typing import Any, TextIO
 
 from .stopping import Stage
 
@@ -24,18 +26,55 @@ class ProgressLine:
     def __call__(self, stage: Stage) -> None:
         self.unseen = stage
         if stage.t >= stage.n_active or perf_counter() - self.last >= (0.1 if self.live else 5.0):
-            self._write(stage)
+            self._show(stage)
 
-    def _write(self, stage: Stage) -> None:
+    def _show(self, stage: Stage) -> None:
         self.last, self.unseen = perf_counter(), None
-        rate = stage.t / stage.seconds if stage.seconds > 0 else 0.0
-        text = f"active rows {stage.t} of at most {stage.n_active}, RMSE {stage.rmse[-1]:.4g}, {rate:.0f} rows/s"
+        self._write(stage, words(stage))
+
+    def _write(self, stage: Stage, text: str) -> None:
         self.stream.write(f"\r\x1b[2K{text}" if self.live else text + "\n")
         self.stream.flush()
 
     def close(self) -> None:
         """Say where it ended, if an early stop has left that unsaid, and end the line."""
         if self.unseen is not None:
-            self._write(self.unseen)
+            self._show(self.unseen)
         if self.live:
             self.stream.write("\n")
+
+
+class NotebookProgress(ProgressLine):
+    """The same in a notebook: one output, a bar and the words, which is replaced."""
+
+    def __init__(self, display: Any) -> None:
+        super().__init__()
+        self.live, self._display, self._handle = True, display, None
+
+    def _write(self, stage: Stage, text: str) -> None:
+        bar = f'<progress max="{stage.n_active}" value="{stage.t}" style="vertical-align:middle"></progress>'
+        content = {"text/plain": text, "text/html": f"{bar} {escape(text)}"}
+        if self._handle is None:
+            self._handle = self._display(content, raw=True, display_id=True)
+        else:
+            self._handle.update(content, raw=True)
+
+    def close(self) -> None:
+        """Say where it ended, if that is unsaid."""
+        if self.unseen is not None:
+            self._show(self.unseen)
+
+
+def progress_display() -> ProgressLine:
+    """What suits where this runs."""
+    ipython = sys.modules.get("IPython")  # a notebook has imported it
+    shell = None if ipython is None else ipython.get_ipython()
+    if getattr(shell, "kernel", None) is None:
+        return ProgressLine()
+    return NotebookProgress(import_module("IPython.display").display)
+
+
+def words(stage: Stage) -> str:
+    """What is said of a stage."""
+    rate = stage.t / stage.seconds if stage.seconds > 0 else 0.0
+    return f"active rows {stage.t} of at most {stage.n_active}, RMSE {stage.rmse[-1]:.4g}, {rate:.0f} rows/s"

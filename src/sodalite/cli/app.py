@@ -12,6 +12,7 @@ COMMANDS = {
     "fit": "Fit a model to a table and write it to a file.",
     "predict": "Predict the rows of a table, with error bars.",
     "select": "Choose the rows that say most about a table, and write them.",
+    "report": "Show a model in a page that a browser opens.",
     "inspect": "Say what is in a model file.",
     "demo": "Fit the embedded data set, beside a full GP and a random subset.",
     "reproduce": "Repeat the paper's experiment: its table and two of its figures.",

@@ -1,9 +1,9 @@
-"""What hyperparameters are judged by, beyond the likelihood of a subset: each value with its gradient.
+"""What rounds of a weave raise, beyond the likelihood of a subset: each value with its gradient.
 
 * `Neighbourhoods`: exact likelihoods of many small blocks of rows, added up. The rows of a block are near each other,
   so they see the short length-scales that a random subset is too thin for.
-* `Foresight`: how well rows are predicted from their neighbours, themselves left out. What `local` is judged by.
-* `Outlook`: J of the active rows and the remainder, which is what the other posteriors are judged by.
+* `Foresight`: how well rows are predicted from their neighbours, themselves left out. What matters to `local`.
+* `Joint`: J of the active rows and the remainder. What matters to the other posteriors.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ class Groups:
 class Foresight:
     """The log density of some observations, each given its nearest rows but not itself, per target value.
 
-    What `local` is judged by: a product of predictive densities rather than one density of all targets, so that
-    raising it is raising what predictions are worth. With A the covariance of a row's neighbours and itself, last,
+    A product of predictive densities rather than one density of all targets, so that raising it is raising what the
+    predictions of `local` are worth. With A the covariance of a row's neighbours and itself, last,
     p = A^-1 e and a = A^-1 y, it is log N(a_last / p_last; 0, 1 / p_last), and
 
         dJ/dA = (a_last / p_last) (p a' + a p') / 2 - (1 / p_last + (a_last / p_last)^2) p p' / 2
@@ -55,10 +55,9 @@ class Foresight:
     O(k^3) a row, batched; no row's neighbours change while it is raised.
     """
 
-    def __init__(self, rows: Groups, kernel: Kernel, some: Array, k: int, near: Neighbours | None = None) -> None:
+    def __init__(self, rows: Groups, kernel: Kernel, some: Array, k: int) -> None:
         self.kernel = compile_kernel(kernel, rows.X)
-        near = Neighbours(self.kernel, rows.places) if near is None else near
-        found = near.query(rows.X[some], k + 1)
+        found = Neighbours(self.kernel, rows.places).query(rows.X[some], k + 1)
         own = found == rows.group[some, None]
         self.n_rows, self.q = len(some), rows.y.shape[1]
         self.X = np.concatenate([rows.places[found], rows.X[some, None]], axis=1)
@@ -79,12 +78,11 @@ class Foresight:
         total = self.n_rows * self.q
         return float(sum(value for value, _ in parts)) / total, np.sum([g for _, g in parts], axis=0) / total
 
-    def errors(self, theta: Array) -> tuple[Array, Array]:
-        """How far each observation is from what its neighbours say, and the variance of that; (rows, q) and (rows,)."""
+    def value(self, theta: Array) -> float:
+        """The value alone, at half the cost."""
         kernel = self.kernel.with_theta(theta)
-        parts = threaded_map(lambda here: self._solve(kernel, here)[:2], self._blocks())
-        last = np.concatenate([p[:, -1] for p, _ in parts])
-        return np.concatenate([a[:, -1] for _, a in parts]) / last[:, None], 1 / last
+        parts = threaded_map(lambda here: self._density(*self._solve(kernel, here)[:2]), self._blocks())
+        return sum(parts) / (self.n_rows * self.q)
 
     def _blocks(self) -> list[slice]:
         size = max(1, STACK // self.X.shape[1] ** 2)
@@ -103,16 +101,22 @@ class Foresight:
 
     def _part(self, kernel: CompiledKernel, here: slice) -> tuple[float, Array]:
         p, a, pull = self._solve(kernel, here)
-        last = p[:, -1]
-        if not (last > 0).all():
+        value, last = self._density(p, a), p[:, -1]
+        if not np.isfinite(value):
             return -np.inf, np.zeros(kernel.spec.n_dims)
         error = a[:, -1] / last[:, None]
-        value = 0.5 * (self.q * np.log(last / (2 * pi)) - np.einsum("ij,ij->i", error, error) * last).sum()
         # dJ/dA = (p u' + u p') / 2
         weight = self.q / last + np.einsum("ij,ij->i", error, error)
         u = np.einsum("iq,isq->is", error, a) - 0.5 * weight[:, None] * p
         G = p[:, :, None] * u[:, None, :]
-        return float(value), pull(0.5 * (G + G.swapaxes(1, 2)))
+        return value, pull(0.5 * (G + G.swapaxes(1, 2)))
+
+    def _density(self, p: Array, a: Array) -> float:
+        last = p[:, -1]
+        if not (last > 0).all():
+            return -np.inf
+        error = np.square(a[:, -1]).sum(axis=1) / last**2
+        return float(0.5 * (self.q * np.log(last / (2 * pi)) - error * last).sum())
 
 
 class Neighbourhoods:
@@ -195,7 +199,7 @@ def stacked_covariance(
     return A, gradient
 
 
-class Outlook:
+class Joint:
     """J = log p(y_I) + the sum over the remainder of log N(y; mu, s^2 + noise), per target value, for a fixed I.
 
     A log density of all targets, the remainder taken as independent given the active rows: so it can be compared

@@ -1,15 +1,15 @@
 """Selection and hyperparameters that inform each other: the question that the paper leaves open.
 
-A weave is a series of rounds. Each raises an objective over the kernel's parameters with the choice of rows held fixed
-(the active rows, or the neighbourhoods), then chooses the rows anew and asks what that was worth on rows that the round
-did not use; only a round that was worth something is kept. So no round can make things worse by what it is judged by,
-and the cost is bounded.
+A weave is a series of rounds. Some rows are set aside. Each round raises an objective over the kernel's parameters on
+the others, with the choice of rows held fixed (the active rows, or the neighbourhoods), then chooses the rows anew and
+asks how well those set aside are predicted; only a round that was worth something is kept. So no round can make things
+worse by what it is judged by, and the cost is bounded.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from time import perf_counter
 from typing import Any
 
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from scipy.linalg import cholesky
 from sklearn.gaussian_process.kernels import Kernel
 
-from ..calibration import Scale
+from ..calibration import Scale, log_density
 from ..jitter import with_jitter
 from ..kernels import CompiledKernel, compile_kernel
 from ..loop import Selection
@@ -28,8 +28,8 @@ from ..scores import Delta
 from ..selection import grow
 from ..stopping import Size
 from ..threads import one_blas_thread
-from .objectives import Foresight, Groups, Neighbourhoods, Outlook
-from .subset import Found, Likelihood, Round, Subset, Task, climb, free_parameters
+from .objectives import Foresight, Groups, Joint, Neighbourhoods
+from .subset import Found, Round, Subset, Task, climb, free_parameters
 
 Array = NDArray[Any]
 
@@ -41,11 +41,11 @@ MOST_ROWS = 100_000  # of which the hyperparameters are learnt; more rows say li
 class Weave:
     """Rounds of raising an objective and of choosing rows anew, each kept only if it was worth something.
 
-    For the posterior "local", rounds raise in turn how well rows are predicted from their neighbours, the likelihood of
-    a random subset, and the exact likelihoods of many neighbourhoods and of two random blocks of rows. They are judged
-    by how well other rows are predicted, from active rows and neighbours as they will be. For the other posteriors, a
-    round raises J of the active rows and a sample of the remainder, and is judged by how well rows are predicted that
-    neither it nor the choice of the active rows has seen. Active sets are small first, and grow.
+    For the posterior "local", rounds raise in turn how well rows are predicted from their neighbours, and the exact
+    likelihoods of many neighbourhoods and of two random blocks of rows. They are judged by how well the rows set aside
+    are predicted, each from all others, as it will be. For the other posteriors, a round raises J of the active rows
+    and a sample of the remainder, and is judged by how well the posterior predicts the rows set aside, which the choice
+    of the active rows has not seen either. Active sets are small first, and grow.
 
     Parameters
     ----------
@@ -53,23 +53,23 @@ class Weave:
         Where the first kernel comes from.
     n_rounds : int, default=6
         The most rounds after the kernel has been chosen.
-    n_blocks, block_size : int, default=100, 100
+    n_blocks, block_size : int, default=64, 64
         Neighbourhoods in a round, and rows in each.
-    n_judged : int, default=2500
+    n_judged : int, default=1000
         Rows that a round is judged by.
-    n_neighbours : int, default=48
+    n_neighbours : int, default=32
         Neighbours that each of them is predicted from, ...
-    n_active : int, default=200
+    n_active : int, default=64
         ... beside so many active rows, drawn at random.
     """
 
-    start: Subset = field(default_factory=lambda: Subset(n_rows=500, n_steps=10))
+    start: Subset = field(default_factory=lambda: Subset(n_rows=500, n_screen=200, n_steps=10))
     n_rounds: int = 6
-    n_blocks: int = 100
-    block_size: int = 100
-    n_judged: int = 2500
-    n_neighbours: int = 48
-    n_active: int = 200
+    n_blocks: int = 64
+    block_size: int = 64
+    n_judged: int = 1000
+    n_neighbours: int = 32
+    n_active: int = 64
 
     def find(self, task: Task, kernels: Sequence[Kernel], generator: np.random.Generator) -> Found:
         """The best of some kernels, at the best hyperparameters found.
@@ -86,7 +86,7 @@ class Weave:
         if len(task.X) > MOST_ROWS:
             some = np.sort(generator.choice(len(task.X), MOST_ROWS, replace=False))
             alpha = None if task.alpha is None else task.alpha[some]
-            task = Task(task.X[some], task.y[some], alpha, task.posterior, task.score, task.n_active)
+            task = replace(task, X=task.X[some], y=task.y[some], alpha=alpha)
         rounds: list[Round] = []
         began = perf_counter()
         first = kernels[len(kernels) // 2]
@@ -103,7 +103,7 @@ class Weave:
         top = side.judge(best)
         note("start", best, top, True)
         for kernel in sorted(kernels, key=lambda kernel: kernel is not first):
-            tried = side.raised(kernel.clone_with_theta(best.theta), steps=12 if kernel is first else 8)
+            tried = side.raised(kernel.clone_with_theta(best.theta), steps=10 if kernel is first else 6)
             value = side.judge(tried)
             note("a short run", tried, value, value > top)
             if value > top:
@@ -115,7 +115,7 @@ class Weave:
                 note("start again", origin, value, value > top)
                 if value > top:
                     best, top = origin, value
-            tried = side.raised(best, steps=10, turn=turn + 1)
+            tried = side.raised(best, steps=8, turn=turn + 1)
             value, name = side.judge(tried), "round"
             if not value > top + WORTH:  # perhaps it went too far
                 tried = best.clone_with_theta(0.5 * (best.theta + tried.theta))
@@ -131,20 +131,27 @@ class Weave:
         return Found(best, tuple(rounds))
 
 
+def _set_aside(task: Task, count: int, generator: np.random.Generator) -> tuple[Array, Array]:
+    """The rows that rounds are judged by, at most a third, and those that they may use; each in random order."""
+    rows = generator.permutation(len(task.X))
+    if len(rows) == 1:
+        return rows, rows
+    count = min(count, max(len(rows) // 3, 1))
+    return rows[:count], rows[count:]
+
+
 class _ByNeighbours:
     """Rounds for "local"."""
 
     n_active = None
     can_grow = False
-    patience = 3  # one for each objective
+    patience = 2  # one for each objective
 
     def __init__(self, weave: Weave, task: Task, generator: np.random.Generator) -> None:
         self.weave, self.task, self.generator = weave, task, generator
-        self.groups = Groups(task.X, task.y, task.alpha)
-        rows = generator.permutation(len(task.X))
-        count = min(weave.n_judged, max(len(rows) // 3, 1))
-        self.judged, self.others = np.sort(rows[:count]), rows[count:] if len(rows) > count else rows
-        self.active = self.others[: min(weave.n_active, task.n_active)]
+        self.judged, others = _set_aside(task, weave.n_judged, generator)
+        self.active = others[: min(weave.n_active, task.n_active)]
+        self.groups = Groups(task.X[others], task.y[others], None if task.alpha is None else task.alpha[others])
         self.k = min(32, len(self.groups.places) - 1)
 
     def grow(self) -> bool:
@@ -158,8 +165,7 @@ class _ByNeighbours:
             return -np.inf
         local, rows = Local.prepare(Evidence(compiled, task.X, task.y, given, task.alpha))
         error, variance = local.errors(rows.take(self.judged), min(self.weave.n_neighbours, len(local.X)))
-        scale = Scale.fit(compiled, task.X[self.judged], error, variance)
-        return scale.density - 0.5 * float(np.mean(np.log(2 * np.pi * variance)))
+        return Scale.fit(compiled, task.X[self.judged], error, variance).density
 
     def _given(self, kernel: CompiledKernel) -> Selection | None:
         """The active rows, as if they had been selected; None if the kernel gives no numbers for them."""
@@ -184,10 +190,9 @@ class _ByNeighbours:
         A thin subset sees no short length-scales, and may take what varies quickly for noise. Scaling all lengths
         alike changes nobody's neighbours, so a few hundred rows tell quickly.
         """
-        some = self.generator.permutation(self.others)[:500]
+        some = self.generator.permutation(len(self.groups.X))[:500]
         objective = Foresight(self.groups, kernel, some, min(self.k, 24))
-        best, top = kernel.theta, objective(kernel.theta)[0]
-        parameters = free_parameters(kernel)
+        best, top, parameters = kernel.theta, -np.inf, free_parameters(kernel)
         for shrink in (1.0, 0.5, 0.25, 0.125):
             for share in (1.0, 0.3, 0.1, 0.03):
                 theta = kernel.theta.copy()
@@ -197,32 +202,27 @@ class _ByNeighbours:
                     elif name == "noise_level":
                         theta[here] += np.log(share)
                 theta = np.clip(theta, kernel.bounds[:, 0], kernel.bounds[:, 1])
-                value = objective(theta)[0]
+                value = objective.value(theta)
                 if value > top:
                     best, top = theta, value
         return kernel.clone_with_theta(best)
 
     def raised(self, kernel: Kernel, steps: int, turn: int = 0) -> Kernel:
-        """A few steps up one of three objectives in turn, on fresh rows.
+        """A few steps up one of two objectives in turn, on fresh rows.
 
-        The likelihood of neighbourhoods and two random blocks; foresight; the likelihood of a random subset.
+        The likelihood of neighbourhoods and two random blocks; and foresight.
         """
         weave, groups = self.weave, self.groups
-        rows = self.generator.permutation(self.others)
-        alpha = groups.alpha if groups.alpha.any() else None
-        if turn % 3 == 1:
-            foresight = Foresight(groups, kernel, rows[:2000], self.k)
+        rows = self.generator.permutation(len(groups.X))
+        if turn % 2:
+            foresight = Foresight(groups, kernel, rows[:1000], self.k)
             return kernel.clone_with_theta(climb(foresight, kernel.theta, kernel.bounds, steps)[1])
-        if turn % 3 == 2:
-            some = rows[:1000]
-            likelihood = Likelihood(kernel, groups.X[some], groups.y[some], None if alpha is None else alpha[some])
-            return kernel.clone_with_theta(climb(likelihood, kernel.theta, kernel.bounds, steps)[1])
-        near = Neighbours(compile_kernel(kernel, groups.X), groups.X[self.others])
+        near = Neighbours(compile_kernel(kernel, groups.X), groups.X)
         count = min(weave.n_blocks, max(1, 2 * len(rows) // weave.block_size))  # enough to see every row twice
-        blocks = [self.others[found] for found in near.query(groups.X[rows[:count]], weave.block_size)]
-        size = 5 * weave.block_size
+        blocks = list(near.query(groups.X[rows[:count]], weave.block_size))
+        size = 6 * weave.block_size
         blocks += [rows[:size], rows[-size:]] if len(rows) > size else [rows]
-        objective = Neighbourhoods(kernel, groups.X, groups.y, blocks, alpha)
+        objective = Neighbourhoods(kernel, groups.X, groups.y, blocks, groups.alpha)
         return kernel.clone_with_theta(climb(objective, kernel.theta, kernel.bounds, steps)[1])
 
 
@@ -234,14 +234,14 @@ class _ByActiveRows:
     n_raised = 4000
 
     def __init__(self, weave: Weave, task: Task, generator: np.random.Generator) -> None:
-        self.weave, self.task, self.generator = weave, task, generator
-        rows = generator.permutation(len(task.X))
-        count = min(weave.n_judged, max(len(rows) // 3, 1))
-        self.judged = rows[:count]
-        self.others = rows[count : count + self.n_raised] if len(rows) > count else rows
-        most = max(1, min(task.n_active, len(rows) // 2))
+        judged, others = _set_aside(task, 2 * weave.n_judged, generator)  # each costs little
+        self.aside = task.X[judged], task.y[judged], None if task.alpha is None else task.alpha[judged]
+        alpha = None if task.alpha is None else task.alpha[others]
+        self.task = replace(task, X=task.X[others], y=task.y[others], alpha=alpha)
+        most = max(1, min(task.n_active, len(task.X) // 2))
         self.plan = [*(size for size in self.sizes if size < most), min(most, self.sizes[-1])]
         self.n_active = self.plan.pop(0)
+        self.last: tuple[Kernel, Selection] | None = None
 
     @property
     def can_grow(self) -> bool:
@@ -250,45 +250,42 @@ class _ByActiveRows:
     def grow(self) -> bool:
         if not self.plan:
             return False
-        self.n_active = self.plan.pop(0)
+        self.n_active, self.last = self.plan.pop(0), None
         return True
 
     def judge(self, kernel: Kernel) -> float:
-        """How well the posterior predicts rows that neither it nor the choice of the active rows has seen."""
-        task = self.task
-        rest = np.setdiff1d(np.arange(len(task.X)), self.judged) if len(self.judged) < len(task.X) else self.judged
-        alpha = None if task.alpha is None else task.alpha[rest]
-        X, y, compiled = task.X[rest], task.y[rest], compile_kernel(kernel, task.X)
-        chosen = self._chosen(compiled, X, y, alpha)
-        posterior = resolve_posterior(task.posterior).condition(Evidence(compiled, X, y, chosen, alpha))
-        mean, variance = posterior.mean_and_variance(task.X[self.judged], noisy=True)
-        if task.alpha is not None:
-            variance = variance + task.alpha[self.judged]
-        variance = np.maximum(variance, chosen.noise_floor)[:, None]
-        error = np.square(task.y[self.judged] - mean)
-        return float(-0.5 * np.mean(error / variance + np.log(2 * np.pi * variance)))
+        """How well the posterior predicts the rows set aside."""
+        task, (X, y, alpha) = self.task, self.aside
+        chosen = self._chosen(kernel)
+        evidence = Evidence(compile_kernel(kernel, task.X), task.X, task.y, chosen, task.alpha)
+        mean, variance = resolve_posterior(task.posterior).condition(evidence).mean_and_variance(X, noisy=True)
+        if alpha is not None:
+            variance = variance + alpha
+        return log_density(y - mean, np.maximum(variance, chosen.noise_floor))
 
     def scaled(self, kernel: Kernel) -> Kernel:
         return kernel
 
     def raised(self, kernel: Kernel, steps: int, turn: int = 0) -> Kernel:
         """A few steps up J, the active rows held."""
-        objective = self._outlook(kernel, self.others)
+        task = self.task
+        sample = np.arange(min(self.n_raised, len(task.X)))  # these are in random order
+        objective = Joint(kernel, task.X, task.y, self._chosen(kernel).indices, sample, task.alpha)
         return kernel.clone_with_theta(climb(objective, kernel.theta, kernel.bounds, steps)[1])
 
-    def _outlook(self, kernel: Kernel, sample: Array) -> Outlook:
-        task = self.task
-        chosen = self._chosen(compile_kernel(kernel, task.X), task.X, task.y, task.alpha)
-        return Outlook(kernel, task.X, task.y, chosen.indices, sample, task.alpha)
-
-    def _chosen(self, kernel: CompiledKernel, X: Array, y: Array, alpha: Array | None) -> Selection:
-        return grow(
-            X,
-            y,
-            kernel,
-            n_active=self.n_active,
-            score=Delta() if self.task.score is None else self.task.score,
-            rule=Size(self.n_active),
-            generator=np.random.default_rng(0),
-            alpha=alpha,
-        )
+    def _chosen(self, kernel: Kernel) -> Selection:
+        """The active rows; the last choice is remembered, for the round that starts where one was judged."""
+        if self.last is None or self.last[0] is not kernel:
+            task = self.task
+            chosen = grow(
+                task.X,
+                task.y,
+                compile_kernel(kernel, task.X),
+                n_active=self.n_active,
+                score=Delta() if task.score is None else task.score,
+                rule=Size(self.n_active),
+                generator=np.random.default_rng(0),
+                alpha=task.alpha,
+            )
+            self.last = kernel, chosen
+        return self.last[1]

@@ -14,12 +14,13 @@ posterior, and no neighbour wasted on what is known already.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
 
-from ..calibration import Scale
+from ..calibration import Scale, log_density
 from ..kernels import CompiledKernel, Features, take
 from ..memory import available, parse_bytes
 from ..neighbours import Neighbours, distinct
@@ -27,11 +28,10 @@ from ..threads import threaded_map
 from .base import Array, Evidence, covariance_block, in_blocks
 from .sod import SubsetOfData
 
-SIZES = (8, 16, 32, 64, 128)  # numbers of neighbours that are tried
+SIZES = (8, 16, 32, 64)  # numbers of neighbours that are tried
 GOOD_ENOUGH = 0.005  # of log density per row that fewer neighbours may lose
 WORK = 2**19  # entries of the neighbours' v's that are gathered at a time, per thread: 4 MB
-N_CHOICE = 1000  # rows by which the number of neighbours is chosen, ...
-N_CALIBRATION = 4000, 8000  # ... and those by which the error bars are scaled: fewer if each takes long
+N_JUDGED = 4000  # rows by which their number is chosen, and error bars are scaled
 FAR = 1e12  # noise that takes an observation out
 
 
@@ -64,26 +64,27 @@ class Local:
     def condition(cls, evidence: Evidence) -> Local:
         """The posterior given all rows.
 
-        Unless their number is given, there are as few neighbours as predict a sample of the rows well, each from all
-        others.
+        Unless their number is given, there are as few neighbours as predict a sample of the rows, each from all others,
+        nearly as well as the best number does, error bars scaled as they will be.
         """
         made, rows = cls.prepare(evidence)
-        k = evidence.n_neighbors
-        if k is None:
-            k = made.choose_k(rows.some(N_CHOICE, evidence.generator))
-        made = replace(made, k=min(k, len(made.X)))
-        if not evidence.calibrate:
-            return made
-        least, most = N_CALIBRATION
-        sample = rows.some(max(least, min(most, 2 * 10**10 // (k * k * len(made.base.z) + 1))), evidence.generator)
-        return replace(made, scale=Scale.fit(made.kernel, sample.X, *made.errors(sample, made.k)))
+        n, k = len(made.X), evidence.n_neighbors
+        sizes = sorted({min(size, n) for size in (SIZES if k is None else (k,))})
+        if len(sizes) == 1 and not evidence.calibrate:
+            return replace(made, k=sizes[0])
+        sample = rows.some(N_JUDGED, evidence.generator)
+        errors, variances = made.leave_out(sample, sizes)
+        scales: Sequence[Scale | None] = [None] * len(sizes)
+        density = [log_density(error, variance) for error, variance in zip(errors, variances, strict=True)]
+        if evidence.calibrate:
+            scales = fitted = Scale.fit_each(made.kernel, sample.X, errors, variances)
+            density = [scale.density for scale in fitted]
+        chosen = int(np.argmax(np.array(density) >= max(density) - GOOD_ENOUGH))
+        return replace(made, k=sizes[chosen], scale=scales[chosen])
 
     @classmethod
-    def prepare(cls, evidence: Evidence, keep: bool = True) -> tuple[Local, Observations]:
-        """The posterior with no neighbours yet, and all observations, to judge it by.
-
-        The v's are kept if `keep`, and if memory allows it: worth it for as many queries as there are rows.
-        """
+    def prepare(cls, evidence: Evidence) -> tuple[Local, Observations]:
+        """The posterior with no neighbours yet, and all observations, to judge it by."""
         kernel, base = evidence.kernel, SubsetOfData.condition(evidence)
         remains = np.ones(len(evidence.X), dtype=bool)
         remains[evidence.selection.indices] = False
@@ -92,19 +93,8 @@ class Local:
         first, group = distinct(X_rest)
         X, rows = X_rest[first], kernel.prepare(X_rest[first])
         limit = available() // 4 if evidence.memory_limit is None else parse_bytes(evidence.memory_limit)
-        m = len(base.z)
-        limit = limit if keep else 0
-        V = np.empty((len(X), m)) if 8 * m * len(X) <= limit else None
-
-        def project(here: slice) -> Array:
-            K = kernel.block(base.rows, take(rows, here))
-            if V is not None:
-                V[here] = (base.inverse @ K).T
-            return base._mean(K)
-
-        size = max(1, 2**20 // m)
-        parts = threaded_map(project, [slice(a, min(a + size, len(X))) for a in range(0, len(X), size)])
-        mean = np.concatenate(parts) if parts else np.empty((0, evidence.y.shape[1]))
+        V = _coordinates(base, rows, len(X)) if 8 * len(X) * len(base.z) <= limit else None
+        mean = base.mean(X) if V is None else V @ base.z
         noise, r = evidence.noise(rest), evidence.y[rest] - mean[group]
         precision = np.bincount(group, 1 / noise, minlength=len(X))
         means = np.stack([np.bincount(group, c / noise, minlength=len(X)) for c in r.T], axis=1) / precision[:, None]
@@ -194,21 +184,12 @@ class Local:
         """Of the active rows; the others have none of their own here."""
         return self.base.log_marginal_likelihood
 
-    def choose_k(self, sample: Observations) -> int:
-        """The fewest neighbours that predict each observation of a sample, from all others, as well as the best."""
-        if not len(self.X):
-            return 0
-        density = []
-        for error, variance in zip(*self.leave_out(sample, SIZES), strict=True):
-            density.append(-0.5 * np.mean(np.square(error) / variance[:, None] + np.log(variance)[:, None]))
-        return int(SIZES[int(np.argmax(np.array(density) >= max(density) - GOOD_ENOUGH))])
-
     def errors(self, sample: Observations, k: int) -> tuple[Array, Array]:
         """How far each observation is from what all others say, and the variance of that; (sample, q) and (sample,)."""
         error, variance = self.leave_out(sample, (k,))
         return error[0], variance[0]
 
-    def leave_out(self, sample: Observations, sizes: tuple[int, ...]) -> tuple[Array, Array]:
+    def leave_out(self, sample: Observations, sizes: Sequence[int]) -> tuple[Array, Array]:
         """The same for several numbers of neighbours; of shape (sizes, sample, q) and (sizes, sample)."""
         most, m = max(sizes) + 1, len(self.base.z)
         X = np.asarray(sample.X, dtype=np.float64)
@@ -220,7 +201,7 @@ class Local:
         error, variance = in_blocks(block, np.arange(len(X)), most * (m + 3 * most), WORK)
         return np.moveaxis(error, 1, 0), variance.T
 
-    def _leave_out(self, X: Array, sample: Observations, found: Array, sizes: tuple[int, ...]) -> tuple[Array, Array]:
+    def _leave_out(self, X: Array, sample: Observations, found: Array, sizes: Sequence[int]) -> tuple[Array, Array]:
         C, c, s2, _, v, V = self._system(X, found)
         r, noise, own_r = self.r[found], self.noises[found], sample.r.copy()
         # An observation of the remainder is taken out of its group's mean.
@@ -286,22 +267,26 @@ class Local:
             return
         needed += self.__dict__.get("_asked", 0)
         object.__setattr__(self, "_asked", needed)  # like what follows, nothing that anybody sees
-        if needed < n:
-            return
-        V = np.empty((n, m))
-
-        def project(here: slice) -> None:
-            V[here] = self._v(here)
-
-        size = max(1, 2**20 // m)
-        threaded_map(project, [slice(a, min(a + size, n)) for a in range(0, n, size)])
-        object.__setattr__(self, "V", V)
+        if needed >= n:
+            object.__setattr__(self, "V", _coordinates(self.base, self.rows, n))
 
     def _v(self, places: Any) -> Array:
         """The v's of some of the rows, of shape (places, m)."""
         if self.V is not None:
             return np.asarray(self.V[places])
         return np.asarray((self.base.inverse @ self.kernel.block(self.base.rows, take(self.rows, places))).T)
+
+
+def _coordinates(base: SubsetOfData, rows: Features, n: int) -> Array:
+    """The v's of n rows, of shape (n, m)."""
+    m = len(base.z)
+    V, size = np.empty((n, m)), max(1, 2**20 // m)
+
+    def project(here: slice) -> None:
+        V[here] = (base.inverse @ base.kernel.block(base.rows, take(rows, here))).T
+
+    threaded_map(project, [slice(a, min(a + size, n)) for a in range(0, n, size)])
+    return V
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,244 @@
+"""`sodalite report`."""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ._common import (
+    FILE,
+    Mistake,
+    check_model_path,
+    debug_option,
+    json_option,
+    plain_errors,
+    print_json,
+    quiet_option,
+    say,
+    seed_option,
+)
+
+if TYPE_CHECKING:
+    from ..estimator import GreedyGPRegressor
+    from ..report import Report
+    from ..tables import Reader
+    from ._progress import Display
+
+
+@click.command("report")
+@click.argument("model", type=FILE)
+@click.argument("data", required=False, type=FILE)
+@click.option(
+    "-o",
+    "--output",
+    type=FILE,
+    metavar="FILE",
+    help="Where to write; unless given, beside MODEL, with the suffix .html.",
+)
+@click.option("-t", "--target", metavar="COLUMN", help="The column of DATA to judge by, if the model does not know it.")
+@seed_option
+@json_option
+@quiet_option
+@debug_option
+def command(
+    model: str,
+    data: str | None,
+    output: str | None,
+    target: str | None,
+    seed: int,
+    as_json: bool,
+    quiet: bool,
+    debug: bool,
+) -> None:
+    """Show a model in a page that a browser opens.
+
+    MODEL is a file that fit has written. DATA, if given, is a table in any format that fit reads, or - for CSV from
+    standard input, and has the model's columns and its target: rows that were not in the fit judge the model. Without
+    it, what the model's file holds is shown. The output is one HTML file that needs no network; - writes it to standard
+    output, and with --json its numbers instead.
+
+    Example: sodalite report houses.sodalite houses.csv --output houses.html
+    """
+    check_model_path(model, "MODEL")
+    if output is None:
+        output = str(Path(model).with_suffix(".html"))
+    with plain_errors(debug, "Interrupted." if output == "-" else f"Interrupted: {output} was not written."):
+        from ._progress import display
+
+        with display(not (quiet or as_json) and output != "-") as shown:
+            outcome, report = run(model, data, output, target=target, seed=seed, write=not as_json, shown=shown)
+        if outcome.missing:
+            counts = ", ".join(f"{name!r} ({count})" for name, count in outcome.missing.items())
+            say(f"Warning: missing values: {counts}; their rows were left out.")
+        if as_json:
+            print_json(report.as_dict() if output == "-" else outcome.as_dict())
+        elif output != "-":
+            say(f"{outcome.output}: {outcome.n_bytes / 1e6:.1f} MB, in {outcome.seconds:.1f} s", quiet)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of a report."""
+
+    model: str
+    data: str | None
+    output: str | None
+    n_bytes: int
+    sources: tuple[str, ...]
+    judged_by: str
+    rmse: float
+    nlpd: float
+    coverage: float
+    missing: dict[str, int]
+    """For each column, how many values of DATA are missing."""
+    seconds: float
+
+    def as_dict(self) -> dict[str, Any]:
+        """What JSON can hold."""
+        return asdict(self)
+
+
+def run(
+    model_path: str,
+    data: str | None,
+    output: str,
+    *,
+    target: str | None = None,
+    seed: int = 0,
+    write: bool = True,
+    shown: Display | None = None,
+) -> tuple[Outcome, Report]:
+    """Load, judge and draw. With "-" as output, the page goes to standard output, if it is to be written there."""
+    from .._files import check_writable
+    from .._optional import require
+
+    began = perf_counter()
+    require("plotly", "report")
+    if output != "-":
+        try:
+            check_writable(output)
+        except OSError as error:
+            raise Mistake(f"{output} cannot be written: {error.strerror or error}.") from None
+        if os.path.exists(output) and os.path.exists(model_path) and os.path.samefile(output, model_path):
+            raise Mistake(f"{output} is the model itself: give the page another name with --output.")
+
+    def step(what: str) -> None:
+        if shown is not None:
+            shown.step(what)
+
+    step(f"Loading {model_path}")
+    from ..persistence import load
+
+    model = load(model_path)
+    X = y = None
+    missing: dict[str, int] = {}
+    if data is not None:
+        step(f"Reading {data}")
+        X, y, missing = read_rows(model, data, target)
+    step("Judging the model")
+    from ..report import make_report, to_html
+
+    report = make_report(model, X, y, random_state=seed)
+    step("Drawing")
+    page = to_html(report).encode() if write or output != "-" else b""
+    if output != "-":
+        _write(page, output)
+    elif write:
+        sys.stdout.buffer.write(page)
+        sys.stdout.buffer.flush()
+    found = report.judgement
+    outcome = Outcome(
+        model=model_path,
+        data=data,
+        output=None if output == "-" else output,
+        n_bytes=len(page),
+        sources=report.sources,
+        judged_by=found.words,
+        rmse=found.rmse,
+        nlpd=found.nlpd,
+        coverage=found.coverage,
+        missing=missing,
+        seconds=perf_counter() - began,
+    )
+    return outcome, report
+
+
+def read_rows(model: GreedyGPRegressor, data: str, target: str | None) -> tuple[Any, Any, dict[str, int]]:
+    """The rows of a table as the model takes them, their targets, and how many values each column misses."""
+    from collections import Counter
+
+    import numpy as np
+
+    from ..tables import Column, Preprocessing, TableError, open_table
+    from ..tables.columns import encode_column
+
+    if len(model.y_mean_) > 1:
+        raise Mistake("The model has several targets: only make_report in Python can judge it by other rows.")
+    parts, missing = [], Counter[str]()
+    with open_table(data) as reader:
+        mapping, name = columns_of(model, reader, target)
+        mapping = Preprocessing(
+            mapping.target, mapping.columns, "drop" if mapping.missing == "error" else mapping.missing
+        )
+        kinds = {column.name: column.kind for column in mapping.columns} | {name: "number"}
+        for table in reader.chunks(kinds):
+            rows = mapping.encode(table)
+            y, gaps, _ = encode_column(Column(name, "number"), table)
+            missing.update(rows.missing)
+            missing.update({name: gaps} if gaps else {})
+            whole = ~np.isnan(np.column_stack([rows.X, y])).any(axis=1)
+            parts.append((rows.X[whole], y[whole, 0]))
+        source = reader.name
+    X, y = (np.concatenate(part) for part in zip(*parts, strict=True)) if parts else (np.empty((0, 0)), np.empty(0))
+    if not len(y):
+        raise TableError(f"{source} has no rows that miss nothing, so nothing to judge the model by.")
+    return X, y, dict(missing)
+
+
+def columns_of(model: GreedyGPRegressor, reader: Reader, target: str | None) -> tuple[Any, str]:
+    """How a table's columns become the model's inputs, and which is the target."""
+    from ..tables import Column, Preprocessing, TableError
+    from ..tables.base import listed
+    from ..tables.preprocessing import nearest
+
+    mapping: Preprocessing | None = getattr(model, "preprocessing_", None)
+    known = target or (mapping.target if mapping is not None else None)
+    if mapping is None:
+        given = getattr(model, "feature_names_in_", None)
+        others = [name for name in reader.names if given is not None and name not in given]
+        if known is None and given is not None and len(others) == 1:
+            known = others[0]
+        if known is None:
+            raise TableError(
+                f"--target is needed: which column of {reader.name} did the model learn? {listed(reader.names, 12)}"
+            )
+        names = [name for name in reader.names if name != known] if given is None else [str(name) for name in given]
+        if len(names) != model.n_features_in_:
+            raise TableError(
+                f"The model has {model.n_features_in_} inputs without names, so {reader.name} must have just these "
+                f"columns and its target."
+            )
+        mapping = Preprocessing(None, tuple(Column(name, "number") for name in names))
+    if known is None or known not in reader.names:
+        raise TableError(
+            f"{reader.name} has no column {known!r}, the target: without it, rows cannot judge the model."
+            f"{nearest(str(known), reader.names)}"
+        )
+    mapping.check_names(reader.names, reader.name)
+    return mapping, known
+
+
+def _write(page: bytes, output: str) -> None:
+    from .._files import replacing
+
+    try:
+        with replacing(output) as path:
+            path.write_bytes(page)
+    except OSError as error:
+        raise Mistake(f"{output} could not be written: {error.strerror or error}.") from None

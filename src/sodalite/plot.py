@@ -1,0 +1,340 @@
+"""Pictures of a fitted model on matplotlib's axes.
+
+Each is a display, as in scikit-learn: ``from_estimator`` computes what it shows, ``plot`` draws it, and the attributes
+``ax_`` and ``figure_`` are where. The numbers are those of the HTML report (`sodalite.report`). `plot` picks the
+display that suits.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from ._optional import require
+from .report.build import stages_of, words_of
+from .report.curve import LearningCurve, learning_curve
+from .report.judgement import Judgement, judge
+from .report.pictures import N_INPUTS, Effect, PosteriorView, effects, posterior_view
+from .report.rows import Material, gather
+from .validation import unknown
+
+Array = NDArray[Any]
+
+# Okabe and Ito's colours, which the colour-blind can tell apart.
+BLUE, ORANGE, GREEN, GREY = "#0072B2", "#D55E00", "#009E73", "#777777"
+
+
+class _Display:
+    """What all displays share."""
+
+    ax_: Any
+    """The axes; an array of them where there are several."""
+    figure_: Any
+    n_axes: ClassVar[int] = 1
+
+    @classmethod
+    def from_estimator(
+        cls, model: Any, X: Any = None, y: Any = None, *, ax: Any = None, target: int = 0, random_state: int = 0
+    ) -> Self:
+        """Compute and draw.
+
+        Parameters
+        ----------
+        model : GreedyGPRegressor
+            Fitted.
+        X, y : array-like, optional
+            Rows to show and to judge by; what the model holds unless given.
+        ax : matplotlib axes, optional
+            Where to draw; a sequence of them for a display that needs several. New ones unless given.
+        target : int, default=0
+            Which target, of several.
+        random_state : int, default=0
+            For the rows that are drawn where there are too many.
+        """
+        check_is_fitted(model)
+        material = gather(model, X, y, target)
+        made = cls._of(model, material, np.random.default_rng(random_state))
+        return made.plot(ax=ax)
+
+    @classmethod
+    def _of(cls, model: Any, material: Material, generator: np.random.Generator) -> Self:
+        raise NotImplementedError
+
+    def plot(self, ax: Any = None) -> Self:
+        """Draw.
+
+        Parameters
+        ----------
+        ax : matplotlib axes, optional
+            Where; new ones unless given.
+        """
+        raise NotImplementedError
+
+    def _axes(self, ax: Any, count: int = 1, size: tuple[float, float] = (6.4, 4.2), columns: int = 3) -> list[Any]:
+        """As many axes as are needed, and note of them."""
+        if ax is None:
+            pyplot, across = require("matplotlib.pyplot", "plot"), min(count, columns)
+            down = -(-count // across)
+            shape = (size[0] * across, size[1] * down)
+            _, made = pyplot.subplots(down, across, figsize=shape, squeeze=False, layout="constrained")
+            axes = list(made.ravel())
+            for spare in axes[count:]:
+                spare.remove()
+            axes = axes[:count]
+        else:
+            axes = list(np.ravel(ax))
+            if len(axes) != count:
+                raise ValueError(f"ax must be {count} axes for this display; got {len(axes)}.")
+        self.ax_ = axes[0] if count == 1 else np.array(axes, dtype=object)
+        self.figure_ = axes[0].figure
+        return axes
+
+
+class LearningCurveDisplay(_Display):
+    """RMSE against the active rows, beside what random rows give.
+
+    Parameters
+    ----------
+    curve : sodalite.report.curve.LearningCurve
+    target : str
+        Its name.
+
+    Attributes
+    ----------
+    ax_, figure_ : matplotlib axes and figure
+    """
+
+    def __init__(self, *, curve: LearningCurve, target: str = "target") -> None:
+        self.curve, self.target = curve, target
+
+    @classmethod
+    def _of(cls, model: Any, material: Material, generator: np.random.Generator) -> Self:
+        return cls(curve=learning_curve(material, stages_of(material), generator), target=material.target)
+
+    def plot(self, ax: Any = None) -> Self:
+        (ax,) = self._axes(ax)
+        curve = self.curve
+        if curve.rmse is None or curve.random_stages is None or curve.random_rmse is None:
+            ax.plot(curve.stages, curve.remainder, color=BLUE, label="rows not chosen yet")
+        else:
+            drawn = curve.random_rmse
+            ax.fill_between(curve.random_stages, drawn.min(axis=0), drawn.max(axis=0), color=ORANGE, alpha=0.15, lw=0)
+            ax.plot(curve.random_stages, drawn.mean(axis=0), "--", color=ORANGE, label="random rows")
+            ax.plot(curve.stages, curve.rmse, color=BLUE, label="chosen rows")
+        if curve.noise > 0:
+            ax.axhline(curve.noise, color=GREY, ls=":", label="noise, by the kernel")
+        ax.set(xscale="log", yscale="log", xlabel="active rows", ylabel=f"RMSE, {self.target}")
+        ax.legend(frameon=False)
+        return self
+
+
+class PosteriorDisplay(_Display):
+    """The rows, the active ones and the prediction with its 95 % band, for one or two inputs.
+
+    Parameters
+    ----------
+    view : sodalite.report.pictures.PosteriorView
+    stage : int, default=None
+        How many rows are active, one of ``view.stages``; None for the finished model.
+
+    Attributes
+    ----------
+    ax_, figure_ : matplotlib axes and figure
+    """
+
+    def __init__(self, *, view: PosteriorView, stage: int | None = None) -> None:
+        self.view, self.stage = view, stage
+
+    @classmethod
+    def _of(cls, model: Any, material: Material, generator: np.random.Generator) -> Self:
+        return cls(view=posterior_view(material, stages_of(material), generator))
+
+    def plot(self, ax: Any = None, stage: int | None = None) -> Self:
+        """Draw.
+
+        Parameters
+        ----------
+        ax : matplotlib axes, optional
+            Where; new ones unless given.
+        stage : int, optional
+            How many rows are active, one of ``view.stages``; as the display was made with, unless given.
+        """
+        view, stage = self.view, self.stage if stage is None else stage
+        mean, half, count = view.final_mean, view.final_half, len(view.active_X)
+        if stage is not None:
+            if stage not in view.stages:
+                raise ValueError(f"stage must be one of {view.stages.tolist()}; got {stage!r}.")
+            place, count = int(np.searchsorted(view.stages, stage)), stage
+            mean, half = view.mean[place], view.half[place]
+        (ax,) = self._axes(ax)
+        names = [part.name + " (days since 1970)" * (part.kind == "date") for part in view.inputs]
+        if len(view.axes) == 1:
+            x = view.axes[0]
+            ax.fill_between(x, mean - half, mean + half, color=BLUE, alpha=0.18, lw=0, label="95 % band")
+            ax.plot(view.X[:, 0], view.y, ".", color=GREY, ms=3, alpha=0.6, label="rows")
+            ax.plot(x, mean, color=BLUE, label="prediction")
+            ax.plot(view.active_X[:count, 0], view.active_y[:count], "k.", ms=5, label="active rows")
+            ax.set(xlabel=names[0], ylabel=view.target)
+        else:
+            shape = len(view.axes[1]), len(view.axes[0])
+            drawn = ax.contourf(*view.axes, mean.reshape(shape), levels=16, cmap="cividis")
+            self.figure_.colorbar(drawn, ax=ax, label=view.target)
+            ax.plot(*view.X.T, ".", color="0.75", ms=2, alpha=0.7, label="rows")
+            ax.plot(*view.active_X[:count].T, "o", mfc="black", mec="white", ms=5, label="active rows")
+            ends = [(axis[0], axis[-1]) for axis in view.axes]
+            ax.set(xlabel=names[0], ylabel=names[1], xlim=ends[0], ylim=ends[1])
+        above = {"loc": "lower left", "bbox_to_anchor": (0, 1), "ncols": 2}
+        ax.legend(frameon=False, **(above if len(view.axes) > 1 else {}))
+        return self
+
+
+class CalibrationDisplay(_Display):
+    """The share of the rows in intervals of every probability: on the diagonal, the error bars are honest.
+
+    Parameters
+    ----------
+    judgement : sodalite.report.judgement.Judgement
+
+    Attributes
+    ----------
+    ax_, figure_ : matplotlib axes and figure
+    """
+
+    def __init__(self, *, judgement: Judgement) -> None:
+        self.judgement = judgement
+
+    @classmethod
+    def _of(cls, model: Any, material: Material, generator: np.random.Generator) -> Self:
+        return cls(judgement=judge(material, stages_of(material), generator))
+
+    def plot(self, ax: Any = None) -> Self:
+        (ax,) = self._axes(ax)
+        found = self.judgement
+        bars = [found.shares - found.low, found.high - found.shares]
+        ax.plot([0, 1], [0, 1], ":", color=GREY, label="honest error bars")
+        ax.errorbar(found.levels, found.shares, yerr=bars, color=BLUE, fmt="o-", ms=4, capsize=2, label="this model")
+        ax.set(xlabel="the interval should hold", ylabel="it holds", xlim=(0, 1.02), ylim=(0, 1.02))
+        ax.set_title(f"{found.n_judges:,} rows", fontsize="medium")
+        ax.legend(frameon=False)
+        return self
+
+
+class RelevanceDisplay(_Display):
+    """How many of the kernel's length-scales each input spreads over: which inputs matter.
+
+    Parameters
+    ----------
+    relevance : sequence of (str, float)
+        The inputs, the most relevant first.
+
+    Attributes
+    ----------
+    ax_, figure_ : matplotlib axes and figure
+    """
+
+    def __init__(self, *, relevance: tuple[tuple[str, float], ...]) -> None:
+        self.relevance = relevance
+
+    @classmethod
+    def _of(cls, model: Any, material: Material, generator: np.random.Generator) -> Self:
+        return cls(relevance=words_of(model, material).relevance)
+
+    def plot(self, ax: Any = None) -> Self:
+        if not self.relevance:
+            raise ValueError("The kernel has no length-scales by which inputs could be compared.")
+        (ax,) = self._axes(ax, size=(6.4, 1.2 + 0.3 * len(self.relevance)))
+        names, values = zip(*self.relevance, strict=True)
+        ax.barh(names, values, color=BLUE)
+        ax.invert_yaxis()
+        ax.set_xlabel("length-scales in a standard deviation")
+        return self
+
+
+class PartialDependenceDisplay(_Display):
+    """The prediction when one input changes, averaged over rows, with a band of at least 95 %.
+
+    Scikit-learn's display of that name knows no error bars.
+
+    Parameters
+    ----------
+    effects : sequence of sodalite.report.pictures.Effect
+    target : str
+        Its name.
+
+    Attributes
+    ----------
+    ax_ : array of matplotlib axes, one for each input
+    figure_ : matplotlib figure
+    """
+
+    def __init__(self, *, effects: tuple[Effect, ...], target: str = "target") -> None:
+        self.effects, self.target = effects, target
+
+    @classmethod
+    def _of(cls, model: Any, material: Material, generator: np.random.Generator) -> Self:
+        names = [name for name, _ in words_of(model, material).relevance] or [part.name for part in material.inputs]
+        return cls(effects=effects(material, names[:N_INPUTS], generator), target=material.target)
+
+    def plot(self, ax: Any = None) -> Self:
+        axes = self._axes(ax, len(self.effects), (3.4, 2.8))
+        low = min(float((part.mean - part.half).min()) for part in self.effects)
+        high = max(float((part.mean + part.half).max()) for part in self.effects)
+        for here, part in zip(axes, self.effects, strict=True):
+            if part.input.kind == "levels":
+                here.errorbar(part.values, part.mean, yerr=part.half, color=BLUE, fmt="o", capsize=2)
+                here.set_xticks(part.values, part.input.levels)
+            else:
+                here.fill_between(
+                    part.values, part.mean - part.half, part.mean + part.half, color=BLUE, alpha=0.18, lw=0
+                )
+                here.plot(part.values, part.mean, color=BLUE)
+            here.set(xlabel=part.input.name, ylabel=self.target, ylim=(low, high))
+        return self
+
+
+DISPLAYS: dict[str, type[_Display]] = {
+    "posterior": PosteriorDisplay,
+    "learning": LearningCurveDisplay,
+    "calibration": CalibrationDisplay,
+    "relevance": RelevanceDisplay,
+    "dependence": PartialDependenceDisplay,
+}
+
+
+def plot(model: Any, kind: str | None = None, X: Any = None, y: Any = None, *, ax: Any = None) -> Any:
+    """Draw a fitted model.
+
+    Parameters
+    ----------
+    model : GreedyGPRegressor
+        Fitted.
+    kind : {"posterior", "learning", "calibration", "relevance", "dependence"}, default=None
+        What to draw. None means the posterior for one or two inputs that are numbers, and partial dependence for more.
+    X, y : array-like, optional
+        Rows to show and to judge by; what the model holds unless given.
+    ax : matplotlib axes, optional
+        Where to draw; for "dependence", as many as there are inputs, and at most six.
+
+    Returns
+    -------
+    A display, whose ``ax_`` and ``figure_`` are where it was drawn.
+
+    Examples
+    --------
+    >>> import matplotlib
+    >>> matplotlib.use("Agg")
+    >>> from sodalite import GreedyGPRegressor
+    >>> X = np.linspace(0, 10, 60)[:, None]
+    >>> model = GreedyGPRegressor(n_active=10, hyperparameters="fixed", random_state=0).fit(X, np.sin(X[:, 0]))
+    >>> plot(model).ax_.get_ylabel()
+    'target'
+    """
+    check_is_fitted(model)
+    if kind is None:
+        kind = "posterior" if gather(model).plain else "dependence"
+    if kind not in DISPLAYS:
+        raise unknown("kind", DISPLAYS, kind)
+    return DISPLAYS[kind].from_estimator(model, X, y, ax=ax)

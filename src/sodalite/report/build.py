@@ -1,0 +1,222 @@
+"""A report as data: everything that the page shows, thinned, and nothing about how it looks."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass, fields, is_dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from .. import __version__
+from ..describe import KernelWords, kernel_words
+from ..jitter import JitterWarning
+from .curve import LearningCurve, learning_curve
+from .judgement import Judgement, judge
+from .pictures import N_INPUTS, ActiveMap, Effect, PosteriorView, active_map, effects, posterior_view
+from .rows import Material, gather, groups_of
+from .stages import Stages
+
+Array = NDArray[Any]
+
+N_WORDS = 100_000  # rows that the kernel is described by
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """A round of the search for the kernel's parameters."""
+
+    name: str
+    objective: float
+    """Log density per target value of rows that the round did not use; more is better."""
+    kept: bool
+    seconds: float
+    n_active: int | None
+    kernel: str
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """A model and how good it was on rows held out of the fit, as `sodalite fit` found."""
+
+    model: str
+    rmse: float
+    nlpd: float
+    coverage: float
+
+
+@dataclass(frozen=True)
+class Report:
+    """What there is to say about a fitted model."""
+
+    target: str
+    inputs: tuple[str, ...]
+    data: str
+    """Where the rows of the fit came from, if that is known."""
+    n_rows: int
+    n_active: int
+    stop_reason: str
+    posterior: str
+    score: str
+    kernel: str
+    words: KernelWords
+    sources: tuple[str, ...]
+    """What the pictures are made from and what judges the model, in sentences."""
+    curve: LearningCurve
+    judgement: Judgement
+    view: PosteriorView | None
+    """For one or two inputs that are numbers."""
+    effects: tuple[Effect, ...]
+    """For more."""
+    map: ActiveMap | None
+    history: tuple[Attempt, ...]
+    held_out: tuple[HeldOut, ...]
+    n_held_out: int
+    version: str
+
+    def as_dict(self) -> dict[str, Any]:
+        """What JSON can hold."""
+        content: dict[str, Any] = plain(self)
+        return content
+
+
+def make_report(model: Any, X: Any = None, y: Any = None, *, target: int = 0, random_state: int = 0) -> Report:
+    """Everything that there is to show about a fitted model.
+
+    Parameters
+    ----------
+    model : GreedyGPRegressor
+        Fitted, or loaded from a file.
+    X, y : array-like of shape (n, d) and (n,), optional
+        Rows to judge the model by. Those that the fit has not seen judge it if there are at least 30 of them; rows of
+        the fit are predicted from the others. Without them, what the model holds is used: all rows, or, if it comes
+        from a file and its posterior is not "local", the active ones.
+    target : int, default=0
+        Which target, of several.
+    random_state : int, default=0
+        For the rows that are drawn where there are too many.
+
+    Returns
+    -------
+    Report
+
+    Examples
+    --------
+    >>> from sodalite import GreedyGPRegressor
+    >>> X = np.linspace(0, 10, 60)[:, None]
+    >>> model = GreedyGPRegressor(n_active=10, hyperparameters="fixed", random_state=0).fit(X, np.sin(X[:, 0]))
+    >>> report = make_report(model)
+    >>> report.n_active, report.view.stages.tolist()
+    (10, [1, 2, 3, 4, 5, 6, 7, 8, 9, 10])
+    """
+    check_is_fitted(model)
+    material = gather(model, X, y, target)
+    generator = np.random.default_rng(random_state)
+    stages = stages_of(material)
+    words = words_of(model, material)
+    names = [name for name, _ in words.relevance] or [part.name for part in material.inputs]
+    about = getattr(model, "about_", None) or {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", JitterWarning)  # of random subsets, which are no part of the model
+        curve = learning_curve(material, stages, generator)
+    return Report(
+        target=material.target,
+        inputs=tuple(part.name for part in material.inputs),
+        data=str(about.get("data", "")),
+        n_rows=material.n_rows,
+        n_active=len(stages),
+        stop_reason=material.selection.stop_reason,
+        posterior=model.posterior,
+        score=_name(model.get_params(deep=False)["score"]),
+        kernel=str(model.kernel_),
+        words=words,
+        sources=_sources(model, material),
+        curve=curve,
+        judgement=judge(material, stages, generator),
+        view=posterior_view(material, stages, generator) if material.plain else None,
+        effects=() if material.plain else effects(material, names[:N_INPUTS], generator),
+        map=None if material.plain else active_map(material, names, generator),
+        history=tuple(
+            Attempt(part.name, part.objective, part.kept, part.seconds, part.n_active, str(part.kernel))
+            for part in model.rounds_
+        ),
+        held_out=tuple(HeldOut(**part) for part in about.get("test") or ()),
+        n_held_out=int(about.get("n_test") or 0),
+        version=__version__,
+    )
+
+
+def stages_of(material: Material) -> Stages:
+    """The stages of the model's own choice."""
+    base = material.base
+    return Stages(
+        material.kernel,
+        base.rows,
+        np.asarray(base.inverse, dtype=np.float64),
+        np.asarray(base.z[:, material.active.target], dtype=np.float64),
+        float(material.selection.noise_floor),
+    )
+
+
+def words_of(model: Any, material: Material) -> KernelWords:
+    """The kernel in words, by the rows at hand; by those of the fit, if the model has them in its own words."""
+    said = (getattr(model, "about_", None) or {}).get("kernel")
+    if said and not material.whole:
+        return KernelWords(
+            said["shape"], tuple(said["relevance"].items()), float(said["noise_std"]), float(said["noise_share"])
+        )
+    pool = material.pool
+    variance = float(np.var(pool.y)) * material.unit**2
+    return kernel_words(model.kernel_, pool.X[:N_WORDS], groups_of(material.inputs), material.unit, variance)
+
+
+def plain(content: Any) -> Any:
+    """Dataclasses and arrays as what JSON can hold; numbers to six digits."""
+    if is_dataclass(content) and not isinstance(content, type):
+        return {part.name: plain(getattr(content, part.name)) for part in fields(content)}
+    if isinstance(content, np.ndarray):
+        return plain(content.tolist())
+    if isinstance(content, dict):
+        return {key: plain(value) for key, value in content.items()}
+    if isinstance(content, list | tuple):
+        return [plain(value) for value in content]
+    if isinstance(content, np.generic):
+        return plain(content.item())
+    if isinstance(content, float):
+        return float(f"{content:.6g}") if np.isfinite(content) else None
+    return content
+
+
+def _sources(model: Any, material: Material) -> tuple[str, ...]:
+    """What is shown and what judges, in sentences."""
+    n, m = material.n_rows, len(material.active)
+    if not material.given:
+        if material.whole:
+            return (
+                f"Made from the {n:,} rows of the fit, which the model holds.",
+                "No other rows were given, so each row that judges the model is predicted from the others.",
+            )
+        return (
+            f"The model holds its {m:,} active rows alone, of {n:,} in the fit, and no others were given.",
+            "They were chosen, not drawn at random, so they say little about new rows. Give it rows to judge it by.",
+        )
+    given = f"{material.given:,} row{'s were' if material.given != 1 else ' was'} given"
+    if material.how == "unseen":
+        count = len(material.judges)
+        if count == material.given:
+            return (f"{given}, and are what is shown. The fit has not seen them, so they judge the model fairly.",)
+        seen = f"{material.given - count:,} were in the fit; the other {count:,} judge the model."
+        return (f"{given}, and are what is shown. {seen}",)
+    if material.how == "left out":
+        return (f"{given}, and the fit has seen them: each that judges the model is predicted from the others.",)
+    return (
+        f"{given}. {int((material.judges.place >= 0).sum()):,} of them are among the {m:,} rows that the model keeps; "
+        "which of the others were in the fit, its file does not say. Rows that the fit has seen make a model look "
+        "a little better than it is.",
+    )
+
+
+def _name(score: Any) -> str:
+    return score if isinstance(score, str) else type(score).__name__

@@ -1,0 +1,68 @@
+"""A fitted model in a notebook: a few lines and its learning curve, below scikit-learn's diagram."""
+
+from __future__ import annotations
+
+from html import escape
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..describe import kernel_words
+from .rows import groups_of, inputs_of, target_of
+
+Array = NDArray[Any]
+
+WIDTH, HEIGHT, EDGE = 300, 84, 4
+N_ROWS = 1000  # that the kernel is described by
+STYLE = (
+    "margin:.6em 0;padding:.5em .8em;max-width:42em;border-left:3px solid #0072b2;font-family:sans-serif;"
+    "font-size:.9em;line-height:1.5;color:inherit"
+)
+
+
+def with_summary(model: Any, html: str) -> str:
+    """Scikit-learn's HTML of an estimator, with a summary if it is fitted."""
+    return html + summary(model) if hasattr(model, "posterior_") else html
+
+
+def summary(model: Any) -> str:
+    """The summary of a fitted model, as HTML that needs nothing else."""
+    selection = model.selection_
+    rows = model.X_train_ if model._rows is None else model._rows[0]
+    m, n = len(selection), model._n_rows if model._rows is None else len(rows)
+    X = np.asarray(rows[:: max(len(rows) // N_ROWS, 1)], dtype=np.float64)
+    unit = float(model.y_std_[0])
+    words = kernel_words(model.kernel_, X, groups_of(inputs_of(model)), unit, unit**2)
+    lines = [f"<b>{m:,} active rows</b> of {n:,}, for {escape(target_of(model))}."]
+    if model.n_features_in_ > 1:
+        lines.append(escape(words.inputs()))
+    if model.normalize_y or words.noise_std == 0:
+        lines.append(f"Noise: {escape(words.noise())}")
+    if words.shape:
+        lines.append(f"Kernel: {escape(words.shape)}.")
+    return f'<div style="{STYLE}">{"<br>".join(lines)}{curve_svg(selection.rmse)}</div>'
+
+
+def curve_svg(rmse: Array, caption: str = "RMSE of the rows not chosen yet") -> str:
+    """A learning curve as an SVG element; both axes are logarithmic."""
+    t = np.arange(1, len(rmse) + 1)
+    good = np.isfinite(rmse) & (np.asarray(rmse) > 0)
+    if good.sum() < 2:
+        return ""
+    t, values = t[good], np.asarray(rmse)[good]
+    if len(t) > 200:
+        some = np.unique(np.geomspace(1, len(t), 200).astype(int)) - 1
+        t, values = t[some], values[some]
+    x = EDGE + (WIDTH - 2 * EDGE) * np.log(t / t[0]) / np.log(t[-1] / t[0])
+    low, high = np.log(values.min()), np.log(values.max())
+    y = EDGE + (HEIGHT - 2 * EDGE) * (high - np.log(values)) / (high - low if high > low else 1.0)
+    points = " ".join(f"{a:.1f},{b:.1f}" for a, b in zip(x, y, strict=True))
+    text = f"{caption}, from {values[0]:.3g} after {t[0]} to {values[-1]:.3g} after {t[-1]} rows"
+    return (
+        f'<svg role="img" aria-label="{escape(text)}" viewBox="0 0 {WIDTH} {HEIGHT}" width="{WIDTH}" '
+        f'style="display:block;max-width:100%;margin-top:.5em"><title>{escape(text)}</title>'
+        f'<rect x="0.5" y="0.5" width="{WIDTH - 1}" height="{HEIGHT - 1}" fill="none" stroke="currentColor" '
+        f'stroke-opacity="0.2"/><polyline points="{points}" fill="none" stroke="#0072b2" stroke-width="2"/></svg>'
+        f'<span style="opacity:.75">{escape(text)}.</span>'
+    )

@@ -1,0 +1,300 @@
+"""A report as one HTML file that needs nothing else: no network, no other file."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from html import escape
+from importlib.resources import files
+from typing import Any
+
+import numpy as np
+
+from .._optional import require
+from .build import Report
+from .charts import Figure
+from .figures import (
+    curve_figures,
+    effect_figures,
+    history_figure,
+    judgement_figures,
+    map_figure,
+    relevance_figure,
+)
+from .views import slider_labels, view_figures
+
+POLICY = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:"
+
+REASONS = {
+    "n_active": "as many as were asked for",
+    "all_rows": "there are no more",
+    "tol": "more would lower the error by less than was asked for",
+    "target_rmse": "the error was as low as was asked for",
+    "time_limit": "the time was up",
+    "score": "no other was worth it",
+}
+
+SCORES = {
+    "lookahead": "the row that most helps to predict others (lookahead)",
+    "delta": "the row where the model is most unsure and most wrong (delta)",
+    "uncertainty": "the row where the model is most unsure (uncertainty)",
+    "underfit": "the row where the model is most wrong (underfit)",
+    "sampled": "a draw that favours rows where the model is unsure and wrong (sampled)",
+    "random": "a draw among all rows (random)",
+}
+
+POSTERIORS = {
+    "local": "the active rows, and for each prediction the rows nearest to it",
+    "sod": "the active rows alone",
+    "sor": "all rows, seen through the active ones",
+    "dtc": "all rows, seen through the active ones",
+    "fitc": "all rows, seen through the active ones",
+    "vfe": "all rows, seen through the active ones",
+}
+
+
+def to_html(report: Report) -> str:
+    """One HTML file, as text: figures, captions and numbers, with plotly inside.
+
+    Parameters
+    ----------
+    report : Report
+
+    Examples
+    --------
+    >>> from sodalite import GreedyGPRegressor
+    >>> from sodalite.report import make_report
+    >>> X = np.linspace(0, 10, 60)[:, None]
+    >>> model = GreedyGPRegressor(n_active=10, hyperparameters="fixed", random_state=0).fit(X, np.sin(X[:, 0]))
+    >>> page = to_html(make_report(model))
+    >>> len(page) < 8e6
+    True
+    """
+    plotly = require("plotly.offline", "report").get_plotlyjs()
+    views = view_figures(report) if report.view is not None else []
+    relevance, where, history = relevance_figure(report), map_figure(report), history_figure(report)
+    effects, judged, curves = effect_figures(report), judgement_figures(report), curve_figures(report)
+    every = [*views, *effects, *judged, *curves, *(part for part in (relevance, where, history) if part is not None)]
+    labels = slider_labels(report) if views else []
+    sections = [
+        _section("The model in short", _short(report)),
+        _section("What the model has learnt", _slider(labels, views) + _grid(views)) if views else "",
+        _section("What each input does", _effects(effects)) if effects else "",
+        _section("The inputs" + " and the active rows" * bool(where), _grid([relevance, where]))
+        if relevance or where
+        else "",
+        _section("How good it is", _grid(judged)),
+        _section("How many rows it needs", _grid(curves)),
+        _section("How the kernel was found", _grid([history]) + _rounds(report)) if history else "",
+        _section("The numbers", _numbers(report)),
+    ]
+    content = {
+        "figures": {part.key: {"data": part.traces, "layout": part.layout, "frames": part.frames} for part in every},
+        "stages": report.view.stages.tolist() if report.view is not None else [],
+        "labels": labels,
+    }
+    title = f"{report.target}, predicted from {_listed(report.inputs)}"
+    return _PAGE.format(
+        policy=POLICY,
+        title=escape(title),
+        style=_file("page.css"),
+        sections="\n".join(filter(None, sections)),
+        version=escape(report.version),
+        plotly=plotly,
+        content=_json(content),
+        script=_file("page.js"),
+    )
+
+
+_PAGE = """<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<meta http-equiv="Content-Security-Policy" content="{policy}">
+<title>{title}</title>
+<style>
+{style}
+</style>
+</head>
+<body>
+<header>
+<p class="kind">A Gaussian process on the rows that it chose</p>
+<h1>{title}</h1>
+</header>
+<main>
+<noscript><p class="note">The figures need JavaScript, which is off. The numbers at the end do not.</p></noscript>
+{sections}
+</main>
+<footer>Made by Sodalite {version}. This file needs no network.</footer>
+<script>{plotly}</script>
+<script type="application/json" id="content">{content}</script>
+<script>
+{script}
+</script>
+</body>
+</html>
+"""
+
+
+def _section(heading: str, body: str) -> str:
+    return f"<section>\n<h2>{escape(heading)}</h2>\n{body}\n</section>"
+
+
+def _short(report: Report) -> str:
+    found, words = report.judgement, report.words
+    share = "more than 99.9 %" if found.r2 > 0.9995 else f"{max(100 * found.r2, 0):.1f} %"
+    explained = "" if np.isnan(found.r2) else f"; {share} of the variance explained"
+    rmse, coverage, where = found.rmse, found.coverage, ""
+    if found.how == "active" and report.held_out:  # rows held out of the fit say more
+        rmse, coverage, explained = report.held_out[0].rmse, report.held_out[0].coverage, ""
+        where = f", on {report.n_held_out:,} rows held out"
+    tiles = [
+        (f"{report.n_active:,}", f"active rows, of {report.n_rows:,}"),
+        (f"{rmse:.3g}", f"typical error (RMSE){explained}{where}"),
+        (f"{100 * coverage:.1f} %", f"of the rows are in their 95 % bands{where}"),
+        (f"{words.noise_std:.3g}", "standard deviation of the noise" if words.noise_std else "noise"),
+    ]
+    shown = "".join(f"<div><dt>{escape(text)}</dt><dd>{escape(number)}</dd></div>" for number, text in tiles)
+    lines = [
+        ("Inputs", words.inputs() if len(report.inputs) > 1 else ""),
+        ("Noise", words.noise()),
+        ("Kernel", f"{words.shape}; it says how smooth the function is taken to be." if words.shape else ""),
+        ("Predicts from", f"{POSTERIORS.get(report.posterior, report.posterior)}."),
+    ]
+    facts = "".join(f"<li><b>{name}:</b> {escape(line)}</li>" for name, line in lines if line)
+    sources = " ".join(escape(line) for line in report.sources)
+    return f'<dl class="tiles">{shown}</dl>\n<ul class="facts">{facts}</ul>\n<p class="note">{sources}</p>'
+
+
+def _grid(figures: Sequence[Figure | None]) -> str:
+    return f'<div class="grid">{"".join(_figure(part) for part in figures if part is not None)}</div>'
+
+
+def _figure(part: Figure, heading: bool = True) -> str:
+    title = f"<h3>{escape(part.title)}</h3>" if heading else ""
+    caption = f"<figcaption>{escape(part.caption)}</figcaption>" if part.caption else ""
+    return (
+        f'<figure class="{"wide" if part.wide else ""}">{title}'
+        f'<div class="plot" id="{part.key}" role="img" aria-label="{escape(f"{part.title}. {part.alt}")}" '
+        f'style="height:{part.height}px"></div>{caption}</figure>'
+    )
+
+
+def _effects(figures: list[Figure]) -> str:
+    text = (
+        "The prediction when one input changes and the others stay as they are, averaged over some rows. Its band "
+        "holds that average with at least 95 % probability; noise is not in it. All have one vertical scale: the "
+        "steepest matter most. A wide band means that few rows are near. Inputs that depend on each other may be "
+        "misleading here."
+    )
+    shown = "".join(_figure(part, heading=False) for part in figures)
+    return f'<p class="lead">{escape(text)}</p><div class="grid small">{shown}</div>'
+
+
+def _slider(labels: list[str], views: list[Figure]) -> str:
+    last = len(labels) - 1
+    names = " ".join(part.key for part in views)
+    return (
+        '<div class="slider"><label for="stage">Stage</label>'
+        f'<input type="range" id="stage" min="0" max="{last}" value="{last}" step="1" aria-controls="{names}" '
+        f'aria-valuetext="{escape(labels[-1])}">'
+        '<button type="button" id="play">Play</button>'
+        f'<output for="stage" id="stage-label">{escape(labels[-1])}</output></div>'
+    )
+
+
+def _rounds(report: Report) -> str:
+    head = ["round", "what was done", "log density", "kept", "seconds", "kernel"]
+    rows = [
+        [
+            str(place + 1),
+            part.name,
+            f"{part.objective:.4f}",
+            "yes" if part.kept else "no",
+            f"{part.seconds:.1f}",
+            part.kernel,
+        ]
+        for place, part in enumerate(report.history)
+    ]
+    return f"<details><summary>Every round in a table</summary>{_table(head, rows, left=(1, 3, 5))}</details>"
+
+
+def _numbers(report: Report) -> str:
+    found, parts = report.judgement, []
+    about = [
+        ("target", report.target),
+        ("inputs", _listed(report.inputs, 40)),
+        *([("rows from", report.data)] if report.data else []),
+        ("rows in the fit", f"{report.n_rows:,}"),
+        ("active rows", f"{report.n_active:,} ({REASONS.get(report.stop_reason, report.stop_reason)})"),
+        ("each chosen as", SCORES.get(report.score, report.score)),
+        ("predicts from", f"{POSTERIORS.get(report.posterior, report.posterior)} ({report.posterior})"),
+        ("kernel, for targets scaled to unit variance", report.kernel),
+        ("judged by", found.words),
+    ]
+    parts.append(_table(["", ""], [list(pair) for pair in about], left=(0, 1), header=False))
+    head = ["model", "RMSE", "NLPD", "in 95 % band"]
+    rows = [["this model, judged here", *_scores(found.rmse, found.nlpd, found.coverage)]]
+    names = {"sodalite": "this model", "linear": "a straight line", "constant": "a constant"}
+    rows += [
+        [
+            f"{names.get(part.model, part.model)}, {report.n_held_out:,} rows held out",
+            *_scores(part.rmse, part.nlpd, part.coverage),
+        ]
+        for part in report.held_out
+    ]
+    parts.append(_table(head, rows))
+    parts.append(
+        "<p class='lead'>RMSE, the root mean square error, is in units of the target. NLPD is the mean negative log "
+        "predictive density: it judges the error bars too, and less is better.</p>"
+    )
+    curve = report.curve
+    heads = ["active rows", "RMSE", "J per row"] if curve.rmse is not None else ["active rows", "RMSE of the rest"]
+    values = [curve.stages, curve.rmse, curve.density] if curve.rmse is not None else [curve.stages, curve.remainder]
+    cells = [[f"{value:,.5g}" for value in row] for row in zip(*values, strict=True)]
+    parts.append(f"<details><summary>The learning curve in a table</summary>{_table(heads, cells)}</details>")
+    cover = [
+        [f"{100 * level:.0f} %", f"{100 * share:.1f} %", f"{100 * low:.1f} to {100 * high:.1f} %"]
+        for level, share, low, high in zip(found.levels, found.shares, found.low, found.high, strict=True)
+    ]
+    head = ["the interval should hold", "it holds", "chance allows"]
+    parts.append(f"<details><summary>The intervals in a table</summary>{_table(head, cover)}</details>")
+    if len(report.words.relevance) > 1:
+        pairs = [[name, f"{value:.3g}"] for name, value in report.words.relevance]
+        table = _table(["input", "relevance"], pairs)
+        parts.append(f"<details><summary>The inputs' relevance in a table</summary>{table}</details>")
+    return "\n".join(parts)
+
+
+def _scores(rmse: float, nlpd: float, coverage: float) -> list[str]:
+    return [f"{rmse:.4g}", f"{nlpd:.3f}", f"{100 * coverage:.1f} %"]
+
+
+def _table(head: list[str], rows: list[list[str]], left: tuple[int, ...] = (0,), header: bool = True) -> str:
+    def cell(tag: str, place: int, text: str) -> str:
+        return f"<{tag}{' class=left' if place in left else ''}>{escape(text)}</{tag}>"
+
+    top = f"<thead><tr>{''.join(cell('th', i, text) for i, text in enumerate(head))}</tr></thead>" if header else ""
+    body = "".join(
+        f"<tr>{''.join(cell('td' if header or i else 'th', i, text) for i, text in enumerate(row))}</tr>"
+        for row in rows
+    )
+    return f'<div class="scroll"><table>{top}<tbody>{body}</tbody></table></div>'
+
+
+def _listed(names: Sequence[str], most: int = 4) -> str:
+    names = list(names)
+    if len(names) > most:
+        return f"{', '.join(names[: most - 1])} and {len(names) - most + 1} others"
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+def _json(content: Any) -> str:
+    """JSON that ends no script element."""
+    return json.dumps(content, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
+
+
+def _file(name: str) -> str:
+    return (files(__package__) / name).read_text(encoding="utf-8")

@@ -1,0 +1,121 @@
+"""Every stage of a choice of rows, from one factor.
+
+The first t rows of L^-1 belong to the first t active rows, whatever comes after them. So the mean v.z, the variance
+k(x, x) - v.v and the log likelihood at every stage are sums over the first t entries of what the last stage needs
+anyway: one matrix product, then sums.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import log, pi
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import cholesky, solve_triangular
+
+from ..jitter import with_jitter
+from ..kernels import CompiledKernel, Features
+from ..posteriors.base import in_blocks
+from ..threads import one_blas_thread
+from .rows import Rows
+
+Array = NDArray[Any]
+
+FEW = 10  # stages that are all shown
+
+
+@dataclass(frozen=True)
+class Stages:
+    """Rows in an order, and the Gaussian process given the first t of them, for any t."""
+
+    kernel: CompiledKernel
+    rows: Features
+    """Prepared."""
+    inverse: Array
+    """L^-1, of shape (m, m)."""
+    z: Array
+    """L^-1 y of one target; of shape (m,)."""
+    floor: float
+    """The least noise variance of a row."""
+
+    @classmethod
+    def of(cls, kernel: CompiledKernel, rows: Rows) -> Stages:
+        """Those of some rows, in their order. O(m^3)."""
+        features = kernel.prepare(rows.X)
+        K, noise = kernel.block(features, features), kernel.noise(features) + rows.alpha
+        np.fill_diagonal(K, kernel.diag(features))
+
+        def factor(floor: float) -> tuple[Array, float]:
+            return cholesky(K + np.diag(np.maximum(noise, floor)), lower=True), floor
+
+        with one_blas_thread():
+            L, floor = with_jitter(factor, float(K.diagonal().max()) or 1.0)
+            inverse = solve_triangular(L, np.eye(len(L)), lower=True)
+        return cls(kernel, features, inverse, inverse @ rows.y, floor)
+
+    def __len__(self) -> int:
+        return len(self.z)
+
+    def noise(self, rows: Rows) -> Array:
+        """The noise variances of some rows."""
+        noise = self.kernel.noise(self.kernel.prepare(rows.X)) + rows.alpha
+        return np.asarray(np.maximum(noise, self.floor))
+
+    def predict(self, X: Array, stages: Array) -> tuple[Array, Array]:
+        """The latent mean and variance at some stages (counts of rows, rising); both of shape (stages, rows of X)."""
+
+        def block(part: Array) -> tuple[Array, Array]:
+            features = self.kernel.prepare(part)
+            v = self.inverse @ self.kernel.block(self.rows, features)
+            s2 = self.kernel.diag(features) - _sums(v * v, stages)
+            return _sums(v * self.z[:, None], stages).T, np.maximum(s2, 0).T
+
+        mean, s2 = in_blocks(block, np.asarray(X, dtype=np.float64), 3 * len(self))
+        return mean.T, s2.T
+
+    def errors(self, rows: Rows, stages: Array) -> tuple[Array, Array]:
+        """How far rows are from what is predicted for them, and the variance of that; both of shape (stages, rows).
+
+        `rows.place` says which of these stages' rows each is, if any. One that is among the first t is predicted from
+        the others of these: with A = k(I, I) + noise, its error is (A^-1 y)_i / (A^-1)_ii, of variance 1 / (A^-1)_ii.
+        """
+        mean, s2 = self.predict(rows.X, stages)
+        error, variance = rows.y - mean, s2 + self.noise(rows)
+        own = np.flatnonzero(rows.place >= 0)
+        if len(own):
+            columns = self.inverse[:, rows.place[own]]
+            precision, weight = _sums(columns * columns, stages), _sums(columns * self.z[:, None], stages)
+            inside = rows.place[own] < stages[:, None]
+            precision = np.where(inside, precision, 1.0)
+            error[:, own] = np.where(inside, weight / precision, error[:, own])
+            variance[:, own] = np.where(inside, 1 / precision, variance[:, own])
+        return error, variance
+
+    def log_likelihood(self, stages: Array) -> Array:
+        """Log p of the first t targets, at some stages."""
+        terms = -0.5 * self.z**2 + np.log(self.inverse.diagonal()) - 0.5 * log(2 * pi)
+        return np.asarray(np.cumsum(terms)[stages - 1])
+
+
+def some_stages(m: int, most: int = 40) -> Array:
+    """The first few stages and the last, and between them fewer and fewer.
+
+    Examples
+    --------
+    >>> some_stages(1000, 16).tolist()
+    [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 22, 46, 100, 215, 464, 1000]
+    """
+    if m <= most:
+        return np.arange(1, m + 1)
+    later = np.round(np.geomspace(FEW, m, most - FEW + 1)).astype(int)
+    return np.unique(np.concatenate([np.arange(1, FEW + 1), later]))
+
+
+def _sums(terms: Array, stages: Array) -> Array:
+    """The sums of the first t terms along the first axis, for rising t."""
+    parts = np.add.reduceat(terms, np.concatenate([[0], stages[:-1]]), axis=0)
+    if stages[-1] < len(terms):  # the last part goes on to the end
+        parts[-1] = terms[stages[-2] if len(stages) > 1 else 0 : stages[-1]].sum(axis=0)
+    return np.asarray(np.cumsum(parts, axis=0))

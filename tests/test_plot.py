@@ -1,0 +1,231 @@
+"""Pictures in Python: displays on matplotlib's axes, the notebook's summary, and progress in a notebook."""
+
+from __future__ import annotations
+
+import re
+
+import matplotlib as mpl
+import numpy as np
+import pytest
+import sklearn
+from sklearn.exceptions import NotFittedError
+from sklearn.gaussian_process.kernels import RBF, WhiteKernel
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+import sodalite
+from sodalite import GreedyGPRegressor
+from sodalite.metrics import coverage
+from sodalite.plot import (
+    DISPLAYS,
+    CalibrationDisplay,
+    LearningCurveDisplay,
+    PartialDependenceDisplay,
+    PosteriorDisplay,
+    RelevanceDisplay,
+    plot,
+)
+from sodalite.progress import ProgressLine, progress_display
+from sodalite.report import make_report
+from sodalite.report.notebook import curve_svg
+from sodalite.stopping import Stage
+
+
+@pytest.fixture(autouse=True)
+def pyplot():
+    mpl.use("Agg")
+    from matplotlib import pyplot
+
+    yield pyplot
+    pyplot.close("all")
+
+
+def fitted(d=1, n=150, **options):
+    random = np.random.default_rng(0)
+    X = random.uniform(-3, 3, (n, d))
+    y = 20 + 3 * np.sin(X[:, 0]) + random.normal(scale=0.3, size=n)
+    options = {"n_active": 25, "hyperparameters": "fixed", "random_state": 0, **options}
+    return GreedyGPRegressor(RBF(np.arange(1, d + 1.0)) + WhiteKernel(0.02), **options).fit(X, y), X, y
+
+
+@pytest.mark.parametrize("kind", DISPLAYS)
+@pytest.mark.parametrize("d", [1, 2, 4])
+def test_every_display_draws_and_says_where(kind, d):
+    model, _, _ = fitted(d)
+    if kind == "posterior" and d > 2:
+        with pytest.raises(ValueError, match="one or two inputs"):
+            model.plot(kind)
+        return
+    display = model.plot(kind)
+    assert isinstance(display, DISPLAYS[kind])
+    axes = np.ravel(display.ax_)
+    assert len(axes) == (d if kind == "dependence" else 1)
+    assert all(ax.get_xlabel() for ax in axes)
+    assert all(ax.figure is display.figure_ for ax in axes)
+    display.figure_.canvas.draw()
+
+
+@pytest.mark.parametrize(("d", "kind"), [(1, PosteriorDisplay), (2, PosteriorDisplay), (3, PartialDependenceDisplay)])
+def test_plot_picks_what_suits(d, kind):
+    assert type(fitted(d)[0].plot()) is kind
+
+
+def test_the_line_is_the_prediction():
+    model, _, _ = fitted()
+    ax = PosteriorDisplay.from_estimator(model).ax_
+    lines = {line.get_label(): line for line in ax.get_lines()}
+    x, y = lines["prediction"].get_data()
+    np.testing.assert_allclose(y, model.predict(np.asarray(x)[:, None]))
+    assert len(lines["active rows"].get_xdata()) == 25
+
+
+def test_a_stage_shows_its_rows_alone():
+    display = fitted()[0].plot("posterior")
+    display.plot(stage=4)
+    lines = {line.get_label(): line for line in display.ax_.get_lines()}
+    assert len(lines["active rows"].get_xdata()) == 4
+    np.testing.assert_array_equal(lines["prediction"].get_ydata(), display.view.mean[3])
+    with pytest.raises(ValueError, match="stage must be one of"):
+        display.plot(stage=26)
+
+
+def test_axes_that_are_given_are_drawn_on(pyplot):
+    model, X, y = fitted(2)
+    _, axes = pyplot.subplots(1, 3)
+    for ax, kind in zip(axes, (LearningCurveDisplay, CalibrationDisplay, RelevanceDisplay), strict=True):
+        assert kind.from_estimator(model, X, y, ax=ax).ax_ is ax
+    assert len(pyplot.get_fignums()) == 1
+    assert [len(ax.get_lines()) > 0 or len(ax.patches) > 0 for ax in axes] == [True] * 3
+    with pytest.raises(ValueError, match="ax must be 2 axes"):
+        PartialDependenceDisplay.from_estimator(model, ax=axes[0])
+
+
+def test_the_numbers_are_those_of_the_report():
+    model, X, y = fitted(2)
+    made = make_report(model)
+    curve = LearningCurveDisplay.from_estimator(model)
+    assert {line.get_label() for line in curve.ax_.get_lines()} == {
+        "chosen rows",
+        "random rows",
+        "noise, by the kernel",
+    }
+    np.testing.assert_array_equal(curve.curve.rmse, made.curve.rmse)
+    assert RelevanceDisplay.from_estimator(model).relevance == made.words.relevance
+    X_new, y_new = X + 0.1, y
+    shown = CalibrationDisplay.from_estimator(model, X_new, y_new).judgement
+    assert shown.coverage == coverage(y_new, *model.predict(X_new, return_std=True))
+
+
+def test_unknown_kinds_and_unfitted_models_are_refused():
+    model, _, _ = fitted()
+    with pytest.raises(ValueError, match=r"kind must be one of .* Did you mean 'posterior'"):
+        model.plot("posteriors")
+    with pytest.raises(NotFittedError):
+        plot(GreedyGPRegressor())
+    with pytest.raises(ValueError, match="y must be given with X"):
+        model.plot("calibration", [[0.0]])
+
+
+def test_a_loaded_model_is_drawn(tmp_path):
+    model, _, _ = fitted(posterior="sod")
+    sodalite.save(model, tmp_path / "m")
+    display = sodalite.load(tmp_path / "m").plot("learning")
+    assert next(line.get_label() for line in display.ax_.get_lines()) == "rows not chosen yet"
+
+
+# Notebooks
+
+
+def test_a_fitted_model_has_a_summary_below_the_diagram():
+    model, _, _ = fitted(2)
+    html = model._repr_html_()
+    assert "<b>25 active rows</b> of 150" in html
+    assert "matters most" in html
+    assert html.count("<polyline") == 1
+    assert re.search(r'<svg role="img" aria-label="[^"]*RMSE', html)
+    bundle = model._repr_mimebundle_()
+    assert "25 active rows" in bundle["text/html"]
+    assert bundle["text/plain"] == repr(model)
+    plain = GreedyGPRegressor()._repr_html_()
+    assert "active rows" not in plain.partition("<body>")[2].replace("n_active", "")
+    assert "sk-" in plain
+    assert plain[:200].partition("sk-container-id")[0] == html[:200].partition("sk-container-id")[0]
+
+
+def test_the_display_setting_is_heeded():
+    model, _, _ = fitted()
+    with sklearn.config_context(display="text"):
+        assert not hasattr(model, "_repr_html_")
+        assert set(model._repr_mimebundle_()) == {"text/plain"}
+    assert "text/html" in model._repr_mimebundle_()
+    assert make_pipeline(StandardScaler(), model)._repr_html_()
+
+
+def test_names_in_the_summary_are_escaped():
+    pandas = pytest.importorskip("pandas")
+    random = np.random.default_rng(0)
+    frame = pandas.DataFrame({"<b>": random.normal(size=40), "x": random.normal(size=40)})
+    model = GreedyGPRegressor(n_active=5, hyperparameters="fixed").fit(frame, frame["x"])
+    html = model._repr_html_()
+    assert "<b> (" not in html
+    assert "&lt;b&gt;" in html
+
+
+def test_a_curve_needs_two_points():
+    assert curve_svg(np.array([1.0])) == ""
+    assert curve_svg(np.array([1.0, np.nan])) == ""
+    assert "from 4 after 1 to 1 after 3 rows" in curve_svg(np.array([4.0, 2.0, 1.0, np.nan]))
+
+
+def test_outside_a_notebook_progress_is_a_line():
+    assert type(progress_display()) is ProgressLine
+
+
+NOTEBOOK = """
+import numpy as np
+from sodalite import GreedyGPRegressor
+
+X = np.linspace(0, 10, 300)[:, None]
+model = GreedyGPRegressor(n_active=30, hyperparameters="fixed", random_state=0, verbose=True)
+model.fit(X, np.sin(X[:, 0]))
+"""
+
+
+def test_a_real_notebook_shows_progress_in_one_place_and_a_summary(tmp_path):
+    import nbformat
+    from nbclient import NotebookClient
+
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(NOTEBOOK)])
+    NotebookClient(
+        notebook, timeout=120, kernel_name="python3", resources={"metadata": {"path": str(tmp_path)}}
+    ).execute()
+    (cell,) = notebook.cells
+    shown = [output for output in cell.outputs if output.output_type == "display_data"]
+    assert len(shown) == 1
+    assert re.match(r"active rows 30 of at most 30, RMSE ", shown[0].data["text/plain"])
+    assert '<progress max="30" value="30"' in shown[0].data["text/html"]
+    (result,) = [output for output in cell.outputs if output.output_type == "execute_result"]
+    assert "30 active rows" in result.data["text/html"]
+    assert not [output for output in cell.outputs if output.output_type == "stream"]
+
+
+def test_a_notebooks_bar_is_replaced_and_ends_where_the_choice_ended():
+    from sodalite.progress import NotebookProgress
+
+    shown = []
+
+    class Handle:
+        def update(self, content, raw):
+            shown.append(content["text/plain"])
+
+    def display(content, raw, display_id):
+        shown.append(content["text/plain"])
+        return Handle()
+
+    bar = NotebookProgress(display)
+    bar.last = 0.0
+    bar(Stage([3.0], seconds=1.0, n_rows=9, n_active=9))
+    bar(Stage([3.0, 2.0], seconds=1.0, n_rows=9, n_active=9))  # too soon after the first
+    assert len(shown) == 1
+    bar.close()
+    assert [text.partition(",")[0] for text in shown] == ["active rows 1 of at most 9", "active rows 2 of at most 9"]
