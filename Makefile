@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 WORKERS ?= 2
 
-.PHONY: run test browser bench docs lowest clean
+.PHONY: run test browser bench bench-test docs lowest clean
 
 run: $(VENV)/run  ## fit the embedded data set and print what came of it
 	$(BIN)/sodalite demo
@@ -21,6 +21,10 @@ browser:  ## Chromium, for the tests that look at a report
 bench: $(VENV)/bench  ## speed, as ratios measured in one run
 	$(BIN)/python -m benchmarks
 
+bench-test:  ## the tests that need GPyTorch, GPflow (which holds NumPy back, so apart) and BoTorch
+	$(MAKE) VENV=.venv-peers .venv-peers/peers
+	.venv-peers/bin/pytest tests/test_exports_peers.py
+
 docs: $(VENV)/docs  ## the HTML documentation, in docs/_build/html
 	$(BIN)/sphinx-build -W --keep-going -b html docs docs/_build/html
 
@@ -32,7 +36,8 @@ $(VENV)/run: EXTRA = all
 $(VENV)/test: EXTRA = test
 $(VENV)/bench: EXTRA = bench
 $(VENV)/docs: EXTRA = docs
-$(VENV)/run $(VENV)/test $(VENV)/bench $(VENV)/docs: pyproject.toml $(VENV)/bin/python
+$(VENV)/peers: EXTRA = peers
+$(VENV)/run $(VENV)/test $(VENV)/bench $(VENV)/docs $(VENV)/peers: pyproject.toml $(VENV)/bin/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[$(EXTRA)]'
 	touch $@
 
@@ -42,4 +47,4 @@ lowest:  ## the tests again, with the oldest versions that pyproject.toml admits
 	.venv-lowest/bin/pytest -n $(WORKERS)
 
 clean:
-	rm -rf $(VENV) .venv-lowest docs/_build docs/gallery .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) .venv-lowest .venv-peers docs/_build docs/gallery .mypy_cache .pytest_cache .ruff_cache

@@ -12,6 +12,7 @@ BENCHMARKS = {
     "exactness": "whether the picks on real data are those of one row at a time",
     "local": "queries a second of the posterior local, beside the floor",
     "peers": "accuracy and time against other libraries",
+    "predict": "the commands: rows a second of predict, the share of fit that is the fit, the time of --help",
     "precision": "whether float32 chooses as float64 does, against the noise, and a figure",
     "scaling": "time against rows and active rows, peak memory, and a figure",
     "speed": "the block engine against the bare products, one row at a time, and the reference",

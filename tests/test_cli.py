@@ -11,7 +11,7 @@ from click.testing import CliRunner, Result
 import sodalite
 from sodalite import _optional, cli
 from sodalite.cli.app import COMMANDS, app
-from sodalite.experiments import demo
+from sodalite.experiments import demo, paper
 
 
 def run(*arguments: str) -> Result:
@@ -56,18 +56,25 @@ def test_an_unknown_command():
 
 @pytest.fixture(scope="module")
 def demonstration():
-    """The output of `sodalite demo --n-active 20`, and the comparison that it shows."""
-    seen = []
+    """The output of `sodalite demo --n-active 20`, the comparison that it shows, and the parameters of its models."""
+    seen, made = [], []
+
+    class Spy(demo.GreedyGPRegressor):
+        def fit(self, X, y):
+            made.append(self.get_params())
+            return super().fit(X, y)
+
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(demo, "GreedyGPRegressor", Spy)
         compare = demo.compare
         patch.setattr(demo, "compare", lambda **options: seen.append(compare(**options)) or seen[-1])
         result = run("demo", "--n-active", "20", "--seed", "3")
     assert result.exit_code == 0, result.output
-    return result, seen[0]
+    return result, seen[0], made
 
 
 def test_the_demo_prints_what_it_compared(demonstration):
-    result, comparison = demonstration
+    result, comparison, _ = demonstration
     lines = result.stdout.splitlines()
     assert result.stderr == ""
     assert max(map(len, lines)) <= 80
@@ -87,17 +94,21 @@ def test_the_demo_prints_what_it_compared(demonstration):
         ]
 
 
-def test_the_demo_compares_three_models_of_the_same_rows(demonstration):
-    _, comparison = demonstration
-    assert [(model.name, model.n_rows) for model in comparison.results] == [
-        ("greedy", 20),
-        ("random subset", 20),
-        ("full GP", comparison.n_train),
-    ]
+def test_the_demo_compares_four_models_of_the_same_rows(demonstration):
+    _, comparison, _ = demonstration
+    default, sod, random, full = comparison.results
+    assert [model.n_rows for model in comparison.results] == [20, 20, 20, comparison.n_train]
+    assert "default" in default.name
+    assert "full GP" in full.name
     assert (comparison.n_train, comparison.n_test) == (1780, 445)
     assert comparison.stop_reason == "n_active"
-    greedy, random, full = comparison.results
-    assert full.rmse < greedy.rmse < random.rmse
+    assert max(default.rmse, full.rmse) < sod.rmse < random.rmse
+
+
+def test_the_demo_shows_the_default_model(demonstration):
+    _, comparison, made = demonstration
+    assert made[0] == {**sodalite.GreedyGPRegressor().get_params(), "n_active": 20, "random_state": 3}
+    assert {str(parameters["kernel"]) for parameters in made[1:]} == {comparison.kernel}
 
 
 @pytest.mark.parametrize("option", [("--n-active", "0"), ("--n-active", "-5"), ("--n-active", "many"), ("--seed", "x")])
@@ -113,10 +124,23 @@ def test_a_wide_comparison_is_shown_within_the_width(monkeypatch, capsys):
     monkeypatch.setenv("COLUMNS", "80")
     results = tuple(demo.Result(name, 10**6, 123.4567, -12.3456, 0.95, 1234.5) for name in ("greedy", "full GP"))
     kernel = " + ".join(["12.3**2 * RBF(length_scale=[0.123, 4.56])"] * 3)
-    demo.show(demo.Comparison(10**6, 10**5, kernel, 12.3, "n_active", results))
+    demo.show(demo.Comparison(10**6, 10**5, kernel, "n_active", results))
     lines = capsys.readouterr().out.splitlines()
     assert max(map(len, lines)) <= 80
     assert any("123.457" in line and "-12.346" in line and "95.0%" in line for line in lines)
+
+
+@pytest.mark.parametrize("name", ["demo", "reproduce"])
+def test_an_interrupt_has_an_exit_code_of_its_own(name, monkeypatch, tmp_path):
+    def interrupt(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(demo, "compare", interrupt)
+    monkeypatch.setattr(paper, "experiment", interrupt)
+    result = run(name)
+    assert result.exit_code == 130
+    assert result.stderr.strip() == "Interrupted."
 
 
 # Extras

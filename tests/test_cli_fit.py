@@ -7,6 +7,7 @@ import json
 import os
 import re
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -644,12 +645,45 @@ def test_help_needs_no_heavy_import():
         assert done.stdout.splitlines()[-1].strip() == ""
 
 
-def test_completion_by_the_shell():
-    environment = {**os.environ, "_SODALITE_COMPLETE": "bash_complete", "COMP_WORDS": "sodalite pre", "COMP_CWORD": "1"}
+COMPLETED = {
+    "sodalite pre": "plain,predict",
+    "sodalite fit --post": "plain,--posterior",
+    "sodalite fit --missing d": "plain,drop",
+    "sodalite fit hou": "file,hou",
+    "sodalite predict model.so": "file,model.so",
+    "sodalite predict m.sodalite new.c": "file,new.c",
+    "sodalite select houses.csv --output s": "file,s",
+    "sodalite inspect mod": "file,mod",
+}
+
+
+@pytest.mark.parametrize("words", COMPLETED)
+def test_completion_by_the_shell(words):
+    place = str(len(words.split()) - 1)
+    environment = {**os.environ, "_SODALITE_COMPLETE": "bash_complete", "COMP_WORDS": words, "COMP_CWORD": place}
     code = "import sys; sys.argv = ['sodalite']; from sodalite.cli import main; main()"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=False)
-    assert done.stdout == "plain,predict\n"
-    assert "_SODALITE_COMPLETE=bash_source" in run("--help").stdout
+    assert done.stdout == COMPLETED[words] + "\n"
+
+
+@pytest.mark.skipif(not shutil.which("bash"), reason="there is no bash")
+def test_the_line_that_the_help_names_defines_a_completion():
+    (line,) = [line.strip() for line in run("--help").stdout.splitlines() if "bash_source" in line]
+    script = f"sodalite() {{ {shlex.join(SODALITE[:2])} 'import sys; sys.argv = [\"sodalite\"]; {SODALITE[2]}'; }}\n"
+    done = subprocess.run(
+        ["bash", "-c", f"{script}{line}\ncomplete -p sodalite"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert "_sodalite_completion" in done.stdout
+
+
+def test_the_default_of_fit_is_the_estimators(folder):
+    default = sodalite.GreedyGPRegressor().n_active
+    help_text = " ".join(run("fit", "--help").stdout.split())
+    assert f"Rows that the model may keep. [default: ({default}); x>=1]" in help_text
+    result = run("fit", "houses.csv", "-t", "price", "--posterior", "sod", "--hyperparameters", "fixed", "-q")
+    assert result.exit_code == 0, result.output
+    assert sodalite.load("model.sodalite").n_active == default
 
 
 def test_all_commands_are_listed():

@@ -162,6 +162,7 @@ FORBIDDEN = {
     "validation": ABOVE,
     "metrics": ABOVE,
     "reference": ABOVE,
+    "exports": {"shard", "panel", "hyperparameters", "estimator", "cli", "experiments"},
     "estimator": {"cli", "experiments"},
     "report": {"estimator", "cli", "experiments"},
     "plot": {"estimator", "cli", "experiments"},

@@ -9,6 +9,7 @@ import stat
 import sys
 from dataclasses import fields, is_dataclass
 from hashlib import sha256
+from pathlib import Path
 
 import joblib
 import numpy as np
@@ -577,3 +578,31 @@ def test_skops_with_the_published_types(posterior):
 def test_the_published_types_exist(name):
     module, _, kind = name.rpartition(".")
     assert isinstance(getattr(__import__(module, fromlist=[kind]), kind), type)
+
+
+# Files of earlier versions of the format, which every later one must read
+
+DATA = Path(__file__).parent / "data"
+EARLIER = [(version, name) for version in (1,) for name in ("local", "sod", "vfe")]
+
+
+@pytest.mark.parametrize(("version", "name"), EARLIER)
+def test_files_of_every_version_are_read(version, name):
+    file = DATA / f"version_{version}_{name}.sodalite"
+    assert persistence.read_header(file).version == version
+    expected = json.loads((DATA / f"version_{version}.json").read_text())
+    model = sodalite.load(file)
+    mean, std = model.predict(np.array(expected["X"]), return_std=True)
+    np.testing.assert_allclose(mean, expected[name]["mean"], rtol=1e-8)
+    np.testing.assert_allclose(std, expected[name]["std"], rtol=1e-8)
+    assert model.posterior == name
+    if name == "local":
+        assert (model.preprocessing_.target, model.preprocessing_.columns[0].fill) == ("y", 0.5)
+        assert model.about_ == {"data": "a table", "test": []}
+    if name == "sod":
+        assert model.hyperparameters == hyperparameters.Subset(n_rows=50, n_starts=2, n_steps=5)
+        assert model.rounds_
+
+
+def test_there_are_files_of_this_version():
+    assert {version for version, _ in EARLIER} == set(range(1, persistence.VERSION + 1))

@@ -223,7 +223,7 @@ def test_an_output_that_cannot_be_written_is_refused_at_once(output, message, tm
     (tmp_path / "taken" / "figure1.png").mkdir(parents=True)
     result = run("--output", tmp_path / output)
     assert result.exit_code == 2
-    line = result.stderr.splitlines()[-1]
+    (line,) = result.stderr.splitlines()
     assert line.startswith("Error: Invalid value for '--output'")
     assert line.endswith(f"{message}.")
     assert (tmp_path / "file").read_text() == "kept"
@@ -233,7 +233,7 @@ def test_an_output_that_cannot_be_written_is_refused_at_once(output, message, tm
 def test_without_matplotlib_it_says_what_to_install(monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     result = run("--output", tmp_path / "results")
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     (line,) = result.stderr.splitlines()
     assert "pip install 'sodalite[plot]'" in line
     assert not (tmp_path / "results").exists()

@@ -374,6 +374,24 @@ class GreedyGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # typ
             return draw(mean, cov, n_samples, generator)
         return np.stack([draw(mean[:, j], cov[..., j], n_samples, generator) for j in range(mean.shape[1])], axis=1)
 
+    def to_gpytorch(self, X: Any = None, y: Any = None) -> Any:
+        """The model as GPyTorch's, with the active rows as inducing points: see `sodalite.exports.to_gpytorch`."""
+        from .exports import to_gpytorch
+
+        return to_gpytorch(self, X, y)
+
+    def to_gpflow(self, X: Any = None, y: Any = None) -> Any:
+        """The model as GPflow's, with the active rows as inducing points: see `sodalite.exports.to_gpflow`."""
+        from .exports import to_gpflow
+
+        return to_gpflow(self, X, y)
+
+    def to_onnx(self, path: Any) -> None:
+        """Write the predictor, mean and standard deviation, as an ONNX file: see `sodalite.exports.to_onnx`."""
+        from .exports import to_onnx
+
+        to_onnx(self, path)
+
     def plot(self, kind: str | None = None, X: Any = None, y: Any = None, *, ax: Any = None) -> Any:
         """Draw the model with matplotlib: see `sodalite.plot.plot`.
 

@@ -14,6 +14,7 @@ import click
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+FILE = click.Path(readable=False, allow_dash=True)  # any text, that the shell completes as a file; we say what is wrong
 UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
 
 
@@ -49,6 +50,12 @@ def split_names(given: tuple[str, ...], names: list[str]) -> list[str]:
     return found
 
 
+def check_model_path(path: str, what: str) -> None:
+    """Refuse "-" for a model, which needs a file; tables can be piped."""
+    if path == "-":
+        raise Mistake(f"{what} must be a file: a model cannot be piped, as tables can.")
+
+
 def debug_option(function: F) -> F:
     """--debug."""
     return click.option("--debug", is_flag=True, help="Show where in the code an error comes from.")(function)
@@ -57,6 +64,16 @@ def debug_option(function: F) -> F:
 def json_option(function: F) -> F:
     """--json."""
     return click.option("--json", "as_json", is_flag=True, help="Print one JSON object, for programs.")(function)
+
+
+def missing_option(function: F) -> F:
+    """--missing."""
+    return click.option(
+        "--missing",
+        default="error",
+        type=click.Choice(["error", "drop", "median"]),
+        help="Refuse missing values (default), leave out their rows, or put medians in their place.",
+    )(function)
 
 
 def quiet_option(function: F) -> F:

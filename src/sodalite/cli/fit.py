@@ -9,9 +9,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ._common import (
+    FILE,
     Seconds,
+    check_model_path,
     debug_option,
     json_option,
+    missing_option,
     plain_errors,
     print_json,
     quiet_option,
@@ -31,17 +34,16 @@ EMBEDDED = "Mauna Loa CO2"
 
 
 @click.command("fit")
-@click.argument("data", required=False)
+@click.argument("data", required=False, type=FILE)
 @click.option("-t", "--target", metavar="COLUMN", help="The column to predict.")
 @click.option("--features", multiple=True, metavar="A,B", help="Columns to predict it from; all others unless given.")
 @click.option("--exclude", multiple=True, metavar="C", help="Columns to leave out.")
 @click.option(
     "-n",
     "--n-active",
-    default=1000,
-    show_default=True,
     type=click.IntRange(1),
     metavar="N",
+    show_default="500",
     help="Rows that the model may keep.",
 )
 @click.option("--score", metavar="NAME", help="Which row comes next: lookahead, delta, sampled, random, ...")
@@ -56,14 +58,15 @@ EMBEDDED = "Mauna Loa CO2"
     metavar="SHARE",
     help="Share of the rows to hold out, to see how good the model is.",
 )
+@missing_option
 @click.option(
-    "--missing",
-    default="error",
-    type=click.Choice(["error", "drop", "median"]),
-    help="Refuse missing values (default), leave out their rows, or put medians in their place.",
-)
-@click.option(
-    "-o", "--output", default="model.sodalite", show_default=True, metavar="MODEL", help="Where to write the model."
+    "-o",
+    "--output",
+    default="model.sodalite",
+    show_default=True,
+    type=FILE,
+    metavar="MODEL",
+    help="Where to write the model.",
 )
 @seed_option
 @json_option
@@ -74,7 +77,7 @@ def command(
     target: str | None,
     features: tuple[str, ...],
     exclude: tuple[str, ...],
-    n_active: int,
+    n_active: int | None,
     score: str | None,
     posterior: str | None,
     hyperparameters: str | None,
@@ -189,6 +192,7 @@ def run(
     from ..posteriors import resolve_posterior
     from ..scores import resolve_score
 
+    check_model_path(output, "--output")
     persistence.check_path(output)
     model = GreedyGPRegressor(random_state=seed)
     model.set_params(**{name: value for name, value in parameters.items() if value is not None})

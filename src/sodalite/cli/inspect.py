@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ._common import debug_option, json_option, plain_errors, print_json
+from ._common import FILE, check_model_path, debug_option, json_option, plain_errors, print_json
 
 if TYPE_CHECKING:
     from rich.console import Console
 
 
 @click.command("inspect")
-@click.argument("model")
+@click.argument("model", type=FILE)
 @json_option
 @debug_option
 def command(model: str, as_json: bool, debug: bool) -> None:
@@ -37,6 +37,7 @@ def run(path: str) -> dict[str, Any]:
     """What a model file says of itself."""
     from ..persistence import read_header
 
+    check_model_path(path, "MODEL")
     header = read_header(path)
     arrays = {name: {"dtype": dtype, "shape": list(shape)} for name, (dtype, shape) in header.arrays.items()}
     return {"path": path, "bytes": header.n_bytes, "format_version": header.version, **header.content, "arrays": arrays}

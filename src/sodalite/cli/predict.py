@@ -12,7 +12,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ._common import debug_option, json_option, plain_errors, print_json, quiet_option, say, seed_option
+from ._common import (
+    FILE,
+    check_model_path,
+    debug_option,
+    json_option,
+    plain_errors,
+    print_json,
+    quiet_option,
+    say,
+    seed_option,
+)
 
 if TYPE_CHECKING:
     from ..estimator import GreedyGPRegressor
@@ -24,9 +34,11 @@ BLOCK = 500  # rows whose samples are drawn together
 
 
 @click.command("predict")
-@click.argument("model")
-@click.argument("data")
-@click.option("-o", "--output", default="-", metavar="FILE", help="Where to write; standard output unless given.")
+@click.argument("model", type=FILE)
+@click.argument("data", type=FILE)
+@click.option(
+    "-o", "--output", default="-", type=FILE, metavar="FILE", help="Where to write; standard output unless given."
+)
 @click.option("--std", is_flag=True, help="Add the standard deviation of each prediction.")
 @click.option(
     "--interval",
@@ -124,6 +136,7 @@ def run(
 
     began = perf_counter()
     check_output(output)
+    check_model_path(model_path, "MODEL")
     if shown is not None:
         shown.step(f"Loading {model_path}")
     model = load(model_path)

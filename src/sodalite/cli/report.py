@@ -11,7 +11,18 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ._common import Mistake, debug_option, json_option, plain_errors, print_json, quiet_option, say, seed_option
+from ._common import (
+    FILE,
+    Mistake,
+    check_model_path,
+    debug_option,
+    json_option,
+    plain_errors,
+    print_json,
+    quiet_option,
+    say,
+    seed_option,
+)
 
 if TYPE_CHECKING:
     from ..estimator import GreedyGPRegressor
@@ -21,10 +32,14 @@ if TYPE_CHECKING:
 
 
 @click.command("report")
-@click.argument("model")
-@click.argument("data", required=False)
+@click.argument("model", type=FILE)
+@click.argument("data", required=False, type=FILE)
 @click.option(
-    "-o", "--output", metavar="FILE", help="Where to write; unless given, beside MODEL, with the suffix .html."
+    "-o",
+    "--output",
+    type=FILE,
+    metavar="FILE",
+    help="Where to write; unless given, beside MODEL, with the suffix .html.",
 )
 @click.option("-t", "--target", metavar="COLUMN", help="The column of DATA to judge by, if the model does not know it.")
 @seed_option
@@ -50,6 +65,7 @@ def command(
 
     Example: sodalite report houses.sodalite houses.csv --output houses.html
     """
+    check_model_path(model, "MODEL")
     if output is None:
         output = str(Path(model).with_suffix(".html"))
     with plain_errors(debug, "Interrupted." if output == "-" else f"Interrupted: {output} was not written."):

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import click
 
 from .._optional import require
+from ._common import Mistake, debug_option, plain_errors, seed_option
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -25,7 +26,7 @@ DPI = 200
 
 
 @click.command("reproduce")
-@click.option("--seed", default=0, show_default=True, type=click.IntRange(0), help="For all that is drawn at random.")
+@seed_option
 @click.option("--draws", default=400, show_default=True, type=click.IntRange(1), help="Data sets drawn per function.")
 @click.option(
     "--output",
@@ -35,7 +36,8 @@ DPI = 200
     metavar="DIR",
     help="Folder for table.json, figure1.png and figure3.png; made if need be.",
 )
-def command(seed: int, draws: int, output: Path) -> None:
+@debug_option
+def command(seed: int, draws: int, output: Path, debug: bool) -> None:
     """Repeat the paper's experiment: its table and two of its figures.
 
     The paper reports one random draw of each of its data sets. This draws many, and shows where among them the paper's
@@ -43,10 +45,13 @@ def command(seed: int, draws: int, output: Path) -> None:
 
     Example: sodalite reproduce --draws 100 --output results
     """
-    try:
-        require("matplotlib", "plot")
-    except ModuleNotFoundError as error:
-        raise click.ClickException(str(error)) from None
+    with plain_errors(debug):
+        run(seed, draws, output)
+
+
+def run(seed: int, draws: int, output: Path) -> None:
+    """Draw, write and show."""
+    require("matplotlib", "plot")
     prepare(output)
 
     from rich.console import Console
@@ -67,7 +72,7 @@ def command(seed: int, draws: int, output: Path) -> None:
             for name, writer in zip(FILES, writers, strict=True):
                 write(output / name, writer)
         except OSError as error:
-            raise click.ClickException(f"Could not write to {output}: {error.strerror or error}.") from None
+            raise Mistake(f"Could not write to {output}: {error.strerror or error}.") from None
     console = Console()
     show(result, console)
     console.print(f"Wrote {', '.join(FILES)} to {output}", soft_wrap=True, highlight=False, markup=False)
@@ -85,7 +90,7 @@ def prepare(output: Path) -> None:
             if (output / name).is_dir():
                 raise IsADirectoryError(None, f"its {name} is a folder")
     except OSError as error:
-        raise click.BadParameter(f"cannot write to '{output}': {error.strerror}.", param_hint="'--output'") from None
+        raise Mistake(f"Invalid value for '--output': cannot write to '{output}': {error.strerror}.") from None
 
 
 def write(path: Path, writer: Callable[[Path], object]) -> None:

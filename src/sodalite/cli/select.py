@@ -10,7 +10,18 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ._common import debug_option, json_option, plain_errors, print_json, quiet_option, say, seed_option, split_names
+from ._common import (
+    FILE,
+    debug_option,
+    json_option,
+    missing_option,
+    plain_errors,
+    print_json,
+    quiet_option,
+    say,
+    seed_option,
+    split_names,
+)
 
 if TYPE_CHECKING:
     from ..loop import Selection
@@ -19,19 +30,16 @@ if TYPE_CHECKING:
 
 
 @click.command("select")
-@click.argument("data")
+@click.argument("data", type=FILE)
 @click.option("-t", "--target", metavar="COLUMN", help="The column that the rows are to be informative about.")
 @click.option("-n", "--n-active", required=True, type=click.IntRange(1), metavar="N", help="Rows to choose.")
 @click.option("--features", multiple=True, metavar="A,B", help="Columns to look at; all others unless given.")
 @click.option("--exclude", multiple=True, metavar="C", help="Columns not to look at; they are written all the same.")
 @click.option("--score", default="delta", metavar="NAME", help="Which comes next: delta (default), lookahead, ...")
+@missing_option
 @click.option(
-    "--missing",
-    default="error",
-    type=click.Choice(["error", "drop", "median"]),
-    help="Refuse missing values (default), leave out their rows, or put medians in their place.",
+    "-o", "--output", default="-", type=FILE, metavar="SUBSET", help="Where to write; standard output unless given."
 )
-@click.option("-o", "--output", default="-", metavar="SUBSET", help="Where to write; standard output unless given.")
 @seed_option
 @json_option
 @quiet_option

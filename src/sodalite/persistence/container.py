@@ -26,6 +26,7 @@ Array = NDArray[Any]
 
 FORMAT = "sodalite-model"
 VERSION = 1
+AGAIN = "Copy it again, or fit it again."
 TYPES = {"F64": np.dtype(np.float64), "F32": np.dtype(np.float32), "I64": np.dtype(np.int64)}
 
 
@@ -85,7 +86,7 @@ def read(path: str | os.PathLike[str]) -> tuple[Header, dict[str, Array]]:
         header = _header(path, file)
         arrays = {name: np.asarray(file.get_tensor(name)) for name in header.arrays}
     if digest(arrays) != header.content.get("arrays_sha256"):
-        raise ModelFileError(f"{path} is damaged: its arrays are not those that were written (checksum).")
+        raise ModelFileError(f"{path} is damaged: its arrays are not those that were written (checksum). {AGAIN}")
     return header, arrays
 
 
@@ -111,7 +112,9 @@ def _opened(path: str | os.PathLike[str]) -> Iterator[Any]:
     except OSError as error:
         raise ModelFileError(f"{path} cannot be read: {error.strerror or error}.") from None
     except SafetensorError as error:
-        raise ModelFileError(f"{path} is truncated, damaged or no model file ({str(error).rstrip('.')}).") from None
+        raise ModelFileError(
+            f"{path} is truncated, damaged or no model file ({str(error).rstrip('.')}). {AGAIN}"
+        ) from None
 
 
 def _header(path: str | os.PathLike[str], file: Any) -> Header:
@@ -120,7 +123,7 @@ def _header(path: str | os.PathLike[str], file: Any) -> Header:
         raise ModelFileError(f"{path} is no model file of sodalite's, though it is in the safetensors format.")
     version = about.get("version", "")
     if not version.isdecimal() or int(version) < 1:
-        raise ModelFileError(f"{path} is damaged: {version!r} is no version of the format.")
+        raise ModelFileError(f"{path} is damaged: {version!r} is no version of the format. {AGAIN}")
     if int(version) > VERSION:
         raise ModelFileError(
             f"{path} was written by a later version of sodalite (file format {version}; this one reads up to "
@@ -128,7 +131,7 @@ def _header(path: str | os.PathLike[str], file: Any) -> Header:
         )
     text = about.get("model", "")
     if _hash(text) != about.get("model_sha256"):
-        raise ModelFileError(f"{path} is damaged: its description is not the one that was written (checksum).")
+        raise ModelFileError(f"{path} is damaged: its description is not the one that was written (checksum). {AGAIN}")
     try:
         content = json.loads(text)
     except (ValueError, RecursionError):

@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, BinaryIO
 
+CORRECT = "Correct it, or leave the cell empty if the value is missing."
+
 
 class TableError(ValueError):
     """A table that cannot be read, or that holds what cannot be used: one line that says what, where and what to do."""

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._optional import require
-from .base import Table, TableError, is_number
+from .base import CORRECT, Table, TableError, is_number
 
 Array = NDArray[Any]
 
@@ -45,7 +45,7 @@ def encode_column(column: Column, table: Table) -> tuple[Array, int, int]:
     if len(infinite):
         raise TableError(
             f"{table.name}: column {column.name!r} has {len(infinite)} infinite value{'s' * (len(infinite) > 1)}, "
-            f"the first in {table.place(int(infinite[0]))}."
+            f"the first in {table.place(int(infinite[0]))}. {CORRECT}"
         )
     gaps = np.isnan(values)
     count = int(gaps.sum())
@@ -176,7 +176,8 @@ def _refuse_text(table: Table, name: str) -> None:
     for row, text in enumerate(plain(table, name).to_pylist()):
         if text is not None and not is_number(text):
             raise TableError(
-                f"{table.name}: column {name!r} holds text where a number is needed: {text!r} in {table.place(row)}."
+                f"{table.name}: column {name!r} holds text where a number is needed: {text!r} in {table.place(row)}. "
+                f"{CORRECT}"
             )
 
 

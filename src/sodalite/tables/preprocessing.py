@@ -88,7 +88,8 @@ class Preprocessing:
         absent = [column.name for column in self.columns if column.name not in names]
         if absent:
             raise TableError(
-                f"{source} has no column {listed(absent)}, which the model needs.{nearest(absent[0], names)}"
+                f"{source} has no column {listed(absent)}, which the model needs; it has {listed(names, 12)}."
+                f"{nearest(absent[0], names)}"
             )
 
     def encode(self, table: Table) -> Encoded:

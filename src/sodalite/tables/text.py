@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from typing import Any, BinaryIO
 
 from .._optional import require
-from .base import Reader, Table, TableError, is_number, listed
+from .base import CORRECT, Reader, Table, TableError, is_number, listed
 
 BLOCK = 2**22  # bytes of text that are parsed at a time
 MAGIC = {b"PAR1": "Parquet", b"ARROW1": "Arrow", b"PK\x03\x04": "NPZ (or another zip)", b"\x89HDF": "HDF5"}
@@ -85,7 +85,7 @@ class TextReader(Reader):
     def _header(self) -> list[str]:
         head = self._bytes.head()
         if not head.strip():
-            raise TableError(f"{self.name} is empty.")
+            raise TableError(f"{self.name} is empty; its first line must be column names, and rows must follow.")
         for magic, what in MAGIC.items():
             if head.startswith(magic):
                 raise TableError(f"{self.name} is no text, but {what}; give it the suffix of what it is.")
@@ -108,17 +108,21 @@ class TextReader(Reader):
         try:
             yield
         except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-            raise TableError(f"{self.name} is damaged: its gzip data cannot be read ({error}).") from None
+            raise TableError(
+                f"{self.name} is damaged: its gzip data cannot be read ({error}). Copy it again."
+            ) from None
         except self._arrow.ArrowInvalid as error:
             raise TableError(self._explain(str(error))) from None
 
     def _explain(self, message: str) -> str:
         row = self._ragged
         if row is not None:
+            mark = "a tab" if self._delimiter == "\t" else "a comma"
             return (
                 f"{self.name}: line {row.number}{self._uncounted} has {row.actual_columns} "
                 f"cell{'s' * (row.actual_columns != 1)}, but there are "
-                f"{row.expected_columns} columns: {row.text[:60]!r}."
+                f"{row.expected_columns} columns: {row.text[:60]!r}. Correct the line; a cell with {mark} in it needs "
+                f"quotation marks."
             )
         cell = re.search(
             r"column #(\d+): Row #(\d+): CSV conversion error to (\w+).*invalid value '(.*)'", message, re.S
@@ -128,7 +132,7 @@ class TextReader(Reader):
         what = "true or false" if cell[3] == "bool" else "a number"
         return (
             f"{self.name}: column {self.names[int(cell[1])]!r} holds text where {what} is needed: "
-            f"{cell[4][:60]!r} in line {cell[2]}{self._uncounted}."
+            f"{cell[4][:60]!r} in line {cell[2]}{self._uncounted}. {CORRECT}"
         )
 
 

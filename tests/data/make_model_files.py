@@ -1,0 +1,50 @@
+"""Made the model files of this folder, format version 1, and what they predict. They are not to be made again:
+
+later versions must read them as they are. A new format version gets files, and a function, of its own.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, ExpSineSquared, Matern, RationalQuadratic, WhiteKernel
+
+import sodalite
+from sodalite.hyperparameters import Subset
+from sodalite.tables import Column, Preprocessing
+
+FOLDER = Path(__file__).parent
+
+
+def version_1() -> None:
+    """One file for each kind of posterior, with what a file can hold between them."""
+    random = np.random.default_rng(0)
+    X = random.uniform(-2, 2, size=(60, 2))
+    X[50:] = X[40:50]  # copies
+    y = 100 + 10 * np.sin(2 * X[:, 0]) + 3 * X[:, 1] + random.normal(size=60)
+    queries = random.uniform(-2, 2, size=(8, 2))
+    plain = {"n_active": 10, "random_state": 0, "hyperparameters": "fixed"}
+    kernel = ConstantKernel(1.2) * Matern([0.7, 1.9], nu=1.5) + WhiteKernel(0.05)
+    mixed = RBF([1.0, 2.0]) * RationalQuadratic(1.1, 0.8) + 0.1 * ExpSineSquared(1.4, 2.3, "fixed") + WhiteKernel(0.1)
+    local = sodalite.GreedyGPRegressor(kernel, **plain).fit(X, y, alpha=np.linspace(0, 1, 60))
+    local.preprocessing_ = Preprocessing("y", (Column("a", "number", fill=0.5), Column("b", "date")), "median")
+    local.about_ = {"data": "a table", "test": []}
+    models = {
+        "local": local,
+        "sod": sodalite.GreedyGPRegressor(
+            n_active=10, posterior="sod", hyperparameters=Subset(n_rows=50, n_starts=2, n_steps=5), random_state=0
+        ).fit(X, y),
+        "vfe": sodalite.GreedyGPRegressor(mixed, posterior="vfe", tol=1e-3, **plain).fit(X, np.stack([y, -y], axis=1)),
+    }
+    predicted = {"X": queries.tolist()}
+    for name, model in models.items():
+        sodalite.save(model, FOLDER / f"version_1_{name}.sodalite")
+        mean, std = model.predict(queries, return_std=True)
+        predicted[name] = {"mean": mean.tolist(), "std": std.tolist()}
+    (FOLDER / "version_1.json").write_text(json.dumps(predicted, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    version_1()
