@@ -5,9 +5,9 @@ import signal
 
 import numpy as np
 import pytest
-from dask_cluster import Killer, cluster
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
+from dask_cluster import Killer, cluster
 from sodalite import GreedyGPRegressor, select
 from sodalite.cluster import client as cluster_client
 from sodalite.cluster.client import insist

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import accumulate, pairwise
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -36,30 +37,91 @@ class Pieces:
 
 def pieces_of(client: Any, X: Any, y: Any, alpha: Any = None, count: int = 1) -> Pieces:
     """Cut rows up: Dask collections by the partitions of X, arrays that the driver holds into `count` pieces."""
-    if is_dask(X) or is_dask(y):
-        return _of_dask(*_as_arrays(client, X, y, alpha))
-    X, y = check_rows(X, y)
-    own = None if alpha is None else check_alpha(alpha, len(y))
-    Y = y.reshape(len(y), -1)
-    edges = np.linspace(0, len(y), min(count, len(y)) + 1).astype(int).tolist()
+    from dask.delayed import delayed
+
+    lazy = is_dask(X) or is_dask(y)
+    if not lazy:
+        X, y = check_rows(X, y)
+    columns = [_column(client, "X", X), _column(client, "y", y)]
+    n = columns[0].n
+    if alpha is not None:
+        columns.append(_column(client, "alpha", alpha if is_dask(alpha) else check_alpha(alpha, n)))
+    _check_shapes(columns)
+    cut = next((column for column in columns if column.lazy), None)
+    sizes = [n // count + (at < n % count) for at in range(count)] if cut is None else cut.sizes
+    spans = enumerate(pairwise(accumulate(sizes, initial=0)))
+    places = [(number, begin, end) for number, (begin, end) in spans if end > begin]
+    d, dtype = columns[0].width, columns[0].dtype
 
     def send(client: Any, pieces: list[int], workers: list[str]) -> list[Any]:
         futures = []
         for piece in pieces:
-            here = slice(edges[piece], edges[piece + 1])
-            noise = None if own is None else own[here]
-            rows = checked(X[here], Y[here], noise, None, *edges[piece : piece + 2], X.shape[1], dtype)
-            home = workers[piece % len(workers)]
-            futures += client.scatter([rows], workers=[home], hash=False)
-        return futures
+            number, begin, end = places[piece]
+            parts = [column.cover(begin, end) for column in columns]
+            if lazy:
+                futures.append(delayed(_piece, pure=False)(parts, number, begin, end, d, dtype))
+            else:
+                rows = _piece(parts, None, begin, end, d, dtype)
+                futures += client.scatter([rows], workers=[workers[piece % len(workers)]], hash=False)
+        return list(client.compute(futures)) if lazy else futures
 
-    dtype = _float(X.dtype)
-    return Pieces(edges, send, X.shape[1], Y.shape[1], dtype, y.ndim == 1, own is not None)
+    edges = [0, *(end for _, _, end in places)]
+    return Pieces(edges, send, d, columns[1].width, dtype, columns[1].flat, alpha is not None)
 
 
-def checked(
-    X: Any, y: Any, alpha: Any, number: int | None, begin: int, end: int, d: int, dtype: np.dtype[Any]
+@dataclass(frozen=True)
+class _Column:
+    """X, y or alpha: one array, or the blocks of a Dask collection."""
+
+    name: str
+    blocks: list[Any]
+    sizes: list[int]
+    """Rows of each block."""
+    shape: tuple[int, ...]
+    """Of one row."""
+    dtype: np.dtype[Any]
+    lazy: bool
+
+    @property
+    def n(self) -> int:
+        return sum(self.sizes)
+
+    @property
+    def width(self) -> int:
+        return prod(self.shape)
+
+    @property
+    def flat(self) -> bool:
+        return not self.shape
+
+    def cover(self, begin: int, end: int) -> list[tuple[Any, int, int]]:
+        """The blocks that have some of the rows `begin` to `end`, and which rows of each these are."""
+        if not self.lazy:
+            return [(self.blocks[0][begin:end], 0, end - begin)]
+        edges = np.concatenate([[0], np.cumsum(self.sizes)])
+        first, last = np.searchsorted(edges, begin, side="right") - 1, np.searchsorted(edges, end)
+        spans = [(at, max(begin - edges[at], 0), min(end, edges[at + 1]) - edges[at]) for at in range(first, last)]
+        return [(self.blocks[at], int(low), int(high)) for at, low, high in spans if high > low]
+
+
+def _piece(
+    columns: list[list[tuple[Any, int, int]]], number: int | None, begin: int, end: int, d: int, dtype: np.dtype[Any]
 ) -> Rows:
+    """Put some rows together from the blocks that have them; on a worker, or here."""
+    for name, parts in zip(("X", "y", "alpha"), columns, strict=False):
+        for block, _, high in parts:
+            if len(block) < high:
+                where = "" if number is None else f" in partition {number}"
+                raise ValueError(f"{name} has {len(block)} rows{where}, but its chunks say that there are more.")
+    X, y, *alpha = (_join([block[low:high] for block, low, high in parts]) for parts in columns)
+    return checked(X, y, alpha[0] if alpha else None, number, begin, end, d, dtype)
+
+
+def _join(parts: list[Any]) -> Any:
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+
+def checked(X: Any, y: Any, alpha: Any, number: int | None, begin: int, end: int, d: int, dtype: np.dtype[Any]) -> Rows:
     """Rows `begin` to `end` as arrays of numbers. Refuses what is not finite, or not of the shape that was promised."""
     X = np.ascontiguousarray(X, dtype=dtype)
     y = np.array(y, dtype=np.float64)
@@ -94,93 +156,54 @@ def _float(*dtypes: Any) -> np.dtype[Any]:
     return np.dtype(np.float32 if all(dtype == np.float32 for dtype in dtypes) else np.float64)
 
 
-def _as_arrays(client: Any, X: Any, y: Any, alpha: Any) -> tuple[Any, Any, Any]:
-    """All three as Dask arrays (or alpha as None) with chunks of known sizes, those of X's rows, none of them empty."""
-    from dask.array import from_array
-
-    X, y, alpha = (_from_frame(client, name, part) for name, part in (("X", X), ("y", y), ("alpha", alpha)))
-    for name, part in (("X", X), ("y", y), ("alpha", alpha)):
-        if not is_dask(part):
-            continue
-        if any(not size >= 0 for sizes in part.chunks for size in sizes):
-            raise ValueError(f"{name} has chunks of unknown sizes. Call {name}.compute_chunk_sizes() first.")
-        if np.dtype(part.dtype).kind not in "biuf":
-            raise ValueError(f"{name} must hold numbers; got {part.dtype}.")
-    if not is_dask(X):
-        X, _ = check_rows(X, np.zeros(len(X)))
-        X = from_array(np.asarray(X), chunks=(y.chunks[0], -1))  # type: ignore[no-untyped-call]
-    if X.ndim != 2:
-        raise ValueError(f"X must have two dimensions, rows and columns; got {X.ndim}.")
-    if not X.shape[0] or not X.shape[1]:
-        raise ValueError(f"X must have at least one row and one column; got shape {X.shape}.")
-    X = _without_empty_chunks(X).rechunk({1: -1})
-    n = X.shape[0]
-    if not is_dask(y):
-        y = from_array(check_targets(y, n), chunks=n)  # type: ignore[no-untyped-call]
-    if alpha is not None and not is_dask(alpha):
-        alpha = from_array(check_alpha(alpha, n), chunks=n)  # type: ignore[no-untyped-call]
-    for name, part, most in (("y", y, 2), ("alpha", alpha, 1)):
-        if part is not None and (part.ndim > most or part.shape[0] != n):
-            what = "the same number of rows" if part.ndim <= most else f"at most {most} dimensions"
-            raise ValueError(f"X and {name} must have {what}; X has shape {X.shape}, {name} has {part.shape}.")
-    rows = X.chunks[0]
-    y = _without_empty_chunks(y).rechunk({0: rows, **({1: -1} if y.ndim == 2 else {})})
-    return X, y, None if alpha is None else _without_empty_chunks(alpha).rechunk({0: rows})
+def _column(client: Any, name: str, part: Any) -> _Column:
+    """One of the three arguments, its shape and type known, its numbers not looked at yet."""
+    if not is_dask(part):
+        if name == "X":
+            part, _ = check_rows(part, np.zeros(len(part)))
+        elif name == "y":
+            part = check_targets(part, len(part))
+        return _Column(name, [part], [len(part)], tuple(part.shape[1:]), _float(part.dtype), False)
+    if hasattr(part, "to_dask_array"):
+        return _of_frame(client, name, part)
+    if any(not size >= 0 for sizes in part.chunks for size in sizes):
+        raise ValueError(f"{name} has chunks of unknown sizes. Call {name}.compute_chunk_sizes() first.")
+    if np.dtype(part.dtype).kind not in "biuf":
+        raise ValueError(f"{name} must hold numbers; got {part.dtype}.")
+    if not 1 <= part.ndim <= 2:
+        raise ValueError(f"{name} must have {'two' if name == 'X' else 'one or two'} dimensions; got {part.ndim}.")
+    if part.ndim == 2:
+        part = part.rechunk({1: -1})
+    return _Column(
+        name, part.to_delayed().ravel().tolist(), list(part.chunks[0]), part.shape[1:], _float(part.dtype), True
+    )
 
 
-def _without_empty_chunks(part: Any) -> Any:
-    if all(part.chunks[0]):
-        return part
-    from dask.array import concatenate
+def _of_frame(client: Any, name: str, part: Any) -> _Column:
+    """A Dask dataframe or series; the lengths of its partitions are found by one pass over its index."""
+    from dask.delayed import delayed
 
-    return concatenate([part.blocks[at] for at, size in enumerate(part.chunks[0]) if size])  # type: ignore[no-untyped-call]
-
-
-def _of_dask(X: Any, y: Any, alpha: Any) -> Pieces:
-    from dask import delayed
-
-    edges = [0, *np.cumsum(X.chunks[0]).tolist()]
-    d, dtype = X.shape[1], _float(X.dtype)
-    columns = [part if part is None else part.to_delayed().ravel().tolist() for part in (X, y, alpha)]
-    places = [(number, *span) for number, span in enumerate(pairwise(edges))]
-
-    def send(client: Any, pieces: list[int], workers: list[str]) -> list[Any]:
-        make = delayed(checked, pure=False)
-        blocks = [[None if column is None else column[piece] for column in columns] for piece in pieces]
-        parts = [make(*block, *places[piece], d, dtype) for block, piece in zip(blocks, pieces, strict=True)]
-        return list(client.compute(parts))
-
-    q = 1 if y.ndim == 1 else y.shape[1]
-    return Pieces(edges, send, d, q, dtype, y.ndim == 1, alpha is not None)
-
-
-def _from_frame(client: Any, name: str, part: Any) -> Any:
-    """A Dask dataframe or series as a Dask array, the lengths of its partitions found by one pass; others as they are.
-
-    The partitions stay on the workers meanwhile.
-    """
-    if not hasattr(part, "to_dask_array"):
-        return part
-    from dask import delayed
-    from dask.array import concatenate, from_delayed
-
-    dtypes = check_columns(name, part)
-    if not dtypes:
-        raise ValueError(f"{name} must have at least one column; got none.")
-    dtype = _float(*dtypes)
-    part = client.persist(part)
-    pieces = part.to_delayed()
-    lengths = [answer(client, future) for future in client.compute([delayed(len)(piece) for piece in pieces])]
+    dtype = _float(*check_columns(name, part))
     columns = [str(column) for column in part.columns] if part.ndim == 2 else None
-    arrays = []
-    for number, (piece, length) in enumerate(zip(pieces, lengths, strict=True)):
-        if length:
-            shape = (length,) if columns is None else (length, len(columns))
-            value = delayed(numbers)(piece, name, columns, number, dtype)
-            arrays.append(from_delayed(value, shape, dtype))  # type: ignore[no-untyped-call]
-    if not arrays:
-        raise ValueError(f"{name} must have at least one row; got none.")
-    return concatenate(arrays)  # type: ignore[no-untyped-call]
+    counts = client.compute([delayed(len)(index) for index in part.index.to_delayed()])
+    lengths = [answer(client, future) for future in counts]
+    blocks = [delayed(numbers)(piece, name, columns, number, dtype) for number, piece in enumerate(part.to_delayed())]
+    return _Column(name, blocks, lengths, () if columns is None else (len(columns),), dtype, True)
+
+
+def _check_shapes(columns: list[_Column]) -> None:
+    X, *others = columns
+    if len(X.shape) != 1:
+        raise ValueError(f"X must have two dimensions, rows and columns; got {1 + len(X.shape)}.")
+    if not X.n or not X.width:
+        raise ValueError(f"X must have at least one row and one column; got shape {(X.n, X.width)}.")
+    for other in others:
+        if other.n != X.n:
+            raise ValueError(
+                f"X and {other.name} must have the same number of rows; X has {X.n}, {other.name} has {other.n}."
+            )
+        if other.name == "alpha" and other.width != 1:
+            raise ValueError(f"alpha must be one number per row; got {other.width}.")
 
 
 def check_columns(name: str, frame: Any) -> list[Any]:

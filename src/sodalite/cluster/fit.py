@@ -45,11 +45,14 @@ def fit_on_cluster(model: Any, X: Any, y: Any, alpha: Any, executor: Any) -> Non
         mean, std = np.zeros(raw.q), np.ones(raw.q)
     table = raw.scaled(Scaling(mean, std))
     generator = generator_from(model.random_state)
-    task = Task(table.X, table.y, None, model.posterior, score, model.n_active)
+    # A kernel that is used as it is needs no sample.
+    rows: tuple[Any, Any, Array | None] = table.X, table.y, None
     if model.kernel is None or not isinstance(method, Fixed):
-        task = Task(*sample(table, generator), model.posterior, score, model.n_active)
-    kernels = default_kernels(task.X, task.y) if model.kernel is None else [model.kernel]
-    compile_kernel(kernels[0], task.X, dtype)  # refuses what it cannot compile, before any long work
+        rows = sample(table, generator)
+    some_X, some_y, some_alpha = rows
+    kernels = default_kernels(some_X, some_y) if model.kernel is None else [model.kernel]
+    compile_kernel(kernels[0], some_X, dtype)  # refuses what it cannot compile, before any long work
+    task = Task(some_X, some_y, some_alpha, model.posterior, score, model.n_active)
     found = method.find(task, kernels, generator)
     shape = () if raw.pieces.flat else (raw.q,)
     model.y_mean_, model.y_std_, model.rounds_, model._shape = mean, std, found.rounds, shape

@@ -112,7 +112,7 @@ class Table:
         arguments : dict of piece to arguments, optional
             All pieces, with no arguments, by default.
         """
-        left = {piece: () for piece in range(len(self))} if arguments is None else dict(arguments)
+        left = dict.fromkeys(range(len(self)), ()) if arguments is None else dict(arguments)
         order, found = list(left), {}
 
         def attempt() -> bool:
@@ -134,7 +134,7 @@ class Table:
         found: list[tuple[Array, ...]] = []
 
         def attempt() -> bool:
-            futures = list(self._submit(function, {piece: () for piece in range(len(self))}).values())
+            futures = list(self._submit(function, dict.fromkeys(range(len(self)), ())).values())
             while len(futures) > 1:
                 groups = [futures[begin : begin + BRANCHES] for begin in range(0, len(futures), BRANCHES)]
                 futures = [submit(self.client, _add, group) for group in groups]

@@ -165,7 +165,9 @@ class DaskExecutor:
                 begin, end = self.table.span(host)
                 threads = int(workers[home]["nthreads"])
                 piece, pinned = self.table.held(host), {"workers": [home], "allow_other_workers": False}
-                futures[host] = submit(self.client, Host, piece, begin, end, self.setting, threads, actor=True, **pinned)
+                futures[host] = submit(
+                    self.client, Host, piece, begin, end, self.setting, threads, actor=True, **pinned
+                )
                 self._homes[host] = home
             failed = []
             for host, future in futures.items():
