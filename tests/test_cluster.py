@@ -1,6 +1,7 @@
 """A fit on a cluster is the fit in memory: posteriors, J, predictions; arrays and dataframes; and what is refused."""
 
 from contextvars import Context
+from pathlib import Path
 
 import dask
 import numpy as np
@@ -11,12 +12,12 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 from dask_cluster import cluster
 from sodalite import GreedyGPRegressor, load, save, select
 from sodalite.cluster.moments import mean_and_spread
-from sodalite.cluster.objective import JointDensity
 from sodalite.cluster.table import Scaling, share_out
 from sodalite.hyperparameters import Subset, Weave
 from sodalite.hyperparameters.objectives import Outlook
 from sodalite.kernels import compile_kernel, spread
 from sodalite.posteriors import POSTERIORS
+from sodalite.remote.objective import JointDensity
 
 distributed = pytest.importorskip("distributed")
 da = pytest.importorskip("dask.array")
@@ -126,8 +127,8 @@ def test_hyperparameters_are_those_of_memory(client):
 
 
 def test_with_many_rows_a_sample_is_fetched_the_one_of_memory(client, monkeypatch):
-    from sodalite.cluster import fit
     from sodalite.hyperparameters import weave as module
+    from sodalite.remote import fit
 
     for place in (fit, module):
         monkeypatch.setattr(place, "MOST_ROWS", 150)
@@ -210,6 +211,17 @@ def test_predictions_of_a_dataframe(client):
         there.predict(da.from_array(X[:, :2], chunks=100))
     with pytest.raises(ValueError, match="return_cov is the joint covariance"):
         there.predict(frames(X, y)[0], return_cov=True)
+
+
+def test_the_code_of_the_readme(client):
+    text = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
+    code = text.partition("```py\n")[2].partition("```")[0]
+    assert "tcp://scheduler:8786" in code
+    X, y = rows(120)
+    names = {"GreedyGPRegressor": GreedyGPRegressor, **dict(zip("Xy", frames(X, y), strict=True))}
+    exec(code.replace("tcp://scheduler:8786", client.scheduler.address), names)
+    assert np.isfinite(names["mean"].compute()).all()
+    names["client"].close()
 
 
 def test_a_model_from_a_cluster_knows_no_cluster(client):

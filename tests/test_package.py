@@ -155,6 +155,7 @@ FORBIDDEN = {
     "shard": ABOVE - {"shard"},
     "panel": ABOVE - {"panel", "shard"},
     "loop": ABOVE - {"shard", "panel", "loop"},
+    "cluster": ABOVE,
     "executors": ABOVE - {"shard"},
     "selection": {"posteriors", "hyperparameters", "estimator", "cli", "experiments"},
     "posteriors": {"selection", "hyperparameters", "estimator", "cli", "experiments"},
@@ -162,6 +163,7 @@ FORBIDDEN = {
     "validation": ABOVE,
     "metrics": ABOVE,
     "reference": ABOVE,
+    "remote": {"estimator", "cli", "experiments"},
     "estimator": {"cli", "experiments"},
     "experiments": {"cli"},
 }

@@ -10,14 +10,14 @@ from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.gaussian_process.kernels import Kernel
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from .cluster.fit import at_hand, fit_on_cluster
-from .cluster.prediction import predict_lazily
 from .cluster.table import Remote
 from .hyperparameters import Task, resolve_hyperparameters
 from .kernels import compile_kernel, default_kernels, spread
 from .memory import make_plan
 from .posteriors import Evidence, draw, resolve_posterior
 from .progress import ProgressLine
+from .remote.fit import at_hand, fit_on_cluster
+from .remote.prediction import predict_lazily
 from .scores import resolve_score
 from .selection import generator_from, grow
 from .stopping import resolve_rule

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 from sklearn.gaussian_process.kernels import Kernel
 
+from ..cluster.table import Array, Part, Table
 from ..hyperparameters.joint import Remainder, joint_density
 from ..kernels import compile_kernel
-from .table import Array, Part, Table
 
 
 class JointDensity:

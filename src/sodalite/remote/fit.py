@@ -12,15 +12,15 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import validate_data
 
+from ..cluster.client import find_client
+from ..cluster.moments import mean_and_spread
+from ..cluster.table import Array, Scaling, Table, share_out
 from ..hyperparameters import Fixed, Task, resolve_hyperparameters
 from ..hyperparameters.weave import MOST_ROWS
 from ..kernels import compile_kernel, default_kernels
 from ..memory import available, parse_bytes
 from ..selection import generator_from
 from ..validation import check_dtype, check_first, is_dask, readable_errors
-from .client import find_client
-from .moments import mean_and_spread
-from .table import Array, Scaling, Table, share_out
 
 
 def fit_on_cluster(model: Any, X: Any, y: Any, alpha: Any, executor: Any) -> None:

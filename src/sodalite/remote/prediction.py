@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from .._optional import require
+from ..cluster.collections import check_columns
+from ..cluster.table import Array
 from ..threads import on_this_thread
-from .collections import check_columns
 from .fit import learn_names
-from .table import Array
 
 
 def predict_lazily(model: Any, X: Any, return_std: bool, return_cov: bool) -> Any:
