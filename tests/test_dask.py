@@ -75,6 +75,14 @@ def test_the_client_that_is_there_is_found(client):
     np.testing.assert_array_equal(there.indices, select(X, y, KERNEL, n_active=10, first=0).indices)
 
 
+def test_a_client_that_is_not_the_current_one(client):
+    X, y = rows(500)
+    with cluster(1) as (other, _):  # from here on the current one
+        assert distributed.get_client() is other
+        there = select(X, y, KERNEL, n_active=10, first=0, executor=client)
+    np.testing.assert_array_equal(there.indices, select(X, y, KERNEL, n_active=10, first=0).indices)
+
+
 def test_only_a_few_rows_travel(client, monkeypatch):
     """Per block the driver sees a panel of candidates, however many rows there are."""
     from sodalite.executors import dask

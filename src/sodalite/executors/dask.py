@@ -113,7 +113,8 @@ class DaskExecutor:
         self._log: list[tuple[str, tuple[Any, ...]]] = []
         self._hosts: list[Any] = [None] * len(table)
         self._homes = [""] * len(table)
-        self._build(list(range(len(table))))
+        with self.client.as_current():  # or an actor would answer to whichever client came last
+            self._build(list(range(len(table))))
 
     def call(self, method: str, *arguments: Any) -> list[Any]:
         """Call a method of every shard, wherever it lives."""
@@ -130,8 +131,9 @@ class DaskExecutor:
             missing[:] = lost
             return done
 
-        while missing:
-            insist(attempt)
+        with self.client.as_current():
+            while missing:
+                insist(attempt)
         if method in CHANGES:
             self._log.append((method, _quiet(method, arguments)))
         return [found for host in range(len(self._hosts)) for found in answers[host]]
