@@ -101,7 +101,16 @@ def test_only_a_few_rows_travel(client, monkeypatch):
     assert 0 < most[0] < 4000
 
 
-def test_ten_workers_killed_at_random_moments():
+def test_ten_workers_killed_at_random_moments(monkeypatch):
+    from sodalite.executors import dask
+
+    built, replay = [], dask.DaskExecutor._build
+
+    def build(self, hosts):
+        built.extend(hosts if self._log else [])  # in the middle of a selection
+        replay(self, hosts)
+
+    monkeypatch.setattr(dask.DaskExecutor, "_build", build)
     X, y = rows()
     here = select(X, y, KERNEL, n_active=150, first=0)
     model = GreedyGPRegressor(KERNEL, n_active=60, hyperparameters="fixed", posterior="vfe", score="delta", first=0)
@@ -120,6 +129,7 @@ def test_ten_workers_killed_at_random_moments():
                 np.testing.assert_allclose(there.rmse, here.rmse, rtol=1e-10)
             turn += 1
     assert killer.count >= 10
+    assert built
 
 
 def test_with_no_worker_left_it_waits_and_then_fails(monkeypatch):
