@@ -52,15 +52,23 @@ def cluster(count: int) -> Iterator[tuple[Any, list[Any]]]:
 
 
 class Killer(threading.Thread):
-    """Kills one worker after the other at random moments, while at least one is left."""
+    """Kills one worker after the other at random moments, while at least one is left.
+
+    Each time it first waits, but not for ever, to hear that something is going on.
+    """
 
     def __init__(self, workers: list[Any], longest: float) -> None:
         super().__init__(daemon=True)
         self.left, self.longest = list(workers), longest
-        self.done, self.count, self.rng = threading.Event(), 0, random.Random(0)
+        self.done, self.going = threading.Event(), threading.Event()
+        self.count, self.rng = 0, random.Random(0)
 
     def run(self) -> None:
-        while len(self.left) > 1 and not self.done.wait(self.rng.uniform(0, self.longest)):
+        while len(self.left) > 1:
+            self.going.wait(1.5)
+            if self.done.wait(self.rng.uniform(0, self.longest)):
+                return
+            self.going.clear()
             victim = self.left.pop(self.rng.randrange(len(self.left)))
             os.kill(victim.pid, signal.SIGKILL)
             self.count += 1
@@ -71,4 +79,5 @@ class Killer(threading.Thread):
 
     def __exit__(self, *_: object) -> None:
         self.done.set()
+        self.going.set()
         self.join()

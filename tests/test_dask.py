@@ -116,7 +116,8 @@ def test_ten_workers_killed_at_random_moments(monkeypatch):
     model = GreedyGPRegressor(KERNEL, n_active=60, hyperparameters="fixed", posterior="vfe", score="delta", first=0)
     fitted = model.fit(X, y).predict(X[:50])
     with cluster(12) as (client, workers), Killer(workers, 0.5) as killer:
-        X_there, y_there = da.from_array(X, chunks=(250, 3)), da.from_array(y, chunks=250)
+        X_there, y_there = da.from_array(X, chunks=(500, 3)), da.from_array(y, chunks=500)
+        options = {"first": 0, "executor": client, "callback": lambda stage: killer.going.set()}
         turn = 0
         while killer.count < 10:
             if turn % 3 == 2:
@@ -124,7 +125,7 @@ def test_ten_workers_killed_at_random_moments(monkeypatch):
                 np.testing.assert_allclose(model.predict(X[:50]), fitted, rtol=1e-7)
             else:
                 rows_there = (X_there, y_there) if turn % 3 == 0 else (X, y)
-                there = select(*rows_there, KERNEL, n_active=150, first=0, executor=client)
+                there = select(*rows_there, KERNEL, n_active=150, **options)
                 np.testing.assert_array_equal(there.indices, here.indices)
                 np.testing.assert_allclose(there.rmse, here.rmse, rtol=1e-10)
             turn += 1
