@@ -101,35 +101,48 @@ def test_only_a_few_rows_travel(client, monkeypatch):
     assert 0 < most[0] < 4000
 
 
-def test_ten_workers_killed_at_random_moments(monkeypatch):
+@pytest.fixture
+def built(monkeypatch):
+    """The hosts that are built again in the middle of a selection."""
     from sodalite.executors import dask
 
-    built, replay = [], dask.DaskExecutor._build
+    found, build = [], dask.DaskExecutor._build
 
-    def build(self, hosts):
-        built.extend(hosts if self._log else [])  # in the middle of a selection
-        replay(self, hosts)
+    def watched(self, hosts):
+        found.extend(hosts if self._log else [])
+        build(self, hosts)
 
-    monkeypatch.setattr(dask.DaskExecutor, "_build", build)
+    monkeypatch.setattr(dask.DaskExecutor, "_build", watched)
+    return found
+
+
+def test_ten_workers_killed_at_random_moments(built):
     X, y = rows()
     here = select(X, y, KERNEL, n_active=150, first=0)
-    model = GreedyGPRegressor(KERNEL, n_active=60, hyperparameters="fixed", posterior="vfe", score="delta", first=0)
-    fitted = model.fit(X, y).predict(X[:50])
+    X_there, y_there = da.from_array(X, chunks=(500, 3)), da.from_array(y, chunks=500)
     with cluster(12) as (client, workers), Killer(workers, 0.5) as killer:
-        X_there, y_there = da.from_array(X, chunks=(500, 3)), da.from_array(y, chunks=500)
-        options = {"first": 0, "executor": client, "callback": lambda stage: killer.going.set()}
-        turn = 0
+        options = {"n_active": 150, "first": 0, "callback": lambda stage: killer.going.set()}
         while killer.count < 10:
-            if turn % 3 == 2:
-                model.fit(X_there, y_there, executor=client)
-                np.testing.assert_allclose(model.predict(X[:50]), fitted, rtol=1e-7)
-            else:
-                rows_there = (X_there, y_there) if turn % 3 == 0 else (X, y)
-                there = select(*rows_there, KERNEL, n_active=150, **options)
-                np.testing.assert_array_equal(there.indices, here.indices)
-                np.testing.assert_allclose(there.rmse, here.rmse, rtol=1e-10)
-            turn += 1
+            there = select(X_there, y_there, KERNEL, **options, executor=client)
+            np.testing.assert_array_equal(there.indices, here.indices)
+            np.testing.assert_allclose(there.rmse, here.rmse, rtol=1e-10)
     assert killer.count >= 10
+    assert built
+
+
+def test_workers_killed_in_fits_and_with_rows_that_the_driver_sent(built):
+    X, y = rows(3000)
+    here = select(X, y, KERNEL, n_active=100, first=0)
+    model = GreedyGPRegressor(KERNEL, n_active=60, hyperparameters="fixed", posterior="vfe", score="delta", first=0)
+    expected = model.fit(X, y).predict(X[:50])
+    with cluster(5) as (client, workers), Killer(workers, 0.3) as killer:
+        while killer.count < 4:
+            there = select(
+                X, y, KERNEL, n_active=100, first=0, executor=client, callback=lambda stage: killer.going.set()
+            )
+            np.testing.assert_array_equal(there.indices, here.indices)
+            model.fit(da.from_array(X, chunks=(300, 3)), y, executor=client)
+            np.testing.assert_allclose(model.predict(X[:50]), expected, rtol=1e-7)
     assert built
 
 
