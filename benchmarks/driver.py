@@ -2,8 +2,9 @@
 
 First a real selection, the shards of which are 100 hosts in this process; every answer is kept. Then the same again
 with shards that only hand these answers out: what is left is the driver's own work. Then once more with 100 actors of a
-Dask cluster of two processes that hand them out: the driver's work and Dask's messages. The rest is arithmetic: what a
-block would take on 100 machines like this one. The printout also goes to docs/driver.txt.
+Dask cluster of two processes that hand them out: the driver's work and Dask's messages, and that of the scheduler, which
+is in the driver's process here. The rest is arithmetic: what a block would take on 100 machines like this one. The
+printout also goes to docs/driver.txt.
 """
 
 from __future__ import annotations
@@ -142,33 +143,38 @@ def main(n: int = 200_000, m: int = 500, hosts: int = HOSTS) -> None:
 
     out = sum(recorded.sent) / blocks
     back = sum(len(pickle.dumps(found, 5)) for _, found in recorded.log) / blocks / hosts
-    machine = (out + back) / 1e6
     compute = recorded.seconds / blocks * (ROWS / hosts) / n
     driver = work / blocks
     wire = {speed: hosts * (out + back) / (speed * GIGABIT) for speed in (1, 10)}
     share = (driver + wire[10]) / hosts
+    megabytes = hosts * (out + back) / 1e6
+    measured = {
+        "the driver's own work": (1e3 * alone / blocks, "ms"),
+        "with Dask's messages and scheduler, processor": (1e3 * driver, "ms"),
+        "with Dask's messages and scheduler, clock": (1e3 * clock / blocks, "ms"),
+        "calls to every shard": (len(recorded.log) / blocks, ""),
+        "sent to each shard": (out / 1e3, "kB"),
+        "back from each shard": (back / 1e3, "kB"),
+        "the shards' work, a million rows": (1e3 * recorded.seconds / blocks * 1e6 / n, "ms"),
+    }
+    arithmetic = {
+        "the shards' work": (compute, "s"),
+        "the driver's, the scheduler's and messages": (driver, "s"),
+        f"{megabytes:.0f} MB through a link of 1 Gbit/s": (wire[1], "s"),
+        f"{megabytes:.0f} MB through a link of 10 Gbit/s": (wire[10], "s"),
+        f"all {blocks} blocks, 10 Gbit/s": (blocks * (compute + driver + wire[10]) / 60, "min"),
+        "the v's of one machine's rows, float64": (8 * m * ROWS / hosts / 1e9, "GB"),
+        "machines where the driver takes half the time": (np.sqrt(compute * hosts / share), ""),
+    }
     lines = [
         f"{platform.machine()}, {os.cpu_count()} cores; {hosts} pretend shards, m = {m}, d = 8, float64, "
         f"{blocks} blocks of {m / blocks:.0f} picks",
         "",
         "Measured, per block",
-        f"  the driver's own work                        {1e3 * alone / blocks:8.1f} ms",
-        f"  with Dask's messages, its processor time     {1e3 * driver:8.1f} ms",
-        f"  with Dask's messages, by the clock           {1e3 * clock / blocks:8.1f} ms",
-        f"  calls to every shard                         {len(recorded.log) / blocks:8.1f}",
-        f"  sent to each shard                           {out / 1e3:8.1f} kB",
-        f"  back from each shard                         {back / 1e3:8.1f} kB",
-        f"  the shards' work, a million rows             {1e3 * recorded.seconds / blocks * 1e6 / n:8.1f} ms",
+        *(f"  {what:48} {value:8.1f} {unit}".rstrip() for what, (value, unit) in measured.items()),
         "",
-        f"By arithmetic, per block: {ROWS:.0e} rows on {hosts} machines like this one".replace("e+0", "e"),
-        f"  the shards' work                             {compute:8.2f} s",
-        f"  the driver's work and messages               {driver:8.2f} s",
-        f"  {hosts * machine:.0f} MB through the driver's link, 1 Gbit/s   {wire[1]:8.2f} s",
-        f"  {hosts * machine:.0f} MB through the driver's link, 10 Gbit/s  {wire[10]:8.2f} s",
-        f"  all {blocks} blocks, 10 Gbit/s                     {blocks * (compute + driver + wire[10]) / 60:8.1f} min",
-        f"  the v's of a machine's rows, float32         {4 * m * ROWS / hosts / 1e9:8.1f} GB",
-        f"  machines at which the driver takes as long as the shards, 10 Gbit/s: "
-        f"{np.sqrt(compute * hosts / share):.0f}",
+        f"By arithmetic, per block: a billion rows on {hosts} machines like this one",
+        *(f"  {what:48} {value:8.2f} {unit}".rstrip() for what, (value, unit) in arithmetic.items()),
     ]
     print("\n".join(lines))
     OUTPUT.write_text("\n".join(lines) + "\n")
