@@ -2,9 +2,9 @@
 
 First a real selection, the shards of which are 100 hosts in this process; every answer is kept. Then the same again
 with shards that only hand these answers out: what is left is the driver's own work. Then once more with 100 actors of a
-Dask cluster of two processes that hand them out: the driver's work and Dask's messages, and that of the scheduler, which
-is in the driver's process here. The rest is arithmetic: what a block would take on 100 machines like this one. The
-printout also goes to docs/driver.txt.
+Dask cluster of two processes that hand them out: the driver's work, Dask's messages and its scheduler, which is in the
+driver's process here. The rest is arithmetic: what a block would take on 100 machines like this one. The printout also
+goes to docs/driver.txt.
 """
 
 from __future__ import annotations
