@@ -9,6 +9,8 @@ BENCHMARKS = {
     "likelihood": "one likelihood and its gradient, against scikit-learn's",
     "pumadyn": "whether the likelihood finds the inputs that matter",
     "calibration": "coverage of the intervals on real data, with the defaults",
+    "cluster": "two worker processes against two threads, ten million rows, two large real data sets",
+    "driver": "what the driver of a cluster costs, with 100 pretend shards, and the arithmetic for 10^9 rows",
     "exactness": "whether the picks on real data are those of one row at a time",
     "local": "queries a second of the posterior local, beside the floor",
     "peers": "accuracy and time against other libraries",

@@ -1,16 +1,19 @@
 """A cluster gives the picks of one machine, whatever happens to its workers. Real processes, really killed."""
 
 import os
-import random
 import signal
-import threading
-import time
 
 import numpy as np
 import pytest
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
-from sodalite import select
+from dask_cluster import Killer, cluster
+from sodalite import GreedyGPRegressor, select
+from sodalite.cluster import client as cluster_client
+from sodalite.cluster.client import insist
+from sodalite.kernels import compile_kernel
+from sodalite.scores import Delta
+from sodalite.shard import StageError
 
 distributed = pytest.importorskip("distributed")
 da = pytest.importorskip("dask.array")
@@ -29,14 +32,11 @@ def rows(n=N, q=None):
 
 @pytest.fixture(scope="module")
 def client():
-    with (
-        distributed.LocalCluster(n_workers=3, threads_per_worker=1, processes=True, dashboard_address=None) as cluster,
-        distributed.Client(cluster) as client,
-    ):
+    with cluster(3) as (client, _):
         yield client
 
 
-@pytest.mark.parametrize("chunks", [N, 1000, (10, 1990, 4000), 5999])
+@pytest.mark.parametrize("chunks", [N, 1000, (10, 1990, 4000), 5999, (0, 1, 0, 5999, 0)])
 def test_the_picks_are_those_of_one_machine_whatever_the_partitions(client, chunks):
     X, y = rows()
     here = select(X, y, KERNEL, n_active=80, first=0)
@@ -62,69 +62,148 @@ def test_without_the_coordinates_kept_and_with_several_targets(client):
     np.testing.assert_array_equal(there.indices, here.indices)
 
 
+def test_several_shards_a_piece(client):
+    X, y = rows(40_000)
+    here = select(X, y, KERNEL, n_active=60, first=0)
+    there = select(da.from_array(X, chunks=(20_000, 3)), y, KERNEL, n_active=60, first=0, executor=client)
+    np.testing.assert_array_equal(there.indices, here.indices)
+
+
 def test_the_client_that_is_there_is_found(client):
     X, y = rows(500)
     there = select(da.from_array(X, chunks=(100, 3)), y, KERNEL, n_active=10, first=0)
     np.testing.assert_array_equal(there.indices, select(X, y, KERNEL, n_active=10, first=0).indices)
 
 
-class Killer(threading.Thread):
-    """Kills a worker now and then, as long as another is left."""
-
-    def __init__(self, client):
-        super().__init__(daemon=True)
-        self.client, self.done, self.count, self.rng = client, threading.Event(), 0, random.Random(0)
-
-    def run(self):
-        while not self.done.wait(self.rng.uniform(0.05, 0.6)):
-            try:
-                pids = list(self.client.run(os.getpid).values())
-            except OSError:  # one is on its way out
-                continue
-            if len(pids) > 1:
-                os.kill(self.rng.choice(pids), signal.SIGKILL)
-                self.count += 1
+def test_a_client_that_is_not_the_current_one(client):
+    X, y = rows(500)
+    with cluster(1) as (other, _):  # from here on the current one
+        assert distributed.get_client() is other
+        there = select(X, y, KERNEL, n_active=10, first=0, executor=client)
+    np.testing.assert_array_equal(there.indices, select(X, y, KERNEL, n_active=10, first=0).indices)
 
 
-def test_workers_killed_while_rows_are_chosen(client):
+def test_only_a_few_rows_travel(client, monkeypatch):
+    """Per block the driver sees a panel of candidates, however many rows there are."""
+    from sodalite.executors import dask
+
+    X, y = rows(40_000)
+    most, call = [0], dask.DaskExecutor.call
+
+    def watched(self, method, *arguments):
+        found = call(self, method, *arguments)
+        if method in ("settle", "candidates"):
+            most[0] = max(most[0], sum(len(part.index) for part in found))
+        return found
+
+    monkeypatch.setattr(dask.DaskExecutor, "call", watched)
+    select(da.from_array(X, chunks=(10_000, 3)), y, KERNEL, n_active=60, first=0, executor=client)
+    assert 0 < most[0] < 4000
+
+
+@pytest.fixture
+def built(monkeypatch):
+    """The hosts that are built again in the middle of a selection."""
+    from sodalite.executors import dask
+
+    found, build = [], dask.DaskExecutor._build
+
+    def watched(self, hosts):
+        found.extend(hosts if self._log else [])
+        build(self, hosts)
+
+    monkeypatch.setattr(dask.DaskExecutor, "_build", watched)
+    return found
+
+
+def test_ten_workers_killed_at_random_moments(built):
     X, y = rows()
-    X_there, y_there = da.from_array(X, chunks=(1500, 3)), da.from_array(y, chunks=1500)
     here = select(X, y, KERNEL, n_active=150, first=0)
-    killer = Killer(client)
-    killer.start()
-    try:
-        until = time.monotonic() + 60
-        while killer.count < 2 and time.monotonic() < until:
-            there = select(X_there, y_there, KERNEL, n_active=150, first=0, executor=client)
+    X_there, y_there = da.from_array(X, chunks=(500, 3)), da.from_array(y, chunks=500)
+    with cluster(12) as (client, workers), Killer(workers, 0.5) as killer:
+        options = {"n_active": 150, "first": 0, "callback": lambda stage: killer.going.set()}
+        while killer.count < 10:
+            there = select(X_there, y_there, KERNEL, **options, executor=client)
             np.testing.assert_array_equal(there.indices, here.indices)
-    finally:
-        killer.done.set()
-        killer.join()
-    assert killer.count >= 1
+            np.testing.assert_allclose(there.rmse, here.rmse, rtol=1e-10)
+    assert killer.count >= 10
+    assert built
 
 
-def test_bad_input(client):
+def test_workers_killed_in_fits_and_with_rows_that_the_driver_sent(built):
+    X, y = rows(3000)
+    here = select(X, y, KERNEL, n_active=100, first=0)
+    model = GreedyGPRegressor(KERNEL, n_active=60, hyperparameters="fixed", posterior="vfe", score="delta", first=0)
+    expected = model.fit(X, y).predict(X[:50])
+    with cluster(5) as (client, workers), Killer(workers, 0.3) as killer:
+        while killer.count < 4:
+            there = select(
+                X, y, KERNEL, n_active=100, first=0, executor=client, callback=lambda stage: killer.going.set()
+            )
+            np.testing.assert_array_equal(there.indices, here.indices)
+            model.fit(da.from_array(X, chunks=(300, 3)), y, executor=client)
+            np.testing.assert_allclose(model.predict(X[:50]), expected, rtol=1e-7)
+    assert built
+
+
+def test_with_no_worker_left_it_waits_and_then_fails(monkeypatch):
+    monkeypatch.setattr(cluster_client, "PATIENCE", 1.0)
     X, y = rows(1000)
-    bad = X.copy()
-    bad[700, 1] = np.nan
-    with pytest.raises(ValueError, match="row 700"):
-        select(da.from_array(bad, chunks=(300, 3)), y, KERNEL, n_active=5, executor=client)
-    bad_y = y.copy()
-    bad_y[321] = np.inf
-    with pytest.raises(ValueError, match="y contains NaN or infinite values, in row 321"):
-        select(da.from_array(X, chunks=(300, 3)), da.from_array(bad_y, chunks=300), KERNEL, n_active=5, executor=client)
-    unknown = da.from_array(X, chunks=(300, 3))[da.from_array(y, chunks=300) > 0]
-    with pytest.raises(ValueError, match="compute_chunk_sizes"):
-        select(unknown, y, KERNEL, n_active=5, executor=client)
-    with pytest.raises(ValueError, match="same number of rows"):
-        select(da.from_array(X, chunks=(300, 3)), y[:-1], KERNEL, n_active=5, executor=client)
-    with pytest.raises(TypeError, match="executor must be a dask"):
-        select(X, y, KERNEL, n_active=5, executor="tcp://nowhere")
+    with cluster(1) as (client, (worker,)):
+
+        def kill(stage):
+            if stage.t == 20:
+                os.kill(worker.pid, signal.SIGKILL)
+
+        with pytest.raises(RuntimeError, match="No worker of the cluster is left, and none came within 1 seconds"):
+            select(X, y, KERNEL, n_active=60, first=0, executor=client, callback=kill)
 
 
-def test_a_client_that_is_closed(client):
-    other = distributed.Client(client.scheduler.address)
-    other.close()
-    X, y = rows(100)
-    with pytest.raises(ValueError, match="closed"):
-        select(X, y, KERNEL, n_active=5, executor=other)
+def test_what_fails_again_and_again_is_given_up(monkeypatch):
+    monkeypatch.setattr(cluster_client, "TRIES", 3)
+    tries = []
+    with pytest.raises(RuntimeError, match="3 times in a row"):
+        insist(lambda: bool(tries.append(1)))
+    assert len(tries) == 3
+
+
+CALLS = {
+    "candidates": (5, -np.inf, np.empty(0, dtype=np.int64)),
+    "draw": (5, 0, 0, np.empty(0, dtype=np.int64)),
+    "coordinates": (np.array([1]),),
+    "extend": (None,),
+    "settle": (None, 1, 5, 0.0, np.empty(0, dtype=np.int64)),
+}
+
+
+def make_host(n=100):
+    from sodalite.executors.dask import Host, Setting
+
+    X, y = rows(n)
+    return Host((X, y[:, None], None), 0, n, Setting(compile_kernel(KERNEL, X), Delta(), 10, 0), 1)
+
+
+@pytest.mark.parametrize("method", CALLS)
+@pytest.mark.parametrize("changes", [0, 2])
+def test_a_shard_that_is_behind_or_ahead_refuses_every_call(method, changes):
+    host = make_host()
+    host.call(0, "start", (0.0,))
+    with pytest.raises(StageError):
+        host.call(changes, method, CALLS[method])
+    assert len(host.call(1, "candidates", CALLS["candidates"])[0].index) >= 5  # and is none the worse
+
+
+def test_a_shard_that_is_ahead_is_built_again(client):
+    from sodalite.cluster.table import share_out
+    from sodalite.executors.dask import DaskExecutor, Setting
+
+    X, y = rows(1000)
+    setting = Setting(compile_kernel(KERNEL, X), Delta(), 10, 0)
+    with DaskExecutor(share_out(X, y, executor=client), setting) as executor:
+        executor.call("start", 0.0)
+        expected = executor.call("candidates", *CALLS["candidates"])
+        executor._hosts[1].replay([("start", (0.0,)), ("start", (0.0,))]).result()  # an answer that went missing
+        found = executor.call("candidates", *CALLS["candidates"])
+        assert executor.n_lost == 1
+        for part, before in zip(found, expected, strict=True):
+            np.testing.assert_array_equal(part.index, before.index)

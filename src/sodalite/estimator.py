@@ -10,15 +10,18 @@ from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.gaussian_process.kernels import Kernel
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from .cluster.table import Remote
 from .hyperparameters import Task, resolve_hyperparameters
 from .kernels import compile_kernel, default_kernels, spread
 from .memory import make_plan
 from .posteriors import Evidence, draw, resolve_posterior
 from .progress import progress_display
+from .remote.fit import at_hand, fit_on_cluster
+from .remote.prediction import predict_lazily
 from .scores import resolve_score
 from .selection import generator_from, grow
 from .stopping import resolve_rule
-from .validation import check_alpha, check_count, check_dtype, check_first, check_targets, readable_errors
+from .validation import check_alpha, check_count, check_dtype, check_first, check_targets, is_dask, readable_errors
 
 Array = NDArray[Any]
 
@@ -171,22 +174,31 @@ class GreedyGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # typ
         self.random_state = random_state
         self.verbose = verbose
 
-    def fit(self, X: Any, y: Any, *, alpha: Any = None) -> Self:
+    def fit(self, X: Any, y: Any, *, alpha: Any = None, executor: Any = None) -> Self:
         """Find the hyperparameters, choose the rows and condition on them. A fit that fails changes nothing.
 
         Parameters
         ----------
         X : array-like or data frame of shape (n, d)
+            With a Dask client, also a Dask array or dataframe.
         y : array-like of shape (n,) or (n, q)
+            With a Dask client, also a Dask array, series or dataframe.
         alpha : float or array-like of shape (n,), default=None
             The variance of each row's own noise, in units of y squared (of several targets, of each scaled one), beyond
             what the kernel's ``WhiteKernel`` says of all rows: known measurement errors. As scikit-learn's, it is added
             to the diagonal of the training covariance, and no part of predictions. A row of weight w among rows of
             noise v has alpha v / w.
+        executor : dask.distributed.Client, default=None
+            A cluster to work on; for Dask collections, by default the client that there is. The rows stay on its
+            workers, but for a sample of them that hyperparameters are learnt from, and for posterior="local", which
+            keeps all rows and so fetches them.
         """
         before = self.__dict__.copy()
         try:
-            self._fit(X, y, alpha)
+            if executor is not None or is_dask(X) or is_dask(y):
+                fit_on_cluster(self, X, y, alpha, executor)
+            else:
+                self._fit(X, y, alpha)
         except BaseException:
             self.__dict__ = before
             raise
@@ -257,8 +269,9 @@ class GreedyGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # typ
             raise ValueError(f"y has targets of shape {y.shape[1:]}, but the model was fitted with {self._shape}.")
         if self._rows is None:
             raise ValueError(
-                "This model comes from a file that holds its active rows alone: it can predict, but no rows can join "
-                "it. Fit it again, or keep models that are to go on learning with joblib or with posterior='local'."
+                "This model holds its active rows alone, since it comes from a file or from a cluster: it can predict, "
+                "but no rows can join it. Fit it again, or use posterior='local', which keeps all rows; from memory, "
+                "joblib does too."
             )
         X_old, Y_old, noise_old = self._rows
         Y = (y.reshape(len(X), -1) - self.y_mean_) / self.y_std_
@@ -275,7 +288,7 @@ class GreedyGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # typ
         return check_alpha(alpha, n) / (y_std[0] ** 2 if len(y_std) == 1 else 1.0)
 
     def _choose(
-        self, X: Array, Y: Array, noise: Array | None, kernel: Kernel, score: Any, rule: Any, first: Any, generator: Any
+        self, X: Any, Y: Any, noise: Array | None, kernel: Kernel, score: Any, rule: Any, first: Any, generator: Any
     ) -> None:
         """Choose rows with a kernel that is known, and condition on them."""
         dtype = check_dtype(self.dtype)
@@ -301,6 +314,12 @@ class GreedyGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # typ
             if progress is not None:
                 progress.close()
 
+        self._rows: tuple[Array, Array, Array | None] | None = None
+        self._n_rows = len(X)
+        if isinstance(X, Remote):
+            X, Y, noise = at_hand(X, Y, self.posterior)
+        if not isinstance(X, Remote):
+            self._rows = X, Y, noise
         self.kernel_ = kernel
         self.selection_ = selection
         self.active_indices_ = selection.indices
@@ -317,7 +336,6 @@ class GreedyGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # typ
                 generator,
             )
         )
-        self._rows: tuple[Array, Array, Array | None] | None = X, Y, noise
         self.X_train_ = X[selection.indices]
         self.y_train_ = Y[selection.indices].reshape(-1, *self._shape)
         self.log_marginal_likelihood_value_ = self.posterior_.log_marginal_likelihood
@@ -331,8 +349,9 @@ class GreedyGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # typ
         Parameters
         ----------
         X : array-like or data frame of shape (n, d)
+            Of a Dask array or dataframe, the results are Dask arrays: nothing is computed until they are.
         return_std, return_cov : bool, default=False
-            At most one of them.
+            At most one of them. Dask collections have no `return_cov`.
 
         Returns
         -------
@@ -345,6 +364,8 @@ class GreedyGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # typ
         check_is_fitted(self)
         if return_std and return_cov:
             raise ValueError("At most one of return_std and return_cov can be asked for.")
+        if is_dask(X):
+            return predict_lazily(self, X, return_std, return_cov)
         with readable_errors(X):
             X = validate_data(self, X, dtype=[np.float64, np.float32], reset=False)
         if return_cov:

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from sklearn.gaussian_process.kernels import Kernel
 from sklearn.utils import check_random_state
 
-from ._optional import require
+from .cluster.client import room
+from .cluster.table import Remote, share_out
 from .executors import Executor, ThreadExecutor
 from .jitter import with_jitter
 from .kernels import CompiledKernel, compile_kernel
@@ -24,7 +25,7 @@ from .memory import make_plan, parse_bytes
 from .scores import Lookahead, Random, Sampled, Score, resolve_score, seed_from
 from .shard import Shard
 from .stopping import Rule, resolve_rule
-from .validation import check_dask_rows, check_dtype, check_first, check_rows, is_dask
+from .validation import check_dtype, check_first, check_rows, is_dask
 
 __all__ = ["Callback", "Selection", "generator_from", "grow", "select"]
 
@@ -100,8 +101,8 @@ def select(
     memory_limit : int or str, optional
         Bytes to work in, beside the data: a number or a string such as ``"300MB"``. By default half of what is free.
     executor : dask.distributed.Client, optional
-        A cluster to work on. X and y may then be Dask arrays, whose chunks stay where they are; the picks are those of
-        one machine. Workers may be lost while it runs, as long as one is left or comes.
+        A cluster to work on. X and y may then be Dask arrays or dataframes, whose partitions stay where they are; the
+        picks are those of one machine. Workers may be lost while it runs, as long as one is left or comes.
 
     Returns
     -------
@@ -123,26 +124,32 @@ def select(
     >>> chosen.stop_reason
     'n_active'
     """
-    X, y = check_dask_rows(X, y) if is_dask(X) else check_rows(X, y)
+    checked = check_dtype(dtype), resolve_score(score)
+    rule = resolve_rule(n_active, tol, patience, target_rmse, time_limit, stop)
+    if executor is not None or is_dask(X) or is_dask(y):
+        table = share_out(X, y, executor=executor)
+        X, y = table.X, table.y
+    else:
+        X, y = check_rows(X, y)
+        y = y.reshape(len(y), -1)
     return grow(
         X,
-        y.reshape(len(y), -1),
-        compile_kernel(kernel, X, check_dtype(dtype)),
+        y,
+        compile_kernel(kernel, X, checked[0]),
         n_active=n_active,
-        score=resolve_score(score),
-        rule=resolve_rule(n_active, tol, patience, target_rmse, time_limit, stop),
+        score=checked[1],
+        rule=rule,
         first=first,
         generator=generator_from(random_state),
         callback=callback,
         n_jobs=n_jobs,
         memory_limit=memory_limit,
-        executor=executor,
     )
 
 
 def grow(
     X: Any,
-    y: Array,
+    y: Any,
     kernel: CompiledKernel,
     *,
     n_active: int,
@@ -155,9 +162,8 @@ def grow(
     memory_limit: Any = None,
     unit: float = 1.0,
     alpha: Array | None = None,
-    executor: Any = None,
 ) -> Selection:
-    """What `select` does, once its arguments are checked; y has two dimensions.
+    """What `select` does, once its arguments are checked; y has two dimensions. They may be those of a cluster's table.
 
     `unit` is what one unit of y is worth where RMSE is reported or compared with a rule's bound: the estimator works on
     standardised targets, but its user thinks in those that were given. `alpha` is noise variance that each row has
@@ -173,7 +179,7 @@ def grow(
     else:
         order = start or [int(generator.integers(n))]
     pointwise = None if isinstance(score, Lookahead | Random) else score
-    with _executor(X, y, alpha, kernel, pointwise, m, seed, n_jobs, memory_limit, executor) as (shards, keep):
+    with _executor(X, y, alpha, kernel, pointwise, m, seed, n_jobs, memory_limit) as (shards, keep):
         problem = Problem(
             shards,
             kernel,
@@ -206,10 +212,9 @@ def _executor(
     seed: int,
     n_jobs: int | None,
     memory_limit: Any,
-    client: Any,
 ) -> Iterator[tuple[Executor, bool]]:
     """The shards of all rows, on this machine or on a cluster, and whether they keep their rows' v's."""
-    if client is None and not is_dask(X):
+    if not isinstance(X, Remote):
         plan = make_plan(y.shape[0], m, y.shape[1], kernel.dtype, n_jobs, memory_limit)
 
         def make(part: tuple[int, int]) -> Shard:
@@ -219,15 +224,11 @@ def _executor(
         with ThreadExecutor(make, plan.parts, plan.n_threads) as threads:
             yield threads, plan.keep
         return
-    require("distributed", "dask")
-    from .executors.dask import DaskExecutor, Setting, find_client, partitions_of, room
+    from .executors.dask import DaskExecutor, Setting
 
-    client = find_client(client)
-    limit = room(client) if memory_limit is None else parse_bytes(memory_limit)
+    limit = room(X.table.client) if memory_limit is None else parse_bytes(memory_limit)
     keep = y.shape[0] * m * kernel.dtype.itemsize <= limit
-    workers = len(client.scheduler_info(n_workers=-1)["workers"])
-    partitions = partitions_of(X, y, alpha, 2 * max(workers, 1))
-    with DaskExecutor(client, partitions, Setting(kernel, score, m if keep else 0, seed)) as cluster:
+    with DaskExecutor(X.table, Setting(kernel, score, m if keep else 0, seed)) as cluster:
         yield cluster, keep
 
 

@@ -26,6 +26,10 @@ GROWTH = 0.75  # of its standard deviation that a row's residual is thought to g
 NEAR = 3  # ties: how far below the expected score a row is still reported, so that ties can be settled
 
 
+class StageError(RuntimeError):
+    """A shard was asked something about another stage than the one that it is at."""
+
+
 @dataclass(frozen=True)
 class Block:
     """Picks to be added, all that a shard needs to know of them, and the scores that they should have.
@@ -169,7 +173,7 @@ class Shard:
     def extend(self, block: Block) -> Report:
         """Add a block of picks to the model of every row, as if all of them were to stand. O(rows b (t + b))."""
         if block.stage != self.t:
-            raise RuntimeError(f"A shard at stage {self.t} was sent a block of stage {block.stage}.")
+            raise StageError(f"A shard at stage {self.t} was sent a block of stage {block.stage}.")
         N = self._coordinates_of(block)
         path = self._residual_path(block, N)
         report, s2 = self._scan(block, N, path)
@@ -183,7 +187,7 @@ class Shard:
     def settle(self, block: Block, kept: int, count: int, cut: float, wanted: Array) -> Rows:
         """Take back the picks of the last block after the first `kept`; return the next candidates."""
         if block.stage + len(block) != self.t:
-            raise RuntimeError(f"A shard at stage {self.t} was asked to settle a block of stage {block.stage}.")
+            raise StageError(f"A shard at stage {self.t} was asked to settle a block of stage {block.stage}.")
         if kept < len(block):
             self.t -= len(block)
             N = self.V[self.t : self.t + len(block)] if self.V is not None else self._coordinates_of(block)

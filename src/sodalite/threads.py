@@ -46,6 +46,8 @@ class Workspace(local):
 
 workspace = Workspace()
 
+_alone = local()
+
 _lock = Lock()
 _open = 0  # how many blocks are open now, in all threads
 _before: list[int] = []  # the thread counts from before the first of them
@@ -84,9 +86,20 @@ def one_openmp_thread() -> Iterator[None]:
             library.set_num_threads(count)
 
 
+@contextmanager
+def on_this_thread() -> Iterator[None]:
+    """What would be shared out among threads is done on the calling one: where others have work for all cores."""
+    before = getattr(_alone, "here", False)
+    _alone.here = True
+    try:
+        yield
+    finally:
+        _alone.here = before
+
+
 def threaded_map(function: Callable[[T], U], items: Sequence[T]) -> list[U]:
     """Apply a function to all items, on as many threads as there are cores, each with its own linear algebra."""
-    workers = max(1, min(_cores(), len(items)))
+    workers = max(1, min(n_threads(None), len(items)))
     with one_blas_thread():
         if workers == 1:
             return [function(item) for item in items]
@@ -97,7 +110,7 @@ def threaded_map(function: Callable[[T], U], items: Sequence[T]) -> list[U]:
 def n_threads(n_jobs: int | None) -> int:
     """Threads for an `n_jobs` of scikit-learn's kind; None means all cores here."""
     if n_jobs is None:
-        return _cores()
+        return 1 if getattr(_alone, "here", False) else _cores()
     if not isinstance(n_jobs, Integral) or isinstance(n_jobs, bool):
         raise TypeError(f"n_jobs must be a whole number or None; got {n_jobs!r}.")
     if n_jobs == 0:

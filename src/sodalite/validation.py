@@ -36,29 +36,6 @@ def is_dask(X: Any) -> bool:
     return hasattr(X, "__dask_graph__") and not isinstance(X, np.ndarray)
 
 
-def check_dask_rows(X: Any, y: Any) -> tuple[Any, Any]:
-    """X and y as Dask arrays with chunks of known sizes, X of shape (n, d), y of shape (n,) or (n, q)."""
-    X, y = (part.to_dask_array(lengths=True) if hasattr(part, "to_dask_array") else part for part in (X, y))
-    if X.ndim != 2:
-        raise ValueError(f"X must have two dimensions, rows and columns; got {X.ndim}.")
-    for name, part in (("X", X), ("y", y)):
-        if not is_dask(part):
-            continue
-        if any(not size >= 0 for sizes in part.chunks for size in sizes):
-            raise ValueError(f"{name} has chunks of unknown sizes. Call {name}.compute_chunk_sizes() first.")
-        if np.dtype(part.dtype).kind not in "biuf":
-            raise ValueError(f"{name} must hold numbers; got {part.dtype}.")
-    if not is_dask(y):
-        from dask.array import from_array
-
-        y = from_array(check_targets(y, X.shape[0]))  # type: ignore[no-untyped-call]
-    if X.shape[0] != y.shape[0]:
-        raise ValueError(f"X and y must have the same number of rows; X has {X.shape[0]}, y has {y.shape[0]}.")
-    if not X.shape[0] or not X.shape[1]:
-        raise ValueError(f"X must have at least one row and one column; got shape {X.shape}.")
-    return X, y
-
-
 def is_sliceable(X: Any) -> bool:
     """Whether X holds numbers and gives rows as arrays when it is sliced: arrays, memory maps, HDF5 data sets, ..."""
     if isinstance(X, np.ndarray):

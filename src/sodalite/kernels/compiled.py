@@ -90,7 +90,7 @@ class CompiledKernel:
         return np.array(np.broadcast_to(value, shape), dtype=self.dtype)
 
 
-def compile_kernel(kernel: spec.Kernel, X: Array, dtype: Any = np.float64) -> CompiledKernel:
+def compile_kernel(kernel: spec.Kernel, X: Any, dtype: Any = np.float64) -> CompiledKernel:
     """Compile a scikit-learn kernel for rows like those of X.
 
     Parameters

@@ -40,9 +40,12 @@ def default_kernel(X: Array, y: Array) -> spec.Kernel:
 
 def spread(X: Array) -> Array:
     """The standard deviation of every column; 1 where a column is constant, since any scale will do."""
-    deviation = np.std(X, axis=0, dtype=np.float64)
-    floor = 64 * np.finfo(np.float64).eps * np.abs(X).max(axis=0, initial=0.0)
-    return np.where(deviation > floor, deviation, 1.0)
+    return steady(np.std(X, axis=0, dtype=np.float64), np.abs(X).max(axis=0, initial=0.0))
+
+
+def steady(deviation: Array, largest: Array) -> Array:
+    """Standard deviations, 1 where they are no more than the rounding of the largest absolute values."""
+    return np.where(deviation > 64 * np.finfo(np.float64).eps * largest, deviation, 1.0)
 
 
 def variation(y: Array) -> float:

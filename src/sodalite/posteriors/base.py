@@ -24,9 +24,9 @@ class Evidence:
 
     kernel: CompiledKernel
     """In float64."""
-    X: Array
-    """Of shape (n, d)."""
-    y: Array
+    X: Any
+    """Of shape (n, d): an array, or the rows of a cluster's table."""
+    y: Any
     """Of shape (n, q)."""
     selection: Selection
     alpha: Array | None = None
@@ -46,6 +46,11 @@ class Evidence:
         if self.alpha is not None:
             noise += self.alpha[rows]
         return np.maximum(noise, self.selection.noise_floor)
+
+    def total(self, sums: Callable[[Array, Array, Array | None], tuple[Array, ...]]) -> tuple[Array, ...]:
+        """What sums over some rows, a function of X, y and alpha, come to over all rows, wherever these are."""
+        elsewhere = getattr(self.X, "total", None)
+        return sums(self.X, self.y, self.alpha) if elsewhere is None else elsewhere(sums)
 
 
 class Posterior(Protocol):

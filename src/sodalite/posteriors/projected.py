@@ -25,6 +25,36 @@ from .base import BLOCK, Array, Evidence, covariance_block, in_blocks
 
 
 @dataclass(frozen=True)
+class Sums:
+    """W D^-1 W', W D^-1 y, and what the evidence needs: sums over rows, so over parts of them. O(rows m^2)."""
+
+    kernel: CompiledKernel
+    rows: Features
+    inverse: Array
+    noise_floor: float
+    own_noise: bool
+    bound: bool
+
+    def __call__(self, X: Array, y: Array, alpha: Array | None) -> tuple[Array, Array, Array]:
+        """The sums over some rows, in blocks of bounded memory."""
+        n, size = len(X), max(1, BLOCK // len(self.inverse))
+        blocks = [slice(begin, min(begin + size, n)) for begin in range(0, n, size)]
+        return _sum(lambda here: self._part(X[here], y[here], None if alpha is None else alpha[here]), blocks)
+
+    def _part(self, X: Array, y: Array, alpha: Array | None) -> tuple[Array, Array, Array]:
+        kernel, q = self.kernel, y.shape[1]
+        here = kernel.prepare(X)
+        W = self.inverse @ kernel.block(self.rows, here)
+        noise = np.maximum(kernel.noise(here) + (0 if alpha is None else alpha), self.noise_floor)
+        rest = np.maximum(kernel.diag(here) - np.einsum("ij,ij->j", W, W), 0)
+        D = noise + rest if self.own_noise else noise
+        W /= np.sqrt(D)
+        y = y / np.sqrt(D)[:, None]
+        terms = [np.log(D).sum() * q, np.vdot(y, y), (rest / noise).sum() * q if self.bound else 0.0]
+        return W @ W.T, W @ y, np.array(terms)
+
+
+@dataclass(frozen=True)
 class Projected:
     """What the projected processes share. One pass over the rows, O(n m^2); then O(m) per mean, O(m^2) per variance."""
 
@@ -50,28 +80,14 @@ class Projected:
         kernel = evidence.kernel
         rows = kernel.prepare(evidence.X[evidence.selection.indices])
         K = covariance_block(kernel, rows)
-        m, q = len(K), evidence.y.shape[1]
+        m, (n, q) = len(K), evidence.y.shape
         with one_blas_thread():
             prior = float(K.diagonal().max()) or 1.0  # a kernel may be noise and nothing else
             L = with_jitter(lambda floor: cholesky(K + floor * np.eye(m), lower=True), prior)
             inverse = solve_triangular(L, np.eye(m), lower=True)
 
-        def part(here: slice) -> tuple[Array, Array, Array]:
-            """Sums over some rows: W D^-1 W', W D^-1 y, and what the evidence needs."""
-            here_rows = kernel.prepare(evidence.X[here])
-            W = inverse @ kernel.block(rows, here_rows)
-            noise, y = evidence.noise(here), evidence.y[here]
-            rest = np.maximum(kernel.diag(here_rows) - np.einsum("ij,ij->j", W, W), 0)
-            D = noise + rest if cls.own_noise else noise
-            W /= np.sqrt(D)
-            y = y / np.sqrt(D)[:, None]
-            terms = [np.log(D).sum() * q, np.vdot(y, y), (rest / noise).sum() * q if cls.bound else 0.0]
-            return W @ W.T, W @ y, np.array(terms)
-
-        n = len(evidence.X)
-        size = max(1, BLOCK // m)
-        blocks = [slice(begin, min(begin + size, n)) for begin in range(0, n, size)]
-        B, b, terms = _sum(part, blocks)
+        sums = Sums(kernel, rows, inverse, evidence.selection.noise_floor, cls.own_noise, cls.bound)
+        B, b, terms = evidence.total(sums)
         B.flat[:: m + 1] += 1
         with one_blas_thread():
             factor = cholesky(B, lower=True)

@@ -1,0 +1,180 @@
+"""What the driver of a cluster costs by itself: a selection with 100 pretend shards.
+
+First a real selection, the shards of which are 100 hosts in this process; every answer is kept. Then the same again
+with shards that only hand these answers out: what is left is the driver's own work. Then once more with 100 actors of a
+Dask cluster of two processes that hand them out: the driver's work, Dask's messages and its scheduler, which is in the
+driver's process here. The rest is arithmetic: what a block would take on 100 machines like this one. The printout also
+goes to docs/driver.txt.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import platform
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from itertools import pairwise
+from pathlib import Path
+from time import perf_counter, process_time
+from typing import Any
+
+import numpy as np
+
+from sodalite import select, selection
+from sodalite.executors.dask import CHANGES, DaskExecutor, Host, Setting
+from sodalite.threads import n_threads
+
+from .common import smooth_problem
+
+OUTPUT = Path("docs/driver.txt")
+HOSTS = 100
+ROWS = 10**9  # of the data set that the arithmetic is about
+GIGABIT = 10**9 / 8
+
+
+class Recorded:
+    """Hosts in this process; keeps all that they answer, and how long it took."""
+
+    def __init__(self, hosts: list[Host], pool: ThreadPoolExecutor) -> None:
+        self.hosts, self.pool, self.n_shards = hosts, pool, len(hosts)
+        self.changes, self.seconds, self.sent, self.log = 0, 0.0, [], []
+
+    def call(self, method: str, *arguments: Any) -> list[Any]:
+        if method == "start":
+            self.changes = 0
+        begin = perf_counter()
+        found = list(self.pool.map(lambda host: host.call(self.changes, method, arguments), self.hosts))
+        self.seconds += perf_counter() - begin
+        self.changes += method in CHANGES
+        self.sent.append(len(pickle.dumps(arguments, 5)))
+        self.log.append((method, found))
+        return [part for answers in found for part in answers]
+
+
+class Pretend:
+    """Shards that hand out what is written down."""
+
+    def __init__(self, log: list[tuple[str, list[Any]]], n_shards: int) -> None:
+        self.log, self.n_shards = iter(log), n_shards
+
+    def call(self, method: str, *arguments: Any) -> list[Any]:
+        name, found = next(self.log)
+        assert name == method
+        return [part for answers in found for part in answers]
+
+
+class PretendHost:
+    """The same as an actor: one host's share of what is written down."""
+
+    def __init__(self, answers: list[list[Any]]) -> None:
+        self.answers = iter(answers)
+
+    def call(self, changes: int, method: str, arguments: tuple[Any, ...]) -> list[Any]:
+        return next(self.answers)
+
+
+class PretendCluster(DaskExecutor):
+    """The executor of a cluster, with pretend hosts."""
+
+    def __init__(self, client: Any, log: list[tuple[str, list[Any]]], n_shards: int) -> None:
+        self.client, self.n_shards, self.n_lost, self._log = client, n_shards, 0, []
+        workers = sorted(client.scheduler_info()["workers"])
+        self._homes = [workers[host % len(workers)] for host in range(n_shards)]
+        futures = []
+        for host, home in enumerate(self._homes):
+            (answers,) = client.scatter([[found[host] for _, found in log]], workers=[home], hash=False)
+            futures.append(client.submit(PretendHost, answers, actor=True, workers=[home], pure=False))
+        self._hosts = [future.result() for future in futures]
+
+
+@contextmanager
+def instead(executor: Any, keep: bool = True) -> Iterator[None]:
+    """Let selections run on this executor."""
+    real = selection._executor
+
+    @contextmanager
+    def given(*arguments: Any) -> Iterator[tuple[Any, bool]]:
+        yield executor, keep
+
+    selection._executor = given  # type: ignore[assignment]
+    try:
+        yield
+    finally:
+        selection._executor = real
+
+
+def record(X: np.ndarray, y: np.ndarray, kernel: Any, m: int, hosts: int) -> Recorded:
+    """A real selection, of all that hosts say."""
+    from sodalite.kernels import compile_kernel
+    from sodalite.scores import Delta
+
+    setting = Setting(compile_kernel(kernel, X), Delta(), m, 0)
+    edges = np.linspace(0, len(X), hosts + 1).astype(int).tolist()
+    made = [Host((X[a:b], y[a:b, None], None), a, b, setting, 1) for a, b in pairwise(edges)]
+    with ThreadPoolExecutor(n_threads(None)) as pool:
+        recorded = Recorded(made, pool)
+        with instead(recorded):
+            select(X, y, kernel, n_active=m, first=0)
+    return recorded
+
+
+def timed(X: np.ndarray, y: np.ndarray, kernel: Any, m: int, executor: Any) -> tuple[float, float]:
+    """Seconds by the clock, and of this process's own work."""
+    with instead(executor):
+        begin, work = perf_counter(), process_time()
+        select(X, y, kernel, n_active=m, first=0)
+        return perf_counter() - begin, process_time() - work
+
+
+def main(n: int = 200_000, m: int = 500, hosts: int = HOSTS) -> None:
+    from distributed import Client, LocalCluster
+
+    X, y, kernel = smooth_problem(n, 0.1)
+    recorded = record(X, y, kernel, m, hosts)
+    blocks = sum(method == "extend" for method, _ in recorded.log)
+    alone, _ = timed(X, y, kernel, m, Pretend(recorded.log, hosts))
+    with (
+        LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None) as cluster,
+        Client(cluster) as client,
+    ):
+        clock, work = timed(X, y, kernel, m, PretendCluster(client, recorded.log, hosts))
+
+    out = sum(recorded.sent) / blocks
+    back = sum(len(pickle.dumps(found, 5)) for _, found in recorded.log) / blocks / hosts
+    compute = recorded.seconds / blocks * (ROWS / hosts) / n
+    driver = work / blocks
+    wire = {speed: hosts * (out + back) / (speed * GIGABIT) for speed in (1, 10)}
+    share = (driver + wire[10]) / hosts
+    megabytes = hosts * (out + back) / 1e6
+    measured = {
+        "the driver's own work": (1e3 * alone / blocks, "ms"),
+        "with Dask's messages and scheduler, processor": (1e3 * driver, "ms"),
+        "with Dask's messages and scheduler, clock": (1e3 * clock / blocks, "ms"),
+        "calls to every shard": (len(recorded.log) / blocks, ""),
+        "sent to each shard": (out / 1e3, "kB"),
+        "back from each shard": (back / 1e3, "kB"),
+        "the shards' work, a million rows": (1e3 * recorded.seconds / blocks * 1e6 / n, "ms"),
+    }
+    arithmetic = {
+        "the shards' work": (compute, "s"),
+        "the driver's, the scheduler's and messages": (driver, "s"),
+        f"{megabytes:.0f} MB through a link of 1 Gbit/s": (wire[1], "s"),
+        f"{megabytes:.0f} MB through a link of 10 Gbit/s": (wire[10], "s"),
+        f"all {blocks} blocks, 10 Gbit/s": (blocks * (compute + driver + wire[10]) / 60, "min"),
+        "the v's of one machine's rows, float64": (8 * m * ROWS / hosts / 1e9, "GB"),
+        "machines where the driver takes half the time": (np.sqrt(compute * hosts / share), ""),
+    }
+    lines = [
+        f"{platform.machine()}, {os.cpu_count()} cores; {hosts} pretend shards, m = {m}, d = 8, float64, "
+        f"{blocks} blocks of {m / blocks:.0f} picks",
+        "",
+        "Measured, per block",
+        *(f"  {what:48} {value:8.1f} {unit}".rstrip() for what, (value, unit) in measured.items()),
+        "",
+        f"By arithmetic, per block: a billion rows on {hosts} machines like this one",
+        *(f"  {what:48} {value:8.2f} {unit}".rstrip() for what, (value, unit) in arithmetic.items()),
+    ]
+    print("\n".join(lines))
+    OUTPUT.write_text("\n".join(lines) + "\n")

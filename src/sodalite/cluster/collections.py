@@ -1,0 +1,229 @@
+"""Dask arrays and dataframes as rows of numbers: checked before any long work, cut by the partitions of X."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import accumulate, pairwise
+from math import prod
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..validation import check_alpha, check_rows, check_targets, is_dask
+from .client import answer
+
+Array = NDArray[Any]
+Rows = tuple[Array, Array, Array | None]
+"""X, of shape (rows, d), y, of shape (rows, q), and alpha, of shape (rows,), or None."""
+
+
+@dataclass(frozen=True)
+class Pieces:
+    """All rows, piece by piece, and how to have each as one future."""
+
+    edges: list[int]
+    """Where the pieces begin, and where the last ends. None is empty."""
+    send: Callable[[Any, list[int], list[str]], list[Any]]
+    """Gives futures of some pieces' `Rows`, of a client and the addresses of its workers; again, if they are lost."""
+    d: int
+    q: int
+    dtype: np.dtype[Any]
+    flat: bool
+    """Whether y had one dimension."""
+    has_alpha: bool
+
+
+def pieces_of(client: Any, X: Any, y: Any, alpha: Any = None, count: int = 1) -> Pieces:
+    """Cut rows up: Dask collections by the partitions of X, arrays that the driver holds into `count` pieces."""
+    from dask.delayed import delayed
+
+    lazy = is_dask(X) or is_dask(y)
+    if not lazy:
+        X, y = check_rows(X, y)
+    columns = [_column(client, "X", X), _column(client, "y", y)]
+    n = columns[0].n
+    if alpha is not None:
+        columns.append(_column(client, "alpha", alpha if is_dask(alpha) else check_alpha(alpha, n)))
+    _check_shapes(columns)
+    cut = next((column for column in columns if column.lazy), None)
+    sizes = [n // count + (at < n % count) for at in range(count)] if cut is None else cut.sizes
+    spans = enumerate(pairwise(accumulate(sizes, initial=0)))
+    places = [(number, begin, end) for number, (begin, end) in spans if end > begin]
+    d, dtype = columns[0].width, columns[0].dtype
+
+    def send(client: Any, pieces: list[int], workers: list[str]) -> list[Any]:
+        futures = []
+        for piece in pieces:
+            number, begin, end = places[piece]
+            parts = [column.cover(begin, end) for column in columns]
+            if lazy:
+                futures.append(delayed(_piece, pure=False)(parts, number, begin, end, d, dtype))
+            else:
+                rows = _piece(parts, None, begin, end, d, dtype)
+                futures += client.scatter([rows], workers=[workers[piece % len(workers)]], hash=False)
+        return list(client.compute(futures)) if lazy else futures
+
+    edges = [0, *(end for _, _, end in places)]
+    return Pieces(edges, send, d, columns[1].width, dtype, columns[1].flat, alpha is not None)
+
+
+@dataclass(frozen=True)
+class _Column:
+    """X, y or alpha: one array, or the blocks of a Dask collection."""
+
+    name: str
+    blocks: list[Any]
+    sizes: list[int]
+    """Rows of each block."""
+    shape: tuple[int, ...]
+    """Of one row."""
+    dtype: np.dtype[Any]
+    lazy: bool
+
+    @property
+    def n(self) -> int:
+        return sum(self.sizes)
+
+    @property
+    def width(self) -> int:
+        return prod(self.shape)
+
+    @property
+    def flat(self) -> bool:
+        return not self.shape
+
+    def cover(self, begin: int, end: int) -> list[tuple[Any, int, int]]:
+        """The blocks that have some of the rows `begin` to `end`, and which rows of each these are."""
+        if not self.lazy:
+            return [(self.blocks[0][begin:end], 0, end - begin)]
+        edges = np.concatenate([[0], np.cumsum(self.sizes)])
+        first, last = np.searchsorted(edges, begin, side="right") - 1, np.searchsorted(edges, end)
+        spans = [(at, max(begin - edges[at], 0), min(end, edges[at + 1]) - edges[at]) for at in range(first, last)]
+        return [(self.blocks[at], int(low), int(high)) for at, low, high in spans if high > low]
+
+
+def _piece(
+    columns: list[list[tuple[Any, int, int]]], number: int | None, begin: int, end: int, d: int, dtype: np.dtype[Any]
+) -> Rows:
+    """Put some rows together from the blocks that have them; on a worker, or here."""
+    for name, parts in zip(("X", "y", "alpha"), columns, strict=False):
+        for block, _, high in parts:
+            if len(block) < high:
+                where = "" if number is None else f" in partition {number}"
+                raise ValueError(f"{name} has {len(block)} rows{where}, but its chunks say that there are more.")
+    X, y, *alpha = (_join([block[low:high] for block, low, high in parts]) for parts in columns)
+    return checked(X, y, alpha[0] if alpha else None, number, begin, end, d, dtype)
+
+
+def _join(parts: list[Any]) -> Any:
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+
+def checked(X: Any, y: Any, alpha: Any, number: int | None, begin: int, end: int, d: int, dtype: np.dtype[Any]) -> Rows:
+    """Rows `begin` to `end` as arrays of numbers. Refuses what is not finite, or not of the shape that was promised."""
+    X = np.ascontiguousarray(X, dtype=dtype)
+    y = np.array(y, dtype=np.float64)
+    y = y.reshape(len(y), -1)
+    where = "" if number is None else f" in partition {number}"
+    if X.ndim != 2 or X.shape[1] != d:
+        width = X.shape[1] if X.ndim == 2 else X.ndim
+        raise ValueError(f"X has {width} columns{where}, but {d} were promised. Partitions must be of the same width.")
+    for name, found in (("X", X), ("y", y), ("alpha", alpha)):
+        if found is None:
+            continue
+        if len(found) != end - begin:
+            raise ValueError(f"{name} has {len(found)} rows{where}, but its chunks say {end - begin}.")
+        finite = np.isfinite(found).reshape(end - begin, -1).all(axis=1)
+        if not finite.all():
+            bad = int(np.flatnonzero(~finite)[0])
+            inside = "" if number is None else f" (row {bad} of that partition)"
+            raise ValueError(
+                f"{name} contains NaN or infinite values{where}, in row {begin + bad} for one{inside}. Drop such rows, "
+                f"or fill them in."
+            )
+    if alpha is not None:
+        alpha = np.array(alpha, dtype=np.float64).reshape(-1)
+        if (alpha < 0).any():
+            bad = int(np.flatnonzero(alpha < 0)[0])
+            raise ValueError(f"alpha is a variance: it must not be negative; got {alpha[bad]} in row {begin + bad}.")
+    return X, y, alpha
+
+
+def _float(*dtypes: Any) -> np.dtype[Any]:
+    """float32 if all are, else float64."""
+    return np.dtype(np.float32 if all(dtype == np.float32 for dtype in dtypes) else np.float64)
+
+
+def _column(client: Any, name: str, part: Any) -> _Column:
+    """One of the three arguments, its shape and type known, its numbers not looked at yet."""
+    if not is_dask(part):
+        if name == "X":
+            part, _ = check_rows(part, np.zeros(len(part)))
+        elif name == "y":
+            part = check_targets(part, len(part))
+        return _Column(name, [part], [len(part)], tuple(part.shape[1:]), _float(part.dtype), False)
+    if hasattr(part, "to_dask_array"):
+        return _of_frame(client, name, part)
+    if any(not size >= 0 for sizes in part.chunks for size in sizes):
+        raise ValueError(f"{name} has chunks of unknown sizes. Call {name}.compute_chunk_sizes() first.")
+    if np.dtype(part.dtype).kind not in "biuf":
+        raise ValueError(f"{name} must hold numbers; got {part.dtype}.")
+    if not 1 <= part.ndim <= 2:
+        raise ValueError(f"{name} must have {'two' if name == 'X' else 'one or two'} dimensions; got {part.ndim}.")
+    if part.ndim == 2:
+        part = part.rechunk({1: -1})
+    return _Column(
+        name, part.to_delayed().ravel().tolist(), list(part.chunks[0]), part.shape[1:], _float(part.dtype), True
+    )
+
+
+def _of_frame(client: Any, name: str, part: Any) -> _Column:
+    """A Dask dataframe or series; the lengths of its partitions are found by one pass over its index."""
+    from dask.delayed import delayed
+
+    dtype = _float(*check_columns(name, part))
+    columns = [str(column) for column in part.columns] if part.ndim == 2 else None
+    counts = client.compute([delayed(len)(index) for index in part.index.to_delayed()])
+    lengths = [answer(client, future) for future in counts]
+    blocks = [delayed(numbers)(piece, name, columns, number, dtype) for number, piece in enumerate(part.to_delayed())]
+    return _Column(name, blocks, lengths, () if columns is None else (len(columns),), dtype, True)
+
+
+def _check_shapes(columns: list[_Column]) -> None:
+    X, *others = columns
+    if len(X.shape) != 1:
+        raise ValueError(f"X must have two dimensions, rows and columns; got {1 + len(X.shape)}.")
+    if not X.n or not X.width:
+        raise ValueError(f"X must have at least one row and one column; got shape {(X.n, X.width)}.")
+    for other in others:
+        if other.n != X.n:
+            raise ValueError(
+                f"X and {other.name} must have the same number of rows; X has {X.n}, {other.name} has {other.n}."
+            )
+        if other.name == "alpha" and other.width != 1:
+            raise ValueError(f"alpha must be one number per row; got {other.width}.")
+
+
+def check_columns(name: str, frame: Any) -> list[Any]:
+    """The types of a dataframe's columns, or of a series; refuses those that are no numbers."""
+    meta = frame._meta
+    columns = {str(column): meta[column].dtype for column in meta.columns} if meta.ndim == 2 else {name: meta.dtype}
+    kinds = {column: getattr(dtype, "numpy_dtype", dtype) for column, dtype in columns.items()}
+    text = [column for column, dtype in kinds.items() if getattr(dtype, "kind", "O") not in "biuf"]
+    if text:
+        names = ", ".join(map(repr, text[:5])) + (", ..." if len(text) > 5 else "")
+        raise ValueError(
+            f"{name} has {len(text)} column{'s that hold' if len(text) > 1 else ' that holds'} no numbers: {names}. "
+            f"Encode or drop them first."
+        )
+    return list(kinds.values())
+
+
+def numbers(part: Any, name: str, columns: list[str] | None, number: int, dtype: np.dtype[Any]) -> Array:
+    """A partition of a dataframe as an array, missing values as NaN; on the worker that has it."""
+    found = None if columns is None else [str(column) for column in part.columns]
+    if found != columns:
+        raise ValueError(f"{name} has the columns {found} in partition {number}, but {columns} were promised.")
+    return np.asarray(part.to_numpy(dtype=dtype, na_value=np.nan))

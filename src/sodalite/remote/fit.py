@@ -1,0 +1,98 @@
+"""A fit on a cluster: the estimator's, with rows that stay on the workers.
+
+Hyperparameters are learnt from a sample of the rows that is fetched, since more say little more. The choice of rows and
+the sums of the posteriors that use all rows are done where the rows are. What "local" keeps is all rows, so for it they
+are fetched, if they fit.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import validate_data
+
+from ..cluster.client import find_client
+from ..cluster.moments import mean_and_spread
+from ..cluster.table import Array, Scaling, Table, share_out
+from ..hyperparameters import Fixed, Task, resolve_hyperparameters
+from ..hyperparameters.weave import MOST_ROWS
+from ..kernels import compile_kernel, default_kernels
+from ..memory import available, parse_bytes
+from ..selection import generator_from
+from ..validation import check_dtype, check_first, is_dask, readable_errors
+
+
+def fit_on_cluster(model: Any, X: Any, y: Any, alpha: Any, executor: Any) -> None:
+    """Fit a `sodalite.GreedyGPRegressor` whose parameters have been checked."""
+    method = resolve_hyperparameters(model.hyperparameters)
+    score, rule = model._score_and_rule()
+    dtype = check_dtype(model.dtype)
+    client = find_client(executor)
+    if not (is_dask(X) or is_dask(y)):
+        with readable_errors(X):
+            X, y = validate_data(model, X, y, dtype=[np.float64, np.float32], multi_output=True, y_numeric=True)
+    else:
+        learn_names(model, X, reset=True)
+    raw = share_out(X, y, alpha, client)
+    if model.first is not None:
+        check_first(model.first, raw.n, min(model.n_active, raw.n))
+    if model.posterior == "local":
+        check_room(raw, model.memory_limit)
+    if model.normalize_y:
+        mean, std = mean_and_spread(raw)
+    else:
+        mean, std = np.zeros(raw.q), np.ones(raw.q)
+    table = raw.scaled(Scaling(mean, std))
+    generator = generator_from(model.random_state)
+    # A kernel that is used as it is needs no sample.
+    rows: tuple[Any, Any, Array | None] = table.X, table.y, None
+    if model.kernel is None or not isinstance(method, Fixed):
+        rows = sample(table, generator)
+    some_X, some_y, some_alpha = rows
+    kernels = default_kernels(some_X, some_y) if model.kernel is None else [model.kernel]
+    compile_kernel(kernels[0], some_X, dtype)  # refuses what it cannot compile, before any long work
+    task = Task(some_X, some_y, some_alpha, model.posterior, score, model.n_active)
+    found = method.find(task, kernels, generator)
+    shape = () if raw.pieces.flat else (raw.q,)
+    model.y_mean_, model.y_std_, model.rounds_, model._shape = mean, std, found.rounds, shape
+    model._choose(table.X, table.y, None, found.kernel, score, rule, model.first, generator)
+
+
+def learn_names(model: Any, X: Any, reset: bool) -> None:
+    """Let a model know, or check, how many columns there are, and their names if X is a dataframe."""
+    if not is_dask(X):
+        validate_data(model, X, reset=reset, skip_check_array=True)
+    elif hasattr(X._meta, "columns"):
+        validate_data(model, X._meta, reset=reset, skip_check_array=True)
+    elif getattr(X, "ndim", 2) == 2:
+        validate_data(model, np.empty((0, X.shape[1])), reset=reset, skip_check_array=True)
+
+
+def sample(table: Table, generator: np.random.Generator) -> tuple[Array, Array, Array | None]:
+    """At most so many rows as hyperparameters are learnt from: the same that one machine would draw."""
+    rows: Any = slice(None)
+    if table.n > MOST_ROWS:
+        rows = np.sort(generator.choice(table.n, MOST_ROWS, replace=False))
+    return table.X[rows], table.y[rows], None if table.alpha is None else table.alpha[rows][:, 0]
+
+
+def check_room(table: Table, memory_limit: Any) -> None:
+    """Refuse to fetch rows that do not fit."""
+    needed = table.n * (table.d * table.pieces.dtype.itemsize + 8 * table.q + 8 * table.pieces.has_alpha)
+    limit = available() // 2 if memory_limit is None else parse_bytes(memory_limit)
+    if needed > limit:
+        raise ValueError(
+            f"posterior='local' looks up each query's neighbours among all {table.n} rows, so it has to fetch them: "
+            f"{needed / 1e6:.0f} MB, but memory_limit is {limit / 1e6:.0f} MB. Use posterior='vfe', which sees all "
+            f"rows where they are, or raise memory_limit."
+        )
+
+
+def at_hand(X: Any, y: Any, posterior: str) -> tuple[Any, Any, Array | None]:
+    """What a posterior is conditioned on: all rows, fetched, for "local"; else the rows where they are."""
+    if posterior != "local":
+        return X, y, None
+    table = X.table
+    alpha = None if table.alpha is None else table.alpha[:][:, 0]
+    return X[:], y[:], alpha

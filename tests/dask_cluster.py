@@ -1,0 +1,83 @@
+"""A Dask cluster of real processes: light enough to start a dozen, and to kill them."""
+
+from __future__ import annotations
+
+import asyncio
+import multiprocessing
+import os
+import random
+import signal
+import tempfile
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+
+def serve(address: str, folder: str) -> None:
+    """Be a worker with one thread, until the scheduler is gone."""
+    from distributed import Worker
+
+    async def run() -> None:
+        async with Worker(address, nthreads=1, memory_limit="1GB", local_directory=folder) as worker:
+            await worker.finished()
+
+    asyncio.run(run())
+
+
+@contextmanager
+def cluster(count: int) -> Iterator[tuple[Any, list[Any]]]:
+    """A client, and the processes of its workers. No nanny starts a worker again."""
+    from distributed import Client, LocalCluster
+
+    processes = multiprocessing.get_context("forkserver")
+    # Imported once; every worker is then forked from there.
+    processes.set_forkserver_preload(["distributed", "dask.array", "sodalite.estimator", "sodalite.executors.dask"])
+    with (
+        tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder,
+        LocalCluster(n_workers=0, processes=True, dashboard_address=None) as scheduler,
+        Client(scheduler) as client,
+    ):
+        address = scheduler.scheduler_address
+        workers = [processes.Process(target=serve, args=(address, folder), daemon=True) for _ in range(count)]
+        try:
+            for worker in workers:
+                worker.start()
+            client.wait_for_workers(count, timeout=120)
+            yield client, workers
+        finally:
+            for worker in workers:
+                worker.kill()
+                worker.join()
+
+
+class Killer(threading.Thread):
+    """Kills one worker after the other at random moments, while at least one is left.
+
+    Each time it first waits, but not for ever, to hear that something is going on.
+    """
+
+    def __init__(self, workers: list[Any], longest: float) -> None:
+        super().__init__(daemon=True)
+        self.left, self.longest = list(workers), longest
+        self.done, self.going = threading.Event(), threading.Event()
+        self.count, self.rng = 0, random.Random(0)
+
+    def run(self) -> None:
+        while len(self.left) > 1:
+            self.going.wait(1.5)
+            if self.done.wait(self.rng.uniform(0, self.longest)):
+                return
+            self.going.clear()
+            victim = self.left.pop(self.rng.randrange(len(self.left)))
+            os.kill(victim.pid, signal.SIGKILL)
+            self.count += 1
+
+    def __enter__(self) -> Killer:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.done.set()
+        self.going.set()
+        self.join()
