@@ -71,6 +71,20 @@ def is_sliceable(X: Any) -> bool:
         return False
 
 
+def is_on_disk(X: Any) -> bool:
+    """Whether rows are read when they are asked for: a memory map, or an array-like that is no array."""
+    return isinstance(X, np.memmap) or (not isinstance(X, np.ndarray) and is_sliceable(X))
+
+
+def check_finite(X: Any) -> None:
+    """Refuse rows with NaN or infinite values, a block at a time; the first is named."""
+    rows = 2**20 // X.shape[1] + 1
+    for begin in range(0, X.shape[0], rows):
+        bad = np.flatnonzero(~np.isfinite(X[begin : begin + rows]).all(axis=1))
+        if len(bad):
+            raise ValueError(f"X contains NaN or infinite values, in row {begin + bad[0]} for one. Drop such rows.")
+
+
 def check_dtype(dtype: Any) -> np.dtype[Any]:
     """float64 or float32."""
     try:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import shlex
+import sys
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
@@ -65,6 +68,7 @@ EMBEDDED = "Mauna Loa CO2"
 @click.option(
     "-o", "--output", default="model.sodalite", show_default=True, metavar="MODEL", help="Where to write the model."
 )
+@click.option("--checkpoint", metavar="PATH", help="Keep the fit there as it goes on; if it is there, go on from it.")
 @seed_option
 @json_option
 @quiet_option
@@ -82,6 +86,7 @@ def command(
     test_fraction: float,
     missing: str,
     output: str,
+    checkpoint: str | None,
     seed: int,
     as_json: bool,
     quiet: bool,
@@ -95,7 +100,7 @@ def command(
 
     Example: sodalite fit houses.csv --target price --output houses.sodalite
     """
-    with plain_errors(debug, f"Interrupted: {output} was not written."):
+    with plain_errors(debug, lambda: interrupted(output, checkpoint)):
         from ._progress import display
 
         with display(not (quiet or as_json)) as shown:
@@ -114,6 +119,7 @@ def command(
                     "posterior": posterior,
                     "hyperparameters": hyperparameters,
                     "time_limit": time_limit,
+                    "checkpoint": checkpoint,
                 },
                 shown=shown,
             )
@@ -123,6 +129,16 @@ def command(
             from rich.console import Console
 
             show(outcome, Console(highlight=False, markup=False))
+
+
+def interrupted(output: str, checkpoint: str | None) -> str:
+    """What to say on Ctrl-C."""
+    words = f"Interrupted: {output} was not written."
+    if checkpoint is None:
+        return words
+    if not Path(checkpoint).exists():
+        return f"{words} There was nothing yet to keep in {checkpoint}."
+    return f"{words} What was found so far is in {checkpoint}. To go on: {shlex.join(['sodalite', *sys.argv[1:]])}"
 
 
 @dataclass(frozen=True)
@@ -183,6 +199,7 @@ def run(
     import numpy as np
 
     from .. import persistence
+    from ..checkpoint import check_checkpoint
     from ..describe import kernel_words
     from ..estimator import GreedyGPRegressor
     from ..hyperparameters import resolve_hyperparameters
@@ -190,6 +207,8 @@ def run(
     from ..scores import resolve_score
 
     persistence.check_path(output)
+    if parameters.get("checkpoint") is not None:
+        check_checkpoint(parameters["checkpoint"])
     model = GreedyGPRegressor(random_state=seed)
     model.set_params(**{name: value for name, value in parameters.items() if value is not None})
     for resolve, name in (  # names that there are not are refused before the data are read
@@ -210,6 +229,7 @@ def run(
     model._callback = shown
     model.fit(X[rest], y[rest])
     del model._callback
+    model.set_params(checkpoint=None)  # it is no part of the model
     watch("fit")
 
     shown.step("Testing on the rows that were held out")

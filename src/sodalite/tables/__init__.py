@@ -2,6 +2,7 @@
 
 from .base import Reader, Table, TableError
 from .columns import KINDS, Column
+from .parquet import ParquetRows, open_parquet
 from .preprocessing import MISSING, Encoded, Preprocessing, Training, learn
 from .reading import format_of, open_table, read_table
 from .writing import check_output, open_output, write_table
@@ -11,6 +12,7 @@ __all__ = [
     "MISSING",
     "Column",
     "Encoded",
+    "ParquetRows",
     "Preprocessing",
     "Reader",
     "Table",
@@ -20,6 +22,7 @@ __all__ = [
     "format_of",
     "learn",
     "open_output",
+    "open_parquet",
     "open_table",
     "read_table",
     "write_table",
