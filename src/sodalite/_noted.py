@@ -43,7 +43,8 @@ def found_before(keeper: Checkpoint, kernels: Sequence[Kernel]) -> Found | None:
 
 def _note(kernel: Kernel, kernels: Sequence[Kernel]) -> dict[str, Any] | None:
     """Which of some kernels one is, and at what values of its parameters; None if it is none of them."""
-    values = {part.name: described(np.asarray(part.value)) for part in kernel.hyperparameters}
+    given = kernel.get_params()
+    values = {part.name: described(given[part.name]) for part in kernel.hyperparameters}
     for which in range(len(kernels)):
         note = {"which": which, "values": values}
         with suppress(ValueError):  # it has other parameters

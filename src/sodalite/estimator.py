@@ -234,7 +234,7 @@ class GreedyGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # typ
         make_plan(len(X), min(self.n_active, len(X)), Y.shape[1], dtype, self.n_jobs, self.memory_limit, held=held)
         if on_disk:
             if self.posterior == "local":
-                check_all_rows(*X.shape, Y.shape[1], self.memory_limit)
+                check_all_rows(X.shape[0], X.shape[1], Y.shape[1], self.memory_limit)
             self._say("Looking at all rows")
             check_finite(X)
             if self.posterior == "local":
@@ -262,7 +262,7 @@ class GreedyGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # typ
 
     def _say(self, what: str) -> None:
         """Tell those who follow the fit what is being done."""
-        shown = getattr(self, "_callback", ProgressLine() if self.verbose else None)
+        shown: Any = getattr(self, "_callback", ProgressLine() if self.verbose else None)
         if hasattr(shown, "step"):
             shown.step(what)
 

@@ -59,9 +59,11 @@ def _mix(bits: Array) -> Array:
 
 def _of_dask(X: Any) -> int:
     """The same, added up where the chunks are."""
-    from dask import compute, delayed
+    from dask.base import compute
+    from dask.delayed import delayed
 
     X = X.rechunk({1: -1}) if X.ndim > 1 else X
     begins = np.concatenate([[0], np.cumsum(X.chunks[0])])[:-1].tolist()
-    parts = [delayed(of_block)(part, begin) for part, begin in zip(X.to_delayed().ravel(), begins, strict=True)]  # type: ignore[no-untyped-call]
-    return sum(compute(*parts)) % 2**64  # type: ignore[no-untyped-call]
+    digest: Any = delayed(of_block)
+    parts = [digest(part, begin) for part, begin in zip(X.to_delayed().ravel(), begins, strict=True)]
+    return sum(compute(*parts)) % 2**64
