@@ -62,8 +62,9 @@ def _of_dask(X: Any) -> int:
     from dask.base import compute
     from dask.delayed import delayed
 
+    add: Any = compute
     X = X.rechunk({1: -1}) if X.ndim > 1 else X
     begins = np.concatenate([[0], np.cumsum(X.chunks[0])])[:-1].tolist()
     digest: Any = delayed(of_block)
     parts = [digest(part, begin) for part, begin in zip(X.to_delayed().ravel(), begins, strict=True)]
-    return sum(compute(*parts)) % 2**64
+    return sum(add(*parts)) % 2**64

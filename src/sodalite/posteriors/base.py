@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from ..kernels import CompiledKernel, Features
 from ..loop import Selection
-from ..threads import threaded_map
+from ..memory import parse_bytes
+from ..threads import n_threads, threaded_map
 
 Array = NDArray[Any]
 
@@ -46,6 +47,14 @@ class Evidence:
         if self.alpha is not None:
             noise += self.alpha[rows]
         return np.maximum(noise, self.selection.noise_floor)
+
+    def block_rows(self, m: int) -> int:
+        """How many rows to take at a time, with m covariances for each: few if there are many columns or a limit."""
+        d, size = self.X.shape[1], BLOCK // m
+        if self.memory_limit is not None:  # half of it, for covariances, the rows and the rows prepared, with copies
+            share = parse_bytes(self.memory_limit) // (2 * n_threads(None))
+            size = min(size, share // (8 * (4 * m + 8 * d)))
+        return max(1, min(size, BLOCK // d))
 
 
 class Posterior(Protocol):

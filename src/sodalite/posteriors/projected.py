@@ -21,7 +21,7 @@ from scipy.linalg import cholesky, solve_triangular
 from ..jitter import with_jitter
 from ..kernels import CompiledKernel, Features
 from ..threads import one_blas_thread, threaded_map
-from .base import BLOCK, Array, Evidence, covariance_block, in_blocks
+from .base import Array, Evidence, covariance_block, in_blocks
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class Projected:
             return W @ W.T, W @ y, np.array(terms)
 
         n = len(evidence.X)
-        size = max(1, BLOCK // m)
+        size = evidence.block_rows(m)
         blocks = [slice(begin, min(begin + size, n)) for begin in range(0, n, size)]
         B, b, terms = _sum(part, blocks)
         B.flat[:: m + 1] += 1

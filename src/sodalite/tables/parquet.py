@@ -84,14 +84,15 @@ class ParquetRows:
             if step != 1:
                 return self[np.arange(begin, end, step)]
             return self._between(begin, max(end, begin))
-        index = np.asarray(rows)
+        index = np.asarray(rows, dtype=np.int64) if isinstance(rows, list) and not rows else np.asarray(rows)
         if index.dtype.kind == "b" and index.shape == self.shape[:1]:
             index = np.flatnonzero(index)
         if index.dtype.kind not in "iu" or index.ndim > 1:
             raise IndexError(f"rows are asked for by a slice or by their numbers; got {rows!r}.")
         if index.size and not (-self.shape[0] <= index.min() and index.max() < self.shape[0]):
             raise IndexError(f"there are {self.shape[0]} rows; row {index.min()} or {index.max()} is none of them.")
-        return self._at(index % self.shape[0]) if index.ndim else self._at(index[None] % self.shape[0])[0]
+        index = index.astype(np.int64) % max(self.shape[0], 1)
+        return self._at(index) if index.ndim else self._at(index[None])[0]
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
         return np.asarray(self[:], dtype=dtype)
