@@ -179,7 +179,7 @@ def run(problem: Problem, noise_floor: float) -> Selection:
     gains = np.full(len(order), np.nan) if problem.gains is None else problem.gains
     state = State(panel, np.zeros((m, m)), np.empty((m, d)), np.empty(m), order, gains)
     state.looks_ahead, state.n_decided = problem.lookahead is not None, len(order)
-    state.began = perf_counter() - problem.before[-1:].sum()
+    state.began = perf_counter() - float(problem.before[-1:].sum())
     try:
         rows = _given_rows(problem, state)
         while True:
@@ -345,7 +345,7 @@ def _rmse_path(problem: Problem, state: State, reports: list[Report]) -> list[fl
 def _seconds(problem: Problem, state: State, kept: int) -> list[float]:
     """When each of the next stages ended: now, or when it did in an earlier run."""
     if state.t < len(problem.before):  # the clock stands still while rows are taken again
-        state.began = perf_counter() - problem.before[-1]
+        state.began = perf_counter() - float(problem.before[-1])
     now = perf_counter() - state.began
     earlier: list[float] = problem.before[state.t : state.t + kept].tolist()
     return earlier + [now] * (kept - len(earlier))

@@ -32,11 +32,11 @@ class Pace:
         >>> times = [0.01 * t + 0.001 * t**2 for t in range(1, 101)]
         >>> pace = Pace.of(Stage([1.0] * 100, times[-1], n_active=200, times=times))
         >>> round(pace.rate, 2), round(pace.left, 6)  # 200 stages take 42 seconds, of which 11 have passed
-        (5.56, 31.0)
+        (6.02, 31.0)
         """
         t, m, now = stage.t, stage.n_active, stage.seconds
         ends = _ends(stage)
-        first = next((place for place, (at, _) in enumerate(ends) if at >= t // 3), 0)
+        first = next((place for place, (at, _) in enumerate(ends) if at >= t // 8), 0)
         u, began = ends[first] if ends[first][0] < t else (0, 0.0)
         middle = [end for end in ends if u < end[0] < t]
         if not now > began:
