@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 import textwrap
+import warnings
 
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 import sodalite
 from sodalite import GreedyGPRegressor, SelectionInterrupted, checkpoint, select, selection, stopping
 from sodalite.checkpoint import CheckpointError, CheckpointWarning
+from sodalite.executors import ThreadExecutor
 from sodalite.fingerprint import fingerprint
 from sodalite.hyperparameters import Found, Subset
 from sodalite.jitter import JitterWarning
@@ -151,6 +153,44 @@ def test_ctrl_c(tmp_path):
         run(tmp_path / "c", callback=breaking(50, KeyboardInterrupt))
     assert len(caught.value.selection) >= 50
     assert_same(run(tmp_path / "c"), run())
+
+
+def test_an_executor_that_fails_leaves_the_file(tmp_path, monkeypatch):
+    """As a cluster does that has lost its last worker."""
+    call, left = ThreadExecutor.call, [8]
+
+    def failing(self, method, *arguments):
+        left[0] -= method == "extend"
+        if not left[0]:
+            raise RuntimeError("No worker of the cluster is left")
+        return call(self, method, *arguments)
+
+    with monkeypatch.context() as patch, pytest.raises(RuntimeError, match="No worker"):
+        patch.setattr(ThreadExecutor, "call", failing)
+        run(tmp_path / "c")
+    _, arrays = checkpoint.check_checkpoint(tmp_path / "c")
+    assert len(arrays["indices"]) >= 7
+    assert_same(run(tmp_path / "c"), run())
+
+
+def test_on_a_cluster_and_back(tmp_path):
+    distributed, da = pytest.importorskip("distributed"), pytest.importorskip("dask.array")
+    there = {"executor": None, "checkpoint": tmp_path / "c", "n_active": M, "random_state": 3, "score": "lookahead"}
+    parts = da.from_array(X, chunks=(130, 1)), da.from_array(Y, chunks=77)
+    with (
+        warnings.catch_warnings(),
+        distributed.LocalCluster(n_workers=1, threads_per_worker=1, processes=False, dashboard_address=None) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        warnings.simplefilter("ignore")
+        there["executor"] = client
+        with pytest.raises(Break):
+            select(*parts, KERNEL, **there, callback=breaking(20))
+        assert broken(tmp_path / "c", 50, score="lookahead")
+        found = select(*parts, KERNEL, **there)
+    expected = run(score="lookahead")
+    assert found.indices.tolist() == expected.indices.tolist()
+    np.testing.assert_allclose(found.rmse, expected.rmse, rtol=1e-9)
 
 
 @pytest.mark.parametrize("score", SCORES)
