@@ -1,5 +1,6 @@
 """Data that are larger than memory: read as they are needed, within a limit that the operating system enforces."""
 
+import json
 import os
 import pickle
 import subprocess
@@ -8,12 +9,14 @@ import textwrap
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
 import sodalite
 from sodalite import GreedyGPRegressor, memory, select
+from sodalite.cli.app import app
 from sodalite.hyperparameters import Subset, Weave
-from sodalite.tables import ParquetRows, TableError, open_parquet
+from sodalite.tables import ParquetRows, TableError, is_on_disk, open_parquet
 
 arrow = pytest.importorskip("pyarrow")
 parquet = pytest.importorskip("pyarrow.parquet")
@@ -235,6 +238,61 @@ def test_what_is_kept_of_the_rows_is_counted():
     """The rows as the kernel wants them are kept with the v's; with many columns they are the larger part."""
     plan = [memory.make_plan(100_000, 10, 1, "float64", 1, "100MB", width) for width in (80, 800)]
     assert [part.keep for part in plan] == [True, False]
+
+
+# --- the commands ---
+
+
+def command(*arguments):
+    done = CliRunner().invoke(app, list(map(str, arguments)))
+    assert done.exit_code == 0, done.output
+    return done
+
+
+def test_a_folder_is_fitted_on_disk(folder, tmp_path, monkeypatch):
+    monkeypatch.setattr("sodalite.cli.fit.MOST_ROWS", 50)
+    options = ["-t", "y", "-n", "30", "--posterior", "vfe", "--hyperparameters", "subset", "--json"]
+    told = json.loads(command("fit", folder, *options, "-o", tmp_path / "model").stdout)
+    assert (told["n_rows"], told["n_test"], told["columns"]) == (N - 50, 50, ["x0", "x1", "x2"])
+    ours, linear, constant = told["test"]
+    assert ours["rmse"] < linear["rmse"] < constant["rmse"]
+    model = sodalite.load(tmp_path / "model")
+    out = tmp_path / "out.csv"
+    command("predict", tmp_path / "model", write(tmp_path / "new.parquet", X[:40], Y[:40]), "-o", out)
+    np.testing.assert_allclose(np.loadtxt(out, skiprows=1), model.predict(X[:40]), rtol=1e-6)
+
+
+def test_rows_of_a_folder_are_chosen_on_disk(folder, tmp_path):
+    for file in folder.glob("[abc].parquet"):
+        table = parquet.read_table(file)
+        names = arrow.array([f"{file.stem}{row}" for row in range(len(table))])
+        parquet.write_table(table.append_column("name", names), file, row_group_size=100)
+    out = tmp_path / "some.parquet"
+    told = json.loads(command("select", folder, "-t", "y", "-n", 12, "--exclude", "name", "-o", out, "--json").stdout)
+    some = parquet.read_table(out)
+    assert some["row"].to_pylist() == told["rows"]
+    np.testing.assert_array_equal(some["x1"], X[told["rows"], 1])
+    where = [("a", 0) if row < 333 else ("b", 333) if row < 334 else ("c", 334) for row in told["rows"]]
+    expected = [f"{name}{row - begin}" for row, (name, begin) in zip(told["rows"], where, strict=True)]
+    assert some["name"].to_pylist() == expected
+
+
+def test_a_large_file_is_left_on_disk(file, monkeypatch):
+    assert not is_on_disk(file)
+    monkeypatch.setattr("sodalite.tables.parquet.available", lambda: 4 * X.nbytes)
+    assert is_on_disk(file)
+
+
+def test_mistakes_with_a_folder(folder):
+    for arguments, message in (
+        (["-t", "z"], "has no column 'z'; it has 'x0', 'x1', 'x2', 'y'."),
+        ([], "--target is needed: which column of"),
+        (["-t", "y", "--missing", "drop"], "--missing drop needs a table in memory"),
+    ):
+        for name in (["fit"], ["select", "-n", "3"]):
+            done = CliRunner().invoke(app, [*name, str(folder), *arguments])
+            assert done.exit_code == 2
+            assert message in done.stderr
 
 
 # --- enforced ---

@@ -67,4 +67,4 @@ def _of_dask(X: Any) -> int:
     begins = np.concatenate([[0], np.cumsum(X.chunks[0])])[:-1].tolist()
     digest: Any = delayed(of_block)
     parts = [digest(part, begin) for part, begin in zip(X.to_delayed().ravel(), begins, strict=True)]
-    return sum(add(*parts)) % 2**64
+    return int(sum(add(*parts)) % 2**64)

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from ._progress import Display
 
 EMBEDDED = "Mauna Loa CO2"
+MOST_ROWS = 100_000  # of a table on disk that are held out, or that a straight line is fitted to
 
 
 @click.command("fit")
@@ -94,9 +95,10 @@ def command(
 ) -> None:
     """Fit a model to a table and write it to a file.
 
-    DATA is CSV, TSV, .csv.gz, .tsv.gz, Parquet, Arrow, Feather or NPZ, by its suffix, or - for CSV from standard
-    input. Without it, 43 years of CO2 at Mauna Loa are used. Texts become one input for each that occurs, dates become
-    numbers; predict does the same.
+    DATA is CSV, TSV, .csv.gz, .tsv.gz, Parquet, Arrow, Feather or NPZ, by its suffix, a folder of Parquet files, or -
+    for CSV from standard input. Without it, 43 years of CO2 at Mauna Loa are used. Texts become one input for each that
+    occurs, dates become numbers; predict does the same. A folder, or a large Parquet file, is left on disk, and must
+    hold numbers alone.
 
     Example: sodalite fit houses.csv --target price --output houses.sodalite
     """
@@ -205,6 +207,7 @@ def run(
     from ..hyperparameters import resolve_hyperparameters
     from ..posteriors import resolve_posterior
     from ..scores import resolve_score
+    from ..tables import Taken
 
     persistence.check_path(output)
     if parameters.get("checkpoint") is not None:
@@ -225,15 +228,19 @@ def run(
     X, y = training.X, training.y
     order = np.random.default_rng(seed).permutation(len(y))
     n_test = min(round(test_fraction * len(y)), len(y) - 1)
+    on_disk = not isinstance(X, np.ndarray)
+    if on_disk:
+        n_test = min(n_test, MOST_ROWS)
     test, rest = np.sort(order[:n_test]), np.sort(order[n_test:])
+    few = rest[:: -(-len(rest) // MOST_ROWS)] if on_disk else rest
     model._callback = shown
-    model.fit(X[rest], y[rest])
+    model.fit(Taken(X, rest) if on_disk else X[rest], y[rest])
     del model._callback
     model.set_params(checkpoint=None)  # it is no part of the model
     watch("fit")
 
     shown.step("Testing on the rows that were held out")
-    judged = judge(model, X, y, rest, test)
+    judged = judge(model, X, y, few, test)
     watch("test")
 
     shown.step(f"Writing {output}")
@@ -286,8 +293,14 @@ def read_training(
     data: str | None, target: str | None, features: tuple[str, ...], exclude: tuple[str, ...], missing: str
 ) -> Training:
     """The table, or the embedded one, as a model is fitted to it."""
-    from ..tables import learn, read_table
+    from ..tables import ParquetRows, TableError, is_on_disk, learn, learn_on_disk, read_table
 
+    if data is not None and data != "-" and is_on_disk(data):
+        if missing != "error":
+            raise TableError(f"--missing {missing} needs a table in memory; leave out such rows of {data} first.")
+        names = ParquetRows.columns_of(data)
+        some = split_names(features, names) if features else None
+        return learn_on_disk(data, target, some, split_names(exclude, names))
     table = embedded() if data is None else read_table(data)
     return learn(
         table,
@@ -336,15 +349,19 @@ def judge(model: GreedyGPRegressor, X: Any, y: Any, rest: Any, test: Any) -> tup
         std = np.maximum(std, np.finfo(np.float64).tiny)
         return Judged(name, rmse(y[test], mean), nlpd(y[test], mean, std), coverage(y[test], mean, std))
 
-    centre, scale = X[rest].mean(axis=0), spread(X[rest])
-    design = np.column_stack([np.ones(len(y)), (X - centre) / scale])
-    weights, _, rank, _ = np.linalg.lstsq(design[rest], y[rest], rcond=None)
-    left = y[rest] - design[rest] @ weights
+    known, held = X[rest], X[test]
+    centre, scale = known.mean(axis=0), spread(known)
+
+    def design(rows: Any) -> Any:
+        return np.column_stack([np.ones(len(rows)), (rows - centre) / scale])
+
+    weights, _, rank, _ = np.linalg.lstsq(design(known), y[rest], rcond=None)
+    left = y[rest] - design(known) @ weights
     noise = np.sqrt(np.sum(np.square(left)) / max(len(rest) - rank, 1))
     level, width = np.full(len(test), y[rest].mean()), np.full(len(test), y[rest].std())
     return (
-        score("sodalite", *model.predict(X[test], return_std=True)),
-        score("linear", design[test] @ weights, np.full(len(test), noise)),
+        score("sodalite", *model.predict(held, return_std=True)),
+        score("linear", design(held) @ weights, np.full(len(test), noise)),
         score("constant", level, width),
     )
 

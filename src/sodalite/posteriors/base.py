@@ -54,7 +54,7 @@ class Evidence:
         if self.memory_limit is not None:  # half of it, for covariances, the rows and the rows prepared, with copies
             share = parse_bytes(self.memory_limit) // (2 * n_threads(None))
             size = min(size, share // (8 * (4 * m + 8 * d)))
-        return max(1, min(size, BLOCK // d))
+        return int(max(1, min(size, BLOCK // d)))
 
 
 class Posterior(Protocol):

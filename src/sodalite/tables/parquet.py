@@ -13,8 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._optional import require
+from ..memory import available
 from .base import TableError, listed
-from .preprocessing import counted, nearest
+from .columns import Column
+from .preprocessing import Preprocessing, Training, counted, nearest
 
 Array = NDArray[Any]
 
@@ -57,7 +59,7 @@ class ParquetRows:
     def __init__(self, path: str | os.PathLike[str], columns: Sequence[str] | None = None, dtype: Any = None) -> None:
         self._arrow, self._parquet = require("pyarrow", "parquet"), require("pyarrow.parquet", "parquet")
         self.path, self._files = Path(path), _files(Path(path))
-        about = [self._about(file) for file in self._files]
+        about = [_about(file) for file in self._files]
         schema = about[0].schema.to_arrow_schema()
         self.names = list(schema.names if columns is None else columns)
         self._check_columns([meta.schema.to_arrow_schema() for meta in about])
@@ -71,6 +73,12 @@ class ParquetRows:
         # While a column is decoded, it is there as it is on disk, as Arrow has it and as it is needed.
         self.held_bytes = self.dtype.itemsize * max(lengths, default=0) * (KEPT * len(self.names) + 3)
         self._start()
+
+    @classmethod
+    def columns_of(cls, path: str | os.PathLike[str]) -> list[str]:
+        """The names of all columns of a file, or of the first file of a folder."""
+        files = _files(Path(path))
+        return list(_about(files[0]).schema.to_arrow_schema().names)
 
     def __len__(self) -> int:
         return self.shape[0]
@@ -105,6 +113,20 @@ class ParquetRows:
         self.__dict__.update(state)
         self._arrow, self._parquet = require("pyarrow", "parquet"), require("pyarrow.parquet", "parquet")
         self._start()
+
+    def records(self, rows: Array) -> Any:
+        """Some rows with all columns of the files, whatever they hold: a pyarrow.Table. Each row group is read once."""
+        index = np.asarray(rows, dtype=np.int64)
+        groups = np.searchsorted(self._edges, index, side="right") - 1
+        parts, order = [], []
+        for group in np.unique(groups):
+            here = np.flatnonzero(groups == group)
+            place, number = self._groups[group]
+            with self._parquet.ParquetFile(self._files[place]) as file:
+                parts.append(file.read_row_group(number).take(index[here] - self._edges[group]))
+            order.append(here)
+        joined = self._arrow.concat_tables(parts, promote_options="default")
+        return joined.take(np.argsort(np.concatenate(order)))
 
     def _start(self) -> None:
         self._lock, self._kept = Lock(), OrderedDict[int, Array]()
@@ -157,12 +179,6 @@ class ParquetRows:
         except (self._arrow.ArrowException, OSError) as error:
             raise TableError(f"{self._files[place]} cannot be read as Parquet: {_line(error)}.") from None
         return found
-
-    def _about(self, file: Path) -> Any:
-        try:
-            return self._parquet.read_metadata(file)
-        except (self._arrow.ArrowException, OSError) as error:
-            raise TableError(f"{file} cannot be read as Parquet: {_line(error)}.") from None
 
     def _check_columns(self, schemas: list[Any]) -> None:
         types = self._arrow.types
@@ -222,11 +238,53 @@ def open_parquet(
     """
     every = ParquetRows(path, [target])
     if columns is None:
-        names = every._about(every._files[0]).schema.to_arrow_schema().names
-        columns = [name for name in names if name != target]
+        columns = [name for name in ParquetRows.columns_of(path) if name != target]
     elif target in columns:
         raise TableError(f"{target!r} is the target, and cannot be among the columns too.")
     return ParquetRows(path, columns), np.asarray(every[:][:, 0], dtype=np.float64)
+
+
+def is_on_disk(path: str | os.PathLike[str]) -> bool:
+    """Whether a table is better left on disk: a folder, or a Parquet file that would take a quarter of the memory."""
+    path = Path(path)
+    if path.is_dir():
+        return True
+    if path.suffix.lower() not in SUFFIXES or not path.exists():
+        return False
+    meta = _about(path)
+    return bool(8 * meta.num_rows * meta.num_columns > available() // 4)
+
+
+def learn_on_disk(
+    path: str | os.PathLike[str], target: str | None, features: Sequence[str] | None, exclude: Sequence[str]
+) -> Training:
+    """The same as `sodalite.tables.learn` for a table that is left on disk: all columns must hold numbers."""
+    names = ParquetRows.columns_of(path)
+    for name in [*([] if target is None else [target]), *(features or []), *exclude]:
+        if name not in names:
+            raise TableError(f"{path} has no column {name!r}; it has {listed(names, 12)}.{nearest(name, names)}")
+    if target is None:
+        raise TableError(f"--target is needed: which column of {path} is to be predicted? {listed(names, 12)}")
+    used = [name for name in (names if features is None else features) if name not in (target, *exclude)]
+    X, y = open_parquet(path, target, used)
+    mapping = Preprocessing(target, tuple(Column(name, "number") for name in used))
+    return Training(mapping, X, y, np.arange(len(y)), {})
+
+
+class Taken:
+    """Some rows of an array-like, which are read when they are asked for."""
+
+    ndim = 2
+
+    def __init__(self, X: Any, rows: Array) -> None:
+        self.X, self.rows = X, rows
+        self.shape, self.dtype, self.held_bytes = (len(rows), X.shape[1]), X.dtype, X.held_bytes
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, rows: Any) -> Array:
+        return np.asarray(self.X[self.rows[rows]])
 
 
 def _files(path: Path) -> list[Path]:
@@ -240,6 +298,15 @@ def _files(path: Path) -> list[Path]:
     if not found:
         raise TableError(f"{path} has no files that end in {' or '.join(SUFFIXES)}.")
     return found
+
+
+def _about(file: Path) -> Any:
+    """What the end of a file says of it."""
+    arrow, parquet = require("pyarrow", "parquet"), require("pyarrow.parquet", "parquet")
+    try:
+        return parquet.read_metadata(file)
+    except (arrow.ArrowException, OSError) as error:
+        raise TableError(f"{file} cannot be read as Parquet: {_line(error)}.") from None
 
 
 def _line(error: BaseException) -> str:
