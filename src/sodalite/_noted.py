@@ -11,7 +11,8 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.gaussian_process.kernels import Kernel
 
-from .checkpoint import Checkpoint, CheckpointError, described
+from ._described import described
+from .checkpoint import Checkpoint, CheckpointError
 from .hyperparameters import Found, Round
 
 

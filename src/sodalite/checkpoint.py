@@ -16,12 +16,10 @@ import re
 import warnings
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from hashlib import sha256
+from glob import escape
 from json import dumps, loads
-from math import isfinite
-from numbers import Integral, Real
 from pathlib import Path
-from time import monotonic
+from time import monotonic, time
 from typing import Any, Self
 
 import numpy as np
@@ -31,6 +29,7 @@ from sklearn.gaussian_process.kernels import Kernel
 
 from . import __version__
 from ._container import Kind, check_path, read, write
+from ._described import described, seed_of, state_from, state_of
 from .fingerprint import fingerprint
 from .kernels import CompiledKernel
 from .loop import Problem, Selection, State
@@ -40,6 +39,7 @@ Array = NDArray[Any]
 
 SECONDS = 5.0  # between two writes, at least
 SHARE = 0.01  # of the time that writing may take
+LEFT = 60.0  # seconds after which a file that is still being written has been left behind
 
 REMEDY = "Nothing was changed; give another path, or remove the file to begin anew."
 FLOATS = ("rmse", "scores", "seconds", "noise")  # one for each row that is chosen
@@ -102,11 +102,12 @@ class Checkpoint:
         self.stored: Stored | None = None
         self.found: dict[str, Any] | None = None
         self._kernel: Any = None
-        self._generator, self._random = generator, _random_state(generator)
+        self._generator, self._random = generator, state_of(generator)
         self._state: tuple[State, float] | None = None
         self._ended, self._next, self._least = "", 0.0, 0
         if file is not None:
             self._recall(*file)
+        _clear_up(self.path)
 
     # --- what was found ---
 
@@ -121,7 +122,7 @@ class Checkpoint:
                 f"checkpoint {self.path} cannot be continued, since another kernel was found this time. {REMEDY}"
             )
         if found is not None:
-            self.found, self._random = found, _random_state(self._generator)
+            self.found, self._random = found, state_of(self._generator)
         self._write()
 
     def finished(self, rule: Rule, kernel: CompiledKernel, n: int, m: int, n_given: int) -> Selection | None:
@@ -229,7 +230,7 @@ class Checkpoint:
         """What the file says, checked."""
         try:
             with suppress(AttributeError):  # a bit generator of one's own
-                self._generator.bit_generator.state = _from_lists(content["generator"])
+                self._generator.bit_generator.state = state_from(content["generator"])
             self._random, self._kernel, self.found = content["generator"], content["kernel"], content["found"]
             if content["selection"] is not None:
                 self.stored = _stored(content["selection"], arrays, *self.about["X"][:2])
@@ -278,7 +279,7 @@ def open_checkpoint(
         Where the file cannot be read or written, or is of another run. It is left as it is.
     """
     file = check_checkpoint(path)
-    arguments["random_state"] = _seed(arguments["random_state"], generator)
+    arguments["random_state"] = seed_of(arguments["random_state"], generator)
     about = {"by": by, **{name: described(value) for name, value in arguments.items()}}
     about |= {"X": [*map(int, X.shape), str(X.dtype)], "y": [*map(int, y.shape)], "alpha": alpha is not None}
     if file is not None:  # what costs nothing first
@@ -288,6 +289,14 @@ def open_checkpoint(
     if file is not None:
         _compare(path, file[0]["about"], about)
     return Checkpoint(path, about, generator, file)
+
+
+def _clear_up(path: Path) -> None:
+    """Remove what was being written when a run was killed."""
+    target = Path(os.path.realpath(path))
+    for file in target.parent.glob(f".{escape(target.name[:100])}.*"):
+        if re.fullmatch(r"\.[0-9a-f]{8}", file.name[-9:]) and time() - file.stat().st_mtime > LEFT:
+            file.unlink(missing_ok=True)
 
 
 def _compare(path: Any, then: dict[str, Any], now: dict[str, Any]) -> None:
@@ -308,57 +317,6 @@ def _compare(path: Any, then: dict[str, Any], now: dict[str, Any]) -> None:
     else:
         words = f"it is of another run: {name} is another"
     raise CheckpointError(f"checkpoint {path} cannot be continued, since {words}. {REMEDY}")
-
-
-def described(value: Any) -> Any:
-    """An argument as JSON, such that two that mean the same are equal; functions go by their names.
-
-    Examples
-    --------
-    >>> from sodalite.scores import Delta
-    >>> described(Delta(underfit=0.5))
-    'Delta(uncertainty=1.0, underfit=0.5)'
-    """
-    if isinstance(value, Kernel):
-        parts = {name: described(part) for name, part in value.get_params(deep=False).items()}
-        return {"kernel": type(value).__qualname__, **parts}
-    if isinstance(value, np.ndarray):
-        return described(value.tolist())
-    if isinstance(value, list | tuple | range):
-        return [described(part) for part in value]
-    if value is None or isinstance(value, str | bool):
-        return value
-    if isinstance(value, Integral):
-        return int(value)
-    if isinstance(value, Real) and isfinite(value):
-        return float(value)
-    return re.sub(r" at 0x[0-9a-fA-F]+", "", repr(value))
-
-
-def _seed(random_state: Any, generator: np.random.Generator) -> Any:
-    """What tells one random state from another."""
-    if random_state is None or isinstance(random_state, Integral):
-        return random_state
-    return sha256(dumps(_random_state(generator), sort_keys=True).encode()).hexdigest()[:16]
-
-
-def _random_state(generator: np.random.Generator) -> Any:
-    return _lists(generator.bit_generator.state)
-
-
-def _lists(value: Any) -> Any:
-    """Arrays as JSON has them."""
-    if isinstance(value, dict):
-        return {name: _lists(part) for name, part in value.items()}
-    return {"array": value.tolist(), "dtype": str(value.dtype)} if isinstance(value, np.ndarray) else value
-
-
-def _from_lists(value: Any) -> Any:
-    if not isinstance(value, dict):
-        return value
-    if set(value) == {"array", "dtype"}:
-        return np.array(value["array"], dtype=value["dtype"])
-    return {name: _from_lists(part) for name, part in value.items()}
 
 
 def _stored(content: dict[str, Any], arrays: dict[str, Array], n: int, d: int) -> Stored:
