@@ -323,8 +323,20 @@ LIMITED = """
         return model.fit(X, y).active_indices_
 
 
+    def multiply():
+        start.wait()  # the linear algebra sets memory aside for each thread that is at it
+        for _ in range(20):
+            np.ones((300, 300)) @ np.ones((300, 300))
+
+
     threading.stack_size(2**20)
-    work(*opened("small"), None)  # all that is loaded or set aside when it is first needed
+    start = threading.Barrier(4)
+    threads = [threading.Thread(target=multiply) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    work(*opened("small"), limit)  # all else that is loaded or set aside when it is first needed
     X, y = opened("large")
     size = X.shape[0] * X.shape[1] * 8
     assert size >= 2 * limit
@@ -346,7 +358,7 @@ LIMITED = """
 def large(tmp_path_factory):
     """77 MB of rows and a few of the same kind, in both ways, and the picks."""
     path = tmp_path_factory.mktemp("large")
-    for name, n in (("small", 2000), ("large", 300_000)):
+    for name, n in (("small", 20_000), ("large", 300_000)):
         X, y = rows(n, 32)
         np.save(path / f"{name}.npy", X)
         np.save(path / f"{name}-y.npy", y)
