@@ -541,23 +541,21 @@ def test_no_two_of_many_small_changes_have_one_fingerprint():
 # --- the estimator ---
 
 
+QUICK = {
+    "n_active": 60,
+    "hyperparameters": Subset(n_rows=60, n_starts=2, n_screen=40, n_steps=3),
+    "n_neighbors": 8,
+    "random_state": 0,
+}
+
+
 def fitted(path=None, inputs=X, targets=Y, **options):
-    options = {
-        "n_active": 60,
-        "hyperparameters": Subset(n_rows=60, n_starts=2, n_screen=40, n_steps=3),
-        "random_state": 0,
-        **options,
-    }
+    options = {**QUICK, **options}
     return GreedyGPRegressor(checkpoint=path, **options).fit(inputs, targets)
 
 
 def interrupted(path, t, **options):
-    options = {
-        "n_active": 60,
-        "hyperparameters": Subset(n_rows=60, n_starts=2, n_screen=40, n_steps=3),
-        "random_state": 0,
-        **options,
-    }
+    options = {**QUICK, **options}
     model = GreedyGPRegressor(checkpoint=path, **options)
     model._callback = breaking(t)
     with pytest.raises(Break):
@@ -612,7 +610,9 @@ def test_another_fit_is_refused(change, message, tmp_path):
 
 
 def test_noise_of_the_rows_own_is_data(tmp_path):
-    model = GreedyGPRegressor(KERNEL, n_active=20, hyperparameters="fixed", checkpoint=tmp_path / "c", random_state=0)
+    model = GreedyGPRegressor(
+        KERNEL, n_active=20, hyperparameters="fixed", posterior="sod", checkpoint=tmp_path / "c", random_state=0
+    )
     expected = model.fit(X, Y, alpha=0.1).active_indices_.tolist()
     assert model.fit(X, Y, alpha=0.1).active_indices_.tolist() == expected
     with pytest.raises(CheckpointError, match="alpha has other values"):
