@@ -627,6 +627,12 @@ def test_a_checkpoint_of_select_is_none_of_fit(tmp_path):
         fitted(tmp_path / "c")
 
 
+def test_a_model_file_knows_nothing_of_it(tmp_path):
+    sodalite.save(fitted(tmp_path / "c", posterior="sod"), tmp_path / "model")
+    assert sodalite.load(tmp_path / "model").checkpoint is None
+    assert str(tmp_path).encode() not in (tmp_path / "model").read_bytes()
+
+
 class Elsewhere:
     """A search of one's own, which ends at a kernel that it was not given."""
 

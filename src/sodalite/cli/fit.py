@@ -236,7 +236,6 @@ def run(
     model._callback = shown
     model.fit(Taken(X, rest) if on_disk else X[rest], y[rest])
     del model._callback
-    model.set_params(checkpoint=None)  # it is no part of the model
     watch("fit")
 
     shown.step("Testing on the rows that were held out")
