@@ -215,6 +215,29 @@ def test_values_that_are_not_finite_are_found_before_any_long_work(tmp_path, mon
             GreedyGPRegressor(KERNEL, hyperparameters="fixed", posterior="sod").fit(inputs, Y)
 
 
+class Sliced:
+    """As an HDF5 data set: rows by number must be in order."""
+
+    def __init__(self, X):
+        self.X, self.shape, self.dtype = X, X.shape, X.dtype
+
+    def __len__(self):
+        return len(self.X)
+
+    def __getitem__(self, rows):
+        if not isinstance(rows, slice) and np.any(np.diff(rows) <= 0):
+            raise TypeError("Indexing elements must be in increasing order")
+        return self.X[rows]
+
+
+def test_rows_that_cannot_be_had_by_number():
+    model = GreedyGPRegressor(KERNEL, n_active=5, hyperparameters="fixed", posterior="sod", random_state=0)
+    with pytest.raises(TypeError, match="X, of type Sliced, does not give rows by their numbers"):
+        model.fit(Sliced(X), Y)
+    options = {"n_active": 20, "random_state": 0}
+    assert select(Sliced(X), Y, KERNEL, **options).indices.tolist() == select(X, Y, KERNEL, **options).indices.tolist()
+
+
 def test_local_says_so_where_all_rows_are_too_many(stored, monkeypatch):
     monkeypatch.setattr(Subset, "find", lambda *given: pytest.fail("the long work began"))
     monkeypatch.setattr("sodalite.estimator.check_finite", lambda *given: pytest.fail("all rows were read"))

@@ -23,6 +23,7 @@ from .selection import generator_from, grow
 from .stopping import resolve_rule
 from .validation import (
     check_alpha,
+    check_by_number,
     check_count,
     check_dtype,
     check_finite,
@@ -235,6 +236,7 @@ class GreedyGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # typ
         if on_disk:
             if self.posterior == "local":
                 check_all_rows(X.shape[0], X.shape[1], Y.shape[1], self.memory_limit)
+            check_by_number(X)
             self._say("Looking at all rows")
             check_finite(X)
             if self.posterior == "local":
