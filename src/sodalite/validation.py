@@ -84,7 +84,7 @@ def check_by_number(X: Any) -> None:
         found = np.empty(0)
     if found.shape != (2, X.shape[1]):
         raise TypeError(
-            f"X, of type {type(X).__name__}, does not give rows by their numbers, such as X[[5, 2]], which a fit needs. "
+            f"X, of type {type(X).__name__}, does not give rows by their numbers, such as X[[5, 2]], as a fit needs. "
             f"Use a memory map, Parquet files or an array; sodalite.select needs slices alone."
         )
 
