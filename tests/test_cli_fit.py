@@ -294,7 +294,7 @@ def test_a_sparkline():
 
 def test_what_is_shown_of_a_stage():
     text = _progress.Display.words(Stage([4.0, 2.0], seconds=0.5, n_rows=100, n_active=10))
-    assert text == "Choosing rows: 2 of at most 10, 4 rows/s, 2.0 s left\nRMSE 2 █▁"
+    assert text == "Choosing rows: 2 of at most 10, 4 rows/s, at most 12.0 s left\nRMSE 2 █▁"
 
 
 def test_the_display_is_asked_a_few_times_a_second():

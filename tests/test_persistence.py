@@ -283,7 +283,7 @@ def test_a_failure_while_writing_leaves_the_old_file(path, monkeypatch):
         unfinished.write_bytes(b"half")
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(container, "save_file", half)
+    monkeypatch.setattr("sodalite._container.save_file", half)
     with pytest.raises(ModelFileError, match=r"model\.sodalite could not be written: No space left on device\.$"):
         sodalite.save(fitted("local"), path)
     assert path.read_bytes() == before

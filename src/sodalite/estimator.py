@@ -10,10 +10,13 @@ from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.gaussian_process.kernels import Kernel
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from ._noted import found_before, note_of
+from .checkpoint import Checkpoint, check_checkpoint, open_checkpoint
 from .cluster.table import Remote
-from .hyperparameters import Task, resolve_hyperparameters
+from .hyperparameters import Found, Task, resolve_hyperparameters
+from .hyperparameters.weave import MOST_ROWS
 from .kernels import compile_kernel, default_kernels, spread
-from .memory import make_plan
+from .memory import check_all_rows, make_plan
 from .posteriors import Evidence, draw, resolve_posterior
 from .progress import progress_display
 from .remote.fit import at_hand, fit_on_cluster
@@ -21,9 +24,23 @@ from .remote.prediction import predict_lazily
 from .scores import resolve_score
 from .selection import generator_from, grow
 from .stopping import resolve_rule
-from .validation import check_alpha, check_count, check_dtype, check_first, check_targets, is_dask, readable_errors
+from .validation import (
+    check_alpha,
+    check_by_number,
+    check_count,
+    check_dtype,
+    check_finite,
+    check_first,
+    check_rows,
+    check_targets,
+    is_dask,
+    is_on_disk,
+    readable_errors,
+)
 
 Array = NDArray[Any]
+
+BLOCK = 2**20  # numbers that are read at a time, of rows that are to be predicted and are not in memory
 
 
 class _ScoreMethod:
@@ -91,6 +108,9 @@ class GreedyGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # typ
         For the rows that hyperparameters and neighbours are judged by, the starts and the first row.
     verbose : bool, default=False
         Show progress on standard error.
+    checkpoint : str or path-like, default=None
+        A file in which `fit` keeps the hyperparameters that it found and the rows that it chose, as it goes on. If it
+        is there already, the fit goes on from it: see `sodalite.select`.
 
     Attributes
     ----------
@@ -153,6 +173,7 @@ class GreedyGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # typ
         memory_limit: Any = None,
         random_state: Any = None,
         verbose: bool = False,
+        checkpoint: Any = None,
     ) -> None:
         self.kernel = kernel
         self.n_active = n_active
@@ -173,6 +194,7 @@ class GreedyGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # typ
         self.memory_limit = memory_limit
         self.random_state = random_state
         self.verbose = verbose
+        self.checkpoint = checkpoint
 
     def fit(self, X: Any, y: Any, *, alpha: Any = None, executor: Any = None) -> Self:
         """Find the hyperparameters, choose the rows and condition on them. A fit that fails changes nothing.
@@ -181,6 +203,8 @@ class GreedyGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # typ
         ----------
         X : array-like or data frame of shape (n, d)
             With a Dask client, also a Dask array or dataframe.
+            A memory map, or an array-like that is read when it is sliced (`sodalite.tables.open_parquet` gives one),
+            is never read whole, unless the posterior is "local", which needs all rows in memory.
         y : array-like of shape (n,) or (n, q)
             With a Dask client, also a Dask array, series or dataframe.
         alpha : float or array-like of shape (n,), default=None
@@ -208,25 +232,68 @@ class GreedyGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # typ
         method = resolve_hyperparameters(self.hyperparameters)
         score, rule = self._score_and_rule()
         dtype = check_dtype(self.dtype)
-        with readable_errors(X):
-            X, y = validate_data(self, X, y, dtype=[np.float64, np.float32], multi_output=True, y_numeric=True)
-        y = check_targets(y, len(X))
+        if self.checkpoint is not None:
+            check_checkpoint(self.checkpoint)
+        if on_disk := is_on_disk(X):
+            X, y = check_rows(X, y)
+            validate_data(self, X, skip_check_array=True)  # notes how many columns there are
+        else:
+            with readable_errors(X):
+                X, y = validate_data(self, X, y, dtype=[np.float64, np.float32], multi_output=True, y_numeric=True)
+            y = check_targets(y, len(X))
         if self.first is not None:
             check_first(self.first, len(X), min(self.n_active, len(X)))
         Y = y.reshape(len(X), -1)
-        make_plan(len(X), min(self.n_active, len(X)), Y.shape[1], dtype, self.n_jobs, self.memory_limit)
+        held = getattr(X, "held_bytes", 0)
+        make_plan(len(X), min(self.n_active, len(X)), Y.shape[1], dtype, self.n_jobs, self.memory_limit, held=held)
+        if on_disk:
+            if self.posterior == "local":
+                check_all_rows(X.shape[0], X.shape[1], Y.shape[1], self.memory_limit)
+            check_by_number(X)
+            self._say("Looking at all rows")
+            check_finite(X)
+            if self.posterior == "local":
+                X, on_disk = np.asarray(X[:], dtype=np.float32 if X.dtype == np.float32 else np.float64), False
         # The mean of equal numbers need not be that number, and what is left would be taken for a signal.
         y_mean = np.where(np.ptp(Y, axis=0) > 0, Y.mean(axis=0), Y[0]) if self.normalize_y else np.zeros(Y.shape[1])
         y_std = spread(Y) if self.normalize_y else np.ones(Y.shape[1])
         Y = (Y - y_mean) / y_std
         noise = None if alpha is None else self._scaled_alpha(alpha, len(X), y_std)
-        kernels = default_kernels(X, Y) if self.kernel is None else [self.kernel]
+        some = X[np.linspace(0, len(X) - 1, min(len(X), 10_000)).astype(int)] if on_disk else X
+        kernels = default_kernels(some, Y) if self.kernel is None else [self.kernel]
         compile_kernel(kernels[0], X, dtype)  # refuses what it cannot compile, before any long work
         generator = generator_from(self.random_state)
 
-        found = method.find(Task(X, Y, noise, self.posterior, score, self.n_active), kernels, generator)
+        keeper = self._keeper(X, y, noise, method, score, generator)
+        rows = X[:] if on_disk and len(X) <= MOST_ROWS else X
+        task = Task(rows, Y, noise, self.posterior, score, self.n_active)
+        found = self._found(method, task, kernels, generator, keeper)
         self.y_mean_, self.y_std_, self.rounds_, self._shape = y_mean, y_std, found.rounds, y.shape[1:]
-        self._choose(X, Y, noise, found.kernel, score, rule, self.first, generator)
+        self._choose(X, Y, noise, found.kernel, score, rule, self.first, generator, keeper)
+
+    def _say(self, what: str) -> None:
+        """Tell those who follow the fit what is being done."""
+        shown: Any = getattr(self, "_callback", progress_display() if self.verbose else None)
+        if hasattr(shown, "step"):
+            shown.step(what)
+
+    def _found(self, method: Any, task: Task, kernels: Any, generator: Any, keeper: Checkpoint | None) -> Found:
+        """The hyperparameters: those of the checkpoint, if they were found before."""
+        found = None if keeper is None else found_before(keeper, kernels)
+        if found is None:
+            self._say("Finding the kernel's parameters")
+            found = method.find(task, kernels, generator)
+            if keeper is not None:
+                keeper.keep(found.kernel, note_of(found, kernels))
+        return found
+
+    def _keeper(self, X: Any, y: Any, alpha: Any, method: Any, score: Any, generator: Any) -> Checkpoint | None:
+        """The checkpoint, if there is to be one, seen to be of this fit."""
+        if self.checkpoint is None:
+            return None
+        given = {name: getattr(self, name) for name in ("kernel", "first", "random_state", "posterior", "normalize_y")}
+        given |= {"score": score, "hyperparameters": method, "dtype": str(check_dtype(self.dtype))}
+        return open_checkpoint(self.checkpoint, "fit", X, y, alpha, generator, **given)
 
     def _score_and_rule(self) -> tuple[Any, Any]:
         """Which row comes next and when to stop; refuses parameters that make no sense, before any long work."""
@@ -288,7 +355,16 @@ class GreedyGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # typ
         return check_alpha(alpha, n) / (y_std[0] ** 2 if len(y_std) == 1 else 1.0)
 
     def _choose(
-        self, X: Any, Y: Any, noise: Array | None, kernel: Kernel, score: Any, rule: Any, first: Any, generator: Any
+        self,
+        X: Any,
+        Y: Any,
+        noise: Array | None,
+        kernel: Kernel,
+        score: Any,
+        rule: Any,
+        first: Any,
+        generator: Any,
+        keeper: Checkpoint | None = None,
     ) -> None:
         """Choose rows with a kernel that is known, and condition on them."""
         dtype = check_dtype(self.dtype)
@@ -309,6 +385,7 @@ class GreedyGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # typ
                 memory_limit=self.memory_limit,
                 unit=float(self.y_std_[0]) if len(self.y_std_) == 1 else 1.0,
                 alpha=noise,
+                keeper=keeper,
             )
         finally:
             if progress is not None:
@@ -366,6 +443,14 @@ class GreedyGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # typ
             raise ValueError("At most one of return_std and return_cov can be asked for.")
         if is_dask(X):
             return predict_lazily(self, X, return_std, return_cov)
+        if (
+            is_on_disk(X)
+            and len(X.shape) == 2
+            and len(X) > (size := BLOCK // max(X.shape[1], 1) + 1)
+            and not return_cov
+        ):
+            parts = [self.predict(np.asarray(X[at : at + size]), return_std) for at in range(0, len(X), size)]
+            return tuple(map(np.concatenate, zip(*parts, strict=True))) if return_std else np.concatenate(parts)
         with readable_errors(X):
             X = validate_data(self, X, dtype=[np.float64, np.float32], reset=False)
         if return_cov:

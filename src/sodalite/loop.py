@@ -12,8 +12,9 @@ there is nothing to verify.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from math import inf
 from time import perf_counter
 from typing import Any
 
@@ -99,6 +100,14 @@ class Problem:
     """What one unit of y is worth where RMSE is reported."""
     keep: bool
     """Whether the shards keep the rows' v's."""
+    time_limit: float = inf
+    """Seconds, for those who say how long it will take."""
+    gains: Array | None = None
+    """The scores of the rows of `order`, where they are known, ..."""
+    before: Array = field(default_factory=lambda: np.empty(0))
+    """... and when the first of these had been taken, in seconds: in an earlier run, of which this is the rest."""
+    note: Callable[[State], None] | None = None
+    """Called with the state after every block."""
 
 
 @dataclass
@@ -118,6 +127,8 @@ class State:
     indices: list[int] = field(default_factory=list)
     rmse: list[float] = field(default_factory=list)
     scores: list[float] = field(default_factory=list)
+    seconds: list[float] = field(default_factory=list)
+    """When each stage ended."""
     pending: Array = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     """Picks of the last block that did not stand; the shards still hold their coordinates."""
     pending_factor: Array = field(default_factory=lambda: np.empty((0, 0)))
@@ -129,6 +140,11 @@ class State:
     """How many picks the next block will have, ..."""
     candidates: int = 500
     """... and among how many rows they are guessed."""
+    looks_ahead: bool = False
+    n_decided: int = 0
+    """How many rows of `order` would be the same with any larger m."""
+    began: float = 0.0
+    """What the clock would have said at stage 0, had no time passed but for choosing."""
 
     @property
     def t(self) -> int:
@@ -156,12 +172,14 @@ class State:
 
 def run(problem: Problem, noise_floor: float) -> Selection:
     """Algorithm 1, a block at a time."""
-    began = perf_counter()
     call = problem.executor.call
     call("start", noise_floor)
     m, d = problem.m, problem.d
     panel, order = Panel(problem.kernel, problem.score, m), problem.order
-    state = State(panel, np.zeros((m, m)), np.empty((m, d)), np.empty(m), order, np.full(len(order), np.nan))
+    gains = np.full(len(order), np.nan) if problem.gains is None else problem.gains
+    state = State(panel, np.zeros((m, m)), np.empty((m, d)), np.empty(m), order, gains)
+    state.looks_ahead, state.n_decided = problem.lookahead is not None, len(order)
+    state.began = perf_counter() - float(problem.before[-1:].sum())
     try:
         rows = _given_rows(problem, state)
         while True:
@@ -169,15 +187,18 @@ def run(problem: Problem, noise_floor: float) -> Selection:
             reports = call("extend", block)
             kept, winner = _verify(block, reports, problem.kernel.dtype)
             rmse = _rmse_path(problem, state, reports)
-            kept, reason = _stop(problem, state, rmse[:kept], began)
+            seconds = _seconds(problem, state, kept)
+            kept, reason = _stop(problem, state, rmse[:kept], seconds)
             wanted = np.concatenate([block.picks[kept:], [] if winner is None else [winner]]).astype(np.int64)
             count = 0 if reason else _panel_size(problem, state)
             share = -(-3 * count // problem.executor.n_shards)
             parts = call("settle", block, kept, share, state.cut, wanted)
-            _commit(problem, state, block, made, kept, rmse)
-            for t in range(state.t - kept, state.t):
-                if problem.callback is not None:
-                    problem.callback(Stage(state.rmse[: t + 1], perf_counter() - began, problem.n, problem.m))
+            _commit(problem, state, block, made, kept, rmse, seconds)
+            if problem.note is not None:
+                problem.note(state)
+            if problem.callback is not None:
+                for stage in _stages(problem, state, kept):
+                    problem.callback(stage)
             if reason:
                 return state.selection(problem.kernel, reason, noise_floor)
             if problem.lookahead is not None and state.t == len(state.order):
@@ -211,6 +232,7 @@ def _given_rows(problem: Problem, state: State) -> Rows:
 
 def _look_ahead(problem: Problem, state: State, lookahead: Lookahead) -> None:
     """Add the next rows to the order, if there are any that have a chance."""
+    count = min(lookahead.block, problem.m - state.t)
     picks, gains = look_ahead(
         lookahead,
         problem.kernel,
@@ -218,10 +240,12 @@ def _look_ahead(problem: Problem, state: State, lookahead: Lookahead) -> None:
         lambda rows: _coordinates(problem, state, rows),
         state.order,
         problem.n,
-        min(lookahead.block, problem.m - state.t),
+        count,
         problem.seed,
     )
     state.order, state.gains = np.concatenate([state.order, picks]), np.concatenate([state.gains, gains])
+    if count == lookahead.block:  # with a larger m, a shorter block would have had more picks
+        state.n_decided = len(state.order)
 
 
 def _shortlist(state: State, parts: list[Rows], count: int, wanted: Array, dtype: Any) -> Rows:
@@ -318,22 +342,40 @@ def _rmse_path(problem: Problem, state: State, reports: list[Report]) -> list[fl
     return rmse
 
 
-def _stop(problem: Problem, state: State, rmse: list[float], began: float) -> tuple[int, str | None]:
+def _seconds(problem: Problem, state: State, kept: int) -> list[float]:
+    """When each of the next stages ended: now, or when it did in an earlier run."""
+    if state.t < len(problem.before):  # the clock stands still while rows are taken again
+        state.began = perf_counter() - float(problem.before[-1])
+    now = perf_counter() - state.began
+    earlier: list[float] = problem.before[state.t : state.t + kept].tolist()
+    return earlier + [now] * (kept - len(earlier))
+
+
+def _stages(problem: Problem, state: State, kept: int) -> Iterator[Stage]:
+    """The last stages, as callbacks see them."""
+    workers = getattr(problem.executor, "n_workers", 0)
+    for t in range(state.t - kept + 1, state.t + 1):
+        path, times = state.rmse[:t], state.seconds[:t]
+        yield Stage(path, times[-1], problem.n, problem.m, times, workers, problem.time_limit)
+
+
+def _stop(problem: Problem, state: State, rmse: list[float], seconds: list[float]) -> tuple[int, str | None]:
     """How many of the verified picks there are up to the stage that ends the selection, and why it does."""
     path = state.rmse + rmse
-    seconds = perf_counter() - began
     for t in range(state.t + 1, len(path) + 1):
         reason = None
         if t == problem.n:
             reason = "all_rows"
         elif t >= problem.n_given:
-            reason = problem.rule.check(Stage(path[:t], seconds, problem.n, problem.m))
+            reason = problem.rule.check(Stage(path[:t], seconds[t - state.t - 1], problem.n, problem.m))
         if reason:
             return t - state.t, reason
     return len(rmse), None
 
 
-def _commit(problem: Problem, state: State, block: Block, made: Guess, kept: int, rmse: list[float]) -> None:
+def _commit(
+    problem: Problem, state: State, block: Block, made: Guess, kept: int, rmse: list[float], seconds: list[float]
+) -> None:
     """Add the picks that stand to what the driver knows, and choose the next block's size by how many did."""
     t, b = state.t, len(block)
     rows = slice(t, t + kept)
@@ -356,4 +398,5 @@ def _commit(problem: Problem, state: State, block: Block, made: Guess, kept: int
         state.scores += state.gains[t : t + kept].tolist()
     else:
         state.scores += (made.scores[:kept] / made.rows.luck[:kept]).tolist()
+    state.seconds += seconds[:kept]
     state.rmse += rmse[:kept]

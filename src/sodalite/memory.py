@@ -69,6 +69,23 @@ def available() -> int:
     return free
 
 
+def bytes_of(features: Any) -> int:
+    """The bytes of an array, or of tuples of arrays."""
+    return sum(map(bytes_of, features)) if isinstance(features, tuple) else int(features.nbytes)
+
+
+def check_all_rows(n: int, d: int, q: int, memory_limit: Any) -> None:
+    """Refuse to have all rows in memory, and what "local" needs beside them, where that is more than the limit."""
+    limit = available() // 2 if memory_limit is None else parse_bytes(memory_limit)
+    needed = 8 * n * (5 * d + 4 * q + 8)  # the rows, the distinct ones, these prepared, a tree; residuals and noise
+    if needed > limit:
+        raise ValueError(
+            f"posterior='local' keeps all rows in memory, about {needed / 1e6:.0f} MB for {n} rows, but "
+            f"{'half of what is free' if memory_limit is None else 'memory_limit'} is {limit / 1e6:.0f} MB. Use "
+            f"posterior='vfe', which makes one pass over them, or 'sod', or raise memory_limit."
+        )
+
+
 @dataclass(frozen=True)
 class Plan:
     """How a selection is laid out on this machine."""
@@ -89,7 +106,9 @@ ROWS = 8192  # of a shard: its arrays for a block fit the cache, and NumPy's cal
 LEAST_ROWS = 256
 
 
-def make_plan(n: int, m: int, q: int, dtype: Any, n_jobs: int | None, memory_limit: Any) -> Plan:
+def make_plan(
+    n: int, m: int, q: int, dtype: Any, n_jobs: int | None, memory_limit: Any, width: int = 0, held: int = 0
+) -> Plan:
     """Cut n rows into shards for the threads that there are, within a limit on memory.
 
     Parameters
@@ -100,25 +119,32 @@ def make_plan(n: int, m: int, q: int, dtype: Any, n_jobs: int | None, memory_lim
     n_jobs : int, optional
     memory_limit : int, str, optional
         By default half of what is free.
+    width : int
+        Bytes of a row, ready for the kernel.
+    held : int
+        Bytes that the data take while they are read, where they are not in memory.
     """
     limit = available() // 2 if memory_limit is None else parse_bytes(memory_limit)
     threads = n_threads(n_jobs)
     item = np.dtype(dtype).itemsize
     # Per row: variance, residuals, mask, a noise variance, luck, and a copy of the residuals while a block is added.
     state = n * (8 + 8 * q + 1 + 8 + 8)
-    driver = 8 * m * m + 12 * m * most_candidates(n) + 8 * 2**20
+    driver = 8 * m * m + 12 * m * most_candidates(n) + 8 * 2**20 + held
     # Per row of a shard that a thread works on: raw and mixed coordinates, the residual path, a slab of covariances.
-    work = 128 * (2 * item + 8 * q) + 256 * item + 3 * 16 * 8
+    work = 128 * (2 * item + 8 * q) + 256 * item + 3 * 16 * 8 + 3 * width
     rows = min(ROWS, max(n // threads, LEAST_ROWS))
     while rows > LEAST_ROWS and state + driver + threads * rows * work > limit:
         rows //= 2
     if state + driver + threads * rows * work > limit:
         needed = state + driver + threads * LEAST_ROWS * work
+        large = held > limit / 4
         raise ValueError(
             f"memory_limit is {limit / 1e6:.0f} MB, but {n} rows and {m} active rows need at least "
             f"{needed / 1e6 + 1:.0f} MB. Raise it, or ask for fewer threads (n_jobs) or a smaller n_active."
+            + f" Reading X takes {held / 1e6:.0f} MB of these: smaller row groups would take less."
+            * large
         )
-    keep = state + driver + threads * rows * work + n * m * item <= limit
+    keep = state + driver + threads * rows * work + n * (m * item + width) <= limit
     count = -(-n // rows)
     if count > threads:
         count = threads * -(-count // threads)  # as many for each thread: none waits for another's last

@@ -5,10 +5,44 @@ from __future__ import annotations
 import sys
 from html import escape
 from importlib import import_module
+from math import isfinite
 from time import perf_counter
 from typing import Any, TextIO
 
+from .pace import Pace
 from .stopping import Stage
+
+
+def duration(seconds: float) -> str:
+    """A time for people.
+
+    Examples
+    --------
+    >>> duration(8.31), duration(83), duration(8300)
+    ('8.3 s', '1 min 23 s', '2 h 18 min')
+    """
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    if seconds < 3600:
+        return f"{seconds // 60:.0f} min {seconds % 60:.0f} s"
+    return f"{seconds // 3600:.0f} h {seconds % 3600 // 60:.0f} min"
+
+
+def pace_words(stage: Stage) -> str:
+    """How fast it goes, who is at it, and how long it may take.
+
+    Examples
+    --------
+    >>> pace_words(Stage([1.0, 0.5], seconds=0.5, n_active=4, workers=2))
+    '4 rows/s, 2 workers, at most 1.5 s left'
+    """
+    pace = Pace.of(stage)
+    words = [f"{pace.rate:.3g} rows/s" if pace.rate < 10 else f"{pace.rate:.0f} rows/s"]
+    if stage.workers:
+        words.append(f"{stage.workers} worker" + "s" * (stage.workers > 1))
+    if stage.t < stage.n_active and isfinite(pace.left):
+        words.append(f"at most {duration(pace.left)} left")
+    return ", ".join(words)
 
 
 class ProgressLine:
@@ -30,9 +64,13 @@ class ProgressLine:
 
     def _show(self, stage: Stage) -> None:
         self.last, self.unseen = perf_counter(), None
-        self._write(stage, words(stage))
+        self._write(words(stage), stage)
 
-    def _write(self, stage: Stage, text: str) -> None:
+    def step(self, what: str) -> None:
+        """Say what is being done now."""
+        self._write(f"{what} ...")
+
+    def _write(self, text: str, stage: Stage | None = None) -> None:
         self.stream.write(f"\r\x1b[2K{text}" if self.live else text + "\n")
         self.stream.flush()
 
@@ -51,8 +89,9 @@ class NotebookProgress(ProgressLine):
         super().__init__()
         self.live, self._display, self._handle = True, display, None
 
-    def _write(self, stage: Stage, text: str) -> None:
-        bar = f'<progress max="{stage.n_active}" value="{stage.t}" style="vertical-align:middle"></progress>'
+    def _write(self, text: str, stage: Stage | None = None) -> None:
+        value = "" if stage is None else f' max="{stage.n_active}" value="{stage.t}"'
+        bar = f'<progress{value} style="vertical-align:middle"></progress>'
         content = {"text/plain": text, "text/html": f"{bar} {escape(text)}"}
         if self._handle is None:
             self._handle = self._display(content, raw=True, display_id=True)
@@ -76,5 +115,4 @@ def progress_display() -> ProgressLine:
 
 def words(stage: Stage) -> str:
     """What is said of a stage."""
-    rate = stage.t / stage.seconds if stage.seconds > 0 else 0.0
-    return f"active rows {stage.t} of at most {stage.n_active}, RMSE {stage.rmse[-1]:.4g}, {rate:.0f} rows/s"
+    return f"active rows {stage.t} of at most {stage.n_active}, RMSE {stage.rmse[-1]:.4g}, {pace_words(stage)}"

@@ -5,6 +5,7 @@ The rows are cut into shards (`sodalite.shard`), which an executor holds, and `s
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from numbers import Integral
@@ -15,16 +16,17 @@ from numpy.typing import NDArray
 from sklearn.gaussian_process.kernels import Kernel
 from sklearn.utils import check_random_state
 
+from .checkpoint import Checkpoint, check_checkpoint, open_checkpoint
 from .cluster.client import room
 from .cluster.table import Remote, share_out
 from .executors import Executor, ThreadExecutor
 from .jitter import with_jitter
 from .kernels import CompiledKernel, compile_kernel
 from .loop import Callback, Problem, Selection, run
-from .memory import make_plan, parse_bytes
+from .memory import bytes_of, make_plan, parse_bytes
 from .scores import Lookahead, Random, Sampled, Score, resolve_score, seed_from
 from .shard import Shard
-from .stopping import Rule, resolve_rule
+from .stopping import Rule, resolve_rule, seconds_of
 from .validation import check_dtype, check_first, check_rows, is_dask
 
 __all__ = ["Callback", "Selection", "generator_from", "grow", "select"]
@@ -51,6 +53,7 @@ def select(
     n_jobs: int | None = None,
     memory_limit: int | float | str | None = None,
     executor: Any = None,
+    checkpoint: str | os.PathLike[str] | None = None,
 ) -> Selection:
     """Choose the rows that a Gaussian process needs, one by one.
 
@@ -103,6 +106,10 @@ def select(
     executor : dask.distributed.Client, optional
         A cluster to work on. X and y may then be Dask arrays or dataframes, whose partitions stay where they are; the
         picks are those of one machine. Workers may be lost while it runs, as long as one is left or comes.
+    checkpoint : str or path-like, optional
+        A file in which the choice is kept as it goes on, also on Ctrl-C and on failure. If it is there already, the
+        choice goes on from it and ends with the rows that it would have had without a break: `n_active` and the rules
+        may be others then; data, kernel, score, first, dtype and random_state may not. See `sodalite.checkpoint`.
 
     Returns
     -------
@@ -112,6 +119,8 @@ def select(
     ------
     SelectionInterrupted
         On Ctrl-C. A `KeyboardInterrupt` whose attribute `selection` is the selection as far as it got.
+    sodalite.checkpoint.CheckpointError
+        Where the checkpoint is damaged, of another run, or cannot be written. Nothing is changed.
 
     Examples
     --------
@@ -124,26 +133,34 @@ def select(
     >>> chosen.stop_reason
     'n_active'
     """
-    checked = check_dtype(dtype), resolve_score(score)
+    checked, score = check_dtype(dtype), resolve_score(score)
     rule = resolve_rule(n_active, tol, patience, target_rmse, time_limit, stop)
+    if checkpoint is not None:
+        check_checkpoint(checkpoint)
     if executor is not None or is_dask(X) or is_dask(y):
         table = share_out(X, y, executor=executor)
         X, y = table.X, table.y
     else:
         X, y = check_rows(X, y)
         y = y.reshape(len(y), -1)
+    compiled, generator = compile_kernel(kernel, X, checked), generator_from(random_state)
+    keeper = None
+    if checkpoint is not None:
+        given = {"kernel": kernel, "score": score, "first": first, "random_state": random_state}
+        keeper = open_checkpoint(checkpoint, "select", X, y, None, generator, **given, dtype=str(compiled.dtype))
     return grow(
         X,
         y,
-        compile_kernel(kernel, X, checked[0]),
+        compiled,
         n_active=n_active,
-        score=checked[1],
+        score=score,
         rule=rule,
         first=first,
-        generator=generator_from(random_state),
+        generator=generator,
         callback=callback,
         n_jobs=n_jobs,
         memory_limit=memory_limit,
+        keeper=keeper,
     )
 
 
@@ -162,12 +179,13 @@ def grow(
     memory_limit: Any = None,
     unit: float = 1.0,
     alpha: Array | None = None,
+    keeper: Checkpoint | None = None,
 ) -> Selection:
     """What `select` does, once its arguments are checked; y has two dimensions. They may be those of a cluster's table.
 
     `unit` is what one unit of y is worth where RMSE is reported or compared with a rule's bound: the estimator works on
     standardised targets, but its user thinks in those that were given. `alpha` is noise variance that each row has
-    beyond the kernel's.
+    beyond the kernel's. `keeper` is where the choice is kept as it goes on.
     """
     n, q = y.shape
     m = min(int(n_active), n)
@@ -178,6 +196,8 @@ def grow(
         order = score.order(n, m, generator, start)
     else:
         order = start or [int(generator.integers(n))]
+    if keeper is not None and (done := keeper.finished(rule, kernel, n, m, max(len(start), 1))):
+        return done
     pointwise = None if isinstance(score, Lookahead | Random) else score
     with _executor(X, y, alpha, kernel, pointwise, m, seed, n_jobs, memory_limit) as (shards, keep):
         problem = Problem(
@@ -196,9 +216,15 @@ def grow(
             callback=callback,
             unit=unit,
             keep=keep,
+            time_limit=seconds_of(rule),
         )
         prior = max(shards.call("peak"))
-        return with_jitter(lambda noise_floor: run(problem, noise_floor), prior, kernel.dtype)
+        if keeper is None:
+            return with_jitter(lambda noise_floor: run(problem, noise_floor), prior, kernel.dtype)
+        with keeper:
+            return keeper.ended(
+                with_jitter(lambda floor: run(keeper.resumed(problem, floor), floor), prior, kernel.dtype)
+            )
 
 
 @contextmanager
@@ -215,7 +241,9 @@ def _executor(
 ) -> Iterator[tuple[Executor, bool]]:
     """The shards of all rows, on this machine or on a cluster, and whether they keep their rows' v's."""
     if not isinstance(X, Remote):
-        plan = make_plan(y.shape[0], m, y.shape[1], kernel.dtype, n_jobs, memory_limit)
+        width = bytes_of(kernel.prepare(np.asarray(X[:1])))
+        held = getattr(X, "held_bytes", 0)
+        plan = make_plan(y.shape[0], m, y.shape[1], kernel.dtype, n_jobs, memory_limit, width, held)
 
         def make(part: tuple[int, int]) -> Shard:
             own = None if alpha is None else alpha[slice(*part)]

@@ -16,6 +16,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from math import inf
 from numbers import Integral, Real
 from typing import Any
 
@@ -32,6 +33,12 @@ class Stage:
     """All rows, active or not."""
     n_active: int = 0
     """The most rows that will be active."""
+    times: Sequence[float] = ()
+    """When every stage so far ended, in the same seconds: for those who say how long it will take. ..."""
+    workers: int = 0
+    """... How many threads, or workers of a cluster, are at it; 0 if that is not known. ..."""
+    time_limit: float = inf
+    """... And the seconds after which it ends."""
 
     @property
     def t(self) -> int:
@@ -157,6 +164,13 @@ def resolve_rule(
     if time_limit is not None:
         rules.append(TimeLimit(time_limit))
     return AnyOf(tuple(rules))
+
+
+def seconds_of(rule: Rule) -> float:
+    """The seconds after which a rule ends a selection, if it is bounded so; infinite if not."""
+    if isinstance(rule, TimeLimit):
+        return float(rule.seconds)
+    return min((seconds_of(part) for part in rule.rules), default=inf) if isinstance(rule, AnyOf) else inf
 
 
 def _check_number(name: str, value: Any, least: float) -> None:

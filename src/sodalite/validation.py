@@ -48,6 +48,33 @@ def is_sliceable(X: Any) -> bool:
         return False
 
 
+def is_on_disk(X: Any) -> bool:
+    """Whether rows are read when they are asked for: a memory map, or an array-like that is no array."""
+    return isinstance(X, np.memmap) or (not isinstance(X, np.ndarray) and is_sliceable(X))
+
+
+def check_by_number(X: Any) -> None:
+    """Refuse an array-like that does not give rows by their numbers, in any order, as more than a selection needs."""
+    try:
+        found = np.asarray(X[np.array([X.shape[0] - 1, 0])])
+    except (TypeError, ValueError, IndexError, NotImplementedError, AttributeError):
+        found = np.empty(0)
+    if found.shape != (2, X.shape[1]):
+        raise TypeError(
+            f"X, of type {type(X).__name__}, does not give rows by their numbers, such as X[[5, 2]], as a fit needs. "
+            f"Use a memory map, Parquet files or an array; sodalite.select needs slices alone."
+        )
+
+
+def check_finite(X: Any) -> None:
+    """Refuse rows with NaN or infinite values, a block at a time; the first is named."""
+    rows = 2**20 // X.shape[1] + 1
+    for begin in range(0, X.shape[0], rows):
+        bad = np.flatnonzero(~np.isfinite(X[begin : begin + rows]).all(axis=1))
+        if len(bad):
+            raise ValueError(f"X contains NaN or infinite values, in row {begin + bad[0]} for one. Drop such rows.")
+
+
 def check_dtype(dtype: Any) -> np.dtype[Any]:
     """float64 or float32."""
     try:

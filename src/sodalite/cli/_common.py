@@ -94,15 +94,15 @@ def seed_option(function: F) -> F:
 
 
 @contextmanager
-def plain_errors(debug: bool, interrupted: str = "Interrupted.") -> Iterator[None]:
+def plain_errors(debug: bool, interrupted: str | Callable[[], str] = "Interrupted.") -> Iterator[None]:
     """A mistake of the user's ends with one line and exit code 2, Ctrl-C with a sentence and 130; nothing with a trace.
 
     Parameters
     ----------
     debug : bool
         Show the trace as well.
-    interrupted : str
-        What to say on Ctrl-C.
+    interrupted : str or callable
+        What to say on Ctrl-C, or what knows it then.
     """
     try:
         with warnings.catch_warnings():
@@ -111,7 +111,7 @@ def plain_errors(debug: bool, interrupted: str = "Interrupted.") -> Iterator[Non
     except (click.ClickException, click.exceptions.Exit, click.Abort, BrokenPipeError):
         raise
     except KeyboardInterrupt:
-        click.echo(f"\n{interrupted}", err=True)
+        click.echo(f"\n{interrupted if isinstance(interrupted, str) else interrupted()}", err=True)
         raise click.exceptions.Exit(130) from None
     except (ValueError, TypeError, OSError, ModuleNotFoundError, MemoryError) as error:
         if debug:

@@ -8,7 +8,10 @@ from math import isfinite, log
 from time import perf_counter
 from typing import Any
 
+from ..progress import duration, pace_words
 from ..stopping import Stage
+
+__all__ = ["Display", "display", "duration", "sparkline"]
 
 BARS = "▁▂▃▄▅▆▇█"
 
@@ -29,21 +32,6 @@ def sparkline(values: Sequence[float], width: int = 32) -> str:
     low, high = log(min(some)), log(max(some))
     steps = len(BARS) - 1
     return "".join(BARS[round((log(value) - low) / (high - low) * steps) if high > low else 0] for value in some)
-
-
-def duration(seconds: float) -> str:
-    """A time for people.
-
-    Examples
-    --------
-    >>> duration(8.31), duration(83), duration(8300)
-    ('8.3 s', '1 min 23 s', '2 h 18 min')
-    """
-    if seconds < 60:
-        return f"{seconds:.1f} s"
-    if seconds < 3600:
-        return f"{seconds // 60:.0f} min {seconds % 60:.0f} s"
-    return f"{seconds // 3600:.0f} h {seconds % 3600 // 60:.0f} min"
 
 
 class Display:
@@ -72,10 +60,8 @@ class Display:
     @staticmethod
     def words(stage: Stage) -> str:
         """What is shown of a stage."""
-        rate = stage.t / stage.seconds if stage.seconds > 0 else 0.0
-        left = duration((stage.n_active - stage.t) / rate) if rate else "?"
         return (
-            f"Choosing rows: {stage.t} of at most {stage.n_active}, {rate:.0f} rows/s, {left} left\n"
+            f"Choosing rows: {stage.t} of at most {stage.n_active}, {pace_words(stage)}\n"
             f"RMSE {stage.rmse[-1]:.4g} {sparkline(stage.rmse)}"
         )
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import shlex
+import sys
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +34,7 @@ if TYPE_CHECKING:
     from ._progress import Display
 
 EMBEDDED = "Mauna Loa CO2"
+MOST_ROWS = 100_000  # of a table on disk that are held out, or that a straight line is fitted to
 
 
 @click.command("fit")
@@ -68,6 +72,7 @@ EMBEDDED = "Mauna Loa CO2"
     metavar="MODEL",
     help="Where to write the model.",
 )
+@click.option("--checkpoint", metavar="PATH", help="Keep the fit there as it goes on; if it is there, go on from it.")
 @seed_option
 @json_option
 @quiet_option
@@ -85,6 +90,7 @@ def command(
     test_fraction: float,
     missing: str,
     output: str,
+    checkpoint: str | None,
     seed: int,
     as_json: bool,
     quiet: bool,
@@ -92,13 +98,14 @@ def command(
 ) -> None:
     """Fit a model to a table and write it to a file.
 
-    DATA is CSV, TSV, .csv.gz, .tsv.gz, Parquet, Arrow, Feather or NPZ, by its suffix, or - for CSV from standard
-    input. Without it, 43 years of CO2 at Mauna Loa are used. Texts become one input for each that occurs, dates become
-    numbers; predict does the same.
+    DATA is CSV, TSV, .csv.gz, .tsv.gz, Parquet, Arrow, Feather or NPZ, by its suffix, a folder of Parquet files, or -
+    for CSV from standard input. Without it, 43 years of CO2 at Mauna Loa are used. Texts become one input for each that
+    occurs, dates become numbers; predict does the same. A folder, or a large Parquet file, is left on disk, and must
+    hold numbers alone.
 
     Example: sodalite fit houses.csv --target price --output houses.sodalite
     """
-    with plain_errors(debug, f"Interrupted: {output} was not written."):
+    with plain_errors(debug, lambda: interrupted(output, checkpoint)):
         from ._progress import display
 
         with display(not (quiet or as_json)) as shown:
@@ -117,6 +124,7 @@ def command(
                     "posterior": posterior,
                     "hyperparameters": hyperparameters,
                     "time_limit": time_limit,
+                    "checkpoint": checkpoint,
                 },
                 shown=shown,
             )
@@ -126,6 +134,16 @@ def command(
             from rich.console import Console
 
             show(outcome, Console(highlight=False, markup=False))
+
+
+def interrupted(output: str, checkpoint: str | None) -> str:
+    """What to say on Ctrl-C."""
+    words = f"Interrupted: {output} was not written."
+    if checkpoint is None:
+        return words
+    if not Path(checkpoint).exists():
+        return f"{words} There was nothing yet to keep in {checkpoint}."
+    return f"{words} What was found so far is in {checkpoint}. To go on: {shlex.join(['sodalite', *sys.argv[1:]])}"
 
 
 @dataclass(frozen=True)
@@ -186,14 +204,18 @@ def run(
     import numpy as np
 
     from .. import persistence
+    from ..checkpoint import check_checkpoint
     from ..describe import kernel_words
     from ..estimator import GreedyGPRegressor
     from ..hyperparameters import resolve_hyperparameters
     from ..posteriors import resolve_posterior
     from ..scores import resolve_score
+    from ..tables import Taken
 
     check_model_path(output, "--output")
     persistence.check_path(output)
+    if parameters.get("checkpoint") is not None:
+        check_checkpoint(parameters["checkpoint"])
     model = GreedyGPRegressor(random_state=seed)
     model.set_params(**{name: value for name, value in parameters.items() if value is not None})
     for resolve, name in (  # names that there are not are refused before the data are read
@@ -210,14 +232,18 @@ def run(
     X, y = training.X, training.y
     order = np.random.default_rng(seed).permutation(len(y))
     n_test = min(round(test_fraction * len(y)), len(y) - 1)
+    on_disk = not isinstance(X, np.ndarray)
+    if on_disk:
+        n_test = min(n_test, MOST_ROWS)
     test, rest = np.sort(order[:n_test]), np.sort(order[n_test:])
+    few = rest[:: -(-len(rest) // MOST_ROWS)] if on_disk else rest
     model._callback = shown
-    model.fit(X[rest], y[rest])
+    model.fit(Taken(X, rest) if on_disk else X[rest], y[rest])
     del model._callback
     watch("fit")
 
     shown.step("Testing on the rows that were held out")
-    judged = judge(model, X, y, rest, test)
+    judged = judge(model, X, y, few, test)
     watch("test")
 
     shown.step(f"Writing {output}")
@@ -270,8 +296,14 @@ def read_training(
     data: str | None, target: str | None, features: tuple[str, ...], exclude: tuple[str, ...], missing: str
 ) -> Training:
     """The table, or the embedded one, as a model is fitted to it."""
-    from ..tables import learn, read_table
+    from ..tables import ParquetRows, TableError, is_on_disk, learn, learn_on_disk, read_table
 
+    if data is not None and data != "-" and is_on_disk(data):
+        if missing != "error":
+            raise TableError(f"--missing {missing} needs a table in memory; leave out such rows of {data} first.")
+        names = ParquetRows.columns_of(data)
+        some = split_names(features, names) if features else None
+        return learn_on_disk(data, target, some, split_names(exclude, names))
     table = embedded() if data is None else read_table(data)
     return learn(
         table,
@@ -320,15 +352,19 @@ def judge(model: GreedyGPRegressor, X: Any, y: Any, rest: Any, test: Any) -> tup
         std = np.maximum(std, np.finfo(np.float64).tiny)
         return Judged(name, rmse(y[test], mean), nlpd(y[test], mean, std), coverage(y[test], mean, std))
 
-    centre, scale = X[rest].mean(axis=0), spread(X[rest])
-    design = np.column_stack([np.ones(len(y)), (X - centre) / scale])
-    weights, _, rank, _ = np.linalg.lstsq(design[rest], y[rest], rcond=None)
-    left = y[rest] - design[rest] @ weights
+    known, held = X[rest], X[test]
+    centre, scale = known.mean(axis=0), spread(known)
+
+    def design(rows: Any) -> Any:
+        return np.column_stack([np.ones(len(rows)), (rows - centre) / scale])
+
+    weights, _, rank, _ = np.linalg.lstsq(design(known), y[rest], rcond=None)
+    left = y[rest] - design(known) @ weights
     noise = np.sqrt(np.sum(np.square(left)) / max(len(rest) - rank, 1))
     level, width = np.full(len(test), y[rest].mean()), np.full(len(test), y[rest].std())
     return (
-        score("sodalite", *model.predict(X[test], return_std=True)),
-        score("linear", design[test] @ weights, np.full(len(test), noise)),
+        score("sodalite", *model.predict(held, return_std=True)),
+        score("linear", design(held) @ weights, np.full(len(test), noise)),
         score("constant", level, width),
     )
 

@@ -130,7 +130,7 @@ def run(
     import numpy as np
 
     from ..scores import resolve_score
-    from ..tables import check_output, format_of, learn, open_table, write_table
+    from ..tables import check_output, format_of, is_on_disk, learn, open_table, write_table
     from ..tables.text import TextReader
     from .fit import which_target
 
@@ -140,6 +140,8 @@ def run(
         check_output(output)
     if shown is not None:
         shown.step(f"Reading {data}")
+    if data != "-" and is_on_disk(data):
+        return run_on_disk(data, target, output, n_active, features, exclude, score, missing, seed, shown, began)
     stream = io.BytesIO(sys.stdin.buffer.read()) if data == "-" else None  # it is read twice
     with open_table(data, stream) as reader:
         table = reader.read()
@@ -167,6 +169,58 @@ def run(
         data=data,
         target=str(training.preprocessing.target),
         n_rows=len(table),
+        rows=tuple(rows.tolist()),
+        rmse=tuple((selection.rmse * unit).tolist()),
+        stop_reason=selection.stop_reason,
+        kernel=str(kernel),
+        seconds=perf_counter() - began,
+        output=output,
+    )
+
+
+def run_on_disk(
+    data: str,
+    target: str | None,
+    output: str | None,
+    n_active: int,
+    features: tuple[str, ...],
+    exclude: tuple[str, ...],
+    score: str,
+    missing: str,
+    seed: int,
+    shown: Display | None,
+    began: float,
+) -> Outcome:
+    """The same for a table that is left on disk: its numbers as they are, and only the chosen rows read whole."""
+    import numpy as np
+
+    from ..hyperparameters import Subset, Task
+    from ..kernels import default_kernels, spread
+    from ..selection import select
+    from ..tables import ParquetRows, TableError, learn_on_disk, write_table
+
+    if missing != "error":
+        raise TableError(f"--missing {missing} needs a table in memory; leave out such rows of {data} first.")
+    names = ParquetRows.columns_of(data)
+    some = split_names(features, names) if features else None
+    training = learn_on_disk(data, target, some, split_names(exclude, names))
+    if shown is not None:
+        shown.step("Finding the kernel's parameters")
+    X, unit = training.X, float(spread(training.y[:, None])[0])
+    y = (training.y - training.y.mean()) / unit
+    generator = np.random.default_rng(seed)
+    sample = np.sort(generator.permutation(len(y))[:10_000])
+    task = Task(X[sample], y[sample, None], score=None, n_active=n_active)
+    kernel = Subset().find(task, default_kernels(task.X, task.y), generator).kernel
+    selection = select(X, y, kernel, n_active=n_active, score=score, random_state=seed, callback=shown)
+    rows = selection.indices
+    if output is not None:
+        name = "row" if "row" not in names else "row_number"
+        write_table(output, X.records(rows).add_column(0, name, [rows]))
+    return Outcome(
+        data=data,
+        target=str(training.preprocessing.target),
+        n_rows=len(y),
         rows=tuple(rows.tolist()),
         rmse=tuple((selection.rmse * unit).tolist()),
         stop_reason=selection.stop_reason,

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..fingerprint import of_block
 from ..threads import on_this_thread
 from .client import LostError, answer, find_client, insist, submit, workers_of
 from .collections import Pieces, Rows, pieces_of
@@ -191,6 +192,11 @@ class Remote:
         """The sums over all rows of a function of X, y and alpha, worked out where they are."""
         return self.table.total(_Unpacked(sums))
 
+    def fingerprint(self) -> int:
+        """`sodalite.fingerprint.fingerprint` of it, worked out where the rows are."""
+        pieces = dict.fromkeys(range(len(self.table)), (self.what,))
+        return int(sum(self.table.map(_fingerprint, pieces)) % 2**64)
+
 
 @dataclass(frozen=True)
 class _Unpacked:
@@ -225,6 +231,10 @@ def _work(
 
 def _add(parts: list[tuple[Array, ...]]) -> tuple[Array, ...]:
     return tuple(np.sum(list(same), axis=0) for same in zip(*parts, strict=True))
+
+
+def _fingerprint(part: Part, what: str) -> int:
+    return of_block(getattr(part, what), part.begin)
 
 
 def _take(part: Part, what: str, places: Array) -> Array:

@@ -10,7 +10,10 @@ __all__ = ["Executor", "ThreadExecutor"]
 
 
 class Executor(Protocol):
-    """The extension point: anything that can call a method of every shard."""
+    """The extension point: anything that can call a method of every shard.
+
+    If it has an attribute `n_workers`, those who follow the selection are told how many there are.
+    """
 
     n_shards: int
 

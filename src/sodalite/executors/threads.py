@@ -16,7 +16,7 @@ class ThreadExecutor:
 
     def __init__(self, make: Callable[[Any], Shard], parts: Sequence[Any], n_threads: int) -> None:
         self.n_shards = len(parts)
-        self.n_threads = min(n_threads, len(parts))
+        self.n_threads = self.n_workers = min(n_threads, len(parts))
         self._pool = ThreadPoolExecutor(self.n_threads)
         self._blas = one_blas_thread()
         self._blas.__enter__()

@@ -1,151 +1,42 @@
-"""The file itself: named arrays, and one JSON text about them, in the safetensors format, with checksums over both.
-
-The format's own header says where each array is, so that the text can be read without the arrays. Nothing in the file
-is ever run.
-"""
+"""A model file's container: see `sodalite._container`."""
 
 from __future__ import annotations
 
-import json
 import os
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass
-from hashlib import sha256
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-from safetensors import SafetensorError, safe_open
-from safetensors.numpy import save_file
+from .. import _container
+from .._container import Array, Header, Kind, digest
 
-from .._files import check_writable, is_special, replacing
-
-Array = NDArray[Any]
+__all__ = ["FORMAT", "VERSION", "Header", "ModelFileError", "check_path", "digest", "read", "read_header", "write"]
 
 FORMAT = "sodalite-model"
 VERSION = 1
-AGAIN = "Copy it again, or fit it again."
-TYPES = {"F64": np.dtype(np.float64), "F32": np.dtype(np.float32), "I64": np.dtype(np.int64)}
 
 
 class ModelFileError(ValueError):
     """A model file that cannot be read or written: one line that names the file and says what is wrong."""
 
 
-@dataclass(frozen=True)
-class Header:
-    """What is in a file, but for the arrays."""
-
-    content: dict[str, Any]
-    arrays: dict[str, tuple[str, tuple[int, ...]]]
-    """The type and the shape of each."""
-    version: int
-    n_bytes: int
-    """The size of the file."""
+KIND = Kind(FORMAT, VERSION, "model", "model file", ModelFileError, "Copy it again, or fit it again.")
 
 
 def check_path(path: str | os.PathLike[str]) -> None:
     """See that a model file can be written there, before any long work."""
-    try:
-        if is_special(path):
-            raise OSError(None, "it is a device or a pipe, not a file")
-        check_writable(path)
-    except OSError as error:
-        raise ModelFileError(f"{path} cannot be written: {error.strerror or error}.") from None
+    _container.check_path(KIND, path)
 
 
 def write(path: str | os.PathLike[str], content: Mapping[str, Any], arrays: Mapping[str, Array]) -> None:
     """Write a file, whole or not at all."""
-    check_path(path)
-    ready = {}
-    for name, array in arrays.items():
-        little = array.dtype.newbyteorder("<")
-        ready[name] = np.ascontiguousarray(array, dtype=little)
-        if little not in TYPES.values():
-            raise TypeError(f"{name} must be float64, float32 or int64; got {array.dtype}.")
-    text = json.dumps({**content, "arrays_sha256": digest(ready)}, allow_nan=False, ensure_ascii=True)
-    about = {"format": FORMAT, "version": str(VERSION), "model": text, "model_sha256": _hash(text)}
-    try:
-        with replacing(path) as unfinished:
-            save_file(ready, unfinished, about)
-    except (OSError, SafetensorError) as error:
-        raise ModelFileError(f"{path} could not be written: {getattr(error, 'strerror', None) or error}.") from None
+    _container.write(KIND, path, content, arrays)
 
 
 def read_header(path: str | os.PathLike[str]) -> Header:
     """What is in a file, without its arrays."""
-    with _opened(path) as file:
-        return _header(path, file)
+    return _container.read_header(KIND, path)
 
 
 def read(path: str | os.PathLike[str]) -> tuple[Header, dict[str, Array]]:
     """What is in a file, all of it, checked to be what was written."""
-    with _opened(path) as file:
-        header = _header(path, file)
-        arrays = {name: np.asarray(file.get_tensor(name)) for name in header.arrays}
-    if digest(arrays) != header.content.get("arrays_sha256"):
-        raise ModelFileError(f"{path} is damaged: its arrays are not those that were written (checksum). {AGAIN}")
-    return header, arrays
-
-
-def digest(arrays: Mapping[str, Array]) -> str:
-    """The SHA-256 of some arrays: their names, types, shapes and bytes."""
-    total = sha256()
-    for name in sorted(arrays):
-        array = arrays[name]
-        total.update(f"{name} {array.dtype.str} {array.shape} ".encode())
-        total.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
-    return total.hexdigest()
-
-
-@contextmanager
-def _opened(path: str | os.PathLike[str]) -> Iterator[Any]:
-    try:
-        if Path(path).is_dir():
-            raise ModelFileError(f"{path} is a folder, not a model file.")
-        with safe_open(path, framework="numpy") as file:
-            yield file
-    except FileNotFoundError:
-        raise ModelFileError(f"{path}: there is no such file.") from None
-    except OSError as error:
-        raise ModelFileError(f"{path} cannot be read: {error.strerror or error}.") from None
-    except SafetensorError as error:
-        raise ModelFileError(
-            f"{path} is truncated, damaged or no model file ({str(error).rstrip('.')}). {AGAIN}"
-        ) from None
-
-
-def _header(path: str | os.PathLike[str], file: Any) -> Header:
-    about = file.metadata() or {}
-    if about.get("format") != FORMAT:
-        raise ModelFileError(f"{path} is no model file of sodalite's, though it is in the safetensors format.")
-    version = about.get("version", "")
-    if not version.isdecimal() or int(version) < 1:
-        raise ModelFileError(f"{path} is damaged: {version!r} is no version of the format. {AGAIN}")
-    if int(version) > VERSION:
-        raise ModelFileError(
-            f"{path} was written by a later version of sodalite (file format {version}; this one reads up to "
-            f"{VERSION}). Upgrade with: pip install --upgrade sodalite"
-        )
-    text = about.get("model", "")
-    if _hash(text) != about.get("model_sha256"):
-        raise ModelFileError(f"{path} is damaged: its description is not the one that was written (checksum). {AGAIN}")
-    try:
-        content = json.loads(text)
-    except (ValueError, RecursionError):
-        content = None
-    if not isinstance(content, dict):
-        raise ModelFileError(f"{path} is no valid model file: its description is not JSON.")
-    arrays = {}
-    for name in file.keys():  # noqa: SIM118 (this is no dict)
-        part = file.get_slice(name)
-        if part.get_dtype() not in TYPES:
-            raise ModelFileError(f"{path} is no valid model file: array {name!r} holds {part.get_dtype()}.")
-        arrays[name] = str(TYPES[part.get_dtype()]), tuple(part.get_shape())
-    return Header(content, arrays, int(version), os.stat(path).st_size)
-
-
-def _hash(text: str) -> str:
-    return sha256(text.encode()).hexdigest()
+    return _container.read(KIND, path)

@@ -108,7 +108,11 @@ def describe(model: GreedyGPRegressor) -> tuple[dict[str, Any], dict[str, Array]
     preprocessing = getattr(model, "preprocessing_", None)
     content: dict[str, Any] = {
         "library": __version__,
-        "params": {name: _parameter(name, value) for name, value in model.get_params(deep=False).items()},
+        "params": {
+            name: _parameter(name, value)
+            for name, value in model.get_params(deep=False).items()
+            if name != "checkpoint"  # a path is no part of a model
+        },
         "kernel": kernel_to_json(model.kernel_),
         "rounds": [_round(part) for part in model.rounds_],
         "selection": {

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from ..kernels import CompiledKernel, Features
 from ..loop import Selection
-from ..threads import threaded_map
+from ..memory import parse_bytes
+from ..threads import n_threads, threaded_map
 
 Array = NDArray[Any]
 
@@ -51,6 +52,14 @@ class Evidence:
         """What sums over some rows, a function of X, y and alpha, come to over all rows, wherever these are."""
         elsewhere = getattr(self.X, "total", None)
         return sums(self.X, self.y, self.alpha) if elsewhere is None else elsewhere(sums)
+
+    def block_rows(self, m: int) -> int:
+        """How many rows to take at a time, with m covariances for each: few if there are many columns or a limit."""
+        d, size = self.X.shape[1], BLOCK // m
+        if self.memory_limit is not None:  # half of it, for covariances, the rows and the rows prepared, with copies
+            share = parse_bytes(self.memory_limit) // (2 * n_threads(None))
+            size = min(size, share // (8 * (4 * m + 8 * d)))
+        return int(max(1, min(size, BLOCK // d)))
 
 
 class Posterior(Protocol):

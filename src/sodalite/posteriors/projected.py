@@ -21,7 +21,7 @@ from scipy.linalg import cholesky, solve_triangular
 from ..jitter import with_jitter
 from ..kernels import CompiledKernel, Features
 from ..threads import one_blas_thread, threaded_map
-from .base import BLOCK, Array, Evidence, covariance_block, in_blocks
+from .base import Array, Evidence, covariance_block, in_blocks
 
 
 @dataclass(frozen=True)
@@ -34,10 +34,12 @@ class Sums:
     noise_floor: float
     own_noise: bool
     bound: bool
+    block_rows: int
+    """How many rows are taken at a time."""
 
     def __call__(self, X: Array, y: Array, alpha: Array | None) -> tuple[Array, Array, Array]:
         """The sums over some rows, in blocks of bounded memory."""
-        n, size = len(X), max(1, BLOCK // len(self.inverse))
+        n, size = len(X), self.block_rows
         blocks = [slice(begin, min(begin + size, n)) for begin in range(0, n, size)]
         return _sum(lambda here: self._part(X[here], y[here], None if alpha is None else alpha[here]), blocks)
 
@@ -86,7 +88,8 @@ class Projected:
             L = with_jitter(lambda floor: cholesky(K + floor * np.eye(m), lower=True), prior)
             inverse = solve_triangular(L, np.eye(m), lower=True)
 
-        sums = Sums(kernel, rows, inverse, evidence.selection.noise_floor, cls.own_noise, cls.bound)
+        size = evidence.block_rows(m)
+        sums = Sums(kernel, rows, inverse, evidence.selection.noise_floor, cls.own_noise, cls.bound, size)
         B, b, terms = evidence.total(sums)
         B.flat[:: m + 1] += 1
         with one_blas_thread():

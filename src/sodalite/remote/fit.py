@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import validate_data
 
+from ..checkpoint import check_checkpoint
 from ..cluster.client import find_client
 from ..cluster.moments import mean_and_spread
 from ..cluster.table import Array, Scaling, Table, share_out
@@ -28,6 +29,8 @@ def fit_on_cluster(model: Any, X: Any, y: Any, alpha: Any, executor: Any) -> Non
     method = resolve_hyperparameters(model.hyperparameters)
     score, rule = model._score_and_rule()
     dtype = check_dtype(model.dtype)
+    if model.checkpoint is not None:
+        check_checkpoint(model.checkpoint)
     client = find_client(executor)
     if not (is_dask(X) or is_dask(y)):
         with readable_errors(X):
@@ -45,6 +48,7 @@ def fit_on_cluster(model: Any, X: Any, y: Any, alpha: Any, executor: Any) -> Non
         mean, std = np.zeros(raw.q), np.ones(raw.q)
     table = raw.scaled(Scaling(mean, std))
     generator = generator_from(model.random_state)
+    keeper = model._keeper(raw.X, raw.y, table.alpha, method, score, generator)
     # A kernel that is used as it is needs no sample.
     rows: tuple[Any, Any, Array | None] = table.X, table.y, None
     if model.kernel is None or not isinstance(method, Fixed):
@@ -53,10 +57,10 @@ def fit_on_cluster(model: Any, X: Any, y: Any, alpha: Any, executor: Any) -> Non
     kernels = default_kernels(some_X, some_y) if model.kernel is None else [model.kernel]
     compile_kernel(kernels[0], some_X, dtype)  # refuses what it cannot compile, before any long work
     task = Task(some_X, some_y, some_alpha, model.posterior, score, model.n_active)
-    found = method.find(task, kernels, generator)
+    found = model._found(method, task, kernels, generator, keeper)
     shape = () if raw.pieces.flat else (raw.q,)
     model.y_mean_, model.y_std_, model.rounds_, model._shape = mean, std, found.rounds, shape
-    model._choose(table.X, table.y, None, found.kernel, score, rule, model.first, generator)
+    model._choose(table.X, table.y, None, found.kernel, score, rule, model.first, generator, keeper)
 
 
 def learn_names(model: Any, X: Any, reset: bool) -> None:

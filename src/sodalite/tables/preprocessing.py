@@ -119,7 +119,8 @@ class Training:
     """A table as a model is fitted to it."""
 
     preprocessing: Preprocessing
-    X: Array
+    X: Any
+    """An array; or, of a table that is left on disk, a `sodalite.tables.ParquetRows`."""
     y: Array
     rows: Array
     """The rows of the table that these are; those that miss values may have been dropped."""
