@@ -406,7 +406,7 @@ OTHERS = {
     "two rows the other way round": ((X[[1, 0, *range(2, N)]], Y, KERNEL, {}), "X has other values"),
     "fewer rows": ((X[:-1], Y[:-1], KERNEL, {}), "X was 600 x 2 of float64 and is 599 x 2 of float64"),
     "another type": ((X.astype(np.float32), Y, KERNEL, {}), "X was 600 x 2 of float64 and is 600 x 2 of float32"),
-    "more targets": ((X, np.stack([Y, Y], axis=1), KERNEL, {}), "y was 600 and is 600 x 2"),
+    "more targets": ((X, np.stack([Y, Y], axis=1), KERNEL, {}), "y was 600 x 1 and is 600 x 2"),
     "kernel": ((X, Y, ConstantKernel(2.0000001) * KERNEL.k1.k2 + KERNEL.k2, {}), "another run: kernel is another"),
     "score": (
         (X, Y, KERNEL, {"score": "underfit"}),

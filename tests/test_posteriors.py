@@ -17,7 +17,7 @@ from dense import given
 from helpers import KERNELS
 from sodalite import threads
 from sodalite.metrics import coverage, nlpd, rmse
-from sodalite.posteriors import POSTERIORS, Evidence, SubsetOfData, base, draw, local, projected, resolve_posterior
+from sodalite.posteriors import POSTERIORS, Evidence, SubsetOfData, base, draw, local, resolve_posterior
 
 NAMES = [
     "usual",
@@ -196,7 +196,6 @@ def test_blocks_of_any_size_and_threads_give_the_same(kind, entries, cores, monk
     evidence = replace(evidence, generator=np.random.default_rng(0))
     expected = whole.mean(T), *whole.mean_and_variance(T), whole.log_marginal_likelihood
     monkeypatch.setattr(base, "BLOCK", entries)
-    monkeypatch.setattr(projected, "BLOCK", entries)
     monkeypatch.setattr(local, "WORK", entries)
     monkeypatch.setattr(threads, "_cores", lambda: cores)
     cut = POSTERIORS[kind].condition(evidence)

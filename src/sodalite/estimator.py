@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, Self
 
 import numpy as np
@@ -219,10 +221,11 @@ class GreedyGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # typ
         """
         before = self.__dict__.copy()
         try:
-            if executor is not None or is_dask(X) or is_dask(y):
-                fit_on_cluster(self, X, y, alpha, executor)
-            else:
-                self._fit(X, y, alpha)
+            with self._showing():
+                if executor is not None or is_dask(X) or is_dask(y):
+                    fit_on_cluster(self, X, y, alpha, executor)
+                else:
+                    self._fit(X, y, alpha)
         except BaseException:
             self.__dict__ = before
             raise
@@ -273,9 +276,20 @@ class GreedyGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # typ
 
     def _say(self, what: str) -> None:
         """Tell those who follow the fit what is being done."""
-        shown: Any = getattr(self, "_callback", progress_display() if self.verbose else None)
-        if hasattr(shown, "step"):
-            shown.step(what)
+        if hasattr(self._shown, "step"):
+            self._shown.step(what)
+
+    @contextmanager
+    def _showing(self) -> Iterator[None]:
+        """Show how a fit goes on: by the command line's own display, or, if that is asked for, by one that suits."""
+        own = progress_display() if self.verbose and not hasattr(self, "_callback") else None
+        self._shown: Any = getattr(self, "_callback", own)
+        try:
+            yield
+        finally:
+            self.__dict__.pop("_shown", None)
+            if own is not None:
+                own.close()
 
     def _found(self, method: Any, task: Task, kernels: Any, generator: Any, keeper: Checkpoint | None) -> Found:
         """The hyperparameters: those of the checkpoint, if they were found before."""
@@ -319,7 +333,8 @@ class GreedyGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # typ
             return self.fit(X, y, alpha=alpha)
         before = self.__dict__.copy()
         try:
-            self._join(X, y, alpha)
+            with self._showing():
+                self._join(X, y, alpha)
         except BaseException:
             self.__dict__ = before
             raise
@@ -368,29 +383,22 @@ class GreedyGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # typ
     ) -> None:
         """Choose rows with a kernel that is known, and condition on them."""
         dtype = check_dtype(self.dtype)
-        progress = progress_display() if self.verbose else None
-        callback = getattr(self, "_callback", progress)  # the command line's own display
-        try:
-            selection = grow(
-                X,
-                Y,
-                compile_kernel(kernel, X, dtype),
-                n_active=self.n_active,
-                score=score,
-                rule=rule,
-                first=first,
-                generator=generator,
-                callback=callback,
-                n_jobs=self.n_jobs,
-                memory_limit=self.memory_limit,
-                unit=float(self.y_std_[0]) if len(self.y_std_) == 1 else 1.0,
-                alpha=noise,
-                keeper=keeper,
-            )
-        finally:
-            if progress is not None:
-                progress.close()
-
+        selection = grow(
+            X,
+            Y,
+            compile_kernel(kernel, X, dtype),
+            n_active=self.n_active,
+            score=score,
+            rule=rule,
+            first=first,
+            generator=generator,
+            callback=self._shown,
+            n_jobs=self.n_jobs,
+            memory_limit=self.memory_limit,
+            unit=float(self.y_std_[0]) if len(self.y_std_) == 1 else 1.0,
+            alpha=noise,
+            keeper=keeper,
+        )
         self._rows: tuple[Array, Array, Array | None] | None = None
         self._n_rows = len(X)
         if isinstance(X, Remote):

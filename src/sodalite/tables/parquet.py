@@ -296,7 +296,7 @@ def _files(path: Path) -> list[Path]:
     found = sorted(file for file in path.rglob("*") if file.suffix.lower() in SUFFIXES and file.is_file())
     found = [file for file in found if not any(part[0] in "._" for part in file.relative_to(path).parts)]
     if not found:
-        raise TableError(f"{path} has no files that end in {' or '.join(SUFFIXES)}.")
+        raise TableError(f"{path} is a folder, not a file, and has no files that end in {' or '.join(SUFFIXES)}.")
     return found
 
 
