@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -11,7 +12,7 @@ from scipy.stats import norm
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, WhiteKernel
 
 from sodalite import GreedyGPRegressor
-from sodalite.calibration import FEW, Scale
+from sodalite.calibration import FEW, Scale, log_density
 from sodalite.kernels import compile_kernel
 from sodalite.metrics import coverage, nlpd
 
@@ -104,6 +105,37 @@ def test_no_rows_have_a_scale_of_one():
 def test_errors_of_nothing_leave_a_positive_scale():
     X, error, variance = errors(500)
     assert np.all(fit(X, 0 * error, variance)(X) > 0)
+
+
+def test_a_few_large_errors_where_there_was_said_to_be_no_noise_are_noise():
+    X, error, variance = errors(2000)
+    variance *= 1e-4
+    error *= 1e-2
+    wild = np.arange(0, 2000, 40)
+    error[wild, 0] = np.random.default_rng(5).normal(size=len(wild))
+    scale = fit(X, error, variance)
+    assert scale.extra > 0
+    plain = np.square(error[:, 0]).mean()
+    assert scale.density > log_density(error, np.full(2000, plain))
+
+
+def test_no_noise_is_added_where_none_is_missing():
+    assert fit(*errors(2000)).extra == 0
+    assert fit(*errors(2000, std=jump)).extra == 0
+
+
+def test_what_is_added_is_noise_of_observations_not_of_the_function():
+    generator = np.random.default_rng(0)
+    X = generator.uniform(-2, 2, (300, 2))
+    model = GreedyGPRegressor(KERNEL, hyperparameters="fixed", n_active=20, random_state=0)
+    posterior = model.fit(X, np.sin(X[:, 0])).posterior_
+    more = replace(posterior, scale=replace(posterior.scale, extra=posterior.scale.extra + 0.5))
+    factor = posterior.scale(X[:9])
+    for noisy in (False, True):
+        (_, less), (_, added) = posterior.mean_and_variance(X[:9], noisy), more.mean_and_variance(X[:9], noisy)
+        assert_allclose(added - less, 0.5 * noisy * factor, atol=1e-12)
+        (_, less), (_, added) = posterior.mean_and_covariance(X[:9], noisy), more.mean_and_covariance(X[:9], noisy)
+        assert_allclose(added - less, np.diag(0.5 * noisy * factor), atol=1e-12)
 
 
 def test_each_error_is_judged_by_the_others():

@@ -401,5 +401,7 @@ def test_the_scale_multiplies_variances_and_nothing_else():
 class Steps:
     """4 where the first input is positive, else 1."""
 
+    extra = 0.0
+
     def __call__(self, X):
         return np.where(X[:, 0] > 0, 4.0, 1.0)

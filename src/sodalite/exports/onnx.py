@@ -141,7 +141,9 @@ def _moments(g: Graph, posterior: Any, X: Tensor) -> tuple[Tensor, Value]:
         mean, variance = g("Add", mean, gain), g.positive(_minus(g, variance, drop))
     variance = g.add(variance, noise)
     if local and posterior.scale is not None:
-        variance = g.multiply(variance, _scale(g, posterior.scale, X, x))
+        variance = g.multiply(
+            g.add(variance, g.constant(np.array(posterior.scale.extra))), _scale(g, posterior.scale, X, x)
+        )
     return mean, variance
 
 

@@ -34,7 +34,7 @@ from .subset import Found, Round, Subset, Task, climb, free_parameters
 Array = NDArray[Any]
 
 WORTH = 1e-3  # the least gain per target value that a round is kept for
-MOST_ROWS = 100_000  # of which the hyperparameters are learnt; more rows say little more
+MOST_ROWS = 100_000  # of which the hyperparameters are learnt; fewer would be too far from each other
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class Weave:
         The most rounds after the kernel has been chosen.
     n_blocks, block_size : int, default=64, 64
         Neighbourhoods in a round, and rows in each.
-    n_judged : int, default=1000
+    n_judged : int, default=1500
         Rows that a round is judged by.
     n_neighbours : int, default=32
         Neighbours that each of them is predicted from, ...
@@ -67,7 +67,7 @@ class Weave:
     n_rounds: int = 6
     n_blocks: int = 64
     block_size: int = 64
-    n_judged: int = 1000
+    n_judged: int = 1500
     n_neighbours: int = 32
     n_active: int = 64
 

@@ -153,6 +153,7 @@ def describe(model: GreedyGPRegressor) -> tuple[dict[str, Any], dict[str, Array]
                 "k": int(scale.k),
                 "strength": float(scale.strength),
                 "density": float(scale.density) if np.isfinite(scale.density) else None,
+                "extra": float(scale.extra),
             }
             arrays |= {"scale_X": scale.X, "scale_squares": scale.squares}
     else:
@@ -306,7 +307,8 @@ def _scale(kernel: CompiledKernel, arrays: Mapping[str, Array], about: Mapping[s
     mean = _real(about["mean"], "mean")
     strength = _real(about["strength"], "strength")
     density = -np.inf if about["density"] is None else _real(about["density"], "density", -np.inf)
-    return Scale(mean, squares, X, Neighbours(kernel, X) if k else None, k, strength, density)
+    extra = _real(about.get("extra", 0.0), "extra")
+    return Scale(mean, squares, X, Neighbours(kernel, X) if k else None, k, strength, density, extra)
 
 
 def _parameter(name: str, value: Any) -> Any:

@@ -141,6 +141,7 @@ class Local:
         mean, variance = self._unscaled(X)
         if noisy:
             variance = variance + self.kernel.noise(self.kernel.prepare(X))
+            variance += 0.0 if self.scale is None else self.scale.extra
         return mean, variance if self.scale is None else variance * self.scale(X)
 
     def _unscaled(self, X: Array) -> tuple[Array, Array]:
@@ -173,7 +174,7 @@ class Local:
             mean = mean + c.T @ solved[:, len(X) :]
             covariance -= c.T @ solved[:, : len(X)]
         if noisy:
-            covariance.flat[:: len(X) + 1] += kernel.noise(rows)
+            covariance.flat[:: len(X) + 1] += kernel.noise(rows) + (0.0 if self.scale is None else self.scale.extra)
         if self.scale is not None:
             root = np.sqrt(self.scale(X))
             covariance *= np.multiply.outer(root, root)

@@ -119,7 +119,7 @@ def _without_neighbour(posterior: Local, rows: Rows, noise: Array) -> tuple[Arra
     sample = Observations(rows.X, rows.Y - posterior.base.mean(rows.X), noise, places, rows.place)
     error, variance = posterior.errors(sample, posterior.k)
     if posterior.scale is not None:
-        variance = variance * posterior.scale(rows.X)
+        variance = (variance + posterior.scale.extra) * posterior.scale(rows.X)
     return error[:, rows.target], variance
 
 
