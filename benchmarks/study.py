@@ -15,7 +15,7 @@ from sklearn.gaussian_process.kernels import Kernel
 
 from sodalite import Selection
 from sodalite.hyperparameters import Subset, Task, Weave
-from sodalite.hyperparameters.objectives import Joint
+from sodalite.hyperparameters.joint import Joint
 from sodalite.kernels import compile_kernel, default_kernels
 from sodalite.metrics import coverage, nlpd, rmse
 from sodalite.posteriors import POSTERIORS, Evidence

@@ -14,7 +14,7 @@ from sodalite import GreedyGPRegressor, load, save, select
 from sodalite.cluster.moments import mean_and_spread
 from sodalite.cluster.table import Scaling, share_out
 from sodalite.hyperparameters import Subset, Weave
-from sodalite.hyperparameters.objectives import Joint
+from sodalite.hyperparameters.joint import Joint
 from sodalite.kernels import compile_kernel, spread
 from sodalite.posteriors import POSTERIORS
 from sodalite.remote.objective import JointDensity

@@ -13,7 +13,8 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, ExpSineSquared
 import dense
 from helpers import KERNELS, PERIODIC
 from sodalite.hyperparameters import objectives
-from sodalite.hyperparameters.objectives import Foresight, Groups, Joint, Neighbourhoods
+from sodalite.hyperparameters.joint import Joint
+from sodalite.hyperparameters.objectives import Foresight, Groups, Neighbourhoods
 from sodalite.kernels import compile_kernel
 from sodalite.neighbours import Neighbours
 

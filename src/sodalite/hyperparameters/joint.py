@@ -17,15 +17,53 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import lapack
+from sklearn.gaussian_process.kernels import Kernel
 
 from ..jitter import JITTER
-from ..kernels import CompiledKernel, Features
+from ..kernels import CompiledKernel, Features, compile_kernel
 from ..threads import one_blas_thread
 
 Array = NDArray[Any]
 
 BLOCK = 2**18  # entries of k(I, R) that are held at a time; its derivatives take several times as many
 LEAST = JITTER[np.dtype(np.float64)]  # times the prior variance: the least noise that a row has
+
+
+class Joint:
+    """J per target value for fixed active rows, as a function of log-parameters. O(m^3 + sample m^2).
+
+    A log density of all targets, the remainder taken as independent given the active rows: so it can be compared
+    between two active sets, and between two kernels.
+
+    Parameters
+    ----------
+    kernel : scikit-learn kernel
+    X, y, alpha : arrays of shape (n, d), (n, q) and (n,) or None
+    active : array of int
+        The active rows.
+    sample : array of int
+        Rows whose remainder stands for all of it; those that are active among them are left out.
+    """
+
+    def __init__(
+        self, kernel: Kernel, X: Array, y: Array, active: Array, sample: Array, alpha: Array | None = None
+    ) -> None:
+        self.kernel = compile_kernel(kernel, X)
+        sample = np.setdiff1d(sample, active)
+        self.active, self.rest = (
+            (X[rows], y[rows], None if alpha is None else alpha[rows]) for rows in (active, sample)
+        )
+        self.weight = (len(X) - len(active)) / max(len(sample), 1)
+        self.size = y.size
+
+    def __call__(self, theta: Array) -> tuple[float, Array]:
+        """The value and the gradient; minus infinity where the covariance is not positive definite."""
+
+        def total(sums: Remainder) -> tuple[Array, ...]:
+            return tuple(self.weight * part for part in sums(*self.rest))
+
+        value, gradient = joint_density(self.kernel.with_theta(theta), *self.active, total)
+        return value / self.size, gradient / self.size
 
 
 @dataclass(frozen=True)

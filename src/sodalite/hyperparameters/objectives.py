@@ -3,7 +3,8 @@
 * `Neighbourhoods`: exact likelihoods of many small blocks of rows, added up. The rows of a block are near each other,
   so they see the short length-scales that a random subset is too thin for.
 * `Foresight`: how well rows are predicted from their neighbours, themselves left out. What matters to `local`.
-* `Joint`: J of the active rows and the remainder. What matters to the other posteriors.
+
+What matters to the other posteriors is J: `sodalite.hyperparameters.joint`.
 """
 
 from __future__ import annotations
@@ -14,13 +15,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import lapack
 from sklearn.gaussian_process.kernels import Kernel
 
 from ..jitter import JITTER
 from ..kernels import CompiledKernel, compile_kernel, take
 from ..neighbours import Neighbours, distinct
-from ..threads import one_blas_thread, threaded_map
+from ..threads import threaded_map
 from .subset import log_marginal_likelihood
 
 Array = NDArray[Any]
@@ -197,73 +197,3 @@ def stacked_covariance(
         return pull(G) + pull_diagonal(by_latent, np.where(floored | out, 0.0, on_diagonal * share).ravel())
 
     return A, gradient
-
-
-class Joint:
-    """J = log p(y_I) + the sum over the remainder of log N(y; mu, s^2 + noise), per target value, for a fixed I.
-
-    A log density of all targets, the remainder taken as independent given the active rows: so it can be compared
-    between two active sets, and between two kernels. A sample of the remainder stands for all of it. With
-    A = k(I, I) + noise, a = A^-1 y_I, P = A^-1 k(I, R) and the derivatives e by mu and f by s^2 + noise,
-
-        dJ/dk(I, R) = a e' - 2 P diag(f)      dJ/dA = (a a' - A^-1) / 2 - (P e a' + a e' P') / 2 + P diag(f) P'
-
-    O(m^3 + sample m^2).
-    """
-
-    def __init__(
-        self, kernel: Kernel, X: Array, y: Array, active: Array, sample: Array, alpha: Array | None = None
-    ) -> None:
-        """`active` are the active rows, `sample` some of all rows, those that are active among them left out."""
-        self.kernel = compile_kernel(kernel, X)
-        sample = np.setdiff1d(sample, active)
-        self.active, self.y_active = X[active], y[active]
-        self.rest, self.y_rest = X[sample], y[sample]
-        self.alpha = np.zeros(len(X)) if alpha is None else alpha
-        self.alpha_active, self.alpha_rest = self.alpha[active], self.alpha[sample]
-        self.weight = (len(X) - len(active)) / max(len(sample), 1)
-        self.size = y.size
-
-    @one_blas_thread()
-    def __call__(self, theta: Array) -> tuple[float, Array]:
-        """The value and the gradient by the kernel's log-parameters."""
-        kernel, (m, q) = self.kernel.with_theta(theta), self.y_active.shape
-        rows, others = kernel.prepare(self.active), kernel.prepare(self.rest)
-        K, pull = kernel.vjp(rows, rows)
-        latent, noise, pull_diagonal = kernel.diag_vjp(rows)
-        floor = LEAST * float(latent.max())
-        floored = noise + self.alpha_active <= floor
-        A = K.copy()
-        A.flat[:: m + 1] = latent + np.maximum(noise + self.alpha_active, floor)
-        L, failed = lapack.dpotrf(A, lower=1, clean=1)
-        if failed:
-            return -np.inf, np.zeros(kernel.spec.n_dims)
-        a, _ = lapack.dpotrs(L, self.y_active, lower=1)
-        value = -0.5 * float(np.vdot(self.y_active, a)) - q * (float(np.log(np.diag(L)).sum()) + 0.5 * m * log(2 * pi))
-        inverse, _ = lapack.dpotri(L, lower=1)
-        inverse = np.tril(inverse) + np.tril(inverse, -1).T
-        G = 0.5 * (a @ a.T - q * inverse)
-
-        C, pull_cross = kernel.vjp(rows, others)
-        v, _ = lapack.dtrtrs(L, C, lower=1)  # not from the inverse: without noise, too little would be left of s^2
-        P, _ = lapack.dtrtrs(L, v, lower=1, trans=1)
-        latent_rest, noise_rest, pull_rest = kernel.diag_vjp(others)
-        floored_rest = noise_rest + self.alpha_rest <= floor
-        s2 = np.maximum(latent_rest - np.einsum("ij,ij->j", v, v), 0)
-        variance = s2 + np.maximum(noise_rest + self.alpha_rest, floor)
-        error = self.y_rest - C.T @ a
-        squares = np.einsum("ij,ij->i", error, error)
-        value += -0.5 * self.weight * float((squares / variance + q * np.log(2 * pi * variance)).sum())
-        e = self.weight * error / variance[:, None]
-        f = 0.5 * self.weight * (squares / variance**2 - q / variance)
-        cross = a @ e.T - 2 * P * f
-        mixed = (P @ e) @ a.T
-        G += (P * f) @ P.T - 0.5 * (mixed + mixed.T)
-        on_diagonal = np.diag(G).copy()
-        np.fill_diagonal(G, 0)
-        gradient = pull(G) + pull_cross(cross) + pull_rest(f, np.where(floored_rest, 0.0, f))
-        # Rows at the floor have noise that moves with the largest prior variance.
-        by_latent = on_diagonal.copy()
-        by_latent[latent.argmax()] += LEAST * (on_diagonal[floored].sum() + f[floored_rest].sum())
-        gradient += pull_diagonal(by_latent, np.where(floored, 0.0, on_diagonal))
-        return value / self.size, gradient / self.size

@@ -28,7 +28,8 @@ from ..scores import Delta
 from ..selection import grow
 from ..stopping import Size
 from ..threads import one_blas_thread
-from .objectives import Foresight, Groups, Joint, Neighbourhoods
+from .joint import Joint
+from .objectives import Foresight, Groups, Neighbourhoods
 from .subset import Found, Round, Subset, Task, climb, free_parameters
 
 Array = NDArray[Any]

@@ -15,7 +15,7 @@ from ..kernels import compile_kernel
 class JointDensity:
     """The log density of all targets given the active rows, per target value, as a function of log-parameters.
 
-    What `sodalite.hyperparameters.objectives.Joint` is for rows at hand. The active rows are fetched once; then every
+    What `sodalite.hyperparameters.joint.Joint` is for rows at hand. The active rows are fetched once; then every
     evaluation sends O(m^2) numbers to the workers, which do O(n m^2) work, and as many come back.
 
     Parameters
