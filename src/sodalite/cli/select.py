@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import sys
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
@@ -104,7 +105,7 @@ class Outcome:
     """The other rows' RMSE after each, in units of the target."""
     stop_reason: str
     kernel: str
-    """In units of the inputs' and the target's standard deviations."""
+    """In units of the inputs, and of the target's standard deviation."""
     seconds: float
     output: str | None
 
@@ -130,9 +131,7 @@ def run(
     import numpy as np
 
     from ..scores import resolve_score
-    from ..tables import check_output, format_of, is_on_disk, learn, open_table, write_table
-    from ..tables.text import TextReader
-    from .fit import which_target
+    from ..tables import check_output, is_on_disk, write_table
 
     began = perf_counter()
     resolve_score(score)
@@ -140,21 +139,42 @@ def run(
         check_output(output)
     if shown is not None:
         shown.step(f"Reading {data}")
-    if data != "-" and is_on_disk(data):
-        return run_on_disk(data, target, output, n_active, features, exclude, score, missing, seed, shown, began)
-    stream = io.BytesIO(sys.stdin.buffer.read()) if data == "-" else None  # it is read twice
-    with open_table(data, stream) as reader:
-        table = reader.read()
-    training = learn(
-        table,
-        which_target(table, target),
-        split_names(features, table.names) if features else None,
-        split_names(exclude, table.names),
-        missing,
-    )
+    read = from_disk if data != "-" and is_on_disk(data) else from_memory
+    training, names, n_rows, take = read(data, target, features, exclude, missing)
     selection, kernel, unit = choose(training, n_active, score, seed, shown)
     rows = training.rows[selection.indices]
     if output is not None:
+        name = "row" if "row" not in names else "row_number"
+        write_table(output, take(rows, output).add_column(0, name, [rows.astype(np.int64)]))
+    return Outcome(
+        data=data,
+        target=str(training.preprocessing.target),
+        n_rows=n_rows,
+        rows=tuple(rows.tolist()),
+        rmse=tuple((selection.rmse * unit).tolist()),
+        stop_reason=selection.stop_reason,
+        kernel=str(kernel),
+        seconds=perf_counter() - began,
+        output=output,
+    )
+
+
+Source = tuple["Training", list[str], int, Callable[[Any, str], Any]]
+
+
+def from_memory(
+    data: str, target: str | None, features: tuple[str, ...], exclude: tuple[str, ...], missing: str
+) -> Source:
+    """What a table holds, its columns' names, how many rows it has, and what gives some of them for an output."""
+    from ..tables import format_of, learn, open_table
+    from ..tables.text import TextReader
+    from .fit import which_target
+
+    stream = io.BytesIO(sys.stdin.buffer.read()) if data == "-" else None  # it is read twice
+    with open_table(data, stream) as reader:
+        table = reader.read()
+
+    def take(rows: Any, output: str) -> Any:
         if stream is not None:
             stream.seek(0)
         chosen = table.data
@@ -162,72 +182,25 @@ def run(
             with open_table(data, stream) as reader:
                 if isinstance(reader, TextReader):  # then every cell can be written as it was
                     chosen = reader.read_text().data
-        name = "row" if "row" not in table.names else "row_number"
-        chosen = chosen.take(rows)
-        write_table(output, chosen.add_column(0, name, [rows.astype(np.int64)]))
-    return Outcome(
-        data=data,
-        target=str(training.preprocessing.target),
-        n_rows=len(table),
-        rows=tuple(rows.tolist()),
-        rmse=tuple((selection.rmse * unit).tolist()),
-        stop_reason=selection.stop_reason,
-        kernel=str(kernel),
-        seconds=perf_counter() - began,
-        output=output,
-    )
+        return chosen.take(rows)
+
+    some = split_names(features, table.names) if features else None
+    training = learn(table, which_target(table, target), some, split_names(exclude, table.names), missing)
+    return training, list(table.names), len(table), take
 
 
-def run_on_disk(
-    data: str,
-    target: str | None,
-    output: str | None,
-    n_active: int,
-    features: tuple[str, ...],
-    exclude: tuple[str, ...],
-    score: str,
-    missing: str,
-    seed: int,
-    shown: Display | None,
-    began: float,
-) -> Outcome:
+def from_disk(
+    data: str, target: str | None, features: tuple[str, ...], exclude: tuple[str, ...], missing: str
+) -> Source:
     """The same for a table that is left on disk: its numbers as they are, and only the chosen rows read whole."""
-    import numpy as np
-
-    from ..hyperparameters import Subset, Task
-    from ..kernels import default_kernels, spread
-    from ..selection import select
-    from ..tables import ParquetRows, TableError, learn_on_disk, write_table
+    from ..tables import ParquetRows, TableError, learn_on_disk
 
     if missing != "error":
         raise TableError(f"--missing {missing} needs a table in memory; leave out such rows of {data} first.")
-    names = ParquetRows.columns_of(data)
+    names = list(ParquetRows.columns_of(data))
     some = split_names(features, names) if features else None
     training = learn_on_disk(data, target, some, split_names(exclude, names))
-    if shown is not None:
-        shown.step("Finding the kernel's parameters")
-    X, unit = training.X, float(spread(training.y[:, None])[0])
-    y = (training.y - training.y.mean()) / unit
-    generator = np.random.default_rng(seed)
-    sample = np.sort(generator.permutation(len(y))[:10_000])
-    task = Task(X[sample], y[sample, None], score=None, n_active=n_active)
-    kernel = Subset().find(task, default_kernels(task.X, task.y), generator).kernel
-    selection = select(X, y, kernel, n_active=n_active, score=score, random_state=seed, callback=shown)
-    rows = selection.indices
-    if output is not None:
-        name = "row" if "row" not in names else "row_number"
-        write_table(output, X.records(rows).add_column(0, name, [rows]))
-    return Outcome(
-        data=data,
-        target=str(training.preprocessing.target),
-        n_rows=len(y),
-        rows=tuple(rows.tolist()),
-        rmse=tuple((selection.rmse * unit).tolist()),
-        stop_reason=selection.stop_reason,
-        kernel=str(kernel),
-        seconds=perf_counter() - began,
-        output=output,
-    )
+    return training, names, len(training.y), lambda rows, output: training.X.records(rows)
 
 
 def choose(
@@ -242,9 +215,10 @@ def choose(
 
     if shown is not None:
         shown.step("Finding the kernel's parameters")
-    X = (training.X - training.X.mean(axis=0)) / spread(training.X)
-    unit = float(spread(training.y[:, None])[0])
+    X, unit = training.X, float(spread(training.y[:, None])[0])
     y = (training.y - training.y.mean()) / unit
-    task = Task(X, y[:, None], score=None, n_active=n_active)
-    kernel = Subset().find(task, default_kernels(X, y), np.random.default_rng(seed)).kernel
+    generator = np.random.default_rng(seed)
+    sample = np.sort(generator.permutation(len(y))[:10_000])
+    task = Task(X[sample], y[sample, None], score=None, n_active=n_active)
+    kernel = Subset().find(task, default_kernels(task.X, task.y), generator).kernel
     return select(X, y, kernel, n_active=n_active, score=score, random_state=seed, callback=shown), kernel, unit
