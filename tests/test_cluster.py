@@ -11,6 +11,7 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
 from dask_cluster import cluster
 from sodalite import GreedyGPRegressor, load, save, select
+from sodalite.checkpoint import CheckpointError, check_checkpoint
 from sodalite.cluster.moments import mean_and_spread
 from sodalite.cluster.table import Scaling, share_out
 from sodalite.hyperparameters import Subset, Weave
@@ -306,3 +307,51 @@ def test_a_collection_without_a_client(monkeypatch):
     X, y = rows()
     with pytest.raises(ValueError, match="there is no client"):
         Context().run(lambda: model().fit(*chunked(X, y)))  # outside of the fixture's
+
+
+# Checkpoints
+
+
+@pytest.mark.parametrize("score", ["delta", "lookahead"])
+def test_a_checkpoint_of_a_cluster_goes_on_anywhere(client, score, tmp_path):
+    X, y = rows()
+    alpha = np.linspace(0, 0.5, N)
+    whole = model(score=score, posterior="vfe", n_active=40).fit(X, y, alpha=alpha)
+    for first, second in ((client, None), (None, client)):
+        path = tmp_path / f"from-{first is None}"
+        options = {"score": score, "posterior": "vfe", "checkpoint": path}
+        part = model(**options, n_active=25).fit(X, y, alpha=alpha, executor=first)
+        np.testing.assert_array_equal(part.active_indices_, whole.active_indices_[:25])
+        compare(model(**options, n_active=40).fit(X, y, alpha=alpha, executor=second), whole, X[:30])
+
+
+def test_a_checkpoint_knows_rows_that_it_never_saw_on_the_driver(client, tmp_path):
+    X, y = rows()
+    path = tmp_path / "c"
+    chosen = select(*chunked(X, y), KERNEL, n_active=10, first=0, executor=client, checkpoint=path)
+    np.testing.assert_array_equal(select(X, y, KERNEL, n_active=10, first=0, checkpoint=path).indices, chosen.indices)
+    other = X.copy()
+    other[250, 1] += 1e-12
+    with pytest.raises(CheckpointError, match="X has other values"):
+        select(*chunked(other, y), KERNEL, n_active=10, first=0, executor=client, checkpoint=path)
+
+
+def test_with_no_worker_left_the_checkpoint_is_there(monkeypatch, tmp_path):
+    """All workers are killed in the midst of a selection; it goes on here."""
+    monkeypatch.setattr("sodalite.cluster.client.PATIENCE", 1.0)
+    X, y = rows(3000)
+    path = tmp_path / "c"
+    with cluster(2) as (client, workers):
+
+        def kill(stage):
+            if stage.t == 60:
+                for worker in workers:
+                    worker.kill()
+
+        with pytest.raises(RuntimeError, match=r"No worker .* is left"):
+            select(X, y, KERNEL, n_active=200, first=0, executor=client, checkpoint=path, callback=kill)
+    kept = check_checkpoint(path)[1]["indices"]
+    assert 60 <= len(kept) < 200
+    found = select(X, y, KERNEL, n_active=200, first=0, checkpoint=path).indices
+    np.testing.assert_array_equal(found[: len(kept)], kept)
+    np.testing.assert_array_equal(found, select(X, y, KERNEL, n_active=200, first=0).indices)

@@ -47,8 +47,8 @@ def workers_of(client: Any) -> dict[str, Any]:
             return dict(sorted(workers.items()))
         if monotonic() > until:
             raise RuntimeError(
-                f"No worker of the cluster is left, and none came within {PATIENCE:.0f} seconds. Start workers, and "
-                f"begin again."
+                f"No worker of the cluster is left, and none came within {PATIENCE:.0f} seconds. Start "
+                f"workers and begin again; what had a checkpoint goes on from there."
             )
         sleep(0.2)
 

@@ -109,7 +109,7 @@ class DaskExecutor:
         self.table, self.client = table, table.client
         self.setting = replace(setting, scaling=table.scaling)
         self.n_shards = len(table)
-        self.n_lost = 0
+        self.n_lost = self.n_workers = 0
         self._log: list[tuple[str, tuple[Any, ...]]] = []
         self._hosts: list[Any] = [None] * len(table)
         self._homes = [""] * len(table)
@@ -161,6 +161,7 @@ class DaskExecutor:
 
         def attempt() -> bool:
             workers = workers_of(self.client)
+            self.n_workers = len(workers)
             futures = {}
             for host in left:
                 home = self._home(host, list(workers))
