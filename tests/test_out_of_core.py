@@ -274,7 +274,8 @@ def command(*arguments):
 
 
 def test_a_folder_is_fitted_on_disk(folder, tmp_path, monkeypatch):
-    monkeypatch.setattr("sodalite.cli.fit.MOST_ROWS", 50)
+    for name in ("MOST_ROWS", "MOST_TESTED"):
+        monkeypatch.setattr(f"sodalite.cli.fit.{name}", 50)
     options = ["-t", "y", "-n", "30", "--posterior", "vfe", "--hyperparameters", "fixed", "--json"]
     told = json.loads(command("fit", folder, *options, "-o", tmp_path / "model").stdout)
     assert (told["n_rows"], told["n_test"], told["columns"]) == (N - 50, 50, ["x0", "x1", "x2"])
