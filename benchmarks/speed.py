@@ -63,9 +63,9 @@ def against_products(n: int = 200_000, m: int = 1000, repeats: int = 3) -> None:
         blocks: list[int] = []
         commit = loop._commit
 
-        def record(problem, state, block, made, kept, rmse, commit=commit, blocks=blocks):
+        def record(problem, state, block, made, kept, *rest, commit=commit, blocks=blocks):
             blocks.append(kept)
-            return commit(problem, state, block, made, kept, rmse)
+            return commit(problem, state, block, made, kept, *rest)
 
         ours, bare, first_touch = [], [], []
         for _ in range(repeats):
