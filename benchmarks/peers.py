@@ -4,6 +4,9 @@ Every peer runs in a process of its own, with settings that its documentation wo
 limit ($SODALITE_PEER_SECONDS, 60 by default). Those that learn in steps report after each few, so that it is known when
 they reached what they reached; of these the best on the test rows counts, which flatters them. What is measured is kept
 in benchmarks/results/peers.json, the table goes to docs/peers.txt.
+
+Ours is the default, and for the time to match the best peer, the default with a time limit too: what counts is the
+least time, fit and prediction together, in which one of these was at least as good as the best peer ever was.
 """
 
 from __future__ import annotations
@@ -12,7 +15,9 @@ import json
 import multiprocessing
 import os
 from collections.abc import Callable, Iterator
+from functools import partial
 from importlib.util import find_spec
+from math import inf
 from pathlib import Path
 from time import perf_counter
 
@@ -28,6 +33,7 @@ SETS = (
     *("kin40k", "protein", "keggdirected"),
 )
 LIMIT = float(os.environ.get("SODALITE_PEER_SECONDS", "60"))
+OURS = {"sodalite": None, "sodalite, time_limit=4": 4.0, "sodalite, time_limit=1": 1.0}
 Prediction = tuple[np.ndarray, np.ndarray | None]
 Data = tuple[np.ndarray, np.ndarray, np.ndarray]
 
@@ -38,10 +44,10 @@ def standardised(X: np.ndarray, X_test: np.ndarray) -> tuple[np.ndarray, np.ndar
     return (X - mean) / std, (X_test - mean) / std
 
 
-def sodalite(X, y, X_test, seconds) -> Iterator[Prediction]:
+def sodalite(X, y, X_test, seconds, time_limit: float | None = None) -> Iterator[Prediction]:
     from sodalite import GreedyGPRegressor
 
-    yield GreedyGPRegressor(random_state=0).fit(X, y).predict(X_test, return_std=True)
+    yield GreedyGPRegressor(time_limit=time_limit, random_state=0).fit(X, y).predict(X_test, return_std=True)
 
 
 def sklearn_gpr(X, y, X_test, seconds, rows: int = 1000) -> Iterator[Prediction]:
@@ -171,7 +177,7 @@ def svgp_large(X, y, X_test, seconds) -> Iterator[Prediction]:
 
 
 PEERS: dict[str, tuple[Callable[..., Iterator[Prediction]], str | None]] = {
-    "sodalite": (sodalite, None),
+    **{name: (partial(sodalite, time_limit=limit), None) for name, limit in OURS.items()},
     "scikit-learn, 1000 rows": (sklearn_gpr, None),
     "scikit-learn, all rows": (sklearn_full, None),
     "boosted trees": (boosting, None),
@@ -240,22 +246,25 @@ def table(results: dict, rows: dict[str, int]) -> list[str]:
     for name, by_peer in results.items():
         lines.append(f"{name}, {rows[name]} rows")
         lines += [f"  {peer:24} {text(trace)}" for peer, trace in by_peer.items()]
-    lines += ["", f"{'':17} {'ours':>7} {'time':>6}   best peer (NLPD, when it had it, times our time)"]
+    lines += ["", f"{'':17} {'ours':>7} {'time':>6}   {'best peer':24} {'NLPD':>7} {'time':>6}   matched in"]
     best = within = counted = fast = large = 0
     for name, by_peer in results.items():
         ours = best_of(by_peer.get("sodalite"))
-        rivals = {peer: best_of(trace) for peer, trace in by_peer.items() if peer != "sodalite"}
+        rivals = {peer: best_of(trace) for peer, trace in by_peer.items() if peer not in OURS}
         known = {peer: point for peer, point in rivals.items() if point}
         if ours is None or not known:
             continue
         peer, point = min(known.items(), key=lambda item: item[1]["nlpd"])
-        gap, ratio = ours["nlpd"] - point["nlpd"], point["seconds"] / ours["seconds"]
+        gap = ours["nlpd"] - point["nlpd"]
         counted, best, within = counted + 1, best + (gap <= 0), within + (gap <= 0.01)
+        found = [one for own in OURS if (one := best_of(by_peer.get(own))) and one["nlpd"] <= point["nlpd"]]
+        matched = min((one["seconds"] for one in found), default=inf)
         if rows[name] > 10_000:
-            large, fast = large + 1, fast + (gap <= 0 and ratio >= 10)
+            large, fast = large + 1, fast + (matched <= point["seconds"] / 10)
+        share = f"{matched:4.1f} s, 1/{point['seconds'] / matched:.0f}" if found else "never"
         lines.append(
             f"{name:17} {ours['nlpd']:7.3f} {ours['seconds']:4.1f} s   "
-            f"{peer}: {point['nlpd']:.3f}, {point['seconds']:.1f} s, {ratio:.1f}"
+            f"{peer:24} {point['nlpd']:7.3f} {point['seconds']:4.1f} s   {share}"
         )
     lines.append(f"best NLPD on {best} of {counted} sets, within 0.01 of the best on {within}")
     lines.append(f"as good as the best peer in a tenth of its time on {fast} of {large} sets of more than 10 000 rows")

@@ -28,7 +28,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import one_at_a_time
 from helpers import KERNELS, PERIODIC
 from sodalite import GreedyGPRegressor, SelectionInterrupted, select
-from sodalite.hyperparameters import Subset
+from sodalite.hyperparameters import Found, Round, Subset
 from sodalite.metrics import coverage, rmse
 from sodalite.posteriors import POSTERIORS, base
 from sodalite.progress import ProgressLine
@@ -464,6 +464,22 @@ def test_a_time_limit_of_nothing_leaves_one_row():
     assert model.selection_.stop_reason == "time_limit"
     assert len(model.active_indices_) == 1
     assert fixed(time_limit=600).fit(*data()).selection_.stop_reason == "n_active"
+
+
+@pytest.mark.parametrize(("taken", "left"), [(0.0, 8.0), (5.0, 3.0), (100.0, 2.0)])
+def test_the_time_limit_counts_the_search_for_the_parameters(taken, left):
+    class Search:
+        def find(self, task, kernels, generator):
+            seen.append(task.seconds)
+            return Found(kernels[0], (Round("a round", kernels[0], 0.0, True, taken),))
+
+    seen, stages = [], []
+    model = GreedyGPRegressor(RBF() + WhiteKernel(0.1), n_active=5, hyperparameters=Search(), time_limit=8, first=0)
+    model._callback = stages.append
+    model.fit(*data())
+    assert seen == [6.0]  # three quarters
+    assert stages[-1].time_limit == left
+    assert len(model.active_indices_) == 5
 
 
 class Seven(Rule):

@@ -75,6 +75,16 @@ def nu_of(kernel):
 # Rounds
 
 
+@pytest.mark.parametrize("posterior", POSTERIORS)
+def test_when_the_time_is_up_no_round_is_begun(posterior):
+    X, y = data()
+    first = usual()
+    task = Task(X, y, posterior=posterior, score=Delta(), n_active=30, seconds=0)
+    found = QUICK.find(task, [first], np.random.default_rng(0))
+    assert [part.name for part in found.rounds] == ["start"]
+    assert found.kernel is found.rounds[0].kernel
+
+
 @pytest.mark.parametrize(("posterior", "q"), [*((kind, 1) for kind in POSTERIORS), ("local", 2), ("sod", 2)])
 def test_every_round_that_is_kept_is_better_than_the_one_before(posterior, q):
     X, y = data(n=80, q=q)

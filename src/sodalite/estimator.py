@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from math import inf
 from typing import Any, Self
 
 import numpy as np
@@ -25,7 +26,7 @@ from .remote.fit import at_hand, fit_on_cluster
 from .remote.prediction import predict_lazily
 from .scores import resolve_score
 from .selection import generator_from, grow
-from .stopping import resolve_rule
+from .stopping import Rule, resolve_rule
 from .validation import (
     check_alpha,
     check_by_number,
@@ -95,7 +96,9 @@ class GreedyGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # typ
     target_rmse : float, default=None
         Stop when the remaining rows' RMSE is at most this (in units of y).
     time_limit : float, default=None
-        Stop choosing rows after so many seconds.
+        Seconds for the kernel's parameters and the choice of rows. The weave begins no new round after three quarters
+        of them; the choice gets what is left, and at least a quarter. What has been begun is finished, and the
+        posterior of all rows comes on top.
     stop : sodalite.stopping.Rule, default=None
         Any other stopping rule.
     first : int or sequence of int, default=None
@@ -233,7 +236,7 @@ class GreedyGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # typ
 
     def _fit(self, X: Any, y: Any, alpha: Any) -> None:
         method = resolve_hyperparameters(self.hyperparameters)
-        score, rule = self._score_and_rule()
+        score, _ = self._score_and_rule()
         dtype = check_dtype(self.dtype)
         if self.checkpoint is not None:
             check_checkpoint(self.checkpoint)
@@ -269,10 +272,10 @@ class GreedyGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # typ
 
         keeper = self._keeper(X, y, noise, method, score, generator)
         rows = X[:] if on_disk and len(X) <= MOST_ROWS else X
-        task = Task(rows, Y, noise, self.posterior, score, self.n_active)
+        task = Task(rows, Y, noise, self.posterior, score, self.n_active, self._seconds_to_search())
         found = self._found(method, task, kernels, generator, keeper)
         self.y_mean_, self.y_std_, self.rounds_, self._shape = y_mean, y_std, found.rounds, y.shape[1:]
-        self._choose(X, Y, noise, found.kernel, score, rule, self.first, generator, keeper)
+        self._choose(X, Y, noise, found.kernel, score, self._rule(found), self.first, generator, keeper)
 
     def _say(self, what: str) -> None:
         """Tell those who follow the fit what is being done."""
@@ -313,10 +316,21 @@ class GreedyGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # typ
         """Which row comes next and when to stop; refuses parameters that make no sense, before any long work."""
         score = resolve_score(self.__dict__["score"])
         resolve_posterior(self.posterior)
-        rule = resolve_rule(self.n_active, self.tol, self.patience, self.target_rmse, self.time_limit, self.stop)
+        rule = self._rule()
         check_dtype(self.dtype)
         check_count("n_neighbors", self.n_neighbors)
         return score, rule
+
+    def _rule(self, found: Found | None = None) -> Rule:
+        """When to stop choosing rows, if it has taken so long to find the kernel's parameters."""
+        limit = self.time_limit
+        if limit is not None and found is not None:
+            limit = max(limit - sum(part.seconds for part in found.rounds), limit / 4)
+        return resolve_rule(self.n_active, self.tol, self.patience, self.target_rmse, limit, self.stop)
+
+    def _seconds_to_search(self) -> float:
+        """How long the search for the kernel's parameters may go on."""
+        return inf if self.time_limit is None else 0.75 * self.time_limit
 
     def partial_fit(self, X: Any, y: Any, *, alpha: Any = None) -> Self:
         """Let new rows join a fitted model; the first call is a fit.

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from math import log, pi, sqrt
+from math import inf, log, pi, sqrt
 from time import perf_counter
 from typing import Any, Protocol
 
@@ -44,6 +44,8 @@ class Task:
     """The resolved score that will choose the active rows, ..."""
     n_active: int = 1000
     """... and at most how many."""
+    seconds: float = inf
+    """How long the search may go on, where it could go on or end."""
 
 
 @dataclass(frozen=True)

@@ -90,6 +90,7 @@ class Weave:
             task = replace(task, X=task.X[some], y=task.y[some], alpha=alpha)
         rounds: list[Round] = []
         began = perf_counter()
+        end = began + task.seconds
         first = kernels[len(kernels) // 2]
         start = self.start if task.posterior == "local" else Subset()  # the others' rounds go less far
         theta = start.find(task, [first], generator).kernel.theta
@@ -104,6 +105,8 @@ class Weave:
         top = side.judge(best)
         note("start", best, top, True)
         for kernel in sorted(kernels, key=lambda kernel: kernel is not first):
+            if perf_counter() > end:
+                return Found(best, tuple(rounds))
             tried = side.raised(kernel.clone_with_theta(best.theta), steps=10 if kernel is first else 6)
             value = side.judge(tried)
             note("a short run", tried, value, value > top)
@@ -111,6 +114,8 @@ class Weave:
                 best, top = tried, value
         missed = 0
         for turn in range(self.n_rounds):
+            if perf_counter() > end:
+                break
             if side.grow():  # a larger active set is another yardstick, also for where it all began
                 top, value = side.judge(best), side.judge(origin)
                 note("start again", origin, value, value > top)

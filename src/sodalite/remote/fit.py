@@ -27,7 +27,7 @@ from ..validation import check_dtype, check_first, is_dask, readable_errors
 def fit_on_cluster(model: Any, X: Any, y: Any, alpha: Any, executor: Any) -> None:
     """Fit a `sodalite.GreedyGPRegressor` whose parameters have been checked."""
     method = resolve_hyperparameters(model.hyperparameters)
-    score, rule = model._score_and_rule()
+    score, _ = model._score_and_rule()
     dtype = check_dtype(model.dtype)
     if model.checkpoint is not None:
         check_checkpoint(model.checkpoint)
@@ -56,11 +56,12 @@ def fit_on_cluster(model: Any, X: Any, y: Any, alpha: Any, executor: Any) -> Non
     some_X, some_y, some_alpha = rows
     kernels = default_kernels(some_X, some_y) if model.kernel is None else [model.kernel]
     compile_kernel(kernels[0], some_X, dtype)  # refuses what it cannot compile, before any long work
-    task = Task(some_X, some_y, some_alpha, model.posterior, score, model.n_active)
+    seconds = model._seconds_to_search()
+    task = Task(some_X, some_y, some_alpha, model.posterior, score, model.n_active, seconds)
     found = model._found(method, task, kernels, generator, keeper)
     shape = () if raw.pieces.flat else (raw.q,)
     model.y_mean_, model.y_std_, model.rounds_, model._shape = mean, std, found.rounds, shape
-    model._choose(table.X, table.y, None, found.kernel, score, rule, model.first, generator, keeper)
+    model._choose(table.X, table.y, None, found.kernel, score, model._rule(found), model.first, generator, keeper)
 
 
 def learn_names(model: Any, X: Any, reset: bool) -> None:
