@@ -19,6 +19,7 @@ BENCHMARKS = {
     "scaling": "time against rows and active rows, peak memory, and a figure",
     "speed": "the block engine against the bare products, one row at a time, and the reference",
     "study": "every score, posterior and way to find hyperparameters on every data set",
+    "weave": "the weave against the likelihood of a subset, over several splits",
 }
 
 

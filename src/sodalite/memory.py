@@ -80,9 +80,9 @@ def check_all_rows(n: int, d: int, q: int, memory_limit: Any) -> None:
     needed = 8 * n * (5 * d + 4 * q + 8)  # the rows, the distinct ones, these prepared, a tree; residuals and noise
     if needed > limit:
         raise ValueError(
-            f"posterior='local' keeps all rows in memory, about {needed / 1e6:.0f} MB for {n} rows, but "
+            f"posterior='local' keeps all {n} rows in memory, which takes about {needed / 1e6:.0f} MB, but "
             f"{'half of what is free' if memory_limit is None else 'memory_limit'} is {limit / 1e6:.0f} MB. Use "
-            f"posterior='vfe', which makes one pass over them, or 'sod', or raise memory_limit."
+            f"posterior='vfe', which makes one pass over the rows where they are, or 'sod', or raise memory_limit."
         )
 
 

@@ -19,7 +19,7 @@ from ..cluster.table import Array, Scaling, Table, share_out
 from ..hyperparameters import Fixed, Task, resolve_hyperparameters
 from ..hyperparameters.weave import MOST_ROWS
 from ..kernels import compile_kernel, default_kernels
-from ..memory import available, parse_bytes
+from ..memory import check_all_rows
 from ..selection import generator_from
 from ..validation import check_dtype, check_first, is_dask, readable_errors
 
@@ -41,7 +41,7 @@ def fit_on_cluster(model: Any, X: Any, y: Any, alpha: Any, executor: Any) -> Non
     if model.first is not None:
         check_first(model.first, raw.n, min(model.n_active, raw.n))
     if model.posterior == "local":
-        check_room(raw, model.memory_limit)
+        check_all_rows(raw.n, raw.d, raw.q, model.memory_limit)
     if model.normalize_y:
         mean, std = mean_and_spread(raw)
     else:
@@ -80,18 +80,6 @@ def sample(table: Table, generator: np.random.Generator) -> tuple[Array, Array, 
     if table.n > MOST_ROWS:
         rows = np.sort(generator.choice(table.n, MOST_ROWS, replace=False))
     return table.X[rows], table.y[rows], None if table.alpha is None else table.alpha[rows][:, 0]
-
-
-def check_room(table: Table, memory_limit: Any) -> None:
-    """Refuse to fetch rows that do not fit."""
-    needed = table.n * (table.d * table.pieces.dtype.itemsize + 8 * table.q + 8 * table.pieces.has_alpha)
-    limit = available() // 2 if memory_limit is None else parse_bytes(memory_limit)
-    if needed > limit:
-        raise ValueError(
-            f"posterior='local' looks up each query's neighbours among all {table.n} rows, so it has to fetch them: "
-            f"{needed / 1e6:.0f} MB, but memory_limit is {limit / 1e6:.0f} MB. Use posterior='vfe', which sees all "
-            f"rows where they are, or raise memory_limit."
-        )
 
 
 def at_hand(X: Any, y: Any, posterior: str) -> tuple[Any, Any, Array | None]:
