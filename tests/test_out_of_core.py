@@ -245,7 +245,7 @@ def test_local_says_so_where_all_rows_are_too_many(stored, monkeypatch):
     monkeypatch.setattr(
         "sodalite.estimator.check_all_rows", lambda n, d, q, limit: memory.check_all_rows(10**6, d, q, limit)
     )
-    message = "keeps all 1000000 rows in memory, which takes about 216 MB, but memory_limit is 12 MB. Use posterior='v"
+    message = (
         "keeps all 1000000 rows in memory, which takes about 216 MB, but memory_limit is 12 MB. Use posterior='vfe'"
     )
     with pytest.raises(ValueError, match=message):
