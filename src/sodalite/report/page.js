@@ -87,23 +87,26 @@
   };
   const nearest = () => all.filter((key) => waiting.has(key)).reduce((a, b) => (distance(b) < distance(a) ? b : a));
 
-  // Until what is there has been painted (a page that nobody sees is not), or until nothing else is to be done.
+  // Until what is there has been painted (a page that nobody sees never is), or until nothing else is to be done.
   const painted = () => new Promise((go) => {
     if (document.hidden) setTimeout(go);
     else requestAnimationFrame(() => setTimeout(go));
   });
+  let wake = () => {};
   const idle = () => new Promise((go) => {
-    if (window.requestIdleCallback) requestIdleCallback(go, { timeout: 500 });
-    else setTimeout(go, 50);
+    wake = () => go(false); // what is on screen has changed
+    if (window.requestIdleCallback) requestIdleCallback(() => go(true), { timeout: 500 });
+    else setTimeout(() => go(true), 50);
   });
 
   // The words first, then the figures on screen one by one, then the others while the reader reads.
   let drawing = false;
   const drawWaiting = async () => {
-    if (drawing) return;
+    if (drawing) return wake();
     drawing = true;
     while (waiting.size) {
-      await (distance(nearest()) > 0 ? idle() : painted());
+      if (distance(nearest()) === 0) await painted();
+      else if (!(await idle())) continue;
       if (waiting.size) await draw(nearest());
     }
     drawing = false;
@@ -138,6 +141,7 @@
   }
   dark.addEventListener("change", redraw);
   narrow.addEventListener("change", redraw);
-  window.addEventListener("beforeprint", () => waiting.forEach(draw));
+  window.addEventListener("scroll", () => wake(), { passive: true });
+  window.addEventListener("beforeprint", () => { waiting.forEach(draw); wake(); });
   drawWaiting();
 })();
