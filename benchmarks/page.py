@@ -11,8 +11,9 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
-from http.server import BaseHTTPRequestHandler, HTTPServer
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from tempfile import TemporaryDirectory
+from threading import Event, Thread
 from urllib.parse import unquote
 
 import numpy as np
@@ -61,12 +62,14 @@ def opened(chromium: str, html: str) -> dict[str, float]:
     """Seconds until there is text, a first figure, and all of them, in a browser that is ended then."""
     page = html.replace("<head>", f"<head>{TIMES}", 1)
     found: dict[str, float] = {}
+    done = Event()
 
     class Answers(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             path, _, query = self.path.partition("?")
             if path == "/times":
                 found.update(json.loads(unquote(query)))
+                done.set()
             answers = {"/": WARM.format(port=server.server_port), "/page": page}
             self.send_response(200)
             self.send_header("Content-Type", "text/html; charset=utf-8")
@@ -76,25 +79,26 @@ def opened(chromium: str, html: str) -> dict[str, float]:
         def log_message(self, *_: object) -> None:
             pass
 
-    with HTTPServer(("localhost", 0), Answers) as server, TemporaryDirectory(ignore_cleanup_errors=True) as profile:
+    server = ThreadingHTTPServer(("localhost", 0), Answers)
+    with server, TemporaryDirectory(ignore_cleanup_errors=True) as profile:
+        Thread(target=server.serve_forever, daemon=True).start()
         command = [chromium, *FLAGS, f"--user-data-dir={profile}", f"http://127.0.0.1:{server.server_port}/"]
-        server.timeout = 60
         browser = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         try:
-            for _ in range(20):
-                server.handle_request()
-                if found:
-                    return {name: value / 1000 for name, value in found.items()}
+            if not done.wait(120):
+                raise TimeoutError(f"{chromium} did not open the report to its end in two minutes.")
         finally:
             browser.terminate()
             browser.wait()
-    raise SystemExit(f"{chromium} did not open the report to its end.")
+            server.shutdown()
+    return {name: value / 1000 for name, value in found.items()}
 
 
 def main(n: int = 3000, d: int = 10, m: int = 100, repeats: int = 5) -> None:
     chromium = next(filter(None, map(shutil.which, NAMES)), None)
     if chromium is None:
-        raise SystemExit("There is no Chromium to open a report in: install it (make browser).")
+        print("There is no Chromium to open a report in: install it (make browser).")
+        return
     X, y, kernel = smooth_problem(n, 0.05, d)
     model = GreedyGPRegressor(kernel, n_active=m, hyperparameters="fixed", random_state=0).fit(X, y)
     html = to_html(make_report(model))
