@@ -1,9 +1,8 @@
 """How soon a report opens in a browser: its words, its first figure, all its figures.
 
 The page is opened in Chromium as a person would open it, in a browser that runs already. No debugger listens in, as it
-does in the tests: the browser would then note where each of the errors that plotly expects was thrown, and read all of
-plotly again for that. So a copy of the page takes the times itself, and tells them by going to another address at the
-end. They are seconds from the request to the frame that shows what is named.
+does in the tests, because plotly starts more slowly then. So a copy of the page takes the times itself, and tells them
+by going to another address at the end. They are seconds from the request to the frame that shows what is named.
 """
 
 from __future__ import annotations
