@@ -13,6 +13,7 @@ BENCHMARKS = {
     "driver": "what the driver of a cluster costs, with 100 pretend shards, and the arithmetic for 10^9 rows",
     "exactness": "whether the picks on real data are those of one row at a time",
     "local": "queries a second of the posterior local, beside the floor",
+    "page": "how soon a report opens in a browser: its words, its first figure, all of them",
     "peers": "accuracy and time against other libraries",
     "predict": "the commands: rows a second of predict, the share of fit that is the fit, the time of --help",
     "precision": "whether float32 chooses as float64 does, against the noise, and a figure",

@@ -21,7 +21,7 @@ from sodalite.cli import report as command
 from sodalite.cli.app import app
 from sodalite.hyperparameters import Round
 from sodalite.posteriors import POSTERIORS, Evidence
-from sodalite.report import figures, make_report, page, to_html, views
+from sodalite.report import figures, make_report, page, source, to_html, views
 from sodalite.report.build import plain, stages_of
 from sodalite.report.curve import _curve
 from sodalite.report.judgement import errors
@@ -503,6 +503,20 @@ def test_names_cannot_break_the_page():
     assert "&lt;/script&gt;&lt;b&gt;bold" in titles  # plotly, too, would take it for a tag
     assert "a &amp; b" in titles
     assert len(re.findall(r"<script[ >]", html)) == 3 + len(re.findall(r"<script[ >]", get_plotlyjs()))
+
+
+def test_plotly_is_whole_and_its_function_is_in_parentheses():
+    made = source.plotly_source()
+    opened, last = made.index("this, (() => {") + len("this, "), made.rindex(")")
+    assert made[:opened] + made[opened + 1 : last] + made[last + 1 :] == get_plotlyjs()
+    assert f'<script type="text/plain" id="plotly">{made}</script>' in to_html(make_report(fitted(*data())))
+
+
+@pytest.mark.parametrize(
+    "other", ["f(this, () => {});", "(f(this, () => {}));more();", "f(() => {}));", "x" * 1001 + "this, () => {}));"]
+)
+def test_a_bundle_of_another_form_stays_as_it_is(other):
+    assert source.read_once(other) == other
 
 
 def test_large_data_stay_small():

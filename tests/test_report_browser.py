@@ -104,13 +104,14 @@ def pages(tmp_path_factory):
 class Look:
     """A page that is open, and what it has said and asked for."""
 
-    def __init__(self, page, url):
+    def __init__(self, page, url, ready=True):
         self.page, self.url, self.said, self.asked = page, url, [], []
         page.on("console", lambda message: self.said.append(message.text))
         page.on("pageerror", lambda error: self.said.append(str(error)))
         page.on("request", lambda request: self.asked.append(request.url))
         page.goto(url)
-        page.wait_for_selector("html[data-ready=true]", timeout=120_000)
+        if ready:
+            page.wait_for_selector("html[data-ready=true]", timeout=120_000)
 
     def shot(self, name):
         SCREENSHOTS.mkdir(exist_ok=True)
@@ -207,6 +208,129 @@ def test_a_phone_needs_no_scrolling_sideways(browser, pages, name):
         wide = "all => all.filter(one => one.getBoundingClientRect().right > window.innerWidth + 1).map(one => one.id)"
         assert seen.page.eval_on_selector_all(".plot, .plot svg, h1, h2, p, figure", wide) == []
         assert seen.said == []
+
+
+# A page that is never idle, so that figures out of sight wait; it keeps the order in which figures are drawn.
+NEVER_IDLE = "window.requestIdleCallback = () => 0;"
+ORDER = """
+window.order = [];
+new MutationObserver((changes) => {
+  for (const { target } of changes) {
+    const plot = target.nodeType === 1 && target.closest(".plot");
+    if (plot && plot.querySelector(".main-svg") && !order.includes(plot.id)) order.push(plot.id);
+  }
+}).observe(document, { subtree: true, childList: true });
+"""
+DRAWN = "[...document.querySelectorAll('.plot')].filter(one => one.querySelector('.main-svg')).map(one => one.id)"
+SEEN = """[...document.querySelectorAll('.plot')].filter(one => {
+  const box = one.getBoundingClientRect();
+  return box.bottom >= 0 && box.top <= window.innerHeight;
+}).map(one => one.id)"""
+ALL = "[...document.querySelectorAll('.plot')].map(one => one.id)"
+
+
+@pytest.fixture
+def opened(browser, pages):
+    """Opens a page with a script that runs before its own, and does not wait for the figures."""
+    contexts = []
+
+    def make(name, script, viewport=DESKTOP):
+        contexts.append(browser.new_context(viewport=viewport, color_scheme="light"))
+        page = contexts[-1].new_page()
+        page.add_init_script(script)
+        file, _, place = name.partition("#")
+        return Look(page, f"{(pages / file).as_uri()}#{place}", ready=False)
+
+    yield make
+    for context in contexts:
+        context.close()
+
+
+def test_the_words_are_painted_before_plotly_runs(opened):
+    kept = "set: (made) => { window.ran = performance.now(); window.made = made; }, get: () => window.made"
+    seen = opened("eight.html", f"Object.defineProperty(window, 'Plotly', {{ {kept} }});")
+    seen.wait("document.documentElement.dataset.ready", "true")
+    assert seen.page.evaluate("performance.getEntriesByName('first-contentful-paint')[0].startTime < window.ran")
+    assert seen.said == []
+
+
+def test_the_words_and_the_slider_need_no_figure(opened):
+    seen = opened("two.html", NEVER_IDLE, viewport={"width": 1200, "height": 200})
+    for words in ("h1", ".tiles dd >> nth=0", "figcaption >> nth=0", "#stage-label"):
+        assert seen.page.locator(words).is_visible()
+        assert seen.page.locator(words).text_content()
+    assert seen.page.evaluate(SEEN) == []
+    assert seen.page.evaluate("[window.Plotly === undefined, document.querySelector('.main-svg')]") == [True, None]
+    # Without a look at the figures: they would be drawn because they are on screen.
+    seen.page.evaluate(
+        "() => { const it = document.getElementById('stage'); it.value = 4; it.dispatchEvent(new Event('input')); }"
+    )
+    seen.wait(DRAWN, ["mean", "half"])
+    for key in ("mean", "half"):
+        shown = f"document.getElementById('{key}').data.find(trace => trace.meta === 'so far').x.length"
+        assert seen.page.evaluate(shown) == 5
+    assert seen.said == []
+
+
+def test_play_goes_on_while_other_figures_wait(opened):
+    seen = opened("one.html", NEVER_IDLE, viewport={"width": 1200, "height": 200})
+    seen.page.evaluate("document.getElementById('play').click()")
+    seen.wait("Number(document.getElementById('stage').value) >= 2", True)
+    seen.page.evaluate("document.getElementById('play').click()")
+    assert seen.page.evaluate(DRAWN) == ["view"]
+
+
+def test_figures_on_screen_are_drawn_first(opened):
+    seen = opened("eight.html#cloud", ORDER)
+    seen.wait("document.documentElement.dataset.ready", "true")
+    every, shown, order = (seen.page.evaluate(what) for what in (ALL, SEEN, "window.order"))
+    assert "cloud" in shown
+    assert every[0] not in shown
+    assert order[: len(shown)] == shown
+    assert sorted(order) == sorted(every)
+
+
+def test_figures_out_of_sight_wait_until_they_are_needed(opened):
+    seen = opened("eight.html", NEVER_IDLE)
+    seen.wait(f"JSON.stringify({DRAWN}) === JSON.stringify({SEEN})", True)
+    first, every = seen.page.evaluate(DRAWN), seen.page.evaluate(ALL)
+    assert 0 < len(first) < len(every)
+    text = "[...document.querySelectorAll('.plot .xtitle')].map(one => getComputedStyle(one).fill)"
+    seen.page.emulate_media(color_scheme="dark")
+    seen.wait(f"{text}.every(one => one.match(/\\d+/g).every(part => part > 180))", True)
+    assert seen.page.evaluate(DRAWN) == first
+    seen.page.evaluate(f"document.getElementById('{every[-1]}').scrollIntoView()")
+    seen.wait(f"{DRAWN}.includes('{every[-1]}')", True)
+    assert len(seen.page.evaluate(DRAWN)) < len(every)
+    # Printing does not wait, and what it draws has the colours of the hour.
+    drawn = seen.page.evaluate(f"() => {{ window.dispatchEvent(new Event('beforeprint')); return {DRAWN}; }}")
+    assert drawn == every
+    assert min(map(brightness, seen.page.evaluate(text))) > 180
+    seen.wait("document.documentElement.dataset.ready", "true")
+    assert seen.said == []
+
+
+def test_a_printed_page_has_every_figure(opened):
+    seen = opened("eight.html", NEVER_IDLE)
+    seen.page.pdf()
+    assert seen.page.evaluate(DRAWN) == seen.page.evaluate(ALL)
+
+
+def test_a_browser_that_knows_no_idle_time_draws_all(opened):
+    seen = opened("one.html", "delete window.requestIdleCallback;")
+    seen.wait("document.documentElement.dataset.ready", "true")
+    assert seen.page.evaluate("'requestIdleCallback' in window") is False
+    assert seen.page.evaluate(DRAWN) == seen.page.evaluate(ALL)
+    assert seen.said == []
+
+
+def test_a_figure_takes_its_room_before_it_is_drawn(opened):
+    seen = opened("eight.html", NEVER_IDLE)
+    places = "[...document.querySelectorAll('figure, h2')].map(one => Math.round(one.getBoundingClientRect().top))"
+    before = seen.page.evaluate(places)
+    seen.page.evaluate("() => { window.dispatchEvent(new Event('beforeprint')); }")
+    assert seen.page.evaluate(DRAWN) == seen.page.evaluate(ALL)
+    assert seen.page.evaluate(places) == before
 
 
 def brightness(colour: str) -> float:

@@ -59,26 +59,72 @@
 
   const options = { responsive: true, displaylogo: false, displayModeBar: false, scrollZoom: false };
 
-  // One after the other, so that the first are there at once.
-  const draw = async (keys) => {
-    const look = theme();
-    for (const key of keys) {
-      const figure = content.figures[key];
-      await Plotly.react(key, look.themed(traces(figure)), layout(figure, look), options);
-      if (keys === all) await new Promise((go) => setTimeout(go));
-    }
-  };
-
   const all = [...document.querySelectorAll(".plot")].map((plot) => plot.id);
   const moving = all.filter((key) => content.figures[key].frames.length);
+  const waiting = new Set(all); // those not drawn yet, or drawn in another light
+
+  // Plotly takes long to start, so it is kept as text until the first figure is drawn.
+  const start = () => {
+    if (window.Plotly) return;
+    const script = document.createElement("script");
+    script.textContent = document.getElementById("plotly").textContent;
+    document.head.append(script);
+    script.remove();
+  };
+
+  const draw = (key) => {
+    start();
+    waiting.delete(key);
+    const figure = content.figures[key];
+    const look = theme();
+    return Plotly.react(key, look.themed(traces(figure)), layout(figure, look), options);
+  };
+
+  // How far from what is on screen, and the nearest of those that wait.
+  const distance = (key) => {
+    const box = document.getElementById(key).getBoundingClientRect();
+    return Math.max(box.top - window.innerHeight, -box.bottom, 0);
+  };
+  const nearest = () => all.filter((key) => waiting.has(key)).reduce((a, b) => (distance(b) < distance(a) ? b : a));
+
+  // Until what is there has been painted (a page that nobody sees never is), or until nothing else is to be done.
+  const painted = () => new Promise((go) => {
+    if (document.hidden) setTimeout(go);
+    else requestAnimationFrame(() => setTimeout(go));
+  });
+  let wake = () => {};
+  const idle = () => new Promise((go) => {
+    wake = () => go(false); // what is on screen has changed
+    if (window.requestIdleCallback) requestIdleCallback(() => go(true), { timeout: 500 });
+    else setTimeout(() => go(true), 50);
+  });
+
+  // The words first, then the figures on screen one by one, then the others while the reader reads.
+  let drawing = false;
+  const drawWaiting = async () => {
+    if (drawing) return wake();
+    drawing = true;
+    while (waiting.size) {
+      if (distance(nearest()) === 0) await painted();
+      else if (!(await idle())) continue;
+      if (waiting.size) await draw(nearest());
+    }
+    drawing = false;
+    document.documentElement.dataset.ready = "true";
+  };
+  const redraw = () => {
+    all.forEach((key) => waiting.add(key));
+    drawWaiting();
+  };
+
   const slider = document.getElementById("stage");
 
-  const move = (to) => {
+  const move = async (to) => {
     position = to;
     slider.value = to;
     slider.setAttribute("aria-valuetext", content.labels[to]);
     document.getElementById("stage-label").textContent = content.labels[to];
-    return draw(moving);
+    for (const key of moving) await draw(key);
   };
 
   if (slider) {
@@ -93,7 +139,9 @@
       timer = setInterval(() => (position < last ? move(position + 1) : stop()), 450);
     });
   }
-  dark.addEventListener("change", () => draw(all));
-  narrow.addEventListener("change", () => draw(all));
-  draw(all).then(() => { document.documentElement.dataset.ready = "true"; });
+  dark.addEventListener("change", redraw);
+  narrow.addEventListener("change", redraw);
+  window.addEventListener("scroll", () => wake(), { passive: true });
+  window.addEventListener("beforeprint", () => { waiting.forEach(draw); wake(); });
+  drawWaiting();
 })();

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from .._optional import require
 from .build import Report
 from .charts import Figure
 from .figures import (
@@ -21,6 +20,7 @@ from .figures import (
     map_figure,
     relevance_figure,
 )
+from .source import plotly_source
 from .views import slider_labels, view_figures
 
 POLICY = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:"
@@ -70,7 +70,7 @@ def to_html(report: Report) -> str:
     >>> len(page) < 8e6
     True
     """
-    plotly = require("plotly.offline", "report").get_plotlyjs()
+    plotly = plotly_source()
     views = view_figures(report) if report.view is not None else []
     relevance, where, history = relevance_figure(report), map_figure(report), history_figure(report)
     effects, judged, curves = effect_figures(report), judgement_figures(report), curve_figures(report)
@@ -128,7 +128,7 @@ _PAGE = """<!doctype html>
 {sections}
 </main>
 <footer>Made by Sodalite {version}. This file needs no network.</footer>
-<script>{plotly}</script>
+<script type="text/plain" id="plotly">{plotly}</script>
 <script type="application/json" id="content">{content}</script>
 <script>
 {script}
