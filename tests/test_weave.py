@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import groupby, pairwise
 
 import numpy as np
@@ -73,6 +74,15 @@ def nu_of(kernel):
 
 
 # Rounds
+
+
+@pytest.mark.parametrize(("n", "n_active"), [(120, 30), (500, 500), (900, 500)])
+def test_what_has_failed_is_not_tried_again(n, n_active):
+    found = find(*data(n), posterior="sod", weave=replace(QUICK, n_rounds=8), n_active=n_active)
+    again = [turn.n_active for turn in found.rounds if turn.name == "start again"]
+    assert again == sorted(set(again))
+    ends = [turn for turn in found.rounds if turn.n_active == found.rounds[-1].n_active and "round" in turn.name]
+    assert sum(not turn.kept for turn in ends) <= 1
 
 
 @pytest.mark.parametrize("posterior", POSTERIORS)

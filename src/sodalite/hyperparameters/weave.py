@@ -132,7 +132,7 @@ class Weave:
                 best, top, missed = tried, value, 0
                 continue
             missed += 1
-            if missed == side.patience and not side.can_grow:
+            if missed >= side.patience and not side.can_grow:
                 break
         return Found(best, tuple(rounds))
 
@@ -245,7 +245,7 @@ class _ByActiveRows:
         alpha = None if task.alpha is None else task.alpha[others]
         self.task = replace(task, X=task.X[others], y=task.y[others], alpha=alpha)
         most = max(1, min(task.n_active, len(task.X) // 2))
-        self.plan = [*(size for size in self.sizes if size < most), min(most, self.sizes[-1])]
+        self.plan = sorted({min(size, most) for size in self.sizes})
         self.n_active = self.plan.pop(0)
         self.last: tuple[Kernel, Selection] | None = None
 
