@@ -262,7 +262,7 @@ def table(results: dict, rows: dict[str, int]) -> list[str]:
         matched = min((one["seconds"] for one in found), default=inf)
         if rows[name] > 10_000:
             large, fast = large + 1, fast + (matched <= point["seconds"] / 10)
-        share = f"{matched:4.1f} s, 1/{point['seconds'] / matched:.0f}" if found else "never"
+        share = f"{matched:4.1f} s, {matched / point['seconds']:.2f} of that" if found else "never"
         lines.append(
             f"{name:17} {ours['nlpd']:7.3f} {ours['seconds']:4.1f} s   "
             f"{peer:24} {point['nlpd']:7.3f} {point['seconds']:4.1f} s   {share}"
