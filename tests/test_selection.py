@@ -157,6 +157,29 @@ def test_every_score_on_many_rows(problem, score):
     np.testing.assert_allclose(chosen.rmse, rmse, rtol=1e-9)
 
 
+@pytest.mark.parametrize("score", sorted(SCORES))
+@pytest.mark.parametrize("limit", [None, 30e6], ids=["kept", "not kept"])
+def test_where_guesses_are_poor_shards_say_little(problem, score, limit, monkeypatch):
+    X, y, kernel, _ = problem
+    monkeypatch.setattr(memory, "ROWS", 500)
+    monkeypatch.setattr(loop, "most_candidates", lambda n: 40)
+    verify, said, wrong = loop._verify, [], []
+
+    def listening(block, reports, dtype):
+        kept, winner = verify(block, reports, dtype)
+        said.extend(len(report.rows) / len(block) for report in reports)
+        wrong.append(winner is not None)
+        return kept, winner
+
+    monkeypatch.setattr(loop, "_verify", listening)
+    chosen = select(X, y, kernel, n_active=60, first=5, score=SCORES[score], memory_limit=limit)
+    assert sum(wrong) > 1
+    assert max(said) <= 2  # rows for each pick
+    indices, rmse, _ = one_at_a_time.select(X, y, kernel, n_active=60, first=5, score=SCORES[score])
+    assert chosen.indices.tolist() == indices.tolist()
+    np.testing.assert_allclose(chosen.rmse, rmse, rtol=1e-9)
+
+
 @pytest.mark.parametrize("limit", [None, 30e6], ids=["kept", "not kept"])
 def test_duplicated_rows_go_to_the_lowest_index(limit, monkeypatch):
     monkeypatch.setattr(memory, "ROWS", 700)

@@ -24,6 +24,7 @@ SLAB = 256  # active rows whose covariance with a shard is held at a time, where
 STRIDE = 16  # stages between two looks at the variance, while the score's bound is followed
 GROWTH = 0.75  # of its standard deviation that a row's residual is thought to grow by
 NEAR = 3  # ties: how far below the expected score a row is still reported, so that ties can be settled
+BEATEN = 100  # times as far above it, a row has beaten the pick for sure
 
 
 class StageError(RuntimeError):
@@ -67,7 +68,7 @@ class Report:
     sse: Array
     """The remaining rows' sum of squared residuals after each pick; of shape (b,)."""
     stages: Array
-    """For each row that scored as high as the expected pick, or nearly: which pick it was, ..."""
+    """For each row that scored as high as the expected pick, or nearly, and as the best row here: at which turn, ..."""
     rows: Array
     """... the row, ..."""
     scores: Array
@@ -332,32 +333,39 @@ class Shard:
         """The rows whose score comes near the expected pick's, or above, at each pick's turn; and the last variances.
 
         The variance only falls, so with a score that grows with it, a score taken at an old variance is a bound: it is
-        followed for all rows, and the score itself only for those few whose bound is high enough.
+        followed for all rows, and the score itself only for those few whose bound is high enough. Once a row has beaten
+        a pick, the block ends there, and no later pick has rivals.
         """
         none = np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64), np.empty(0)
         if block.expected is None or self.score is None:
             return *none, self.s2 - np.einsum("ij,ij->j", N, N, dtype=np.float64)
         found = [none]
         near = NEAR * TIE[self.kernel.dtype]
-        low = np.where(np.isfinite(block.expected), block.expected - near * np.abs(block.expected), -np.inf)
+        known = np.isfinite(block.expected)
+        low = np.where(known, block.expected - near * np.abs(block.expected), -np.inf)
+        high = np.where(known, block.expected + BEATEN * near * np.abs(block.expected), np.inf)
+        beaten = False
         s2 = self.s2.copy()
         score = self.score.score if isinstance(self.score, Sampled) else self.score
         for begin in range(0, len(block), STRIDE):
             stages = slice(begin, min(begin + STRIDE, len(block)))
-            if isinstance(score, Delta | Product) and score.monotone:
+            if beaten:
+                columns = none[0]
+            elif isinstance(score, Delta | Product) and score.monotone:
                 room = workspace.array("bound", (stages.stop - stages.start, len(s2)))
                 abs_r = magnitude(path[:, stages], out=room)
                 bound = score(np.sqrt(np.maximum(s2, 0)), abs_r, self.noise, out=room)
                 if score is not self.score:
                     bound *= self.luck
                 bound[:, self.active] = -np.inf
-                high = bound.max(axis=1) >= low[stages]
-                columns = np.flatnonzero((bound[high] >= low[stages][high, None]).any(axis=0) & self.remains)
+                some = bound.max(axis=1) >= low[stages]
+                columns = np.flatnonzero((bound[some] >= low[stages][some, None]).any(axis=0) & self.remains)
             else:
                 columns = np.flatnonzero(self.remains)
             if len(columns):
                 abs_r = magnitude(path[:, stages, columns])
                 found.append(self._exact(N, s2, abs_r, stages, columns, low, taken))
+                beaten = bool((found[-1][2] > high[found[-1][0]]).any())
             s2 -= np.einsum("ij,ij->j", N[stages], N[stages], dtype=np.float64)
         return *(np.concatenate(part) for part in zip(*found, strict=True)), s2  # type: ignore[return-value]
 
@@ -371,6 +379,7 @@ class Shard:
         low: Array,
         taken: list[tuple[int, int]],
     ) -> tuple[Array, Array, Array]:
+        """The rows, of some, that have the highest score at each pick's turn, if it comes near the expected pick's."""
         assert self.score is not None
         squares = np.square(N[stages][:, columns], dtype=np.float64)
         variance = np.empty_like(squares)
@@ -381,7 +390,9 @@ class Shard:
         score = evaluate(self.score, s, abs_r, _at(self.noise, columns), _at(self.luck, columns))
         for i, place in taken:
             score[max(i + 1 - stages.start, 0) :, columns == place] = np.nan
-        stage, column = np.nonzero(score >= low[stages, None])
+        top = np.fmax.reduce(score, axis=1)
+        tied = np.where(np.isfinite(top), top - TIE[self.kernel.dtype] * np.abs(top), -np.inf)
+        stage, column = np.nonzero(score >= np.maximum(low[stages], tied)[:, None])
         return stage + stages.start, columns[column] + self.begin, score[stage, column]
 
 
