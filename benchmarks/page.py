@@ -8,7 +8,6 @@ by going to another address at the end. They are seconds from the request to the
 from __future__ import annotations
 
 import json
-import shutil
 import subprocess
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from tempfile import TemporaryDirectory
@@ -16,23 +15,13 @@ from threading import Event, Thread
 from urllib.parse import unquote
 
 import numpy as np
+from tests.chromium import FLAGS, find_chromium
 
 from sodalite import GreedyGPRegressor
 from sodalite.report import make_report, to_html
 
 from .common import smooth_problem
 
-NAMES = ("chromium", "chromium-browser", "google-chrome")
-FLAGS = (
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--no-first-run",
-    "--window-size=1200,900",
-)
 # The page is of another site than the one before it, so that it gets a process of its own.
 WARM = "<script>setTimeout(() => {{ location = 'http://localhost:{port}/page'; }}, 1500);</script>"
 TIMES = """<script>
@@ -81,7 +70,13 @@ def opened(chromium: str, html: str) -> dict[str, float]:
     server = ThreadingHTTPServer(("localhost", 0), Answers)
     with server, TemporaryDirectory(ignore_cleanup_errors=True) as profile:
         Thread(target=server.serve_forever, daemon=True).start()
-        command = [chromium, *FLAGS, f"--user-data-dir={profile}", f"http://127.0.0.1:{server.server_port}/"]
+        command = [
+            chromium,
+            *FLAGS,
+            "--window-size=1200,900",
+            f"--user-data-dir={profile}",
+            f"http://127.0.0.1:{server.server_port}/",
+        ]
         browser = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         try:
             if not done.wait(120):
@@ -94,7 +89,7 @@ def opened(chromium: str, html: str) -> dict[str, float]:
 
 
 def main(n: int = 3000, d: int = 10, m: int = 100, repeats: int = 5) -> None:
-    chromium = next(filter(None, map(shutil.which, NAMES)), None)
+    chromium = find_chromium()
     if chromium is None:
         print("There is no Chromium to open a report in: install it (make browser).")
         return

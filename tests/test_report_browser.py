@@ -14,32 +14,19 @@ import pytest
 from sklearn.datasets import make_friedman1
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
+from chromium import FLAGS, find_chromium
 from sodalite import GreedyGPRegressor
 from sodalite.hyperparameters import Round
 from sodalite.report import make_report, to_html
 
 SCREENSHOTS = Path(__file__).parent / "screenshots"
-FLAGS = [
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--no-first-run",
-]
 NAMES = ["one", "two", "eight"]
 DESKTOP, PHONE = {"width": 1200, "height": 900}, {"width": 375, "height": 812}
 
 
-def chromium() -> str | None:
-    """Where the system's browser is."""
-    return next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-
-
 def find_browser() -> str:
-    """The same; without one the tests are skipped, but not where everything should be there."""
-    path = chromium()
+    """Where the browser is; without one the tests are skipped, but not where everything should be there."""
+    path = find_chromium()
     if path is None:
         reason = "there is no Chromium: install it (apt-get install chromium) to look at reports in a browser"
         if os.environ.get("CI", "").lower() == "true":

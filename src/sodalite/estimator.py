@@ -63,6 +63,9 @@ class _ScoreMethod:
         instance.__dict__["score"] = value
 
 
+SEARCH = 0.75  # of a time limit, after which the search for the kernel's parameters should end
+
+
 class GreedyGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ignore[misc]
     """Gaussian process regression on the few rows that the model itself chooses.
 
@@ -236,7 +239,7 @@ class GreedyGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # typ
 
     def _fit(self, X: Any, y: Any, alpha: Any) -> None:
         method = resolve_hyperparameters(self.hyperparameters)
-        score, _ = self._score_and_rule()
+        score = self._checked_score()
         dtype = check_dtype(self.dtype)
         if self.checkpoint is not None:
             check_checkpoint(self.checkpoint)
@@ -312,25 +315,25 @@ class GreedyGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # typ
         given |= {"score": score, "hyperparameters": method, "dtype": str(check_dtype(self.dtype))}
         return open_checkpoint(self.checkpoint, "fit", X, y, alpha, generator, **given)
 
-    def _score_and_rule(self) -> tuple[Any, Any]:
-        """Which row comes next and when to stop; refuses parameters that make no sense, before any long work."""
+    def _checked_score(self) -> Any:
+        """Which row comes next; refuses parameters that make no sense, before any long work."""
         score = resolve_score(self.__dict__["score"])
         resolve_posterior(self.posterior)
-        rule = self._rule()
+        self._rule()
         check_dtype(self.dtype)
         check_count("n_neighbors", self.n_neighbors)
-        return score, rule
+        return score
 
     def _rule(self, found: Found | None = None) -> Rule:
         """When to stop choosing rows, if it has taken so long to find the kernel's parameters."""
         limit = self.time_limit
         if limit is not None and found is not None:
-            limit = max(limit - sum(part.seconds for part in found.rounds), limit / 4)
+            limit = max(limit - sum(part.seconds for part in found.rounds), (1 - SEARCH) * limit)
         return resolve_rule(self.n_active, self.tol, self.patience, self.target_rmse, limit, self.stop)
 
     def _seconds_to_search(self) -> float:
         """How long the search for the kernel's parameters may go on."""
-        return inf if self.time_limit is None else 0.75 * self.time_limit
+        return inf if self.time_limit is None else SEARCH * self.time_limit
 
     def partial_fit(self, X: Any, y: Any, *, alpha: Any = None) -> Self:
         """Let new rows join a fitted model; the first call is a fit.
@@ -355,7 +358,7 @@ class GreedyGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # typ
         return self
 
     def _join(self, X: Any, y: Any, alpha: Any) -> None:
-        score, rule = self._score_and_rule()
+        score, rule = self._checked_score(), self._rule()
         with readable_errors(X):
             X, y = validate_data(
                 self, X, y, dtype=[np.float64, np.float32], multi_output=True, y_numeric=True, reset=False

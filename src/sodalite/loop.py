@@ -322,7 +322,8 @@ def _verify(block: Block, reports: list[Report], dtype: Any) -> tuple[int, int |
     stages = np.concatenate([report.stages for report in reports])
     rows = np.concatenate([report.rows for report in reports])
     scores = np.concatenate([report.scores for report in reports])
-    for i, pick in enumerate(block.picks):
+    n_seen = min(report.n_seen for report in reports)
+    for i, pick in enumerate(block.picks[:n_seen]):
         here = stages == i
         if not here.any():  # rounding put the pick's own score below what was expected
             return max(i, 1), None
@@ -330,7 +331,7 @@ def _verify(block: Block, reports: list[Report], dtype: Any) -> tuple[int, int |
         winner = int(rows[here][tied].min())
         if winner != pick:
             return i, winner
-    return len(block), None
+    return n_seen, None
 
 
 def _rmse_path(problem: Problem, state: State, reports: list[Report]) -> list[float]:

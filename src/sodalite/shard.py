@@ -24,7 +24,6 @@ SLAB = 256  # active rows whose covariance with a shard is held at a time, where
 STRIDE = 16  # stages between two looks at the variance, while the score's bound is followed
 GROWTH = 0.75  # of its standard deviation that a row's residual is thought to grow by
 NEAR = 3  # ties: how far below the expected score a row is still reported, so that ties can be settled
-BEATEN = 100  # times as far above it, a row has beaten the pick for sure
 
 
 class StageError(RuntimeError):
@@ -73,6 +72,8 @@ class Report:
     """... the row, ..."""
     scores: Array
     """... and its score."""
+    n_seen: int
+    """For how many picks such rows were looked for."""
 
 
 @dataclass(frozen=True)
@@ -323,33 +324,32 @@ class Shard:
         for i, place in taken:
             path[:, i + 1 :, place] = 0
         sse = np.einsum("qij,qij->i", path[:, 1:], path[:, 1:])
-        *rivals, s2 = self._rivals(block, N, path, taken)
+        rivals, n_seen, s2 = self._rivals(block, N, path, taken)
         path[:, -1] = final
-        return Report(sse, *rivals), s2
+        return Report(sse, *rivals, n_seen), s2
 
     def _rivals(
         self, block: Block, N: Array, path: Array, taken: list[tuple[int, int]]
-    ) -> tuple[Array, Array, Array, Array]:
-        """The rows whose score comes near the expected pick's, or above, at each pick's turn; and the last variances.
+    ) -> tuple[tuple[Array, Array, Array], int, Array]:
+        """The rows whose score comes near the expected pick's, or above; for how many picks; and the last variances.
 
         The variance only falls, so with a score that grows with it, a score taken at an old variance is a bound: it is
-        followed for all rows, and the score itself only for those few whose bound is high enough. Once a row has beaten
-        a pick, the block ends there, and no later pick has rivals.
+        followed for all rows, and the score itself only for those few whose bound is high enough. After a pick that
+        some row has beaten, none are looked for: the block will end there.
         """
         none = np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64), np.empty(0)
         if block.expected is None or self.score is None:
-            return *none, self.s2 - np.einsum("ij,ij->j", N, N, dtype=np.float64)
+            return none, len(block), self.s2 - np.einsum("ij,ij->j", N, N, dtype=np.float64)
         found = [none]
-        near = NEAR * TIE[self.kernel.dtype]
         known = np.isfinite(block.expected)
-        low = np.where(known, block.expected - near * np.abs(block.expected), -np.inf)
-        high = np.where(known, block.expected + BEATEN * near * np.abs(block.expected), np.inf)
-        beaten = False
+        near = NEAR * TIE[self.kernel.dtype] * np.abs(np.where(known, block.expected, 0))
+        low, high = np.where(known, block.expected - near, -np.inf), np.where(known, block.expected + near, np.inf)
+        n_seen = len(block)
         s2 = self.s2.copy()
         score = self.score.score if isinstance(self.score, Sampled) else self.score
         for begin in range(0, len(block), STRIDE):
             stages = slice(begin, min(begin + STRIDE, len(block)))
-            if beaten:
+            if begin >= n_seen:
                 columns = none[0]
             elif isinstance(score, Delta | Product) and score.monotone:
                 room = workspace.array("bound", (stages.stop - stages.start, len(s2)))
@@ -365,9 +365,12 @@ class Shard:
             if len(columns):
                 abs_r = magnitude(path[:, stages, columns])
                 found.append(self._exact(N, s2, abs_r, stages, columns, low, taken))
-                beaten = bool((found[-1][2] > high[found[-1][0]]).any())
+                turn, _, value = found[-1]
+                if (value > high[turn]).any():
+                    n_seen = stages.stop
             s2 -= np.einsum("ij,ij->j", N[stages], N[stages], dtype=np.float64)
-        return *(np.concatenate(part) for part in zip(*found, strict=True)), s2  # type: ignore[return-value]
+        turns, rows, values = (np.concatenate(part) for part in zip(*found, strict=True))
+        return (turns, rows, values), n_seen, s2
 
     def _exact(
         self,

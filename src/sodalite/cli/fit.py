@@ -54,7 +54,7 @@ MOST_ROWS = 100_000  # of a table on disk, that a straight line is fitted to
 @click.option("--score", metavar="NAME", help="Which row comes next: lookahead, delta, sampled, random, ...")
 @click.option("--posterior", metavar="NAME", help="What is concluded: local, sod, sor, dtc, fitc or vfe.")
 @click.option("--hyperparameters", metavar="NAME", help="How they are found: weave, subset or fixed.")
-@click.option("--time-limit", type=Seconds(), metavar="TIME", help="Stop choosing rows after 60s, 5m, 1h, ...")
+@click.option("--time-limit", type=Seconds(), metavar="TIME", help="Time for kernel and rows, about: 60s, 5m, 1h, ...")
 @click.option(
     "--test-fraction",
     default=0.1,

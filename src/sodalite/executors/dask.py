@@ -208,6 +208,7 @@ def _joined(reports: list[Report]) -> Report:
         np.concatenate([report.stages for report in reports]),
         np.concatenate([report.rows for report in reports]),
         np.concatenate([report.scores for report in reports]),
+        min(report.n_seen for report in reports),
     )
 
 

@@ -27,7 +27,7 @@ from ..validation import check_dtype, check_first, is_dask, readable_errors
 def fit_on_cluster(model: Any, X: Any, y: Any, alpha: Any, executor: Any) -> None:
     """Fit a `sodalite.GreedyGPRegressor` whose parameters have been checked."""
     method = resolve_hyperparameters(model.hyperparameters)
-    score, _ = model._score_and_rule()
+    score = model._checked_score()
     dtype = check_dtype(model.dtype)
     if model.checkpoint is not None:
         check_checkpoint(model.checkpoint)
