@@ -101,11 +101,10 @@ def assert_same(found, expected):
 # --- going on ---
 
 
-@pytest.mark.parametrize(
-    ("score", "memory_limit"), [*((score, None) for score in SCORES), ("sampled", "12MB"), ("lookahead", "12MB")]
-)
-def test_a_selection_that_is_broken_off_again_and_again_ends_the_same(score, memory_limit, tmp_path):
-    options = {"score": SCORES[score], "memory_limit": memory_limit}
+@pytest.mark.usefixtures("keep")
+@pytest.mark.parametrize("score", SCORES)
+def test_a_selection_that_is_broken_off_again_and_again_ends_the_same(score, tmp_path):
+    options = {"score": SCORES[score]}
     path = tmp_path / "c"
     assert [broken(path, t, **options) for t in (1, 30, 34, 75, 149)][:3] == [True] * 3  # a block may get to the end
     assert_same(run(path, **options), run(**options))

@@ -2,7 +2,6 @@
 
 import copy
 import pickle
-from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -11,7 +10,7 @@ from scipy import stats
 from sklearn.base import clone
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, WhiteKernel
 
-from sodalite import GreedyGPRegressor, loop, memory, select, selection
+from sodalite import GreedyGPRegressor, loop, memory, select
 from sodalite.jitter import JITTER
 from sodalite.lookahead import draw_sample
 from sodalite.scores import SCORES, Delta, Lookahead, Product, Sampled, luck, resolve_score, seed_from
@@ -45,16 +44,6 @@ def posterior(K, noise, Y, active):
     A = K[np.ix_(active, active)] + np.diag(noise[active])
     weights = np.linalg.solve(A, K[active])
     return weights.T @ Y[active], np.diag(K) - np.einsum("ij,ij->j", K[active], weights)
-
-
-@pytest.fixture(params=["kept", "not kept"])
-def keep(request, monkeypatch):
-    """Whether the shards keep the v's, whatever memory there is."""
-
-    def make_plan(*arguments):
-        return replace(memory.make_plan(*arguments), keep=request.param == "kept")
-
-    monkeypatch.setattr(selection, "make_plan", make_plan)
 
 
 # --- luck ---

@@ -19,6 +19,7 @@ from helpers import KERNELS
 from sodalite import loop, memory, reference, select, stopping
 from sodalite.jitter import JITTER, JitterWarning
 from sodalite.scores import Delta, Random
+from sodalite.shard import Shard
 
 SCORES = {
     "delta": Delta(),
@@ -110,13 +111,6 @@ def test_reference_draws_the_same_first_row():
 
 # --- any layout gives the same picks ---
 
-LAYOUTS = {
-    "one thread": {"n_jobs": 1},
-    "three threads": {"n_jobs": 3},
-    "nothing kept": {"memory_limit": 30e6},
-    "nothing kept, one thread": {"memory_limit": "24MB", "n_jobs": 1},
-}
-
 
 @pytest.fixture(scope="module", params=[0.01, 0.5], ids=["low noise", "high noise"])
 def problem(request):
@@ -126,12 +120,13 @@ def problem(request):
     return X, y, kernel, one_at_a_time.select(X, y, kernel, n_active=250, first=5)
 
 
+@pytest.mark.usefixtures("keep")
 @pytest.mark.parametrize("rows", [300, 1000, 8192])
-@pytest.mark.parametrize("layout", sorted(LAYOUTS))
-def test_layouts(problem, layout, rows, monkeypatch):
+@pytest.mark.parametrize("n_jobs", [1, 3])
+def test_layouts(problem, n_jobs, rows, monkeypatch):
     X, y, kernel, (indices, rmse, factor) = problem
     monkeypatch.setattr(memory, "ROWS", rows)
-    chosen = select(X, y, kernel, n_active=250, first=5, **LAYOUTS[layout])
+    chosen = select(X, y, kernel, n_active=250, first=5, n_jobs=n_jobs)
     assert chosen.indices.tolist() == indices.tolist()
     np.testing.assert_allclose(chosen.rmse, rmse, rtol=1e-9)
     np.testing.assert_allclose(chosen.factor, factor, atol=1e-9)
@@ -139,11 +134,11 @@ def test_layouts(problem, layout, rows, monkeypatch):
 
 
 @pytest.mark.parametrize("largest", [1, 3, 17])
-@pytest.mark.parametrize("limit", [None, 30e6], ids=["kept", "not kept"])
-def test_block_sizes(problem, largest, limit, monkeypatch):
+@pytest.mark.usefixtures("keep")
+def test_block_sizes(problem, largest, monkeypatch):
     X, y, kernel, (indices, rmse, _) = problem
     monkeypatch.setattr(loop, "LARGEST", {True: largest, False: largest})
-    chosen = select(X, y, kernel, n_active=60, first=5, memory_limit=limit)
+    chosen = select(X, y, kernel, n_active=60, first=5)
     assert chosen.indices.tolist() == indices[:60].tolist()
     np.testing.assert_allclose(chosen.rmse, rmse[:60], rtol=1e-9)
 
@@ -158,8 +153,8 @@ def test_every_score_on_many_rows(problem, score):
 
 
 @pytest.mark.parametrize("score", sorted(SCORES))
-@pytest.mark.parametrize("limit", [None, 30e6], ids=["kept", "not kept"])
-def test_where_guesses_are_poor_shards_say_little(problem, score, limit, monkeypatch):
+@pytest.mark.usefixtures("keep")
+def test_where_guesses_are_poor_shards_say_little(problem, score, monkeypatch):
     X, y, kernel, _ = problem
     monkeypatch.setattr(memory, "ROWS", 500)
     monkeypatch.setattr(loop, "most_candidates", lambda n: 40)
@@ -172,7 +167,7 @@ def test_where_guesses_are_poor_shards_say_little(problem, score, limit, monkeyp
         return kept, winner
 
     monkeypatch.setattr(loop, "_verify", listening)
-    chosen = select(X, y, kernel, n_active=60, first=5, score=SCORES[score], memory_limit=limit)
+    chosen = select(X, y, kernel, n_active=60, first=5, score=SCORES[score])
     assert sum(wrong) > 1
     assert max(said) <= 2  # rows for each pick
     indices, rmse, _ = one_at_a_time.select(X, y, kernel, n_active=60, first=5, score=SCORES[score])
@@ -180,13 +175,67 @@ def test_where_guesses_are_poor_shards_say_little(problem, score, limit, monkeyp
     np.testing.assert_allclose(chosen.rmse, rmse, rtol=1e-9)
 
 
-@pytest.mark.parametrize("limit", [None, 30e6], ids=["kept", "not kept"])
-def test_duplicated_rows_go_to_the_lowest_index(limit, monkeypatch):
+@pytest.mark.parametrize("score", sorted(SCORES))
+@pytest.mark.parametrize("keep", ["not kept"], indirect=True)
+def test_covariances_that_are_not_kept_are_evaluated_once_a_block(problem, score, keep, monkeypatch):
+    X, y, kernel, _ = problem
+    monkeypatch.setattr(memory, "ROWS", 1500)
+    monkeypatch.setattr(loop, "most_candidates", lambda n: 40)
+    verify, coordinates, wrong, shards = loop._verify, Shard._coordinates_of, [], []
+
+    def listening(block, reports, dtype):
+        kept, winner = verify(block, reports, dtype)
+        wrong.append(winner is not None)
+        return kept, winner
+
+    def counted(shard, block, X=None):
+        if X is None:
+            shards.append(shard)
+        return coordinates(shard, block, X)
+
+    monkeypatch.setattr(loop, "_verify", listening)
+    monkeypatch.setattr(Shard, "_coordinates_of", counted)
+    select(X, y, kernel, n_active=60, first=5, score=SCORES[score])
+    assert sum(wrong) > 1
+    assert len(set(shards)) >= 4
+    assert len(shards) == len(set(shards)) * len(wrong)
+
+
+@pytest.mark.usefixtures("keep")
+@pytest.mark.parametrize("least", [0.35, 0.6, 0.8])
+def test_a_row_that_is_not_to_be_taken_may_be_again_when_picks_are_taken_back(least):
+    def score(s, abs_r, noise):
+        return np.where(s > least, s + abs_r, -np.inf)
+
+    X, y = draw(300, 2, 0.1, seed=6)
+    kernel = RBF(0.7) + WhiteKernel(0.1)
+    chosen = select(X, y, kernel, n_active=150, first=0, score=score)
+    assert len(chosen) > 5
+    assert chosen.stop_reason == "score"
+    slow = reference.select(X, y, kernel, n_active=len(chosen), first=0, score=score)
+    assert chosen.indices.tolist() == slow.indices.tolist()
+    np.testing.assert_allclose(chosen.rmse, slow.rmse)
+    assert np.sqrt(np.diag(slow.covariance).max()) <= least
+
+
+@pytest.mark.usefixtures("keep")
+def test_targets_in_float32_are_not_copied_before_they_are_needed(problem):
+    X, y, kernel, _ = problem
+    once, again = (
+        select(X, targets, kernel, n_active=60, first=5)
+        for targets in (y.astype(np.float32), y.astype(np.float32).astype(np.float64))
+    )
+    assert once.indices.tolist() == again.indices.tolist()
+    assert once.rmse.tolist() == again.rmse.tolist()
+
+
+@pytest.mark.usefixtures("keep")
+def test_duplicated_rows_go_to_the_lowest_index(monkeypatch):
     monkeypatch.setattr(memory, "ROWS", 700)
     X, y = draw(4000, 3, 0.1, seed=4, duplicates=0.7)
     kernel = RBF(1.0) + WhiteKernel(0.1)
     indices, _, _ = one_at_a_time.select(X, y, kernel, n_active=150, first=0)
-    chosen = select(X, y, kernel, n_active=150, first=0, memory_limit=limit)
+    chosen = select(X, y, kernel, n_active=150, first=0)
     assert chosen.indices.tolist() == indices.tolist()
     for i, row in enumerate(chosen.indices):
         twins = np.flatnonzero((X[row] == X).all(axis=1) & (y == y[row]))

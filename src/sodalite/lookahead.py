@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .kernels import CompiledKernel, take
-from .panel import product
+from .kernels import CompiledKernel
+from .panel import schur
 from .scores import TIE, Lookahead
 from .shard import Rows
 from .threads import workspace
@@ -100,8 +100,7 @@ class Outlook:
     ) -> None:
         self.rows, self.candidates, self.n_sample, self.dtype = rows, candidates, n_sample, kernel.dtype
         features, v = kernel.prepare(rows.X), coordinates(rows)
-        self.C = kernel.block(take(features, candidates), features).astype(np.float64)
-        self.C -= product(v[candidates], v)
+        self.C = schur(kernel, features, v, np.arange(len(v)), candidates)
         # Once active, a row is none of the remainder, so a candidate's own term has no part in its gain. An entry of 0
         # means that the candidate tells nothing of the row, whose term is then the same before and after.
         own = np.flatnonzero(candidates < n_sample)

@@ -130,9 +130,13 @@ class State:
     seconds: list[float] = field(default_factory=list)
     """When each stage ended."""
     pending: Array = field(default_factory=lambda: np.empty(0, dtype=np.int64))
-    """Picks of the last block that did not stand; the shards still hold their coordinates."""
+    """Picks of the last block that did not stand; the shards still hold their coordinates, ..."""
     pending_factor: Array = field(default_factory=lambda: np.empty((0, 0)))
-    """What turns these coordinates into the covariances of the pending rows, given the active ones, with all rows."""
+    """... which this turns into the covariances of the pending rows, given the active ones, with all rows; ..."""
+    pending_X: Array = field(default_factory=lambda: np.empty((0, 0)))
+    """... or have to evaluate them once more, to take them back: the inputs, ..."""
+    pending_v: Array = field(default_factory=lambda: np.empty((0, 0)))
+    """... and the coordinates in the active rows."""
     cut: float = -np.inf
     """The potential below which rows were no candidates for the last block, and a little less."""
     n_proposed: int = 0
@@ -175,9 +179,12 @@ def run(problem: Problem, noise_floor: float) -> Selection:
     call = problem.executor.call
     call("start", noise_floor)
     m, d = problem.m, problem.d
-    panel, order = Panel(problem.kernel, problem.score, m), problem.order
+    most, order = most_candidates(problem.n), problem.order
+    panel = Panel(problem.kernel, problem.score, m, most)
     gains = np.full(len(order), np.nan) if problem.gains is None else problem.gains
     state = State(panel, np.zeros((m, m)), np.empty((m, d)), np.empty(m), order, gains)
+    if not problem.keep:  # a block costs the same however few picks stand
+        state.candidates = most
     state.looks_ahead, state.n_decided = problem.lookahead is not None, len(order)
     state.began = perf_counter() - float(problem.before[-1:].sum())
     try:
@@ -193,6 +200,8 @@ def run(problem: Problem, noise_floor: float) -> Selection:
             count = 0 if reason else _panel_size(problem, state)
             share = -(-3 * count // problem.executor.n_shards)
             parts = call("settle", block, kept, share, state.cut, wanted)
+            if count and kept < len(block) and block.expected is not None:
+                parts.append(panel.left(kept))
             _commit(problem, state, block, made, kept, rmse, seconds)
             if problem.note is not None:
                 problem.note(state)
@@ -272,17 +281,24 @@ def _propose(problem: Problem, state: State, rows: Rows, noise_floor: float) -> 
     picks, b = made.rows.index, len(made.factor)
 
     # The coordinates in the picks are L_S^-1 C, where C holds the picks' covariances with all rows, given the active
-    # ones. Of pending picks, C is a small matrix times what the shards hold; the others' is a product to be made.
+    # ones. Of pending picks, C is a small matrix times what the shards hold, if they keep v's; else, it is made again
+    # for all of them, since those that did not stand are still to be taken back. The others' is a product to be made.
     inverse = solve_triangular(made.factor, np.eye(b), lower=True)
     old = np.flatnonzero(np.isin(picks, state.pending))
     new = np.setdiff1d(np.arange(b), old)
-    pending = len(state.pending) if len(old) else 0
-    mix = np.empty((b, pending + len(new)))
-    if pending:
-        at = {row: place for place, row in enumerate(state.pending.tolist())}
-        mix[:, :pending] = inverse[:, old] @ state.pending_factor[[at[row] for row in picks[old].tolist()]]
+    pending = len(state.pending) if len(old) or not problem.keep else 0
+    mix = np.zeros((b, pending + len(new)))
+    at = {row: place for place, row in enumerate(state.pending.tolist())}
+    places = [at[row] for row in picks[old].tolist()]
+    if problem.keep:
+        mix[:, :pending] = inverse[:, old] @ state.pending_factor[places][:, :pending]
+    else:
+        mix[:, places] = inverse[:, old]
     mix[:, pending:] = inverse[:, new]
-    coefficients = made.v[new]
+    X, coefficients, undo = made.rows.X[new], made.v[new], None
+    if not problem.keep and pending:
+        X, coefficients = np.concatenate([state.pending_X, X]), np.concatenate([state.pending_v, coefficients])
+        undo = solve_triangular(state.pending_factor, np.eye(pending), lower=True)
     if not problem.keep and t:
         coefficients = solve_triangular(state.factor[:t, :t], coefficients.T, lower=True, trans="T").T
     dtype = problem.kernel.dtype
@@ -291,12 +307,13 @@ def _propose(problem: Problem, state: State, rows: Rows, noise_floor: float) -> 
         stage=t,
         picks=picks,
         mix=mix.astype(dtype),
-        n_pending=pending,
-        new=made.rows.X[new],
+        n_pending=pending if problem.keep else 0,
+        new=X,
         coefficients=np.ascontiguousarray(coefficients, dtype=dtype),
         active=None if problem.keep else state.X[:t],
         zeta=made.zeta,
         expected=made.scores if given is None and len(rows.index) > 1 else None,  # one candidate is the best of all
+        undo=None if undo is None else undo.astype(dtype),
     )
     return block, made
 
@@ -385,9 +402,8 @@ def _commit(
     state.X[rows] = made.rows.X[:kept]
     state.noise[rows] = made.rows.noise[:kept]
     state.panel.commit(t, kept)
-    if problem.keep:
-        state.pending = block.picks[kept:]
-        state.pending_factor = made.factor[kept:, kept:]
+    state.pending, state.pending_factor = block.picks[kept:], made.factor[kept:, kept:]
+    state.pending_X, state.pending_v = made.rows.X[kept:], np.hstack([made.v, made.factor])[kept:, : t + kept]
     if kept == b:
         state.size = min(max(2 * b, state.size), LARGEST[problem.keep])
         state.candidates = max(int(0.9 * state.candidates), 200)

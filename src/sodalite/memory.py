@@ -98,8 +98,11 @@ class Plan:
 
 
 def most_candidates(n: int) -> int:
-    """The most rows that a panel may hold: a small share of all, so that the guess costs little beside the product."""
-    return min(max(n // 50, 512), 4000, n)
+    """The most rows that a panel may hold: a small share of all, so that the guess costs little beside the product.
+
+    Of more rows, more come close to being picked, and only a panel that has them guesses well.
+    """
+    return min(max(n // 50, 512), max(4000, min(n // 625, 16_000)), n)
 
 
 ROWS = 8192  # of a shard: its arrays for a block fit the cache, and NumPy's calls are few
@@ -129,9 +132,10 @@ def make_plan(
     item = np.dtype(dtype).itemsize
     # Per row: variance, residuals, mask, a noise variance, luck, and a copy of the residuals while a block is added.
     state = n * (8 + 8 * q + 1 + 8 + 8)
-    driver = 8 * m * m + 12 * m * most_candidates(n) + 8 * 2**20 + held
+    # The active rows' factor; the candidates' coordinates, and their covariances with the likely picks among them.
+    driver = 8 * m * m + 8 * most_candidates(n) * (m + 4 * min(m, 128)) + 6 * 2**20 + held
     # Per row of a shard that a thread works on: raw and mixed coordinates, the residual path, a slab of covariances.
-    work = 128 * (2 * item + 8 * q) + 256 * item + 3 * 16 * 8 + 3 * width
+    work = 128 * (3 * item + 8 * q) + 256 * item + 3 * 16 * 8 + 3 * width
     rows = min(ROWS, max(n // threads, LEAST_ROWS))
     while rows > LEAST_ROWS and state + driver + threads * rows * work > limit:
         rows //= 2

@@ -7,18 +7,21 @@ candidates stay from one block to the next, and with them their coordinates in t
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .kernels import CompiledKernel, take
+from .kernels import CompiledKernel, Features, take
 from .scores import PointwiseScore, best, evaluate
-from .shard import Rows, magnitude
-from .threads import n_threads, threaded_map
+from .shard import Rows, magnitude, outlook
+from .threads import threaded_map
 
 Array = NDArray[Any]
+
+COLUMNS = 512  # of a slab of covariances
+SOME = 2048  # rows that become candidates at a time: their coordinates are large
 
 
 @dataclass(frozen=True)
@@ -46,14 +49,18 @@ class Panel:
     score : callable or None
     m : int
         The most active rows.
+    size : int
+        The most candidates, but for a few.
     """
 
-    def __init__(self, kernel: CompiledKernel, score: PointwiseScore | None, m: int) -> None:
+    def __init__(self, kernel: CompiledKernel, score: PointwiseScore | None, m: int, size: int) -> None:
         self.kernel, self.score = kernel, score
-        self._index = np.empty(0, dtype=np.int64)  # of the row in each slot; -1 for none
-        self._v = np.empty((0, m))  # one row a slot
-        self._slots = np.empty(0, dtype=np.int64)  # of the candidates of the last guess
-        self._U = np.empty((0, 0))  # their coordinates in its picks
+        self._index = np.full(size, -1)  # of the row in each slot; -1 for none
+        self._v = np.empty((size, m))  # one row a slot
+        # Of the last guess: the candidates, which of them were picked, in order, their slots, ...
+        self._rows: Rows
+        self._places = self._slots = np.empty(0, dtype=np.int64)
+        self._U = self._zeta = np.empty((0, 0))  # ... their coordinates in the picks, and the picks' residuals
 
     def guess(
         self,
@@ -120,9 +127,7 @@ class Panel:
                     hope = value if found else value + rows.potential
                     likely = np.union1d(np.argpartition(-hope, size - 1)[:size], [j])
                     likely = likely[[place not in found for place in likely.tolist()]]
-                C = self.kernel.block(take(features, likely), features).astype(np.float64)
-                C -= product(v[slots[likely]], v)[:, slots]
-                found.update(zip(likely.tolist(), C, strict=True))
+                found.update(zip(likely.tolist(), schur(self.kernel, features, v, slots, likely), strict=True))
             p = np.sqrt(pivot)
             factor[i, :i], factor[i, i] = U[:i, j], p
             U[i] = (found[j] - U[:i, j] @ U[:i]) / p
@@ -131,7 +136,8 @@ class Panel:
             r -= np.multiply.outer(U[i], zeta[i])
             left[j] = False
             places[i] = j
-        self._slots, self._U = slots, U[:count]
+        self._rows, self._places, self._slots = rows, places[:count], slots
+        self._U, self._zeta = U[:count], zeta[:count]
         return Guess(
             rows.take(places[:count]),
             v[slots[places[:count]]],
@@ -144,6 +150,16 @@ class Panel:
         """Go on from stage t by the first picks of the last guess."""
         self._v[self._slots, t : t + kept] = self._U[:kept].T
 
+    def left(self, kept: int) -> Rows:
+        """The candidates that are none of the first picks of the last guess, as these leave them."""
+        assert self.score is not None
+        rows, U = self._rows, self._U[:kept]
+        s2 = rows.s2 - np.einsum("ij,ij->j", U, U)
+        r = rows.r - U.T @ self._zeta[:kept]
+        score, potential = outlook(self.score, s2, r.T, rows.noise, rows.luck)
+        others = np.setdiff1d(np.arange(len(s2)), self._places[:kept])
+        return replace(rows, s2=s2, r=r, score=score, potential=potential).take(others)
+
     def _admit(self, rows: Rows, t: int, coordinates: Callable[[Rows], Array]) -> Array:
         """Make just these rows the candidates; return the slot of each."""
         order = np.argsort(self._index)
@@ -153,28 +169,42 @@ class Panel:
         slots = np.full(len(rows.index), -1)
         slots[known] = order[at[known]]
         new = np.flatnonzero(~known)
-        if len(new):
-            free = np.setdiff1d(np.arange(len(self._index)), slots[known])
-            if len(free) < len(new):
-                more = len(new) - len(free)
-                free = np.concatenate([free, np.arange(len(self._index), len(self._index) + more)])
-                self._index = np.concatenate([self._index, np.full(more, -1)])
-                self._v = np.concatenate([self._v, np.zeros((more, self._v.shape[1]))])
-            slots[new] = free[: len(new)]
-            self._index[slots[new]] = rows.index[new]
-            self._v[slots[new], :t] = coordinates(rows.take(new))
-        if len(self._index) > 1.5 * len(slots):
-            self._v, self._index = self._v[slots], rows.index.copy()
-            return np.arange(len(slots))
-        dropped = np.ones(len(self._index), dtype=bool)
-        dropped[slots] = False
-        self._index[dropped] = -1 - np.arange(np.count_nonzero(dropped))
+        free = np.setdiff1d(np.arange(len(self._index)), slots[known])
+        if len(free) < len(new):
+            more = len(new) - len(free)
+            free = np.concatenate([free, np.arange(len(self._index), len(self._index) + more)])
+            self._index = np.concatenate([self._index, np.full(more, -1)])
+            self._v = np.concatenate([self._v, np.empty((more, self._v.shape[1]))])
+        slots[new] = free[: len(new)]
+        self._index[:] = -1
+        self._index[slots] = rows.index
+        for begin in range(0, len(new), SOME):
+            some = new[begin : begin + SOME]
+            self._v[slots[some], :t] = coordinates(rows.take(some))
         return slots
 
 
-def product(A: Array, B: Array) -> Array:
-    """A B', on all cores where that is worth it."""
-    if A.size * len(B) < 2e7:
-        return np.asarray(A @ B.T)
-    parts = np.array_split(B, n_threads(None))
-    return np.concatenate(threaded_map(lambda part: A @ part.T, parts), axis=1)
+def schur(kernel: CompiledKernel, features: Features, v: Array, places: Array, some: Array) -> Array:
+    """The covariances, given the active rows, of some candidates with all of them.
+
+    Parameters
+    ----------
+    kernel : CompiledKernel
+    features : Features
+        The candidates, ready for the kernel.
+    v, places : Array
+        Coordinates in the active rows, and where in them each candidate's are.
+    some : array of int
+    """
+    C = np.empty((len(some), len(places)))
+    left, coordinates = take(features, some), v[places[some]]
+
+    def fill(part: slice) -> None:  # in place, a few columns at a time: C is large, and more than one of it too much
+        product = coordinates @ v[places[part]].T
+        np.subtract(kernel.block(left, take(features, part)), product, out=C[:, part])
+
+    parts = [slice(begin, begin + COLUMNS) for begin in range(0, len(places), COLUMNS)]
+    if C.size * v.shape[1] < 2e7:  # threads would cost more than they save
+        parts = [slice(None)]
+    threaded_map(fill, parts)
+    return C

@@ -141,7 +141,7 @@ def select(
         table = share_out(X, y, executor=executor)
         X, y = table.X, table.y
     else:
-        X, y = check_rows(X, y)
+        X, y = check_rows(X, y, [np.float64, np.float32])
         y = y.reshape(len(y), -1)
     compiled, generator = compile_kernel(kernel, X, checked), generator_from(random_state)
     keeper = None

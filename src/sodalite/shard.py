@@ -1,14 +1,15 @@
 """A block of rows, and what is known of each: the only thing in a selection that changes in place.
 
 A shard answers a few calls. `extend` adds a block of picks to the model of its rows and reports what the driver needs
-to verify them; `settle` takes back those that did not stand; `candidates` names the rows that now score highest, and
-`draw` some at random; and `coordinates` hands out the v's of some rows, where they are kept. Its state is O(rows):
-inputs, variance, residual; and O(rows m) with the v's.
+to verify them; `settle` takes back those that did not stand, at once where the v's are kept, and otherwise with the
+next block, which needs the same covariances; `candidates` names the rows that now score highest, and `draw` some at
+random; and `coordinates` hands out the v's of some rows, where they are kept. Its state is O(rows): inputs, variance,
+residual; and O(rows m) with the v's.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -35,7 +36,8 @@ class Block:
     """Picks to be added, all that a shard needs to know of them, and the scores that they should have.
 
     The coordinates of a row x in the block are ``mix @ [pending(x), k(new, x) - coefficients @ v(x)]``, where pending
-    are the coordinates left over from picks of the block before that did not stand, but are among these picks.
+    are the coordinates left over from picks of the block before that did not stand. Where no v's are kept, nothing is
+    left over: such picks come first among the new ones, to be taken back.
     """
 
     stage: int
@@ -46,7 +48,7 @@ class Block:
     """Of shape (b, pending + new)."""
     n_pending: int
     new: Array
-    """The inputs of the picks that are not pending; of shape (new, d)."""
+    """The inputs of the picks that are not pending, and of those to be taken back; of shape (new, d)."""
     coefficients: Array
     """Of shape (new, t): the v's of the new picks, or, where no v's are kept, P = k(new, I) (K_II + noise)^-1."""
     active: Array | None
@@ -55,6 +57,8 @@ class Block:
     """The standardised residual of every pick in every target; of shape (b, q)."""
     expected: Array | None
     """The score of every pick when its turn comes; None if the picks are not to be verified."""
+    undo: Array | None = None
+    """What turns the first covariances into coordinates in the picks that are to be taken back, if there are any."""
 
     def __len__(self) -> int:
         return len(self.picks)
@@ -167,9 +171,10 @@ class Shard:
         if self.alpha is not None:
             noise += self.alpha
         noise = np.maximum(noise, noise_floor)
-        self.noise = noise if np.ptp(noise) > 0 else noise[:1]
+        self.noise = noise if np.ptp(noise) > 0 else noise[:1].copy()  # a view would hold them all
         self.active = np.empty(0, dtype=np.int64)  # places of this shard's active rows, ...
         self.remains = np.ones(self.end - self.begin, dtype=bool)  # ... and all others
+        self.stale: tuple[Block, int] | None = None  # a block, and how many of its picks stand; the others are in s2, r
         self.t = 0
 
     def extend(self, block: Block) -> Report:
@@ -177,6 +182,10 @@ class Shard:
         if block.stage != self.t:
             raise StageError(f"A shard at stage {self.t} was sent a block of stage {block.stage}.")
         N = self._coordinates_of(block)
+        if self.stale:
+            assert block.undo is not None
+            raw = workspace.array("raw", (block.mix.shape[1], self.end - self.begin), self.kernel.dtype)
+            self._take_back(block.undo @ raw[: len(block.undo)])
         path = self._residual_path(block, N)
         report, s2 = self._scan(block, N, path)
         if not np.isfinite(report.sse).all():
@@ -191,11 +200,10 @@ class Shard:
         if block.stage + len(block) != self.t:
             raise StageError(f"A shard at stage {self.t} was asked to settle a block of stage {block.stage}.")
         if kept < len(block):
-            self.t -= len(block)
-            N = self.V[self.t : self.t + len(block)] if self.V is not None else self._coordinates_of(block)
-            self.s2 += np.einsum("ij,ij->j", N[kept:], N[kept:], dtype=np.float64)
-            self.r += block.zeta[kept:].T @ N[kept:]
-            self.t += kept
+            self.stale = block, kept
+            self.t = block.stage + kept
+            if self.V is not None:
+                self._take_back(self.V[self.t : block.stage + len(block)])
         picks = block.picks[:kept]
         mine = picks[(picks >= self.begin) & (picks < self.end)] - self.begin
         self.active = np.concatenate([self.active, mine])
@@ -211,10 +219,7 @@ class Shard:
         places = wanted[(wanted >= self.begin) & (wanted < self.end)] - self.begin
         score = potential = np.full(len(self.s2), np.nan)
         if self.score is not None and count and len(self.active) < len(self.s2):
-            s, abs_r = np.sqrt(np.maximum(self.s2, 0)), magnitude(self.r)
-            score = evaluate(self.score, s, abs_r, self.noise, self.luck)
-            abs_r += GROWTH * s
-            potential = evaluate(self.score, s, abs_r, self.noise, self.luck)
+            score, potential = outlook(self.score, self.s2, self.r, self.noise, self.luck)
             score[self.active] = potential[self.active] = -np.inf
             top = np.flatnonzero(potential >= cut)
             if len(top) > count:
@@ -224,7 +229,14 @@ class Shard:
                 top = _distinct(top, potential, self.kernel.dtype)
             first = best(score, self.kernel.dtype) if score.max() > -np.inf else int(self.remains.argmax())
             places = np.concatenate([top, [first], places]).astype(np.int64)
-        return self._rows(places, score, potential)
+        rows = self._rows(places, score, potential)
+        if not self.stale:
+            return rows
+        rows = self._exactly(rows)
+        if count and not (rows.score > -np.inf).any():  # perhaps for what is still to be taken back
+            self._restore()
+            return self.candidates(count, cut, wanted)
+        return rows
 
     def draw(self, count: int, seed: int, stage: int, wanted: Array) -> Rows:
         """Rows drawn without replacement in proportion to s abs(r); and those of `wanted`. O(rows).
@@ -232,6 +244,7 @@ class Shard:
         Every row has a score: s abs(r) times its luck at this stage. The `count` largest of all shards' are the draw,
         so at most that many of these rows can be in it. Rows that are active or have no chance score 0.
         """
+        self._restore()
         score = np.sqrt(np.maximum(self.s2, 0)) * magnitude(self.r) * luck(seed, stage, self.begin, self.end)
         score[self.active] = 0
         top = np.flatnonzero(score)
@@ -247,6 +260,34 @@ class Shard:
         return places, self.V[: self.t, index[places] - self.begin].T
 
     # --- how ---
+
+    def _take_back(self, N: Array) -> None:
+        """Take back picks that did not stand, given all rows' coordinates in them."""
+        assert self.stale is not None
+        block, kept = self.stale
+        self.s2 += np.einsum("ij,ij->j", N, N, dtype=np.float64)
+        self.r += block.zeta[kept:].T @ N
+        self.stale = None
+
+    def _restore(self) -> None:
+        """Take back at once what would be with the next block."""
+        if self.stale:
+            block, kept = self.stale
+            self._take_back(self._coordinates_of(block)[kept:])
+
+    def _exactly(self, rows: Rows) -> Rows:
+        """A few rows as they will be when all is taken back."""
+        assert self.stale is not None
+        block, kept = self.stale
+        N = self._coordinates_of(block, rows.X)[kept:]
+        s2 = rows.s2 + np.einsum("ij,ij->j", N, N, dtype=np.float64)
+        r = rows.r + N.T @ block.zeta[kept:]
+        score, potential = rows.score, rows.potential
+        if self.score is not None:
+            score, potential = outlook(self.score, s2, r.T, rows.noise, rows.luck)
+            gone = ~self.remains[rows.index - self.begin]
+            score[gone] = potential[gone] = -np.inf
+        return replace(rows, s2=s2, r=r, score=score, potential=potential)
 
     def _rows(self, places: Array, score: Array, potential: Array) -> Rows:
         """What is known of the rows at these places, given the scores of all."""
@@ -272,16 +313,16 @@ class Shard:
             self._prepared = features
         return features
 
-    def _coordinates_of(self, block: Block) -> Array:
-        """The rows' coordinates in a block's picks: N, of shape (b, rows)."""
+    def _coordinates_of(self, block: Block, X: Array | None = None) -> Array:
+        """The rows' coordinates in a block's picks: N, of shape (b, rows). All rows', or some rows' of inputs X."""
         b, t, pending = len(block), block.stage, block.n_pending
-        rows, dtype = self.end - self.begin, self.kernel.dtype
+        rows, dtype = self.end - self.begin if X is None else len(X), self.kernel.dtype
         raw = workspace.array("raw", (block.mix.shape[1], rows), dtype)
         if pending:
             assert self.V is not None
             raw[:pending] = self.V[t : t + pending]
         if len(block.new):
-            features = self._features()
+            features = self._features() if X is None else self.kernel.prepare(X)
             product = workspace.array("product", (len(block.new), rows), dtype)
             C = self.kernel.block(self.kernel.prepare(block.new), features, out=raw[pending:])
             if self.V is not None:
@@ -296,9 +337,9 @@ class Shard:
             if C.base is not raw.base:
                 raw[pending:] = C
         N: Array = self.V[t : t + b] if self.V is not None else workspace.array("mixed", (b, rows), dtype)
-        if pending:
+        if pending or block.undo is not None:
             return np.matmul(block.mix, raw, out=N)
-        for begin in range(0, b, STRIDE):  # with nothing pending, `mix` is lower triangular
+        for begin in range(0, b, STRIDE):  # with nothing left over, `mix` is lower triangular
             end = min(begin + STRIDE, b)
             np.matmul(block.mix[begin:end, :end], raw[:end], out=N[begin:end])
         return N
@@ -402,6 +443,14 @@ class Shard:
 def storage(shape: tuple[int, int], dtype: Any) -> Array:
     """Memory for the v's of a shard's rows; apart, so that a benchmark can hand out memory already mapped in."""
     return np.empty(shape, dtype=dtype)
+
+
+def outlook(score: PointwiseScore, s2: Array, r: Array, noise: Array, luck: Array) -> tuple[Array, Array]:
+    """What rows score, and what they would if their residuals grew."""
+    s, abs_r = np.sqrt(np.maximum(s2, 0)), magnitude(r)
+    now = evaluate(score, s, abs_r, noise, luck)
+    abs_r += GROWTH * s
+    return now, evaluate(score, s, abs_r, noise, luck)
 
 
 def magnitude(r: Array, out: Array | None = None) -> Array:

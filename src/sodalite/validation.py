@@ -15,11 +15,12 @@ from sklearn.utils import check_array
 Array = NDArray[Any]
 
 
-def check_rows(X: Any, y: Any) -> tuple[Array, Array]:
+def check_rows(X: Any, y: Any, targets: Any = np.float64) -> tuple[Array, Array]:
     """X as something of shape (n, d) to be sliced by rows, y as an array of shape (n,) or (n, q).
 
     Arrays of numbers are not copied, nor are array-likes that have a shape and a dtype and can be sliced; whether X is
-    finite is found out when its rows are first read.
+    finite is found out when its rows are first read. `targets` are the types that y may have, the first where it has
+    none of them.
     """
     if not is_sliceable(X):
         with readable_errors(X):
@@ -28,7 +29,7 @@ def check_rows(X: Any, y: Any) -> tuple[Array, Array]:
         raise ValueError(f"X must have two dimensions, rows and columns; got shape {tuple(X.shape)}.")
     if not X.shape[0] or not X.shape[1]:
         raise ValueError(f"X must have at least one row and one column; got shape {tuple(X.shape)}.")
-    return X, check_targets(y, X.shape[0])
+    return X, check_targets(y, X.shape[0], targets)
 
 
 def is_dask(X: Any) -> bool:
@@ -86,9 +87,9 @@ def check_dtype(dtype: Any) -> np.dtype[Any]:
     return checked
 
 
-def check_targets(y: Any, n: int) -> Array:
-    """The targets of n rows as float64, of shape (n,) or (n, q)."""
-    y = check_array(y, dtype=np.float64, ensure_2d=False, ensure_min_samples=0, input_name="y")
+def check_targets(y: Any, n: int, dtype: Any = np.float64) -> Array:
+    """The targets of n rows, of shape (n,) or (n, q)."""
+    y = check_array(y, dtype=dtype, ensure_2d=False, ensure_min_samples=0, input_name="y")
     if y.ndim == 0 or y.ndim > 2:
         raise ValueError(f"y must have one or two dimensions, one row per row of X; got shape {y.shape}.")
     if y.shape[0] != n:
