@@ -23,7 +23,7 @@ Array = NDArray[Any]
 
 SLAB = 256  # active rows whose covariance with a shard is held at a time, where it is evaluated anew
 STRIDE = 16  # stages between two looks at the variance, while the score's bound is followed
-GROWTH = 0.75  # of its standard deviation that a row's residual is thought to grow by
+GROWTH = 1.2  # of its standard deviation that a row's residual is thought to grow by
 NEAR = 3  # ties: how far below the expected score a row is still reported, so that ties can be settled
 
 
