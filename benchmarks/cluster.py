@@ -61,7 +61,8 @@ def ten_million(n: int = 10_000_000, m: int = 500) -> None:
     ratio = large["seconds"] / n / (median(small) / (n // 10))
     print(
         f"n {n} m {m} float32, memory_limit {LIMIT}: {large['seconds']:.1f} s, {1e6 * large['seconds'] / n:.2f} us a "
-        f"row, {ratio:.2f} times that of {n // 10} rows ({', '.join(f'{s:.1f}' for s in small)} s; bound 1.2); peak {large['peak'] / 1e6:.0f} MB, "
+        f"row, {ratio:.2f} times that of {n // 10} rows ({', '.join(f'{taken:.1f}' for taken in small)} s; bound 1.2); "
+        f"peak {large['peak'] / 1e6:.0f} MB, "
         f"{large['peak'] / large['data']:.2f} times the data",
         flush=True,
     )

@@ -78,7 +78,7 @@ class Scale:
             total = variance + extra
             squares = np.mean(np.square(error), axis=1) / total
             for mean, scale, k, strength in _scales(squares, found, own):
-                density = log_density(error, total * scale)
+                density = float(log_densities(error, total * scale).mean())
                 # One scale for all and no extra noise, unless that is worth something.
                 if best is None or density > top + WORTH * (best.k == 0 and best.extra == 0):
                     at = near if k else None
@@ -110,6 +110,6 @@ def _scales(squares: Array, found: Array | None, own: Array | None) -> Iterator[
             yield mean, (total + strength * mean) / (count + strength), k, strength
 
 
-def log_density(error: Array, variance: Array) -> float:
-    """The mean log density of errors, of shape (rows, q), that have these variances, of shape (rows,)."""
-    return float(-0.5 * np.mean(np.square(error) / variance[:, None] + np.log(2 * np.pi * variance)[:, None]))
+def log_densities(error: Array, variance: Array) -> Array:
+    """The mean log density of each row's errors, of shape (rows, q), that have these variances, of shape (rows,)."""
+    return np.asarray(-0.5 * (np.mean(np.square(error), axis=1) / variance + np.log(2 * np.pi * variance)))

@@ -11,14 +11,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from time import perf_counter
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cholesky
 from sklearn.gaussian_process.kernels import Kernel
 
-from ..calibration import Scale, log_density
+from ..calibration import Scale, log_densities
 from ..jitter import with_jitter
 from ..kernels import CompiledKernel, compile_kernel
 from ..loop import Selection
@@ -45,13 +45,14 @@ class Weave:
     For the posterior "local", rounds raise in turn how well rows are predicted from their neighbours, and the exact
     likelihoods of many neighbourhoods and of two random blocks of rows. They are judged by how well the rows set aside
     are predicted, each from all others, as it will be. For the other posteriors, a round raises J of the active rows
-    and a sample of the remainder, and is judged by how well the posterior predicts the rows set aside, which the choice
-    of the active rows has not seen either. Active sets are small first, and grow.
+    and a sample of the remainder, and is judged by J of the rows that are then chosen, which must not fall, and by how
+    well the posterior predicts the rows set aside, which the choice of the active rows has not seen either: better than
+    before by more than chance would have it. Active sets are small first, and grow.
 
     Parameters
     ----------
     start : Subset
-        Where the first kernel comes from.
+        Where the first kernel comes from, for "local"; the other posteriors begin where `Subset` ends.
     n_rounds : int, default=6
         The most rounds after the kernel has been chosen.
     n_blocks, block_size : int, default=64, 64
@@ -91,14 +92,17 @@ class Weave:
         rounds: list[Round] = []
         began = perf_counter()
         end = began + task.seconds
-        first = kernels[len(kernels) // 2]
-        start = self.start if task.posterior == "local" else Subset()  # the others' rounds go less far
-        theta = start.find(task, [first], generator).kernel.theta
+        if task.posterior == "local":
+            first = kernels[len(kernels) // 2]
+            theta = self.start.find(task, [first], generator).kernel.theta
+        else:  # the others' rounds go less far: they begin where a subset ends
+            found = Subset().find(task, kernels, generator).kernel
+            first, theta = next(k for k in kernels if k.clone_with_theta(found.theta) == found), found.theta
         side = (_ByNeighbours if task.posterior == "local" else _ByActiveRows)(self, task, generator)
 
-        def note(name: str, kernel: Kernel, value: float, kept: bool) -> None:
+        def note(name: str, kernel: Kernel, verdict: Verdict, kept: bool) -> None:
             nonlocal began
-            rounds.append(Round(name, kernel, value, kept, perf_counter() - began, side.n_active))
+            rounds.append(Round(name, kernel, verdict.density, kept, perf_counter() - began, side.n_active))
             began = perf_counter()
 
         best = origin = side.scaled(first.clone_with_theta(theta))
@@ -108,33 +112,56 @@ class Weave:
             if perf_counter() > end:
                 return Found(best, tuple(rounds))
             tried = side.raised(kernel.clone_with_theta(best.theta), steps=10 if kernel is first else 6)
-            value = side.judge(tried)
-            note("a short run", tried, value, value > top)
-            if value > top:
-                best, top = tried, value
+            verdict = side.judge(tried)
+            better = verdict.beats(top)
+            note("a short run", tried, verdict, better)
+            if better:
+                best, top = tried, verdict
         missed = 0
         for turn in range(self.n_rounds):
             if perf_counter() > end:
                 break
             if side.grow():  # a larger active set is another yardstick, also for where it all began
-                top, value = side.judge(best), side.judge(origin)
-                note("start again", origin, value, value > top)
-                if value > top:
-                    best, top = origin, value
+                top, verdict = side.judge(best), side.judge(origin)
+                fallen = best is not origin and not top.beats(verdict)
+                note("start again", origin, verdict, fallen)
+                if fallen:
+                    best, top = origin, verdict
             tried = side.raised(best, steps=8, turn=turn + 1)
-            value, name = side.judge(tried), "round"
-            if not value > top + WORTH:  # perhaps it went too far
+            verdict, name = side.judge(tried), "round"
+            if not verdict.beats(top, WORTH):  # perhaps it went too far
                 tried = best.clone_with_theta(0.5 * (best.theta + tried.theta))
-                value, name = side.judge(tried), "half a round"
-            better = value > top + WORTH
-            note(name, tried, value, better)
+                verdict, name = side.judge(tried), "half a round"
+            better = verdict.beats(top, WORTH)
+            note(name, tried, verdict, better)
             if better:
-                best, top, missed = tried, value, 0
+                best, top, missed = tried, verdict, 0
                 continue
             missed += 1
             if missed >= side.patience and not side.can_grow:
                 break
         return Found(best, tuple(rounds))
+
+
+class Verdict(NamedTuple):
+    """What a kernel is worth, per target value."""
+
+    densities: Array
+    """The log density of the rows set aside: of each, or of all of them together."""
+    joint: float = 0.0
+    """J, where it is what rounds raise."""
+
+    @property
+    def density(self) -> float:
+        return float(self.densities.mean())
+
+    def beats(self, other: Verdict, worth: float = 0.0) -> bool:
+        """Whether the rows are better predicted, by more than chance and by what it should be worth, and J no lower."""
+        if not np.isfinite([self.density, other.density]).all():
+            return bool(self.density > other.density)
+        gain = self.densities - other.densities
+        chance = gain.std() / np.sqrt(len(gain))  # the standard error of the mean
+        return self.joint >= other.joint and bool(gain.mean() > max(worth, chance))
 
 
 def _set_aside(task: Task, count: int, generator: np.random.Generator) -> tuple[Array, Array]:
@@ -163,15 +190,15 @@ class _ByNeighbours:
     def grow(self) -> bool:
         return False
 
-    def judge(self, kernel: Kernel) -> float:
+    def judge(self, kernel: Kernel) -> Verdict:
         """How well rows are predicted from all others, as they will be: by active rows and neighbours, scaled."""
         task, compiled = self.task, compile_kernel(kernel, self.task.X)
         given = self._given(compiled)
         if given is None:
-            return -np.inf
+            return Verdict(np.full(1, -np.inf))
         local, rows = Local.prepare(Evidence(compiled, task.X, task.y, given, task.alpha))
         error, variance = local.errors(rows.take(self.judged), min(self.weave.n_neighbours, len(local.X)))
-        return Scale.fit(compiled, task.X[self.judged], error, variance).density
+        return Verdict(np.full(1, Scale.fit(compiled, task.X[self.judged], error, variance).density))
 
     def _given(self, kernel: CompiledKernel) -> Selection | None:
         """The active rows, as if they had been selected; None if the kernel gives no numbers for them."""
@@ -259,25 +286,28 @@ class _ByActiveRows:
         self.n_active, self.last = self.plan.pop(0), None
         return True
 
-    def judge(self, kernel: Kernel) -> float:
-        """How well the posterior predicts the rows set aside."""
+    def judge(self, kernel: Kernel) -> Verdict:
+        """How well the posterior predicts the rows set aside, and J of the rows that the kernel chooses."""
         task, (X, y, alpha) = self.task, self.aside
         chosen = self._chosen(kernel)
         evidence = Evidence(compile_kernel(kernel, task.X), task.X, task.y, chosen, task.alpha)
         mean, variance = resolve_posterior(task.posterior).condition(evidence).mean_and_variance(X, noisy=True)
         if alpha is not None:
             variance = variance + alpha
-        return log_density(y - mean, np.maximum(variance, chosen.noise_floor))
+        densities = log_densities(y - mean, np.maximum(variance, chosen.noise_floor))
+        return Verdict(densities, self._joint(kernel)(kernel.theta)[0])
 
     def scaled(self, kernel: Kernel) -> Kernel:
         return kernel
 
     def raised(self, kernel: Kernel, steps: int, turn: int = 0) -> Kernel:
         """A few steps up J, the active rows held."""
+        return kernel.clone_with_theta(climb(self._joint(kernel), kernel.theta, kernel.bounds, steps)[1])
+
+    def _joint(self, kernel: Kernel) -> Joint:
         task = self.task
         sample = np.arange(min(self.n_raised, len(task.X)))  # these are in random order
-        objective = Joint(kernel, task.X, task.y, self._chosen(kernel).indices, sample, task.alpha)
-        return kernel.clone_with_theta(climb(objective, kernel.theta, kernel.bounds, steps)[1])
+        return Joint(kernel, task.X, task.y, self._chosen(kernel).indices, sample, task.alpha)
 
     def _chosen(self, kernel: Kernel) -> Selection:
         """The active rows; the last choice is remembered, for the round that starts where one was judged."""

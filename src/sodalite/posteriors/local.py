@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from ..calibration import Scale, log_density
+from ..calibration import Scale, log_densities
 from ..kernels import CompiledKernel, Features, take
 from ..memory import available, parse_bytes
 from ..neighbours import Neighbours, distinct
@@ -75,7 +75,7 @@ class Local:
         sample = rows.some(N_JUDGED, evidence.generator)
         errors, variances = made.leave_out(sample, sizes)
         scales: Sequence[Scale | None] = [None] * len(sizes)
-        density = [log_density(error, variance) for error, variance in zip(errors, variances, strict=True)]
+        density = [log_densities(error, variance).mean() for error, variance in zip(errors, variances, strict=True)]
         if evidence.calibrate:
             scales = fitted = Scale.fit_each(made.kernel, sample.X, errors, variances)
             density = [scale.density for scale in fitted]
