@@ -13,6 +13,7 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, Ex
 from helpers import FIXED, KERNELS
 from sodalite import GreedyGPRegressor
 from sodalite.hyperparameters import Fixed, Found, Subset, Task, Weave
+from sodalite.hyperparameters.weave import Verdict, _ByActiveRows
 from sodalite.kernels import default_kernels
 from sodalite.metrics import nlpd
 from sodalite.posteriors import POSTERIORS
@@ -102,6 +103,65 @@ def test_every_round_that_is_kept_is_better_than_the_one_before(posterior, q):
     check(found, usual())
     assert isinstance(found, Found)
     assert len(found.rounds) >= 3
+
+
+def verdict(*densities, joint=0.0):
+    return Verdict(np.array(densities), joint)
+
+
+def test_what_may_be_chance_is_no_gain():
+    before = verdict(0.0, 0.0, 0.0, 0.0)
+    assert verdict(0.1, 0.1, 0.1, 0.1).beats(before)
+    assert verdict(0.4, 0.5, 0.6, 0.5).beats(before)
+    assert not verdict(4.0, -3.0, 2.0, -1.0).beats(before)  # 0.5 on average, give or take 1.35
+    assert not before.beats(before)
+    assert not verdict(0.1, 0.1).beats(verdict(0.0, 0.0), worth=0.2)
+
+
+def test_a_gain_that_lowers_j_is_none():
+    before = verdict(0.0, 0.0, joint=1.0)
+    assert verdict(0.1, 0.1, joint=1.0).beats(before)
+    assert not verdict(0.1, 0.1, joint=0.9).beats(before)
+    assert not verdict(-0.1, -0.1, joint=2.0).beats(before)
+
+
+def test_a_kernel_that_gives_no_numbers_never_wins():
+    some, none = verdict(-3.0), verdict(-np.inf)
+    assert some.beats(none)
+    assert not none.beats(some)
+    assert not none.beats(none)
+    assert not verdict(np.nan).beats(some)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_no_round_that_is_kept_lowers_j(seed, monkeypatch):
+    judge, verdicts = _ByActiveRows.judge, {}
+
+    def noted(side, kernel):
+        verdicts[side.n_active, *kernel.theta] = found = judge(side, kernel)
+        return found
+
+    monkeypatch.setattr(_ByActiveRows, "judge", noted)
+    monkeypatch.setattr(Subset, "find", lambda subset, task, kernels, generator: Found(kernels[0]))  # a poor start
+    X, y = data(n=400, d=3, seed=seed)
+    found = find(X, y, posterior="sod", n_active=150, weave=replace(QUICK, n_rounds=6), seed=seed)
+    kept = [turn for turn in found.rounds if turn.kept]
+    assert len({turn.n_active for turn in found.rounds}) == 2
+    assert len(kept) > 1
+    for size, same in groupby(kept, key=lambda turn: turn.n_active):
+        joint = [verdicts[size, *turn.kernel.theta].joint for turn in same]
+        assert joint == sorted(joint)
+    last = found.rounds[-1].n_active
+    assert verdicts[last, *found.kernel.theta].joint >= verdicts[last, *found.rounds[0].kernel.theta].joint
+
+
+@pytest.mark.parametrize("posterior", [name for name in POSTERIORS if name != "local"])
+def test_other_posteriors_begin_where_the_subset_ends(posterior):
+    X, y = data()
+    kernels = default_kernels(X, y)
+    found = find(X, y, *kernels, posterior=posterior)
+    subset = Subset().find(Task(X, y, posterior=posterior), kernels, np.random.default_rng(0))
+    assert found.rounds[0].kernel == subset.kernel
 
 
 @kinds
