@@ -97,7 +97,9 @@ class Weave:
             theta = self.start.find(task, [first], generator).kernel.theta
         else:  # the others' rounds go less far: they begin where a subset ends
             found = Subset().find(task, kernels, generator).kernel
-            first, theta = next(k for k in kernels if k.clone_with_theta(found.theta) == found), found.theta
+            theta = found.theta
+            same = found.clone_with_theta(theta)  # whose parameters have been through the same rounding
+            first = next(kernel for kernel in kernels if kernel.clone_with_theta(theta) == same)
         side = (_ByNeighbours if task.posterior == "local" else _ByActiveRows)(self, task, generator)
 
         def note(name: str, kernel: Kernel, verdict: Verdict, kept: bool) -> None:
