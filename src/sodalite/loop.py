@@ -201,7 +201,7 @@ def run(problem: Problem, noise_floor: float) -> Selection:
             share = -(-3 * count // problem.executor.n_shards)
             parts = call("settle", block, kept, share, state.cut, wanted)
             if count and kept < len(block) and block.expected is not None:
-                parts.append(panel.left(kept))
+                parts.append(panel.left(state.t, kept))
             _commit(problem, state, block, made, kept, rmse, seconds)
             if problem.note is not None:
                 problem.note(state)

@@ -150,13 +150,13 @@ class Panel:
         """Go on from stage t by the first picks of the last guess."""
         self._v[self._slots, t : t + kept] = self._U[:kept].T
 
-    def left(self, kept: int) -> Rows:
-        """The candidates that are none of the first picks of the last guess, as these leave them."""
+    def left(self, t: int, kept: int) -> Rows:
+        """The candidates that are none of the first picks of the last guess, at stage t, as these leave them."""
         assert self.score is not None
         rows, U = self._rows, self._U[:kept]
         s2 = rows.s2 - np.einsum("ij,ij->j", U, U)
         r = rows.r - U.T @ self._zeta[:kept]
-        score, potential = outlook(self.score, s2, r.T, rows.noise, rows.luck)
+        score, potential = outlook(self.score, t + kept, s2, r.T, rows.noise, rows.luck)
         others = np.setdiff1d(np.arange(len(s2)), self._places[:kept])
         return replace(rows, s2=s2, r=r, score=score, potential=potential).take(others)
 

@@ -23,7 +23,7 @@ Array = NDArray[Any]
 
 SLAB = 256  # active rows whose covariance with a shard is held at a time, where it is evaluated anew
 STRIDE = 16  # stages between two looks at the variance, while the score's bound is followed
-GROWTH = 1.2  # of its standard deviation that a row's residual is thought to grow by
+GROWTH, SETTLED = 1.4, 400  # of its standard deviation that a residual is thought to grow by, and when by less
 NEAR = 3  # ties: how far below the expected score a row is still reported, so that ties can be settled
 
 
@@ -219,7 +219,7 @@ class Shard:
         places = wanted[(wanted >= self.begin) & (wanted < self.end)] - self.begin
         score = potential = np.full(len(self.s2), np.nan)
         if self.score is not None and count and len(self.active) < len(self.s2):
-            score, potential = outlook(self.score, self.s2, self.r, self.noise, self.luck)
+            score, potential = outlook(self.score, self.t, self.s2, self.r, self.noise, self.luck)
             score[self.active] = potential[self.active] = -np.inf
             top = np.flatnonzero(potential >= cut)
             if len(top) > count:
@@ -284,7 +284,7 @@ class Shard:
         r = rows.r + N.T @ block.zeta[kept:]
         score, potential = rows.score, rows.potential
         if self.score is not None:
-            score, potential = outlook(self.score, s2, r.T, rows.noise, rows.luck)
+            score, potential = outlook(self.score, self.t, s2, r.T, rows.noise, rows.luck)
             gone = ~self.remains[rows.index - self.begin]
             score[gone] = potential[gone] = -np.inf
         return replace(rows, s2=s2, r=r, score=score, potential=potential)
@@ -445,11 +445,11 @@ def storage(shape: tuple[int, int], dtype: Any) -> Array:
     return np.empty(shape, dtype=dtype)
 
 
-def outlook(score: PointwiseScore, s2: Array, r: Array, noise: Array, luck: Array) -> tuple[Array, Array]:
-    """What rows score, and what they would if their residuals grew."""
+def outlook(score: PointwiseScore, t: int, s2: Array, r: Array, noise: Array, luck: Array) -> tuple[Array, Array]:
+    """What rows score, and what they would if their residuals grew: the less, the more rows are active already."""
     s, abs_r = np.sqrt(np.maximum(s2, 0)), magnitude(r)
     now = evaluate(score, s, abs_r, noise, luck)
-    abs_r += GROWTH * s
+    abs_r += GROWTH / np.sqrt(1 + t / SETTLED) * s
     return now, evaluate(score, s, abs_r, noise, luck)
 
 
