@@ -181,7 +181,7 @@ def test_covariances_that_are_not_kept_are_evaluated_once_a_block(problem, score
     X, y, kernel, _ = problem
     monkeypatch.setattr(memory, "ROWS", 1500)
     monkeypatch.setattr(loop, "most_candidates", lambda n: 40)
-    verify, coordinates, wrong, shards = loop._verify, Shard._coordinates_of, [], []
+    verify, covariances, wrong, shards = loop._verify, Shard._covariances, [], []
 
     def listening(block, reports, dtype):
         kept, winner = verify(block, reports, dtype)
@@ -191,10 +191,10 @@ def test_covariances_that_are_not_kept_are_evaluated_once_a_block(problem, score
     def counted(shard, block, X=None):
         if X is None:
             shards.append(shard)
-        return coordinates(shard, block, X)
+        return covariances(shard, block, X)
 
     monkeypatch.setattr(loop, "_verify", listening)
-    monkeypatch.setattr(Shard, "_coordinates_of", counted)
+    monkeypatch.setattr(Shard, "_covariances", counted)
     select(X, y, kernel, n_active=60, first=5, score=SCORES[score])
     assert sum(wrong) > 1
     assert len(set(shards)) >= 4
@@ -219,12 +219,19 @@ def test_a_row_that_is_not_to_be_taken_may_be_again_when_picks_are_taken_back(le
 
 
 @pytest.mark.usefixtures("keep")
-def test_targets_in_float32_are_not_copied_before_they_are_needed(problem):
+def test_targets_in_float32_are_not_copied(problem, monkeypatch):
     X, y, kernel, _ = problem
-    once, again = (
-        select(X, targets, kernel, n_active=60, first=5)
-        for targets in (y.astype(np.float32), y.astype(np.float32).astype(np.float64))
-    )
+    y, start, held = y.astype(np.float32), Shard.start, []
+
+    def noted(shard, noise_floor):
+        held.append(np.shares_memory(shard.y, y))
+        start(shard, noise_floor)
+
+    monkeypatch.setattr(Shard, "start", noted)
+    once = select(X, y, kernel, n_active=60, first=5)
+    assert held
+    assert all(held)
+    again = select(X, y.astype(np.float64), kernel, n_active=60, first=5)
     assert once.indices.tolist() == again.indices.tolist()
     assert once.rmse.tolist() == again.rmse.tolist()
 

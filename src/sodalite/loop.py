@@ -129,14 +129,10 @@ class State:
     scores: list[float] = field(default_factory=list)
     seconds: list[float] = field(default_factory=list)
     """When each stage ended."""
-    pending: Array = field(default_factory=lambda: np.empty(0, dtype=np.int64))
-    """Picks of the last block that did not stand; the shards still hold their coordinates, ..."""
-    pending_factor: Array = field(default_factory=lambda: np.empty((0, 0)))
-    """... which this turns into the covariances of the pending rows, given the active ones, with all rows; ..."""
-    pending_X: Array = field(default_factory=lambda: np.empty((0, 0)))
-    """... or have to evaluate them once more, to take them back: the inputs, ..."""
-    pending_v: Array = field(default_factory=lambda: np.empty((0, 0)))
-    """... and the coordinates in the active rows."""
+    pending: Guess | None = None
+    """Picks of the last block that did not stand. The shards still hold their coordinates, which its factor turns into
+    the covariances, given the active rows, with all rows; or have to evaluate these once more, to take the picks back.
+    """
     cut: float = -np.inf
     """The potential below which rows were no candidates for the last block, and a little less."""
     n_proposed: int = 0
@@ -284,21 +280,21 @@ def _propose(problem: Problem, state: State, rows: Rows, noise_floor: float) -> 
     # ones. Of pending picks, C is a small matrix times what the shards hold, if they keep v's; else, it is made again
     # for all of them, since those that did not stand are still to be taken back. The others' is a product to be made.
     inverse = solve_triangular(made.factor, np.eye(b), lower=True)
-    old = np.flatnonzero(np.isin(picks, state.pending))
+    fallen = state.pending
+    at = {} if fallen is None else {row: place for place, row in enumerate(fallen.rows.index.tolist())}
+    old = np.flatnonzero([row in at for row in picks.tolist()])
     new = np.setdiff1d(np.arange(b), old)
-    pending = len(state.pending) if len(old) or not problem.keep else 0
-    mix = np.zeros((b, pending + len(new)))
-    at = {row: place for place, row in enumerate(state.pending.tolist())}
-    places = [at[row] for row in picks[old].tolist()]
-    if problem.keep:
-        mix[:, :pending] = inverse[:, old] @ state.pending_factor[places][:, :pending]
-    else:
-        mix[:, places] = inverse[:, old]
-    mix[:, pending:] = inverse[:, new]
     X, coefficients, undo = made.rows.X[new], made.v[new], None
-    if not problem.keep and pending:
-        X, coefficients = np.concatenate([state.pending_X, X]), np.concatenate([state.pending_v, coefficients])
-        undo = solve_triangular(state.pending_factor, np.eye(pending), lower=True)
+    pending = 0
+    if fallen is not None and (len(old) or not problem.keep):
+        pending, places = len(at), [at[row] for row in picks[old].tolist()]
+        again = inverse[:, old] @ np.eye(pending)[places]
+        if problem.keep:
+            again = again @ fallen.factor
+        else:
+            X, coefficients = np.concatenate([fallen.rows.X, X]), np.concatenate([fallen.v, coefficients])
+            undo = solve_triangular(fallen.factor, np.eye(pending), lower=True)
+    mix = np.hstack([again, inverse[:, new]]) if pending else inverse
     if not problem.keep and t:
         coefficients = solve_triangular(state.factor[:t, :t], coefficients.T, lower=True, trans="T").T
     dtype = problem.kernel.dtype
@@ -402,8 +398,7 @@ def _commit(
     state.X[rows] = made.rows.X[:kept]
     state.noise[rows] = made.rows.noise[:kept]
     state.panel.commit(t, kept)
-    state.pending, state.pending_factor = block.picks[kept:], made.factor[kept:, kept:]
-    state.pending_X, state.pending_v = made.rows.X[kept:], np.hstack([made.v, made.factor])[kept:, : t + kept]
+    state.pending = made.after(kept) if kept < b else None
     if kept == b:
         state.size = min(max(2 * b, state.size), LARGEST[problem.keep])
         state.candidates = max(int(0.9 * state.candidates), 200)

@@ -39,6 +39,13 @@ class Guess:
     scores: Array
     """The score of every pick when its turn comes; NaN for picks that were given."""
 
+    def after(self, kept: int) -> Guess:
+        """The later picks alone, once the first are active."""
+        t, rest = self.v.shape[1], slice(kept, None)
+        v = np.hstack([self.v, self.factor])[rest, : t + kept]
+        places = np.arange(len(self.factor))[rest]
+        return Guess(self.rows.take(places), v, self.factor[rest, rest], self.zeta[rest], self.scores[rest])
+
 
 class Panel:
     """The candidates, and the coordinates v of each in the active rows.

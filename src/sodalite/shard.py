@@ -181,11 +181,11 @@ class Shard:
         """Add a block of picks to the model of every row, as if all of them were to stand. O(rows b (t + b))."""
         if block.stage != self.t:
             raise StageError(f"A shard at stage {self.t} was sent a block of stage {block.stage}.")
-        N = self._coordinates_of(block)
+        C = self._covariances(block)
+        N = self._coordinates_in(block, C)
         if self.stale:
             assert block.undo is not None
-            raw = workspace.array("raw", (block.mix.shape[1], self.end - self.begin), self.kernel.dtype)
-            self._take_back(block.undo @ raw[: len(block.undo)])
+            self._take_back(block.undo @ C[: len(block.undo)])
         path = self._residual_path(block, N)
         report, s2 = self._scan(block, N, path)
         if not np.isfinite(report.sse).all():
@@ -273,13 +273,13 @@ class Shard:
         """Take back at once what would be with the next block."""
         if self.stale:
             block, kept = self.stale
-            self._take_back(self._coordinates_of(block)[kept:])
+            self._take_back(self._coordinates_in(block, self._covariances(block))[kept:])
 
     def _exactly(self, rows: Rows) -> Rows:
         """A few rows as they will be when all is taken back."""
         assert self.stale is not None
         block, kept = self.stale
-        N = self._coordinates_of(block, rows.X)[kept:]
+        N = self._coordinates_in(block, self._covariances(block, rows.X))[kept:]
         s2 = rows.s2 + np.einsum("ij,ij->j", N, N, dtype=np.float64)
         r = rows.r + N.T @ block.zeta[kept:]
         score, potential = rows.score, rows.potential
@@ -313,9 +313,9 @@ class Shard:
             self._prepared = features
         return features
 
-    def _coordinates_of(self, block: Block, X: Array | None = None) -> Array:
-        """The rows' coordinates in a block's picks: N, of shape (b, rows). All rows', or some rows' of inputs X."""
-        b, t, pending = len(block), block.stage, block.n_pending
+    def _covariances(self, block: Block, X: Array | None = None) -> Array:
+        """What the rows' coordinates in a block's picks are mixed from: of all rows, or of some rows of inputs X."""
+        t, pending = block.stage, block.n_pending
         rows, dtype = self.end - self.begin if X is None else len(X), self.kernel.dtype
         raw = workspace.array("raw", (block.mix.shape[1], rows), dtype)
         if pending:
@@ -336,8 +336,13 @@ class Shard:
                     C -= np.matmul(block.coefficients[:, slab], K, out=product)
             if C.base is not raw.base:
                 raw[pending:] = C
-        N: Array = self.V[t : t + b] if self.V is not None else workspace.array("mixed", (b, rows), dtype)
-        if pending or block.undo is not None:
+        return np.asarray(raw)
+
+    def _coordinates_in(self, block: Block, raw: Array) -> Array:
+        """The coordinates, in a block's picks, of the rows that have these covariances: N, of shape (b, rows)."""
+        b, t, rows = len(block), block.stage, raw.shape[1]
+        N: Array = self.V[t : t + b] if self.V is not None else workspace.array("mixed", (b, rows), raw.dtype)
+        if block.n_pending or block.undo is not None:
             return np.matmul(block.mix, raw, out=N)
         for begin in range(0, b, STRIDE):  # with nothing left over, `mix` is lower triangular
             end = min(begin + STRIDE, b)
