@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from math import log, pi, sqrt
+from math import inf, log, pi, sqrt
+from time import perf_counter
 
 import numpy as np
 import pytest
@@ -192,6 +193,21 @@ def test_climb_survives_where_there_is_no_likelihood():
     assert_array_equal(place, [0.5])
 
 
+def test_a_climb_that_is_out_of_time_takes_one_step():
+    def hill(theta):
+        seen.append(theta)
+        return -float(np.sum(np.cosh(theta - 3))), -np.sinh(theta - 3)
+
+    bounds, steps = np.array([[-9.0, 9.0]] * 2), []
+    for end in (perf_counter(), perf_counter() + 1000):
+        seen = []
+        top, place = climb(hill, np.zeros(2), bounds, steps=30, end=end)
+        steps.append(len(seen))
+        assert top > hill(np.zeros(2))[0]  # a step it is
+    assert steps[0] < 5 < steps[1]
+    assert_allclose(place, 3, atol=1e-2)
+
+
 def test_climbs_come_back_the_highest_first():
     def waves(theta):
         return float(np.cos(theta[0]) + 0.1 * theta[0]), np.array([-np.sin(theta[0]) + 0.1])
@@ -348,6 +364,21 @@ def test_subset_of_several_targets_shares_a_kernel():
     assert_array_equal(one.theta, column.theta)
     likelihood = Likelihood(usual(), X, y)
     assert likelihood(three.theta)[0] > likelihood(one.theta)[0]
+
+
+def test_subset_out_of_time_ends_with_the_best_that_it_has_seen(monkeypatch):
+    X, y = data(120, 2, q=1)
+    seen = []
+    evaluate = Likelihood.__call__
+    monkeypatch.setattr(Likelihood, "__call__", lambda self, theta: seen.append(1) or evaluate(self, theta))
+    counts, values = [], []
+    for seconds in (0.0, inf):
+        seen.clear()
+        found = Subset().find(Task(X, y, seconds=seconds), [usual()], np.random.default_rng(0))
+        counts.append(len(seen))
+        values.append(found.rounds[-1].objective)
+    assert counts[0] < 0.5 * counts[1]
+    assert Likelihood(usual(), X, y)(usual().theta)[0] < values[0] < values[1]
 
 
 def test_subset_looks_at_no_more_rows_than_it_is_given():

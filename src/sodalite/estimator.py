@@ -99,9 +99,9 @@ class GreedyGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # typ
     target_rmse : float, default=None
         Stop when the remaining rows' RMSE is at most this (in units of y).
     time_limit : float, default=None
-        Seconds for the kernel's parameters and the choice of rows. The weave begins no new round after three quarters
-        of them; the choice gets what is left, and at least a quarter. What has been begun is finished, and the
-        posterior of all rows comes on top.
+        Seconds for the kernel's parameters and the choice of rows. The search for the parameters takes no new step (the
+        weave no new round) after three quarters of them; the choice gets what is left, and at least a quarter. What has
+        been begun is finished, and the posterior of all rows comes on top.
     stop : sodalite.stopping.Rule, default=None
         Any other stopping rule.
     first : int or sequence of int, default=None

@@ -123,6 +123,7 @@ class Subset:
         if kernel.n_dims == 0:
             return Found(kernel.clone_with_theta(kernel.theta))
         began = perf_counter()
+        end = began + task.seconds
         rows = generator.permutation(len(task.X))[: self.n_rows]
         X, y = np.asarray(task.X[rows], dtype=np.float64), task.y[rows].reshape(len(rows), -1)
         alpha = None if task.alpha is None else task.alpha[rows]
@@ -131,19 +132,19 @@ class Subset:
 
         few = slice(0, self.n_screen)
         screen = Likelihood(kernel, X[few], y[few], None if alpha is None else alpha[few])
-        leaders = [theta for _, theta in climb_all(screen, starts, bounds, steps=20)[:2]]
+        leaders = [theta for _, theta in climb_all(screen, starts, bounds, 20, end)[:2]]
         if len(rows) > self.n_screen:
             leaders = [revive(theta, kernel, X) for theta in leaders]
-        ends = [climb_all(Likelihood(kernel, X, y, alpha), [*leaders, starts[0]], bounds, steps=12)[0]]
+        ends = [climb_all(Likelihood(kernel, X, y, alpha), [*leaders, starts[0]], bounds, 12, end)[0]]
         for other in kernels[1:]:
-            ends += climb_all(Likelihood(other, X, y, alpha), [ends[0][1]], bounds, steps=12)
+            ends += climb_all(Likelihood(other, X, y, alpha), [ends[0][1]], bounds, 12, end)
         rounds = []
         for kernel, (value, theta) in zip(kernels, ends, strict=True):
             rounds.append(Round("a short run", kernel.clone_with_theta(theta), value, False, perf_counter() - began))
             began = perf_counter()
         best = int(np.argmax([value for value, _ in ends]))
         kernel = kernels[best]
-        value, theta = climb(Likelihood(kernel, X, y, alpha), ends[best][1], bounds, steps=self.n_steps)
+        value, theta = climb(Likelihood(kernel, X, y, alpha), ends[best][1], bounds, self.n_steps, end)
         kernel = kernel.clone_with_theta(theta)
         rounds.append(Round("to the end", kernel, value, True, perf_counter() - began))
         return Found(kernel, tuple(rounds))
@@ -209,17 +210,20 @@ def log_marginal_likelihood(
 
 
 def climb_all(
-    objective: Callable[[Array], tuple[float, Array]], starts: list[Array], bounds: Array, steps: int
+    objective: Callable[[Array], tuple[float, Array]], starts: list[Array], bounds: Array, steps: int, end: float = inf
 ) -> list[tuple[float, Array]]:
     """What L-BFGS gets to from each start in so many steps, and where; the highest first."""
-    ends = threaded_map(lambda start: climb(objective, start, bounds, steps), starts)
+    ends = threaded_map(lambda start: climb(objective, start, bounds, steps, end), starts)
     return sorted(ends, key=lambda end: -end[0])
 
 
 def climb(
-    objective: Callable[[Array], tuple[float, Array]], start: Array, bounds: Array, steps: int
+    objective: Callable[[Array], tuple[float, Array]], start: Array, bounds: Array, steps: int, end: float = inf
 ) -> tuple[float, Array]:
-    """Maximise an objective of order 1 by L-BFGS within bounds: the value and the place of the best point seen."""
+    """Maximise an objective of order 1 by L-BFGS within bounds: the value and the place of the best point seen.
+
+    No step is begun after `end`, by `time.perf_counter`, but the first.
+    """
     top, place = -np.inf, start
 
     def negative(theta: Array) -> tuple[float, Array]:
@@ -229,9 +233,13 @@ def climb(
             top, place = value, theta.copy()
         return (-value, -gradient) if np.isfinite(value) else (1e25, np.zeros_like(theta))
 
+    def watch(theta: Array) -> None:
+        if perf_counter() > end:
+            raise StopIteration
+
     options = {"maxiter": steps, "ftol": 1e-6}
     with one_blas_thread():  # L-BFGS's own products are tiny: a second thread would cost more than all of the climb
-        minimize(negative, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
+        minimize(negative, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options, callback=watch)
     return top, place
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from math import inf
 from time import perf_counter
 from typing import Any, NamedTuple
 
@@ -94,9 +95,9 @@ class Weave:
         end = began + task.seconds
         if task.posterior == "local":
             first = kernels[len(kernels) // 2]
-            theta = self.start.find(task, [first], generator).kernel.theta
+            theta = self.start.find(replace(task, seconds=inf), [first], generator).kernel.theta  # it is short
         else:  # the others' rounds go less far: they begin where a subset ends
-            found = Subset().find(task, kernels, generator).kernel
+            found = Subset().find(replace(task, seconds=0.5 * task.seconds), kernels, generator).kernel
             theta = found.theta
             same = found.clone_with_theta(theta)  # whose parameters have been through the same rounding
             first = next(kernel for kernel in kernels if kernel.clone_with_theta(theta) == same)
