@@ -1,7 +1,7 @@
 """The weave against the likelihood of a random subset, on several splits of every data set.
 
 On one split, chance decides a good part: where errors are heavy-tailed a few test rows move the NLPD by a tenth. So the
-mean over splits counts, with the standard error of the difference beside it. Sets of more than 10 000 rows are thinned
+mean over splits counts, with the standard error of the difference beside it. Sets of more than 20 000 rows are thinned
 to that, another sample for every split. For "sod", J of the rows that either way has chosen, and of all others, stands
 beside it: it is what the weave raises, from where the subset ends. The table goes to docs/weave.txt.
 """
@@ -20,7 +20,7 @@ from .common import load
 from .study import SETS
 
 TEXT = Path("docs/weave.txt")
-ROWS, SPLITS, BEARABLE = 10_000, 3, 0.02
+ROWS, SPLITS, BEARABLE = 20_000, 3, 0.02
 
 
 def one_split(name: str, split: int, posterior: str) -> list[tuple[float, float]] | None:
