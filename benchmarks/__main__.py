@@ -12,6 +12,7 @@ BENCHMARKS = {
     "cluster": "two worker processes against two threads, ten million rows, two large real data sets",
     "driver": "what the driver of a cluster costs, with 100 pretend shards, and the arithmetic for 10^9 rows",
     "exactness": "whether the picks on real data are those of one row at a time",
+    "joining": "rows that join a full model, with and without an exchange of active rows",
     "local": "queries a second of the posterior local, beside the floor",
     "page": "how soon a report opens in a browser: its words, its first figure, all of them",
     "peers": "accuracy and time against other libraries",

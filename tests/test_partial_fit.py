@@ -8,11 +8,15 @@ import numpy as np
 import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy.stats import norm
 from sklearn.base import clone
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
-from sodalite import GreedyGPRegressor
+from sodalite import GreedyGPRegressor, select
+from sodalite.exchange import exchanged, least_missed
 from sodalite.hyperparameters import Subset, Weave
+from sodalite.hyperparameters.joint import Joint
+from sodalite.kernels import compile_kernel
 from sodalite.metrics import rmse
 from sodalite.posteriors import POSTERIORS
 from sodalite.scores import SCORES
@@ -294,3 +298,126 @@ def test_a_first_call_that_fails_leaves_the_model_unfitted():
         fitted.partial_fit(np.full((9, 2), np.nan), np.ones(9))
     assert not hasattr(fitted, "n_features_in_")
     assert not hasattr(fitted, "posterior_")
+
+
+# Rows that are given up for others
+
+
+def two_places(n=300, n_new=150, seed=0):
+    """Rows of one place, then some of another that is far from it."""
+    generator = np.random.default_rng(seed)
+    X = generator.uniform(-3, 3, (n, 2))
+    X[-n_new:, 0] += 8
+    y = np.sin(2 * X[:, 0]) + np.cos(X[:, 1]) + 0.1 * generator.normal(size=n)
+    return X, y
+
+
+def joint(fitted, X, y):
+    """J of the model's active rows and all others, per row."""
+    scaled = (y.reshape(len(y), -1) - fitted.y_mean_) / fitted.y_std_
+    return Joint(fitted.kernel_, X, scaled, fitted.active_indices_, np.arange(len(X)))(fitted.kernel_.theta)[0]
+
+
+@pytest.mark.parametrize("q", [1, 2])
+@pytest.mark.parametrize("alpha", [False, True])
+def test_the_rows_that_are_given_up_are_those_that_are_missed_least(q, alpha):
+    """Against all ways to give up a row, one after the other, each with a posterior of its own."""
+    X, Y = data(n=60, q=q)
+    Y = (Y - Y.mean(axis=0)) / Y.std(axis=0)
+    own = np.random.default_rng(1).uniform(0, 0.2, len(X)) if alpha else None
+    chosen = select(X, Y, KERNEL, n_active=12, first=0)
+    sample = np.setdiff1d(np.arange(60), chosen.indices)[::2]
+    kernel = compile_kernel(KERNEL, X)
+
+    def density(active):
+        rows, others = kernel.prepare(X[active]), kernel.prepare(X[sample])
+        noise = [kernel.noise(rows), kernel.noise(others)]
+        noise = [part + own[places] for part, places in zip(noise, (active, sample), strict=True)] if alpha else noise
+        W = np.linalg.solve(kernel.block(rows, rows) + np.diag(noise[0]), kernel.block(rows, others))
+        variance = kernel.diag(others) - np.sum(W * kernel.block(rows, others), axis=0) + noise[1]
+        return norm.logpdf(Y[sample], W.T @ Y[active], np.sqrt(variance)[:, None]).sum()
+
+    left, expected = list(range(12)), []
+    for _ in range(5):
+        best = max(left, key=lambda i: density(chosen.indices[[j for j in left if j != i]]))
+        expected.append(best)
+        left.remove(best)
+    assert least_missed(KERNEL, X, Y, own, chosen, sample, 5) == expected
+
+
+@posteriors
+def test_an_exchange_serves_a_place_that_was_not_there_before(posterior):
+    X, y = two_places()
+    kept, swapped = (
+        model(posterior=posterior).fit(X[:150], y[:150]).partial_fit(X[150:], y[150:], exchange=exchange)
+        for exchange in (False, True)
+    )
+    assert kept.active_indices_.max() < 150
+    assert len(swapped.active_indices_) == len(np.unique(swapped.active_indices_)) == 25
+    assert 5 <= np.sum(swapped.active_indices_ >= 150) <= 20
+    assert joint(swapped, X, y) > joint(kept, X, y)
+    if posterior == "sod":
+        T, t = two_places(seed=1)
+        assert rmse(t, swapped.predict(T)) < 0.7 * rmse(t, kept.predict(T))
+    compare(swapped, joined(swapped, X, y), new_rows())
+
+
+@pytest.mark.parametrize("score", ["delta", "lookahead", "random"])
+@pytest.mark.parametrize("seed", range(4))
+def test_no_exchange_lowers_j(score, seed):
+    X, y = data(n=200, seed=seed)
+    kept, swapped = (
+        model(score=score, random_state=seed).fit(X[:100], y[:100]).partial_fit(X[100:], y[100:], exchange=exchange)
+        for exchange in (False, True)
+    )
+    assert joint(swapped, X, y) >= joint(kept, X, y)
+
+
+def test_an_exchange_that_lowers_j_is_not_kept():
+    """Rows chosen by their uncertainty alone are given up for others of that kind, whatever the targets say."""
+    X, y = data(n=200)
+    fitted = model(score="lookahead", n_active=40).fit(X[:190], y[:190]).set_params(score="uncertainty")
+    before = fitted.active_indices_
+    assert_array_equal(fitted.partial_fit(X[190:], y[190:], exchange=True).active_indices_, before)
+
+
+@pytest.mark.parametrize(
+    ("n_old", "sizes"),
+    [(30, [12, 18, 21]), (45, [18, 21, 23]), (57, [22, 23]), (59, [23]), (60, [])],
+)
+def test_as_many_are_given_up_as_there_are_new_rows_in_proportion_and_fewer_if_that_is_no_good(n_old, sizes):
+    X, y = data(n=60, q=1)
+    chosen = select(X[:n_old], y[:n_old], KERNEL, n_active=24, first=0)
+    tried = []
+
+    def no_good(rows):
+        tried.append(len(rows))
+        assert_array_equal(rows, chosen.indices[np.isin(chosen.indices, rows)])  # in the order in which they were
+        return chosen
+
+    assert exchanged(chosen, no_good, KERNEL, X, y, None, n_old, np.random.default_rng(0)) is chosen
+    assert tried == sizes
+
+
+def test_new_rows_that_were_chosen_already_count():
+    X, y = (part[::-1] for part in data(n=60, q=1))
+    chosen = select(X, y, KERNEL, n_active=24, first=59)
+    n_new, tried = int(np.sum(chosen.indices >= 30)), []
+    assert 0 < n_new < 12
+    exchanged(chosen, lambda rows: tried.append(len(rows)) or chosen, KERNEL, X, y, None, 30, np.random.default_rng(0))
+    assert tried[0] == 24 - (12 - n_new)
+
+
+def test_with_room_for_the_new_rows_nothing_is_given_up():
+    X, y = two_places()
+    fitted = model().fit(X[:150], y[:150]).set_params(n_active=60)
+    before = fitted.active_indices_
+    fitted.partial_fit(X[150:], y[150:], exchange=True)
+    assert_array_equal(fitted.active_indices_[:25], before)
+
+
+@pytest.mark.parametrize(("n_active", "n"), [(1, 40), (2, 40), (40, 40), (60, 40)])
+def test_an_exchange_of_one_row_or_all(n_active, n):
+    X, y = data(n=n)
+    fitted = model(n_active=n_active).fit(X[:20], y[:20]).partial_fit(X[20:], y[20:], exchange=True)
+    assert len(fitted.active_indices_) == min(n_active, n)

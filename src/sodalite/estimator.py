@@ -16,9 +16,11 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from ._noted import found_before, note_of
 from .checkpoint import Checkpoint, check_checkpoint, open_checkpoint
 from .cluster.table import Remote
+from .exchange import exchanged
 from .hyperparameters import Found, Task, resolve_hyperparameters
 from .hyperparameters.weave import MOST_ROWS
 from .kernels import compile_kernel, default_kernels, spread
+from .loop import Selection
 from .memory import check_all_rows, make_plan
 from .posteriors import Evidence, draw, resolve_posterior
 from .progress import progress_display
@@ -278,7 +280,9 @@ class GreedyGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # typ
         task = Task(rows, Y, noise, self.posterior, score, self.n_active, self._seconds_to_search())
         found = self._found(method, task, kernels, generator, keeper)
         self.y_mean_, self.y_std_, self.rounds_, self._shape = y_mean, y_std, found.rounds, y.shape[1:]
-        self._choose(X, Y, noise, found.kernel, score, self._rule(found), self.first, generator, keeper)
+        rule, kernel = self._rule(found), found.kernel
+        selection = self._choose(X, Y, noise, kernel, score, rule, self.first, generator, keeper)
+        self._condition(X, Y, noise, kernel, selection, generator)
 
     def _say(self, what: str) -> None:
         """Tell those who follow the fit what is being done."""
@@ -335,7 +339,7 @@ class GreedyGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # typ
         """How long the search for the kernel's parameters may go on."""
         return inf if self.time_limit is None else SEARCH * self.time_limit
 
-    def partial_fit(self, X: Any, y: Any, *, alpha: Any = None) -> Self:
+    def partial_fit(self, X: Any, y: Any, *, alpha: Any = None, exchange: bool = False) -> Self:
         """Let new rows join a fitted model; the first call is a fit.
 
         The kernel, and what the targets were scaled by, stay as they are. The choice of rows goes on from the present
@@ -345,19 +349,22 @@ class GreedyGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # typ
         Parameters
         ----------
         X, y, alpha : as in `fit`
+        exchange : bool, default=False
+            Whether active rows may be given up for others, where there is no room for as large a share of the new rows
+            as there is of the old: those that are missed least, and only if J, the log density of all targets, rises.
         """
         if not hasattr(self, "posterior_"):
             return self.fit(X, y, alpha=alpha)
         before = self.__dict__.copy()
         try:
             with self._showing():
-                self._join(X, y, alpha)
+                self._join(X, y, alpha, exchange)
         except BaseException:
             self.__dict__ = before
             raise
         return self
 
-    def _join(self, X: Any, y: Any, alpha: Any) -> None:
+    def _join(self, X: Any, y: Any, alpha: Any, exchange: bool) -> None:
         score, rule = self._checked_score(), self._rule()
         with readable_errors(X):
             X, y = validate_data(
@@ -379,8 +386,15 @@ class GreedyGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # typ
             own = np.zeros(len(X)) if alpha is None else self._scaled_alpha(alpha, len(X), self.y_std_)
             noise = np.concatenate([np.zeros(len(X_old)) if noise_old is None else noise_old, own])
         X, Y = np.concatenate([X_old, X]), np.concatenate([Y_old, Y])
-        first = self.active_indices_[: self.n_active]
-        self._choose(X, Y, noise, self.kernel_, score, rule, first, generator_from(self.random_state))
+        generator, kernel = generator_from(self.random_state), self.kernel_
+
+        def choose(first: Array) -> Selection:
+            return self._choose(X, Y, noise, kernel, score, rule, first, generator)
+
+        selection = choose(self.active_indices_[: self.n_active])
+        if exchange:
+            selection = exchanged(selection, choose, kernel, X, Y, noise, len(X_old), generator)
+        self._condition(X, Y, noise, kernel, selection, generator)
 
     @staticmethod
     def _scaled_alpha(alpha: Any, n: int, y_std: Array) -> Array:
@@ -397,13 +411,12 @@ class GreedyGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # typ
         first: Any,
         generator: Any,
         keeper: Checkpoint | None = None,
-    ) -> None:
-        """Choose rows with a kernel that is known, and condition on them."""
-        dtype = check_dtype(self.dtype)
-        selection = grow(
+    ) -> Selection:
+        """Choose rows with a kernel that is known."""
+        return grow(
             X,
             Y,
-            compile_kernel(kernel, X, dtype),
+            compile_kernel(kernel, X, check_dtype(self.dtype)),
             n_active=self.n_active,
             score=score,
             rule=rule,
@@ -416,6 +429,11 @@ class GreedyGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # typ
             alpha=noise,
             keeper=keeper,
         )
+
+    def _condition(
+        self, X: Any, Y: Any, noise: Array | None, kernel: Kernel, selection: Selection, generator: Any
+    ) -> None:
+        """Condition on the rows that were chosen."""
         self._rows: tuple[Array, Array, Array | None] | None = None
         self._n_rows = len(X)
         if isinstance(X, Remote):

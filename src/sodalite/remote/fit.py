@@ -61,7 +61,9 @@ def fit_on_cluster(model: Any, X: Any, y: Any, alpha: Any, executor: Any) -> Non
     found = model._found(method, task, kernels, generator, keeper)
     shape = () if raw.pieces.flat else (raw.q,)
     model.y_mean_, model.y_std_, model.rounds_, model._shape = mean, std, found.rounds, shape
-    model._choose(table.X, table.y, None, found.kernel, score, model._rule(found), model.first, generator, keeper)
+    rule, kernel = model._rule(found), found.kernel
+    selection = model._choose(table.X, table.y, None, kernel, score, rule, model.first, generator, keeper)
+    model._condition(table.X, table.y, None, kernel, selection, generator)
 
 
 def learn_names(model: Any, X: Any, reset: bool) -> None:
