@@ -39,9 +39,10 @@ def main() -> None:
             for exchange in (False, True):
                 joined = deepcopy(model).partial_fit(X[late], y[late], exchange=exchange)
                 mean, std = joined.predict(X_test, return_std=True)
-                found += [rmse(y_test, mean), nlpd(y_test, mean, std), int(np.sum(joined.active_indices_ >= n_old))]
+                found += [rmse(y_test, mean), nlpd(y_test, mean, std)]
+            moved = int(np.sum(joined.active_indices_ >= n_old))
             lines.append(
-                f"{name:14} {new:5.0%} {found[0]:7.3f} {found[1]:7.3f}   {found[3]:7.3f} {found[4]:7.3f}  {found[5]:15}"
+                f"{name:14} {new:5.0%} {found[0]:7.3f} {found[1]:7.3f}   {found[2]:7.3f} {found[3]:7.3f}  {moved:15}"
             )
             print(lines[-1], flush=True)
     TEXT.write_text("\n".join(lines) + "\n")

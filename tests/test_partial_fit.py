@@ -18,9 +18,10 @@ from sodalite.hyperparameters import Subset, Weave
 from sodalite.hyperparameters.joint import Joint
 from sodalite.kernels import compile_kernel
 from sodalite.metrics import rmse
-from sodalite.posteriors import POSTERIORS
+from sodalite.posteriors import POSTERIORS, Evidence
 from sodalite.scores import SCORES
-from sodalite.stopping import Rule
+from sodalite.selection import grow
+from sodalite.stopping import Rule, Size
 
 KERNEL = ConstantKernel(1.5) * RBF([1.2, 1.9]) + WhiteKernel(0.02)
 posteriors = pytest.mark.parametrize("posterior", POSTERIORS)
@@ -325,9 +326,10 @@ def test_the_rows_that_are_given_up_are_those_that_are_missed_least(q, alpha):
     X, Y = data(n=60, q=q)
     Y = (Y - Y.mean(axis=0)) / Y.std(axis=0)
     own = np.random.default_rng(1).uniform(0, 0.2, len(X)) if alpha else None
-    chosen = select(X, Y, KERNEL, n_active=12, first=0)
+    kernel, generator = compile_kernel(KERNEL, X), np.random.default_rng(0)
+    rule, score = Size(12), SCORES["delta"]
+    chosen = grow(X, Y, kernel, n_active=12, score=score, rule=rule, first=0, generator=generator, alpha=own)
     sample = np.setdiff1d(np.arange(60), chosen.indices)[::2]
-    kernel = compile_kernel(KERNEL, X)
 
     def density(active):
         rows, others = kernel.prepare(X[active]), kernel.prepare(X[sample])
@@ -342,7 +344,7 @@ def test_the_rows_that_are_given_up_are_those_that_are_missed_least(q, alpha):
         best = max(left, key=lambda i: density(chosen.indices[[j for j in left if j != i]]))
         expected.append(best)
         left.remove(best)
-    assert least_missed(KERNEL, X, Y, own, chosen, sample, 5) == expected
+    assert least_missed(Evidence(kernel, X, Y, chosen, own), sample, 5) == expected
 
 
 @posteriors
@@ -395,7 +397,8 @@ def test_as_many_are_given_up_as_there_are_new_rows_in_proportion_and_fewer_if_t
         assert_array_equal(rows, chosen.indices[np.isin(chosen.indices, rows)])  # in the order in which they were
         return chosen
 
-    assert exchanged(chosen, no_good, KERNEL, X, y, None, n_old, np.random.default_rng(0)) is chosen
+    evidence = Evidence(compile_kernel(KERNEL, X), X, y, chosen)
+    assert exchanged(evidence, no_good, n_old, np.random.default_rng(0)) is chosen
     assert tried == sizes
 
 
@@ -404,7 +407,8 @@ def test_new_rows_that_were_chosen_already_count():
     chosen = select(X, y, KERNEL, n_active=24, first=59)
     n_new, tried = int(np.sum(chosen.indices >= 30)), []
     assert 0 < n_new < 12
-    exchanged(chosen, lambda rows: tried.append(len(rows)) or chosen, KERNEL, X, y, None, 30, np.random.default_rng(0))
+    evidence = Evidence(compile_kernel(KERNEL, X), X, y, chosen)
+    exchanged(evidence, lambda rows: tried.append(len(rows)) or chosen, 30, np.random.default_rng(0))
     assert tried[0] == 24 - (12 - n_new)
 
 

@@ -352,6 +352,7 @@ class GreedyGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # typ
         exchange : bool, default=False
             Whether active rows may be given up for others, where there is no room for as large a share of the new rows
             as there is of the old: those that are missed least, and only if J, the log density of all targets, rises.
+            It takes up to three more choices of rows.
         """
         if not hasattr(self, "posterior_"):
             return self.fit(X, y, alpha=alpha)
@@ -393,7 +394,8 @@ class GreedyGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # typ
 
         selection = choose(self.active_indices_[: self.n_active])
         if exchange:
-            selection = exchanged(selection, choose, kernel, X, Y, noise, len(X_old), generator)
+            evidence = Evidence(compile_kernel(kernel, X), X, Y, selection, noise)
+            selection = exchanged(evidence, choose, len(X_old), generator)
         self._condition(X, Y, noise, kernel, selection, generator)
 
     @staticmethod

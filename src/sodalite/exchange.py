@@ -18,12 +18,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import cho_factor, cho_solve
-from sklearn.gaussian_process.kernels import Kernel
 
 from .hyperparameters.joint import Joint
-from .kernels import compile_kernel
+from .lookahead import draw_sample
 from .loop import Selection
+from .posteriors import Evidence
+from .posteriors.sod import SubsetOfData
 from .threads import one_blas_thread
 
 Array = NDArray[Any]
@@ -34,45 +34,38 @@ TRIES = 3
 
 
 def exchanged(
-    selection: Selection,
-    choose: Callable[[Array], Selection],
-    kernel: Kernel,
-    X: Array,
-    y: Array,
-    alpha: Array | None,
-    n_old: int,
-    generator: np.random.Generator,
+    evidence: Evidence, choose: Callable[[Array], Selection], n_old: int, generator: np.random.Generator
 ) -> Selection:
     """A better choice of as many rows, if giving up some for others leads to one; else the same.
 
-    As large a share of the active rows is given up as is new among all rows, less those that are new already; if J does
-    not rise, half as many, and half of these again.
+    As large a share of the active rows is given up as is new among all rows, less those that are new already; if J, of
+    a sample of all rows, does not rise, half as many, and half of these again.
 
     Parameters
     ----------
-    selection : Selection
+    evidence : Evidence
+        All rows, and the choice so far.
     choose : callable
         Goes on choosing from some active rows.
-    kernel, X, y, alpha
-        The kernel and all rows; y of shape (n, q), alpha the rows' own noise or None.
     n_old : int
         How many of the rows were there before; those from there on are new.
     generator : numpy.random.Generator
     """
-    n, m = len(X), len(selection)
-    rows = np.sort(generator.permutation(n)[:N_JUDGED])
-
-    def joint(choice: Selection) -> float:
-        return Joint(kernel, X, y, choice.indices, rows, alpha)(kernel.theta)[0]
-
-    count = min(ceil(m * (n - n_old) / n) - int((selection.indices >= n_old).sum()), m - 1)
+    selection, n = evidence.selection, len(evidence.X)
+    active, m = selection.indices, len(selection)
+    count = min(ceil(m * (n - n_old) / n) - int((active >= n_old).sum()), m - 1)
     if count < 1 or m == n:
         return selection
-    remainder = generator.permutation(np.setdiff1d(np.arange(n), selection.indices))[:N_SAMPLE]
-    order = least_missed(kernel, X, y, alpha, selection, remainder, count)
+    order = least_missed(evidence, draw_sample(active, n, N_SAMPLE, generator), count)
+    judged = np.sort(generator.permutation(n)[:N_JUDGED])
+
+    def joint(choice: Selection) -> float:
+        kernel = evidence.kernel.spec
+        return Joint(kernel, evidence.X, evidence.y, choice.indices, judged, evidence.alpha)(kernel.theta)[0]
+
     before = joint(selection)
     for _ in range(TRIES):
-        other = choose(np.delete(selection.indices, order[:count]))
+        other = choose(np.delete(active, order[:count]))
         if joint(other) > before:
             return other
         count //= 2
@@ -82,41 +75,31 @@ def exchanged(
 
 
 @one_blas_thread()
-def least_missed(
-    kernel: Kernel, X: Array, y: Array, alpha: Array | None, selection: Selection, sample: Array, count: int
-) -> list[int]:
+def least_missed(evidence: Evidence, sample: Array, count: int) -> list[int]:
     """The places of active rows that may be given up, the one least missed first. O(m^3 + m^2 sample) for up to m rows.
 
     Parameters
     ----------
-    kernel, X, y, alpha
-        As in `exchanged`.
-    selection : Selection
+    evidence : Evidence
     sample : array of int
         Rows that are not active.
     count : int
         How many to give up: fewer than there are.
     """
-    compiled, active, q = compile_kernel(kernel, X), selection.indices, y.shape[1]
-    rows, others = compiled.prepare(X[active]), compiled.prepare(X[sample])
-
-    def noise(rows: Any, places: Array) -> Array:
-        own = 0.0 if alpha is None else alpha[places]
-        return np.maximum(compiled.noise(rows) + own, selection.noise_floor)
-
-    A, C = compiled.block(rows, rows), compiled.block(rows, others)
-    A = A + np.diag(noise(rows, active))
-    P = cho_solve(cho_factor(A, lower=True), np.eye(len(active)))
-    a, g = P @ y[active], P @ C
-    r = y[sample] - C.T @ a
-    variance = np.maximum(compiled.diag(others) - np.einsum("ij,ij->j", C, g), 0) + noise(others, sample)
-    left, found = np.ones(len(active), dtype=bool), []
+    X, y, base = evidence.X[sample], evidence.y[sample], SubsetOfData.condition(evidence)
+    mean, variance = base.mean_and_variance(X)
+    r, variance = y - mean, variance + evidence.noise(sample)
+    P, a = base.inverse.T @ base.inverse, base.weights
+    g = P @ base.kernel.block(base.rows, base.kernel.prepare(X))
+    left, found = np.ones(len(a), dtype=bool), []
     for _ in range(count):
         pivot = np.where(left, np.diag(P), 1.0)
         step = a / pivot[:, None]  # times g, what residuals would grow by
         squares = (r * r).sum(axis=1) + 2 * g * (step @ r.T) + g**2 * (step * step).sum(axis=1)[:, None]
         wider = variance + g**2 / pivot[:, None]
-        cost = (squares / wider + q * np.log(wider)).sum(axis=1)  # minus twice the log density, but for a constant
+        cost = (squares / wider + y.shape[1] * np.log(wider)).sum(
+            axis=1
+        )  # minus twice the log density, but for a constant
         i = int(np.where(left, cost, np.inf).argmin())
         found.append(i)
         left[i] = False
