@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from importlib import import_module
 
 BENCHMARKS = {
@@ -14,6 +15,7 @@ BENCHMARKS = {
     "exactness": "whether the picks on real data are those of one row at a time",
     "joining": "rows that join a full model, with and without an exchange of active rows",
     "local": "queries a second of the posterior local, beside the floor",
+    "ordinary": "the default on ordinary data, beside simple ways that a person would try first; --help for options",
     "page": "how soon a report opens in a browser: its words, its first figure, all of them",
     "peers": "accuracy and time against other libraries",
     "predict": "the commands: rows a second of predict, the share of fit that is the fit, the time of --help",
@@ -32,6 +34,9 @@ def main() -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("names", nargs="*", choices=[[], *BENCHMARKS], help="which to run; all by default")
+    if sys.argv[1:2] == ["ordinary"] and "".join(sys.argv[2:3]).startswith("-"):  # the only one with options
+        import_module("benchmarks.ordinary").main(sys.argv[2:])
+        return
     for name in parser.parse_args().names or BENCHMARKS:
         print(f"\n== {name}: {BENCHMARKS[name]}", flush=True)
         import_module(f"benchmarks.{name}").main()
