@@ -188,11 +188,13 @@ def test_rows(rows: int) -> int:
     return max(1, round(rows / 10))
 
 
-def measure(data: Ordinary, splits: int | None = None) -> Result:
-    """Fit everything on every split. What fails ends the set, and is written down."""
+def measure(data: Ordinary, splits: int | None = None, limit: float = inf) -> Result | None:
+    """Fit everything on every split, unless there are more rows than `limit`. What fails ends the set, and is noted."""
     result = Result(data.name)
     try:
         X, y = data.load()
+        if len(X) > limit:
+            return None
         result.rows, result.inputs, result.std = *X.shape, float(y.std())
         for split in range(splits or n_splits(len(X))):
             _one_split(result, X, y, split)
@@ -338,20 +340,23 @@ def main(arguments: Sequence[str] = ()) -> None:
         parser.error(f"--splits must be at least 1, not {options.splits}")
     absent = missing()
     if absent:
-        print(f"{', '.join(absent)}: not installed; type  python -m pip install 'sodalite[ordinary]'")
+        print(f"{', '.join(absent)}: not installed; type  python -m pip install --editable '.[ordinary]'")
         return
-    before = read(options.against) if options.against else []
+    try:
+        before = read(options.against) if options.against else []
+    except OSError as error:
+        parser.error(f"--against: {error}")
     splits = options.splits or (QUICK_SPLITS if options.quick else None)
     results: list[Result] = []
     print(HEADING, flush=True)
     for data in SETS:
         if options.only and data.name not in options.only:
             continue
-        if options.quick and len(data.load()[1]) > QUICK_ROWS:
-            continue
-        results.append(measure(data, splits))
-        write(results, options.json)
-        print(line(results[-1]), flush=True)
+        result = measure(data, splits, QUICK_ROWS if options.quick else inf)
+        if result is not None:
+            results.append(result)
+            write(results, options.json)
+            print(line(result), flush=True)
     lines = table(results)
     print("\n" + "\n".join(lines))
     if before:
