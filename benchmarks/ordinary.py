@@ -22,7 +22,7 @@ import json
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
-from math import inf, nan, sqrt
+from math import inf, isnan, nan, sqrt
 from pathlib import Path
 from time import perf_counter
 
@@ -228,7 +228,7 @@ def _one_split(result: Result, X: np.ndarray, y: np.ndarray, split: int) -> None
 
 HEADING = (
     f"{'set':21} {'rows':>6} {'d':>3}  {'mean':>6} {'line':>6} {'dots':>6} {'near':>6} {'k':>2} {'trees':>6}  "
-    f"{'ours':>6} {'ratio':>6} {'t':>5}  {'in 95 %':>7} {'allowed':>11} {'NLPD':>6} {'s':>5}"
+    f"{'ours':>6} {'ratio':>6} {'t':>5} {'splits':>6}  {'in 95 %':>7} {'allowed':>11} {'NLPD':>6} {'s':>5}"
 )
 
 
@@ -246,15 +246,19 @@ def line(result: Result) -> str:
     low, high = allowed_coverage(result.tested)
     words = ["worse" if beyond else "worse?"] * (ratio > BEARABLE) + [width] * bool(width)
     text = (
-        f"{start}{' '.join(f'{e:>6}' for e in errors)}  {_short(np.mean(result.ours))} {ratio:6.3f} {statistic:5.1f}  "
-        f"{share:7.3f} {low:5.3f}-{high:5.3f} {np.mean(result.densities):6.2f} {np.mean(result.seconds):5.1f}  "
-        f"{', '.join(words)}"
+        f"{start}{' '.join(f'{e:>6}' for e in errors)}  {_short(np.mean(result.ours))} {ratio:6.3f} "
+        f"{_student(statistic)} {len(result.ours):>6}  {share:7.3f} {low:5.3f}-{high:5.3f} "
+        f"{np.mean(result.densities):6.2f} {np.mean(result.seconds):5.1f}  {', '.join(words)}"
     )
     return text.rstrip()
 
 
 def _short(error: float) -> str:
     return f"{error:6.3f}" if error >= 0.01 else f"{error:6.4f}" if error >= 0.0001 else f"{error:6.0e}"
+
+
+def _student(statistic: float) -> str:
+    return f"{'-' if isnan(statistic) else f'{statistic:.1f}':>5}"
 
 
 def table(results: list[Result]) -> list[str]:
@@ -311,7 +315,7 @@ def _change(was: Result, new: Result) -> tuple[float, str]:
     densities, seconds = ([np.mean(getattr(r, name)[:both]) for r in (was, new)] for name in ("densities", "seconds"))
     ratios, shares = [r.verdict(both)[0] for r in (was, new)], [r.coverage()[0] for r in (was, new)]
     return change, (
-        f"{new.name:21} {both:>6} {ratios[0]:6.3f} {ratios[1]:6.3f} {change:6.3f} {statistic:5.1f}  "
+        f"{new.name:21} {both:>6} {ratios[0]:6.3f} {ratios[1]:6.3f} {change:6.3f} {_student(statistic)}  "
         f"{shares[0]:7.3f} {shares[1]:7.3f}  {densities[0]:6.2f} {densities[1]:6.2f}  "
         f"{seconds[0]:5.1f} {seconds[1]:5.1f}"
     )
