@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.gaussian_process import kernels as spec
 
-from .kernels import compile_kernel, spread
+from .kernels import compile_kernel, leaves, spread
 
 Array = NDArray[Any]
 
@@ -103,17 +103,10 @@ def kernel_words(
         for name, value in zip(columns, (spread(X) * (np.ptp(X, axis=0) > 0) * scales).tolist(), strict=True):
             relevance[name] = sqrt(relevance.get(name, 0.0) ** 2 + value**2)
     ranked = tuple(sorted(relevance.items(), key=lambda pair: -pair[1]))
-    shapes = dict.fromkeys(_shape(leaf) for leaf in _leaves(kernel))
+    shapes = dict.fromkeys(_shape(leaf) for leaf in leaves(kernel))
     return KernelWords(
         ", ".join(filter(None, shapes)), ranked, sqrt(noise), min(noise / y_variance, 1.0) if y_variance > 0 else 0.0
     )
-
-
-def _leaves(kernel: spec.Kernel) -> list[spec.Kernel]:
-    parts = [
-        getattr(kernel, name) for name in ("k1", "k2", "kernel") if isinstance(getattr(kernel, name, None), spec.Kernel)
-    ]
-    return [leaf for part in parts for leaf in _leaves(part)] if parts else [kernel]
 
 
 def _shape(leaf: spec.Kernel) -> str:
@@ -133,5 +126,5 @@ def _shape(leaf: spec.Kernel) -> str:
 
 def _shortest(kernel: spec.Kernel, d: int) -> Array | None:
     """One over the shortest length-scale of each input, where the kernel is no function of one distance."""
-    found = [1 / np.broadcast_to(leaf.length_scale, d) for leaf in _leaves(kernel) if hasattr(leaf, "length_scale")]
+    found = [1 / np.broadcast_to(leaf.length_scale, d) for leaf in leaves(kernel) if hasattr(leaf, "length_scale")]
     return np.max(found, axis=0) if found else None

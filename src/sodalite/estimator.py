@@ -277,7 +277,9 @@ class GreedyGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # typ
 
         keeper = self._keeper(X, y, noise, method, score, generator)
         rows = X[:] if on_disk and len(X) <= MOST_ROWS else X
-        task = Task(rows, Y, noise, self.posterior, score, self.n_active, self._seconds_to_search())
+        task = Task(
+            rows, Y, noise, self.posterior, score, self.n_active, self._seconds_to_search(), forms=self.kernel is None
+        )
         found = self._found(method, task, kernels, generator, keeper)
         self.y_mean_, self.y_std_, self.rounds_, self._shape = y_mean, y_std, found.rounds, y.shape[1:]
         rule, kernel = self._rule(found), found.kernel

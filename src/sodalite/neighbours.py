@@ -9,12 +9,14 @@ from numpy.typing import NDArray
 from scipy.spatial import cKDTree
 from sklearn.neighbors import NearestNeighbors
 
-from .kernels import CompiledKernel
+from .kernels import CompiledKernel, take
 from .threads import n_threads, one_openmp_thread, threaded_map
 
 Array = NDArray[Any]
 
 TREE = 6  # inputs that matter, up to which a tree looks at few rows; beyond, all distances are quicker
+ALL = 2000  # rows up to which a periodic kernel is asked for the covariance with all of them
+CYCLES = 4  # periods before and after a query in which it has neighbours, where not all rows are asked
 MATTERS = 1e-3  # of the largest spread, in the kernel's metric, below which an input decides nothing
 CHUNK = 8192  # queries that a thread answers at a time: at most some tenths of a second, which an interrupt waits for
 
@@ -24,17 +26,24 @@ class Neighbours:
 
     Where the kernel is a function of a weighted distance, that distance says what is near: a tree finds the nearest
     rows in few dimensions, all distances at once in many. Other kernels (periodic, linear, unknown ones) are asked for
-    the covariance itself: near is what k(a, a) - 2 k(a, b) + k(b, b) says, at O(n) a query.
+    the covariance itself: near is what k(a, a) - 2 k(a, b) + k(b, b) says, at O(n) a query. Where a kernel of one input
+    is periodic in part, every other neighbour is found by the one way and by the other: the nearest rows say what
+    happens now, those a whole period away what happens at this time of it.
     """
 
     def __init__(self, kernel: CompiledKernel, X: Array) -> None:
         self.n = len(X)
         self._kernel, self._weights = kernel, kernel.metric()
+        self._periods = kernel.periods() if X.shape[1] == 1 else []
         if not self.n:
             return
-        if self._weights is None:
+        if self._weights is None or self._periods:
             self._rows = kernel.prepare(X)
+        if self._weights is None:
             return
+        if self._periods:
+            self._order = np.argsort(X[:, 0], kind="stable")
+            self._sorted = np.asarray(X[self._order, 0], dtype=np.float64)
         spread = np.sqrt(self._weights) * (X.max(axis=0) - X.min(axis=0))
         self._columns = np.flatnonzero(spread > MATTERS * spread.max(initial=0.0))
         if not len(self._columns):
@@ -65,7 +74,8 @@ class Neighbours:
         Z = self._scaled(X)
         count = max(n_threads(None), -(-len(Z) // CHUNK))
         parts = threaded_map(lambda part: self._nearest(part, k), np.array_split(Z, max(1, min(count, len(Z)))))
-        return np.concatenate(parts)
+        nearest = np.concatenate(parts)
+        return interleaved(nearest, self._by_covariance(X, k)) if self._periods else nearest
 
     def _nearest(self, Z: Array, k: int) -> Array:
         if self._tree is not None:
@@ -81,16 +91,55 @@ class Neighbours:
         return np.ascontiguousarray(part, dtype=np.float64)
 
     def _by_covariance(self, X: Array, k: int) -> Array:
-        kernel, found = self._kernel, np.empty((len(X), k), dtype=np.intp)
-        own = kernel.diag(self._rows)
-        size = max(1, 2**21 // max(self.n, 1))
-        for begin in range(0, len(X), size):
-            here = slice(begin, begin + size)
-            distance = own - 2 * kernel.block(kernel.prepare(X[here]), self._rows)
-            some = np.argpartition(distance, min(k, self.n - 1), axis=1)[:, :k]
-            order = np.argsort(np.take_along_axis(distance, some, axis=1), axis=1, kind="stable")
-            found[here] = np.take_along_axis(some, order, axis=1)
-        return found
+        """The k rows with the largest covariance, less half their own variance. O(n) a query.
+
+        With many rows of one input and a periodic kernel, only those are asked that are near the query or near it by
+        whole periods: O(k) a query.
+        """
+        everything = np.arange(self.n)
+        few = not self._periods or self._weights is None or self.n <= ALL
+        size = self.n if few else 2 * k + 2 * CYCLES * len(self._periods) * max(k // 2, 8)
+
+        def best(part: Array) -> Array:
+            return self._best(part, everything if few else self._near_by_periods(part[:, 0], k), k)
+
+        rows = max(1, 2**20 // max(size, 1))
+        return np.concatenate(threaded_map(best, [X[at : at + rows] for at in range(0, max(len(X), 1), rows)]))
+
+    def _best(self, X: Array, candidates: Array, k: int) -> Array:
+        """The k best of some candidates, of shape (candidates,) or (queries, candidates), for every row of X."""
+        kernel, rows = self._kernel, take(self._rows, candidates)
+        queries, own = kernel.prepare(X), kernel.diag(rows)
+        if candidates.ndim == 1:
+            distance = own - 2 * kernel.block(queries, rows)
+            candidates = np.broadcast_to(candidates, distance.shape)
+        else:
+            distance = own - 2 * kernel.block(take(queries, np.arange(len(X))[:, None]), rows)[:, 0]
+            distance[:, 1:][candidates[:, 1:] == candidates[:, :-1]] = np.inf  # named twice
+        some = np.argpartition(distance, min(k, distance.shape[1] - 1), axis=1)[:, :k]
+        order = np.argsort(np.take_along_axis(distance, some, axis=1), axis=1, kind="stable")
+        return np.take_along_axis(candidates, np.take_along_axis(some, order, axis=1), axis=1)
+
+    def _near_by_periods(self, x: Array, k: int) -> Array:
+        """Rows around every x, and around it moved by whole periods; one that is named twice stands side by side."""
+        cycles = [sign * cycle for cycle in range(1, CYCLES + 1) for sign in (-1, 1)]
+        found = []
+        for shift in [0.0, *(cycle * period for period in self._periods for cycle in cycles)]:
+            width = min(self.n, max(k // 2, 8) if shift else 2 * k)
+            begin = np.clip(np.searchsorted(self._sorted, x + shift) - width // 2, 0, self.n - width)
+            found.append(begin[:, None] + np.arange(width))
+        return self._order[np.sort(np.concatenate(found, axis=1), axis=1)]
+
+
+def interleaved(first: Array, second: Array) -> Array:
+    """Two rankings of shape (queries, k) as one: the best of each in turn, each row named once; of the same shape."""
+    both = np.stack([first, second], axis=2).reshape(len(first), -1)
+    order = np.argsort(both, axis=1, kind="stable")
+    ranked = np.take_along_axis(both, order, axis=1)
+    again = np.zeros(both.shape, dtype=bool)
+    np.put_along_axis(again, order[:, 1:], ranked[:, 1:] == ranked[:, :-1], axis=1)
+    kept = np.argsort(again, axis=1, kind="stable")[:, : first.shape[1]]
+    return np.take_along_axis(both, kept, axis=1)
 
 
 def distinct(X: Array) -> tuple[Array, Array]:

@@ -46,6 +46,8 @@ class Task:
     """... and at most how many."""
     seconds: float = inf
     """How long the search may go on, where it could go on or end."""
+    forms: bool = False
+    """Whether kernels with more components than those given may compete: a second scale, periods."""
 
 
 @dataclass(frozen=True)

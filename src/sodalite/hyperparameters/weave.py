@@ -8,9 +8,10 @@ worse by what it is judged by, and the cost is bounded.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from math import inf
+from itertools import product
+from math import inf, log
 from time import perf_counter
 from typing import Any, NamedTuple
 
@@ -29,13 +30,22 @@ from ..scores import Delta
 from ..selection import grow
 from ..stopping import Size
 from ..threads import one_blas_thread
+from .exact import MOST_ROWS as SMALL
+from .exact import find_exactly, forms, spacing
 from .joint import Joint
 from .objectives import Foresight, Groups, Neighbourhoods
-from .subset import Found, Round, Subset, Task, climb, free_parameters
+from .subset import Found, Round, Subset, Task, climb, climb_all, free_parameters
 
 Array = NDArray[Any]
 
+FORM_INPUTS = 3  # inputs up to which other components are tried: with more, none was ever better
+FORM_GAIN = 5.0  # nats by which another component of the kernel must make other rows, some thousand, more likely
+FORM_LOSS = 0.005  # nats per row set aside that it may cost
 WORTH = 1e-3  # the least gain per target value that a round is kept for
+SHARES = (1.0, 0.3, 0.1, 0.03, 0.01, 1e-3)  # of the first kernel's noise, that are tried with shorter length-scales
+NEAR = 3, 0.03  # halvings and share of noise beyond which ...
+FAR_WORTH = 0.05  # ... the gain per row must be this much more: the subset's own parameters are not far off as a rule
+MOST_HALVINGS = 12  # of the first kernel's length-scales
 MOST_ROWS = 100_000  # of which the hyperparameters are learnt; fewer would be too far from each other
 
 
@@ -86,6 +96,8 @@ class Weave:
         """
         if kernels[0].n_dims == 0:
             return Found(kernels[0].clone_with_theta(kernels[0].theta))
+        if len(task.X) <= SMALL:
+            return find_exactly(task, kernels, generator)
         if len(task.X) > MOST_ROWS:
             some = np.sort(generator.choice(len(task.X), MOST_ROWS, replace=False))
             alpha = None if task.alpha is None else task.alpha[some]
@@ -118,6 +130,17 @@ class Weave:
             verdict = side.judge(tried)
             better = verdict.beats(top)
             note("a short run", tried, verdict, better)
+            if better:
+                best, top = tried, verdict
+        for name, form in side.forms() if task.forms else ():
+            if perf_counter() > end:
+                return Found(best, tuple(rounds))
+            tried = side.enriched(best, form)
+            if tried is None:
+                continue
+            verdict = side.judge(tried)
+            better = verdict.density > top.density - FORM_LOSS
+            note(name, tried, verdict, better)
             if better:
                 best, top = tried, verdict
         missed = 0
@@ -176,6 +199,11 @@ def _set_aside(task: Task, count: int, generator: np.random.Generator) -> tuple[
     return rows[:count], rows[count:]
 
 
+def _new_variance(kernel: Kernel, richer: Kernel) -> slice:
+    """The place of the variance that a richer kernel has beyond another's parameters, all but the last before it."""
+    return slice(kernel.n_dims - 1, kernel.n_dims)  # the noise comes last
+
+
 class _ByNeighbours:
     """Rounds for "local"."""
 
@@ -228,20 +256,73 @@ class _ByNeighbours:
         """
         some = self.generator.permutation(len(self.groups.X))[:500]
         objective = Foresight(self.groups, kernel, some, min(self.k, 24))
-        best, top, parameters = kernel.theta, -np.inf, free_parameters(kernel)
-        for shrink in (1.0, 0.5, 0.25, 0.125):
-            for share in (1.0, 0.3, 0.1, 0.03):
+        parameters = free_parameters(kernel)
+        best, top, best_is_far = kernel.theta, -np.inf, False
+        for halvings in range(self._halvings(kernel) + 1):
+            for share in SHARES:
                 theta = kernel.theta.copy()
                 for name, here in parameters:
                     if name == "length_scale":
-                        theta[here] += np.log(shrink)
+                        theta[here] -= halvings * log(2)
                     elif name == "noise_level":
-                        theta[here] += np.log(share)
+                        theta[here] += log(share)
                 theta = np.clip(theta, kernel.bounds[:, 0], kernel.bounds[:, 1])
                 value = objective.value(theta)
-                if value > top:
-                    best, top = theta, value
+                far = halvings > NEAR[0] or share < NEAR[1]
+                if value > top + FAR_WORTH * (far and not best_is_far):
+                    best, top, best_is_far = theta, value, far
         return kernel.clone_with_theta(best)
+
+    def _halvings(self, kernel: Kernel) -> int:
+        """How often the length-scales can be halved before they are shorter than half the rows' spacing."""
+        weights = compile_kernel(kernel, self.groups.X).metric()
+        if weights is None:
+            return 3
+        nearest = spacing(self.groups.X[: 100 * 1000] * np.sqrt(weights), scaled=True)
+        return int(np.clip(np.ceil(np.log2(2 / nearest)), 1, MOST_HALVINGS)) if nearest else 3
+
+    def forms(self) -> list[tuple[str, Callable[[Kernel], Kernel]]]:
+        """Components that may be added to a kernel."""
+        groups = self.groups
+        return forms(groups.X, groups.y)[1:] if groups.X.shape[1] <= FORM_INPUTS else []
+
+    def enriched(self, kernel: Kernel, form: Callable[[Kernel], Kernel]) -> Kernel | None:
+        """The kernel with another component, if that makes other rows more likely; None if not.
+
+        Likelihoods are those of windows of neighbouring rows and of random rows. Some are raised, from the best of a
+        grid of variances and length-scales of what was there and variances of the new component; others judge.
+        """
+        groups, tried = self.groups, form(kernel)
+        objective = Neighbourhoods(tried, groups.X, groups.y, self._windows(kernel), groups.alpha)
+        old, new = free_parameters(kernel), _new_variance(kernel, tried)
+        starts = []
+        for less, longer, share in product((0.0, log(0.1), log(0.01)), (0.0, log(8), log(64)), (0.0, log(0.1), log(0.01))):
+            theta = tried.theta.copy()
+            for name, here in old:
+                theta[here] += {"constant_value": less, "length_scale": longer}.get(name, 0.0)
+            theta[new] += share
+            theta = np.clip(theta, tried.bounds[:, 0], tried.bounds[:, 1])
+            starts.append((objective(theta)[0], theta))
+        starts.sort(key=lambda start: -start[0])
+        theta = climb_all(objective, [theta for _, theta in starts[:2]], tried.bounds, 8)[0][1]
+        tried = tried.clone_with_theta(climb(objective, theta, tried.bounds, 20)[1])
+        if tried.theta[new] < tried.bounds[new, 0] + 0.1:
+            return None  # it vanished
+        gains = [
+            block.size * (block(tried.theta)[0] - plain(kernel.theta)[0])
+            for rows in self._windows(kernel)
+            for block, plain in [
+                tuple(Neighbourhoods(k, groups.X, groups.y, [rows], groups.alpha) for k in (tried, kernel))
+            ]
+        ]
+        return tried if sum(gains) > FORM_GAIN and np.median(gains) > 0 else None
+
+    def _windows(self, kernel: Kernel) -> list[Array]:
+        """Two windows of neighbouring rows and two random sets of rows."""
+        rows = self.generator.permutation(len(self.groups.X))
+        size = min(4 * self.weave.block_size, len(rows))
+        near = Neighbours(compile_kernel(kernel, self.groups.X), self.groups.X)
+        return [*near.query(self.groups.X[rows[:2]], size), rows[:size], rows[-size:]]
 
     def raised(self, kernel: Kernel, steps: int, turn: int = 0) -> Kernel:
         """A few steps up one of two objectives in turn, on fresh rows.
@@ -302,6 +383,12 @@ class _ByActiveRows:
 
     def scaled(self, kernel: Kernel) -> Kernel:
         return kernel
+
+    def forms(self) -> list[tuple[str, Callable[[Kernel], Kernel]]]:
+        return []
+
+    def enriched(self, kernel: Kernel, form: Callable[[Kernel], Kernel]) -> Kernel | None:
+        return None
 
     def raised(self, kernel: Kernel, steps: int, turn: int = 0) -> Kernel:
         """A few steps up J, the active rows held."""

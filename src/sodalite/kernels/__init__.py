@@ -11,7 +11,7 @@ small expression tree (`compile_kernel`), which
 Kernels that are not known here (a user's own subclass, say) are called as they are.
 """
 
-from .compiled import CompiledKernel, compile_kernel, n_rows, take
+from .compiled import CompiledKernel, compile_kernel, leaves, n_rows, take
 from .default import default_kernel, default_kernels, spread, variation
 from .nodes import Array, Features
 
@@ -22,6 +22,7 @@ __all__ = [
     "compile_kernel",
     "default_kernel",
     "default_kernels",
+    "leaves",
     "n_rows",
     "spread",
     "take",

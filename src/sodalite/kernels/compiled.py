@@ -72,6 +72,10 @@ class CompiledKernel:
         weights = np.array(np.broadcast_to(found[1] / found[0], self.centre.shape), dtype=np.float64)
         return weights if np.isfinite(weights).all() and weights.any() else None
 
+    def periods(self) -> list[float]:
+        """The periods of the periodic kernels in it, in units of the inputs."""
+        return [float(leaf.periodicity) for leaf in leaves(self.spec) if isinstance(leaf, spec.ExpSineSquared)]
+
     def with_theta(self, theta: Array) -> CompiledKernel:
         """The same kernel at other log-parameters."""
         return _compile(self.spec.clone_with_theta(theta), self.centre, self.dtype)
@@ -184,6 +188,13 @@ def _node(kernel: spec.Kernel, centre: Array, dtype: np.dtype[Any]) -> Node:
     if kind is spec.CompoundKernel:
         raise TypeError("a CompoundKernel is several kernels side by side, not a covariance; use a sum or a product.")
     return nodes.Opaque(kernel, dtype)
+
+
+def leaves(kernel: spec.Kernel) -> list[spec.Kernel]:
+    """The kernels that a scikit-learn kernel is made of, none of them a sum, a product or a power, in order."""
+    parts = [getattr(kernel, name, None) for name in ("k1", "k2", "kernel")]
+    inner = [part for part in parts if isinstance(part, spec.Kernel)]
+    return [leaf for part in inner for leaf in leaves(part)] if inner else [kernel]
 
 
 def _length_scale(kernel: spec.Kernel, centre: Array) -> Array:

@@ -1,0 +1,232 @@
+"""Hyperparameters of small tables: the exact likelihood of all rows, from every scale, with a weak prior.
+
+A likelihood of few rows has many maxima, and several inputs leave it flat. So its value is looked at on a grid first,
+from length-scales as short as the rows' own spacing to longer than their spread, and from hardly any noise to nearly
+nothing else; the best local maxima of the grid are climbed. A weak prior keeps what the rows cannot tell near what is
+plausible: the log of a length-scale about the log of its input's spread times sqrt(d), the variances about the targets'.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from math import inf, log, pi
+from time import perf_counter
+
+import numpy as np
+from scipy.linalg import lapack
+from scipy.spatial import cKDTree
+from sklearn.gaussian_process.kernels import Kernel
+
+from ..jitter import JITTER
+from ..kernels import CompiledKernel, compile_kernel, spread, variation
+from ..kernels.forms import candidate_periods, second_scale, with_period, with_trend
+from ..kernels.nodes import Array
+from ..threads import threaded_map
+from .subset import Found, Likelihood, Round, Task, climb, free_parameters, natural_scale
+
+FEWEST = 8  # rows below which no component is added to the kernel
+MOST_ROWS = 600  # up to which all rows are used: one evaluation with its gradient takes some 30 ms
+SHARES = (1e-6, 1e-3, 0.03, 0.3, 0.9)  # of the noise in the variance, on the grid
+LONGEST = 4.0  # longest length-scale on the grid, in units of spread times sqrt(d)
+TYPICAL_NOISE = 0.1  # prior median of the noise, as a share of the targets' variance
+TYPICAL_LENGTH = 2.0  # prior median of the length-scales' geometric mean, in units of spread times sqrt(d)
+WIDTHS = {"length_scale": 1.0, "constant_value": 2.0, "noise_level": 3.0}  # of the priors of log-parameters
+BETWEEN = 0.5  # width of the prior of an input's log length-scale about the mean of all inputs'
+TAILS = 3.0  # degrees of freedom of the priors, Student's t: an input that does not matter may have any length-scale
+
+
+@dataclass(frozen=True)
+class Prior:
+    """Student t distributions of some log-parameters, the others flat.
+
+    Of a vector of length-scales, the mean of the logs has one, and each log's difference from it another.
+    """
+
+    parts: tuple[tuple[slice, Array, float], ...]
+    """For each prior: the log-parameters that it is about, their medians, and the width."""
+
+    @classmethod
+    def of(cls, kernel: Kernel, X: Array, y: Array) -> Prior:
+        """What is plausible before the targets are seen, but for their variance."""
+        variance, parts = variation(y), []
+        for name, here in free_parameters(kernel):
+            if name == "length_scale":
+                parts.append((here, natural_scale(X, here) + log(TYPICAL_LENGTH), WIDTHS[name]))
+            elif name in WIDTHS:
+                typical = variance * (TYPICAL_NOISE if name == "noise_level" else 1.0)
+                parts.append((here, np.full(1, log(typical)), WIDTHS[name]))
+        return cls(tuple(parts))
+
+    def __call__(self, theta: Array) -> tuple[float, Array]:
+        """The log density but for a constant, and its gradient."""
+        value, gradient = 0.0, np.zeros(len(theta))
+        for here, median, width in self.parts:
+            off = theta[here] - median
+            mean = off.mean()
+            common, slope = _log_t(np.array([mean]), width)
+            each, slopes = _log_t(off - mean, BETWEEN)
+            value += common + each
+            gradient[here] += slope / len(off) + slopes - slopes.mean()
+        return value, gradient
+
+
+def _log_t(x: Array, width: float) -> tuple[float, Array]:
+    """The sum of the log densities of Student's t but for a constant, and the derivatives."""
+    scaled = TAILS * width**2 + x * x
+    weight = 0.5 * (TAILS + 1)
+    return -weight * float(np.log(scaled / (TAILS * width**2)).sum()), -2 * weight * x / scaled
+
+
+class Plausibility:
+    """Log likelihood plus log prior, per target value, and the gradient by a kernel's log-parameters."""
+
+    def __init__(self, kernel: Kernel, X: Array, y: Array, alpha: Array | None) -> None:
+        self.likelihood, self.prior, self.size = Likelihood(kernel, X, y, alpha), Prior.of(kernel, X, y), y.size
+
+    def __call__(self, theta: Array) -> tuple[float, Array]:
+        value, gradient = self.likelihood(theta)
+        extra, slope = self.prior(theta)
+        return value + extra / self.size, gradient + slope / self.size
+
+
+def find_exactly(task: Task, kernels: Sequence[Kernel], generator: np.random.Generator) -> Found:
+    """The best of some kernels with the same parameters, and of richer forms, by the likelihood of all rows."""
+    X, y, alpha = np.asarray(task.X, dtype=np.float64), task.y.reshape(len(task.X), -1), task.alpha
+    began = perf_counter()
+    end = began + task.seconds
+    rounds: list[Round] = []
+
+    def plausibility(kernel: Kernel) -> Callable[[Array], tuple[float, Array]]:
+        return Plausibility(kernel, X, y, alpha)
+
+    def worth(kernel: Kernel, value: float) -> float:
+        """The evidence: what is plausible, less half log n for each parameter (Schwarz 1978)."""
+        return value - 0.5 * kernel.n_dims * log(max(len(X), 2)) / y.size
+
+    def note(name: str, kernel: Kernel, value: float, kept: bool) -> None:
+        nonlocal began
+        rounds.append(Round(name, kernel, worth(kernel, value), kept, perf_counter() - began))
+        began = perf_counter()
+
+    first = kernels[len(kernels) // 2]
+    starts = [first.theta, *scale_starts(first, X, y, alpha)]
+    objective = plausibility(first)
+    ends = threaded_map(lambda start: climb(objective, start, first.bounds, 15, end), starts)
+    top, theta = max(ends, key=lambda pair: pair[0])
+    best = first.clone_with_theta(theta)
+    note("every scale", best, top, True)
+    for kernel in kernels:
+        if kernel is first or perf_counter() > end:
+            continue
+        value, theta = climb(plausibility(kernel), best.theta, kernel.bounds, 15, end)
+        better = value > top
+        note("another shape", kernel.clone_with_theta(theta), value, better)
+        if better:
+            top, best = value, kernel.clone_with_theta(theta)
+    for name, form in forms(X, y) if task.forms else ():
+        if perf_counter() > end:
+            break
+        tried = form(best)
+        value, theta = climb(plausibility(tried), tried.theta, tried.bounds, 30, end)
+        kernel = tried.clone_with_theta(theta)
+        better = worth(kernel, value) > worth(best, top)
+        note(name, kernel, value, better)
+        if better:
+            top, best = value, kernel
+    value, theta = climb(plausibility(best), best.theta, best.bounds, 60, end)
+    best = best.clone_with_theta(theta)
+    note("to the end", best, value, True)
+    return Found(best, tuple(rounds))
+
+
+def forms(X: Array, y: Array) -> list[tuple[str, Callable[[Kernel], Kernel]]]:
+    """What may be added to a kernel of the form signal + noise, each with its name, in the order of trial."""
+    if len(X) < FEWEST:
+        return []
+    found: list[tuple[str, Callable[[Kernel], Kernel]]] = [
+        ("a trend", lambda kernel: with_trend(kernel, X, y)),
+        ("a second scale", lambda kernel: second_scale(kernel, ratio=0.3, share=0.2)),
+    ]
+    if X.shape[1] == 1:
+        x = X[:, 0]
+        for period in candidate_periods(x, y):
+            found.append((f"period {period:.4g}", partial(with_period, period=period, x=x, y=y)))
+    return found
+
+
+def scale_starts(kernel: Kernel, X: Array, y: Array, alpha: Array | None, most: int = 3) -> list[Array]:
+    """Log-parameters of the highest local maxima of the likelihood on a grid of length-scales and shares of noise.
+
+    All variances are scaled together to their most likely value.
+    """
+    parameters = free_parameters(kernel)
+    lengths = [here for name, here in parameters if name == "length_scale"]
+    noises = [here for name, here in parameters if name == "noise_level"]
+    levels = [here for name, here in parameters if name in ("constant_value", "noise_level")]
+    if not lengths or not len(X):
+        return []
+    nearest = spacing(X)
+    count = 1 + int(np.ceil(np.log2(max(2 * LONGEST / nearest, 1.0))))
+    factors = np.geomspace(0.5 * nearest, LONGEST, count) if nearest else np.array([LONGEST])
+    factors = factors[-14:]
+    variance = variation(y)
+    grid = np.empty((len(factors), len(SHARES) if noises else 1), dtype=object)
+    for row, factor in enumerate(factors):
+        for column in range(grid.shape[1]):
+            theta = kernel.theta.copy()
+            for here in lengths:
+                middle = np.mean([kernel.theta[other].mean() for other in lengths])
+                relative = kernel.theta[here] - middle if len(lengths) > 1 else 0.0
+                theta[here] = natural_scale(X, here) + log(factor) + relative
+            for here in levels:
+                theta[here] = log(variance * (SHARES[column] if here in noises else 1 - SHARES[column] if noises else 1.0))
+            grid[row, column] = np.clip(theta, kernel.bounds[:, 0], kernel.bounds[:, 1])
+    compiled = compile_kernel(kernel, X)
+    values = threaded_map(lambda theta: profiled(compiled.with_theta(theta), X, y, alpha), list(grid.ravel()))
+    value = np.array([v for v, _ in values]).reshape(grid.shape)
+    padded = np.pad(value, 1, constant_values=-inf)
+    around = np.stack([padded[1 + i : padded.shape[0] - 1 + i, 1 + j : padded.shape[1] - 1 + j] for i in (-1, 0, 1) for j in (-1, 0, 1)])
+    tops = np.flatnonzero((value >= around.max(axis=0)).ravel() & np.isfinite(value).ravel())
+    starts = []
+    for place in tops[np.argsort(-value.ravel()[tops], kind="stable")][:most]:
+        theta = grid.ravel()[place].copy()
+        if alpha is None:
+            for here in levels:
+                theta[here] += log(values[place][1])
+        starts.append(np.clip(theta, kernel.bounds[:, 0], kernel.bounds[:, 1]))
+    return starts
+
+
+def spacing(X: Array, scaled: bool = False) -> float:
+    """The median distance of a row to the nearest other one, in units of the inputs' spread times sqrt(d).
+
+    With `scaled`, in the units that the inputs have. At most 500 rows are asked for their nearest.
+    """
+    Z = X if scaled else X / (spread(X) * np.sqrt(X.shape[1]))
+    Z = np.unique(Z, axis=0)
+    if len(Z) < 2:
+        return 0.0
+    distance, _ = cKDTree(Z, balanced_tree=False).query(Z[:: -(-len(Z) // 500)], k=[2])
+    return float(np.median(distance))
+
+
+def profiled(kernel: CompiledKernel, X: Array, y: Array, alpha: Array | None) -> tuple[float, float]:
+    """The log likelihood per target value with all variances scaled by the most likely factor, and that factor.
+
+    With A the covariance, the factor is y'A^-1 y / n. With noise of the rows' own (`alpha`) it is 1.
+    """
+    features = kernel.prepare(X)
+    latent, noise = kernel.diag(features), kernel.noise(features)
+    A = kernel.block(features, features)
+    floor = JITTER[np.dtype(np.float64)] * float(latent.max())
+    A.flat[:: len(X) + 1] = latent + np.maximum(noise if alpha is None else noise + alpha, floor)
+    L, failed = lapack.dpotrf(A.T, lower=0, clean=0, overwrite_a=1)
+    if failed:
+        return -inf, 1.0
+    z, _ = lapack.dtrtrs(L, y, lower=0, trans=1)
+    square = float(np.vdot(z, z)) / y.size
+    factor = max(square, np.finfo(np.float64).tiny) if alpha is None else 1.0
+    value = -0.5 * (square / factor + log(factor)) - float(np.log(np.diag(L)).sum()) / len(X) - 0.5 * log(2 * pi)
+    return (value, factor) if np.isfinite(value) else (-inf, 1.0)
