@@ -18,6 +18,7 @@ except ImportError:  # Windows: what a killed process leaves behind stays
     fcntl = None  # type: ignore[assignment]
 
 MOST_NAME = 40  # characters of a file's name in its temporary folder's: at most 160 bytes, and 255 are allowed
+PARQUET = (".parquet", ".pq")  # suffixes of the files that are read of a folder
 SUFFIX, LOCK = ".unfinished", "lock"  # of a temporary folder's name; of the file in it that locks it
 
 
@@ -70,6 +71,39 @@ def is_special(path: str | os.PathLike[str]) -> bool:
     except OSError:
         return False
     return mode is not None and not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))
+
+
+def overwrites(output: str | os.PathLike[str], source: str | os.PathLike[str] | int) -> bool:
+    """Whether to write a file would change what is read from another: the same one, or one in a folder that is read.
+
+    Links, hard or symbolic, count as what they lead to. A model may be written into a folder of tables.
+
+    Parameters
+    ----------
+    output : str or path-like
+    source : str, path-like or int
+        A file, a folder of Parquet files, or an open file's number.
+    """
+    if is_special(output):
+        return False
+    try:
+        if os.path.samestat(os.stat(output), os.stat(source)):
+            return True
+    except (OSError, ValueError):  # one of them is not there
+        pass
+    if isinstance(source, int):
+        return False
+    target, origin = Path(os.path.realpath(output)), Path(os.path.realpath(source))
+    if not origin.is_dir():
+        return target == origin
+    within = target.suffix.lower() in PARQUET and origin in target.parents
+    return within or (target.exists() and any(os.path.samefile(target, file) for file in parquet_files(origin)))
+
+
+def parquet_files(folder: Path) -> list[Path]:
+    """The Parquet files of a folder and those below, by name; those that begin with a dot or an underscore are none."""
+    found = sorted(file for file in folder.rglob("*") if file.suffix.lower() in PARQUET and file.is_file())
+    return [file for file in found if not any(part[0] in "._" for part in file.relative_to(folder).parts)]
 
 
 @contextmanager

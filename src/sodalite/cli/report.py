@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -15,6 +14,7 @@ from ._common import (
     FILE,
     Mistake,
     check_model_path,
+    check_outputs,
     debug_option,
     json_option,
     plain_errors,
@@ -120,13 +120,12 @@ def run(
 
     began = perf_counter()
     require("plotly", "report")
+    check_outputs({"MODEL": model_path, "DATA": data}, {"--output": output})
     if output != "-":
         try:
             check_writable(output)
         except OSError as error:
             raise Mistake(f"{output} cannot be written: {error.strerror or error}.") from None
-        if os.path.exists(output) and os.path.exists(model_path) and os.path.samefile(output, model_path):
-            raise Mistake(f"{output} is the model itself: give the page another name with --output.")
 
     def step(what: str) -> None:
         if shown is not None:

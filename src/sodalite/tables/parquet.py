@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .._files import PARQUET, check_readable, parquet_files
 from .._optional import require
 from ..memory import available
 from .base import TableError, listed
@@ -21,7 +22,6 @@ from .preprocessing import Preprocessing, Training, counted, nearest
 Array = NDArray[Any]
 
 KEPT = 2  # row groups in memory at a time: threads that are at neighbouring rows need no more
-SUFFIXES = (".parquet", ".pq")
 
 
 class ParquetRows:
@@ -249,7 +249,7 @@ def is_on_disk(path: str | os.PathLike[str]) -> bool:
     path = Path(path)
     if path.is_dir():
         return True
-    if path.suffix.lower() not in SUFFIXES or not path.exists():
+    if path.suffix.lower() not in PARQUET or not path.is_file():
         return False
     meta = _about(path)
     return bool(8 * meta.num_rows * meta.num_columns > available() // 4)
@@ -288,15 +288,18 @@ class Taken:
 
 
 def _files(path: Path) -> list[Path]:
-    """The files of a folder and those below, by name; those that begin with a dot or an underscore are none."""
-    if not path.exists():
-        raise TableError(f"{path}: there is no such file or folder.")
+    """The file itself, or those of a folder."""
+    try:
+        check_readable(path)
+    except FileNotFoundError:
+        raise TableError(f"{path}: there is no such file or folder.") from None
+    except OSError as error:
+        raise TableError(f"{path} cannot be read: {error.strerror or error}.") from None
     if not path.is_dir():
         return [path]
-    found = sorted(file for file in path.rglob("*") if file.suffix.lower() in SUFFIXES and file.is_file())
-    found = [file for file in found if not any(part[0] in "._" for part in file.relative_to(path).parts)]
+    found = parquet_files(path)
     if not found:
-        raise TableError(f"{path} is a folder, not a file, and has no files that end in {' or '.join(SUFFIXES)}.")
+        raise TableError(f"{path} is a folder, not a file, and has no files that end in {' or '.join(PARQUET)}.")
     return found
 
 
