@@ -47,9 +47,9 @@ def split_names(given: tuple[str, ...], names: list[str]) -> list[str]:
     >>> split_names(("a,b", "width, cm"), ["a", "b", "width, cm"])
     ['a', 'b', 'width, cm']
     """
-    found = []
+    found, there = [], set(names)
     for text in given:
-        found += [text] if text in names else [part.strip() for part in text.split(",") if part.strip()]
+        found += [text] if text in there else [part.strip() for part in text.split(",") if part.strip()]
     return found
 
 

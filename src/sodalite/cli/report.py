@@ -210,7 +210,8 @@ def columns_of(model: GreedyGPRegressor, reader: Reader, target: str | None) -> 
     known = target or (mapping.target if mapping is not None else None)
     if mapping is None:
         given = getattr(model, "feature_names_in_", None)
-        others = [name for name in reader.names if given is not None and name not in given]
+        taken = set() if given is None else set(given)
+        others = [] if given is None else [name for name in reader.names if name not in taken]
         if known is None and given is not None and len(others) == 1:
             known = others[0]
         if known is None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Sequence
 from pathlib import Path
 from threading import Lock
@@ -183,9 +183,10 @@ class ParquetRows:
     def _check_columns(self, schemas: list[Any]) -> None:
         types = self._arrow.types
         for file, schema in zip(self._files, schemas, strict=True):
+            counts = Counter(schema.names)
             for name in self.names:
-                if schema.names.count(name) != 1:
-                    words = "no column" if name not in schema.names else "two columns named"
+                if counts[name] != 1:
+                    words = "no column" if not counts[name] else "two columns named"
                     raise TableError(f"{file} has {words} {name!r}.{nearest(name, schema.names)}")
             other = [
                 name
@@ -204,12 +205,13 @@ class ParquetRows:
     def _check_missing(self, about: list[Any]) -> None:
         """Missing values are counted in the files, as a rule; those that are not will be found as they are read."""
         gaps: dict[str, int] = {}
+        names = set(self.names)
         for place, group in self._groups:
             part = about[place].row_group(group)
             for at in range(part.num_columns):
                 column = part.column(at)
                 found = column.statistics.null_count if column.is_stats_set and column.statistics.has_null_count else 0
-                if found and column.path_in_schema in self.names:
+                if found and column.path_in_schema in names:
                     gaps[column.path_in_schema] = gaps.get(column.path_in_schema, 0) + found
         if gaps:
             raise TableError(f"{self.path} has missing values: {counted(gaps)}. Leave out these rows or columns first.")
@@ -260,12 +262,14 @@ def learn_on_disk(
 ) -> Training:
     """The same as `sodalite.tables.learn` for a table that is left on disk: all columns must hold numbers."""
     names = ParquetRows.columns_of(path)
+    there = set(names)
     for name in [*([] if target is None else [target]), *(features or []), *exclude]:
-        if name not in names:
+        if name not in there:
             raise TableError(f"{path} has no column {name!r}; it has {listed(names, 12)}.{nearest(name, names)}")
     if target is None:
         raise TableError(f"--target is needed: which column of {path} is to be predicted? {listed(names, 12)}")
-    used = [name for name in (names if features is None else features) if name not in (target, *exclude)]
+    left_out = {target, *exclude}
+    used = [name for name in (names if features is None else features) if name not in left_out]
     X, y = open_parquet(path, target, used)
     mapping = Preprocessing(target, tuple(Column(name, "number") for name in used))
     return Training(mapping, X, y, np.arange(len(y)), {})
