@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gzip
 import os
+import subprocess
+import sys
 import time
 
 import numpy as np
@@ -141,3 +143,52 @@ def test_standard_input_is_read_from_a_pipe():
     table = "x,y\n" + "".join(f"{value},{value}\n" for value in np.linspace(0, 1, 20))
     result = CliRunner().invoke(app, ["select", "-", "-t", "y", "-n", "2", "--json"], input=table)
     assert result.exit_code == 0, result.output
+
+
+DAMAGE = """
+import sys
+import numpy as np
+import pyarrow as pa
+import pyarrow.feather, pyarrow.parquet
+from sodalite.tables import TableError, learn, read_table
+
+path, kind, random = sys.argv[1], sys.argv[2], np.random.default_rng(0)
+whole = pa.table({
+    "x": random.normal(size=30),
+    "t": random.choice(["a", "b"], 30),
+    "d": pa.array(range(30), pa.timestamp("s")),
+    "y": random.normal(size=30),
+})
+if kind == "parquet":
+    pa.parquet.write_table(whole, path)
+elif kind == "stream":
+    with pa.ipc.new_stream(path, whole.schema) as file:
+        file.write_table(whole)
+else:
+    pa.feather.write_feather(whole, path, compression=kind)
+data, refused = open(path, "rb").read(), 0
+for trial in range(600):
+    damaged = bytearray(data)
+    if trial % 4 == 0:
+        del damaged[random.integers(len(data)) :]
+    else:
+        for at in random.integers(len(data), size=1 + trial % 3):
+            damaged[at] = random.integers(256)
+    with open(path, "wb") as file:
+        file.write(damaged)
+    try:
+        learn(read_table(path), "y")
+    except TableError as error:
+        refused += 1
+        assert len(str(error).splitlines()) == 1
+print(refused)
+"""
+
+
+@pytest.mark.parametrize("kind", ["uncompressed", "lz4", "stream", "parquet"])
+def test_any_damage_to_a_file_of_arrows(kind, tmp_path):
+    """In a process of its own, which a false offset used to end with a segmentation fault."""
+    path = tmp_path / ("a.parquet" if kind == "parquet" else "a.arrow")
+    done = subprocess.run([sys.executable, "-c", DAMAGE, path, kind], capture_output=True, check=False, timeout=100)
+    assert done.returncode == 0, done.stderr.decode()
+    assert int(done.stdout) > 100

@@ -135,7 +135,7 @@ def command(
         elif not quiet:
             from rich.console import Console
 
-            show(outcome, Console(highlight=False, markup=False))
+            show(outcome, Console(highlight=False, markup=False, emoji=False))
 
 
 def interrupted(output: str, checkpoint: str | None) -> str:

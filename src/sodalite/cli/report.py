@@ -145,7 +145,7 @@ def run(
 
     report = make_report(model, X, y, random_state=seed)
     step("Drawing")
-    page = to_html(report).encode() if write or output != "-" else b""
+    page = to_html(report).encode(errors="backslashreplace") if write or output != "-" else b""
     if output != "-":
         _write(page, output)
     elif write:

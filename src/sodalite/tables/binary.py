@@ -27,7 +27,7 @@ class ParquetReader(Reader):
         self._arrow = require("pyarrow", "parquet")
         with _readable(name, "Parquet"):
             self._file = require("pyarrow.parquet", "parquet").ParquetFile(stream)
-        self.names = self._file.schema_arrow.names
+            self.names = self._file.schema_arrow.names
 
     def read(self) -> Table:
         with _readable(self.name, "Parquet"):
@@ -52,21 +52,27 @@ class ArrowReader(Reader):
             whole = stream.read(6) == b"ARROW1"
             stream.seek(0)
             file: Any = ipc.open_file(stream) if whole else ipc.open_stream(stream)
-        self._schema, self.names = file.schema, file.schema.names
+            self._schema, self.names = file.schema, file.schema.names
         self._batches = (file.get_batch(place) for place in range(file.num_record_batches)) if whole else file
 
     def read(self) -> Table:
         with _readable(self.name, "Arrow"):
-            return self._table(self._arrow.Table.from_batches(list(self._batches), self._schema))
+            return self._table(self._arrow.Table.from_batches(list(self._checked()), self._schema))
 
     def chunks(self, kinds: Mapping[str, str]) -> Iterator[Table]:
         first = 0
         with _readable(self.name, "Arrow"):
-            for batch in self._batches:
+            for batch in self._checked():
                 table = self._arrow.Table.from_batches([batch]).select(list(kinds))
                 for begin in range(0, table.num_rows, CHUNK):
                     yield self._table(table.slice(begin, CHUNK), first + begin)
                 first += table.num_rows
+
+    def _checked(self) -> Iterator[Any]:
+        """The batches. Arrow does not check what it reads: a false offset in a damaged file would end the process."""
+        for batch in self._batches:
+            batch.validate(full=True)
+            yield batch
 
 
 class NpzReader(Reader):
@@ -184,8 +190,9 @@ def _readable(name: str, what: str, where: str = "") -> Iterator[None]:
     """Say which file it is that cannot be read. A damaged one makes zipfile and NumPy raise errors of many kinds."""
     try:
         yield
-    except (TableError, MemoryError, ModuleNotFoundError):
+    except (TableError, ModuleNotFoundError):
         raise
     except Exception as error:
         words = (str(error).splitlines() or [""])[0].rstrip(".") or type(error).__name__
+        words = f"not enough memory ({words})" if isinstance(error, MemoryError) else words
         raise TableError(f"{name} cannot be read as {what}: {where}{words}.") from None

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 from collections import Counter, OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -122,11 +123,19 @@ class ParquetRows:
         for group in np.unique(groups):
             here = np.flatnonzero(groups == group)
             place, number = self._groups[group]
-            with self._parquet.ParquetFile(self._files[place]) as file:
+            with self._opened(place) as file:
                 parts.append(file.read_row_group(number).take(index[here] - self._edges[group]))
             order.append(here)
         joined = self._arrow.concat_tables(parts, promote_options="default")
         return joined.take(np.argsort(np.concatenate(order)))
+
+    @contextmanager
+    def _opened(self, place: int) -> Iterator[Any]:
+        with (
+            self._arrow.OSFile(os.fsencode(self._files[place])) as stream,
+            self._parquet.ParquetFile(stream, pre_buffer=False) as file,
+        ):
+            yield file
 
     def _start(self) -> None:
         self._lock, self._kept = Lock(), OrderedDict[int, Array]()
@@ -167,7 +176,7 @@ class ParquetRows:
         found = np.empty((rows, self.shape[1]), dtype=self.dtype)
         kind = self._arrow.from_numpy_dtype(self.dtype)
         try:
-            with self._parquet.ParquetFile(self._files[place], memory_map=False, pre_buffer=False) as file:
+            with self._opened(place) as file:
                 for column, name in enumerate(self.names):
                     values = file.read_row_group(number, columns=[name], use_threads=False).column(0)
                     if len(values) != rows:
@@ -311,7 +320,8 @@ def _about(file: Path) -> Any:
     """What the end of a file says of it."""
     arrow, parquet = require("pyarrow", "parquet"), require("pyarrow.parquet", "parquet")
     try:
-        return parquet.read_metadata(file)
+        with arrow.OSFile(os.fsencode(file)) as stream:  # a name need not be text
+            return parquet.read_metadata(stream)
     except (arrow.ArrowException, OSError) as error:
         raise TableError(f"{file} cannot be read as Parquet: {_line(error)}.") from None
 
