@@ -344,12 +344,10 @@ def test_nothing_is_left_behind_but_the_file(tmp_path, often):
 
 
 def test_what_a_killed_run_left_behind_is_removed(tmp_path):
-    for name in (".c.0123abcd", ".c.notes", ".d.0123abcd", ".c.89abcdef"):
-        (tmp_path / name).touch()
-        if name != ".c.89abcdef":  # somebody may be writing it
-            os.utime(tmp_path / name, (1, 1))
+    for name in (".c.0123abcd.unfinished", ".c.notes", ".d.0123abcd.unfinished"):
+        (tmp_path / name).mkdir()
     run(tmp_path / "c", n_active=3)
-    assert sorted(os.listdir(tmp_path)) == [".c.89abcdef", ".c.notes", ".d.0123abcd", "c"]
+    assert sorted(os.listdir(tmp_path)) == [".c.notes", ".d.0123abcd.unfinished", "c"]
 
 
 def test_a_disk_that_fills_up_is_no_reason_to_stop(tmp_path, monkeypatch, often):

@@ -235,7 +235,7 @@ def test_an_output_that_cannot_be_written_is_found_before_the_fit(folder, monkey
     def refuse(self):
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(_files.Path, "touch", refuse)
+    monkeypatch.setattr(_files.Path, "mkdir", refuse)
     assert_mistake(run("fit", "houses.csv", "-t", "price"), "model.sodalite cannot be written: permission denied")
 
 

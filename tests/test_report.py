@@ -618,7 +618,7 @@ def test_mistakes_are_one_line_each(folder, monkeypatch):
     assert_mistake(run(model, folder / "no.csv"), r"no column 'price', the target.* Did you mean 'Price'\?")
     houses(40).drop(columns="area").to_csv(folder / "no.csv", index=False)
     assert_mistake(run(model, folder / "no.csv"), "no column 'area', which the model needs")
-    assert_mistake(run(model, "-o", model), "is the model itself")
+    assert_mistake(run(model, "-o", model), "would replace MODEL")
     assert not (folder / "x.html").exists()
     assert not (folder / "m.html").exists()
     monkeypatch.setattr("sodalite.persistence.load", lambda path: pytest.fail("the long work began"))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import sys
 from dataclasses import astuple
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,7 +13,7 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 
 from sodalite import reference, select
 from sodalite.cli.app import app
-from sodalite.cli.reproduce import FILES, write
+from sodalite.cli.reproduce import FILES
 from sodalite.experiments import paper
 from sodalite.experiments.paper_figures import BAND, figure1, figure3
 from sodalite.metrics import rmse
@@ -237,23 +236,6 @@ def test_without_matplotlib_it_says_what_to_install(monkeypatch, tmp_path):
     (line,) = result.stderr.splitlines()
     assert "pip install 'sodalite[plot]'" in line
     assert not (tmp_path / "results").exists()
-
-
-def test_a_file_is_written_whole_or_not_at_all(tmp_path):
-    path = tmp_path / "table.json"
-    path.write_text("old")
-
-    def half(at: Path) -> None:
-        at.write_text("ha")
-        raise OSError(28, "No space left on device")
-
-    with pytest.raises(OSError, match="No space"):
-        write(path, half)
-    assert [p.name for p in tmp_path.iterdir()] == ["table.json"]
-    assert path.read_text() == "old"
-    write(path, lambda at: at.write_text("new"))
-    assert [p.name for p in tmp_path.iterdir()] == ["table.json"]
-    assert path.read_text() == "new"
 
 
 def test_the_paper_s_numbers():

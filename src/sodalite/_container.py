@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
-from ._files import check_writable, is_special, replacing
+from ._files import check_readable, check_writable, is_special, replacing
 
 Array = NDArray[Any]
 
@@ -115,6 +115,7 @@ def digest(arrays: Mapping[str, Array]) -> str:
 @contextmanager
 def _opened(kind: Kind, path: str | os.PathLike[str]) -> Iterator[Any]:
     try:
+        check_readable(path)
         if Path(path).is_dir():
             raise kind.error(f"{path} is a folder, not a {kind.noun}.")
         with safe_open(path, framework="numpy") as file:

@@ -1,13 +1,40 @@
-"""Files that are written whole or not at all."""
+"""Files that are written whole or not at all, and paths that are checked before any long work."""
 
 from __future__ import annotations
 
 import os
+import re
 import secrets
+import shutil
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from errno import EINVAL
 from pathlib import Path
+
+try:
+    import fcntl
+except ImportError:  # Windows: what a killed process leaves behind stays
+    fcntl = None  # type: ignore[assignment]
+
+MOST_NAME = 40  # characters of a file's name in its temporary folder's: at most 160 bytes, and 255 are allowed
+PARQUET = (".parquet", ".pq")  # suffixes of the files that are read of a folder
+SUFFIX, LOCK = ".unfinished", "lock"  # of a temporary folder's name; of the file in it that locks it
+
+
+def check_readable(path: str | os.PathLike[str]) -> None:
+    """Refuse what is no file or folder, before it is opened: a pipe would be waited for, and a device has no end.
+
+    Raises
+    ------
+    OSError
+        With the reason, in words, as its `strerror`.
+    """
+    mode = _mode(path)
+    if mode is None:
+        raise FileNotFoundError(None, "there is no such file", os.fspath(path))
+    if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+        raise OSError(EINVAL, "it is a device or a pipe, not a file", os.fspath(path))
 
 
 def check_writable(path: str | os.PathLike[str]) -> None:
@@ -18,59 +45,170 @@ def check_writable(path: str | os.PathLike[str]) -> None:
     OSError
         With the reason, in words, as its `strerror`.
     """
+    mode = _mode(path)
     path = Path(path)
-    folder = Path(os.path.realpath(path)).parent
-    if path.is_dir():
+    if mode is not None and stat.S_ISDIR(mode):
         raise IsADirectoryError(None, "it is a folder", str(path))
-    if is_special(path):
+    if mode is not None and not stat.S_ISREG(mode):
         with open(path, "ab"):
             return
-    if not folder.is_dir():
-        raise FileNotFoundError(None, f"there is no folder {folder}", str(path))
-    if path.exists() and not os.access(path, os.W_OK):
+    target = Path(os.path.realpath(path))
+    if not target.parent.is_dir():
+        raise FileNotFoundError(None, f"there is no folder {target.parent}", str(path))
+    if mode is not None and not os.access(path, os.W_OK):
         raise PermissionError(None, "the file is there already, and is not to be written to", str(path))
-    trial = folder / f".{path.name[:100]}.{secrets.token_hex(4)}"
     try:
-        trial.touch()
+        with _temporary_folder(target):
+            pass
     except OSError as error:
         raise type(error)(error.errno, (error.strerror or str(error)).lower(), str(path)) from None
-    trial.unlink()
 
 
 def is_special(path: str | os.PathLike[str]) -> bool:
     """Whether this is a device or a pipe, which must be written to and never replaced."""
     try:
-        mode = os.stat(path).st_mode
+        mode = _mode(path)
     except OSError:
         return False
-    return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))
+    return mode is not None and not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))
+
+
+def overwrites(output: str | os.PathLike[str], source: str | os.PathLike[str] | int) -> bool:
+    """Whether to write a file would change what is read from another: the same one, or one in a folder that is read.
+
+    Links, hard or symbolic, count as what they lead to. A model may be written into a folder of tables.
+
+    Parameters
+    ----------
+    output : str or path-like
+    source : str, path-like or int
+        A file, a folder of Parquet files, or an open file's number.
+    """
+    if is_special(output):
+        return False
+    try:
+        if os.path.samestat(os.stat(output), os.stat(source)):
+            return True
+    except (OSError, ValueError):  # one of them is not there
+        pass
+    if isinstance(source, int):
+        return False
+    target, origin = Path(os.path.realpath(output)), Path(os.path.realpath(source))
+    if not origin.is_dir():
+        return target == origin
+    within = target.suffix.lower() in PARQUET and origin in target.parents
+    return within or (target.exists() and any(os.path.samefile(target, file) for file in parquet_files(origin)))
+
+
+def parquet_files(folder: Path) -> list[Path]:
+    """The Parquet files of a folder and those below, by name; those that begin with a dot or an underscore are none."""
+    found = sorted(file for file in folder.rglob("*") if file.suffix.lower() in PARQUET and file.is_file())
+    return [file for file in found if not any(part[0] in "._" for part in file.relative_to(folder).parts)]
 
 
 @contextmanager
 def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """A path beside that of a file, to write to: it takes the file's place at the end, unless something goes wrong.
+    """A path to write to: that file takes the place of another at the end, unless something goes wrong.
 
     What was written is on the disk before it takes the place, so that not even a power cut leaves half a file. Links
     are followed. Devices and pipes are written to as they are.
+
+    The file is in a hidden folder beside the other. A process that is killed leaves that folder behind; the next one
+    that writes to the same path removes it.
     """
     if is_special(path):
         yield Path(path)
         return
     target = Path(os.path.realpath(path))
-    unfinished = target.with_name(f".{target.name[:100]}.{secrets.token_hex(4)}")
-    try:
+    with _temporary_folder(target) as folder:
+        unfinished = folder / target.name
         unfinished.touch()
         mode = (target if target.exists() else unfinished).stat().st_mode  # whatever the writer makes of it
         yield unfinished
         os.chmod(unfinished, stat.S_IMODE(mode))
         _sync(unfinished)
         os.replace(unfinished, target)
-    except BaseException:
-        unfinished.unlink(missing_ok=True)
-        raise
     if os.name == "posix":
         with suppress(OSError):  # not every file system can
             _sync(target.parent)
+
+
+@contextmanager
+def _temporary_folder(target: Path) -> Iterator[Path]:
+    """A hidden folder beside a file, which is gone at the end; those of processes that were killed go first.
+
+    A folder rather than a file, since some writers make temporary files of their own beside the one that they write.
+    """
+    prefix = f".{target.name[:MOST_NAME]}."
+    _remove_abandoned(target.parent, prefix)
+    lock = None
+    while lock is None:
+        folder = target.parent / f"{prefix}{secrets.token_hex(4)}{SUFFIX}"
+        folder.mkdir()
+        try:
+            lock = _lock(folder)
+        except (BlockingIOError, FileNotFoundError):  # another process took it for abandoned before it was locked
+            continue
+        except OSError:  # a file system without locks, where no process removes another's
+            break
+    try:
+        yield folder
+    finally:
+        _remove(folder, lock)
+
+
+def _remove_abandoned(parent: Path, prefix: str) -> None:
+    """Remove the temporary folders whose processes are gone. The system ends a process's locks, however it dies."""
+    name = re.compile(re.escape(prefix) + "[0-9a-f]{8}" + re.escape(SUFFIX))
+    with suppress(OSError), os.scandir(parent) as entries:
+        for folder in [Path(entry.path) for entry in entries if name.fullmatch(entry.name)]:
+            with suppress(OSError):
+                _remove(folder, _lock(folder))
+
+
+def _lock(folder: Path) -> int:
+    """Lock a temporary folder, and return the open file that does.
+
+    Raises
+    ------
+    BlockingIOError
+        If another process has locked it.
+    FileNotFoundError
+        If another process has removed it.
+    OSError
+        If there are no locks there.
+    """
+    if fcntl is None:
+        raise OSError("no locks")
+    path = folder / LOCK
+    handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if not os.path.samestat(os.fstat(handle), os.stat(path)):
+            raise FileNotFoundError(path)
+    except OSError:
+        os.close(handle)
+        raise
+    return handle
+
+
+def _remove(folder: Path, lock: int | None) -> None:
+    """Remove a temporary folder, and unlock it: in this order, so that no other process finds it half removed."""
+    shutil.rmtree(folder, ignore_errors=True)
+    if lock is not None:
+        os.close(lock)
+        with suppress(OSError):  # network file systems keep a file until it is closed
+            folder.rmdir()
+
+
+def _mode(path: str | os.PathLike[str]) -> int | None:
+    """The mode of a file, or None if there is none; links are followed."""
+    if "\0" in os.fspath(path):
+        raise OSError(EINVAL, "its name has a null character in it", os.fspath(path))
+    try:
+        return os.stat(path).st_mode
+    except (FileNotFoundError, NotADirectoryError):
+        return None
 
 
 def _sync(path: Path) -> None:

@@ -12,14 +12,12 @@ for more goes on.
 from __future__ import annotations
 
 import os
-import re
 import warnings
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from glob import escape
 from json import dumps, loads
 from pathlib import Path
-from time import monotonic, time
+from time import monotonic
 from typing import Any, Self
 
 import numpy as np
@@ -39,7 +37,6 @@ Array = NDArray[Any]
 
 SECONDS = 5.0  # between two writes, at least
 SHARE = 0.01  # of the time that writing may take
-LEFT = 60.0  # seconds after which a file that is still being written has been left behind
 
 REMEDY = "Nothing was changed; give another path, or remove the file to begin anew."
 FLOATS = ("rmse", "scores", "seconds", "noise")  # one for each row that is chosen
@@ -107,7 +104,6 @@ class Checkpoint:
         self._ended, self._next, self._least = "", 0.0, 0
         if file is not None:
             self._recall(*file)
-        _clear_up(self.path)
 
     # --- what was found ---
 
@@ -289,14 +285,6 @@ def open_checkpoint(
     if file is not None:
         _compare(path, file[0]["about"], about)
     return Checkpoint(path, about, generator, file)
-
-
-def _clear_up(path: Path) -> None:
-    """Remove what was being written when a run was killed."""
-    target = Path(os.path.realpath(path))
-    for file in target.parent.glob(f".{escape(target.name[:100])}.*"):
-        if re.fullmatch(r"\.[0-9a-f]{8}", file.name[-9:]) and time() - file.stat().st_mtime > LEFT:
-            file.unlink(missing_ok=True)
 
 
 def _compare(path: Any, then: dict[str, Any], now: dict[str, Any]) -> None:

@@ -27,6 +27,11 @@ Array = NDArray[Any]
 BLUE, ORANGE, GREEN, GREY = "#0072B2", "#D55E00", "#009E73", "#777777"
 
 
+def _literal(name: str) -> str:
+    """A name as matplotlib writes it out, rather than reads it as a formula between dollar signs."""
+    return name.replace("$", r"\$")
+
+
 class _Display:
     """What all displays share."""
 
@@ -126,7 +131,7 @@ class LearningCurveDisplay(_Display):
             ax.plot(curve.stages, curve.rmse, color=BLUE, label="chosen rows")
         if curve.noise > 0:
             ax.axhline(curve.noise, color=GREY, ls=":", label="noise, by the kernel")
-        ax.set(xscale="log", yscale="log", xlabel="active rows", ylabel=f"RMSE, {self.target}")
+        ax.set(xscale="log", yscale="log", xlabel="active rows", ylabel=f"RMSE, {_literal(self.target)}")
         ax.legend(frameon=False)
         return self
 
@@ -170,18 +175,18 @@ class PosteriorDisplay(_Display):
             place, count = int(np.searchsorted(view.stages, stage)), stage
             mean, half = view.mean[place], view.half[place]
         (ax,) = self._axes(ax)
-        names = [part.name + " (days since 1970)" * (part.kind == "date") for part in view.inputs]
+        names = [_literal(part.name) + " (days since 1970)" * (part.kind == "date") for part in view.inputs]
         if len(view.axes) == 1:
             x = view.axes[0]
             ax.fill_between(x, mean - half, mean + half, color=BLUE, alpha=0.18, lw=0, label="95 % band")
             ax.plot(view.X[:, 0], view.y, ".", color=GREY, ms=3, alpha=0.6, label="rows")
             ax.plot(x, mean, color=BLUE, label="prediction")
             ax.plot(view.active_X[:count, 0], view.active_y[:count], "k.", ms=5, label="active rows")
-            ax.set(xlabel=names[0], ylabel=view.target)
+            ax.set(xlabel=names[0], ylabel=_literal(view.target))
         else:
             shape = len(view.axes[1]), len(view.axes[0])
             drawn = ax.contourf(*view.axes, mean.reshape(shape), levels=16, cmap="cividis")
-            self.figure_.colorbar(drawn, ax=ax, label=view.target)
+            self.figure_.colorbar(drawn, ax=ax, label=_literal(view.target))
             ax.plot(*view.X.T, ".", color="0.75", ms=2, alpha=0.7, label="rows")
             ax.plot(*view.active_X[:count].T, "o", mfc="black", mec="white", ms=5, label="active rows")
             ends = [(axis[0], axis[-1]) for axis in view.axes]
@@ -247,7 +252,7 @@ class RelevanceDisplay(_Display):
             raise ValueError("The kernel has no length-scales by which inputs could be compared.")
         (ax,) = self._axes(ax, size=(6.4, 1.2 + 0.3 * len(self.relevance)))
         names, values = zip(*self.relevance, strict=True)
-        ax.barh(names, values, color=BLUE)
+        ax.barh([_literal(name) for name in names], values, color=BLUE)
         ax.invert_yaxis()
         ax.set_xlabel("length-scales in a standard deviation")
         return self
@@ -285,13 +290,13 @@ class PartialDependenceDisplay(_Display):
         for here, part in zip(axes, self.effects, strict=True):
             if part.input.kind == "levels":
                 here.errorbar(part.values, part.mean, yerr=part.half, color=BLUE, fmt="o", capsize=2)
-                here.set_xticks(part.values, part.input.levels)
+                here.set_xticks(part.values, [_literal(level) for level in part.input.levels])
             else:
                 here.fill_between(
                     part.values, part.mean - part.half, part.mean + part.half, color=BLUE, alpha=0.18, lw=0
                 )
                 here.plot(part.values, part.mean, color=BLUE)
-            here.set(xlabel=part.input.name, ylabel=self.target, ylim=(low, high))
+            here.set(xlabel=_literal(part.input.name), ylabel=_literal(self.target), ylim=(low, high))
         return self
 
 

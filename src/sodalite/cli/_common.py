@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 import traceback
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from typing import Any, TypeVar
 
 import click
+
+from .._files import overwrites
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -44,9 +47,9 @@ def split_names(given: tuple[str, ...], names: list[str]) -> list[str]:
     >>> split_names(("a,b", "width, cm"), ["a", "b", "width, cm"])
     ['a', 'b', 'width, cm']
     """
-    found = []
+    found, there = [], set(names)
     for text in given:
-        found += [text] if text in names else [part.strip() for part in text.split(",") if part.strip()]
+        found += [text] if text in there else [part.strip() for part in text.split(",") if part.strip()]
     return found
 
 
@@ -54,6 +57,30 @@ def check_model_path(path: str, what: str) -> None:
     """Refuse "-" for a model, which needs a file; tables can be piped."""
     if path == "-":
         raise Mistake(f"{what} must be a file: a model cannot be piped, as tables can.")
+
+
+def check_outputs(inputs: Mapping[str, str | None], outputs: Mapping[str, str | None]) -> None:
+    """Refuse, before any work, an output that would replace one of the inputs, or another output.
+
+    Parameters
+    ----------
+    inputs, outputs : mapping of str to str or None
+        Paths by what the user calls them; None for those that were not given, and "-" for standard input or output.
+    """
+    read: dict[str, str | int] = {}
+    for what, path in inputs.items():
+        if path == "-":
+            with suppress(OSError, ValueError, AttributeError):  # it may be closed, or no file
+                read[what] = sys.stdin.fileno()
+        elif path is not None:
+            read[what] = path
+    for what, path in outputs.items():
+        if path is None or path == "-":
+            continue
+        for other, source in read.items():
+            if overwrites(path, source):
+                raise Mistake(f"{what} {path} would replace {other}, or a part of it: give another path.")
+        read[what] = path
 
 
 def debug_option(function: F) -> F:

@@ -72,7 +72,7 @@ def display(shown: bool) -> Iterator[Display]:
     from rich.console import Console
     from rich.live import Live
 
-    console = Console(stderr=True, highlight=False, markup=False)
+    console = Console(stderr=True, highlight=False, markup=False, emoji=False)
     if not shown or not console.is_terminal:
         yield Display()
         return

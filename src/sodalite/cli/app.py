@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import sys
 from importlib import import_module
 
 import click
@@ -48,3 +50,5 @@ Completion of commands and options by the tab key: put this in ~/.bashrc (zsh_so
 @click.version_option(sodalite.__version__, prog_name="sodalite")
 def app() -> None:
     """Gaussian processes on the few rows of a large data set that the model itself chooses."""
+    if isinstance(sys.stdout, io.TextIOWrapper):  # a file's name may have bytes in it that no text has
+        sys.stdout.reconfigure(errors="backslashreplace")

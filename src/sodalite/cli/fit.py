@@ -15,6 +15,7 @@ from ._common import (
     FILE,
     Seconds,
     check_model_path,
+    check_outputs,
     debug_option,
     json_option,
     missing_option,
@@ -134,7 +135,7 @@ def command(
         elif not quiet:
             from rich.console import Console
 
-            show(outcome, Console(highlight=False, markup=False))
+            show(outcome, Console(highlight=False, markup=False, emoji=False))
 
 
 def interrupted(output: str, checkpoint: str | None) -> str:
@@ -214,6 +215,7 @@ def run(
     from ..tables import Taken
 
     check_model_path(output, "--output")
+    check_outputs({"DATA": data}, {"--checkpoint": parameters.get("checkpoint"), "--output": output})
     persistence.check_path(output)
     if parameters.get("checkpoint") is not None:
         check_checkpoint(parameters["checkpoint"])

@@ -30,7 +30,7 @@ def command(model: str, as_json: bool, debug: bool) -> None:
         else:
             from rich.console import Console
 
-            show(content, Console(highlight=False, markup=False))
+            show(content, Console(highlight=False, markup=False, emoji=False))
 
 
 def run(path: str) -> dict[str, Any]:

@@ -15,6 +15,7 @@ import click
 from ._common import (
     FILE,
     check_model_path,
+    check_outputs,
     debug_option,
     json_option,
     plain_errors,
@@ -135,6 +136,7 @@ def run(
     from ..tables import check_output, open_output, open_table
 
     began = perf_counter()
+    check_outputs({"MODEL": model_path, "DATA": data}, {"--output": output})
     check_output(output)
     check_model_path(model_path, "MODEL")
     if shown is not None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -15,6 +14,7 @@ from ._common import (
     FILE,
     Mistake,
     check_model_path,
+    check_outputs,
     debug_option,
     json_option,
     plain_errors,
@@ -120,13 +120,12 @@ def run(
 
     began = perf_counter()
     require("plotly", "report")
+    check_outputs({"MODEL": model_path, "DATA": data}, {"--output": output})
     if output != "-":
         try:
             check_writable(output)
         except OSError as error:
             raise Mistake(f"{output} cannot be written: {error.strerror or error}.") from None
-        if os.path.exists(output) and os.path.exists(model_path) and os.path.samefile(output, model_path):
-            raise Mistake(f"{output} is the model itself: give the page another name with --output.")
 
     def step(what: str) -> None:
         if shown is not None:
@@ -146,7 +145,7 @@ def run(
 
     report = make_report(model, X, y, random_state=seed)
     step("Drawing")
-    page = to_html(report).encode() if write or output != "-" else b""
+    page = to_html(report).encode(errors="backslashreplace") if write or output != "-" else b""
     if output != "-":
         _write(page, output)
     elif write:
@@ -211,7 +210,8 @@ def columns_of(model: GreedyGPRegressor, reader: Reader, target: str | None) -> 
     known = target or (mapping.target if mapping is not None else None)
     if mapping is None:
         given = getattr(model, "feature_names_in_", None)
-        others = [name for name in reader.names if given is not None and name not in given]
+        taken = set() if given is None else set(given)
+        others = [] if given is None else [name for name in reader.names if name not in taken]
         if known is None and given is not None and len(others) == 1:
             known = others[0]
         if known is None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from .._files import replacing
 from .._optional import require
 from ._common import Mistake, debug_option, plain_errors, seed_option
 
@@ -70,7 +70,8 @@ def run(seed: int, draws: int, output: Path) -> None:
         writers += [partial(picture.savefig, format="png", dpi=DPI) for picture in pictures]
         try:
             for name, writer in zip(FILES, writers, strict=True):
-                write(output / name, writer)
+                with replacing(output / name) as path:
+                    writer(path)
         except OSError as error:
             raise Mistake(f"Could not write to {output}: {error.strerror or error}.") from None
     console = Console()
@@ -91,16 +92,6 @@ def prepare(output: Path) -> None:
                 raise IsADirectoryError(None, f"its {name} is a folder")
     except OSError as error:
         raise Mistake(f"Invalid value for '--output': cannot write to '{output}': {error.strerror}.") from None
-
-
-def write(path: Path, writer: Callable[[Path], object]) -> None:
-    """Write a file whole or not at all: under another name first."""
-    unfinished = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        writer(unfinished)
-        os.replace(unfinished, path)
-    finally:
-        unfinished.unlink(missing_ok=True)
 
 
 def show(result: Experiment, console: Console) -> None:

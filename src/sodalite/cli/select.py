@@ -13,6 +13,7 @@ import click
 
 from ._common import (
     FILE,
+    check_outputs,
     debug_option,
     json_option,
     missing_option,
@@ -135,6 +136,7 @@ def run(
 
     began = perf_counter()
     resolve_score(score)
+    check_outputs({"DATA": data}, {"--output": output})
     if output is not None:
         check_output(output)
     if shown is not None:

@@ -62,9 +62,11 @@ class Reader(ABC):
 
     def check_names(self) -> None:
         """Refuse two columns of one name."""
-        twice = [name for place, name in enumerate(self.names) if name in self.names[:place]]
-        if twice:
-            raise TableError(f"{self.name} has two columns named {twice[0]!r}; give one of them another name.")
+        seen: set[str] = set()
+        for name in self.names:
+            if name in seen:
+                raise TableError(f"{self.name} has two columns named {name!r}; give one of them another name.")
+            seen.add(name)
 
     def _table(self, data: Any, first: int = 0) -> Table:
         return Table(data, self.name, self.where, first)

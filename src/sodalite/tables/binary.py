@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import zipfile
-import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from math import prod
 from typing import Any, BinaryIO
 
 import numpy as np
 
 from .._optional import require
+from ..memory import available
 from .base import Reader, Table, TableError
 
 CHUNK = 2**16  # rows
+PIECE = 2**24  # bytes of an array that are unpacked at a time
+MOST_COLUMNS = 10**6  # of an array; each becomes an array of Arrow's, which takes about 1 kB beside its values
 
 
 class ParquetReader(Reader):
@@ -22,17 +25,17 @@ class ParquetReader(Reader):
     def __init__(self, stream: BinaryIO, name: str, form: str) -> None:
         super().__init__(stream, name)
         self._arrow = require("pyarrow", "parquet")
-        with _damaged(name, "Parquet"):
+        with _readable(name, "Parquet"):
             self._file = require("pyarrow.parquet", "parquet").ParquetFile(stream)
-        self.names = self._file.schema_arrow.names
+            self.names = self._file.schema_arrow.names
 
     def read(self) -> Table:
-        with _damaged(self.name, "Parquet"):
+        with _readable(self.name, "Parquet"):
             return self._table(self._file.read())
 
     def chunks(self, kinds: Mapping[str, str]) -> Iterator[Table]:
         first = 0
-        with _damaged(self.name, "Parquet"):
+        with _readable(self.name, "Parquet"):
             for batch in self._file.iter_batches(CHUNK, columns=list(kinds)):
                 yield self._table(self._arrow.Table.from_batches([batch]), first)
                 first += batch.num_rows
@@ -45,25 +48,31 @@ class ArrowReader(Reader):
         super().__init__(stream, name)
         self._arrow = require("pyarrow", "parquet")
         ipc = require("pyarrow.ipc", "parquet")
-        with _damaged(name, "Arrow"):
+        with _readable(name, "Arrow"):
             whole = stream.read(6) == b"ARROW1"
             stream.seek(0)
             file: Any = ipc.open_file(stream) if whole else ipc.open_stream(stream)
-        self._schema, self.names = file.schema, file.schema.names
+            self._schema, self.names = file.schema, file.schema.names
         self._batches = (file.get_batch(place) for place in range(file.num_record_batches)) if whole else file
 
     def read(self) -> Table:
-        with _damaged(self.name, "Arrow"):
-            return self._table(self._arrow.Table.from_batches(list(self._batches), self._schema))
+        with _readable(self.name, "Arrow"):
+            return self._table(self._arrow.Table.from_batches(list(self._checked()), self._schema))
 
     def chunks(self, kinds: Mapping[str, str]) -> Iterator[Table]:
         first = 0
-        with _damaged(self.name, "Arrow"):
-            for batch in self._batches:
+        with _readable(self.name, "Arrow"):
+            for batch in self._checked():
                 table = self._arrow.Table.from_batches([batch]).select(list(kinds))
                 for begin in range(0, table.num_rows, CHUNK):
                     yield self._table(table.slice(begin, CHUNK), first + begin)
                 first += table.num_rows
+
+    def _checked(self) -> Iterator[Any]:
+        """The batches. Arrow does not check what it reads: a false offset in a damaged file would end the process."""
+        for batch in self._batches:
+            batch.validate(full=True)
+            yield batch
 
 
 class NpzReader(Reader):
@@ -72,11 +81,9 @@ class NpzReader(Reader):
     def __init__(self, stream: BinaryIO, name: str, form: str) -> None:
         super().__init__(stream, name)
         self._arrow = require("pyarrow", "cli")
-        try:
+        with _readable(name, "NPZ"):
             self._zip = zipfile.ZipFile(stream)
             self._arrays = {file[:-4]: self._open(file) for file in self._zip.namelist() if file.endswith(".npy")}
-        except (zipfile.BadZipFile, ValueError, EOFError, zlib.error) as error:
-            raise TableError(f"{name} cannot be read as NPZ: {error}.") from None
         lengths = {key: array.shape[0] for key, array in self._arrays.items()}
         if not lengths:
             raise TableError(f"{name} holds no arrays.")
@@ -87,43 +94,60 @@ class NpzReader(Reader):
         self.names = [column for key, array in self._arrays.items() for column in array.columns(key)]
 
     def read(self) -> Table:
+        needed, limit = sum(array.n_bytes for array in self._arrays.values()), available() // 2
+        if needed > limit:
+            raise TableError(
+                f"{self.name} holds {needed / 1e9:.1f} GB when it is unpacked, but half of the memory that is free is "
+                f"{limit / 1e9:.1f} GB. Take some of its rows, or write it as Parquet files in a folder."
+            )
         data = next(self._tables(self._arrays, max(self._length, 1)), None)
         return data if data is not None else self._table(self._arrow.table({name: [] for name in self.names}))
 
     def chunks(self, kinds: Mapping[str, str]) -> Iterator[Table]:
-        needed = {key: array for key, array in self._arrays.items() if set(array.columns(key)) & set(kinds)}
+        needed = {key: array for key, array in self._arrays.items() if not kinds.keys().isdisjoint(array.columns(key))}
         for table in self._tables(needed, CHUNK):
             yield Table(table.data.select(list(kinds)), self.name, self.where, table.first)
 
     def _open(self, file: str) -> _Npy:
-        return _Npy(self._zip.open(file), f"{self.name}: array {file[:-4]!r}")
+        return _Npy(self._zip.open(file), self._zip.getinfo(file).file_size, f"{self.name}: array {file[:-4]!r}")
 
     def _tables(self, arrays: Mapping[str, _Npy], size: int) -> Iterator[Table]:
         for first in range(0, self._length, size):
             columns = {}
             for key, array in arrays.items():
-                try:
+                with _readable(self.name, "NPZ", f"array {key!r}: "):
                     rows = array.read(min(size, self._length - first))
-                except (zipfile.BadZipFile, ValueError, EOFError, zlib.error) as error:
-                    raise TableError(f"{self.name} is damaged: array {key!r} cannot be read ({error}).") from None
-                for name, column in zip(array.columns(key), rows.T if rows.ndim > 1 else [rows], strict=True):
-                    plain = column.tolist() if column.dtype.kind == "U" else np.ascontiguousarray(column)
-                    columns[name] = self._arrow.array(plain)
+                    for name, column in zip(array.columns(key), rows.T if rows.ndim > 1 else [rows], strict=True):
+                        plain = column.tolist() if column.dtype.kind == "U" else np.ascontiguousarray(column)
+                        columns[name] = self._arrow.array(plain)
             yield self._table(self._arrow.table(columns), first)
 
 
 class _Npy:
-    """An array in a zip file, read a few rows at a time."""
+    """An array in a zip file, read a few rows at a time.
 
-    def __init__(self, stream: Any, name: str) -> None:
+    Its header may claim anything. It is compared with the size that the zip file gives, which may be false as well, so
+    memory is taken only for what has been read.
+    """
+
+    def __init__(self, stream: Any, size: int, name: str) -> None:
         self._stream = stream
         version = np.lib.format.read_magic(stream)
         read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
         self.shape, self._by_columns, self._dtype = read(stream)
-        if self._dtype.kind not in "biufUM":
-            raise TableError(f"{name} holds {self._dtype}, not numbers, texts, dates or truth values.")
+        if self._dtype.kind not in "biufUMm" or not self._dtype.itemsize:
+            raise TableError(f"{name} holds {self._dtype}, not numbers, texts, dates, durations or truth values.")
         if len(self.shape) not in (1, 2):
             raise TableError(f"{name} has {len(self.shape)} dimensions; one or two are needed.")
+        self.n_bytes = prod(self.shape) * self._dtype.itemsize
+        if min(self.shape) < 0 or self.n_bytes > size - stream.tell():
+            raise TableError(
+                f"{name} is damaged: {' x '.join(map(str, self.shape))} values are announced, but there are only "
+                f"{size - stream.tell()} bytes."
+            )
+        if len(self.shape) == 2 and self.shape[1] > MOST_COLUMNS:
+            raise TableError(f"{name} has {self.shape[1]} columns; at most {MOST_COLUMNS} can be read.")
+        self._plain = _plain_type(self._dtype)
         self._whole: Any = None
         self._at = 0
 
@@ -141,17 +165,34 @@ class _Npy:
         return self._take(count * (self.shape[1] if len(self.shape) == 2 else 1)).reshape(count, *self.shape[1:])
 
     def _take(self, count: int) -> Any:
-        data = self._stream.read(count * self._dtype.itemsize)
-        if len(data) < count * self._dtype.itemsize:
-            raise EOFError("it ends early")
-        return np.frombuffer(data, self._dtype)
+        data, size = bytearray(), count * self._dtype.itemsize
+        while len(data) < size:
+            part = self._stream.read(min(size - len(data), PIECE))
+            if not part:
+                raise EOFError("it ends early")
+            data += part
+        return np.frombuffer(data, self._dtype).astype(self._plain, copy=False)
+
+
+def _plain_type(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """The type nearest to one of NumPy's that Arrow has."""
+    if dtype.kind in "Mm":
+        unit, count = np.datetime_data(dtype)
+        if count > 1 or unit not in ("s", "ms", "us", "ns", *(["D"] if dtype.kind == "M" else [])):
+            return np.dtype(f"{dtype.kind}8[us]")
+    if dtype.kind == "f" and dtype.itemsize > 8:
+        return np.dtype(np.float64)
+    return dtype.newbyteorder("=")
 
 
 @contextmanager
-def _damaged(name: str, what: str) -> Iterator[None]:
-    """Say which file it is that Arrow cannot read."""
-    arrow = require("pyarrow", "parquet")
+def _readable(name: str, what: str, where: str = "") -> Iterator[None]:
+    """Say which file it is that cannot be read. A damaged one makes zipfile and NumPy raise errors of many kinds."""
     try:
         yield
-    except (arrow.ArrowException, OSError) as error:
-        raise TableError(f"{name} cannot be read as {what}: {str(error).splitlines()[0].rstrip('.')}.") from None
+    except (TableError, ModuleNotFoundError):
+        raise
+    except Exception as error:
+        words = (str(error).splitlines() or [""])[0].rstrip(".") or type(error).__name__
+        words = f"not enough memory ({words})" if isinstance(error, MemoryError) else words
+        raise TableError(f"{name} cannot be read as {what}: {where}{words}.") from None

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections import OrderedDict
-from collections.abc import Sequence
+from collections import Counter, OrderedDict
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -12,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .._files import PARQUET, check_readable, parquet_files
 from .._optional import require
 from ..memory import available
 from .base import TableError, listed
@@ -21,7 +23,6 @@ from .preprocessing import Preprocessing, Training, counted, nearest
 Array = NDArray[Any]
 
 KEPT = 2  # row groups in memory at a time: threads that are at neighbouring rows need no more
-SUFFIXES = (".parquet", ".pq")
 
 
 class ParquetRows:
@@ -122,11 +123,19 @@ class ParquetRows:
         for group in np.unique(groups):
             here = np.flatnonzero(groups == group)
             place, number = self._groups[group]
-            with self._parquet.ParquetFile(self._files[place]) as file:
+            with self._opened(place) as file:
                 parts.append(file.read_row_group(number).take(index[here] - self._edges[group]))
             order.append(here)
         joined = self._arrow.concat_tables(parts, promote_options="default")
         return joined.take(np.argsort(np.concatenate(order)))
+
+    @contextmanager
+    def _opened(self, place: int) -> Iterator[Any]:
+        with (
+            self._arrow.OSFile(os.fsencode(self._files[place])) as stream,
+            self._parquet.ParquetFile(stream, pre_buffer=False) as file,
+        ):
+            yield file
 
     def _start(self) -> None:
         self._lock, self._kept = Lock(), OrderedDict[int, Array]()
@@ -167,7 +176,7 @@ class ParquetRows:
         found = np.empty((rows, self.shape[1]), dtype=self.dtype)
         kind = self._arrow.from_numpy_dtype(self.dtype)
         try:
-            with self._parquet.ParquetFile(self._files[place], memory_map=False, pre_buffer=False) as file:
+            with self._opened(place) as file:
                 for column, name in enumerate(self.names):
                     values = file.read_row_group(number, columns=[name], use_threads=False).column(0)
                     if len(values) != rows:
@@ -183,9 +192,10 @@ class ParquetRows:
     def _check_columns(self, schemas: list[Any]) -> None:
         types = self._arrow.types
         for file, schema in zip(self._files, schemas, strict=True):
+            counts = Counter(schema.names)
             for name in self.names:
-                if schema.names.count(name) != 1:
-                    words = "no column" if name not in schema.names else "two columns named"
+                if counts[name] != 1:
+                    words = "no column" if not counts[name] else "two columns named"
                     raise TableError(f"{file} has {words} {name!r}.{nearest(name, schema.names)}")
             other = [
                 name
@@ -204,12 +214,13 @@ class ParquetRows:
     def _check_missing(self, about: list[Any]) -> None:
         """Missing values are counted in the files, as a rule; those that are not will be found as they are read."""
         gaps: dict[str, int] = {}
+        names = set(self.names)
         for place, group in self._groups:
             part = about[place].row_group(group)
             for at in range(part.num_columns):
                 column = part.column(at)
                 found = column.statistics.null_count if column.is_stats_set and column.statistics.has_null_count else 0
-                if found and column.path_in_schema in self.names:
+                if found and column.path_in_schema in names:
                     gaps[column.path_in_schema] = gaps.get(column.path_in_schema, 0) + found
         if gaps:
             raise TableError(f"{self.path} has missing values: {counted(gaps)}. Leave out these rows or columns first.")
@@ -249,7 +260,7 @@ def is_on_disk(path: str | os.PathLike[str]) -> bool:
     path = Path(path)
     if path.is_dir():
         return True
-    if path.suffix.lower() not in SUFFIXES or not path.exists():
+    if path.suffix.lower() not in PARQUET or not path.is_file():
         return False
     meta = _about(path)
     return bool(8 * meta.num_rows * meta.num_columns > available() // 4)
@@ -260,12 +271,14 @@ def learn_on_disk(
 ) -> Training:
     """The same as `sodalite.tables.learn` for a table that is left on disk: all columns must hold numbers."""
     names = ParquetRows.columns_of(path)
+    there = set(names)
     for name in [*([] if target is None else [target]), *(features or []), *exclude]:
-        if name not in names:
+        if name not in there:
             raise TableError(f"{path} has no column {name!r}; it has {listed(names, 12)}.{nearest(name, names)}")
     if target is None:
         raise TableError(f"--target is needed: which column of {path} is to be predicted? {listed(names, 12)}")
-    used = [name for name in (names if features is None else features) if name not in (target, *exclude)]
+    left_out = {target, *exclude}
+    used = [name for name in (names if features is None else features) if name not in left_out]
     X, y = open_parquet(path, target, used)
     mapping = Preprocessing(target, tuple(Column(name, "number") for name in used))
     return Training(mapping, X, y, np.arange(len(y)), {})
@@ -288,15 +301,18 @@ class Taken:
 
 
 def _files(path: Path) -> list[Path]:
-    """The files of a folder and those below, by name; those that begin with a dot or an underscore are none."""
-    if not path.exists():
-        raise TableError(f"{path}: there is no such file or folder.")
+    """The file itself, or those of a folder."""
+    try:
+        check_readable(path)
+    except FileNotFoundError:
+        raise TableError(f"{path}: there is no such file or folder.") from None
+    except OSError as error:
+        raise TableError(f"{path} cannot be read: {error.strerror or error}.") from None
     if not path.is_dir():
         return [path]
-    found = sorted(file for file in path.rglob("*") if file.suffix.lower() in SUFFIXES and file.is_file())
-    found = [file for file in found if not any(part[0] in "._" for part in file.relative_to(path).parts)]
+    found = parquet_files(path)
     if not found:
-        raise TableError(f"{path} is a folder, not a file, and has no files that end in {' or '.join(SUFFIXES)}.")
+        raise TableError(f"{path} is a folder, not a file, and has no files that end in {' or '.join(PARQUET)}.")
     return found
 
 
@@ -304,7 +320,8 @@ def _about(file: Path) -> Any:
     """What the end of a file says of it."""
     arrow, parquet = require("pyarrow", "parquet"), require("pyarrow.parquet", "parquet")
     try:
-        return parquet.read_metadata(file)
+        with arrow.OSFile(os.fsencode(file)) as stream:  # a name need not be text
+            return parquet.read_metadata(stream)
     except (arrow.ArrowException, OSError) as error:
         raise TableError(f"{file} cannot be read as Parquet: {_line(error)}.") from None
 

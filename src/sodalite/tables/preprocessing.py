@@ -85,7 +85,8 @@ class Preprocessing:
 
     def check_names(self, names: Sequence[str], source: str) -> None:
         """Refuse a table that has not all columns; others may be there, in any order."""
-        absent = [column.name for column in self.columns if column.name not in names]
+        there = set(names)
+        absent = [column.name for column in self.columns if column.name not in there]
         if absent:
             raise TableError(
                 f"{source} has no column {listed(absent)}, which the model needs; it has {listed(names, 12)}."
@@ -150,9 +151,10 @@ def learn(
         Refuse missing values; leave out the rows that have some; or put the column's median in their place, for texts
         the most frequent one. Rows that miss the target are left out unless missing values are refused.
     """
-    exclude = list(exclude)
+    exclude = dict.fromkeys(exclude)
+    there = set(table.names)
     for name in [target, *(features or []), *exclude]:
-        if name not in table.names:
+        if name not in there:
             raise TableError(
                 f"{table.name} has no column {name!r}; it has {listed(table.names, 12)}.{nearest(name, table.names)}"
             )

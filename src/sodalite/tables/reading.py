@@ -9,6 +9,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import PurePath
 from typing import Any
 
+from .._files import check_readable
 from .base import Reader, Table, TableError
 from .binary import ArrowReader, NpzReader, ParquetReader
 from .text import TextReader
@@ -69,6 +70,7 @@ def open_table(path: str | os.PathLike[str], standard_input: Any = None) -> Iter
             if str(path) == "-":
                 stream, name = standard_input or sys.stdin.buffer, "standard input"
             else:
+                check_readable(path)
                 stream, name = stack.enter_context(open(path, "rb")), str(path)
             reader = _READERS[form](stream, name, form)
         except FileNotFoundError:

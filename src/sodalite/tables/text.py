@@ -18,8 +18,9 @@ from typing import Any, BinaryIO
 from .._optional import require
 from .base import CORRECT, Reader, Table, TableError, is_number, listed
 
-BLOCK = 2**22  # bytes of text that are parsed at a time
+BLOCK = 2**22  # bytes of text that are parsed at a time, and so the most that a line can have
 MAGIC = {b"PAR1": "Parquet", b"ARROW1": "Arrow", b"PK\x03\x04": "NPZ (or another zip)", b"\x89HDF": "HDF5"}
+TOO_LONG = f"has more than {BLOCK // 10**6} million characters. Is this a table, with a row in each line?"
 UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
@@ -90,7 +91,10 @@ class TextReader(Reader):
             if head.startswith(magic):
                 raise TableError(f"{self.name} is no text, but {what}; give it the suffix of what it is.")
         text = codecs.getincrementaldecoder("utf-8-sig")().decode(head)
-        names = next(filter(None, csv.reader(io.StringIO(text, newline=""), delimiter=self._delimiter)), [])
+        try:
+            names = next(filter(None, csv.reader(io.StringIO(text, newline=""), delimiter=self._delimiter)), [])
+        except csv.Error as error:
+            raise TableError(f"{self.name}: its first line, the column names, cannot be read: {error}.") from None
         if len(names) == 1 and (other := next((mark for mark in ";\t|," if mark in names[0]), None)):
             words = {"\t": "tabs; the suffix should be .tsv", ",": "commas; the suffix should be .csv"}
             raise TableError(
@@ -127,6 +131,8 @@ class TextReader(Reader):
         cell = re.search(
             r"column #(\d+): Row #(\d+): CSV conversion error to (\w+).*invalid value '(.*)'", message, re.S
         )
+        if "straddling" in message:
+            return f"{self.name}: a line {TOO_LONG}"
         if cell is None:
             return f"{self.name} cannot be read: {message.splitlines()[0]}."
         what = "true or false" if cell[3] == "bool" else "a number"
@@ -159,6 +165,8 @@ class Utf8(io.RawIOBase):
     def head(self) -> bytes:
         """The first lines, which will be read again."""
         while b"\n" not in self._first and (more := self._stream.read(BLOCK)):
+            if len(self._first) > BLOCK:
+                raise TableError(f"{self._name}: its first line {TOO_LONG}")
             self._first += more
         self._check(self._first)
         return self._first

@@ -1,0 +1,142 @@
+"""NPZ files of every type of number, and files that are damaged or were made to do harm."""
+
+from __future__ import annotations
+
+import io
+import struct
+import zipfile
+
+import numpy as np
+import pytest
+
+from sodalite.tables import TableError, learn, open_table, read_table
+
+
+def with_header(path, shape, dtype="<f8", data=b"", size=None, compression=zipfile.ZIP_DEFLATED):
+    """An NPZ of one array whose header says what we like; `size` is what the zip file claims that the array takes."""
+    header = io.BytesIO()
+    np.lib.format.write_array_header_2_0(header, {"descr": dtype, "fortran_order": False, "shape": shape})
+    with zipfile.ZipFile(path, "w", compression) as archive:
+        archive.writestr("x.npy", header.getvalue() + data)
+    if size is not None:
+        content = bytearray(path.read_bytes())
+        at = content.rindex(b"PK\x01\x02") + 24
+        content[at : at + 4] = struct.pack("<I", size)
+        path.write_bytes(content)
+
+
+@pytest.mark.parametrize("shape", [(60, 10**10), (10**10, 60), (10**12,), (10**30,), (-1,), (3, -2)])
+def test_a_header_that_claims_more_than_there_is(shape, tmp_path):
+    with_header(tmp_path / "a.npz", shape, data=b"\0" * 64)
+    with pytest.raises(TableError, match=r"a\.npz: array 'x' is damaged: .* values are announced, .* 64 bytes\.$"):
+        read_table(tmp_path / "a.npz")
+
+
+def test_more_columns_than_can_be_read(tmp_path):
+    with_header(tmp_path / "a.npz", (0, 10**10))
+    with pytest.raises(TableError, match=r"10000000000 columns; at most 1000000 can be read\.$"):
+        read_table(tmp_path / "a.npz")
+
+
+def test_texts_of_no_length(tmp_path):
+    with_header(tmp_path / "a.npz", (10**10,), dtype="<U0")
+    with pytest.raises(TableError, match="not numbers, texts"):
+        read_table(tmp_path / "a.npz")
+
+
+@pytest.mark.parametrize("compression", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED])
+def test_a_zip_file_that_claims_more_than_there_is(compression, tmp_path):
+    with_header(tmp_path / "a.npz", (10**8,), data=b"\0" * 64, size=2**32 - 2, compression=compression)
+    with pytest.raises(TableError, match=r"a\.npz cannot be read as NPZ: array 'x': "):
+        read_table(tmp_path / "a.npz")
+
+
+def test_more_than_fits_in_memory(tmp_path, monkeypatch):
+    np.savez(tmp_path / "a.npz", x=np.zeros(1000))
+    monkeypatch.setattr("sodalite.tables.binary.available", lambda: 10_000)
+    with pytest.raises(TableError, match="half of the memory that is free"):
+        read_table(tmp_path / "a.npz")
+
+
+NUMBERS = ["<f8", ">f8", "<f4", ">f4", "<f2", ">f2", "g", ">i4", ">u2", "<i8"]
+
+
+@pytest.mark.parametrize("dtype", NUMBERS)
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_numbers_of_every_type(dtype, order, tmp_path):
+    x = np.arange(12, dtype=np.float64).reshape(4, 3)
+    np.savez(tmp_path / "a.npz", x=np.asarray(x, dtype=dtype, order=order), y=x[:, 0].astype(dtype))
+    assert np.array_equal(learn(read_table(tmp_path / "a.npz"), "y").X, x)
+    with open_table(tmp_path / "a.npz") as reader:
+        (table,) = reader.chunks({"x1": "number"})
+    assert table.data["x1"].to_pylist() == x[:, 1].tolist()
+
+
+@pytest.mark.parametrize("unit", ["Y", "M", "W", "D", "h", "m", "s", "ms", "us", "ns", "7D"])
+@pytest.mark.parametrize("endian", "<>")
+def test_dates_in_every_unit(unit, endian, tmp_path):
+    dates = np.array(["1970-01-01", "2026-01-01", "NaT"], dtype=f"M8[{unit}]")
+    np.savez(tmp_path / "a.npz", date=dates.astype(dates.dtype.newbyteorder(endian)), y=np.arange(3.0))
+    found = learn(read_table(tmp_path / "a.npz"), "y", missing="drop")
+    assert found.X[:, 0].tolist() == dates[:2].astype("M8[D]").astype(int).tolist()
+    assert found.preprocessing.columns[0].kind == "date"
+
+
+@pytest.mark.parametrize("unit", ["W", "D", "h", "m", "s", "ms", "us", "ns"])
+def test_durations_become_days(unit, tmp_path):
+    lengths = np.array([0, 14], dtype="m8[D]").astype(f"m8[{unit}]")
+    np.savez(tmp_path / "a.npz", length=lengths, y=np.arange(2.0))
+    found = learn(read_table(tmp_path / "a.npz"), "y")
+    assert found.X[:, 0].tolist() == [0, 14]
+    assert found.preprocessing.columns[0].kind == "time"
+
+
+REFUSED = {
+    "complex": (np.array([1j]), "holds complex128, not numbers"),
+    "objects": (np.array([{}], dtype=object), "holds object, not numbers"),
+    "bytes": (np.array([b"a"]), r"holds \|S1, not numbers"),
+    "records": (np.array([(1, 2)], dtype="i4,i4"), "not numbers"),
+    "half a character": (np.array(["\ud800"]), "cannot be read as NPZ: array 'x'"),
+}
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_what_no_table_can_hold(what, tmp_path):
+    values, message = REFUSED[what]
+    np.savez(tmp_path / "a.npz", x=values)
+    with pytest.raises(TableError, match=message) as caught:
+        read_table(tmp_path / "a.npz")
+    assert len(str(caught.value).splitlines()) == 1
+
+
+def test_an_encrypted_archive(tmp_path):
+    path = tmp_path / "a.npz"
+    np.savez(path, x=np.zeros(3))
+    content = bytearray(path.read_bytes())
+    for magic, at in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):
+        content[content.index(magic) + at] |= 1
+    path.write_bytes(content)
+    with pytest.raises(TableError, match=r"a\.npz cannot be read as NPZ: .*encrypted"):
+        read_table(path)
+
+
+@pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
+def test_any_damage_is_one_line_or_does_no_harm(save, tmp_path):
+    path, random = tmp_path / "a.npz", np.random.default_rng(0)
+    save(path, x=random.normal(size=(5, 2)), t=np.array(["a", "b", "a", "b", "a"]))
+    whole = path.read_bytes()
+    messages = []
+    for trial in range(400):
+        data = bytearray(whole)
+        if trial % 4 == 0:
+            del data[random.integers(len(data)) :]
+        else:
+            for at in random.integers(len(data), size=1 + trial % 3):
+                data[at] = random.integers(256)
+        path.write_bytes(data)
+        try:
+            read_table(path)
+        except TableError as error:
+            messages.append(str(error))
+    assert len(messages) > 200
+    assert all(len(message.splitlines()) == 1 for message in messages)
