@@ -13,6 +13,7 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, Ration
 import sodalite
 from sodalite import GreedyGPRegressor, calibration
 from sodalite.calibration import Scale, novelty_of, outside
+from sodalite.describe import KernelWords, bars_of, kernel_words
 from sodalite.hyperparameters import Subset
 from sodalite.posteriors import POSTERIORS
 
@@ -282,3 +283,74 @@ def test_files_of_earlier_versions_are_honest_too():
     Y = model._rows[1] * model.y_std_
     assert model.predict([[1e6, 1e6]], return_std=True)[1][0] >= 0.999 * Y.std()
     assert model.novelty([[1e6, 1e6]])[0] == 1
+
+
+# What is said of noise and error bars
+
+
+def said(model, X):
+    return kernel_words(
+        model.kernel_, X, [f"x{j}" for j in range(X.shape[1])], model.y_std_[0], 1.0, bars_of(model.posterior_)
+    )
+
+
+def test_the_noise_that_is_said_is_that_of_the_data_where_it_differs_by_place(two_halves):
+    models, X, _ = two_halves
+    words = said(models[True], X)
+    assert_allclose(words.noise_range, [0.1, 1.0], rtol=0.6)
+    assert_allclose(words.noise_range[1], 1.0, rtol=0.2)
+    assert_allclose(words.noise_std, np.sqrt((1 + 0.01) / 2), rtol=0.2)  # the root mean square, as an RMSE is
+    T, y = halves(seed=1)
+    rmse = np.sqrt(np.square(models[True].predict(T) - y).mean())
+    assert_allclose(words.std, rmse, rtol=0.1)
+    assert "by place (10 % to 90 % of the rows)" in words.noise()
+    assert f"± {words.std:.3g} of its prediction (standard deviation)" in words.error_bars()
+    alone = said(models[False], X)
+    assert "by place" not in alone.noise()
+    assert_allclose(alone.noise_std, np.sqrt((1 + 0.01) / 2), rtol=0.2)
+
+
+@pytest.mark.parametrize("posterior", POSTERIORS)
+def test_where_the_kernel_has_hardly_any_noise_what_is_said_is_what_predictions_are_off_by(posterior):
+    generator = np.random.default_rng(0)
+    X = generator.uniform(0, 10, (600, 1))
+    y = np.sin(X[:, 0]) + 0.24 * generator.normal(size=600)
+    kernel = Matern(0.3, nu=0.5) + WhiteKernel(1e-7) if posterior == "local" else RBF(1.0) + WhiteKernel(0.1)
+    model = GreedyGPRegressor(kernel, n_active=100, posterior=posterior, **QUICK).fit(X, y)
+    words = said(model, X)
+    T = generator.uniform(0, 10, (600, 1))
+    off = np.sqrt(np.square(model.predict(T) - np.sin(T[:, 0]) - 0.24 * generator.normal(size=600)).mean())
+    assert_allclose(words.std, off, rtol=0.3)
+    assert_allclose(words.noise_std, 0.24, rtol=0.3)  # calibration has found what the kernel has not
+
+
+@pytest.mark.parametrize("posterior", POSTERIORS)
+def test_error_bars_at_the_data_are_those_of_rows_that_are_left_out(posterior):
+    """Where every row is active and there is no noise, rows are certain of themselves, but not of others."""
+    X = np.linspace(0, 10, 60)[:, None]
+    y = np.sin(X[:, 0])
+    model = GreedyGPRegressor(RBF(0.3), posterior=posterior, n_active=60, calibrate=False, **QUICK).fit(X, y)
+    new = model.predict(X[10:50] + 0.08, return_std=True)[1]
+    assert said(model, X).std > 0.3 * new.max()
+    assert model.novelty(X).max() < 1e-4 < model.posterior_.scale.edge
+
+
+def test_error_bars_that_are_no_noise_are_said_to_be_none():
+    words = KernelWords("", (), 2e-4, 1e-6, (1e-4, 3e-4), 0.24, (0.2, 0.25))
+    assert (
+        words.error_bars() == "A new observation near the data is within ± 0.24 of its prediction (standard deviation)."
+    )
+    assert words.noise().startswith("Standard deviation 0.0002, 0.0001 to 0.0003 by place")
+    assert words.noise().endswith(" Most of the error bars is what the rows leave open of the function itself.")
+    assert "Most of" not in replace(words, noise_std=0.2).noise()
+
+
+def test_a_model_that_says_nothing_of_its_error_bars_says_so():
+    X, y = uneven(1)
+    model = GreedyGPRegressor(KERNELS["rbf"](X.std(axis=0)), n_active=40, **QUICK).fit(X, y)
+    scale = replace(model.posterior_.scale, bars=None)
+    model.posterior_ = replace(model.posterior_, scale=scale)
+    words = said(model, X)
+    assert words.error_bars() == ""
+    assert "by the kernel, as it is without calibration" in words.noise()
+    assert KernelWords.from_dict({k: v for k, v in words.as_dict().items() if "std" not in k[:3]}) == words
