@@ -335,7 +335,10 @@ def test_the_kernel_in_words():
     assert words.relevance[0][1] == pytest.approx(X[:, 1].std())
     assert re.fullmatch(r"b \(9\.\d\) matters most, then a \((1|0\.\d+)\); c hardly matters\.", words.inputs())
     assert words.noise_std == pytest.approx(1.0)
-    assert words.noise() == "Standard deviation 1: 4.0 % of the variance of the target."
+    assert (
+        words.noise()
+        == "Standard deviation 1 by the kernel, as it is without calibration: 4.0 % of the variance of the target."
+    )
     assert words.shape == "squared-exponential, very smooth"
 
 
@@ -436,6 +439,57 @@ def test_models_that_were_saved_in_python(names, folder):
     if not names:
         Path("y.csv").write_text("a\n1\n")
         assert_mistake(run("predict", "m", "y.csv"), "2 inputs without names, so y.csv must have just these 2 columns")
+
+
+def test_rows_outside_the_data_are_counted_and_novelty_is_written(folder, tmp_path):
+    random = np.random.default_rng(0)
+    X = random.uniform(0, 10, (200, 1))
+    y = np.sin(X[:, 0]) + 0.1 * random.normal(size=200)
+    one = sodalite.GreedyGPRegressor(RBF(1.0) + WhiteKernel(0.02), n_active=50, hyperparameters="fixed", random_state=0)
+    sodalite.save(one.fit(X, y), "m")
+    pd.DataFrame({"x": [1.0, 5.0, 9.0]}).to_csv("inside.csv", index=False)
+    pd.DataFrame({"x": [1.0, 5.0, -50.0, 100.0]}).to_csv("some.csv", index=False)
+    result = run("predict", "m", "inside.csv", "-o", "out.csv")
+    assert "3 rows predicted" in result.stderr
+    assert "none outside the data" in result.stderr
+    assert "Warning" not in result.stderr
+    result = run("predict", "m", "some.csv", "--std", "--novelty", "-o", "out.csv")
+    assert "Warning: 2 of 4 rows lie outside the data, with a novelty above 0.1" in result.stderr
+    found = pd.read_csv("out.csv")
+    assert found.columns.tolist() == ["mean", "std", "novelty"]
+    np.testing.assert_allclose(found["novelty"], one.novelty([[1.0], [5.0], [-50.0], [100.0]]), atol=1e-9)
+    content = json.loads(run("predict", "m", "some.csv", "--novelty", "--json").stdout)
+    assert (content["n_outside"], content["outside"]) == (2, pytest.approx(0.1))
+    assert content["predictions"]["novelty"][-1] == 1
+    Y = np.stack([y, -y], axis=1)
+    sodalite.save(one.fit(X, Y), "m")
+    run("predict", "m", "inside.csv", "--novelty", "-o", "out.csv")
+    assert pd.read_csv("out.csv").columns.tolist() == ["mean_y0", "mean_y1", "novelty"]
+
+
+def test_what_is_said_of_noise_is_what_predictions_are_off_by(folder):
+    """The same numbers in the summary, in JSON and by inspect, of a file of the command's or of the library's."""
+    random = np.random.default_rng(0)
+    x = random.uniform(0, 10, 1200)
+    y = np.sin(x) + np.where(x < 5, 1.0, 0.1) * random.normal(size=1200)
+    pd.DataFrame({"x": x, "y": y}).to_csv("halves.csv", index=False)
+    options = ["-t", "y", "--hyperparameters", "subset", "-n", "40", "-o", "m"]
+    content = json.loads(run("fit", "halves.csv", *options, "--json").stdout)
+    words = content["words"]
+    assert words["noise_std"] == pytest.approx(np.sqrt(0.505), rel=0.2)
+    assert words["noise_range"][1] == pytest.approx(1.0, rel=0.25)
+    assert words["std"] == pytest.approx(content["test"][0]["rmse"], rel=0.25)
+    text = run("fit", "halves.csv", *options).stdout
+    shown = " ".join(run("inspect", "m").stdout.split())
+    for part in (f"within ± {words['std']:.3g}", f"Standard deviation {words['noise_std']:.3g}", "by place"):
+        assert part in " ".join(text.split())
+        assert part in shown
+    loaded = sodalite.load("m")
+    del loaded.about_, loaded.preprocessing_
+    sodalite.save(loaded, "plain")
+    shown = " ".join(run("inspect", "plain").stdout.split())
+    assert f"within ± {words['std']:.3g}" in shown
+    assert f"Standard deviation {words['noise_std']:.3g}" in shown
 
 
 def test_mistakes_in_predict(model, folder):

@@ -96,8 +96,22 @@ def test_error_bars_that_differ_from_place_to_place(path):
     y = X[:, 0] + np.random.default_rng(3).normal(size=800) * np.where(X[:, 1] > 0, 1.0, 0.01)
     model = GreedyGPRegressor(USUAL, n_active=20, hyperparameters="fixed", random_state=0).fit(X, y)
     assert model.posterior_.scale.near is not None
+    assert_same(model, path, far(X))
     model.posterior_ = replace(model.posterior_, scale=replace(model.posterior_.scale, extra=0.3))
     assert_same(model, path, rows(100, seed=5))
+
+
+def far(X):
+    """Rows from the midst of others to far away."""
+    return np.vstack([X[:30], *(factor * X[:30] for factor in (1.5, 2, 3, 10, 1000))])
+
+
+@pytest.mark.parametrize("posterior", POSTERIORS)
+@pytest.mark.parametrize("amplitude", [0.1, 30.0])
+def test_error_bars_far_from_all_rows(posterior, amplitude, path):
+    model = fitted(posterior, ConstantKernel(amplitude) * RBF([0.9, 1.4]) + WhiteKernel(0.05))
+    assert model.predict([[1e4, 1e4]], return_std=True)[1][0] >= 0.999 * targets(rows()).std()
+    assert_same(model, path, far(rows()))
 
 
 def test_copies_of_rows_and_all_rows_active(path):

@@ -377,7 +377,8 @@ def test_the_estimator_predicts_by_it():
     assert_allclose(mean, expected[:, 0] * y.std() + y.mean(), rtol=1e-10)
     assert_allclose(std, np.sqrt(variance) * y.std(), rtol=1e-10)
     assert model.posterior_.k == 5
-    assert model.posterior_.scale is None
+    assert model.posterior_.scale.near is None
+    assert model.posterior_.scale.mean == 1
 
 
 def test_the_scale_multiplies_variances_and_nothing_else():
@@ -402,6 +403,9 @@ class Steps:
     """4 where the first input is positive, else 1."""
 
     extra = 0.0
+
+    def factor(self, X, novelty, prior):
+        return self(X)
 
     def __call__(self, X):
         return np.where(X[:, 0] > 0, 4.0, 1.0)

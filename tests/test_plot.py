@@ -107,7 +107,7 @@ def test_the_numbers_are_those_of_the_report():
     assert {line.get_label() for line in curve.ax_.get_lines()} == {
         "chosen rows",
         "random rows",
-        "noise, by the kernel",
+        "noise",
     }
     np.testing.assert_array_equal(curve.curve.rmse, made.curve.rmse)
     assert RelevanceDisplay.from_estimator(model).relevance == made.words.relevance

@@ -160,7 +160,7 @@ def test_a_projected_row_is_predicted_as_if_it_had_not_been_there(models, rows, 
     X, _y = rows
     model = models[name]
     material = gather(model)
-    error, variance = errors(material, stages_of(material), material.pool)
+    error, variance, _ = errors(material, stages_of(material), material.pool)
     rest = np.setdiff1d(np.arange(120), model.active_indices_)
     for row in rest[:4]:
         others = np.setdiff1d(np.arange(120), [row])
@@ -177,7 +177,7 @@ def test_a_local_row_is_predicted_from_all_others(rows):
     X, y = rows
     model = fitted(X, y, n_neighbors=80, calibrate=False)
     material = gather(model)
-    error, variance = errors(material, stages_of(material), material.pool)
+    error, variance, _ = errors(material, stages_of(material), material.pool)
     for row in (int(model.active_indices_[3]), int(np.setdiff1d(np.arange(120), model.active_indices_)[5])):
         others = np.setdiff1d(np.arange(120), [row])
         mean, std = gpr(model, X[others], y[others]).predict(X[[row]], return_std=True)
@@ -655,3 +655,20 @@ def test_without_plotly_the_command_says_how_to_install_it(folder, monkeypatch):
 def test_every_posterior_and_score_has_words():
     assert set(page.POSTERIORS) == set(POSTERIORS)
     assert set(page.SCORES) == set(SCORES)
+
+
+def test_how_many_of_the_judging_rows_lie_outside_the_data():
+    generator = np.random.default_rng(0)
+    X = generator.uniform(0, 10, (300, 1))
+    y = np.sin(X[:, 0]) + 0.1 * generator.normal(size=300)
+    model = GreedyGPRegressor(RBF(1.0) + WhiteKernel(0.02), n_active=40, hyperparameters="fixed", random_state=0)
+    model.fit(X, y)
+    inside = make_report(model)
+    assert inside.judgement.n_outside <= 2
+    T = np.vstack([generator.uniform(0, 10, (50, 1)), [[-20.0], [40.0], [100.0]]])
+    report = make_report(model, T, np.sin(T[:, 0]))
+    assert report.judgement.n_outside == 3
+    assert report.judgement.outside == pytest.approx(0.1)
+    page = to_html(report)
+    assert "3 of the 53 rows that judge the model lie where other rows say little" in page
+    assert f"± {report.words.std:.3g}" in page

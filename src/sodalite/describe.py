@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from math import inf, sqrt
 from typing import Any
 
@@ -11,11 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.gaussian_process import kernels as spec
 
+from .calibration import ErrorBars
 from .kernels import compile_kernel, leaves, spread
 
 Array = NDArray[Any]
 
 HARDLY = 0.02  # of the largest relevance, below which an input hardly matters
+MOSTLY = 0.5  # of the variance of an observation, below which noise is not what most of it is
+VARIES = 1.5  # ratio of the ends of a range, up to which one number stands for both
 SHAPES = {0.5: "Matern 1/2, rough", 1.5: "Matern 3/2", 2.5: "Matern 5/2", inf: "squared-exponential, very smooth"}
 
 
@@ -28,9 +31,16 @@ class KernelWords:
     relevance: tuple[tuple[str, float], ...]
     """For each column, how many length-scales its standard deviation is; the most relevant first."""
     noise_std: float
-    """The standard deviation of the noise, in units of the target."""
+    """The standard deviation of the noise, in units of the target, as predictions have it: scaled by calibration.
+
+    It is the kernel's own where the model's error bars are not known (`std` is None)."""
     noise_share: float
     """Its share of the variance of the target."""
+    noise_range: tuple[float, float] | None = None
+    """The same at the 10 % and the 90 % quantile of the rows, since calibration differs by place."""
+    std: float | None = None
+    """The standard deviation of a new observation near the rows of the fit: the noise, and what rows leave open."""
+    std_range: tuple[float, float] | None = None
 
     def inputs(self, most: int = 5) -> str:
         """Which inputs matter, in a sentence."""
@@ -53,11 +63,24 @@ class KernelWords:
         return text + "."
 
     def noise(self) -> str:
-        """How noisy the targets are, in a sentence."""
+        """How noisy the targets are, in a sentence or two."""
+        rest = ""
+        if self.std and self.noise_std**2 < MOSTLY * self.std**2:
+            rest = " Most of the error bars is what the rows leave open of the function itself."
         if not self.noise_std:
-            return "The targets are taken to be free of noise."
+            return f"The targets are taken to be free of noise.{rest}"
         share = f"{self.noise_share:.1%}" if self.noise_share >= 0.001 else "less than 0.1%"
-        return f"Standard deviation {self.noise_std:.3g}: {share.replace('%', ' %')} of the variance of the target."
+        of = f"{share.replace('%', ' %')} of the variance of the target"
+        if self.std is None:
+            return f"Standard deviation {self.noise_std:.3g} by the kernel, as it is without calibration: {of}."
+        return f"Standard deviation {self.noise_std:.3g}{_by_place(self.noise_range)}: {of}.{rest}"
+
+    def error_bars(self) -> str:
+        """How far new observations are from their predictions, in a sentence; nothing where that is not known."""
+        if self.std is None:
+            return ""
+        about = f"± {self.std:.3g} of its prediction (standard deviation){_by_place(self.std_range)}"
+        return f"A new observation near the data is within {about}."
 
     def as_dict(self) -> dict[str, Any]:
         """What JSON can hold."""
@@ -66,11 +89,48 @@ class KernelWords:
             "relevance": dict(self.relevance),
             "noise_std": self.noise_std,
             "noise_share": self.noise_share,
+            "noise_range": self.noise_range,
+            "std": self.std,
+            "std_range": self.std_range,
         }
+
+    def scaled(self, bars: ErrorBars, unit: float) -> KernelWords:
+        """The same, with the noise and the error bars of predictions, whose unit is so many units of the target."""
+        (a, b), (c, d) = bars.noise_range, bars.std_range
+        noise, std = bars.noise * unit, bars.std * unit
+        return replace(self, noise_std=noise, noise_range=(a * unit, b * unit), std=std, std_range=(c * unit, d * unit))
+
+    @classmethod
+    def from_dict(cls, content: Mapping[str, Any]) -> KernelWords:
+        """What `as_dict` gave; files of earlier versions say less."""
+        std = content.get("std")
+        ranges = (content.get(name) for name in ("noise_range", "std_range"))
+        noise_range, std_range = (None if ends is None else (float(ends[0]), float(ends[1])) for ends in ranges)
+        return cls(
+            content["shape"],
+            tuple(content["relevance"].items()),
+            float(content["noise_std"]),
+            float(content["noise_share"]),
+            noise_range,
+            None if std is None else float(std),
+            std_range,
+        )
+
+
+def _by_place(ends: tuple[float, float] | None) -> str:
+    """A range, if it is wide enough to be worth a word."""
+    if ends is None or ends[1] <= VARIES * ends[0]:
+        return ""
+    return f", {ends[0]:.2g} to {ends[1]:.2g} by place (10 % to 90 % of the rows)"
 
 
 def kernel_words(
-    kernel: spec.Kernel, X: Array, columns: Sequence[str], y_std: float = 1.0, y_variance: float = 1.0
+    kernel: spec.Kernel,
+    X: Array,
+    columns: Sequence[str],
+    y_std: float = 1.0,
+    y_variance: float = 1.0,
+    bars: ErrorBars | None = None,
 ) -> KernelWords:
     """What a kernel says of some rows.
 
@@ -84,6 +144,8 @@ def kernel_words(
         What one unit of the kernel's targets is, in units of the target.
     y_variance : float
         The target's variance, in its own units.
+    bars : ErrorBars, optional
+        What the model's predictions say of new observations. Without them, the noise is the kernel's.
 
     Examples
     --------
@@ -92,10 +154,11 @@ def kernel_words(
     >>> words.inputs()
     'hour (1.9) matters most; wind hardly matters.'
     >>> words.noise()
-    'Standard deviation 0.316: 10.0 % of the variance of the target.'
+    'Standard deviation 0.316 by the kernel, as it is without calibration: 10.0 % of the variance of the target.'
     """
     compiled = compile_kernel(kernel, X)
-    noise = float(compiled.noise(compiled.prepare(X[:1]))[0]) * y_std**2
+    noise = float(compiled.noise(compiled.prepare(X[:1]))[0]) if bars is None else bars.noise**2
+    noise *= y_std**2
     weights = compiled.metric()
     scales = np.sqrt(weights) if weights is not None else _shortest(kernel, X.shape[1])
     relevance: dict[str, float] = {}
@@ -104,9 +167,14 @@ def kernel_words(
             relevance[name] = sqrt(relevance.get(name, 0.0) ** 2 + value**2)
     ranked = tuple(sorted(relevance.items(), key=lambda pair: -pair[1]))
     shapes = dict.fromkeys(_shape(leaf) for leaf in leaves(kernel))
-    return KernelWords(
-        ", ".join(filter(None, shapes)), ranked, sqrt(noise), min(noise / y_variance, 1.0) if y_variance > 0 else 0.0
-    )
+    share = min(noise / y_variance, 1.0) if y_variance > 0 else 0.0
+    words = KernelWords(", ".join(filter(None, shapes)), ranked, sqrt(noise), share)
+    return words if bars is None else words.scaled(bars, y_std)
+
+
+def bars_of(posterior: Any) -> ErrorBars | None:
+    """What a posterior says of new observations; None if it comes from a file of an earlier version."""
+    return getattr(posterior.scale, "bars", None)
 
 
 def _shape(leaf: spec.Kernel) -> str:

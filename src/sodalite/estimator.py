@@ -25,7 +25,7 @@ from .memory import check_all_rows, make_plan
 from .posteriors import Evidence, draw, resolve_posterior
 from .progress import progress_display
 from .remote.fit import at_hand, fit_on_cluster
-from .remote.prediction import predict_lazily
+from .remote.prediction import novelty_lazily, predict_lazily
 from .scores import resolve_score
 from .selection import generator_from, grow
 from .stopping import Rule, resolve_rule
@@ -93,7 +93,9 @@ class GreedyGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # typ
     n_neighbors : int, default=None
         How many neighbours a query has, for "local". None means as few as predict the rows well, each from all others.
     calibrate : bool, default=True
-        Whether the error bars of "local" are scaled by how wrong it was near by: see `sodalite.calibration`.
+        Whether error bars are made honest: far from all rows no less than the targets' own spread, and, for "local",
+        scaled by how wrong it was near by. See `sodalite.calibration`. False leaves them as the Gaussian process has
+        them, which far from all rows is the prior's, whatever the kernel says that to be (for "sor", none).
     normalize_y : bool, default=True
         Centre and scale every target before the fit; `kernel` is in units of the scaled targets, as in scikit-learn.
     patience : int, default=1
@@ -458,7 +460,7 @@ class GreedyGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # typ
                 self.n_neighbors,
                 self.calibrate,
                 generator,
-            )
+            ).of_model()
         )
         self.X_train_ = X[selection.indices]
         self.y_train_ = Y[selection.indices].reshape(-1, *self._shape)
@@ -507,6 +509,48 @@ class GreedyGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # typ
             mean, variance = self.posterior_.mean_and_variance(X, noisy=True)
             return self._in_units(mean), _squeeze(np.multiply.outer(np.sqrt(variance), self.y_std_))
         return self._in_units(self.posterior_.mean(X))
+
+    def novelty(self, X: Any) -> Any:
+        """How little the rows of the fit say about others: the share of the prior variance that they leave.
+
+        It is 0 where the function is known, as at the rows of the fit if there is no noise, and 1 far from all of them,
+        where a prediction is no more than the mean of the targets. Between rows that are far apart for the kernel, it
+        is high too. The noise has no part in it.
+
+        Parameters
+        ----------
+        X : array-like or data frame of shape (n, d)
+            Of a Dask array or dataframe, the result is a Dask array: nothing is computed until it is.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            One number a row, also of several targets. O(m^2) a row.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sodalite import GreedyGPRegressor
+        >>> X = np.linspace(0, 10, 100)[:, None]
+        >>> gp = GreedyGPRegressor(n_active=20, random_state=0).fit(X, np.sin(X[:, 0]))
+        >>> gp.novelty([[2.5], [1000.0]]).round(3)
+        array([0., 1.])
+        """
+        check_is_fitted(self)
+        if is_dask(X):
+            return novelty_lazily(self, X)
+        if is_on_disk(X) and len(X.shape) == 2 and len(X) > (size := BLOCK // max(X.shape[1], 1) + 1):
+            return np.concatenate([self.novelty(np.asarray(X[at : at + size])) for at in range(0, len(X), size)])
+        with readable_errors(X):
+            X = validate_data(self, X, dtype=[np.float64, np.float32], reset=False)
+        return self.posterior_.mean_variance_novelty(X)[2]
+
+    def _described(self, X: Array) -> tuple[Array, Array, Array]:
+        """The mean and the standard deviation, of shape (n, q), and the novelty, of shape (n,), at once."""
+        X = validate_data(self, X, dtype=[np.float64, np.float32], reset=False)
+        mean, variance, novelty = self.posterior_.mean_variance_novelty(X, noisy=True)
+        std = np.multiply.outer(np.sqrt(variance), self.y_std_)
+        return mean * self.y_std_ + self.y_mean_, std, novelty
 
     def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = 0) -> Array:
         """Draw new observations at X from the predictive distribution, jointly over the rows.

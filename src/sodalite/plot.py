@@ -130,7 +130,7 @@ class LearningCurveDisplay(_Display):
             ax.plot(curve.random_stages, drawn.mean(axis=0), "--", color=ORANGE, label="random rows")
             ax.plot(curve.stages, curve.rmse, color=BLUE, label="chosen rows")
         if curve.noise > 0:
-            ax.axhline(curve.noise, color=GREY, ls=":", label="noise, by the kernel")
+            ax.axhline(curve.noise, color=GREY, ls=":", label="noise")
         ax.set(xscale="log", yscale="log", xlabel="active rows", ylabel=f"RMSE, {_literal(self.target)}")
         ax.legend(frameon=False)
         return self

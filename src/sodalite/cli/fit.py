@@ -207,7 +207,7 @@ def run(
 
     from .. import persistence
     from ..checkpoint import check_checkpoint
-    from ..describe import kernel_words
+    from ..describe import bars_of, kernel_words
     from ..estimator import GreedyGPRegressor
     from ..hyperparameters import resolve_hyperparameters
     from ..posteriors import resolve_posterior
@@ -250,7 +250,12 @@ def run(
     shown.step(f"Writing {output}")
     mapping = training.preprocessing
     words = kernel_words(
-        model.kernel_, X[rest[:100_000]], mapping.groups, float(model.y_std_[0]), float(np.var(y[rest]))
+        model.kernel_,
+        X[rest[:100_000]],
+        mapping.groups,
+        float(model.y_std_[0]),
+        float(np.var(y[rest])),
+        bars_of(model.posterior_),
     )
     model.preprocessing_ = mapping
     model.about_ = {
@@ -393,6 +398,7 @@ def show(outcome: Outcome, console: Console) -> None:
     grid = Grid.grid(padding=(0, 2))
     line("target", outcome.target)
     line("inputs", outcome.words.inputs())
+    line("error bars", outcome.words.error_bars())
     line("noise", outcome.words.noise())
     line("function", outcome.words.shape)
     line("kept", f"{_rows(outcome.n_active)} of {outcome.n_rows} ({_reason(outcome.stop_reason)})")

@@ -11,6 +11,8 @@ from ._common import FILE, check_model_path, debug_option, json_option, plain_er
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from ..describe import KernelWords
+
 
 @click.command("inspect")
 @click.argument("model", type=FILE)
@@ -67,6 +69,11 @@ def show(content: dict[str, Any], console: Console) -> None:
     grid.add_row("rows", f"{content['n_active']} active of {content['n_rows']} ({content['selection']['stop_reason']})")
     grid.add_row("posterior", content["posterior"]["name"])
     grid.add_row("kernel", str(kernel_from_json(content["kernel"])))
+    words = _words(content)
+    if words is not None:
+        if words.std is not None:
+            grid.add_row("error bars", words.error_bars())
+        grid.add_row("noise", words.noise())
     for part in about.get("test") or []:
         grid.add_row(
             f"test, {part['model']}",
@@ -78,6 +85,22 @@ def show(content: dict[str, Any], console: Console) -> None:
     sizes = [f"{name} {' x '.join(map(str, part['shape']))}" for name, part in content["arrays"].items()]
     grid.add_row("arrays", ", ".join(sizes))
     console.print(grid)
+
+
+def _words(content: dict[str, Any]) -> KernelWords | None:
+    """What the file says of errors and noise: in words that a fit has left, else in its posterior's numbers."""
+    from ..calibration import ErrorBars
+    from ..describe import KernelWords
+
+    said = (content.get("about") or {}).get("kernel")
+    if said:
+        return KernelWords.from_dict(said)
+    scale = content["posterior"].get("scale") or {}
+    if not scale.get("bars") or "y_std" not in content:
+        return None
+    bars, unit = ErrorBars(**scale["bars"]), float(content["y_std"][0])
+    share = min(bars.noise**2 / scale["floor"], 1.0) if scale["floor"] > 0 else 0.0
+    return KernelWords("", (), 0.0, share).scaled(bars, unit)
 
 
 def _column(column: dict[str, Any]) -> str:

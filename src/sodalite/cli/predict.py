@@ -50,6 +50,7 @@ BLOCK = 500  # rows whose samples are drawn together
 @click.option(
     "--samples", default=0, type=click.IntRange(0), metavar="K", help="Add K samples of what might be observed."
 )
+@click.option("--novelty", is_flag=True, help="Add how little is known there: 0 at the data, 1 far from all rows.")
 @seed_option
 @json_option
 @quiet_option
@@ -61,6 +62,7 @@ def command(
     std: bool,
     interval: float | None,
     samples: int,
+    novelty: bool,
     seed: int,
     as_json: bool,
     quiet: bool,
@@ -70,8 +72,9 @@ def command(
 
     MODEL is a file that fit has written. DATA is a table in any format that fit reads, or - for CSV from standard
     input. Its columns are found by name, in any order; others are ignored. It may be of any size. The output has one
-    row for each, with the columns mean, std, lower, upper and sample_1 to sample_K as asked for; it is CSV, or what the
-    suffix of FILE says. Samples are drawn together for 500 rows at a time.
+    row for each, with the columns mean, std, lower, upper, sample_1 to sample_K and novelty as asked for; it is CSV, or
+    what the suffix of FILE says. Samples are drawn together for 500 rows at a time. Rows that lie outside the data that
+    the model was fitted to are counted.
 
     Example: sodalite predict houses.sodalite new.csv --std --interval 0.95
     """
@@ -80,7 +83,16 @@ def command(
 
         with display(not (quiet or as_json) and output != "-") as shown:
             outcome = run(
-                model, data, output, std=std, interval=interval, samples=samples, seed=seed, gather=as_json, shown=shown
+                model,
+                data,
+                output,
+                std=std,
+                interval=interval,
+                samples=samples,
+                novelty=novelty,
+                seed=seed,
+                gather=as_json,
+                shown=shown,
             )
         for name, count in outcome.unknown.items():
             say(f"Warning: {count} values of column {name!r} are none of those that the model was fitted with.")
@@ -88,10 +100,17 @@ def command(
             counts = ", ".join(f"{name!r} ({count})" for name, count in outcome.missing.items())
             filled = "medians took their place" if outcome.filled else "their rows have no prediction"
             say(f"Warning: missing values: {counts}; {filled}.")
+        if outcome.n_outside:
+            lie = "rows lie" if outcome.n_outside > 1 else "row lies"
+            say(
+                f"Warning: {outcome.n_outside} of {outcome.n_rows} {lie} outside the data, with a novelty above "
+                f"{outcome.outside:.2g}: few rows of the fit say anything about them. See --novelty and --std."
+            )
         if as_json:
             print_json(outcome.as_dict())
         elif output != "-":
-            say(f"{outcome.n_rows} rows predicted in {outcome.seconds:.1f} s, written to {output}", quiet)
+            outside = f"{outcome.n_outside or 'none'} outside the data"
+            say(f"{outcome.n_rows} rows predicted in {outcome.seconds:.1f} s, {outside}, written to {output}", quiet)
 
 
 @dataclass(frozen=True)
@@ -108,6 +127,10 @@ class Outcome:
     missing: dict[str, int]
     filled: bool
     """Whether something took the place of missing values."""
+    n_outside: int
+    """How many rows lie outside the data that the model was fitted to: ..."""
+    outside: float
+    """... those whose novelty is above this."""
     seconds: float
     predictions: dict[str, list[float]] | None
     """The predictions themselves, if they were to be gathered."""
@@ -125,6 +148,7 @@ def run(
     std: bool = False,
     interval: float | None = None,
     samples: int = 0,
+    novelty: bool = False,
     seed: int = 0,
     gather: bool = False,
     shown: Display | None = None,
@@ -132,6 +156,8 @@ def run(
     """Predict a table a chunk at a time. With `gather` and "-" as output, predictions are returned, not written."""
     import numpy as np
 
+    from ..calibration import UNKNOWN
+    from ..describe import bars_of
     from ..persistence import load
     from ..tables import check_output, open_output, open_table
 
@@ -145,8 +171,10 @@ def run(
     gathered: dict[str, list[float]] | None = {} if gather and output == "-" else None
     unknown: Counter[str] = Counter()
     missing: Counter[str] = Counter()
-    n_rows, generator = 0, np.random.default_rng(seed)
-    columns = columns_of(len(model.y_mean_), std, interval, samples)
+    n_rows, n_outside, generator = 0, 0, np.random.default_rng(seed)
+    bars = bars_of(model.posterior_)
+    outside = UNKNOWN if bars is None else bars.outside
+    columns = columns_of(len(model.y_mean_), std, interval, samples) + ["novelty"] * novelty
     with open_table(data) as reader:
         mapping = mapping_of(model, reader)
         mapping.check_names(reader.names, reader.name)
@@ -157,7 +185,9 @@ def run(
             warnings.filterwarnings("ignore", "X does not have valid feature names")  # they have been seen to here
             for table in reader.chunks({column.name: column.kind for column in mapping.columns}):
                 rows = mapping.encode(table)
-                write(predict_rows(model, rows.X, std, interval, samples, generator))
+                found = predict_rows(model, rows.X, std, interval, samples, generator)
+                n_outside += int((found["novelty"] > outside).sum())  # no number where something is missing
+                write({name: found[name] for name in columns})
                 unknown.update(rows.unknown)
                 missing.update(rows.missing)
                 n_rows += len(rows.X)
@@ -172,6 +202,8 @@ def run(
         unknown=dict(unknown),
         missing=dict(missing),
         filled=mapping.missing == "median",
+        n_outside=n_outside,
+        outside=outside,
         seconds=perf_counter() - began,
         predictions=gathered,
     )
@@ -204,23 +236,17 @@ def columns_of(q: int, std: bool, interval: float | None, samples: int) -> list[
 def predict_rows(
     model: GreedyGPRegressor, X: Any, std: bool, interval: float | None, samples: int, generator: Any
 ) -> dict[str, Any]:
-    """The columns of the output for some rows; rows with something missing have none."""
+    """The columns of the output for some rows, and their novelty; rows with something missing have none."""
     import numpy as np
     from scipy.special import ndtri
 
     n, q = len(X), len(model.y_mean_)
     names = columns_of(q, std, interval, samples)
-    values = np.full((n, q, len(names) // q), np.nan)
+    values, novelty = np.full((n, q, len(names) // q), np.nan), np.full(n, np.nan)
     whole = np.flatnonzero(~np.isnan(X).any(axis=1))
     if len(whole):
         X = X[whole] if len(whole) < n else X
-        deviation: Any = None
-        if std or interval is not None:
-            mean, deviation = model.predict(X, return_std=True)
-            deviation = deviation.reshape(len(X), q)
-        else:
-            mean = model.predict(X)
-        mean = mean.reshape(len(X), q)
+        mean, deviation, novelty[whole] = model._described(X)
         parts = [mean, *([deviation] if std else [])]
         if interval is not None:
             half = ndtri(0.5 + interval / 2) * deviation
@@ -230,7 +256,7 @@ def predict_rows(
             here = slice(begin, begin + BLOCK)
             drawn = model.sample_y(X[here], samples, random_state=generator)
             values[whole[here], :, len(parts) :] = drawn.reshape(len(drawn), q, samples)
-    return dict(zip(names, values.reshape(n, -1).T, strict=True))
+    return dict(zip(names, values.reshape(n, -1).T, strict=True)) | {"novelty": novelty}
 
 
 @contextmanager

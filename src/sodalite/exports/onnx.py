@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from .. import __version__
 from .._files import check_writable, replacing
 from .._optional import require
-from ..calibration import Scale
+from ..calibration import MOST, Scale, rank_of_edge
 from ..neighbours import Neighbours
 from ..posteriors import Local, SubsetOfData
 from ..posteriors.projected import Projected
@@ -127,23 +127,28 @@ def _moments(g: Graph, posterior: Any, X: Tensor) -> tuple[Tensor, Value]:
     active = right_side(g, node, base.rows)
     K = block(g, node, x, active)
     mean, w = g.product(K, base.weights), g.product(K, base.inverse.T)
-    rest = g.positive(_minus(g, latent, g.sum_of(g("Mul", w, w), 1)))
-    variance = rest
+    prior, rest = latent, g.positive(_minus(g, latent, g.sum_of(g("Mul", w, w), 1)))
+    whole = variance = rest
     if isinstance(base, Projected):
         u = g.product(w, base.root.T)
         variance = g.sum_of(g("Mul", u, u), 1)
+        whole = g.add(variance, rest)
         if base.restored:
-            variance = g.add(variance, rest)
+            variance = whole
+        elif base.scale is not None and base.scale.floor:
+            back = _outside(g, _novelty(g, whole, prior), base.scale.edge)
+            variance = g.add(variance, g.multiply(back, rest))
     else:
         assert isinstance(base, SubsetOfData)
     if local and posterior.k:
         gain, drop = _neighbourhood(g, posterior, X, x, active, w)
-        mean, variance = g("Add", mean, gain), g.positive(_minus(g, variance, drop))
+        mean = g("Add", mean, gain)
+        whole = variance = g.positive(_minus(g, variance, drop))
     variance = g.add(variance, noise)
-    if local and posterior.scale is not None:
-        variance = g.multiply(
-            g.add(variance, g.constant(np.array(posterior.scale.extra))), _scale(g, posterior.scale, X, x)
-        )
+    if (scale := posterior.scale) is not None:
+        extra = g.constant(np.array(scale.extra))
+        far = g.add(g.add(prior, noise), extra)
+        variance = g.multiply(g.add(variance, extra), _scale(g, scale, X, x, _novelty(g, whole, prior), far))
     return mean, variance
 
 
@@ -217,14 +222,41 @@ def _nearest(g: Graph, near: Neighbours, rows: Any, kernel: Any, X: Tensor, x: A
     return found  # type: ignore[no-any-return]
 
 
-def _scale(g: Graph, scale: Scale, X: Tensor, x: Any) -> Value:
-    """What the variances are multiplied by, of shape (queries, 1)."""
-    if scale.near is None:
-        return scale.mean
-    k = min(scale.k, len(scale.X))
-    found = _nearest(g, scale.near, scale.X, scale.near._kernel, X, x, k)
-    total = g("Add", g.sum_of(g("Gather", scale.squares, found, axis=0), 1), scale.strength * scale.mean)
-    return g("Mul", total, 1 / (k + scale.strength))
+def _scale(g: Graph, scale: Scale, X: Tensor, x: Any, novelty: Tensor, prior: Tensor) -> Tensor:
+    """What the variances are multiplied by, of shape (queries, 1), as `Scale.factor` has it."""
+    near: Value = scale.mean
+    edge: Value = scale.edge
+    if scale.near is not None:
+        k = min(scale.k, len(scale.X))
+        found = _nearest(g, scale.near, scale.X, scale.near._kernel, X, x, k)
+        total = g("Add", g.sum_of(g("Gather", scale.squares, found, axis=0), 1), scale.strength * scale.mean)
+        near = g("Mul", total, 1 / (k + scale.strength))
+        if scale.novelty is not None:
+            # The least of the largest few.
+            own, few = g("Gather", scale.novelty, found, axis=0), rank_of_edge(k)
+            largest, _ = g("TopK", own, [few], outputs=2, axis=1, largest=1, sorted=1)
+            edge = g("Min", g("Gather", largest, [few - 1], axis=1), MOST)
+    weight = _outside(g, novelty, edge)
+    all_over = max(scale.mean, min(scale.mean, 1.0) ** scale.edge)
+    tiny = np.finfo(
+        np.float64
+    ).tiny  # keeps a prior of nothing, where a prediction has no variance, out of the division
+    far = g("Max", g("Div", scale.floor, g("Max", prior, tiny)), all_over)
+    between = g("Sub", near, far)
+    up = g("Sub", near, g("Mul", weight, between))
+    down = g("Div", g("Mul", near, far), g("Add", far, g("Mul", weight, between)))
+    return g("Where", g("Less", far, near), down, up)  # type: ignore[no-any-return]
+
+
+def _novelty(g: Graph, latent: Value, prior: Value) -> Tensor:
+    """The share of the prior variance that is left, of shape (queries, 1)."""
+    tiny = np.finfo(np.float64).tiny
+    return g("Min", g("Div", latent, g("Max", prior, tiny)), 1.0)  # type: ignore[no-any-return]
+
+
+def _outside(g: Graph, novelty: Tensor, edge: Value) -> Tensor:
+    """How far rows are outside, as `sodalite.calibration.outside` has it."""
+    return g("Div", g("Max", g("Sub", novelty, edge), 0.0), g("Sub", 1.0, edge))  # type: ignore[no-any-return]
 
 
 def _minus(g: Graph, a: Value, b: Tensor) -> Tensor:

@@ -6,7 +6,7 @@ import inspect
 import os
 import warnings
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from .. import __version__
-from ..calibration import Scale
+from ..calibration import MOST, UNKNOWN, ErrorBars, Scale
 from ..estimator import GreedyGPRegressor
 from ..hyperparameters import Round
 from ..kernels import CompiledKernel
@@ -124,6 +124,7 @@ def describe(model: GreedyGPRegressor) -> tuple[dict[str, Any], dict[str, Array]
         "n_active": m,
         "n_features": int(model.n_features_in_),
         "n_targets": q,
+        "y_std": model.y_std_.tolist(),  # for those who read the header alone
         "flat": not model._shape,
         "feature_names": None if names is None else [str(name) for name in names],
         "log_marginal_likelihood": float(model.log_marginal_likelihood_value_),
@@ -143,25 +144,21 @@ def describe(model: GreedyGPRegressor) -> tuple[dict[str, Any], dict[str, Array]
         assert model._rows is not None
         X, Y, alpha = model._rows
         scale = posterior.scale
-        content["posterior"] = {"name": "local", "k": int(posterior.k), "alpha": alpha is not None, "scale": None}
+        content["posterior"] = {"name": "local", "k": int(posterior.k), "alpha": alpha is not None}
         arrays |= {"X": X, "Y": Y, "residuals": posterior.r, "noises": posterior.noises}
         if alpha is not None:
             arrays["alpha"] = alpha
         if scale is not None:
-            content["posterior"]["scale"] = {
-                "mean": float(scale.mean),
-                "k": int(scale.k),
-                "strength": float(scale.strength),
-                "density": float(scale.density) if np.isfinite(scale.density) else None,
-                "extra": float(scale.extra),
-            }
             arrays |= {"scale_X": scale.X, "scale_squares": scale.squares}
+            if scale.novelty is not None:
+                arrays["scale_novelty"] = scale.novelty
     else:
         name = next(name for name, kind in POSTERIORS.items() if kind is type(posterior))
         content["posterior"] = {"name": name}
         arrays |= {"X": model.X_train_, "Y": model.y_train_.reshape(m, q)}
         if isinstance(posterior, Projected):
             arrays |= {"inverse": posterior.inverse, "root": posterior.root, "weights": posterior.weights}
+    content["posterior"]["scale"] = None if posterior.scale is None else _scale_to_json(posterior.scale)
     return content, arrays
 
 
@@ -201,7 +198,8 @@ def rebuild(content: Mapping[str, Any], arrays: dict[str, Array], path: str) -> 
         model._rows = None
         active = np.arange(m)
         evidence = Evidence(kernel, arrays["X"], arrays["Y"], replace(selection, indices=active))
-        model.posterior_ = _posterior(name, evidence, arrays, content["log_marginal_likelihood"])
+        found = _posterior(name, evidence, arrays, content["log_marginal_likelihood"])
+        model.posterior_ = replace(found, scale=_scale(kernel, arrays, about.get("scale")))
     model.X_train_ = arrays["X"][active]
     model.y_train_ = arrays["Y"][active].reshape(m, *model._shape)
     model.kernel_, model.selection_, model.active_indices_ = kernel.spec, selection, selection.indices
@@ -247,6 +245,8 @@ def check_arrays(
             shapes |= {"alpha": (n,)}
         if about["scale"] is not None:
             shapes |= {"scale_X": (None, d), "scale_squares": (None,)}
+            if about["scale"].get("novelty"):
+                shapes |= {"scale_novelty": (None,)}
     elif name != "sod":
         shapes |= {"inverse": (m, m), "root": (m, m), "weights": (m, q)}
         factors |= {"inverse", "root"}
@@ -264,7 +264,7 @@ def check_arrays(
             raise ValueError(f"array {key!r} holds what is no finite number")
         if key in positive and (array <= 0).any():
             raise ValueError(f"array {key!r} must be positive")
-        if key in ("alpha", "scale_squares") and (array < 0).any():
+        if key in ("alpha", "scale_squares", "scale_novelty") and (array < 0).any():
             raise ValueError(f"array {key!r} must not be negative")
         if key in factors and (np.triu(array, 1).any() or (array.diagonal() <= 0).any()):
             raise ValueError(f"array {key!r} is no lower triangle with a positive diagonal")
@@ -294,21 +294,57 @@ def _local(evidence: Evidence, arrays: Mapping[str, Array], about: Mapping[str, 
     if not len(X) == len(residuals) == len(noises):
         raise ValueError(f"it has {len(X)} rows that differ, but {len(residuals)} residuals and {len(noises)} noises")
     k = _count(about["k"], "k", most=len(X))
-    scale = None if about["scale"] is None else _scale(evidence.kernel, arrays, about["scale"])
+    scale = _scale(evidence.kernel, arrays, about["scale"])
     base = SubsetOfData.condition(evidence)
     return Local.restore(evidence.kernel, base, X, residuals, noises, k, scale, limit)
 
 
-def _scale(kernel: CompiledKernel, arrays: Mapping[str, Array], about: Mapping[str, Any]) -> Scale:
-    X, squares = arrays["scale_X"], arrays["scale_squares"]
+def _scale_to_json(scale: Scale) -> dict[str, Any]:
+    bars = scale.bars
+    return {
+        "mean": float(scale.mean),
+        "k": int(scale.k),
+        "strength": float(scale.strength),
+        "density": float(scale.density) if np.isfinite(scale.density) else None,
+        "extra": float(scale.extra),
+        "novelty": scale.novelty is not None,
+        "edge": float(scale.edge),
+        "floor": float(scale.floor),
+        "bars": None if bars is None else asdict(bars),
+    }
+
+
+def _scale(kernel: CompiledKernel, arrays: Mapping[str, Array], about: Mapping[str, Any] | None) -> Scale | None:
+    if about is None:
+        return None
+    nothing = np.empty(0)
+    X, squares = arrays.get("scale_X", np.empty((0, len(kernel.centre)))), arrays.get("scale_squares", nothing)
+    novelty = arrays.get("scale_novelty")
     if len(X) != len(squares):
         raise ValueError(f"its error bars are scaled by {len(squares)} errors of {len(X)} rows")
+    if novelty is not None and (len(novelty) != len(X) or (novelty > 1).any()):
+        raise ValueError(f"its error bars are scaled by the novelty of {len(novelty)} rows, for errors of {len(X)}")
     k = _count(about["k"], "k")
+    if k and not len(X):
+        raise ValueError(f"its error bars are scaled by {k} errors near by, of none")
     mean = _real(about["mean"], "mean")
     strength = _real(about["strength"], "strength")
     density = -np.inf if about["density"] is None else _real(about["density"], "density", -np.inf)
+    # Files of earlier versions say less.
     extra = _real(about.get("extra", 0.0), "extra")
-    return Scale(mean, squares, X, Neighbours(kernel, X) if k else None, k, strength, density, extra)
+    edge = _real(about.get("edge", UNKNOWN), "edge", most=MOST)
+    floor = _real(about.get("floor", float(np.square(arrays["Y"]).mean(axis=0).max())), "floor")
+    near = Neighbours(kernel, X) if k else None
+    bars = None if about.get("bars") is None else _bars(about["bars"])
+    return Scale(mean, squares, X, near, k, strength, density, extra, novelty, edge, floor, bars)
+
+
+def _bars(about: Mapping[str, Any]) -> ErrorBars:
+    ranges = {name: tuple(_real(end, name) for end in about[name]) for name in ("noise_range", "std_range")}
+    if any(len(ends) != 2 for ends in ranges.values()):
+        raise ValueError("the ranges of its error bars have no two ends")
+    noise, std, outside = (_real(about[name], name) for name in ("noise", "std", "outside"))
+    return ErrorBars(noise, ranges["noise_range"], std, ranges["std_range"], outside)  # type: ignore[arg-type]
 
 
 def _parameter(name: str, value: Any) -> Any:
@@ -366,8 +402,10 @@ def _count(value: Any, what: str, least: int = 0, most: float = np.inf) -> int:
     return value
 
 
-def _real(value: Any, what: str, least: float = 0.0) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not np.isfinite(value) or value < least:
+def _real(value: Any, what: str, least: float = 0.0, most: float = np.inf) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not np.isfinite(value):
+        raise ValueError(f"{what} is {value!r}")
+    if not least <= value <= most:
         raise ValueError(f"{what} is {value!r}")
     return float(value)
 

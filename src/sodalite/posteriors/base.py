@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..calibration import Scale
 from ..kernels import CompiledKernel, Features
 from ..loop import Selection
 from ..memory import parse_bytes
@@ -17,6 +18,7 @@ from ..threads import n_threads, threaded_map
 Array = NDArray[Any]
 
 BLOCK = 2**20  # entries of k(I, x) that are held at a time, per thread: 8 MB
+N_SOME = 1000  # rows that error bars are summarised by
 
 
 @dataclass(frozen=True)
@@ -37,15 +39,34 @@ class Evidence:
     n_neighbors: int | None = None
     """For "local": how many neighbours a query has; None for as many as the data ask for."""
     calibrate: bool = False
-    """For "local": whether error bars are scaled by how wrong the model was near by (`sodalite.calibration`)."""
+    """Whether error bars are made honest (`sodalite.calibration`): far from all rows, no less than the targets' own
+    spread, and for "local" scaled by how wrong the model was near by."""
     generator: np.random.Generator = field(default_factory=lambda: np.random.default_rng(0))
     """Draws the rows by which these are chosen."""
+    floor: float | None = None
+    """The least variance of an observation far from all rows; None for a process that is no part of a model."""
+
+    def of_model(self) -> Evidence:
+        """The same evidence, for the posterior of a model: its error bars are summed up, and have a floor.
+
+        That is the targets' mean square about the prior mean, of several targets the largest; nothing if error bars are
+        not to be calibrated.
+        """
+        total = self.total(_squares)[0] if self.calibrate else np.zeros(1)
+        return replace(self, floor=float(np.max(total)) / len(self.X))
+
+    def some(self) -> Array:
+        """The places of some rows, drawn at random, that a summary of all rows is made from."""
+        return np.sort(self.generator.permutation(len(self.X))[:N_SOME])
 
     def noise(self, rows: Any) -> Array:
         """The noise variance of some rows, and no less than the selection's floor."""
         noise = self.kernel.noise(self.kernel.prepare(self.X[rows])).astype(np.float64)
-        if self.alpha is not None:
-            noise += self.alpha[rows]
+        alpha = self.alpha
+        if alpha is None and (table := getattr(self.X, "table", None)) is not None and table.alpha is not None:
+            noise += table.alpha[rows][:, 0]
+        if alpha is not None:
+            noise += alpha[rows]
         return np.maximum(noise, self.selection.noise_floor)
 
     def total(self, sums: Callable[[Array, Array, Array | None], tuple[Array, ...]]) -> tuple[Array, ...]:
@@ -71,6 +92,11 @@ class Posterior(Protocol):
         ...
 
     @property
+    def scale(self) -> Scale | None:
+        """What the variances are multiplied by; None for the process as it is."""
+        ...
+
+    @property
     def log_marginal_likelihood(self) -> float:
         """Of the rows that it is about."""
         ...
@@ -92,6 +118,51 @@ class Posterior(Protocol):
         """The mean, of shape (n, q), and the covariance, of shape (n, n)."""
         ...
 
+    def mean_variance_novelty(self, X: Array, noisy: bool = False) -> tuple[Array, Array, Array]:
+        """The mean and the variance, and the share of the latent prior variance that is left, of shape (n,)."""
+        ...
+
+
+def scaled(
+    scale: Scale | None, kernel: CompiledKernel, X: Array, latent: Array, novelty: Array, noisy: bool, rows: Any = None
+) -> Array:
+    """Variances as predictions have them: of the latent function, or with `noisy` of observations; of shape (n,).
+
+    `latent` is the variance of the latent function as the process has it; `rows` are those of X, prepared.
+    """
+    factor, noise = _scaling(scale, kernel, X, novelty, rows)
+    return np.asarray((latent + noise if noisy else latent) * factor)
+
+
+def _scaling(
+    scale: Scale | None, kernel: CompiledKernel, X: Array, novelty: Array, rows: Any = None
+) -> tuple[Any, Array]:
+    """What variances are multiplied by, and the noise variances before that; of shape (n,)."""
+    rows = kernel.prepare(X) if rows is None else rows
+    noise = kernel.noise(rows)
+    if scale is None:
+        return 1.0, noise
+    noise += scale.extra
+    return scale.factor(X, novelty, kernel.diag(rows) + noise), noise
+
+
+def scaled_covariance(
+    scale: Scale | None, kernel: CompiledKernel, X: Array, covariance: Array, novelty: Array, noisy: bool
+) -> Array:
+    """A covariance as predictions have it, made from that of the latent function, which is overwritten."""
+    factor, noise = _scaling(scale, kernel, X, novelty)
+    if noisy:
+        covariance.flat[:: len(noise) + 1] += noise
+    if scale is not None:
+        root = np.sqrt(factor)
+        covariance *= np.multiply.outer(root, root)
+    return covariance
+
+
+def _squares(X: Array, y: Array, alpha: Array | None) -> tuple[Array, ...]:
+    """The sum of each target's squares over some rows."""
+    return (np.square(y).sum(axis=0),)
+
 
 def in_blocks(function: Callable[[Array], tuple[Array, ...]], X: Any, width: int, entries: int = 0) -> list[Array]:
     """Apply a function to blocks of rows, in threads, and join each of the arrays that it returns.
@@ -104,8 +175,8 @@ def in_blocks(function: Callable[[Array], tuple[Array, ...]], X: Any, width: int
     return [np.concatenate(part) for part in zip(*parts, strict=True)]
 
 
-def covariance_block(kernel: CompiledKernel, rows: Features, noisy: bool = False) -> Array:
-    """k(x, x') of some rows, the diagonal as exact as it can be had; with the noise on it if that is asked for."""
+def covariance_block(kernel: CompiledKernel, rows: Features) -> Array:
+    """k(x, x') of some rows, the diagonal as exact as it can be had."""
     K = kernel.block(rows, rows)
-    np.fill_diagonal(K, kernel.diag(rows) + kernel.noise(rows) if noisy else kernel.diag(rows))
+    np.fill_diagonal(K, kernel.diag(rows))
     return K

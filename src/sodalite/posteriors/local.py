@@ -20,12 +20,12 @@ from typing import Any
 
 import numpy as np
 
-from ..calibration import Scale, log_densities
+from ..calibration import Scale, log_densities, novelty_of
 from ..kernels import CompiledKernel, Features, take
 from ..memory import available, parse_bytes
 from ..neighbours import Neighbours, distinct
 from ..threads import threaded_map
-from .base import Array, Evidence, covariance_block, in_blocks
+from .base import N_SOME, Array, Evidence, covariance_block, in_blocks, scaled, scaled_covariance
 from .sod import SubsetOfData
 
 SIZES = (8, 16, 32, 64)  # numbers of neighbours that are tried
@@ -70,22 +70,28 @@ class Local:
         made, rows = cls.prepare(evidence)
         n, k = len(made.X), evidence.n_neighbors
         sizes = sorted({min(size, n) for size in (SIZES if k is None else (k,))})
-        if len(sizes) == 1 and not evidence.calibrate:
+        alone = len(sizes) == 1 and not evidence.calibrate
+        if alone and evidence.floor is None:
             return replace(made, k=sizes[0])
-        sample = rows.some(N_JUDGED, evidence.generator)
+        sample = rows.some(N_SOME if alone else N_JUDGED, evidence.generator)
         errors, variances = made.leave_out(sample, sizes)
         scales: Sequence[Scale | None] = [None] * len(sizes)
         density = [log_densities(error, variance).mean() for error, variance in zip(errors, variances, strict=True)]
         if evidence.calibrate:
-            scales = fitted = Scale.fit_each(made.kernel, sample.X, errors, variances)
+            floor = evidence.floor or 0.0
+            scales = fitted = Scale.fit_each(made.kernel, sample.X, errors, variances, sample.noise, floor)
             density = [scale.density for scale in fitted]
         chosen = int(np.argmax(np.array(density) >= max(density) - GOOD_ENOUGH))
-        return replace(made, k=sizes[chosen], scale=scales[chosen])
+        scale = scales[chosen]
+        if scale is None and evidence.floor is not None:
+            latent = np.maximum(variances[chosen] - sample.noise, 0)
+            scale = Scale.none(made.kernel, np.asarray(sample.X, dtype=np.float64), latent, evidence.floor)
+        return replace(made, k=sizes[chosen], scale=scale)
 
     @classmethod
     def prepare(cls, evidence: Evidence) -> tuple[Local, Observations]:
         """The posterior with no neighbours yet, and all observations, to judge it by."""
-        kernel, base = evidence.kernel, SubsetOfData.condition(evidence)
+        kernel, base = evidence.kernel, SubsetOfData.condition(replace(evidence, floor=None))
         remains = np.ones(len(evidence.X), dtype=bool)
         remains[evidence.selection.indices] = False
         rest = np.flatnonzero(remains)
@@ -137,17 +143,20 @@ class Local:
 
     def mean_and_variance(self, X: Array, noisy: bool = False) -> tuple[Array, Array]:
         """The mean, of shape (n, q), and the variance, of shape (n,): the latent one, or with the noise."""
+        return self.mean_variance_novelty(X, noisy)[:2]
+
+    def mean_variance_novelty(self, X: Array, noisy: bool = False) -> tuple[Array, Array, Array]:
+        """The mean and the variance, and the share of the latent prior variance that is left, of shape (n,)."""
         X = np.asarray(X, dtype=np.float64)
-        mean, variance = self._unscaled(X)
-        if noisy:
-            variance = variance + self.kernel.noise(self.kernel.prepare(X))
-            variance += 0.0 if self.scale is None else self.scale.extra
-        return mean, variance if self.scale is None else variance * self.scale(X)
+        mean, latent = self._unscaled(X)
+        rows = self.kernel.prepare(X)
+        novelty = novelty_of(latent, self.kernel.diag(rows))
+        return mean, scaled(self.scale, self.kernel, X, latent, novelty, noisy, rows), novelty
 
     def _unscaled(self, X: Array) -> tuple[Array, Array]:
         m, k = len(self.base.z), self.k
         if not k:
-            return self.base.mean_and_variance(X)
+            return self.base.latent(X)
         self._recall(len(X) * k)
         found = self.near.query(X, k)
         # Where the v's are kept, batches of a few queries stay in the cache; where not, neighbours shared by many
@@ -173,11 +182,8 @@ class Local:
             solved = np.linalg.solve(C, np.concatenate([c, self.r[near]], axis=1))
             mean = mean + c.T @ solved[:, len(X) :]
             covariance -= c.T @ solved[:, : len(X)]
-        if noisy:
-            covariance.flat[:: len(X) + 1] += kernel.noise(rows) + (0.0 if self.scale is None else self.scale.extra)
-        if self.scale is not None:
-            root = np.sqrt(self.scale(X))
-            covariance *= np.multiply.outer(root, root)
+        novelty = novelty_of(covariance.diagonal(), kernel.diag(rows))
+        covariance = scaled_covariance(self.scale, kernel, X, covariance, novelty, noisy)
         return mean, 0.5 * (covariance + covariance.T)
 
     @property

@@ -7,21 +7,26 @@ Quinonero-Candela and Rasmussen (2005), section 5 to 7, and Titsias (2009).
 
     B = I + W D^-1 W',  b = W D^-1 y        over all rows; D is the noise, for fitc plus diag(k - Q)
     mean = w.B^-1 b     variance = k - w.w + w.B^-1 w      (sor: w.B^-1 w)
+
+sor's variance, as it is defined, goes to zero far from the active rows. In a model whose error bars are calibrated,
+k - Q comes back as the novelty of a row exceeds that of the rows of the fit, and is whole where nothing
+is known (`sodalite.calibration`).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from math import log, pi
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from scipy.linalg import cholesky, solve_triangular
 
+from ..calibration import Scale, novelty_of, outside
 from ..jitter import with_jitter
 from ..kernels import CompiledKernel, Features
 from ..threads import one_blas_thread, threaded_map
-from .base import Array, Evidence, covariance_block, in_blocks
+from .base import Array, Evidence, covariance_block, in_blocks, scaled, scaled_covariance
 
 
 @dataclass(frozen=True)
@@ -71,6 +76,8 @@ class Projected:
     """L_u^-T B^-1 b, of shape (m, q)."""
     log_marginal_likelihood: float
     """Log evidence of all targets under the approximate prior; for vfe, its bound on the exact one."""
+    scale: Scale | None = field(default=None, repr=False)
+    """What the variances are multiplied by."""
 
     own_noise: ClassVar[bool] = False  # whether k - Q is noise of each row's own
     bound: ClassVar[bool] = False  # whether k - Q is paid for in the evidence
@@ -97,7 +104,26 @@ class Projected:
             root = solve_triangular(factor, np.eye(m), lower=True)
         c = root @ b
         value = -0.5 * (q * n * log(2 * pi) + terms.sum() - np.vdot(c, c)) - q * np.log(np.diag(factor)).sum()
-        return cls(kernel, rows, inverse, root, inverse.T @ (root.T @ c), float(value))
+        made = cls(kernel, rows, inverse, root, inverse.T @ (root.T @ c), float(value))
+        if evidence.floor is None:
+            return made
+        places = evidence.some()
+        X = np.asarray(evidence.X[places], dtype=np.float64)
+        g, rest, left = made.leverage(X, evidence.noise(places))
+        latent = np.minimum(g / left + rest, kernel.diag(kernel.prepare(X)))
+        # What sor leaves out is no part of its error bars, wherever it is sure of itself.
+        shown = latent if cls.restored else np.minimum(g / left, latent)
+        novelty = novelty_of(latent, kernel.diag(kernel.prepare(X)))
+        return replace(made, scale=Scale.none(kernel, X, shown, evidence.floor, novelty))
+
+    def leverage(self, X: Array, noise: Array) -> tuple[Array, Array, Array]:
+        """How much rows of the fit, with these noise variances, decide of their own prediction; all of shape (n,).
+
+        These are g = w.B^-1 w, k - w.w, and 1 - g / D. The processes are linear in w(x): the mean without the row is
+        (mean - h y) / (1 - h), with h = g / D, and g becomes g / (1 - h).
+        """
+        _, rest, g = self._parts(*self._block(X))
+        return g, rest, 1 - np.minimum(g / (noise + rest if self.own_noise else noise), 1 - 1e-9)
 
     def mean(self, X: Array) -> Array:
         """The mean at every row of X, of shape (n, q)."""
@@ -105,32 +131,47 @@ class Projected:
 
     def mean_and_variance(self, X: Array, noisy: bool = False) -> tuple[Array, Array]:
         """The mean, of shape (n, q), and the variance, of shape (n,): the latent one, or with the noise."""
+        return self.mean_variance_novelty(X, noisy)[:2]
 
-        def block(part: Array) -> tuple[Array, Array]:
+    def mean_variance_novelty(self, X: Array, noisy: bool = False) -> tuple[Array, Array, Array]:
+        """The mean and the variance, and the share of the latent prior variance that is left, of shape (n,)."""
+
+        def block(part: Array) -> tuple[Array, Array, Array]:
             rows, K = self._block(part)
-            W = self.inverse @ K
-            U = self.root @ W
-            variance = np.einsum("ij,ij->j", U, U)
-            if self.restored:
-                variance += np.maximum(self.kernel.diag(rows) - np.einsum("ij,ij->j", W, W), 0)
-            if noisy:
-                variance += self.kernel.noise(rows)
-            return K.T @ self.weights, variance
+            _, rest, g = self._parts(rows, K)
+            novelty = novelty_of(g + rest, self.kernel.diag(rows))
+            latent = g + self._put_back(novelty) * rest
+            return K.T @ self.weights, scaled(self.scale, self.kernel, part, latent, novelty, noisy, rows), novelty
 
-        mean, variance = in_blocks(block, X, 3 * len(self.weights))
-        return mean, variance
+        mean, variance, novelty = in_blocks(block, X, 3 * len(self.weights))
+        return mean, variance, novelty
+
+    def _parts(self, rows: Features, K: Array) -> tuple[Array, Array, Array]:
+        """W, of shape (m, n), and k - w.w and w.B^-1 w, of shape (n,)."""
+        W = self.inverse @ K
+        U = self.root @ W
+        rest = np.maximum(self.kernel.diag(rows) - np.einsum("ij,ij->j", W, W), 0)
+        return W, rest, np.einsum("ij,ij->j", U, U)
+
+    def _put_back(self, novelty: Array) -> Array:
+        """The share of k - Q that is put back in the variance, of shape (n,)."""
+        if self.restored:
+            return np.ones(len(novelty))
+        if self.scale is None or not self.scale.floor:
+            return np.zeros(len(novelty))
+        return outside(novelty, self.scale.edge)
 
     def mean_and_covariance(self, X: Array, noisy: bool = False) -> tuple[Array, Array]:
         """The mean, of shape (n, q), and the covariance, of shape (n, n)."""
         rows, K = self._block(X)
-        W = self.inverse @ K
+        W, rest, g = self._parts(rows, K)
         U = self.root @ W
+        novelty = novelty_of(g + rest, self.kernel.diag(rows))
+        root = np.sqrt(self._put_back(novelty))
         covariance = U.T @ U
-        if self.restored:
-            covariance += covariance_block(self.kernel, rows) - W.T @ W
-        if noisy:
-            covariance.flat[:: len(X) + 1] += self.kernel.noise(rows)
-        return K.T @ self.weights, covariance
+        if root.any():
+            covariance += (covariance_block(self.kernel, rows) - W.T @ W) * np.multiply.outer(root, root)
+        return K.T @ self.weights, scaled_covariance(self.scale, self.kernel, X, covariance, novelty, noisy)
 
     def _block(self, X: Array) -> tuple[Features, Array]:
         rows = self.kernel.prepare(X)
@@ -139,7 +180,7 @@ class Projected:
 
 @dataclass(frozen=True)
 class SubsetOfRegressors(Projected):
-    """The process is Q and nothing else: its variance goes to zero far from the active rows."""
+    """The process is Q and nothing else: uncalibrated, its variance goes to zero far from the active rows."""
 
     restored: ClassVar[bool] = False
 

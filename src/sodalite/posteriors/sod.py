@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from math import log, pi
 
 import numpy as np
 from scipy.linalg import solve_triangular
 
+from ..calibration import Scale, novelty_of
 from ..kernels import CompiledKernel, Features
-from .base import Array, Evidence, covariance_block, in_blocks
+from .base import Array, Evidence, covariance_block, in_blocks, scaled, scaled_covariance
 
 
 @dataclass(frozen=True)
@@ -30,6 +31,8 @@ class SubsetOfData:
     """L^-1 y_I, of shape (m, q)."""
     weights: Array
     """(k(I, I) + noise)^-1 y_I = L^-T z, of shape (m, q)."""
+    scale: Scale | None = field(default=None, repr=False)
+    """What the variances are multiplied by."""
 
     @classmethod
     def condition(cls, evidence: Evidence) -> SubsetOfData:
@@ -38,7 +41,18 @@ class SubsetOfData:
         z = solve_triangular(L, evidence.y[indices], lower=True)
         weights = solve_triangular(L, z, lower=True, trans="T")
         inverse = solve_triangular(L, np.eye(len(L)), lower=True)
-        return cls(evidence.kernel, evidence.kernel.prepare(evidence.X[indices]), L, inverse, z, weights)
+        made = cls(evidence.kernel, evidence.kernel.prepare(evidence.X[indices]), L, inverse, z, weights)
+        if evidence.floor is None:
+            return made
+        # The remainder is predicted as it is; of an active row i, the others leave 1 / P_ii, P = (k(I, I) + noise)^-1.
+        places = evidence.some()
+        X, position = np.asarray(evidence.X[places], dtype=np.float64), np.full(len(evidence.X), -1)
+        position[indices] = np.arange(len(indices))
+        here, latent = position[places], made.latent(X)[1]
+        active = here >= 0
+        alone = 1 / np.einsum("ij,ij->j", inverse, inverse)[here[active]]
+        latent[active] = np.maximum(alone - evidence.noise(places[active]), 0)
+        return replace(made, scale=Scale.none(evidence.kernel, X, latent, evidence.floor))
 
     def mean(self, X: Array) -> Array:
         """The mean at every row of X, of shape (n, q)."""
@@ -46,21 +60,37 @@ class SubsetOfData:
 
     def mean_and_variance(self, X: Array, noisy: bool = False) -> tuple[Array, Array]:
         """The mean, of shape (n, q), and the variance, of shape (n,): the latent one, or with the noise."""
+        return self.mean_variance_novelty(X, noisy)[:2]
 
-        def block(part: Array) -> tuple[Array, Array]:
-            rows, K = self._covariances(part)
-            v = self.inverse @ K
-            variance = np.maximum(self.kernel.diag(rows) - np.einsum("ij,ij->j", v, v), 0)
-            return self._mean(K), variance + self.kernel.noise(rows) if noisy else variance
+    def mean_variance_novelty(self, X: Array, noisy: bool = False) -> tuple[Array, Array, Array]:
+        """The mean and the variance, and the share of the latent prior variance that is left, of shape (n,)."""
 
-        mean, variance = in_blocks(block, X, 2 * len(self.z))
+        def block(part: Array) -> tuple[Array, Array, Array]:
+            mean, latent, prior = self._latent(part)
+            novelty = novelty_of(latent, prior)
+            return mean, scaled(self.scale, self.kernel, part, latent, novelty, noisy), novelty
+
+        mean, variance, novelty = in_blocks(block, X, 2 * len(self.z))
+        return mean, variance, novelty
+
+    def latent(self, X: Array) -> tuple[Array, Array]:
+        """The mean, of shape (n, q), and the variance of the latent function, of shape (n,), as the process has it."""
+        mean, variance = in_blocks(lambda part: self._latent(part)[:2], X, 2 * len(self.z))
         return mean, variance
+
+    def _latent(self, X: Array) -> tuple[Array, Array, Array]:
+        """Mean and variance, and the prior variance, of some rows."""
+        rows, K = self._covariances(X)
+        v, prior = self.inverse @ K, self.kernel.diag(rows)
+        return self._mean(K), np.maximum(prior - np.einsum("ij,ij->j", v, v), 0), prior
 
     def mean_and_covariance(self, X: Array, noisy: bool = False) -> tuple[Array, Array]:
         """The mean, of shape (n, q), and the covariance, of shape (n, n)."""
         rows, K = self._covariances(X)
         v = self.inverse @ K
-        return self._mean(K), covariance_block(self.kernel, rows, noisy) - v.T @ v
+        covariance = covariance_block(self.kernel, rows) - v.T @ v
+        novelty = novelty_of(covariance.diagonal(), self.kernel.diag(rows))
+        return self._mean(K), scaled_covariance(self.scale, self.kernel, X, covariance, novelty, noisy)
 
     @property
     def log_marginal_likelihood(self) -> float:

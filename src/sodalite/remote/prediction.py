@@ -24,13 +24,24 @@ def predict_lazily(model: Any, X: Any, return_std: bool, return_cov: bool) -> An
             "return_cov is the joint covariance of all rows, which a Dask collection may have too many of; use "
             "return_std, or predict some rows at a time."
         )
+    q = len(model.y_mean_)
+    both = _lazily(model, X, _predicted, 2 * q if return_std else q, return_std)
+    mean, std = (part[:, 0] if q == 1 else part for part in (both[:, :q], both[:, q:] if return_std else both))
+    return (mean, std) if return_std else mean
+
+
+def novelty_lazily(model: Any, X: Any) -> Any:
+    """The novelty of every row, as a Dask array. The model is one node of its graph."""
+    return _lazily(model, X, _novelty, 1)[:, 0]
+
+
+def _lazily(model: Any, X: Any, function: Any, width: int, *options: Any) -> Any:
+    """A function of a model, a block of rows and options, that gives so many columns, as one Dask array."""
     require("dask.array", "dask")
     from dask.array import concatenate, from_delayed
     from dask.delayed import delayed
 
     learn_names(model, X, reset=False)
-    q = len(model.y_mean_)
-    width = 2 * q if return_std else q
     if hasattr(X, "to_dask_array"):
         check_columns("X", X)
         blocks, rows = X.to_delayed(), [np.nan] * X.npartitions
@@ -43,19 +54,26 @@ def predict_lazily(model: Any, X: Any, return_std: bool, return_cov: bool) -> An
     sent._rows = None  # none of which a prediction needs
     node, call = delayed(sent, pure=False, traverse=False), delayed(_block, pure=False)
     parts = [
-        from_delayed(call(node, block, return_std), (size, width), np.float64)  # type: ignore[no-untyped-call]
+        from_delayed(call(node, block, function, width, *options), (size, width), np.float64)  # type: ignore[no-untyped-call]
         for block, size in zip(blocks, rows, strict=True)
     ]
-    both = concatenate(parts, allow_unknown_chunksizes=True)  # type: ignore[no-untyped-call]
-    mean, std = (part[:, 0] if q == 1 else part for part in (both[:, :q], both[:, q:] if return_std else both))
-    return (mean, std) if return_std else mean
+    return concatenate(parts, allow_unknown_chunksizes=True)  # type: ignore[no-untyped-call]
 
 
-def _block(model: Any, X: Any, return_std: bool) -> Array:
-    """On a worker: a block's means, and beside them its standard deviations."""
+def _block(model: Any, X: Any, function: Any, width: int, *options: Any) -> Array:
+    """On a worker: a block's columns."""
     if not len(X):
-        return np.empty((0, len(model.y_mean_) * (1 + return_std)))
+        return np.empty((0, width))
     with on_this_thread():
-        found = model.predict(X, return_std=return_std)
+        return np.asarray(function(model, X, *options))
+
+
+def _predicted(model: Any, X: Any, return_std: bool) -> Array:
+    """Means, and beside them the standard deviations if they are asked for."""
+    found = model.predict(X, return_std=return_std)
     columns = found if return_std else [found]
     return np.concatenate([column.reshape(len(X), -1) for column in columns], axis=1)
+
+
+def _novelty(model: Any, X: Any) -> Array:
+    return np.asarray(model.novelty(X)[:, None])

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from .. import __version__
-from ..describe import KernelWords, kernel_words
+from ..describe import KernelWords, bars_of, kernel_words
 from ..jitter import JitterWarning
 from .curve import LearningCurve, learning_curve
 from .judgement import Judgement, judge
@@ -164,12 +164,11 @@ def words_of(model: Any, material: Material) -> KernelWords:
     """The kernel in words, by the rows at hand; by those of the fit, if the model has them in its own words."""
     said = (getattr(model, "about_", None) or {}).get("kernel")
     if said and not material.whole:
-        return KernelWords(
-            said["shape"], tuple(said["relevance"].items()), float(said["noise_std"]), float(said["noise_share"])
-        )
+        return KernelWords.from_dict(said)
     pool = material.pool
     variance = float(np.var(pool.y)) * material.unit**2
-    return kernel_words(model.kernel_, pool.X[:N_WORDS], groups_of(material.inputs), material.unit, variance)
+    columns = groups_of(material.inputs)
+    return kernel_words(model.kernel_, pool.X[:N_WORDS], columns, material.unit, variance, bars_of(model.posterior_))
 
 
 def plain(content: Any) -> Any:

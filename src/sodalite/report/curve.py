@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..describe import bars_of
 from .rows import Material, Rows, match
 from .stages import Stages, some_stages
 
@@ -36,7 +37,7 @@ class LearningCurve:
     """What random subsets give; of shape (draws, stages)."""
     random_density: Array | None
     noise: float
-    """The standard deviation of the noise that the kernel says."""
+    """The standard deviation of the noise, as predictions have it."""
 
     @property
     def equal(self) -> tuple[int, int] | None:
@@ -54,7 +55,9 @@ def learning_curve(material: Material, stages: Stages, generator: np.random.Gene
     """
     shown = some_stages(len(stages))
     remainder = material.selection.rmse[shown - 1] * (material.unit if len(material.active.Y.T) > 1 else 1.0)
-    noise = float(np.sqrt(material.kernel.noise(material.kernel.prepare(material.active.X[:1]))[0])) * material.unit
+    bars = bars_of(material.posterior)
+    by_kernel = material.kernel.noise(material.kernel.prepare(material.active.X[:1]))[0]
+    noise = material.unit * float(np.sqrt(by_kernel) if bars is None else bars.noise)
     if not material.whole:
         return LearningCurve(shown, remainder, None, None, None, None, None, noise)
     judges, weights = _judges(material, generator)

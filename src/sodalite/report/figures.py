@@ -38,7 +38,7 @@ def curve_figures(report: Report) -> list[Figure]:
     traces = [*_random(curve.random_stages, curve.random_rmse)]
     traces += [charts.line(curve.stages, curve.rmse, "blue", "chosen rows"), diamond]
     if curve.noise > 0:
-        traces.append(charts.line([1, last], [curve.noise] * 2, "grey", "noise, by the kernel", dash="dot"))
+        traces.append(charts.line([1, last], [curve.noise] * 2, "grey", "noise", dash="dot"))
     both = curve.equal
     equal = f" {both[0]:,} chosen rows are as good as {both[1]:,} random ones." if both else ""
     near = " The finished model also asks the rows nearest to each prediction: the diamond."

@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 from scipy.special import betaincinv
 
 from .. import metrics
+from ..calibration import novelty_of
+from ..describe import bars_of
 from ..neighbours import distinct
 from ..posteriors import Local
 from ..posteriors.local import Observations
@@ -50,6 +52,10 @@ class Judgement:
     """... and a 95 % interval of what that share would be with ever more rows: from here ..."""
     high: Array
     """... to here."""
+    n_outside: int | None
+    """How many of the rows lie outside the data, by their novelty; None if the model does not say what is outside."""
+    outside: float | None
+    """The novelty above which a row does."""
 
     @property
     def standardised(self) -> Array:
@@ -62,11 +68,24 @@ class Judgement:
         some = "" if self.n_judges == self.n_given else f", drawn from {self.n_given:,}"
         return f"{self.n_judges:,} {HOW[self.how]}{some}"
 
+    @property
+    def outside_words(self) -> str:
+        """How many of the rows lie outside the data, in a sentence; nothing where that is not known."""
+        if self.n_outside is None or self.outside is None:
+            return ""
+        count = "None" if not self.n_outside else f"{self.n_outside:,}"
+        lie = "lies" if self.n_outside <= 1 else "lie"
+        return (
+            f"{count} of the {self.n_judges:,} rows that judge the model {lie} where other rows say little: more than "
+            f"{100 * self.outside:.2g} % of the prior variance is left there (novelty)."
+        )
+
 
 def judge(material: Material, stages: Stages, generator: np.random.Generator) -> Judgement:
     """Predict rows, none of them from itself, and say how good that is."""
     rows = material.judges.some(N_JUDGES, generator)
-    error, variance = errors(material, stages, rows)
+    error, variance, novelty = errors(material, stages, rows)
+    bars = bars_of(material.posterior)
     y = material.in_units(rows.y)
     mean = y - material.unit * error
     std = material.unit * np.sqrt(np.maximum(variance, np.finfo(np.float64).tiny))
@@ -90,27 +109,38 @@ def judge(material: Material, stages: Stages, generator: np.random.Generator) ->
         shares=shares,
         low=np.where(inside > 0, betaincinv(inside + 0.5, n - inside + 0.5, 0.025), 0.0),  # Jeffreys' interval
         high=np.where(inside < n, betaincinv(inside + 0.5, n - inside + 0.5, 0.975), 1.0),
+        n_outside=None if bars is None else int((novelty > bars.outside).sum()),
+        outside=None if bars is None else bars.outside,
     )
 
 
-def errors(material: Material, stages: Stages, rows: Rows) -> tuple[Array, Array]:
-    """How far rows are from what the finished model predicts without them, and the variance of that; scaled.
+def errors(material: Material, stages: Stages, rows: Rows) -> tuple[Array, Array, Array]:
+    """How far rows are from what the finished model predicts without them, the variance of that, and the novelty.
 
-    Rows that the model has not seen are predicted as they are.
+    They are of the scaled targets. Rows that the model has not seen are predicted as they are.
     """
     posterior, X = material.posterior, rows.X
     if material.how == "unseen":
-        mean, variance = posterior.mean_and_variance(X, noisy=True)
-        return rows.y - mean[:, rows.target], np.maximum(variance, material.selection.noise_floor)
+        mean, variance, novelty = posterior.mean_variance_novelty(X, noisy=True)
+        return rows.y - mean[:, rows.target], np.maximum(variance, material.selection.noise_floor), novelty
+    noise = stages.noise(rows)
     if isinstance(posterior, Local) and material.how == "left out":
-        return _without_neighbour(posterior, rows, stages.noise(rows))
-    if isinstance(posterior, Projected) and material.whole:
-        return _without_share(posterior, rows, stages.noise(rows))
-    error, variance = stages.errors(rows, np.array([len(stages)]))
-    return error[0], variance[0]
+        error, left, latent = _without_neighbour(posterior, rows, noise)
+    elif isinstance(posterior, Projected) and material.whole:
+        error, left, latent = _without_share(posterior, rows, noise)
+    else:
+        found, variance = stages.errors(rows, np.array([len(stages)]))
+        error = found[0]
+        left = latent = np.maximum(variance[0] - noise, 0)
+    prior = material.kernel.diag(material.kernel.prepare(X))
+    novelty, factor = novelty_of(left, prior), 1.0
+    if (scale := posterior.scale) is not None:
+        noise = noise + scale.extra
+        factor = scale.factor(X, novelty, prior + noise)
+    return error, (latent + noise) * factor, novelty
 
 
-def _without_neighbour(posterior: Local, rows: Rows, noise: Array) -> tuple[Array, Array]:
+def _without_neighbour(posterior: Local, rows: Rows, noise: Array) -> tuple[Array, Array, Array]:
     """For "local": each row is taken out of the active rows, or out of the neighbours."""
     group = distinct(np.concatenate([posterior.X, rows.X]))[1]
     where = np.full(len(group), -1)
@@ -118,22 +148,13 @@ def _without_neighbour(posterior: Local, rows: Rows, noise: Array) -> tuple[Arra
     places = np.where(rows.place >= 0, -1, where[group[len(posterior.X) :]])
     sample = Observations(rows.X, rows.Y - posterior.base.mean(rows.X), noise, places, rows.place)
     error, variance = posterior.errors(sample, posterior.k)
-    if posterior.scale is not None:
-        variance = (variance + posterior.scale.extra) * posterior.scale(rows.X)
-    return error[:, rows.target], variance
+    latent = np.maximum(variance - noise, 0)
+    return error[:, rows.target], latent, latent
 
 
-def _without_share(posterior: Projected, rows: Rows, noise: Array) -> tuple[Array, Array]:
-    """For the projected processes: they are linear in w(x), and a row's leverage says what they are without it.
-
-    With g = w.B^-1 w and h = g / D, the mean without the row is (mean - h y) / (1 - h) and g becomes g / (1 - h).
-    """
-    kernel = posterior.kernel
-    features = kernel.prepare(rows.X)
-    W = posterior.inverse @ kernel.block(posterior.rows, features)
-    rest = np.maximum(kernel.diag(features) - np.einsum("ij,ij->j", W, W), 0)
-    U = posterior.root @ W
-    g = np.einsum("ij,ij->j", U, U)
-    left = 1 - np.minimum(g / (noise + rest if posterior.own_noise else noise), 1 - 1e-9)
+def _without_share(posterior: Projected, rows: Rows, noise: Array) -> tuple[Array, Array, Array]:
+    """For the projected processes: a row's leverage says what they are without it."""
+    g, rest, left = posterior.leverage(rows.X, noise)
     mean = posterior.mean(rows.X)[:, rows.target]
-    return (rows.y - mean) / left, g / left + noise + (rest if posterior.restored else 0)
+    latent = g / left + (rest if posterior.restored else 0)
+    return (rows.y - mean) / left, g / left + rest, latent

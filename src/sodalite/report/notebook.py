@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..describe import kernel_words
+from ..describe import bars_of, kernel_words
 from .rows import groups_of, inputs_of, target_of
 
 Array = NDArray[Any]
@@ -33,10 +33,12 @@ def summary(model: Any) -> str:
     m, n = len(selection), model._n_rows if model._rows is None else len(rows)
     X = np.asarray(rows[:: max(len(rows) // N_ROWS, 1)], dtype=np.float64)
     unit = float(model.y_std_[0])
-    words = kernel_words(model.kernel_, X, groups_of(inputs_of(model)), unit, unit**2)
+    words = kernel_words(model.kernel_, X, groups_of(inputs_of(model)), unit, unit**2, bars_of(model.posterior_))
     lines = [f"<b>{m:,} active rows</b> of {n:,}, for {escape(target_of(model))}."]
     if model.n_features_in_ > 1:
         lines.append(escape(words.inputs()))
+    if words.std is not None:
+        lines.append(escape(words.error_bars()))
     if model.normalize_y or words.noise_std == 0:
         lines.append(f"Noise: {escape(words.noise())}")
     if words.shape:

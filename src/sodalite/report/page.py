@@ -154,12 +154,16 @@ def _short(report: Report) -> str:
         (f"{report.n_active:,}", f"active rows, of {report.n_rows:,}"),
         (f"{rmse:.3g}", f"typical error (RMSE){explained}{where}"),
         (f"{100 * coverage:.1f} %", f"of the rows are in their 95 % bands{where}"),
-        (f"{words.noise_std:.3g}", "standard deviation of the noise" if words.noise_std else "noise"),
+        (f"± {words.std:.3g}", "standard deviation of a new observation near the data")
+        if words.std is not None
+        else (f"{words.noise_std:.3g}", "standard deviation of the noise, by the kernel"),
     ]
     shown = "".join(f"<div><dt>{escape(text)}</dt><dd>{escape(number)}</dd></div>" for number, text in tiles)
     lines = [
         ("Inputs", words.inputs() if len(report.inputs) > 1 else ""),
+        ("Error bars", words.error_bars()),
         ("Noise", words.noise()),
+        ("Outside the data", found.outside_words),
         ("Kernel", f"{words.shape}; it says how smooth the function is taken to be." if words.shape else ""),
         ("Predicts from", f"{POSTERIORS.get(report.posterior, report.posterior)}."),
     ]
