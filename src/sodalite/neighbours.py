@@ -16,6 +16,7 @@ Array = NDArray[Any]
 
 TREE = 6  # inputs that matter, up to which a tree looks at few rows; beyond, all distances are quicker
 MATTERS = 1e-3  # of the largest spread, in the kernel's metric, below which an input decides nothing
+CHUNK = 8192  # queries that a thread answers at a time: at most some tenths of a second, which an interrupt waits for
 
 
 class Neighbours:
@@ -62,15 +63,14 @@ class Neighbours:
         if self._weights is None:
             return self._by_covariance(X, k)
         Z = self._scaled(X)
-        if self._tree is not None:
-            _, found = self._tree.query(Z, k=[*range(1, k + 1)], workers=n_threads(None))
-            return np.asarray(found)
-        parts = threaded_map(
-            lambda part: self._nearest(part, k), np.array_split(Z, max(1, min(n_threads(None), len(Z))))
-        )
+        count = max(n_threads(None), -(-len(Z) // CHUNK))
+        parts = threaded_map(lambda part: self._nearest(part, k), np.array_split(Z, max(1, min(count, len(Z)))))
         return np.concatenate(parts)
 
     def _nearest(self, Z: Array, k: int) -> Array:
+        if self._tree is not None:
+            # On this thread alone: threads that SciPy starts go on writing into arrays that are freed on an interrupt.
+            return np.asarray(self._tree.query(Z, k=[*range(1, k + 1)], workers=1)[1])
         assert self._all is not None
         with one_openmp_thread():
             return np.asarray(self._all.kneighbors(Z, n_neighbors=k, return_distance=False))

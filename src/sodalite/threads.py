@@ -4,6 +4,10 @@ The wheels of NumPy and SciPy each bring an OpenBLAS with a pool of threads of i
 the two pools fight for the same cores, and threads that wait for each other spin: a likelihood of 1000 rows then takes
 three times as long as with one thread each, and twenty times as long while something else is running. So every product
 and factorization here runs on the thread that asks for it, and there are as many of those as there are cores.
+
+A KeyboardInterrupt can be raised between any two steps of the main thread. So what is changed for a while (thread
+counts) is noted before it is changed, is changed back by steps that may be done twice, and threads keep what they work
+on alive themselves: whoever started them may be gone.
 """
 
 from __future__ import annotations
@@ -14,7 +18,7 @@ from contextlib import contextmanager
 from functools import cache
 from math import prod
 from numbers import Integral
-from threading import Lock, local
+from threading import Event, RLock, local
 from typing import Any, TypeVar
 
 import numpy as np
@@ -47,29 +51,38 @@ class Workspace(local):
 workspace = Workspace()
 
 _alone = local()
+_broken = local()  # of a thread of `threaded_map`: the events that tell that its call was broken off
 
-_lock = Lock()
-_open = 0  # how many blocks are open now, in all threads
-_before: list[int] = []  # the thread counts from before the first of them
+_lock = RLock()  # the collector may close a block while this thread opens another
+_open: set[object] = set()  # the blocks that are open now, in all threads
+_before: list[int] = []  # the thread counts from before the first of them; empty while the counts are as they were
 
 
 @contextmanager
 def one_blas_thread() -> Iterator[None]:
     """Linear algebra on the calling thread alone, until the last such block of the process is left."""
-    global _open
-    libraries = _libraries()
-    with _lock:
-        if not _open:
-            _before[:] = [library.num_threads for library in libraries]
-        _set(libraries, [1] * len(libraries))  # also where a block is open: somebody may have changed it since
-        _open += 1
+    libraries, block = _libraries(), object()
+
+    def leave() -> None:
+        with _lock:
+            _open.discard(block)
+            if not _open and _before:
+                _set(libraries, list(_before))
+                _before.clear()
+
     try:
+        with _lock:
+            _open.add(block)
+            if not _before:
+                _before[:] = [library.num_threads for library in libraries]
+            _set(libraries, [1] * len(libraries))  # also where a block is open: somebody may have changed it since
         yield
     finally:
-        with _lock:
-            _open -= 1
-            if not _open:
-                _set(libraries, _before)
+        try:
+            leave()
+        except BaseException:  # interrupted
+            leave()
+            raise
 
 
 @contextmanager
@@ -77,13 +90,21 @@ def one_openmp_thread() -> Iterator[None]:
     """The same for scikit-learn's compiled loops, which wait for each other in OpenMP; a count of each thread's own."""
     libraries = _openmp()
     before = [library.num_threads for library in libraries]
+
+    def leave() -> None:
+        for library, count in zip(libraries, before, strict=True):
+            library.set_num_threads(count)
+
     try:
         for library in libraries:
             library.set_num_threads(1)
         yield
     finally:
-        for library, count in zip(libraries, before, strict=True):
-            library.set_num_threads(count)
+        try:
+            leave()
+        except BaseException:  # interrupted
+            leave()
+            raise
 
 
 @contextmanager
@@ -97,14 +118,42 @@ def on_this_thread() -> Iterator[None]:
         _alone.here = before
 
 
+class BrokenOff(BaseException):
+    """Raised on a thread of `threaded_map` whose call was interrupted: nobody waits for its result any more."""
+
+
+def raise_if_broken_off() -> None:
+    """Raise `BrokenOff` if nobody waits for this thread's work any more; for work that takes seconds, between steps."""
+    if any(event.is_set() for event in getattr(_broken, "off", ())):
+        raise BrokenOff
+
+
 def threaded_map(function: Callable[[T], U], items: Sequence[T]) -> list[U]:
-    """Apply a function to all items, on as many threads as there are cores, each with its own linear algebra."""
+    """Apply a function to all items, on as many threads as there are cores, each with its own linear algebra.
+
+    When it is interrupted, items that have not been begun are dropped, and those that have been are waited for, unless
+    another interrupt comes.
+    """
     workers = max(1, min(n_threads(None), len(items)))
     with one_blas_thread():
         if workers == 1:
             return [function(item) for item in items]
-        with ThreadPoolExecutor(workers) as pool:
-            return list(pool.map(function, items))
+        event = Event()
+        off = (*getattr(_broken, "off", ()), event)  # also if the call that this call is a part of is broken off
+
+        def work(item: T) -> U:
+            _broken.off = off
+            raise_if_broken_off()
+            return function(item)
+
+        pool = ThreadPoolExecutor(workers)
+        try:
+            return list(pool.map(work, items))
+        except BaseException:
+            event.set()
+            raise
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)
 
 
 def n_threads(n_jobs: int | None) -> int:

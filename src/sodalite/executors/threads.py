@@ -36,5 +36,7 @@ class ThreadExecutor:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._pool.shutdown(wait=True, cancel_futures=True)
-        self._blas.__exit__(None, None, None)
+        try:
+            self._pool.shutdown(wait=True, cancel_futures=True)
+        finally:  # also if that is interrupted
+            self._blas.__exit__(None, None, None)

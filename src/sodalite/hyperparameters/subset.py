@@ -22,7 +22,7 @@ from sklearn.gaussian_process.kernels import ExpSineSquared, Kernel
 
 from ..jitter import JITTER
 from ..kernels import CompiledKernel, compile_kernel, spread, take, variation
-from ..threads import one_blas_thread, threaded_map
+from ..threads import one_blas_thread, raise_if_broken_off, threaded_map
 
 Array = NDArray[Any]
 
@@ -228,6 +228,7 @@ def climb(
 
     def negative(theta: Array) -> tuple[float, Array]:
         nonlocal top, place
+        raise_if_broken_off()
         value, gradient = objective(theta)
         if value > top:
             top, place = value, theta.copy()

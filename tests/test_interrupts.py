@@ -1,0 +1,165 @@
+"""Ctrl-C at any moment: the process goes on, and the next fit is as good as the first."""
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import numpy as np
+import pytest
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
+
+from sodalite import GreedyGPRegressor, threads
+from sodalite.hyperparameters.subset import climb
+from sodalite.kernels import compile_kernel
+from sodalite.neighbours import Neighbours
+from sodalite.threads import one_blas_thread, one_openmp_thread, threaded_map
+
+INTERRUPTS = 300
+pytestmark = pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs a timer that interrupts")
+
+
+@pytest.fixture
+def interrupt(monkeypatch):
+    """A function: raise KeyboardInterrupt in the main thread after so many seconds."""
+    monkeypatch.setattr(threads, "_cores", lambda: 2)
+    before = signal.signal(signal.SIGALRM, signal.default_int_handler)
+    yield lambda seconds: signal.setitimer(signal.ITIMER_REAL, seconds)
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    signal.signal(signal.SIGALRM, before)
+
+
+def fit():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(400, 2))
+    y = np.sin(2 * X[:, 0]) + X[:, 1]
+    kernel = ConstantKernel(1.0) * RBF([1.0, 1.0]) + WhiteKernel(0.01)
+    model = GreedyGPRegressor(kernel, n_active=6, score="delta", hyperparameters="fixed", n_neighbors=4, first=0)
+    return np.concatenate(model.fit(X, y).predict(X, return_std=True))
+
+
+def interrupted_fits():
+    """Interrupt fits at random moments, a second time now and then; then fit, and say what came of it all."""
+    threads._cores = lambda: 2
+    counts = [library.num_threads for library in threads._libraries()]
+    signal.signal(signal.SIGALRM, signal.default_int_handler)
+    rng = np.random.default_rng(0)
+    took, interrupts, longest = 0.05, 0, 0.0
+    while interrupts < INTERRUPTS:
+        delay, again = rng.uniform(1e-4, took), 1e-3 * (interrupts % 4 == 0)
+        began = time.perf_counter()
+        try:
+            signal.setitimer(signal.ITIMER_REAL, delay, again)
+            fit()
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            took = time.perf_counter() - began
+        except KeyboardInterrupt:
+            stop_timer()
+            interrupts += 1
+            longest = max(longest, time.perf_counter() - began - delay)
+    while threading.active_count() > 1:
+        time.sleep(0.01)
+    assert not threads._open
+    assert counts == [library.num_threads for library in threads._libraries()]
+    assert longest < 2
+    print(fit().tobytes().hex())
+
+
+def stop_timer():
+    while True:
+        try:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            return
+        except KeyboardInterrupt:
+            pass
+
+
+def test_hundreds_of_interrupted_fits_and_the_next_is_as_good_as_the_first():
+    """SciPy's threads once went on writing into freed arrays: a crash after some ten interrupts."""
+    code = "import test_interrupts; test_interrupts.interrupted_fits()"
+    paths = [os.path.dirname(__file__), os.environ.get("PYTHONPATH", "")]
+    run = subprocess.run(
+        [sys.executable, "-W", "error", "-c", code],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
+        capture_output=True,
+        timeout=120,
+        check=False,
+    )
+    assert run.returncode == 0, run.stderr.decode()[-3000:]
+    np.testing.assert_array_equal(np.frombuffer(bytes.fromhex(run.stdout.decode().strip())), fit())
+
+
+@pytest.mark.parametrize("d", [2, 8])
+def test_no_thread_outlives_an_interrupted_query(interrupt, d):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(5_000, d))
+    near = Neighbours(compile_kernel(RBF(1.0), X), X)
+    queries = rng.normal(size=(200_000, d))
+    before = set(threading.enumerate())
+    began = time.perf_counter()
+    interrupt(0.05)
+    with pytest.raises(KeyboardInterrupt):
+        near.query(queries, 32)
+    assert time.perf_counter() - began < 2
+    assert set(threading.enumerate()) <= before
+
+
+def test_work_of_many_steps_ends_soon_after_an_interrupt(interrupt):
+    """A climb takes a step's time to notice that nobody waits for it."""
+
+    def slow(theta):
+        time.sleep(0.02)
+        return -(float(theta @ theta) ** 2), -4 * float(theta @ theta) * theta
+
+    bounds = np.array([[-1e3, 1e3]] * 2)
+    began = time.perf_counter()
+    interrupt(0.1)
+    with pytest.raises(KeyboardInterrupt):
+        threaded_map(lambda start: [climb(slow, start, bounds, 500) for _ in range(50)], [np.full(2, 99.0)] * 4)
+    assert time.perf_counter() - began < 1
+
+
+@pytest.mark.parametrize("block", [one_blas_thread, one_openmp_thread])
+def test_thread_counts_are_restored_whenever_an_interrupt_comes(block):
+    """An interrupt is raised at each of the places in turn where Python looks for one: calls, and returns from C."""
+    libraries = [*threads._libraries(), *threads._openmp()]
+    before = [library.num_threads for library in libraries]
+    for library in libraries:
+        library.set_num_threads(2)
+    counts = [library.num_threads for library in libraries]
+
+    def interrupted(place):
+        left = place
+
+        def watch(frame, event, argument):
+            nonlocal left
+            if event in ("call", "c_return") and frame.f_code.co_filename in (threads.__file__, contextlib.__file__):
+                left -= 1
+                if not left:
+                    sys.setprofile(None)
+                    raise KeyboardInterrupt
+
+        try:
+            sys.setprofile(watch)
+            with block():
+                pass
+        except KeyboardInterrupt:
+            return True
+        finally:
+            sys.setprofile(None)
+        return left <= 0  # or it came where a deletion swallowed it
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "unraisablehook", lambda argument: None)
+        place = 1
+        while interrupted(place):
+            assert counts == [library.num_threads for library in libraries], place
+            assert not threads._open
+            assert not threads._before
+            place += 1
+    for library, count in zip(libraries, before, strict=True):
+        library.set_num_threads(count)
+    assert place > 10
