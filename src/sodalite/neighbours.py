@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy.spatial import cKDTree
 from sklearn.neighbors import NearestNeighbors
 
-from .kernels import CompiledKernel
+from .kernels import REACH, CompiledKernel
 from .threads import n_threads, one_openmp_thread, threaded_map
 
 Array = NDArray[Any]
@@ -77,8 +77,11 @@ class Neighbours:
 
     def _scaled(self, X: Array) -> Array:
         assert self._weights is not None
-        part = (X[:, self._columns] - self._kernel.centre[self._columns]) * np.sqrt(self._weights[self._columns])
-        return np.ascontiguousarray(part, dtype=np.float64)
+        columns = self._columns
+        with np.errstate(over="ignore"):
+            part = (X[:, columns] - self._kernel.centre[columns]) * np.sqrt(self._weights[columns])
+        reach = REACH[np.dtype(np.float64)]  # beyond, squared distances would not be numbers, and no row would be near
+        return np.ascontiguousarray(np.clip(part, -reach, reach), dtype=np.float64)
 
     def _by_covariance(self, X: Array, k: int) -> Array:
         kernel, found = self._kernel, np.empty((len(X), k), dtype=np.intp)

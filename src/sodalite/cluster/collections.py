@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..validation import check_alpha, check_rows, check_targets, is_dask
+from ..validation import check_alpha, check_not_large, check_rows, check_targets, is_dask
 from .client import answer
 
 Array = NDArray[Any]
@@ -143,6 +143,8 @@ def checked(X: Any, y: Any, alpha: Any, number: int | None, begin: int, end: int
                 f"{name} contains NaN or infinite values{where}, in row {begin + bad} for one{inside}. Drop such rows, "
                 f"or fill them in."
             )
+        if name != "alpha":
+            check_not_large(name, found, begin)
     if alpha is not None:
         alpha = np.array(alpha, dtype=np.float64).reshape(-1)
         if (alpha < 0).any():

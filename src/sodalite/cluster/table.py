@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from ..fingerprint import of_block
 from ..threads import on_this_thread
+from ..validation import scaled_alpha
 from .client import LostError, answer, find_client, insist, submit, workers_of
 from .collections import Pieces, Rows, pieces_of
 
@@ -30,8 +31,8 @@ class Scaling:
     def __call__(self, rows: Rows) -> Rows:
         """The same rows with scaled targets, and noise to go with them."""
         X, y, alpha = rows
-        if alpha is not None and len(self.std) == 1:
-            alpha = alpha / self.std[0] ** 2
+        if alpha is not None:
+            alpha = scaled_alpha(alpha, self.std)
         return X, (y - self.mean) / self.std, alpha
 
 
