@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..validation import check_alpha, check_not_large, check_rows, check_targets, is_dask
-from .client import answer
+from .client import answer, scatter
 
 Array = NDArray[Any]
 Rows = tuple[Array, Array, Array | None]
@@ -62,7 +62,7 @@ def pieces_of(client: Any, X: Any, y: Any, alpha: Any = None, count: int = 1) ->
                 futures.append(delayed(_piece, pure=False)(parts, number, begin, end, d, dtype))
             else:
                 rows = _piece(parts, None, begin, end, d, dtype)
-                futures += client.scatter([rows], workers=[workers[piece % len(workers)]], hash=False)
+                futures.append(scatter(client, rows, workers[piece % len(workers)]))
         return list(client.compute(futures)) if lazy else futures
 
     edges = [0, *(end for _, _, end in places)]

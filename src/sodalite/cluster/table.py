@@ -63,7 +63,14 @@ class Table:
         self.client, self.pieces = client, pieces
         self.scaling: Scaling | None = None
         self.n, self.d, self.q = pieces.edges[-1], pieces.d, pieces.q
-        self._futures = pieces.send(client, list(range(len(pieces.edges) - 1)), list(workers_of(client)))
+        self._futures: list[Any] = []
+
+        def attempt() -> bool:
+            rest = range(len(self._futures), len(pieces.edges) - 1)
+            self._futures += pieces.send(client, list(rest), list(workers_of(client)))
+            return True
+
+        insist(attempt)
 
     def __len__(self) -> int:
         """How many pieces there are."""
@@ -98,10 +105,7 @@ class Table:
         """A future of a piece's rows; a new one, if they are lost."""
         future = self._futures[piece]
         if future.status in ("cancelled", "lost") or (future.status == "error" and _by_dask(future)):
-            try:
-                future = self.pieces.send(self.client, [piece], list(workers_of(self.client)))[0]
-            except OSError as error:  # the worker that it was to go to is gone as well
-                raise LostError(str(error)) from error
+            future = self.pieces.send(self.client, [piece], list(workers_of(self.client)))[0]
             self._futures[piece] = future
         return future
 
