@@ -1,7 +1,11 @@
 """A cluster gives the picks of one machine, whatever happens to its workers. Real processes, really killed."""
 
 import os
+import re
 import signal
+import threading
+from contextlib import contextmanager
+from time import monotonic
 
 import numpy as np
 import pytest
@@ -10,12 +14,13 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 from dask_cluster import Killer, cluster
 from sodalite import GreedyGPRegressor, select
 from sodalite.cluster import client as cluster_client
-from sodalite.cluster.client import insist
+from sodalite.cluster.client import TIMEOUT, insist
 from sodalite.kernels import compile_kernel
 from sodalite.scores import Delta
 from sodalite.shard import StageError
 
 distributed = pytest.importorskip("distributed")
+dask = pytest.importorskip("dask")
 da = pytest.importorskip("dask.array")
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # Dask's own, of which there are many
@@ -144,6 +149,91 @@ def test_workers_killed_in_fits_and_with_rows_that_the_driver_sent(built):
             model.fit(da.from_array(X, chunks=(300, 3)), y, executor=client)
             np.testing.assert_allclose(model.predict(X[:50]), expected, rtol=1e-7)
     assert built
+
+
+@contextmanager
+def stopping(workers):
+    """A function that stops a worker as Ctrl-Z does: its connections stay, and it says nothing any more."""
+    stopped = []
+
+    def stop(number):
+        if workers[number] not in stopped:
+            os.kill(workers[number].pid, signal.SIGSTOP)
+            stopped.append(workers[number])
+
+    yield stop
+    for worker in stopped:
+        os.kill(worker.pid, signal.SIGCONT)
+
+
+@pytest.mark.parametrize("sent", [True, False])
+def test_a_worker_that_is_stopped_is_named_and_given_up(built, sent):
+    X, y = rows(2000)
+    here = select(X, y, KERNEL, n_active=60, first=0)
+    data = (X, y) if sent else (da.from_array(X, chunks=(400, 3)), da.from_array(y, chunks=400))
+    with cluster(3) as (client, workers), stopping(workers) as stop, dask.config.set({TIMEOUT[0]: "4s"}):
+        began = monotonic()
+        with pytest.warns(UserWarning, match="has not been heard from for") as told:
+            there = select(
+                *data, KERNEL, n_active=60, first=0, executor=client, callback=lambda stage: stage.t > 20 and stop(1)
+            )
+        assert 4 < monotonic() - began < 30
+        assert len(client.scheduler_info()["workers"]) == 2
+    np.testing.assert_array_equal(there.indices, here.indices)
+    assert built
+    words = [str(warning.message) for warning in told if "has not been heard from for" in str(warning.message)]
+    assert [re.sub(r"\d+ seconds", "N seconds", text).split(" seconds", 1)[1] for text in words] == [
+        ". It is waited for until N seconds have passed; set 'sodalite.worker-timeout' in Dask's configuration to "
+        "change that.",
+        ": it is given up, and others do its work.",
+    ]
+    assert len({re.search(r"\((tcp://\S+)\)", text)[1] for text in words}) == 1
+
+
+def test_a_worker_that_is_stopped_before_rows_are_sent_and_during_sums():
+    from sodalite.cluster.table import share_out
+
+    X, y = rows(600)
+    with cluster(3) as (client, workers), stopping(workers) as stop, dask.config.set({TIMEOUT[0]: "4s"}):
+        stop(0)
+        table = share_out(X, y, executor=client)
+        np.testing.assert_array_equal(table.X[:], X)
+        stop(1)
+        sums = table.total(lambda part: (part.y.sum(axis=0),))
+        np.testing.assert_allclose(sums[0], y.sum())
+        assert len(client.scheduler_info()["workers"]) == 1
+
+
+def test_a_worker_that_is_stopped_for_a_while_is_waited_for(built):
+    X, y = rows(1000)
+    here = select(X, y, KERNEL, n_active=40, first=0)
+    with cluster(2) as (client, workers), stopping(workers) as stop:
+
+        def pause(stage):
+            if stage.t == 20:
+                stop(0)
+                threading.Timer(2.5, os.kill, (workers[0].pid, signal.SIGCONT)).start()
+
+        there = select(X, y, KERNEL, n_active=40, first=0, executor=client, callback=pause)
+        assert len(client.scheduler_info()["workers"]) == 2
+    np.testing.assert_array_equal(there.indices, here.indices)
+    assert not built
+
+
+@pytest.mark.parametrize("value", ["soon", "5 parsecs", 0, "-3s"])
+def test_a_timeout_that_is_none(client, value):
+    X, y = rows(50)
+    with (
+        dask.config.set({TIMEOUT[0]: value}),
+        pytest.raises(ValueError, match=r"sodalite\.worker-timeout in Dask's configuration must be"),
+    ):
+        select(X, y, KERNEL, n_active=5, executor=client)
+
+
+def test_a_timeout_of_none_is_never():
+    with dask.config.set({TIMEOUT[0]: None}):
+        assert cluster_client.worker_timeout() == np.inf
+    assert cluster_client.worker_timeout() == 300
 
 
 def test_with_no_worker_left_it_waits_and_then_fails(monkeypatch):

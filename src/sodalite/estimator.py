@@ -36,11 +36,16 @@ from .validation import (
     check_dtype,
     check_finite,
     check_first,
+    check_not_large,
+    check_not_small,
+    check_predictions,
     check_rows,
     check_targets,
+    check_variance,
     is_dask,
     is_on_disk,
     readable_errors,
+    scaled_alpha,
 )
 
 Array = NDArray[Any]
@@ -253,10 +258,12 @@ class GreedyGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # typ
         else:
             with readable_errors(X):
                 X, y = validate_data(self, X, y, dtype=[np.float64, np.float32], multi_output=True, y_numeric=True)
+            check_not_small("X", check_not_large("X", X))
             y = check_targets(y, len(X))
         if self.first is not None:
             check_first(self.first, len(X), min(self.n_active, len(X)))
         Y = y.reshape(len(X), -1)
+        check_not_small("y", np.abs(Y).max(axis=0))
         held = getattr(X, "held_bytes", 0)
         make_plan(len(X), min(self.n_active, len(X)), Y.shape[1], dtype, self.n_jobs, self.memory_limit, held=held)
         if on_disk:
@@ -375,6 +382,7 @@ class GreedyGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # typ
             X, y = validate_data(
                 self, X, y, dtype=[np.float64, np.float32], multi_output=True, y_numeric=True, reset=False
             )
+        check_not_large("X", X)
         y = check_targets(y, len(X))
         if y.shape[1:] != self._shape:
             raise ValueError(f"y has targets of shape {y.shape[1:]}, but the model was fitted with {self._shape}.")
@@ -386,6 +394,7 @@ class GreedyGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # typ
             )
         X_old, Y_old, noise_old = self._rows
         Y = (y.reshape(len(X), -1) - self.y_mean_) / self.y_std_
+        check_not_large("y, in standard deviations of the targets of the fit,", Y)
         noise = noise_old
         if alpha is not None or noise_old is not None:
             own = np.zeros(len(X)) if alpha is None else self._scaled_alpha(alpha, len(X), self.y_std_)
@@ -404,7 +413,7 @@ class GreedyGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # typ
 
     @staticmethod
     def _scaled_alpha(alpha: Any, n: int, y_std: Array) -> Array:
-        return check_alpha(alpha, n) / (y_std[0] ** 2 if len(y_std) == 1 else 1.0)
+        return scaled_alpha(check_alpha(alpha, n), y_std)
 
     def _choose(
         self,
@@ -502,13 +511,20 @@ class GreedyGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # typ
             return tuple(map(np.concatenate, zip(*parts, strict=True))) if return_std else np.concatenate(parts)
         with readable_errors(X):
             X = validate_data(self, X, dtype=[np.float64, np.float32], reset=False)
+        check_variance(self.posterior_.kernel, X)
+        with np.errstate(over="ignore"):  # what is not finite is refused
+            found = self._predict(X, return_std, return_cov)
+        check_predictions(X, *found)
+        return found if return_std or return_cov else found[0]
+
+    def _predict(self, X: Array, return_std: bool, return_cov: bool) -> tuple[Array, ...]:
         if return_cov:
             mean, cov = self.posterior_.mean_and_covariance(X, noisy=True)
             return self._in_units(mean), _squeeze(np.multiply.outer(cov, self.y_std_**2))
         if return_std:
             mean, variance = self.posterior_.mean_and_variance(X, noisy=True)
             return self._in_units(mean), _squeeze(np.multiply.outer(np.sqrt(variance), self.y_std_))
-        return self._in_units(self.posterior_.mean(X))
+        return (self._in_units(self.posterior_.mean(X)),)
 
     def novelty(self, X: Any) -> Any:
         """How little the rows of the fit say about others: the share of the prior variance that they leave.

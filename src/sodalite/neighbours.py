@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy.spatial import cKDTree
 from sklearn.neighbors import NearestNeighbors
 
-from .kernels import CompiledKernel, take
+from .kernels import REACH, CompiledKernel, take
 from .threads import n_threads, one_openmp_thread, threaded_map
 
 Array = NDArray[Any]
@@ -87,8 +87,11 @@ class Neighbours:
 
     def _scaled(self, X: Array) -> Array:
         assert self._weights is not None
-        part = (X[:, self._columns] - self._kernel.centre[self._columns]) * np.sqrt(self._weights[self._columns])
-        return np.ascontiguousarray(part, dtype=np.float64)
+        columns = self._columns
+        with np.errstate(over="ignore"):
+            part = (X[:, columns] - self._kernel.centre[columns]) * np.sqrt(self._weights[columns])
+        reach = REACH[np.dtype(np.float64)]  # beyond, squared distances would not be numbers, and no row would be near
+        return np.ascontiguousarray(np.clip(part, -reach, reach), dtype=np.float64)
 
     def _by_covariance(self, X: Array, k: int) -> Array:
         """The k rows with the largest covariance, less half their own variance. O(n) a query.
@@ -118,7 +121,7 @@ class Neighbours:
             distance[:, 1:][candidates[:, 1:] == candidates[:, :-1]] = np.inf  # named twice
         some = np.argpartition(distance, min(k, distance.shape[1] - 1), axis=1)[:, :k]
         order = np.argsort(np.take_along_axis(distance, some, axis=1), axis=1, kind="stable")
-        return np.take_along_axis(candidates, np.take_along_axis(some, order, axis=1), axis=1)
+        return np.asarray(np.take_along_axis(candidates, np.take_along_axis(some, order, axis=1), axis=1))
 
     def _near_by_periods(self, x: Array, k: int) -> Array:
         """Rows around every x, and around it moved by whole periods; one that is named twice stands side by side."""
@@ -128,7 +131,7 @@ class Neighbours:
             width = min(self.n, max(k // 2, 8) if shift else 2 * k)
             begin = np.clip(np.searchsorted(self._sorted, x + shift) - width // 2, 0, self.n - width)
             found.append(begin[:, None] + np.arange(width))
-        return self._order[np.sort(np.concatenate(found, axis=1), axis=1)]
+        return np.asarray(self._order[np.sort(np.concatenate(found, axis=1), axis=1)])
 
 
 def interleaved(first: Array, second: Array) -> Array:
@@ -139,7 +142,7 @@ def interleaved(first: Array, second: Array) -> Array:
     again = np.zeros(both.shape, dtype=bool)
     np.put_along_axis(again, order[:, 1:], ranked[:, 1:] == ranked[:, :-1], axis=1)
     kept = np.argsort(again, axis=1, kind="stable")[:, : first.shape[1]]
-    return np.take_along_axis(both, kept, axis=1)
+    return np.asarray(np.take_along_axis(both, kept, axis=1))
 
 
 def distinct(X: Array) -> tuple[Array, Array]:

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from .kernels import CompiledKernel, Features, take
 from .scores import TIE, Delta, PointwiseScore, Product, Sampled, best, evaluate, luck
 from .threads import workspace
+from .validation import check_not_large
 
 Array = NDArray[Any]
 
@@ -25,6 +26,7 @@ SLAB = 256  # active rows whose covariance with a shard is held at a time, where
 STRIDE = 16  # stages between two looks at the variance, while the score's bound is followed
 GROWTH, SETTLED = 1.4, 400  # of its standard deviation that a residual is thought to grow by, and when by less
 NEAR = 3  # ties: how far below the expected score a row is still reported, so that ties can be settled
+LEAST = 1e-30  # the prior variance in float32, at least: the noise floor, its 1e-5th, must not vanish
 
 
 class StageError(RuntimeError):
@@ -155,11 +157,21 @@ class Shard:
                 f"X contains NaN or infinite values, in row {bad[0]} for one. Drop such rows, or fill them in, with "
                 f"sklearn.impute.SimpleImputer for instance."
             )
+        check_not_large("X", X, self.begin)
         peak = float(self.kernel.diag(self._features()).max())
         if not np.isfinite(peak):
             raise ValueError(
-                f"kernel returned NaN or infinite variances for some of rows {self.begin} to {self.end - 1}."
+                f"kernel returned NaN or infinite variances for some of rows {self.begin} to {self.end - 1}. If values "
+                f"of X are very large there, divide X by a number; float64 holds larger ones than float32."
             )
+        if self.kernel.dtype == np.float32 and peak < LEAST:
+            double = self.kernel.in_double()
+            peak = float(double.diag(double.prepare(X)).max())
+            if 0 < peak < LEAST:  # 0 where the kernel is noise and nothing else
+                raise ValueError(
+                    f"kernel has variances of no more than {peak:.3g}, too small for dtype='float32'. Use 'float64', "
+                    f"or scale y and the kernel."
+                )
         return peak
 
     def start(self, noise_floor: float) -> None:

@@ -14,6 +14,9 @@ from sklearn.utils import check_array
 
 Array = NDArray[Any]
 
+LARGEST = 1e120  # of the absolute values: squares, and products and sums of many of these, must be finite numbers
+SMALLEST = 1e-120  # of a column's largest absolute value, unless it is all zeros: its squares must not vanish
+
 
 def check_rows(X: Any, y: Any, targets: Any = np.float64) -> tuple[Array, Array]:
     """X as something of shape (n, d) to be sliced by rows, y as an array of shape (n,) or (n, q).
@@ -68,12 +71,54 @@ def check_by_number(X: Any) -> None:
 
 
 def check_finite(X: Any) -> None:
-    """Refuse rows with NaN or infinite values, a block at a time; the first is named."""
-    rows = 2**20 // X.shape[1] + 1
+    """Refuse rows with values that are NaN, infinite or too large, a block at a time; the first is named.
+
+    Also columns of values that are too small.
+    """
+    rows, largest = 2**20 // X.shape[1] + 1, np.zeros(X.shape[1])
     for begin in range(0, X.shape[0], rows):
-        bad = np.flatnonzero(~np.isfinite(X[begin : begin + rows]).all(axis=1))
+        block = np.asarray(X[begin : begin + rows])
+        bad = np.flatnonzero(~np.isfinite(block).all(axis=1))
         if len(bad):
             raise ValueError(f"X contains NaN or infinite values, in row {begin + bad[0]} for one. Drop such rows.")
+        largest = np.maximum(largest, check_not_large("X", block, begin))
+    check_not_small("X", largest)
+
+
+def check_not_large(name: str, values: Array, begin: int = 0) -> Array:
+    """The largest absolute value of every column; refuses values whose squares would not be numbers any more.
+
+    Parameters
+    ----------
+    name : str
+        The argument that they are of.
+    values : array of shape (n,) or (n, d)
+    begin : int
+        The number of the first row.
+    """
+    table = values.reshape(len(values), -1)
+    largest: Array = np.maximum(table.max(axis=0, initial=0), -table.min(axis=0, initial=0)).astype(np.float64)
+    if (largest > LARGEST).any():
+        column = int(np.argmax(largest > LARGEST))
+        row = begin + int(np.argmax(np.abs(table[:, column]) > LARGEST))
+        where = f"row {row}" if table.shape[1] == 1 else f"row {row}, column {column}"
+        raise ValueError(
+            f"{name} has values as large as {largest[column]:.3g}, in {where} for one: their squares are too large for "
+            f"floating-point numbers. If the values are right, divide {name} by a number, so that none is larger than "
+            f"{LARGEST:.0e}."
+        )
+    return largest
+
+
+def check_not_small(name: str, largest: Array) -> None:
+    """Refuse columns whose largest absolute values are so small that their squares would vanish."""
+    small = np.flatnonzero((largest > 0) & (largest < SMALLEST))
+    if len(small):
+        which = "" if len(largest) == 1 else f" in column {small[0]}"
+        raise ValueError(
+            f"{name} has no value larger than {largest[small[0]]:.3g}{which}: the squares are too small for "
+            f"floating-point numbers. Multiply it by a number, or, if it should be zero, set it to zero."
+        )
 
 
 def check_dtype(dtype: Any) -> np.dtype[Any]:
@@ -94,6 +139,7 @@ def check_targets(y: Any, n: int, dtype: Any = np.float64) -> Array:
         raise ValueError(f"y must have one or two dimensions, one row per row of X; got shape {y.shape}.")
     if y.shape[0] != n:
         raise ValueError(f"X and y must have the same number of rows; X has {n}, y has {y.shape[0]}.")
+    check_not_large("y", y)
     return np.asarray(y)
 
 
@@ -101,7 +147,8 @@ def check_targets(y: Any, n: int, dtype: Any = np.float64) -> Array:
 def readable_errors(X: Any) -> Iterator[None]:
     """Name the columns that hold no numbers when a data frame is refused for them."""
     try:
-        yield
+        with np.errstate(over="ignore", invalid="ignore"):  # scikit-learn adds up all values, to see whether they are
+            yield
     except (ValueError, TypeError) as error:
         text = text_columns(X)
         if not text:
@@ -170,6 +217,34 @@ def check_alpha(alpha: Any, n: int) -> Array:
         which = "" if values.ndim == 0 else f" in row {bad[0]}, and {len(bad)} such rows of {n}"
         raise ValueError(f"alpha is a variance: it must be finite and not negative; got {values.flat[bad[0]]}{which}.")
     return np.array(np.broadcast_to(values, (n,)))
+
+
+def check_variance(kernel: Any, X: Array) -> None:
+    """Refuse rows to be predicted that are so far out that a (compiled) kernel's variance grows beyond all numbers."""
+    if not float(np.abs(X).max(initial=0)) > LARGEST:
+        return
+    with np.errstate(over="ignore", invalid="ignore"):
+        variance = kernel.diag(kernel.prepare(X))
+    check_predictions(X, np.where(variance < LARGEST, variance, np.inf))
+
+
+def check_predictions(X: Array, *found: Array) -> None:
+    """Refuse rows whose predictions (some arrays with a row for each) are not finite; the first is named."""
+    finite = np.all([np.isfinite(part).reshape(len(X), -1).all(axis=1) for part in found], axis=0)
+    if not finite.all():
+        row = int(np.argmin(finite))
+        raise ValueError(
+            f"X has values that are too large to predict for with this kernel: as large as "
+            f"{np.abs(X[row]).max():.3g}, in row {row}."
+        )
+
+
+def scaled_alpha(alpha: Array, std: Array) -> Array:
+    """The rows' own noise variances in units of the scaled targets; of several targets, they are in these already."""
+    if len(std) == 1:
+        with np.errstate(over="ignore"):
+            alpha = alpha / std[0] ** 2
+    return np.minimum(alpha, LARGEST)  # a row of that much noise says nothing either way
 
 
 def check_count(name: str, value: Any) -> None:

@@ -2,20 +2,55 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
-from concurrent.futures import CancelledError
+from concurrent.futures import CancelledError, Future
+from math import inf
+from threading import Thread
 from time import monotonic, sleep
-from typing import Any
+from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
 
 from .._optional import require
 
 PATIENCE = 60.0  # seconds to wait for a worker when none is left
 TRIES = 20  # times in a row that something may fail because workers are lost
 LOOK = 1.0  # seconds between two looks at whether the workers are still there
+TIMEOUT = "sodalite.worker-timeout", "5 minutes"  # the key in Dask's configuration, and Dask's own time for it
+SILENCE = 15.0  # seconds after which a silent worker is named; its heartbeats come every half second to some seconds
+CLOSING = 10.0  # seconds for a worker's nanny to end it
 
 
 class LostError(Exception):
     """What was asked for was on a worker that is gone; it has to be asked for again."""
+
+
+class _Heard(NamedTuple):
+    """When a worker was heard from last: by the scheduler's clock, and when this was first seen, by ours."""
+
+    seen: float
+    since: float
+    named: bool = False
+    """Whether its silence has been told of."""
+
+
+_heard: WeakKeyDictionary[Any, dict[str, _Heard]] = WeakKeyDictionary()  # of every client, by the workers' addresses
+
+
+def worker_timeout() -> float:
+    """Seconds of silence after which a worker is given up, from Dask's configuration; infinite if that is None."""
+    import dask
+    from dask.utils import parse_timedelta
+
+    key, default = TIMEOUT
+    value = dask.config.get(key, default)
+    try:
+        seconds = inf if value is None else float(parse_timedelta(value))
+    except (ValueError, TypeError, KeyError) as error:
+        raise ValueError(f"{key} in Dask's configuration must be a time such as '5 minutes'; got {value!r}.") from error
+    if not seconds > 0:
+        raise ValueError(f"{key} in Dask's configuration must be more than 0; got {value!r}.")
+    return seconds
 
 
 def find_client(client: Any) -> Any:
@@ -33,16 +68,20 @@ def find_client(client: Any) -> Any:
         raise TypeError(f"executor must be a dask.distributed.Client or None; got {client!r}.")
     if client.status != "running":
         raise ValueError(f"executor is a client that is {client.status}; make a new one.")
+    worker_timeout()  # refuses what is no time
     return client
 
 
 def workers_of(client: Any) -> dict[str, Any]:
-    """The workers that there are, by their addresses, in order; waits a while for the first."""
+    """The workers that there are, by their addresses, in order; waits a while for the first.
+
+    One that has been silent for too long (stopped, or cut off) is taken out of the cluster.
+    """
     until = monotonic() + PATIENCE
     while True:
         if client.status != "running":
             raise RuntimeError(f"The client was {client.status} while it was needed.")
-        workers = client.scheduler_info(n_workers=-1)["workers"]
+        workers = _without_silent(client, client.scheduler_info(n_workers=-1)["workers"])
         if workers:
             return dict(sorted(workers.items()))
         if monotonic() > until:
@@ -51,6 +90,47 @@ def workers_of(client: Any) -> dict[str, Any]:
                 f"workers and begin again; what had a checkpoint goes on from there."
             )
         sleep(0.2)
+
+
+def _without_silent(client: Any, workers: dict[str, Any]) -> dict[str, Any]:
+    """The workers that are heard from. Silence is told of; after too long, a worker is closed or removed by Dask."""
+    now, timeout = monotonic(), worker_timeout()
+    before, heard = _heard.get(client, {}), {}
+    for address, worker in workers.items():
+        last = before.get(address)
+        if last is None or last.seen != worker["last_seen"]:
+            last = _Heard(worker["last_seen"], now)
+        silent, name = now - last.since, f"Worker {worker['name']} ({address}) of the cluster"
+        if silent > timeout:
+            warnings.warn(
+                f"{name} has not been heard from for {silent:.0f} seconds: it is given up, and others do its work.",
+                stacklevel=2,
+            )
+            _close(client, address)
+            continue
+        if silent > min(SILENCE, timeout / 2) and not last.named:
+            until = "for ever" if timeout == inf else f"until {timeout:.0f} seconds have passed"
+            warnings.warn(
+                f"{name} has not been heard from for {silent:.0f} seconds. It is waited for {until}; set "
+                f"{TIMEOUT[0]!r} in Dask's configuration to change that.",
+                stacklevel=2,
+            )
+            last = last._replace(named=True)
+        heard[address] = last
+    _heard[client] = heard
+    return {address: workers[address] for address in heard}
+
+
+def _close(client: Any, address: str) -> None:
+    """Have a worker ended by its nanny, if it has one, and in any case forgotten by the scheduler."""
+    client.sync(
+        client.scheduler.restart_workers,
+        workers=[address],
+        timeout=CLOSING,
+        wait_for_workers=False,
+        on_error="return",
+        stimulus_id=f"sodalite-silent-{address}",
+    )
 
 
 def room(client: Any) -> int:
@@ -83,9 +163,9 @@ def answer(client: Any, future: Any, home: str | None = None) -> Any:
                 except Exception as later:
                     raise_if_lost(future, later)
                     raise
-            if home is not None and home not in workers_of(client):
+            workers = workers_of(client)
+            if home is not None and home not in workers:
                 raise LostError(f"{home} is gone") from error
-            workers_of(client)
         except (Exception, CancelledError) as error:
             raise_if_lost(future, error)
             raise
@@ -105,6 +185,20 @@ def raise_if_lost(future: Any, error: BaseException) -> None:
 def submit(client: Any, function: Any, *arguments: Any, **options: Any) -> Any:
     """A future of a function's result; never one of an earlier call."""
     return client.submit(function, *arguments, pure=False, **options)
+
+
+def scatter(client: Any, rows: Any, home: str) -> Any:
+    """A future of something that is sent to a worker. It is waited for as every `answer` is, so in a thread."""
+    sent: Future[Any] = Future()
+
+    def send() -> None:
+        try:
+            sent.set_result(client.scatter([rows], workers=[home], hash=False)[0])
+        except BaseException as error:
+            sent.set_exception(error)
+
+    Thread(target=send, daemon=True).start()
+    return answer(client, sent, home)
 
 
 def insist(attempt: Callable[[], bool]) -> None:

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..validation import check_alpha, check_rows, check_targets, is_dask
-from .client import answer
+from ..validation import check_alpha, check_not_large, check_rows, check_targets, is_dask
+from .client import answer, scatter
 
 Array = NDArray[Any]
 Rows = tuple[Array, Array, Array | None]
@@ -62,7 +62,7 @@ def pieces_of(client: Any, X: Any, y: Any, alpha: Any = None, count: int = 1) ->
                 futures.append(delayed(_piece, pure=False)(parts, number, begin, end, d, dtype))
             else:
                 rows = _piece(parts, None, begin, end, d, dtype)
-                futures += client.scatter([rows], workers=[workers[piece % len(workers)]], hash=False)
+                futures.append(scatter(client, rows, workers[piece % len(workers)]))
         return list(client.compute(futures)) if lazy else futures
 
     edges = [0, *(end for _, _, end in places)]
@@ -143,6 +143,8 @@ def checked(X: Any, y: Any, alpha: Any, number: int | None, begin: int, end: int
                 f"{name} contains NaN or infinite values{where}, in row {begin + bad} for one{inside}. Drop such rows, "
                 f"or fill them in."
             )
+        if name != "alpha":
+            check_not_large(name, found, begin)
     if alpha is not None:
         alpha = np.array(alpha, dtype=np.float64).reshape(-1)
         if (alpha < 0).any():

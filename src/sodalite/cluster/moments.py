@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..kernels.default import steady
+from ..validation import check_not_small
 from .table import Array, Part, Table
 
 
@@ -21,6 +22,7 @@ def mean_and_spread(table: Table) -> tuple[Array, Array]:
     deviation = np.sqrt(np.maximum(squares / table.n - np.square(sums / table.n), 0))
     least, most = least.min(axis=0), most.max(axis=0)
     largest = np.maximum(np.abs(least), np.abs(most))
+    check_not_small("y", largest)
     return np.where(most > least, mean, least), steady(deviation, largest)
 
 

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from ..fingerprint import of_block
 from ..threads import on_this_thread
+from ..validation import scaled_alpha
 from .client import LostError, answer, find_client, insist, submit, workers_of
 from .collections import Pieces, Rows, pieces_of
 
@@ -30,8 +31,8 @@ class Scaling:
     def __call__(self, rows: Rows) -> Rows:
         """The same rows with scaled targets, and noise to go with them."""
         X, y, alpha = rows
-        if alpha is not None and len(self.std) == 1:
-            alpha = alpha / self.std[0] ** 2
+        if alpha is not None:
+            alpha = scaled_alpha(alpha, self.std)
         return X, (y - self.mean) / self.std, alpha
 
 
@@ -62,7 +63,14 @@ class Table:
         self.client, self.pieces = client, pieces
         self.scaling: Scaling | None = None
         self.n, self.d, self.q = pieces.edges[-1], pieces.d, pieces.q
-        self._futures = pieces.send(client, list(range(len(pieces.edges) - 1)), list(workers_of(client)))
+        self._futures: list[Any] = []
+
+        def attempt() -> bool:
+            rest = range(len(self._futures), len(pieces.edges) - 1)
+            self._futures += pieces.send(client, list(rest), list(workers_of(client)))
+            return True
+
+        insist(attempt)
 
     def __len__(self) -> int:
         """How many pieces there are."""
@@ -97,10 +105,7 @@ class Table:
         """A future of a piece's rows; a new one, if they are lost."""
         future = self._futures[piece]
         if future.status in ("cancelled", "lost") or (future.status == "error" and _by_dask(future)):
-            try:
-                future = self.pieces.send(self.client, [piece], list(workers_of(self.client)))[0]
-            except OSError as error:  # the worker that it was to go to is gone as well
-                raise LostError(str(error)) from error
+            future = self.pieces.send(self.client, [piece], list(workers_of(self.client)))[0]
             self._futures[piece] = future
         return future
 

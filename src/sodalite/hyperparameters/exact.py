@@ -103,7 +103,7 @@ def find_exactly(task: Task, kernels: Sequence[Kernel], generator: np.random.Gen
 
     def worth(kernel: Kernel, value: float) -> float:
         """The evidence: what is plausible, less half log n for each parameter (Schwarz 1978)."""
-        return value - 0.5 * kernel.n_dims * log(max(len(X), 2)) / y.size
+        return value - 0.5 * int(kernel.n_dims) * log(max(len(X), 2)) / y.size
 
     def note(name: str, kernel: Kernel, value: float, kept: bool) -> None:
         nonlocal began
@@ -181,13 +181,21 @@ def scale_starts(kernel: Kernel, X: Array, y: Array, alpha: Array | None, most: 
                 relative = kernel.theta[here] - middle if len(lengths) > 1 else 0.0
                 theta[here] = natural_scale(X, here) + log(factor) + relative
             for here in levels:
-                theta[here] = log(variance * (SHARES[column] if here in noises else 1 - SHARES[column] if noises else 1.0))
+                theta[here] = log(
+                    variance * (SHARES[column] if here in noises else 1 - SHARES[column] if noises else 1.0)
+                )
             grid[row, column] = np.clip(theta, kernel.bounds[:, 0], kernel.bounds[:, 1])
     compiled = compile_kernel(kernel, X)
     values = threaded_map(lambda theta: profiled(compiled.with_theta(theta), X, y, alpha), list(grid.ravel()))
     value = np.array([v for v, _ in values]).reshape(grid.shape)
     padded = np.pad(value, 1, constant_values=-inf)
-    around = np.stack([padded[1 + i : padded.shape[0] - 1 + i, 1 + j : padded.shape[1] - 1 + j] for i in (-1, 0, 1) for j in (-1, 0, 1)])
+    around = np.stack(
+        [
+            padded[1 + i : padded.shape[0] - 1 + i, 1 + j : padded.shape[1] - 1 + j]
+            for i in (-1, 0, 1)
+            for j in (-1, 0, 1)
+        ]
+    )
     tops = np.flatnonzero((value >= around.max(axis=0)).ravel() & np.isfinite(value).ravel())
     starts = []
     for place in tops[np.argsort(-value.ravel()[tops], kind="stable")][:most]:

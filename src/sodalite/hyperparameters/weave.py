@@ -296,7 +296,9 @@ class _ByNeighbours:
         objective = Neighbourhoods(tried, groups.X, groups.y, self._windows(kernel), groups.alpha)
         old, new = free_parameters(kernel), _new_variance(kernel, tried)
         starts = []
-        for less, longer, share in product((0.0, log(0.1), log(0.01)), (0.0, log(8), log(64)), (0.0, log(0.1), log(0.01))):
+        for less, longer, share in product(
+            (0.0, log(0.1), log(0.01)), (0.0, log(8), log(64)), (0.0, log(0.1), log(0.01))
+        ):
             theta = tried.theta.copy()
             for name, here in old:
                 theta[here] += {"constant_value": less, "length_scale": longer}.get(name, 0.0)

@@ -14,8 +14,10 @@ Kernels that are not known here (a user's own subclass, say) are called as they 
 from .compiled import CompiledKernel, compile_kernel, leaves, n_rows, take
 from .default import default_kernel, default_kernels, spread, variation
 from .nodes import Array, Features
+from .stationary import REACH
 
 __all__ = [
+    "REACH",
     "Array",
     "CompiledKernel",
     "Features",

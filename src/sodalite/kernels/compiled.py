@@ -91,7 +91,8 @@ class CompiledKernel:
         return self._full((*np.broadcast_shapes(first[:-1], second[:-1]), first[-1], second[-1]), value)
 
     def _full(self, shape: tuple[int, ...], value: Value) -> Array:
-        return np.array(np.broadcast_to(value, shape), dtype=self.dtype)
+        with np.errstate(over="ignore"):  # an infinite variance is told of by whoever asked for it
+            return np.array(np.broadcast_to(value, shape), dtype=self.dtype)
 
 
 def compile_kernel(kernel: spec.Kernel, X: Any, dtype: Any = np.float64) -> CompiledKernel:
@@ -127,7 +128,8 @@ def compile_kernel(kernel: spec.Kernel, X: Any, dtype: Any = np.float64) -> Comp
         )
     # Any point in the midst of the rows will do; sorted rows have theirs at neither end.
     parts = [np.asarray(X[begin : begin + 1024]) for begin in (0, X.shape[0] // 2, max(X.shape[0] - 1024, 0))]
-    centre = np.concatenate(parts).mean(axis=0, dtype=np.float64)
+    with np.errstate(over="ignore", invalid="ignore"):  # rows with values that large are refused when they are read
+        centre = np.concatenate(parts).mean(axis=0, dtype=np.float64)
     return _compile(kernel, centre, np.dtype(dtype))
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-
 import numpy as np
 from sklearn.gaussian_process import kernels as spec
 
@@ -53,9 +52,7 @@ def second_scale(kernel: spec.Kernel, ratio: float, share: float) -> spec.Kernel
     amplitude, profile = first.k1, first.k2
     low, high = amplitude.constant_value_bounds
     value = float(np.clip(share * amplitude.constant_value, low, high))
-    scale = np.clip(
-        np.asarray(profile.length_scale) * ratio, *np.asarray(profile.length_scale_bounds).T.reshape(2, -1)
-    )
+    scale = np.clip(np.asarray(profile.length_scale) * ratio, *np.asarray(profile.length_scale_bounds).T.reshape(2, -1))
     second = type(profile)(**{**profile.get_params(), "length_scale": scale})
     return with_component(kernel, spec.ConstantKernel(value, (1e-3 * low, high)) * second)
 
@@ -134,6 +131,3 @@ def _surroundings(power: Array, first: int, last: int, resolution: float, span: 
     logs = np.log(np.maximum(levels, np.finfo(float).tiny))
     background[first:last] = np.exp(np.interp(np.log(np.arange(max(first, 1), last)), np.log(centres), logs))
     return background
-
-
-__all__ = ["candidate_periods", "second_scale", "spread", "with_component", "with_period", "with_trend"]

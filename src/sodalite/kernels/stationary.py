@@ -9,6 +9,10 @@ import numpy as np
 
 from .nodes import Array, DiagonalPullback, Features, Pullback, Value, weighted_sum
 
+# How far from the centre a row may be, in length-scales: beyond, it is taken to be there, as far from all others as can
+# be told. Squared distances, some thousand of them added up, must be numbers of that type.
+REACH = {np.dtype(np.float64): 1e140, np.dtype(np.float32): 1e15}
+
 
 class Profile(Protocol):
     """A stationary kernel as a function of e <= 0, minus half the squared distance of the scaled rows.
@@ -126,7 +130,9 @@ class Stationary:
     def prepare(self, X: Array) -> Features:
         n, d = X.shape
         features = np.empty((n, d + 2), dtype=self.dtype)
-        features[:, :d] = (X - self.centre) / self.length_scale
+        with np.errstate(over="ignore"):
+            scaled = (X - self.centre) / self.length_scale
+        features[:, :d] = np.clip(scaled, -REACH[self.dtype], REACH[self.dtype], out=scaled)
         scaled = features[:, :d].astype(np.float64, copy=False)  # the norm of what is stored
         features[:, d] = -0.5 * np.einsum("ij,ij->i", scaled, scaled)
         features[:, d + 1] = 1

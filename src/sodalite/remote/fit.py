@@ -21,7 +21,7 @@ from ..hyperparameters.weave import MOST_ROWS
 from ..kernels import compile_kernel, default_kernels
 from ..memory import check_all_rows
 from ..selection import generator_from
-from ..validation import check_dtype, check_first, is_dask, readable_errors
+from ..validation import check_dtype, check_first, check_not_small, is_dask, readable_errors
 
 
 def fit_on_cluster(model: Any, X: Any, y: Any, alpha: Any, executor: Any) -> None:
@@ -53,6 +53,7 @@ def fit_on_cluster(model: Any, X: Any, y: Any, alpha: Any, executor: Any) -> Non
     rows: tuple[Any, Any, Array | None] = table.X, table.y, None
     if model.kernel is None or not isinstance(method, Fixed):
         rows = sample(table, generator)
+        check_not_small("X", np.abs(rows[0]).max(axis=0))
     some_X, some_y, some_alpha = rows
     kernels = default_kernels(some_X, some_y) if model.kernel is None else [model.kernel]
     compile_kernel(kernels[0], some_X, dtype)  # refuses what it cannot compile, before any long work
