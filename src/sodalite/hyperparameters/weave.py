@@ -8,7 +8,7 @@ worse by what it is judged by, and the cost is bounded.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
 from math import inf, log
@@ -34,13 +34,17 @@ from .exact import MOST_ROWS as SMALL
 from .exact import find_exactly, forms, spacing
 from .joint import Joint
 from .objectives import Foresight, Groups, Neighbourhoods
-from .subset import Found, Round, Subset, Task, climb, climb_all, free_parameters
+from .subset import Found, Round, Subset, Task, climb, climb_all, free_parameters, log_marginal_likelihood
 
 Array = NDArray[Any]
 
 FORM_INPUTS = 3  # inputs up to which other components are tried: with more, none was ever better
 FORM_GAIN = 5.0  # nats by which another component of the kernel must make other rows, some thousand, more likely
-FORM_LOSS = 0.005  # nats per row set aside that it may cost
+FORM_LOSS = 0.005  # nats per row set aside that it may cost, or ...
+TRADE = (
+    0.05  # ... this share of that gain per row, if it is more: rows alone tell little of gaps and of what comes next
+)
+N_CLIMBED = 2  # starts of another component that are climbed
 WORTH = 1e-3  # the least gain per target value that a round is kept for
 SHARES = (1.0, 0.3, 0.1, 0.03, 0.01, 1e-3)  # of the first kernel's noise, that are tried with shorter length-scales
 NEAR = 3, 0.03  # halvings and share of noise beyond which ...
@@ -135,14 +139,13 @@ class Weave:
         for name, form in side.forms() if task.forms else ():
             if perf_counter() > end:
                 return Found(best, tuple(rounds))
-            tried = side.enriched(best, form)
-            if tried is None:
-                continue
-            verdict = side.judge(tried)
-            better = verdict.density > top.density - FORM_LOSS
-            note(name, tried, verdict, better)
-            if better:
-                best, top = tried, verdict
+            for tried, gain in side.enriched(best, form):
+                verdict = side.judge(tried)
+                better = verdict.density > top.density - max(FORM_LOSS, TRADE * gain)
+                note(name, tried, verdict, better)
+                if better:
+                    best, top = tried, verdict
+                    break
         missed = 0
         for turn in range(self.n_rounds):
             if perf_counter() > end:
@@ -199,9 +202,25 @@ def _set_aside(task: Task, count: int, generator: np.random.Generator) -> tuple[
     return rows[:count], rows[count:]
 
 
-def _new_variance(kernel: Kernel, richer: Kernel) -> slice:
-    """The place of the variance that a richer kernel has beyond another's parameters, all but the last before it."""
-    return slice(kernel.n_dims - 1, kernel.n_dims)  # the noise comes last
+def _grid(kernel: Kernel, richer: Kernel) -> Iterator[Array]:
+    """Log-parameters of a kernel that has one component more than another, to start from.
+
+    The other's variances are less and its length-scales longer by some factors; so is the new component's variance,
+    whose place among the parameters is before the noise, which comes last.
+    """
+    new = int(kernel.n_dims) - 1
+    for less, longer, share in product((1.0, 0.03), (1.0, 8.0, 64.0), (1.0, 0.1, 0.01)):
+        theta = richer.theta.copy()
+        for name, here in free_parameters(kernel):
+            theta[here] += {"constant_value": log(less), "length_scale": log(longer)}.get(name, 0.0)
+        theta[new] += log(share)
+        yield np.clip(theta, richer.bounds[:, 0], richer.bounds[:, 1])
+
+
+def _likelihoods(kernel: Kernel, groups: Groups, windows: Sequence[Array]) -> Array:
+    """The log likelihood of each of some sets of rows."""
+    compiled = compile_kernel(kernel, groups.X)
+    return np.array([log_marginal_likelihood(compiled, groups.X[w], groups.y[w], groups.alpha[w])[0] for w in windows])
 
 
 class _ByNeighbours:
@@ -286,43 +305,34 @@ class _ByNeighbours:
         groups = self.groups
         return forms(groups.X, groups.y)[1:] if groups.X.shape[1] <= FORM_INPUTS else []
 
-    def enriched(self, kernel: Kernel, form: Callable[[Kernel], Kernel]) -> Kernel | None:
-        """The kernel with another component, if that makes other rows more likely; None if not.
+    def enriched(self, kernel: Kernel, form: Callable[[Kernel], Kernel]) -> list[tuple[Kernel, float]]:
+        """The kernel with another component, if that makes other rows more likely, and by how much per target value.
 
         Likelihoods are those of windows of neighbouring rows and of random rows. Some are raised, from the best of a
-        grid of variances and length-scales of what was there and variances of the new component; others judge.
+        grid of variances and length-scales of what was there and variances of the new component; others judge. Where
+        several starts lead to something, the one that predicts rows best comes first.
         """
-        groups, tried = self.groups, form(kernel)
-        objective = Neighbourhoods(tried, groups.X, groups.y, self._windows(kernel), groups.alpha)
-        old, new = free_parameters(kernel), _new_variance(kernel, tried)
-        starts = []
-        for less, longer, share in product(
-            (0.0, log(0.1), log(0.01)), (0.0, log(8), log(64)), (0.0, log(0.1), log(0.01))
-        ):
-            theta = tried.theta.copy()
-            for name, here in old:
-                theta[here] += {"constant_value": less, "length_scale": longer}.get(name, 0.0)
-            theta[new] += share
-            theta = np.clip(theta, tried.bounds[:, 0], tried.bounds[:, 1])
-            starts.append((objective(theta)[0], theta))
-        starts.sort(key=lambda start: -start[0])
-        theta = climb_all(objective, [theta for _, theta in starts[:2]], tried.bounds, 8)[0][1]
-        tried = tried.clone_with_theta(climb(objective, theta, tried.bounds, 20)[1])
-        if tried.theta[new] < tried.bounds[new, 0] + 0.1:
-            return None  # it vanished
-        gains = [
-            block.size * (block(tried.theta)[0] - plain(kernel.theta)[0])
-            for rows in self._windows(kernel)
-            for block, plain in [
-                tuple(Neighbourhoods(k, groups.X, groups.y, [rows], groups.alpha) for k in (tried, kernel))
-            ]
-        ]
-        return tried if sum(gains) > FORM_GAIN and np.median(gains) > 0 else None
+        groups, richer = self.groups, form(kernel)
+        windows = self._windows(kernel)
+        objective, coarse = (
+            Neighbourhoods(richer, groups.X, groups.y, some, groups.alpha) for some in (windows, windows[1:3])
+        )
+        starts = sorted(_grid(kernel, richer), key=lambda theta: -coarse(theta)[0])
+        ends = climb_all(objective, starts[:N_CLIMBED], richer.bounds, 20)
+        windows = self._windows(kernel)
+        plain = _likelihoods(kernel, groups, windows)
+        found = []
+        for _, theta in ends:
+            tried = richer.clone_with_theta(theta)
+            gains = _likelihoods(tried, groups, windows) - plain
+            if gains.sum() > FORM_GAIN and np.median(gains) > 0:
+                found.append((tried, float(gains.sum()) / (sum(map(len, windows)) * groups.y.shape[1])))
+        return found if len(found) < 2 else sorted(found, key=lambda each: -self.judge(each[0]).density)
 
     def _windows(self, kernel: Kernel) -> list[Array]:
         """Two windows of neighbouring rows and two random sets of rows."""
         rows = self.generator.permutation(len(self.groups.X))
-        size = min(4 * self.weave.block_size, len(rows))
+        size = min(3 * self.weave.block_size, len(rows))
         near = Neighbours(compile_kernel(kernel, self.groups.X), self.groups.X)
         return [*near.query(self.groups.X[rows[:2]], size), rows[:size], rows[-size:]]
 
@@ -389,8 +399,8 @@ class _ByActiveRows:
     def forms(self) -> list[tuple[str, Callable[[Kernel], Kernel]]]:
         return []
 
-    def enriched(self, kernel: Kernel, form: Callable[[Kernel], Kernel]) -> Kernel | None:
-        return None
+    def enriched(self, kernel: Kernel, form: Callable[[Kernel], Kernel]) -> list[tuple[Kernel, float]]:
+        return []
 
     def raised(self, kernel: Kernel, steps: int, turn: int = 0) -> Kernel:
         """A few steps up J, the active rows held."""

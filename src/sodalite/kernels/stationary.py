@@ -106,10 +106,19 @@ class Periodic:
 
     def derivatives(self, e: Array) -> tuple[Array, Array, tuple[Array, ...]]:
         u = np.sqrt(-2 * e)
+        np.maximum(u, 1e-30, out=u)  # where u is 0, sin(u) / u is 1
         sine = np.sin(u)
-        k = np.exp((-2 / self.length_scale**2) * sine * sine)
-        ratio = np.divide(2 * sine * np.cos(u), u, out=np.full_like(u, 2.0), where=u > 1e-8)
-        return k, (2 / self.length_scale**2) * k * ratio, ((4 / self.length_scale**2) * k * sine * sine,)
+        square = sine * sine
+        square *= 2 / self.length_scale**2
+        k = np.exp(-square)
+        slope = np.cos(u)
+        slope *= sine
+        slope /= u
+        slope *= 4 / self.length_scale**2
+        slope *= k
+        square *= 2
+        square *= k
+        return k, slope, (square,)
 
 
 @dataclass(frozen=True)
