@@ -27,7 +27,7 @@ from .memory import available
 
 Array = NDArray[Any]
 
-DEEPEST = 100  # levels of nesting in the text: each takes up to five of Python's 1000 frames to copy a kernel later
+DEEPEST = 100  # levels of nesting in the text; Python's 1000 frames allow for some recursion at each
 TYPES = {"F64": np.dtype(np.float64), "F32": np.dtype(np.float32), "I64": np.dtype(np.int64)}
 
 
@@ -76,8 +76,8 @@ def write(kind: Kind, path: str | os.PathLike[str], content: Mapping[str, Any], 
     check_path(kind, path)
     if too_deep(content):
         raise kind.error(
-            f"{path} could not be written: a kernel, or another part of it, is nested more than {DEEPEST} levels deep. "
-            f"Use a kernel of fewer terms."
+            f"{path} could not be written: what it says is nested more than {DEEPEST} levels deep. Use a "
+            f"kernel of fewer terms, or shorter notes."
         )
     ready = {}
     for name, array in arrays.items():

@@ -175,10 +175,22 @@ def verify(task: Task, indices: Array, X: Array, noise: Array, scores: Array, no
         factor = np.asarray(cholesky(kernel.block(rows, rows) + np.diag(expected), lower=True))
     except (np.linalg.LinAlgError, ValueError):
         return None
-    # What rounding can do: the covariance's own error, which adds up over the stages, times its condition number.
-    rounding = GROWTH * eps * float((prior + expected).sum() / expected.min())
-    _check_scores(task, indices, scores, factor, expected, y, rounding)
-    return Verified(task, true_X, y, factor, task.unit * rounding * float(np.abs(y).max()))
+    # The covariance's own error, which adds up over the stages, times its condition number.
+    worst = GROWTH * rounding(task.kernel, true_X) * float((prior + expected).sum() / expected.min())
+    _check_scores(task, indices, scores, factor, expected, y, worst)
+    return Verified(task, true_X, y, factor, task.unit * worst * float(np.abs(y).max()))
+
+
+def rounding(kernel: CompiledKernel, X: Array) -> float:
+    """The relative error that covariances of some rows may have: more, the farther these are from the centre.
+
+    Squared distances are differences of squared norms, whose digits cancel.
+    """
+    weights = kernel.metric()
+    if weights is None:  # a thousand periods, say
+        return 1e3 * float(np.finfo(kernel.dtype).eps)
+    norms = np.square(X - kernel.centre) @ weights
+    return float(np.finfo(kernel.dtype).eps) * (1 + float(norms.max(initial=0.0)))
 
 
 def disagreement(t: int, recorded: float, computed: float) -> str:
@@ -190,7 +202,7 @@ def disagreement(t: int, recorded: float, computed: float) -> str:
 
 
 def _check_scores(
-    task: Task, indices: Array, scores: Array, factor: Array, noise: Array, y: Array, rounding: float
+    task: Task, indices: Array, scores: Array, factor: Array, noise: Array, y: Array, worst: float
 ) -> None:
     """Refuse scores that the chosen rows cannot have had when their turns came."""
     given = len(indices) if isinstance(task.score, Random) else min(len(task.order), len(indices))
@@ -202,7 +214,7 @@ def _check_scores(
     pivot = factor.diagonal()
     s = np.sqrt(np.maximum(pivot**2 - noise, 0))
     r = magnitude((solve_triangular(factor, y, lower=True) * pivot[:, None]).T)
-    ds, dr = np.sqrt(rounding) * pivot.max() + RELATIVE * s, rounding * np.abs(y).max() + RELATIVE * r
+    ds, dr = np.sqrt(worst) * pivot.max() + RELATIVE * s, worst * np.abs(y).max() + RELATIVE * r
     expected = evaluate(score, s, r, noise)
     corners = [evaluate(score, np.maximum(s + a * ds, 0), np.maximum(r + b * dr, 0), noise) for a, b in CORNERS]
     slack = np.abs(corners - expected).max(axis=0)

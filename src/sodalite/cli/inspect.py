@@ -30,7 +30,14 @@ def command(model: str, as_json: bool, debug: bool) -> None:
         else:
             from rich.console import Console
 
-            show(content, Console(highlight=False, markup=False))
+            from ..persistence import ModelFileError
+
+            try:
+                show(content, Console(highlight=False, markup=False))
+            except (LookupError, TypeError, ValueError, AttributeError) as error:
+                raise ModelFileError(
+                    f"{model} is no valid model file: what it says of itself makes no sense."
+                ) from error
 
 
 def run(path: str) -> dict[str, Any]:
