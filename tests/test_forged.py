@@ -505,3 +505,4 @@ def test_inspect_of_a_forged_header_is_one_line(models, path):
         assert found.exit_code in (1, 2), key
         assert isinstance(found.exception, SystemExit), key
         assert "is no valid model file" in found.output, key
+        assert "fit it again" in " ".join(found.output.split()), key

@@ -35,9 +35,8 @@ def command(model: str, as_json: bool, debug: bool) -> None:
             try:
                 show(content, Console(highlight=False, markup=False))
             except (LookupError, TypeError, ValueError, AttributeError) as error:
-                raise ModelFileError(
-                    f"{model} is no valid model file: what it says of itself makes no sense."
-                ) from error
+                words = "what it says of itself makes no sense. Copy it again, or fit it again."
+                raise ModelFileError(f"{model} is no valid model file: {words}") from error
 
 
 def run(path: str) -> dict[str, Any]:
