@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from hashlib import sha256
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +23,11 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
 from ._files import check_readable, check_writable, is_special, replacing
+from .memory import available
 
 Array = NDArray[Any]
 
+DEEPEST = 100  # levels of nesting in the text; Python's 1000 frames allow for some recursion at each
 TYPES = {"F64": np.dtype(np.float64), "F32": np.dtype(np.float32), "I64": np.dtype(np.int64)}
 
 
@@ -70,6 +74,11 @@ def check_path(kind: Kind, path: str | os.PathLike[str]) -> None:
 def write(kind: Kind, path: str | os.PathLike[str], content: Mapping[str, Any], arrays: Mapping[str, Array]) -> None:
     """Write a file, whole or not at all."""
     check_path(kind, path)
+    if too_deep(content):
+        raise kind.error(
+            f"{path} could not be written: what it says is nested more than {DEEPEST} levels deep. Use a "
+            f"kernel of fewer terms, or shorter notes."
+        )
     ready = {}
     for name, array in arrays.items():
         little = array.dtype.newbyteorder("<")
@@ -91,15 +100,47 @@ def read_header(kind: Kind, path: str | os.PathLike[str]) -> Header:
         return _header(kind, path, file)
 
 
-def read(kind: Kind, path: str | os.PathLike[str]) -> tuple[Header, dict[str, Array]]:
-    """What is in a file, all of it, checked to be what was written."""
+def read(
+    kind: Kind, path: str | os.PathLike[str], check: Callable[[Header], None] | None = None
+) -> tuple[Header, dict[str, Array]]:
+    """Read a file, and check it by its checksums.
+
+    Parameters
+    ----------
+    kind : Kind
+    path : str or path-like
+    check : callable, optional
+        Called with the header before memory is taken for the arrays, to refuse shapes and types that make no sense.
+    """
     with _opened(kind, path) as file:
         header = _header(kind, path, file)
+        if check is not None:
+            check(header)
+        if header.n_bytes > (free := available()):
+            raise kind.error(
+                f"{path} cannot be read: it takes {header.n_bytes / 1e9:.1f} GB of memory, and {free / 1e9:.1f} GB are "
+                f"free. Free some, or use a larger machine."
+            )
         arrays = {name: np.asarray(file.get_tensor(name)) for name in header.arrays}
     if digest(arrays) != header.content.get("arrays_sha256"):
         words = f"{path} is damaged: its arrays are not those that were written (checksum). {kind.remedy}"
         raise kind.error(words.rstrip())
     return header, arrays
+
+
+def too_deep(content: Any) -> bool:
+    """Whether some JSON is nested more than `DEEPEST` levels deep: later recursion over it would fail."""
+    level = [content]
+    for _ in range(DEEPEST + 1):
+        level = [
+            part
+            for whole in level
+            if isinstance(whole, Mapping | list | tuple)
+            for part in (whole.values() if isinstance(whole, Mapping) else whole)
+        ]
+        if not level:
+            return False
+    return True
 
 
 def digest(arrays: Mapping[str, Array]) -> str:
@@ -134,8 +175,9 @@ def _header(kind: Kind, path: str | os.PathLike[str], file: Any) -> Header:
     if about.get("format") != kind.format:
         raise kind.error(f"{path} is no {kind.noun} of sodalite's, though it is in the safetensors format.")
     version = about.get("version", "")
-    if not version.isdecimal() or int(version) < 1:
-        raise kind.error(f"{path} is damaged: {version!r} is no version of the format. {kind.remedy}".rstrip())
+    if not re.fullmatch("[1-9][0-9]{0,5}", version):
+        shown = repr(version if len(version) <= 20 else version[:20] + "...")
+        raise kind.error(f"{path} is damaged: {shown} is no version of the format. {kind.remedy}".rstrip())
     if int(version) > kind.version:
         raise kind.error(
             f"{path} was written by a later version of sodalite (file format {version}; this one reads up to "
@@ -146,11 +188,16 @@ def _header(kind: Kind, path: str | os.PathLike[str], file: Any) -> Header:
         words = f"{path} is damaged: its description is not the one that was written (checksum). {kind.remedy}"
         raise kind.error(words.rstrip())
     try:
-        content = json.loads(text)
+        content = json.loads(text, parse_float=_finite, parse_constant=_finite)
     except (ValueError, RecursionError):
         content = None
     if not isinstance(content, dict):
-        raise kind.error(f"{path} is no valid {kind.noun}: its description is not JSON.")
+        raise kind.error(f"{path} is no valid {kind.noun}: its description is not JSON. {kind.remedy}".rstrip())
+    if too_deep(content):
+        raise kind.error(
+            f"{path} is no valid {kind.noun}: its description is nested more than {DEEPEST} levels deep. "
+            f"{kind.remedy}".rstrip()
+        )
     arrays = {}
     for name in file.keys():  # noqa: SIM118 (this is no dict)
         part = file.get_slice(name)
@@ -158,6 +205,14 @@ def _header(kind: Kind, path: str | os.PathLike[str], file: Any) -> Header:
             raise kind.error(f"{path} is no valid {kind.noun}: array {name!r} holds {part.get_dtype()}.")
         arrays[name] = str(TYPES[part.get_dtype()]), tuple(part.get_shape())
     return Header(content, arrays, int(version), os.stat(path).st_size)
+
+
+def _finite(text: str) -> float:
+    """A number of the text; `write` has neither NaN nor infinite ones."""
+    number = float(text)
+    if not isfinite(number):
+        raise ValueError(f"{text} is no finite number")
+    return number
 
 
 def _hash(text: str) -> str:

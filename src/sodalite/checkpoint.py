@@ -7,6 +7,10 @@ after a block of picks, when some seconds have passed since the last time, and w
 To go on, the rows are taken again in blocks, as rows are that were given: one product over all rows for each block. The
 rules are first asked about the path that is on file: so a selection that had ended ends at once, and one that is asked
 for more goes on.
+
+A file may have been damaged, or made by somebody. Its checksums tell the former. Against the latter, what it says is
+checked against the data and the arguments (`sodalite._verified`): that its rows are rows of the data, with their noise,
+scores and RMSE. Not checked is what would take the whole choice to find out: whether other rows would have been better.
 """
 
 from __future__ import annotations
@@ -22,15 +26,16 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import cholesky
 from sklearn.gaussian_process.kernels import Kernel
 
 from . import __version__
-from ._container import Kind, check_path, read, write
-from ._described import described, seed_of, state_from, state_of
+from ._container import Header, Kind, check_path, read, write
+from ._described import described, seed_of, shown, state_from, state_of
+from ._verified import Task, Verified, disagreement, verify
 from .fingerprint import fingerprint
-from .kernels import CompiledKernel
+from .jitter import STEPS
 from .loop import Problem, Selection, State
+from .scores import Lookahead
 from .stopping import Rule, Stage
 
 Array = NDArray[Any]
@@ -40,6 +45,11 @@ SHARE = 0.01  # of the time that writing may take
 
 REMEDY = "Nothing was changed; give another path, or remove the file to begin anew."
 FLOATS = ("rmse", "scores", "seconds", "noise")  # one for each row that is chosen
+INTEGERS = ("indices", "order")
+ARRAYS = {*FLOATS, *INTEGERS, "X", "gains"}
+CONTENT = {"library", "about", "generator", "kernel", "found", "selection", "arrays_sha256"}
+
+File = tuple[dict[str, Any], dict[str, Array]]  # what is in a checkpoint: its text and its arrays
 
 
 class CheckpointError(ValueError):
@@ -93,12 +103,13 @@ class Checkpoint:
         path: str | os.PathLike[str],
         about: dict[str, Any],
         generator: np.random.Generator,
-        file: tuple[dict[str, Any], dict[str, Array]] | None = None,
+        file: File | None = None,
     ) -> None:
         self.path, self.about = Path(path), about
         self.stored: Stored | None = None
         self.found: dict[str, Any] | None = None
-        self._kernel: Any = None
+        self.kernel: Any = None
+        self._verified: Verified | None = None
         self._generator, self._random = generator, state_of(generator)
         self._state: tuple[State, float] | None = None
         self._ended, self._next, self._least = "", 0.0, 0
@@ -112,8 +123,8 @@ class Checkpoint:
 
         Without `found`, it will be searched for again, with the random numbers of the beginning.
         """
-        then, self._kernel = self._kernel, described(kernel)
-        if then is not None and then != self._kernel:
+        then, self.kernel = self.kernel, described(kernel)
+        if then is not None and then != self.kernel:
             raise CheckpointError(
                 f"checkpoint {self.path} cannot be continued, since another kernel was found this time. {REMEDY}"
             )
@@ -121,23 +132,40 @@ class Checkpoint:
             self.found, self._random = found, state_of(self._generator)
         self._write()
 
-    def finished(self, rule: Rule, kernel: CompiledKernel, n: int, m: int, n_given: int) -> Selection | None:
-        """The selection, if the rules say that it ends at a stage that is on file; else None."""
+    def verify(self, task: Task) -> None:
+        """Check the rows on file against the data; a CheckpointError says what does not fit. O(t^3)."""
         stored = self.stored
         if stored is None:
+            return
+        try:
+            ahead = len(stored.order) - len(stored.indices)
+            if ahead > task.score.block if isinstance(task.score, Lookahead) else ahead:
+                raise ValueError(
+                    f"it records {ahead} rows beyond those chosen, where this score can have none or fewer"
+                )
+            rows = stored.indices, stored.X, stored.noise, stored.scores
+            self._verified = verify(task, *rows, stored.noise_floor)
+        except ValueError as error:
+            raise invalid(self.path, error) from error
+
+    def finished(self, rule: Rule, task: Task) -> Selection | None:
+        """Return the selection, if the rules say that it ends at a stage that is on file; else None."""
+        stored, verified = self.stored, self._verified
+        if stored is None or verified is None:
             return None
-        path, seconds = stored.rmse.tolist(), stored.seconds.tolist()
+        path, seconds, n = stored.rmse.tolist(), stored.seconds.tolist(), len(task.y)
         for t in range(1, len(path) + 1):
             reason: str | None = "all_rows" if t == n else None
-            if reason is None and t >= n_given:
-                reason = rule.check(Stage(path[:t], seconds[t - 1], n, m))
+            if reason is None and t >= task.n_given:
+                reason = rule.check(Stage(path[:t], seconds[t - 1], n, task.m))
             if reason is None and t == len(path) and stored.ended:
                 reason = stored.ended
             if reason:
-                kernel = kernel.in_double()
-                rows = kernel.prepare(stored.X[:t])
-                factor = cholesky(kernel.block(rows, rows) + np.diag(stored.noise[:t]), lower=True)
-                arrays = stored.indices[:t], stored.rmse[:t], np.asarray(factor), stored.scores[:t]
+                try:
+                    verified.check_path(stored.rmse, t)
+                except ValueError as error:
+                    raise invalid(self.path, error) from error
+                arrays = stored.indices[:t], stored.rmse[:t], verified.factor[:t, :t].copy(), stored.scores[:t]
                 return Selection(*arrays, reason, stored.noise_floor, stored.n_proposed)
         return None
 
@@ -148,12 +176,19 @@ class Checkpoint:
         ------
         numpy.linalg.LinAlgError
             Where it had got to a higher floor, since this one had failed.
+        CheckpointError
+            Where it had got to a floor that there is not.
         """
         problem = replace(problem, note=lambda state: self._note(state, noise_floor))
         stored, self._state, self._least = self.stored, None, 0
-        if stored is None or stored.noise_floor < noise_floor * (1 - 1e-9):
+        if stored is None:
             return problem
-        if stored.noise_floor > noise_floor * (1 + 1e-9):
+        floors = noise_floor * 10.0 ** np.arange(-STEPS, STEPS + 1)
+        if not np.isclose(stored.noise_floor, floors, rtol=1e-6, atol=0).any():
+            raise invalid(self.path, f"its noise_floor, {stored.noise_floor:.6g}, is none that this run can have")
+        if stored.noise_floor < noise_floor * (1 - 1e-6):
+            return problem
+        if stored.noise_floor > noise_floor * (1 + 1e-6):
             raise np.linalg.LinAlgError("not positive definite, as it was found before")
         t = self._least = len(stored.indices)
         problem = replace(problem, before=stored.seconds, n_given=max(problem.n_given, t + 1))
@@ -177,6 +212,12 @@ class Checkpoint:
     # --- how ---
 
     def _note(self, state: State, noise_floor: float) -> None:
+        if self._least and self.stored is not None and self._verified is not None:  # rows are taken again
+            common = min(len(state.rmse), self._least)
+            wrong = self._verified.differs(self.stored.rmse[:common], np.array(state.rmse[:common]))
+            if len(wrong):
+                at = int(wrong[0])
+                raise invalid(self.path, disagreement(at + 1, self.stored.rmse[at], state.rmse[at]))
         if len(state.rmse) < self._least:  # there is more on file
             return
         self._state = state, noise_floor
@@ -190,7 +231,7 @@ class Checkpoint:
             "library": __version__,
             "about": self.about,
             "generator": self._random,
-            "kernel": self._kernel,
+            "kernel": self.kernel,
             "found": self.found,
             "selection": None,
         }
@@ -223,18 +264,35 @@ class Checkpoint:
         self._next = monotonic() + max(SECONDS, (monotonic() - began) / SHARE)
 
     def _recall(self, content: dict[str, Any], arrays: dict[str, Array]) -> None:
-        """What the file says, checked."""
+        """Take over what the file says, checked."""
         try:
+            if set(content) != CONTENT:
+                raise ValueError(f"it has the fields {', '.join(sorted(content))}, not {', '.join(sorted(CONTENT))}")
+            self.kernel, self.found, state = content["kernel"], content["found"], content["generator"]
+            if self.about["by"] == "select" and not self.kernel is self.found is None:
+                raise ValueError("it names a kernel that was found, but select is given its kernel")
+            fresh = self.found is None and self.about["random_state"] is not None
+            if fresh and state != loads(dumps(self._random)):
+                raise ValueError("the state of its random numbers is not that of this random_state")
             with suppress(AttributeError):  # a bit generator of one's own
-                self._generator.bit_generator.state = state_from(content["generator"])
-            self._random, self._kernel, self.found = content["generator"], content["kernel"], content["found"]
+                self._generator.bit_generator.state = state_from(state, self._random)
+            self._random = state
             if content["selection"] is not None:
                 self.stored = _stored(content["selection"], arrays, *self.about["X"][:2])
-        except (ValueError, TypeError, LookupError, OverflowError) as error:
-            raise CheckpointError(f"{self.path} is no valid checkpoint: {error!r}.") from error
+            elif arrays:
+                raise ValueError("it has arrays, but says nothing of a selection")
+        except (ValueError, TypeError, LookupError, ArithmeticError, RecursionError) as error:
+            raise invalid(self.path, error) from error
 
 
-def check_checkpoint(path: Any) -> tuple[dict[str, Any], dict[str, Array]] | None:
+def invalid(path: Any, reason: Exception | str) -> CheckpointError:
+    """The error for a checkpoint whose contents make no sense, or do not fit the data."""
+    if isinstance(reason, KeyError):
+        reason = f"it has no {reason}"
+    return CheckpointError(f"{path} is no valid checkpoint: {str(reason).rstrip('.')}. {REMEDY}")
+
+
+def check_checkpoint(path: Any) -> File | None:
     """See, before any long work, that a checkpoint can be written there, and if there is one, that it can be read.
 
     Returns what is in it, or None.
@@ -245,22 +303,49 @@ def check_checkpoint(path: Any) -> tuple[dict[str, Any], dict[str, Array]] | Non
     if not Path(path).exists():
         return None
     try:
-        header, arrays = read(KIND, path)
-        if not isinstance(header.content.get("about"), dict):
-            raise CheckpointError(f"{path} is no valid checkpoint: it does not say of what.")
+        header, arrays = read(KIND, path, lambda header: _check_arrays(path, header))
     except CheckpointError as error:
+        if REMEDY in str(error):
+            raise
         raise CheckpointError(f"{error} {REMEDY}") from None
+    if not isinstance(header.content.get("about"), dict):
+        raise invalid(path, "it does not say which data and arguments it is of")
     return header.content, arrays
 
 
+def _check_arrays(path: Any, header: Header) -> None:
+    """Refuse arrays that no checkpoint has, by their names, types and shapes alone."""
+    if not header.arrays and header.content.get("selection") is None:
+        return
+    different = sorted(ARRAYS ^ set(header.arrays))
+    if different:
+        raise invalid(path, f"array {different[0]!r} {'is missing' if different[0] in ARRAYS else 'is unknown'}")
+    t, decided = (max(header.arrays[name][1], default=0) for name in INTEGERS)
+    for name, (dtype, shape) in header.arrays.items():
+        length = decided if name in ("order", "gains") else t
+        if shape[:1] != (length,) or len(shape) != 1 + (name == "X"):
+            raise invalid(path, f"array {name!r} has shape {shape}, which does not fit {t} chosen rows")
+        if dtype != ("int64" if name in INTEGERS else "float64"):
+            raise invalid(path, f"array {name!r} is of type {dtype}")
+
+
 def open_checkpoint(
-    path: Any, by: str, X: Any, y: Any, alpha: Array | None, generator: np.random.Generator, **arguments: Any
+    path: Any,
+    file: File | None,
+    by: str,
+    X: Any,
+    y: Any,
+    alpha: Array | None,
+    generator: np.random.Generator,
+    **arguments: Any,
 ) -> Checkpoint:
     """The checkpoint of a run on these data with these arguments. One pass over the rows.
 
     Parameters
     ----------
     path : str or path-like
+    file : (dict, dict), optional
+        What is in it already: what `check_checkpoint` returned.
     by : str
         Who writes it.
     X, y, alpha : arrays
@@ -272,9 +357,8 @@ def open_checkpoint(
     Raises
     ------
     CheckpointError
-        Where the file cannot be read or written, or is of another run. It is left as it is.
+        Where the file is of another run, or makes no sense. It is left as it is.
     """
-    file = check_checkpoint(path)
     arguments["random_state"] = seed_of(arguments["random_state"], generator)
     about = {"by": by, **{name: described(value) for name, value in arguments.items()}}
     about |= {"X": [*map(int, X.shape), str(X.dtype)], "y": [*map(int, (*y.shape, 1)[:2])], "alpha": alpha is not None}
@@ -294,41 +378,66 @@ def _compare(path: Any, then: dict[str, Any], now: dict[str, Any]) -> None:
         return
     name, old, new = different[0], then.get(different[0]), now[different[0]]
     if name == "by":
-        words = f"it was written by {old}, and this is {new}"
+        words = f"it was written by {old if isinstance(old, str) and len(old) < 20 else shown(old)}, and this is {new}"
     elif name == "values":
         changed = [part for part in new if not isinstance(old, dict) or old.get(part) != new[part]]
-        words = f"it is of other data: {changed[0]} has other values"
+        words = f"it is of other data: {changed[0] if changed else 'X'} has other values"
     elif name in ("X", "y"):
         words = f"it is of other data: {name} was {_shape(old)} and is {_shape(new)}"
     elif isinstance(old, str | int | float | None) and isinstance(new, str | int | float | None):
-        words = f"it is of another run: {name} was {old!r} and is {new!r}"
+        words = f"it is of another run: {name} was {shown(old, 300)} and is {shown(new, 300)}"
     else:
         words = f"it is of another run: {name} is another"
     raise CheckpointError(f"checkpoint {path} cannot be continued, since {words}. {REMEDY}")
 
 
-def _stored(content: dict[str, Any], arrays: dict[str, Array], n: int, d: int) -> Stored:
-    """What the file says of the selection, checked."""
-    indices, order, t = arrays["indices"], arrays["order"], len(arrays["indices"])
-    shapes = {"indices": (t,), "X": (t, d), "order": (len(order),), "gains": (len(order),)}
-    shapes |= dict.fromkeys(FLOATS, (t,))
-    for name, shape in shapes.items():
-        kind = np.int64 if name in ("indices", "order") else np.float64
-        if arrays[name].shape != shape or arrays[name].dtype != kind:
-            raise ValueError(f"{name} has shape {arrays[name].shape}")
-    for rows in (indices, order):
-        if len(np.unique(rows)) < len(rows) or not np.all((rows >= 0) & (rows < n)):
-            raise ValueError("rows that are not there, or twice")
-    common = min(len(order), t)
-    if not t or not np.array_equal(indices[:common], order[:common]):
-        raise ValueError("rows in two orders")
-    floor, ended = content["noise_floor"], content["ended"]
-    if not isinstance(floor, float) or not 0 <= floor < np.inf or ended not in ("", "score"):
-        raise ValueError(f"noise_floor is {floor!r}")
-    given = {name: arrays[name] for name in shapes}
-    return Stored(**given, noise_floor=floor, n_proposed=int(content["n_proposed"]), ended=ended)
+def _stored(content: Any, arrays: dict[str, Array], n: int, d: int) -> Stored:
+    """Take what the file says of the selection, checked by itself; a ValueError says what is wrong."""
+    if not isinstance(content, dict):
+        raise ValueError(f"what it says of the selection is {shown(content)}")
+    t = len(arrays["indices"])
+    if not t:
+        raise ValueError("it records a selection of no rows")
+    if arrays["X"].shape[1] != d:
+        raise ValueError(f"the rows that it records have {arrays['X'].shape[1]} inputs, but the data have {d}")
+    for name in INTEGERS:
+        rows = arrays[name]
+        beyond = rows[(rows < 0) | (rows >= n)]
+        if len(beyond):
+            raise ValueError(f"it records row {beyond[0]} as chosen, but the data have rows 0 to {n - 1}")
+        if len(np.unique(rows)) < len(rows):
+            raise ValueError("it records a row as chosen twice")
+    common = min(len(arrays["order"]), t)
+    if not np.array_equal(arrays["indices"][:common], arrays["order"][:common]):
+        raise ValueError("it records two different orders of the chosen rows")
+    if not np.array_equal(arrays["scores"][:common], arrays["gains"][:common], equal_nan=True):
+        raise ValueError("it records two different scores of a chosen row")
+    _check_numbers(arrays, n)
+    floor, ended, proposed = content["noise_floor"], content["ended"], content["n_proposed"]
+    if type(floor) is not float or floor < 0:
+        raise ValueError(f"noise_floor must be a number that is not negative; it is {shown(floor)}")
+    if ended not in ("", "score"):
+        raise ValueError(f"ended must be '' or 'score'; it is {shown(ended)}")
+    if type(proposed) is not int or not t <= proposed < 2**63:
+        raise ValueError(f"n_proposed must be a whole number of at least {t}, the rows chosen; it is {shown(proposed)}")
+    return Stored(**arrays, noise_floor=floor, n_proposed=proposed, ended=ended)
+
+
+def _check_numbers(arrays: dict[str, Array], n: int) -> None:
+    """Refuse numbers of the chosen rows that none can have."""
+    rmse, seconds = arrays["rmse"], arrays["seconds"]
+    for name in ("X", "noise", "seconds"):
+        if not np.isfinite(arrays[name]).all():
+            raise ValueError(f"array {name!r} has NaN or infinite values")
+    last = np.arange(1, len(rmse) + 1) == n  # no row remains whose error it could be
+    if not np.isnan(rmse[last]).all() or not np.isfinite(rmse[~last]).all() or (rmse[~last] < 0).any():
+        raise ValueError("it records an RMSE that is negative or no finite number")
+    if seconds[0] < 0 or (np.diff(seconds) < 0).any():
+        raise ValueError("the times that it records are negative, or run backwards")
 
 
 def _shape(parts: Any) -> str:
+    if not isinstance(parts, list) or not all(isinstance(part, str | int) for part in parts):
+        return shown(parts)
     sizes = " x ".join(str(part) for part in parts if not isinstance(part, str))
     return " of ".join([sizes, *(part for part in parts if isinstance(part, str))])

@@ -250,8 +250,7 @@ class GreedyGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # typ
         method = resolve_hyperparameters(self.hyperparameters)
         score = self._checked_score()
         dtype = check_dtype(self.dtype)
-        if self.checkpoint is not None:
-            check_checkpoint(self.checkpoint)
+        file = None if self.checkpoint is None else check_checkpoint(self.checkpoint)
         if on_disk := is_on_disk(X):
             X, y = check_rows(X, y)
             validate_data(self, X, skip_check_array=True)  # notes how many columns there are
@@ -284,7 +283,7 @@ class GreedyGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # typ
         compile_kernel(kernels[0], X, dtype)  # refuses what it cannot compile, before any long work
         generator = generator_from(self.random_state)
 
-        keeper = self._keeper(X, y, noise, method, score, generator)
+        keeper = self._keeper(file, X, y, noise, method, score, generator)
         rows = X[:] if on_disk and len(X) <= MOST_ROWS else X
         task = Task(
             rows, Y, noise, self.posterior, score, self.n_active, self._seconds_to_search(), forms=self.kernel is None
@@ -322,13 +321,15 @@ class GreedyGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # typ
                 keeper.keep(found.kernel, note_of(found, kernels))
         return found
 
-    def _keeper(self, X: Any, y: Any, alpha: Any, method: Any, score: Any, generator: Any) -> Checkpoint | None:
-        """The checkpoint, if there is to be one, seen to be of this fit."""
+    def _keeper(
+        self, file: Any, X: Any, y: Any, alpha: Any, method: Any, score: Any, generator: Any
+    ) -> Checkpoint | None:
+        """The checkpoint, if there is to be one, seen to be of this fit; `file` is what is in it already."""
         if self.checkpoint is None:
             return None
         given = {name: getattr(self, name) for name in ("kernel", "first", "random_state", "posterior", "normalize_y")}
         given |= {"score": score, "hyperparameters": method, "dtype": str(check_dtype(self.dtype))}
-        return open_checkpoint(self.checkpoint, "fit", X, y, alpha, generator, **given)
+        return open_checkpoint(self.checkpoint, file, "fit", X, y, alpha, generator, **given)
 
     def _checked_score(self) -> Any:
         """Which row comes next; refuses parameters that make no sense, before any long work."""

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from sklearn.gaussian_process.kernels import Kernel
 from sklearn.utils import check_random_state
 
+from ._verified import Task
 from .checkpoint import Checkpoint, check_checkpoint, open_checkpoint
 from .cluster.client import room
 from .cluster.table import Remote, share_out
@@ -135,8 +136,7 @@ def select(
     """
     checked, score = check_dtype(dtype), resolve_score(score)
     rule = resolve_rule(n_active, tol, patience, target_rmse, time_limit, stop)
-    if checkpoint is not None:
-        check_checkpoint(checkpoint)
+    file = None if checkpoint is None else check_checkpoint(checkpoint)
     if executor is not None or is_dask(X) or is_dask(y):
         table = share_out(X, y, executor=executor)
         X, y = table.X, table.y
@@ -147,7 +147,8 @@ def select(
     keeper = None
     if checkpoint is not None:
         given = {"kernel": kernel, "score": score, "first": first, "random_state": random_state}
-        keeper = open_checkpoint(checkpoint, "select", X, y, None, generator, **given, dtype=str(compiled.dtype))
+        given["dtype"] = str(compiled.dtype)
+        keeper = open_checkpoint(checkpoint, file, "select", X, y, None, generator, **given)
     return grow(
         X,
         y,
@@ -196,8 +197,11 @@ def grow(
         order = score.order(n, m, generator, start)
     else:
         order = start or [int(generator.integers(n))]
-    if keeper is not None and (done := keeper.finished(rule, kernel, n, m, max(len(start), 1))):
-        return done
+    if keeper is not None:
+        task = Task(X, y, alpha, kernel, score, order, max(len(start), 1), m, unit)
+        keeper.verify(task)
+        if (done := keeper.finished(rule, task)) is not None:
+            return done
     pointwise = None if isinstance(score, Lookahead | Random) else score
     with _executor(X, y, alpha, kernel, pointwise, m, seed, n_jobs, memory_limit) as (shards, keep):
         problem = Problem(

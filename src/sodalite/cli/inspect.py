@@ -32,7 +32,13 @@ def command(model: str, as_json: bool, debug: bool) -> None:
         else:
             from rich.console import Console
 
-            show(content, Console(highlight=False, markup=False, emoji=False))
+            from ..persistence import ModelFileError
+
+            try:
+                show(content, Console(highlight=False, markup=False, emoji=False))
+            except (LookupError, TypeError, ValueError, AttributeError) as error:
+                words = "what it says of itself makes no sense. Copy it again, or fit it again."
+                raise ModelFileError(f"{model} is no valid model file: {words}") from error
 
 
 def run(path: str) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 A likelihood of few rows has many maxima, and several inputs leave it flat. So its value is looked at on a grid first,
 from length-scales as short as the rows' own spacing to longer than their spread, and from hardly any noise to nearly
 nothing else; the best local maxima of the grid are climbed. A weak prior keeps what the rows cannot tell near what is
-plausible: the log of a length-scale about the log of its input's spread times sqrt(d), the variances about the targets'.
+plausible: length-scales about their inputs' spread, alike in units of it, and variances about the targets'.
 """
 
 from __future__ import annotations
@@ -151,8 +151,10 @@ def forms(X: Array, y: Array) -> list[tuple[str, Callable[[Kernel], Kernel]]]:
     ]
     if X.shape[1] == 1:
         x = X[:, 0]
-        for period in candidate_periods(x, y):
-            found.append((f"period {period:.4g}", partial(with_period, period=period, x=x, y=y)))
+        found += [
+            (f"period {period:.4g}", partial(with_period, period=period, x=x, y=y))
+            for period in candidate_periods(x, y)
+        ]
     return found
 
 

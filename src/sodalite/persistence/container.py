@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from .. import _container
@@ -37,6 +37,8 @@ def read_header(path: str | os.PathLike[str]) -> Header:
     return _container.read_header(KIND, path)
 
 
-def read(path: str | os.PathLike[str]) -> tuple[Header, dict[str, Array]]:
-    """What is in a file, all of it, checked to be what was written."""
-    return _container.read(KIND, path)
+def read(
+    path: str | os.PathLike[str], check: Callable[[Header], None] | None = None
+) -> tuple[Header, dict[str, Array]]:
+    """What is in a file, all of it, checked to be what was written; `check` sees the header before the arrays."""
+    return _container.read(KIND, path, check)

@@ -11,12 +11,14 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.gaussian_process.kernels import Kernel
 from sklearn.utils.validation import check_is_fitted
 
 from .. import __version__
+from .._described import shown
 from ..calibration import MOST, UNKNOWN, ErrorBars, Scale
 from ..estimator import GreedyGPRegressor
-from ..hyperparameters import Round
+from ..hyperparameters import Round, resolve_hyperparameters
 from ..kernels import CompiledKernel
 from ..kernels.compiled import _compile
 from ..loop import Selection
@@ -25,10 +27,25 @@ from ..neighbours import Neighbours, distinct
 from ..posteriors import POSTERIORS, Evidence, Local, SubsetOfData
 from ..posteriors.projected import Projected
 from ..tables.preprocessing import Preprocessing
-from .container import ModelFileError, check_path, read, write
+from ..threads import n_threads
+from .checks import (
+    Layout,
+    check_factor,
+    check_predictions,
+    check_projection,
+    check_rest,
+    check_values,
+    count,
+    mapping,
+    real,
+    text,
+)
+from .container import KIND, ModelFileError, check_path, read, write
 from .objects import Lost, from_json, kernel_from_json, kernel_to_json, to_json
 
 Array = NDArray[Any]
+
+MOST_THREADS = 8  # per core, that n_jobs in a file may ask for: a larger machine's, perhaps, but no attack
 
 
 def save(model: GreedyGPRegressor, path: str | os.PathLike[str]) -> None:
@@ -47,7 +64,7 @@ def save(model: GreedyGPRegressor, path: str | os.PathLike[str]) -> None:
     Raises
     ------
     TypeError
-        For a kernel of your own, which only pickle and joblib can keep.
+        For a kernel of your own, or of more than 21 terms, which only pickle and joblib can keep.
     sodalite.persistence.ModelFileError
         Where the file cannot be written.
 
@@ -89,14 +106,17 @@ def load(path: str | os.PathLike[str]) -> GreedyGPRegressor:
     sodalite.persistence.ModelFileError
         For a file that is not there, is truncated or damaged, was written by a later version, or is no model at all.
     """
-    header, arrays = read(path)
     try:
-        return rebuild(header.content, arrays, str(path))
+        # A ValueError for shapes that make no sense comes before memory is taken for them.
+        header, arrays = read(path, lambda header: Layout.of(header.content).check(header.arrays))
+        with np.errstate(all="ignore"):  # what comes of it is looked at
+            return rebuild(header.content, arrays, str(path))
     except ModelFileError:
         raise
     except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError) as error:
         reason = f"it has no {error}" if isinstance(error, KeyError) else str(error).rstrip(".") or repr(error)
-        raise ModelFileError(f"{path} is no valid model file: {reason}.") from error
+        reason = " ".join(reason.split())  # of one line
+        raise ModelFileError(f"{path} is no valid model file: {reason}. {KIND.remedy}") from error
 
 
 def describe(model: GreedyGPRegressor) -> tuple[dict[str, Any], dict[str, Array]]:
@@ -164,58 +184,44 @@ def describe(model: GreedyGPRegressor) -> tuple[dict[str, Any], dict[str, Array]
 
 def rebuild(content: Mapping[str, Any], arrays: dict[str, Array], path: str) -> GreedyGPRegressor:
     """The model that a file describes. Raises a ValueError, or the like, where the file makes no sense."""
-    n, m, d, q = (_count(content[key], key, 1) for key in ("n_rows", "n_active", "n_features", "n_targets"))
-    if not isinstance(content["flat"], bool) or (content["flat"] and q != 1):
-        raise ValueError(f"it has {q} targets, but is flat")
-    name, about = content["posterior"]["name"], content["posterior"]
-    if name not in POSTERIORS:
-        raise ValueError(f"its posterior is {name!r}")
-    check_arrays(arrays, name, about, n, m, d, q)
+    layout = Layout.of(content)
+    n, m, d, q, name = layout.n, layout.m, layout.d, layout.q, layout.posterior
+    layout.check({key: (str(array.dtype), array.shape) for key, array in arrays.items()})
+    check_values(arrays, layout)
     parameters, notes = _parameters(content["params"])
     if parameters["posterior"] != name:
-        raise ValueError(f"its posterior is {name!r}, but its parameter says {parameters['posterior']!r}")
-    kernel = _compile(kernel_from_json(content["kernel"]), arrays["centre"], np.dtype(np.float64))
-    stages = content["selection"]
-    selection = Selection(
-        arrays["active"],
-        arrays["rmse"],
-        arrays["factor"],
-        arrays["scores"],
-        _text(stages["stop_reason"], "stop_reason"),
-        _real(stages["noise_floor"], "noise_floor"),
-        _count(stages["n_proposed"], "n_proposed"),
-    )
+        raise ValueError(f"its posterior is {name!r}, but its parameter says {shown(parameters['posterior'])}")
     model = GreedyGPRegressor(**parameters)
+    _check_parameters(model)
+    notes += _fit_to_machine(model)
+    kernel = _compile(kernel_from_json(content["kernel"]), arrays["centre"], np.dtype(np.float64))
+    selection = _selection(content["selection"], arrays)
     model._n_rows, model._shape = n, () if content["flat"] else (q,)
     if name == "local":
         alpha = arrays.get("alpha")
         model._rows = arrays["X"], arrays["Y"], alpha
         limit = available() // 4 if model.memory_limit is None else parse_bytes(model.memory_limit)
-        evidence = Evidence(kernel, arrays["X"], arrays["Y"], selection, alpha)
-        model.posterior_ = _local(evidence, arrays, about, limit)
-        active = selection.indices
+        active, evidence = selection.indices, Evidence(kernel, arrays["X"], arrays["Y"], selection, alpha)
     else:
-        model._rows = None
-        active = np.arange(m)
+        model._rows, active = None, np.arange(m)
         evidence = Evidence(kernel, arrays["X"], arrays["Y"], replace(selection, indices=active))
+    X = np.asarray(arrays["X"][active], dtype=np.float64)
+    check_factor(kernel, X, selection.factor, evidence.noise(active), exact=name == "local")
+    if name == "local":
+        model.posterior_ = _local(evidence, arrays, content["posterior"], limit)
+    else:
         found = _posterior(name, evidence, arrays, content["log_marginal_likelihood"])
-        model.posterior_ = replace(found, scale=_scale(kernel, arrays, about.get("scale")))
+        scale = mapping(content["posterior"], "posterior").get("scale")
+        model.posterior_ = replace(found, scale=_scale(kernel, arrays, scale))
+    check_predictions(model.posterior_, X, arrays["y_mean"], arrays["y_std"])
     model.X_train_ = arrays["X"][active]
     model.y_train_ = arrays["Y"][active].reshape(m, *model._shape)
     model.kernel_, model.selection_, model.active_indices_ = kernel.spec, selection, selection.indices
     model.y_mean_, model.y_std_ = arrays["y_mean"], arrays["y_std"]
-    model.rounds_ = tuple(_round_from(part) for part in content["rounds"])
-    model.log_marginal_likelihood_value_ = _real(content["log_marginal_likelihood"], "log_marginal_likelihood", -np.inf)
+    model.rounds_ = tuple(_round_from(mapping(part, "a round")) for part in content["rounds"])
+    model.log_marginal_likelihood_value_ = real(content["log_marginal_likelihood"], "log_marginal_likelihood", -np.inf)
     model.n_features_in_ = d
-    if content["feature_names"] is not None:
-        names = [_text(part, "feature_names") for part in content["feature_names"]]
-        if len(names) != d:
-            raise ValueError(f"it has {len(names)} feature names for {d} features")
-        model.feature_names_in_ = np.array(names, dtype=object)
-    if content["preprocessing"] is not None:
-        model.preprocessing_ = Preprocessing.from_json(content["preprocessing"])
-        if len(model.preprocessing_.names) != d:
-            raise ValueError(f"its columns make {len(model.preprocessing_.names)} inputs, but it has {d}")
+    _add_names(model, content, d)
     if content["about"] is not None:
         model.about_ = content["about"]
     for note in notes:
@@ -223,79 +229,56 @@ def rebuild(content: Mapping[str, Any], arrays: dict[str, Array], path: str) -> 
     return model
 
 
-def check_arrays(
-    arrays: Mapping[str, Array], name: str, about: Mapping[str, Any], n: int, m: int, d: int, q: int
-) -> None:
-    """See that all arrays are there, with the types, shapes and values that they must have."""
-    shapes: dict[str, tuple[int | None, ...]] = {
-        "centre": (d,),
-        "active": (m,),
-        "rmse": (m,),
-        "scores": (m,),
-        "factor": (m, m),
-        "y_mean": (q,),
-        "y_std": (q,),
-    }
-    rows = n if name == "local" else m
-    shapes |= {"X": (rows, d), "Y": (rows, q)}
-    positive, factors = {"y_std", "noises"}, {"factor"}
-    if name == "local":
-        shapes |= {"residuals": (None, q), "noises": (None,)}
-        if about["alpha"]:
-            shapes |= {"alpha": (n,)}
-        if about["scale"] is not None:
-            shapes |= {"scale_X": (None, d), "scale_squares": (None,)}
-            if about["scale"].get("novelty"):
-                shapes |= {"scale_novelty": (None,)}
-    elif name != "sod":
-        shapes |= {"inverse": (m, m), "root": (m, m), "weights": (m, q)}
-        factors |= {"inverse", "root"}
-    if set(arrays) != set(shapes):
-        wrong = sorted(set(arrays) ^ set(shapes))
-        raise ValueError(f"array {wrong[0]!r} {'should not be there' if wrong[0] in arrays else 'is missing'}")
-    for key, shape in shapes.items():
-        array = arrays[key]
-        kinds = ("int64",) if key == "active" else ("float64", "float32") if key == "X" else ("float64",)
-        if str(array.dtype) not in kinds:
-            raise ValueError(f"array {key!r} is of type {array.dtype}")
-        if array.ndim != len(shape) or any(b not in (a, None) for a, b in zip(array.shape, shape, strict=True)):
-            raise ValueError(f"array {key!r} has shape {array.shape}, where {shape} is needed")
-        if key not in ("rmse", "scores") and not np.isfinite(array).all():
-            raise ValueError(f"array {key!r} holds what is no finite number")
-        if key in positive and (array <= 0).any():
-            raise ValueError(f"array {key!r} must be positive")
-        if key in ("alpha", "scale_squares", "scale_novelty") and (array < 0).any():
-            raise ValueError(f"array {key!r} must not be negative")
-        if key in factors and (np.triu(array, 1).any() or (array.diagonal() <= 0).any()):
-            raise ValueError(f"array {key!r} is no lower triangle with a positive diagonal")
-    active = arrays["active"]
-    if active.min() < 0 or active.max() >= n or len(np.unique(active)) < m:
-        raise ValueError(f"its active rows are not {m} of {n}")
-    with np.errstate(invalid="ignore"):
-        if (arrays["rmse"] < 0).any() or np.isinf(arrays["rmse"]).any() or np.isposinf(arrays["scores"]).any():
-            raise ValueError("its RMSE or scores are not what they can be")
+def _selection(content: Any, arrays: Mapping[str, Array]) -> Selection:
+    stages = mapping(content, "selection")
+    return Selection(
+        arrays["active"],
+        arrays["rmse"],
+        arrays["factor"],
+        arrays["scores"],
+        text(stages["stop_reason"], "stop_reason"),
+        real(stages["noise_floor"], "noise_floor"),
+        count(stages["n_proposed"], "n_proposed"),
+    )
+
+
+def _add_names(model: GreedyGPRegressor, content: Mapping[str, Any], d: int) -> None:
+    """The names of the inputs, and how a table's columns become them, if the file has them."""
+    names = content["feature_names"]
+    if names is not None:
+        if not isinstance(names, list):
+            raise ValueError(f"feature_names is {shown(names)}, where a list belongs")
+        names = [text(part, "feature_names") for part in names]
+        if len(names) != d:
+            raise ValueError(f"it has {len(names)} feature names for {d} features")
+        model.feature_names_in_ = np.array(names, dtype=object)
+    if content["preprocessing"] is not None:
+        model.preprocessing_ = Preprocessing.from_json(content["preprocessing"])
+        if len(model.preprocessing_.names) != d:
+            raise ValueError(f"its columns make {len(model.preprocessing_.names)} inputs, but it has {d}")
 
 
 def _posterior(name: str, evidence: Evidence, arrays: Mapping[str, Array], evidence_value: Any) -> Any:
     if name == "sod":
         return SubsetOfData.condition(evidence)
     kind: Any = POSTERIORS[name]
+    check_projection(evidence.kernel, np.asarray(evidence.X, dtype=np.float64), arrays["inverse"], arrays["root"])
     rows = evidence.kernel.prepare(evidence.X)
-    value = _real(evidence_value, "log_marginal_likelihood", -np.inf)
+    value = real(evidence_value, "log_marginal_likelihood", -np.inf)
     return kind(evidence.kernel, rows, arrays["inverse"], arrays["root"], arrays["weights"], value)
 
 
 def _local(evidence: Evidence, arrays: Mapping[str, Array], about: Mapping[str, Any], limit: int) -> Local:
     remains = np.ones(len(evidence.X), dtype=bool)
     remains[evidence.selection.indices] = False
-    rest = np.asarray(evidence.X[remains], dtype=np.float64)
-    X = rest[distinct(rest)[0]]
-    residuals, noises = arrays["residuals"], arrays["noises"]
-    if not len(X) == len(residuals) == len(noises):
-        raise ValueError(f"it has {len(X)} rows that differ, but {len(residuals)} residuals and {len(noises)} noises")
-    k = _count(about["k"], "k", most=len(X))
-    scale = _scale(evidence.kernel, arrays, about["scale"])
+    rest = np.flatnonzero(remains)
+    X_rest = np.asarray(evidence.X[rest], dtype=np.float64)
+    first, group = distinct(X_rest)
+    X, residuals, noises = X_rest[first], arrays["residuals"], arrays["noises"]
     base = SubsetOfData.condition(evidence)
+    check_rest(evidence, base, first, group, rest, residuals, noises)
+    k = count(about["k"], "k, the number of neighbours,", most=len(X))
+    scale = _scale(evidence.kernel, arrays, about["scale"])
     return Local.restore(evidence.kernel, base, X, residuals, noises, k, scale, limit)
 
 
@@ -324,26 +307,27 @@ def _scale(kernel: CompiledKernel, arrays: Mapping[str, Array], about: Mapping[s
         raise ValueError(f"its error bars are scaled by {len(squares)} errors of {len(X)} rows")
     if novelty is not None and (len(novelty) != len(X) or (novelty > 1).any()):
         raise ValueError(f"its error bars are scaled by the novelty of {len(novelty)} rows, for errors of {len(X)}")
-    k = _count(about["k"], "k")
-    if k and not len(X):
-        raise ValueError(f"its error bars are scaled by {k} errors near by, of none")
-    mean = _real(about["mean"], "mean")
-    strength = _real(about["strength"], "strength")
-    density = -np.inf if about["density"] is None else _real(about["density"], "density", -np.inf)
+    about = mapping(about, "scale")
+    k = count(about["k"], "k, the number of errors near by,", most=len(X))
+    mean = real(about["mean"], "mean, the scale of the error bars,")
+    if not mean > 0:
+        raise ValueError("the scale of its error bars is 0, where it must be positive")
+    strength = real(about["strength"], "strength")
+    density = -np.inf if about["density"] is None else real(about["density"], "density", -np.inf)
     # Files of earlier versions say less.
-    extra = _real(about.get("extra", 0.0), "extra")
-    edge = _real(about.get("edge", UNKNOWN), "edge", most=MOST)
-    floor = _real(about.get("floor", float(np.square(arrays["Y"]).mean(axis=0).max())), "floor")
+    extra = real(about.get("extra", 0.0), "extra")
+    edge = real(about.get("edge", UNKNOWN), "edge", most=MOST)
+    floor = real(about.get("floor", float(np.square(arrays["Y"]).mean(axis=0).max())), "floor")
     near = Neighbours(kernel, X) if k else None
-    bars = None if about.get("bars") is None else _bars(about["bars"])
+    bars = None if about.get("bars") is None else _bars(mapping(about["bars"], "bars"))
     return Scale(mean, squares, X, near, k, strength, density, extra, novelty, edge, floor, bars)
 
 
 def _bars(about: Mapping[str, Any]) -> ErrorBars:
-    ranges = {name: tuple(_real(end, name) for end in about[name]) for name in ("noise_range", "std_range")}
+    ranges = {name: tuple(real(end, name) for end in about[name]) for name in ("noise_range", "std_range")}
     if any(len(ends) != 2 for ends in ranges.values()):
         raise ValueError("the ranges of its error bars have no two ends")
-    noise, std, outside = (_real(about[name], name) for name in ("noise", "std", "outside"))
+    noise, std, outside = (real(about[name], name) for name in ("noise", "std", "outside"))
     return ErrorBars(noise, ranges["noise_range"], std, ranges["std_range"], outside)  # type: ignore[arg-type]
 
 
@@ -356,22 +340,61 @@ def _parameter(name: str, value: Any) -> Any:
         return {"lost": repr(value)[:200]}
 
 
-def _parameters(content: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
+def _parameters(content: Any) -> tuple[dict[str, Any], list[str]]:
     """The parameters, and notes of those that could not be kept."""
     defaults = {name: parameter.default for name, parameter in inspect.signature(GreedyGPRegressor).parameters.items()}
-    strange = sorted(set(content) - set(defaults))
+    strange = sorted(set(mapping(content, "params")) - set(defaults))
     if strange:
-        raise ValueError(f"it has a parameter {strange[0]!r}, which there is not")
+        raise ValueError(f"it has a parameter {shown(strange[0])}, which there is not")
+    if "checkpoint" in content:
+        raise ValueError(
+            "it sets the parameter checkpoint, a path that a later fit would write to, as no model that was saved does"
+        )
     values, notes = dict(defaults), []
     for name, part in content.items():
-        if "lost" in part:
+        if "lost" in mapping(part, f"the parameter {name}"):
             notes.append(
-                f"the parameter {name} was {part['lost']}, which a file cannot hold, and is {defaults[name]!r} now. "
-                f"Predictions are not affected; another fit would be."
+                f"the parameter {name} was {text(part['lost'], name)[:200]}, which a file cannot hold, and is "
+                f"{defaults[name]!r} now. Predictions are not affected; another fit would be."
             )
         else:
             values[name] = from_json(part["value"])
     return values, notes
+
+
+def _check_parameters(model: GreedyGPRegressor) -> None:
+    """Refuse parameters that a later fit would refuse, and any of a type that no model was saved with."""
+    model._checked_score()
+    resolve_hyperparameters(model.hyperparameters)
+    n_threads(model.n_jobs)
+    if model.memory_limit is not None:
+        parse_bytes(model.memory_limit)
+    if model.kernel is not None and not isinstance(model.kernel, Kernel):
+        raise ValueError(f"the parameter kernel is {shown(model.kernel)}, which is no kernel")
+    for name in ("calibrate", "normalize_y", "verbose"):
+        if not isinstance(getattr(model, name), bool | int):
+            raise ValueError(f"the parameter {name} is {shown(getattr(model, name))}, where true or false belongs")
+    if model.random_state is not None:
+        count(model.random_state, "the parameter random_state")
+    first = () if model.first is None else model.first
+    for row in first if isinstance(first, tuple) else (first,):
+        count(row, "the parameter first")
+
+
+def _fit_to_machine(model: GreedyGPRegressor) -> list[str]:
+    """Take back what asks for more than this machine has; notes of it."""
+    notes = []
+    threads, memory = MOST_THREADS * n_threads(-1), available()
+    if model.n_jobs is not None and model.n_jobs > threads:
+        notes.append(f"the parameter n_jobs was {shown(model.n_jobs)}, more than {threads} threads, and is None now.")
+        model.n_jobs = None
+    if model.memory_limit is not None and parse_bytes(model.memory_limit) > memory:
+        notes.append(
+            f"the parameter memory_limit was {shown(model.memory_limit)}, more than the {memory / 1e9:.1f} GB that are "
+            f"free, and is None now."
+        )
+        model.memory_limit = None
+    return notes
 
 
 def _round(part: Round) -> dict[str, Any]:
@@ -386,31 +409,13 @@ def _round(part: Round) -> dict[str, Any]:
 
 
 def _round_from(content: Mapping[str, Any]) -> Round:
+    if not isinstance(content["kept"], bool):
+        raise ValueError(f"a round's kept is {shown(content['kept'])}, where true or false belongs")
     return Round(
-        _text(content["name"], "name"),
+        text(content["name"], "a round's name"),
         kernel_from_json(content["kernel"]),
-        -np.inf if content["objective"] is None else _real(content["objective"], "objective", -np.inf),
-        bool(content["kept"]),
-        _real(content["seconds"], "seconds"),
-        None if content["n_active"] is None else _count(content["n_active"], "n_active"),
+        -np.inf if content["objective"] is None else real(content["objective"], "a round's objective", -np.inf),
+        content["kept"],
+        real(content["seconds"], "a round's seconds"),
+        None if content["n_active"] is None else count(content["n_active"], "a round's n_active"),
     )
-
-
-def _count(value: Any, what: str, least: int = 0, most: float = np.inf) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
-        raise ValueError(f"{what} is {value!r}")
-    return value
-
-
-def _real(value: Any, what: str, least: float = 0.0, most: float = np.inf) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not np.isfinite(value):
-        raise ValueError(f"{what} is {value!r}")
-    if not least <= value <= most:
-        raise ValueError(f"{what} is {value!r}")
-    return float(value)
-
-
-def _text(value: Any, what: str) -> str:
-    if not isinstance(value, str):
-        raise ValueError(f"{what} is {value!r}")
-    return value

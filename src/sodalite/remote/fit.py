@@ -29,8 +29,7 @@ def fit_on_cluster(model: Any, X: Any, y: Any, alpha: Any, executor: Any) -> Non
     method = resolve_hyperparameters(model.hyperparameters)
     score = model._checked_score()
     dtype = check_dtype(model.dtype)
-    if model.checkpoint is not None:
-        check_checkpoint(model.checkpoint)
+    file = None if model.checkpoint is None else check_checkpoint(model.checkpoint)
     client = find_client(executor)
     if not (is_dask(X) or is_dask(y)):
         with readable_errors(X):
@@ -48,7 +47,7 @@ def fit_on_cluster(model: Any, X: Any, y: Any, alpha: Any, executor: Any) -> Non
         mean, std = np.zeros(raw.q), np.ones(raw.q)
     table = raw.scaled(Scaling(mean, std))
     generator = generator_from(model.random_state)
-    keeper = model._keeper(raw.X, raw.y, table.alpha, method, score, generator)
+    keeper = model._keeper(file, raw.X, raw.y, table.alpha, method, score, generator)
     # A kernel that is used as it is needs no sample.
     rows: tuple[Any, Any, Array | None] = table.X, table.y, None
     if model.kernel is None or not isinstance(method, Fixed):

@@ -74,13 +74,17 @@ class Preprocessing:
     def from_json(cls, content: Any) -> Self:
         """What `to_json` gave; anything else is refused with a ValueError."""
         if not isinstance(content, dict) or set(content) != {"target", "columns", "missing"}:
-            raise ValueError("the preprocessing is not one")
+            raise ValueError("preprocessing, how columns become inputs, must have target, columns and missing alone")
+        if not isinstance(content["columns"], list):
+            raise ValueError("columns in preprocessing must be a list")
         columns = tuple(_column(part) for part in content["columns"])
         names = [column.name for column in columns]
-        if not (content["target"] is None or isinstance(content["target"], str)) or content["missing"] not in MISSING:
-            raise ValueError("the preprocessing has no target or no rule for missing values")
+        if not (content["target"] is None or isinstance(content["target"], str)):
+            raise ValueError("target in preprocessing must be the name of a column")
+        if content["missing"] not in MISSING:
+            raise ValueError(f"missing in preprocessing must be one of {', '.join(MISSING)}")
         if not names or len(set(names)) < len(names):
-            raise ValueError("the preprocessing has no columns, or two of one name")
+            raise ValueError("preprocessing has no columns, or two of one name")
         return cls(content["target"], columns, content["missing"])
 
     def check_names(self, names: Sequence[str], source: str) -> None:
@@ -221,16 +225,20 @@ def _with_fill(column: Column, values: Array, table: Table) -> Column:
 
 def _column(content: Any) -> Column:
     if not isinstance(content, dict) or set(content) != {"name", "kind", "levels", "fill"}:
-        raise ValueError("a column of the preprocessing is not one")
-    column = Column(content["name"], content["kind"], tuple(content["levels"]), content["fill"])
-    categorical = column.kind in ("bool", "text")
-    fits = isinstance(column.name, str) and column.kind in KINDS and bool(column.levels) == categorical
-    fits = fits and all(isinstance(level, str) for level in column.levels)
-    if column.fill is not None:
-        fits = fits and isinstance(column.fill, str if categorical else float)
-    if not fits:
-        raise ValueError(f"column {content['name']!r} of the preprocessing is not one")
-    return column
+        raise ValueError("a column in preprocessing must have name, kind, levels and fill alone")
+    name, kind, levels, fill = (content[key] for key in ("name", "kind", "levels", "fill"))
+    if not isinstance(name, str):
+        raise ValueError("the name of a column in preprocessing must be a text")
+    if kind not in KINDS:
+        raise ValueError(f"the kind of column {name!r} in preprocessing must be one of {', '.join(KINDS)}")
+    categorical = kind in ("bool", "text")
+    if not isinstance(levels, list) or not all(isinstance(level, str) for level in levels):
+        raise ValueError(f"the levels of column {name!r} in preprocessing must be a list of texts")
+    if bool(levels) != categorical or len(set(levels)) < len(levels):
+        raise ValueError(f"column {name!r} in preprocessing has levels twice, or where it can have none, or none")
+    if fill is not None and not isinstance(fill, str if categorical else float):
+        raise ValueError(f"what takes a missing value's place in column {name!r} of preprocessing is of another kind")
+    return Column(name, kind, tuple(levels), fill)
 
 
 def nearest(name: str, names: Sequence[str]) -> str:
