@@ -55,10 +55,12 @@ class ErrorBars:
     std_range: tuple[float, float]
     outside: float
     """The novelty above which a row is outside the data."""
+    rmse: float | None = None
+    """The root mean square error of the predictions. None in files of earlier versions."""
 
     @classmethod
-    def of(cls, noise: Array, variance: Array, novelty: Array) -> ErrorBars:
-        """Summarise the noise variances, the variances of observations and the novelties of some rows."""
+    def of(cls, noise: Array, variance: Array, novelty: Array, error: Array) -> ErrorBars:
+        """Summarise the noise variances, the variances of observations, the novelties and the errors of some rows."""
         noise_low, noise_high, low, high = np.sqrt(
             [*np.quantile(noise, [0.1, 0.9]), *np.quantile(variance, [0.1, 0.9])]
         ).tolist()
@@ -69,6 +71,7 @@ class ErrorBars:
             float(np.sqrt(variance.mean())),
             (low, high),
             min(max(rare, LEAST), MOST),
+            float(np.sqrt(np.mean(np.square(error)))),
         )
 
 
@@ -123,21 +126,25 @@ class Scale:
         prior = kernel.diag(kernel.prepare(X))
         latent = np.zeros_like(variances) if noise is None else np.maximum(variances - noise, 0)
         made = [cls._fit(X, near, found, prior, floor, *each) for each in zip(errors, variances, latent, strict=True)]
-        return [scale.with_bars(kernel, each) for scale, each in zip(made, latent, strict=True)]
+        return [scale.with_bars(kernel, *each) for scale, *each in zip(made, latent, errors, strict=True)]
 
     @classmethod
-    def none(cls, kernel: CompiledKernel, X: Array, latent: Array, floor: float, novelty: Any = None) -> Scale:
+    def none(
+        cls, kernel: CompiledKernel, X: Array, latent: Array, error: Array, floor: float, novelty: Any = None
+    ) -> Scale:
         """The scale that leaves variances as they are, up to the novelty that rows have of which each is left out.
 
-        `latent` are the variances of the latent function there; of shape (rows,).
+        `latent` are the variances of the latent function there, of shape (rows,), `error` the errors, (rows, q).
         """
         if novelty is None:
             novelty = novelty_of(latent, kernel.diag(kernel.prepare(X)))
         nothing = np.empty(0)
         made = cls(1.0, nothing, np.empty((0, X.shape[1])), None, edge=float(_edge(novelty)), floor=floor)
-        return made.with_bars(kernel, latent, X, novelty)
+        return made.with_bars(kernel, latent, error, X, novelty)
 
-    def with_bars(self, kernel: CompiledKernel, latent: Array, X: Any = None, novelty: Any = None) -> Scale:
+    def with_bars(
+        self, kernel: CompiledKernel, latent: Array, error: Array, X: Any = None, novelty: Any = None
+    ) -> Scale:
         """The same, with what the variances come to at some rows, or at its own."""
         X, novelty = self.X if X is None else X, self.novelty if novelty is None else novelty
         if not len(X):
@@ -145,7 +152,7 @@ class Scale:
         rows = kernel.prepare(X)
         noise = kernel.noise(rows) + self.extra
         factor = self.factor(X, novelty, kernel.diag(rows) + noise)
-        return replace(self, bars=ErrorBars.of(noise * factor, (latent + noise) * factor, novelty))
+        return replace(self, bars=ErrorBars.of(noise * factor, (latent + noise) * factor, novelty, error))
 
     @classmethod
     def _fit(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from math import inf
@@ -14,8 +15,10 @@ from sklearn.gaussian_process.kernels import Kernel
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ._noted import found_before, note_of
+from .baselines import MOST_JUDGED, Baselines, NoBetterWarning, compare
 from .checkpoint import Checkpoint, check_checkpoint, open_checkpoint
 from .cluster.table import Remote
+from .describe import bars_of
 from .exchange import exchanged
 from .hyperparameters import Found, Task, resolve_hyperparameters
 from .hyperparameters.weave import MOST_ROWS
@@ -46,6 +49,7 @@ from .validation import (
     is_on_disk,
     readable_errors,
     scaled_alpha,
+    warn_of_outliers,
 )
 
 Array = NDArray[Any]
@@ -145,6 +149,9 @@ class GreedyGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # typ
         The rows that were kept; the targets are scaled.
     y_mean_, y_std_ : ndarray of shape (q,)
         What the targets were centred and scaled by.
+    baselines_ : sodalite.baselines.Baselines
+        How well the model and simple ways (a constant, a straight line, the nearest rows) predict rows of the fit, each
+        from all others. Where the model is no better, `fit` warns.
     log_marginal_likelihood_value_ : float
         The log marginal likelihood at ``kernel_.theta``: of the kept rows for "local" and "sod", of all rows under the
         approximate prior for "sor", "dtc" and "fitc"; for "vfe", its bound on the exact one of all rows.
@@ -263,6 +270,8 @@ class GreedyGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # typ
             check_first(self.first, len(X), min(self.n_active, len(X)))
         Y = y.reshape(len(X), -1)
         check_not_small("y", np.abs(Y).max(axis=0))
+        if not on_disk:
+            warn_of_outliers(X, Y, getattr(self, "feature_names_in_", None))
         held = getattr(X, "held_bytes", 0)
         make_plan(len(X), min(self.n_active, len(X)), Y.shape[1], dtype, self.n_jobs, self.memory_limit, held=held)
         if on_disk:
@@ -459,22 +468,33 @@ class GreedyGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # typ
         self.kernel_ = kernel
         self.selection_ = selection
         self.active_indices_ = selection.indices
-        self.posterior_ = resolve_posterior(self.posterior).condition(
-            Evidence(
-                compile_kernel(kernel, X),
-                X,
-                Y,
-                selection,
-                noise,
-                self.memory_limit,
-                self.n_neighbors,
-                self.calibrate,
-                generator,
-            ).of_model()
-        )
+        evidence = Evidence(
+            compile_kernel(kernel, X),
+            X,
+            Y,
+            selection,
+            noise,
+            self.memory_limit,
+            self.n_neighbors,
+            self.calibrate,
+            generator,
+        ).of_model()
+        self.posterior_ = resolve_posterior(self.posterior).condition(evidence)
         self.X_train_ = X[selection.indices]
         self.y_train_ = Y[selection.indices].reshape(-1, *self._shape)
         self.log_marginal_likelihood_value_ = self.posterior_.log_marginal_likelihood
+        self.baselines_ = self._compared(evidence)
+
+    def _compared(self, evidence: Evidence) -> Baselines | None:
+        """The model beside simple ways; warns where it is no better."""
+        bars = bars_of(self.posterior_)
+        if bars is None or bars.rmse is None:
+            return None
+        unit = float(self.y_std_[0]) if len(self.y_std_) == 1 else 1.0
+        found = compare(evidence.X, evidence.y, evidence.judged(MOST_JUDGED), bars.rmse, unit, evidence.generator)
+        if words := found.words():
+            warnings.warn(words, NoBetterWarning, stacklevel=5)
+        return found
 
     def predict(self, X: Any, return_std: bool = False, return_cov: bool = False) -> Any:
         """The predictive mean, with the standard deviation or the covariance if asked for.

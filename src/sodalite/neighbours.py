@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy.spatial import cKDTree
 from sklearn.neighbors import NearestNeighbors
 
-from .kernels import REACH, CompiledKernel, take
+from .kernels import REACH, CompiledKernel, robust_spread, take
 from .threads import n_threads, one_openmp_thread, threaded_map
 
 Array = NDArray[Any]
@@ -17,6 +17,7 @@ Array = NDArray[Any]
 TREE = 6  # inputs that matter, up to which a tree looks at few rows; beyond, all distances are quicker
 ALL = 2000  # rows up to which a periodic kernel is asked for the covariance with all of them
 CYCLES = 4  # periods before and after a query in which it has neighbours, where not all rows are asked
+FURTHEST = 100  # standard deviations of most rows, beyond which a row does not count for the width of an input
 MATTERS = 1e-3  # of the largest spread, in the kernel's metric, below which an input decides nothing
 CHUNK = 8192  # queries that a thread answers at a time: at most some tenths of a second, which an interrupt waits for
 
@@ -44,7 +45,9 @@ class Neighbours:
         if self._periods:
             self._order = np.argsort(X[:, 0], kind="stable")
             self._sorted = np.asarray(X[self._order, 0], dtype=np.float64)
-        spread = np.sqrt(self._weights) * (X.max(axis=0) - X.min(axis=0))
+        width = X.max(axis=0) - X.min(axis=0)
+        most = FURTHEST * robust_spread(X)  # an outlying row decides nothing about the inputs of the others
+        spread = np.sqrt(self._weights) * np.where(width > most, most, width)
         self._columns = np.flatnonzero(spread > MATTERS * spread.max(initial=0.0))
         if not len(self._columns):
             self._columns = np.arange(1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
@@ -13,6 +14,8 @@ from numpy.typing import NDArray
 from sklearn.utils import check_array
 
 Array = NDArray[Any]
+
+OUTLYING = 1000.0  # distance from the median of the rows over the range of 80 % of them: no distribution that is met
 
 LARGEST = 1e120  # of the absolute values: squares, and products and sums of many of these, must be finite numbers
 SMALLEST = 1e-120  # of a column's largest absolute value, unless it is all zeros: its squares must not vanish
@@ -180,6 +183,43 @@ def unknown(argument: str, names: Iterable[str], got: Any, besides: str = "") ->
     close = get_close_matches(str(got), names, n=1)
     hint = f" Did you mean {close[0]!r}?" if close else ""
     return ValueError(f"{argument} must be one of {', '.join(map(repr, names))}{besides}; got {got!r}.{hint}")
+
+
+class OutlierWarning(UserWarning):
+    """A row is so far from all others that it may be a mistake."""
+
+
+def warn_of_outliers(X: Array, y: Array, names: Any = None) -> None:
+    """Name the first row whose inputs or target are further than `OUTLYING` times where most rows are.
+
+    Parameters
+    ----------
+    X : array of shape (n, d)
+    y : array of shape (n, q)
+    names : sequence of str, optional
+        The names of the inputs.
+    """
+    for what, values in (("X", X), ("y", y)):
+        some = values[:: -(-len(values) // 100_000)]
+        low, middle, high = np.quantile(some, [0.1, 0.5, 0.9], axis=0)
+        for column in np.flatnonzero(high > low):
+            with np.errstate(over="ignore"):
+                distance = np.abs(values[:, column] - middle[column]) / (high[column] - low[column])
+            row = int(np.argmax(distance))
+            if distance[row] <= OUTLYING:
+                continue
+            name = f"{what}[:, {column}]" if what == "X" or values.shape[1] > 1 else what
+            if what == "X" and names is not None:
+                name = repr(str(names[column]))
+            effect = "Predictions near it are uncertain." if what == "X" else "Predictions elsewhere suffer from it."
+            more = int(np.count_nonzero(distance > OUTLYING)) - 1
+            warnings.warn(
+                f"Row {row} has {name} = {values[row, column]:.6g}, while 80 % of the rows are between "
+                f"{low[column]:.6g} and {high[column]:.6g}{f'; {more} more rows are as far' if more else ''}. {effect} "
+                f"Drop the row if it is a mistake.",
+                OutlierWarning,
+                stacklevel=4,
+            )
 
 
 def check_first(first: Any, n: int, m: int) -> list[int]:

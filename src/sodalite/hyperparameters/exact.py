@@ -16,11 +16,10 @@ from time import perf_counter
 
 import numpy as np
 from scipy.linalg import lapack
-from scipy.spatial import cKDTree
 from sklearn.gaussian_process.kernels import Kernel
 
 from ..jitter import JITTER
-from ..kernels import CompiledKernel, compile_kernel, spread, variation
+from ..kernels import CompiledKernel, compile_kernel, robust_spread, spacing, variation
 from ..kernels.forms import candidate_periods, second_scale, with_period, with_trend
 from ..kernels.nodes import Array
 from ..threads import threaded_map
@@ -169,7 +168,7 @@ def scale_starts(kernel: Kernel, X: Array, y: Array, alpha: Array | None, most: 
     levels = [here for name, here in parameters if name in ("constant_value", "noise_level")]
     if not lengths or not len(X):
         return []
-    nearest = spacing(X)
+    nearest = spacing(X / (robust_spread(X) * np.sqrt(X.shape[1])))
     count = 1 + int(np.ceil(np.log2(max(2 * LONGEST / nearest, 1.0))))
     factors = np.geomspace(0.5 * nearest, LONGEST, count) if nearest else np.array([LONGEST])
     factors = factors[-14:]
@@ -207,19 +206,6 @@ def scale_starts(kernel: Kernel, X: Array, y: Array, alpha: Array | None, most: 
                 theta[here] += log(values[place][1])
         starts.append(np.clip(theta, kernel.bounds[:, 0], kernel.bounds[:, 1]))
     return starts
-
-
-def spacing(X: Array, scaled: bool = False) -> float:
-    """The median distance of a row to the nearest other one, in units of the inputs' spread times sqrt(d).
-
-    With `scaled`, in the units that the inputs have. At most 500 rows are asked for their nearest.
-    """
-    Z = X if scaled else X / (spread(X) * np.sqrt(X.shape[1]))
-    Z = np.unique(Z, axis=0)
-    if len(Z) < 2:
-        return 0.0
-    distance, _ = cKDTree(Z, balanced_tree=False).query(Z[:: -(-len(Z) // 500)], k=[2])
-    return float(np.median(distance))
 
 
 def profiled(kernel: CompiledKernel, X: Array, y: Array, alpha: Array | None) -> tuple[float, float]:

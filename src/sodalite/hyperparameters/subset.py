@@ -21,7 +21,7 @@ from sklearn.base import clone
 from sklearn.gaussian_process.kernels import ExpSineSquared, Kernel
 
 from ..jitter import JITTER
-from ..kernels import CompiledKernel, compile_kernel, spread, take, variation
+from ..kernels import CompiledKernel, compile_kernel, robust_spread, take, variation
 from ..threads import one_blas_thread, raise_if_broken_off, threaded_map
 
 Array = NDArray[Any]
@@ -304,5 +304,5 @@ def free_parameters(kernel: Kernel) -> list[tuple[str, slice]]:
 
 def natural_scale(X: Array, here: slice) -> Array:
     """The log of the length-scale at which an input begins to matter: its spread times sqrt(d)."""
-    scale = np.log(spread(X) * sqrt(X.shape[1]))
+    scale = np.log(robust_spread(X) * sqrt(X.shape[1]))
     return scale if here.stop - here.start == len(scale) else scale.mean(keepdims=True)

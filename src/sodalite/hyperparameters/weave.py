@@ -22,7 +22,7 @@ from sklearn.gaussian_process.kernels import Kernel
 
 from ..calibration import Scale, log_densities
 from ..jitter import with_jitter
-from ..kernels import CompiledKernel, compile_kernel
+from ..kernels import CompiledKernel, compile_kernel, spacing
 from ..loop import Selection
 from ..neighbours import Neighbours
 from ..posteriors import Evidence, Local, resolve_posterior
@@ -31,7 +31,7 @@ from ..selection import grow
 from ..stopping import Size
 from ..threads import one_blas_thread
 from .exact import MOST_ROWS as SMALL
-from .exact import find_exactly, forms, spacing
+from .exact import find_exactly, forms
 from .joint import Joint
 from .objectives import Foresight, Groups, Neighbourhoods
 from .subset import Found, Round, Subset, Task, climb, climb_all, free_parameters, log_marginal_likelihood
@@ -297,7 +297,7 @@ class _ByNeighbours:
         weights = compile_kernel(kernel, self.groups.X).metric()
         if weights is None:
             return 3
-        nearest = spacing(self.groups.X[: 100 * 1000] * np.sqrt(weights), scaled=True)
+        nearest = spacing(self.groups.X * np.sqrt(weights))
         return int(np.clip(np.ceil(np.log2(2 / nearest)), 1, MOST_HALVINGS)) if nearest else 3
 
     def forms(self) -> list[tuple[str, Callable[[Kernel], Kernel]]]:

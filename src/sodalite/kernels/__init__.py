@@ -12,7 +12,7 @@ Kernels that are not known here (a user's own subclass, say) are called as they 
 """
 
 from .compiled import CompiledKernel, compile_kernel, leaves, n_rows, take
-from .default import default_kernel, default_kernels, spread, variation
+from .default import default_kernel, default_kernels, robust_spread, spacing, spread, variation
 from .nodes import Array, Features
 from .stationary import REACH
 
@@ -26,6 +26,8 @@ __all__ = [
     "default_kernels",
     "leaves",
     "n_rows",
+    "robust_spread",
+    "spacing",
     "spread",
     "take",
     "variation",

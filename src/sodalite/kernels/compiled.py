@@ -126,10 +126,10 @@ def compile_kernel(kernel: spec.Kernel, X: Any, dtype: Any = np.float64) -> Comp
             f"kernel must be a kernel object of sklearn.gaussian_process.kernels, such as RBF() + WhiteKernel(); "
             f"got {kernel!r} of type {type(kernel).__name__}."
         )
-    # Any point in the midst of the rows will do; sorted rows have theirs at neither end.
+    # A point in the midst of most rows, so that their coordinates are small; sorted rows have theirs at neither end.
     parts = [np.asarray(X[begin : begin + 1024]) for begin in (0, X.shape[0] // 2, max(X.shape[0] - 1024, 0))]
     with np.errstate(over="ignore", invalid="ignore"):  # rows with values that large are refused when they are read
-        centre = np.concatenate(parts).mean(axis=0, dtype=np.float64)
+        centre = np.median(np.concatenate(parts).astype(np.float64, copy=False), axis=0)
     return _compile(kernel, centre, np.dtype(dtype))
 
 

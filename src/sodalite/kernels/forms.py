@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from sklearn.gaussian_process import kernels as spec
 
-from .default import spread, variation
+from .default import robust_spread, variation
 from .nodes import Array
 
 FLAT = 10.0  # length-scales of a trend over the inputs' spread: in the data it bends by less than 1 %
@@ -29,7 +29,7 @@ def with_trend(kernel: spec.Kernel, X: Array, y: Array) -> spec.Kernel:
     slope of one, is its only parameter.
     """
     variance = variation(y)
-    scale = FLAT * spread(X) * np.sqrt(X.shape[1])
+    scale = FLAT * robust_spread(X) * np.sqrt(X.shape[1])
     level = spec.ConstantKernel(FLAT * variance, (1e-3 * variance, 1e2 * FLAT**2 * variance))
     return with_component(kernel, level * spec.RBF(scale, "fixed"))
 

@@ -43,6 +43,8 @@ class Evidence:
     spread, and for "local" scaled by how wrong the model was near by."""
     generator: np.random.Generator = field(default_factory=lambda: np.random.default_rng(0))
     """Draws the rows by which these are chosen."""
+    seed: int = 0
+    """Says which rows a summary of all rows is made from."""
     floor: float | None = None
     """The least variance of an observation far from all rows; None for a process that is no part of a model."""
 
@@ -53,11 +55,11 @@ class Evidence:
         not to be calibrated.
         """
         total = self.total(_squares)[0] if self.calibrate else np.zeros(1)
-        return replace(self, floor=float(np.max(total)) / len(self.X))
+        return replace(self, floor=float(np.max(total)) / len(self.X), seed=int(self.generator.integers(2**32)))
 
-    def some(self) -> Array:
-        """The places of some rows, drawn at random, that a summary of all rows is made from."""
-        return np.sort(self.generator.permutation(len(self.X))[:N_SOME])
+    def judged(self, most: int) -> Array:
+        """The places of at most so many rows, that a summary of all rows is made from: the same at every call."""
+        return np.sort(np.random.default_rng(self.seed).permutation(len(self.X))[:most])
 
     def noise(self, rows: Any) -> Array:
         """The noise variance of some rows, and no less than the selection's floor."""

@@ -73,7 +73,7 @@ class Local:
         alone = len(sizes) == 1 and not evidence.calibrate
         if alone and evidence.floor is None:
             return replace(made, k=sizes[0])
-        sample = rows.some(N_SOME if alone else N_JUDGED, evidence.generator)
+        sample = rows.take(evidence.judged(N_SOME if alone else N_JUDGED))
         errors, variances = made.leave_out(sample, sizes)
         scales: Sequence[Scale | None] = [None] * len(sizes)
         density = [log_densities(error, variance).mean() for error, variance in zip(errors, variances, strict=True)]
@@ -85,7 +85,8 @@ class Local:
         scale = scales[chosen]
         if scale is None and evidence.floor is not None:
             latent = np.maximum(variances[chosen] - sample.noise, 0)
-            scale = Scale.none(made.kernel, np.asarray(sample.X, dtype=np.float64), latent, evidence.floor)
+            where = np.asarray(sample.X, dtype=np.float64)
+            scale = Scale.none(made.kernel, where, latent, errors[chosen], evidence.floor)
         return replace(made, k=sizes[chosen], scale=scale)
 
     @classmethod
@@ -312,7 +313,3 @@ class Observations:
     def take(self, places: Array) -> Observations:
         """Some of them."""
         return Observations(self.X[places], self.r[places], self.noise[places], self.group[places], self.active[places])
-
-    def some(self, count: int, generator: np.random.Generator) -> Observations:
-        """At most so many, drawn at random."""
-        return self.take(np.sort(generator.permutation(len(self.r))[:count]))

@@ -26,7 +26,7 @@ from ..calibration import Scale, novelty_of, outside
 from ..jitter import with_jitter
 from ..kernels import CompiledKernel, Features
 from ..threads import one_blas_thread, threaded_map
-from .base import Array, Evidence, covariance_block, in_blocks, scaled, scaled_covariance
+from .base import N_SOME, Array, Evidence, covariance_block, in_blocks, scaled, scaled_covariance
 
 
 @dataclass(frozen=True)
@@ -107,14 +107,15 @@ class Projected:
         made = cls(kernel, rows, inverse, root, inverse.T @ (root.T @ c), float(value))
         if evidence.floor is None:
             return made
-        places = evidence.some()
+        places = evidence.judged(N_SOME)
         X = np.asarray(evidence.X[places], dtype=np.float64)
         g, rest, left = made.leverage(X, evidence.noise(places))
         latent = np.minimum(g / left + rest, kernel.diag(kernel.prepare(X)))
         # What sor leaves out is no part of its error bars, wherever it is sure of itself.
         shown = latent if cls.restored else np.minimum(g / left, latent)
         novelty = novelty_of(latent, kernel.diag(kernel.prepare(X)))
-        return replace(made, scale=Scale.none(kernel, X, shown, evidence.floor, novelty))
+        error = (evidence.y[places] - made.mean(X)) / left[:, None]
+        return replace(made, scale=Scale.none(kernel, X, shown, error, evidence.floor, novelty))
 
     def leverage(self, X: Array, noise: Array) -> tuple[Array, Array, Array]:
         """How much rows of the fit, with these noise variances, decide of their own prediction; all of shape (n,).

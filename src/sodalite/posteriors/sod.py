@@ -10,7 +10,7 @@ from scipy.linalg import solve_triangular
 
 from ..calibration import Scale, novelty_of
 from ..kernels import CompiledKernel, Features
-from .base import Array, Evidence, covariance_block, in_blocks, scaled, scaled_covariance
+from .base import N_SOME, Array, Evidence, covariance_block, in_blocks, scaled, scaled_covariance
 
 
 @dataclass(frozen=True)
@@ -45,14 +45,15 @@ class SubsetOfData:
         if evidence.floor is None:
             return made
         # The remainder is predicted as it is; of an active row i, the others leave 1 / P_ii, P = (k(I, I) + noise)^-1.
-        places = evidence.some()
+        places = evidence.judged(N_SOME)
         X, position = np.asarray(evidence.X[places], dtype=np.float64), np.full(len(evidence.X), -1)
         position[indices] = np.arange(len(indices))
-        here, latent = position[places], made.latent(X)[1]
-        active = here >= 0
+        here, (mean, latent) = position[places], made.latent(X)[:2]
+        error, active = evidence.y[places] - mean, here >= 0
         alone = 1 / np.einsum("ij,ij->j", inverse, inverse)[here[active]]
         latent[active] = np.maximum(alone - evidence.noise(places[active]), 0)
-        return replace(made, scale=Scale.none(evidence.kernel, X, latent, evidence.floor))
+        error[active] = weights[here[active]] * alone[:, None]
+        return replace(made, scale=Scale.none(evidence.kernel, X, latent, error, evidence.floor))
 
     def mean(self, X: Array) -> Array:
         """The mean at every row of X, of shape (n, q)."""
