@@ -7,18 +7,20 @@ and factorization here runs on the thread that asks for it, and there are as man
 
 A KeyboardInterrupt can be raised between any two steps of the main thread. So what is changed for a while (thread
 counts) is noted before it is changed, is changed back by steps that may be done twice, and threads keep what they work
-on alive themselves: whoever started them may be gone.
+on alive themselves: whoever started them may be gone. They are started and waited for by functions in C alone: the
+standard library's threads, events and futures are made of conditions in Python, which may hang after an interrupt.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from _thread import start_new_thread
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from math import prod
 from numbers import Integral
-from threading import Event, RLock, local
+from queue import Empty, SimpleQueue
+from threading import RLock, local
 from typing import Any, TypeVar
 
 import numpy as np
@@ -51,7 +53,7 @@ class Workspace(local):
 workspace = Workspace()
 
 _alone = local()
-_broken = local()  # of a thread of `threaded_map`: the events that tell that its call was broken off
+_served = local()  # of a thread of a `Pool`: the call that it works for
 
 _lock = RLock()  # the collector may close a block while this thread opens another
 _open: set[object] = set()  # the blocks that are open now, in all threads
@@ -119,13 +121,104 @@ def on_this_thread() -> Iterator[None]:
 
 
 class BrokenOff(BaseException):
-    """Raised on a thread of `threaded_map` whose call was interrupted: nobody waits for its result any more."""
+    """Raised on a thread of a `Pool` whose call was interrupted or has failed: nobody waits for its result any more."""
+
+
+class _Call:
+    """A call of `Pool.map`, which may be a part of another."""
+
+    def __init__(self) -> None:
+        self.off = False
+        self.whole: _Call | None = getattr(_served, "call", None)
 
 
 def raise_if_broken_off() -> None:
     """Raise `BrokenOff` if nobody waits for this thread's work any more; for work that takes seconds, between steps."""
-    if any(event.is_set() for event in getattr(_broken, "off", ())):
-        raise BrokenOff
+    call: _Call | None = getattr(_served, "call", None)
+    while call is not None:
+        if call.off:
+            raise BrokenOff
+        call = call.whole
+
+
+class Pool:
+    """Some threads that apply functions to items."""
+
+    def __init__(self, n_threads: int) -> None:
+        self._tasks: SimpleQueue[Any] = SimpleQueue()
+        self._ended: SimpleQueue[None] = SimpleQueue()
+        self._n, self._started = n_threads, 0
+
+    def map(self, function: Callable[[T], U], items: Iterable[T]) -> list[U]:
+        """Apply a function to all items; return the results in the same order.
+
+        If that fails for some, those that have not been begun are dropped, and the first's error is raised. If it is
+        interrupted, they are dropped as well, and those that have been begun are waited for by `close`.
+        """
+        call, answers = _Call(), SimpleQueue[tuple[int, Any, BaseException | None]]()
+        try:
+            count = 0
+            for count, item in enumerate(items, 1):
+                self._tasks.put((call, function, count - 1, item, answers))
+            while self._started < min(self._n, count):
+                start_new_thread(_serve, (self._tasks, self._ended))
+                self._started += 1
+            results: list[Any] = [None] * count
+            errors: dict[int, BaseException] = {}
+            for _ in range(count):
+                place, results[place], error = answers.get()
+                if error is not None:
+                    call.off, errors[place] = True, error
+        except BaseException:
+            call.off = True
+            raise
+        if errors:  # of which those of items that were dropped come after another
+            raise errors[min(errors, key=lambda place: (isinstance(errors[place], BrokenOff), place))]
+        return results
+
+    def close(self) -> None:
+        """End the threads, once they have done what they have begun; drop all else."""
+        try:
+            while True:
+                self._tasks.get_nowait()
+        except Empty:
+            pass
+        self._dismiss()
+        while self._started:
+            self._ended.get()
+            self._started -= 1
+
+    def _dismiss(self) -> None:
+        for _ in range(self._n):
+            self._tasks.put(None)
+
+    def __del__(self) -> None:
+        if hasattr(self, "_started"):  # or it was interrupted before it had a thread
+            self._dismiss()  # also the threads of a pool that nobody has closed
+
+
+def _serve(tasks: SimpleQueue[Any], ended: SimpleQueue[None]) -> None:
+    """Do tasks until there is a None among them: what a thread of a pool does."""
+    try:
+        while _serve_one(tasks):
+            pass
+    finally:
+        ended.put(None)
+
+
+def _serve_one(tasks: SimpleQueue[Any]) -> bool:
+    """Do a task; in a function of its own, so that nothing of it is kept while the next is waited for."""
+    task = tasks.get()
+    if task is None:
+        return False
+    call, function, place, item, answers = task
+    _served.call = call
+    try:
+        raise_if_broken_off()
+        answers.put((place, function(item), None))
+    except BaseException as error:
+        answers.put((place, None, error))
+    return True
 
 
 def threaded_map(function: Callable[[T], U], items: Sequence[T]) -> list[U]:
@@ -138,22 +231,11 @@ def threaded_map(function: Callable[[T], U], items: Sequence[T]) -> list[U]:
     with one_blas_thread():
         if workers == 1:
             return [function(item) for item in items]
-        event = Event()
-        off = (*getattr(_broken, "off", ()), event)  # also if the call that this call is a part of is broken off
-
-        def work(item: T) -> U:
-            _broken.off = off
-            raise_if_broken_off()
-            return function(item)
-
-        pool = ThreadPoolExecutor(workers)
+        pool = Pool(workers)
         try:
-            return list(pool.map(work, items))
-        except BaseException:
-            event.set()
-            raise
+            return pool.map(function, items)
         finally:
-            pool.shutdown(wait=True, cancel_futures=True)
+            pool.close()
 
 
 def n_threads(n_jobs: int | None) -> int:

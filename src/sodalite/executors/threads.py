@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
 from typing import Any, Self
 
 from ..shard import Shard
-from ..threads import one_blas_thread
+from ..threads import Pool, one_blas_thread
 
 
 class ThreadExecutor:
@@ -17,18 +16,18 @@ class ThreadExecutor:
     def __init__(self, make: Callable[[Any], Shard], parts: Sequence[Any], n_threads: int) -> None:
         self.n_shards = len(parts)
         self.n_threads = self.n_workers = min(n_threads, len(parts))
-        self._pool = ThreadPoolExecutor(self.n_threads)
+        self._pool = Pool(self.n_threads)
         self._blas = one_blas_thread()
         self._blas.__enter__()
         try:
-            self._shards = list(self._pool.map(make, parts))
+            self._shards = self._pool.map(make, parts)
         except BaseException:
             self.__exit__(None, None, None)
             raise
 
     def call(self, method: str, *arguments: Any) -> list[Any]:
         """Call a method of every shard."""
-        return list(self._pool.map(lambda shard: getattr(shard, method)(*arguments), self._shards))
+        return self._pool.map(lambda shard: getattr(shard, method)(*arguments), self._shards)
 
     def __enter__(self) -> Self:
         return self
@@ -37,6 +36,6 @@ class ThreadExecutor:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         try:
-            self._pool.shutdown(wait=True, cancel_futures=True)
+            self._pool.close()
         finally:  # also if that is interrupted
             self._blas.__exit__(None, None, None)
