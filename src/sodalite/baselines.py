@@ -20,7 +20,8 @@ Array = NDArray[Any]
 COUNTS = (1, 2, 3, 5, 8, 13, 21, 34)  # neighbours that are tried; the best number counts
 MOST_JUDGED = 1000  # rows that neighbours are asked of; each costs O(n) where there are many inputs
 MOST_ROWS = 50_000  # rows that the simple ways know; of more, a random sample
-NO_BETTER = 0.99  # of a simple way's RMSE, from which on a model is called no better
+NO_BETTER = {"constant": 0.99, "line": 0.99, "neighbours": 1.02}  # of a simple way's RMSE, from which on a model is
+# called no better; the number of neighbours is chosen by the same rows, so they look a little better than they are
 FEWEST = 20  # rows below which the comparison is too uncertain to warn
 
 
@@ -51,8 +52,7 @@ class Baselines:
         """The simplest way that the model is no better than; None if it beats them all."""
         if not np.isfinite(self.model) or self.constant == 0:
             return None
-        names = ("constant", "line", "neighbours")
-        return next((name for name in names if self.model >= NO_BETTER * getattr(self, name)), None)
+        return next((name for name, share in NO_BETTER.items() if self.model >= share * getattr(self, name)), None)
 
     def words(self) -> str | None:
         """Where the model is no better than a simple way: which, by what figures, and what to try; else None."""
@@ -74,6 +74,13 @@ class Baselines:
             f"No better than {names[way]}: RMSE {self.model:.4g} against {other:.4g} for {self.n_rows} rows, each "
             f"predicted from the others. {remedies[way]}"
         )
+
+    def beside(self) -> str:
+        """The figures in a sentence."""
+        near = f"the {self.k} nearest rows" if self.k > 1 else "the nearest row"
+        parts = [(near, self.neighbours), ("a straight line", self.line), ("a constant", self.constant)]
+        others = ", ".join(f"{name} {value:.4g}" for name, value in parts if np.isfinite(value))
+        return f"RMSE {self.model:.4g} for {self.n_rows:,} rows, each predicted from the others; {others}."
 
     def as_dict(self) -> dict[str, Any]:
         """What JSON can hold."""

@@ -29,6 +29,7 @@ from ._common import (
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from ..baselines import Baselines
     from ..describe import KernelWords
     from ..estimator import GreedyGPRegressor
     from ..tables import Table, Training
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 
 EMBEDDED = "Mauna Loa CO2"
 MOST_TESTED = 5000  # rows that are held out: more would say little more, and take long
+FEWEST_SPLIT = 200  # rows below which a tenth says too little: each is predicted from the others instead
 MOST_ROWS = 100_000  # of a table on disk, that a straight line is fitted to
 
 
@@ -58,10 +60,9 @@ MOST_ROWS = 100_000  # of a table on disk, that a straight line is fitted to
 @click.option("--time-limit", type=Seconds(), metavar="TIME", help="Time for kernel and rows, about: 60s, 5m, 1h, ...")
 @click.option(
     "--test-fraction",
-    default=0.1,
-    show_default=True,
     type=click.FloatRange(0, 0.9),
     metavar="SHARE",
+    show_default="0.1; none of fewer than 200 rows, each of which is predicted from the others",
     help="Share of the rows to hold out, at most 5000, to see how good the model is.",
 )
 @missing_option
@@ -89,7 +90,7 @@ def command(
     posterior: str | None,
     hyperparameters: str | None,
     time_limit: float | None,
-    test_fraction: float,
+    test_fraction: float | None,
     missing: str,
     output: str,
     checkpoint: str | None,
@@ -154,9 +155,9 @@ class Judged:
 
     model: str
     rmse: float
-    nlpd: float
-    coverage: float
-    """The share of the targets in the band that should hold 95 % of them."""
+    nlpd: float | None = None
+    coverage: float | None = None
+    """The share of the targets in the band that should hold 95 % of them. None where there is no band."""
 
 
 @dataclass(frozen=True)
@@ -172,7 +173,9 @@ class Outcome:
     stop_reason: str
     missing: dict[str, int]
     test: tuple[Judged, ...]
-    """The model and two that are simpler; empty if no rows were held out."""
+    """The model and three that are simpler; empty if no rows were held out."""
+    baselines: Baselines | None
+    """The model and simple ways by rows of the fit, each predicted from the others."""
     kernel: str
     words: KernelWords
     posterior: str
@@ -182,7 +185,8 @@ class Outcome:
 
     def as_dict(self) -> dict[str, Any]:
         """What JSON can hold."""
-        return {**asdict(self), "words": self.words.as_dict()}
+        baselines = None if self.baselines is None else self.baselines.as_dict()
+        return {**asdict(self), "words": self.words.as_dict(), "baselines": baselines}
 
 
 def run(
@@ -193,7 +197,7 @@ def run(
     features: tuple[str, ...] = (),
     exclude: tuple[str, ...] = (),
     missing: str = "error",
-    test_fraction: float = 0.1,
+    test_fraction: float | None = None,
     seed: int = 0,
     parameters: dict[str, Any],
     shown: Display,
@@ -234,6 +238,8 @@ def run(
     shown.step("Finding the kernel's parameters")
     X, y = training.X, training.y
     order = np.random.default_rng(seed).permutation(len(y))
+    if test_fraction is None:
+        test_fraction = 0.1 if len(y) >= FEWEST_SPLIT else 0.0
     n_test = min(round(test_fraction * len(y)), len(y) - 1, MOST_TESTED)
     on_disk = not isinstance(X, np.ndarray)
     test, rest = np.sort(order[:n_test]), np.sort(order[n_test:])
@@ -277,6 +283,7 @@ def run(
         stop_reason=model.selection_.stop_reason,
         missing=training.missing,
         test=judged,
+        baselines=model.baselines_,
         kernel=str(model.kernel_),
         words=words,
         posterior=model.posterior,
@@ -345,10 +352,11 @@ def embedded() -> Table:
 
 
 def judge(model: GreedyGPRegressor, X: Any, y: Any, rest: Any, test: Any) -> tuple[Judged, ...]:
-    """The model, a constant and a straight line, by the rows that were held out."""
+    """The model, the nearest rows, a straight line and a constant, by the rows that were held out."""
     import numpy as np
+    from sklearn.neighbors import KNeighborsRegressor
 
-    from ..kernels import spread
+    from ..kernels import robust_spread, spread
     from ..metrics import coverage, nlpd, rmse
 
     if not len(test):
@@ -368,8 +376,11 @@ def judge(model: GreedyGPRegressor, X: Any, y: Any, rest: Any, test: Any) -> tup
     left = y[rest] - design(known) @ weights
     noise = np.sqrt(np.sum(np.square(left)) / max(len(rest) - rank, 1))
     level, width = np.full(len(test), y[rest].mean()), np.full(len(test), y[rest].std())
+    k = min(max(model.baselines_.k, 1) if model.baselines_ is not None else 5, len(rest))
+    near = KNeighborsRegressor(k).fit((known - centre) / robust_spread(known), y[rest])
     return (
         score("sodalite", *model.predict(held, return_std=True)),
+        Judged(f"{k} nearest rows", rmse(y[test], near.predict((held - centre) / robust_spread(known)))),
         score("linear", design(held) @ weights, np.full(len(test), noise)),
         score("constant", level, width),
     )
@@ -377,6 +388,7 @@ def judge(model: GreedyGPRegressor, X: Any, y: Any, rest: Any, test: Any) -> tup
 
 def show(outcome: Outcome, console: Console) -> None:
     """Print a summary."""
+    import numpy as np
     from rich import box
     from rich.table import Table as Grid
 
@@ -385,14 +397,23 @@ def show(outcome: Outcome, console: Console) -> None:
     def line(name: str, text: str) -> None:
         grid.add_row(name, text)
 
+    table = Grid(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    found = outcome.baselines
     if outcome.test:
-        table = Grid(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
         table.add_column(f"{outcome.n_test} rows held out")
         for header in ("RMSE", "NLPD", "in 95 % band"):
             table.add_column(header, justify="right")
         for part in outcome.test:
-            style = "bold" if part.model == "sodalite" else ""
-            table.add_row(part.model, f"{part.rmse:.4g}", f"{part.nlpd:.3f}", f"{part.coverage:.1%}", style=style)
+            nlpd = "" if part.nlpd is None else f"{part.nlpd:.3f}" if abs(part.nlpd) < 1e4 else f"{part.nlpd:.1e}"
+            inside = "" if part.coverage is None else f"{part.coverage:.1%}"
+            table.add_row(part.model, f"{part.rmse:.4g}", nlpd, inside, style=_style(part.model))
+    elif found is not None:
+        table.add_column(f"{found.n_rows} rows, each predicted from the others")
+        table.add_column("RMSE", justify="right")
+        simple = (f"{found.k} nearest rows", found.neighbours), ("linear", found.line), ("constant", found.constant)
+        for name, value in (("sodalite", found.model), *simple):
+            table.add_row(name, f"{value:.4g}" if np.isfinite(value) else "-", style=_style(name))
+    if table.columns:
         console.print(table)
         console.print()
     grid = Grid.grid(padding=(0, 2))
@@ -407,6 +428,10 @@ def show(outcome: Outcome, console: Console) -> None:
     line("time", ", ".join(f"{name} {duration(seconds)}" for name, seconds in outcome.seconds.items()))
     line("model", outcome.output)
     console.print(grid, soft_wrap=False)
+
+
+def _style(model: str) -> str:
+    return "bold" if model == "sodalite" else ""
 
 
 def _rows(count: int) -> str:

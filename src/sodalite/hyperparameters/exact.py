@@ -16,6 +16,7 @@ from time import perf_counter
 
 import numpy as np
 from scipy.linalg import lapack
+from scipy.ndimage import maximum_filter
 from sklearn.gaussian_process.kernels import Kernel
 
 from ..jitter import JITTER
@@ -28,6 +29,8 @@ from .subset import Found, Likelihood, Round, Task, climb, free_parameters, natu
 FEWEST = 8  # rows below which no component is added to the kernel
 MOST_ROWS = 600  # up to which all rows are used: one evaluation with its gradient takes some 30 ms
 SHARES = (1e-6, 1e-3, 0.03, 0.3, 0.9)  # of the noise in the variance, on the grid
+MOST_HALVINGS = 13  # of the longest length-scale on the grid
+VARIANCES = ("constant_value", "noise_level")  # parameters that are variances
 LONGEST = 4.0  # longest length-scale on the grid, in units of spread times sqrt(d)
 TYPICAL_NOISE = 0.1  # prior median of the noise, as a share of the targets' variance
 TYPICAL_LENGTH = 2.0  # prior median of the length-scales' geometric mean, in units of spread times sqrt(d)
@@ -160,52 +163,50 @@ def forms(X: Array, y: Array) -> list[tuple[str, Callable[[Kernel], Kernel]]]:
 def scale_starts(kernel: Kernel, X: Array, y: Array, alpha: Array | None, most: int = 3) -> list[Array]:
     """Log-parameters of the highest local maxima of the likelihood on a grid of length-scales and shares of noise.
 
-    All variances are scaled together to their most likely value.
+    All variances are scaled together to their most likely value. One point of the grid costs O(n^3).
     """
-    parameters = free_parameters(kernel)
-    lengths = [here for name, here in parameters if name == "length_scale"]
-    noises = [here for name, here in parameters if name == "noise_level"]
-    levels = [here for name, here in parameters if name in ("constant_value", "noise_level")]
-    if not lengths or not len(X):
-        return []
-    nearest = spacing(X / (robust_spread(X) * np.sqrt(X.shape[1])))
-    count = 1 + int(np.ceil(np.log2(max(2 * LONGEST / nearest, 1.0))))
-    factors = np.geomspace(0.5 * nearest, LONGEST, count) if nearest else np.array([LONGEST])
-    factors = factors[-14:]
-    variance = variation(y)
-    grid = np.empty((len(factors), len(SHARES) if noises else 1), dtype=object)
-    for row, factor in enumerate(factors):
-        for column in range(grid.shape[1]):
-            theta = kernel.theta.copy()
-            for here in lengths:
-                middle = np.mean([kernel.theta[other].mean() for other in lengths])
-                relative = kernel.theta[here] - middle if len(lengths) > 1 else 0.0
-                theta[here] = natural_scale(X, here) + log(factor) + relative
-            for here in levels:
-                theta[here] = log(
-                    variance * (SHARES[column] if here in noises else 1 - SHARES[column] if noises else 1.0)
-                )
-            grid[row, column] = np.clip(theta, kernel.bounds[:, 0], kernel.bounds[:, 1])
+    grid = _grid(kernel, X, y)
     compiled = compile_kernel(kernel, X)
-    values = threaded_map(lambda theta: profiled(compiled.with_theta(theta), X, y, alpha), list(grid.ravel()))
-    value = np.array([v for v, _ in values]).reshape(grid.shape)
-    padded = np.pad(value, 1, constant_values=-inf)
-    around = np.stack(
-        [
-            padded[1 + i : padded.shape[0] - 1 + i, 1 + j : padded.shape[1] - 1 + j]
-            for i in (-1, 0, 1)
-            for j in (-1, 0, 1)
-        ]
+    found = threaded_map(
+        lambda theta: profiled(compiled.with_theta(theta), X, y, alpha), [t for row in grid for t in row]
     )
-    tops = np.flatnonzero((value >= around.max(axis=0)).ravel() & np.isfinite(value).ravel())
+    values, factors = np.array(found).reshape(len(grid), -1, 2).transpose(2, 0, 1)
+    tops = np.argwhere((values >= maximum_filter(values, size=3, mode="nearest")) & np.isfinite(values))
+    levels = [here for name, here in free_parameters(kernel) if name in VARIANCES]
     starts = []
-    for place in tops[np.argsort(-value.ravel()[tops], kind="stable")][:most]:
-        theta = grid.ravel()[place].copy()
-        if alpha is None:
-            for here in levels:
-                theta[here] += log(values[place][1])
+    for place in sorted(map(tuple, tops), key=lambda place: -values[place])[:most]:
+        theta = grid[place[0]][place[1]].copy()
+        for here in levels:
+            theta[here] += log(factors[place])
         starts.append(np.clip(theta, kernel.bounds[:, 0], kernel.bounds[:, 1]))
     return starts
+
+
+def _grid(kernel: Kernel, X: Array, y: Array) -> list[list[Array]]:
+    """Log-parameters: rows of length-scales, from half the rows' spacing to `LONGEST`, by the noise's `SHARES`.
+
+    Several vectors of length-scales keep their ratios; one has all length-scales alike, in units of the inputs' spread.
+    """
+    parameters, variance = free_parameters(kernel), variation(y)
+    lengths = [here for name, here in parameters if name == "length_scale"]
+    noisy = any(name == "noise_level" for name, _ in parameters)
+    nearest = spacing(X / (robust_spread(X) * np.sqrt(X.shape[1])))
+    shortest = min(max(0.5 * nearest, LONGEST * 0.5**MOST_HALVINGS), LONGEST) if nearest else LONGEST
+    middle = np.mean([kernel.theta[here].mean() for here in lengths]) if lengths else 0.0
+    grid = []
+    for factor in np.geomspace(shortest, LONGEST, 1 + int(np.ceil(np.log2(LONGEST / shortest)))) if lengths else [1.0]:
+        row = []
+        for share in SHARES if noisy else (0.0,):
+            theta = kernel.theta.copy()
+            for name, here in parameters:
+                if name == "length_scale":
+                    own = kernel.theta[here] - middle if len(lengths) > 1 else 0.0
+                    theta[here] = natural_scale(X, here) + log(factor) + own
+                elif name in VARIANCES:
+                    theta[here] = log(variance * (share if name == "noise_level" else 1 - share))
+            row.append(np.clip(theta, kernel.bounds[:, 0], kernel.bounds[:, 1]))
+        grid.append(row)
+    return grid
 
 
 def profiled(kernel: CompiledKernel, X: Array, y: Array, alpha: Array | None) -> tuple[float, float]:

@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .. import __version__
 from .._described import shown
+from ..baselines import Baselines
 from ..calibration import MOST, UNKNOWN, ErrorBars, Scale
 from ..estimator import GreedyGPRegressor
 from ..hyperparameters import Round, resolve_hyperparameters
@@ -128,6 +129,7 @@ def describe(model: GreedyGPRegressor) -> tuple[dict[str, Any], dict[str, Array]
     preprocessing = getattr(model, "preprocessing_", None)
     content: dict[str, Any] = {
         "library": __version__,
+        "baselines": _baselines_to_json(model.baselines_),
         "params": {
             name: _parameter(name, value)
             for name, value in model.get_params(deep=False).items()
@@ -222,11 +224,28 @@ def rebuild(content: Mapping[str, Any], arrays: dict[str, Array], path: str) -> 
     model.log_marginal_likelihood_value_ = real(content["log_marginal_likelihood"], "log_marginal_likelihood", -np.inf)
     model.n_features_in_ = d
     _add_names(model, content, d)
+    model.baselines_ = _baselines(content.get("baselines"))
     if content["about"] is not None:
         model.about_ = content["about"]
     for note in notes:
         warnings.warn(f"{path}: {note}", stacklevel=3)
     return model
+
+
+def _baselines_to_json(found: Baselines | None) -> dict[str, Any] | None:
+    if found is None:
+        return None
+    return {name: value if np.isfinite(value) else None for name, value in asdict(found).items()}
+
+
+def _baselines(content: Any) -> Baselines | None:
+    """The model beside simple ways; files of earlier versions do not say."""
+    if content is None:
+        return None
+    about = mapping(content, "baselines")
+    values = {name: about[name] for name in ("model", "constant", "line", "neighbours")}
+    found = {name: np.nan if value is None else real(value, name) for name, value in values.items()}
+    return Baselines(count(about["n_rows"], "n_rows"), **found, k=count(about["k"], "k"))
 
 
 def _selection(content: Any, arrays: Mapping[str, Array]) -> Selection:
@@ -328,7 +347,8 @@ def _bars(about: Mapping[str, Any]) -> ErrorBars:
     if any(len(ends) != 2 for ends in ranges.values()):
         raise ValueError("the ranges of its error bars have no two ends")
     noise, std, outside = (real(about[name], name) for name in ("noise", "std", "outside"))
-    return ErrorBars(noise, ranges["noise_range"], std, ranges["std_range"], outside)  # type: ignore[arg-type]
+    rmse = None if about.get("rmse") is None else real(about["rmse"], "rmse")
+    return ErrorBars(noise, ranges["noise_range"], std, ranges["std_range"], outside, rmse)  # type: ignore[arg-type]
 
 
 def _parameter(name: str, value: Any) -> Any:

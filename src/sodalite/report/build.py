@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from .. import __version__
+from ..baselines import Baselines
 from ..describe import KernelWords, bars_of, kernel_words
 from ..jitter import JitterWarning
 from .curve import LearningCurve, learning_curve
@@ -43,8 +44,8 @@ class HeldOut:
 
     model: str
     rmse: float
-    nlpd: float
-    coverage: float
+    nlpd: float | None = None
+    coverage: float | None = None
 
 
 @dataclass(frozen=True)
@@ -72,6 +73,8 @@ class Report:
     """For more."""
     map: ActiveMap | None
     history: tuple[Attempt, ...]
+    baselines: Baselines | None
+    """The model beside simple ways; None in files of earlier versions."""
     held_out: tuple[HeldOut, ...]
     n_held_out: int
     version: str
@@ -142,6 +145,7 @@ def make_report(model: Any, X: Any = None, y: Any = None, *, target: int = 0, ra
             Attempt(part.name, part.objective, part.kept, part.seconds, part.n_active, str(part.kernel))
             for part in model.rounds_
         ),
+        baselines=getattr(model, "baselines_", None),
         held_out=tuple(HeldOut(**part) for part in about.get("test") or ()),
         n_held_out=int(about.get("n_test") or 0),
         version=__version__,

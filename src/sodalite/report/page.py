@@ -148,7 +148,8 @@ def _short(report: Report) -> str:
     explained = "" if np.isnan(found.r2) else f"; {share} of the variance explained"
     rmse, coverage, where = found.rmse, found.coverage, ""
     if found.how == "active" and report.held_out:  # rows held out of the fit say more
-        rmse, coverage, explained = report.held_out[0].rmse, report.held_out[0].coverage, ""
+        held = report.held_out[0]
+        rmse, coverage, explained = held.rmse, held.coverage or 0.0, ""
         where = f", on {report.n_held_out:,} rows held out"
     tiles = [
         (f"{report.n_active:,}", f"active rows, of {report.n_rows:,}"),
@@ -159,10 +160,14 @@ def _short(report: Report) -> str:
         else (f"{words.noise_std:.3g}", "standard deviation of the noise, by the kernel"),
     ]
     shown = "".join(f"<div><dt>{escape(text)}</dt><dd>{escape(number)}</dd></div>" for number, text in tiles)
+    beside = ""
+    if report.baselines is not None:
+        beside = f"{report.baselines.beside()} {report.baselines.words() or ''}".strip()
     lines = [
         ("Inputs", words.inputs() if len(report.inputs) > 1 else ""),
         ("Error bars", words.error_bars()),
         ("Noise", words.noise()),
+        ("Beside simple ways", beside),
         ("Outside the data", found.outside_words),
         ("Kernel", f"{words.shape}; it says how smooth the function is taken to be." if words.shape else ""),
         ("Predicts from", f"{POSTERIORS.get(report.posterior, report.posterior)}."),
@@ -272,8 +277,10 @@ def _numbers(report: Report) -> str:
     return "\n".join(parts)
 
 
-def _scores(rmse: float, nlpd: float, coverage: float) -> list[str]:
-    return [f"{rmse:.4g}", f"{nlpd:.3f}", f"{100 * coverage:.1f} %"]
+def _scores(rmse: float, nlpd: float | None, coverage: float | None) -> list[str]:
+    """The figures as the table shows them; nothing for a way without error bars."""
+    density = "" if nlpd is None else f"{nlpd:.4g}"
+    return [f"{rmse:.4g}", density, "" if coverage is None else f"{100 * coverage:.1f} %"]
 
 
 def _table(head: list[str], rows: list[list[str]], left: tuple[int, ...] = (0,), header: bool = True) -> str:
