@@ -267,14 +267,15 @@ def test_leaving_one_out_of_a_sample_and_in_blocks(monkeypatch):
         assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
 
 
-def test_a_sample_is_drawn_without_replacement():
+def test_the_rows_that_judge_are_drawn_without_replacement_and_stay_the_same():
     X, Y, _ = data(3)
-    _, every = Local.prepare(given(CASES["usual"][0], X, Y, 10))
-    some = every.some(20, np.random.default_rng(0))
-    assert len(np.unique(some.X, axis=0)) == len(some.r) == 20
-    assert len(every.some(10**6, np.random.default_rng(0)).r) == 60
-    other = every.some(20, np.random.default_rng(1))
-    assert not np.array_equal(some.X, other.X)
+    evidence = replace(given(CASES["usual"][0], X, Y, 10), seed=1)
+    some = evidence.judged(20)
+    assert len(np.unique(some)) == 20
+    assert_array_equal(some, evidence.judged(20))
+    assert set(some) <= set(evidence.judged(30))
+    assert_array_equal(evidence.judged(10**6), np.arange(60))
+    assert not np.array_equal(some, replace(evidence, seed=2).judged(20))
 
 
 @pytest.mark.parametrize("noise", [0.01, 1.0])

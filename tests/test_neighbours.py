@@ -5,7 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, ExpSineSquared, RationalQuadratic
+from sklearn.gaussian_process.kernels import (
+    RBF,
+    ConstantKernel,
+    DotProduct,
+    ExpSineSquared,
+    Matern,
+    RationalQuadratic,
+    WhiteKernel,
+)
 
 from helpers import KERNELS, scales
 from sodalite import neighbours, threads
@@ -59,7 +67,7 @@ def test_the_nearest_rows_in_the_kernels_length_scales(d, k):
         ("own", None),
         ("pairwise", None),
         ("periodic", None),
-        ("seasonal", None),
+        ("seasonal", (1.5 / 4.0**2 + scales(3) ** -2.0 + 0.3 / 0.9**2) / 2.8),  # by all but the period
     ],
 )
 def test_the_metric_of_a_kernel(name, weights):
@@ -249,3 +257,40 @@ def test_two_rows_with_one_key_stay_apart():
 def test_no_rows_are_distinct_rows():
     first, place = distinct(np.empty((0, 3)))
     assert len(first) == len(place) == 0
+
+
+# Periods
+
+
+def quasi_periodic(period=1.0):
+    decay = ConstantKernel(0.8) * ExpSineSquared(0.8, period) * RBF(30.0)
+    return ConstantKernel(0.3) * Matern(2.0, nu=1.5) + decay + WhiteKernel(0.01)
+
+
+def test_half_of_the_neighbours_are_near_in_time_and_half_in_the_period():
+    x = np.arange(0, 60, 1 / 24)[:, None]
+    kernel = compile_kernel(quasi_periodic(), x)
+    found = Neighbours(kernel, x).query(np.array([[30.01]]), 16)[0]
+    assert len(set(found)) == 16
+    away = np.abs(x[found, 0] - 30.01)
+    assert (away < 0.4).sum() >= 8
+    assert sum(abs(value - round(value)) < 0.08 for value in away if value > 0.5) >= 4
+
+
+def test_rows_whole_periods_away_stand_for_all_rows(monkeypatch):
+    generator = np.random.default_rng(0)
+    x = np.sort(generator.uniform(0, 50, 900))[:, None]
+    kernel = compile_kernel(quasi_periodic(), x)
+    queries = generator.uniform(5, 45, (40, 1))
+    everything = Neighbours(kernel, x).query(queries, 12)
+    monkeypatch.setattr(neighbours, "ALL", 10)
+    some = Neighbours(kernel, x).query(queries, 12)
+    same = [len(set(a) & set(b)) / 12 for a, b in zip(everything, some, strict=True)]
+    assert np.mean(same) > 0.9
+
+
+def test_two_rankings_become_one():
+    first, second = np.array([[0, 1, 2, 3]]), np.array([[5, 0, 6, 1]])
+    assert neighbours.interleaved(first, second).tolist() == [[0, 5, 1, 2]]
+    same = np.array([[3, 1, 2]])
+    assert neighbours.interleaved(same, same).tolist() == [[3, 1, 2]]

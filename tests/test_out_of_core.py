@@ -281,7 +281,8 @@ def test_a_folder_is_fitted_on_disk(folder, tmp_path, monkeypatch):
     options = ["-t", "y", "-n", "30", "--posterior", "vfe", "--hyperparameters", "fixed", "--json"]
     told = json.loads(command("fit", folder, *options, "-o", tmp_path / "model").stdout)
     assert (told["n_rows"], told["n_test"], told["columns"]) == (N - 50, 50, ["x0", "x1", "x2"])
-    ours, linear, constant = told["test"]
+    ours, nearest, linear, constant = told["test"]
+    assert nearest["rmse"] < constant["rmse"]
     assert ours["rmse"] < linear["rmse"] < constant["rmse"]
     model = sodalite.load(tmp_path / "model")
     out = tmp_path / "out.csv"

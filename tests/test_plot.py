@@ -187,7 +187,7 @@ from sodalite import GreedyGPRegressor
 
 X = np.linspace(0, 10, 300)[:, None]
 model = GreedyGPRegressor(n_active=30, hyperparameters="fixed", random_state=0, verbose=True)
-model.fit(X, np.sin(X[:, 0]))
+model.fit(X, np.sin(X[:, 0]) + 0.3 * np.random.default_rng(0).normal(size=300))
 """
 
 

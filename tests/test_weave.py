@@ -14,13 +14,18 @@ from helpers import FIXED, KERNELS
 from sodalite import GreedyGPRegressor
 from sodalite.hyperparameters import Fixed, Found, Subset, Task, Weave
 from sodalite.hyperparameters.weave import Verdict, _ByActiveRows
-from sodalite.kernels import default_kernels
+from sodalite.kernels import default_kernels, leaves
 from sodalite.metrics import nlpd
 from sodalite.posteriors import POSTERIORS
 from sodalite.scores import Delta
 
 QUICK = Weave(
-    start=Subset(n_rows=40, n_starts=2, n_screen=20, n_steps=2), n_rounds=3, n_blocks=3, block_size=12, n_judged=40
+    start=Subset(n_rows=40, n_starts=2, n_screen=20, n_steps=2),
+    n_rounds=3,
+    n_blocks=3,
+    block_size=12,
+    n_judged=40,
+    n_exact=0,
 )
 kinds = pytest.mark.parametrize("posterior", ["local", "sod"])
 
@@ -167,7 +172,7 @@ def test_other_posteriors_begin_where_the_subset_ends(posterior):
 @kinds
 def test_rounds_that_are_not_kept_are_forgotten(posterior):
     X, y = data()
-    found = find(X, y, posterior=posterior, weave=Weave(start=QUICK.start, n_rounds=8, n_judged=40, n_blocks=4))
+    found = find(X, y, posterior=posterior, weave=replace(QUICK, n_rounds=8, n_blocks=4, block_size=64))
     missed = [turn for turn in found.rounds if not turn.kept]
     assert missed
     assert all(turn.kernel != found.kernel for turn in missed)
@@ -374,10 +379,13 @@ def test_the_users_kernel_is_never_replaced(posterior):
 def test_without_a_kernel_one_of_three_families_comes_back(hyperparameters):
     X, y = data()
     model = GreedyGPRegressor(hyperparameters=hyperparameters, n_active=20, random_state=0).fit(X, y[:, 0])
-    profile = model.kernel_.k1.k2
-    assert type(profile) is RBF or (type(profile) is Matern and profile.nu in (1.5, 2.5))
-    assert profile.length_scale.shape == (2,)
-    assert isinstance(model.kernel_.k2, WhiteKernel)
+    *signal, noise = leaves(model.kernel_)
+    profiles = [leaf for leaf in signal if not isinstance(leaf, ConstantKernel)]
+    for profile in profiles:  # of more than one, each has its own scale
+        assert type(profile) is RBF or (type(profile) is Matern and profile.nu in (1.5, 2.5))
+        assert profile.length_scale.shape == (2,)
+    assert 1 <= len(profiles) <= (1 if hyperparameters == "subset" else 2)
+    assert isinstance(noise, WhiteKernel)
 
 
 def test_what_is_found_predicts_new_rows_better_than_the_start():

@@ -19,7 +19,8 @@ Array = NDArray[Any]
 
 COUNTS = (1, 2, 3, 5, 8, 13, 21, 34)  # neighbours that are tried; the best number counts
 MOST_JUDGED = 1000  # rows that neighbours are asked of; each costs O(n) where there are many inputs
-MOST_ROWS = 50_000  # rows that the simple ways know; of more, a random sample
+MOST_ROWS = 50_000  # rows that the simple ways know; of more, a random sample, ...
+MOST_NUMBERS = 2**19  # ... and at most so many numbers: 4 MB
 NO_BETTER = {"constant": 0.99, "line": 0.99, "neighbours": 1.02}  # of a simple way's RMSE, from which on a model is
 # called no better; the number of neighbours is chosen by the same rows, so they look a little better than they are
 FEWEST = 20  # rows below which the comparison is too uncertain to warn
@@ -107,8 +108,8 @@ def compare(X: Any, y: Any, judged: Array, rmse: float, unit: float, generator: 
     n = X.shape[0]
     judged = judged if len(judged) <= MOST_JUDGED else np.sort(generator.permutation(judged)[:MOST_JUDGED])
     known = np.arange(n)
-    if n > MOST_ROWS:
-        known = np.union1d(judged, generator.choice(n, MOST_ROWS, replace=False))
+    if n > (most := min(MOST_ROWS, MOST_NUMBERS // X.shape[1] + 1)):
+        known = np.union1d(judged, generator.choice(n, most, replace=False))
     A, target = np.asarray(X[known], dtype=np.float64), np.asarray(y[known], dtype=np.float64)
     places = np.searchsorted(known, judged)
     with one_blas_thread():

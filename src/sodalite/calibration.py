@@ -121,7 +121,7 @@ class Scale:
         X = np.asarray(X, dtype=np.float64)
         near = found = None
         if len(X) >= FEW:
-            near = Neighbours(kernel, X)
+            near = Neighbours(kernel, X, by_period=False)
             found = near.query(X, max(SIZES) + 1)
         prior = kernel.diag(kernel.prepare(X))
         latent = np.zeros_like(variances) if noise is None else np.maximum(variances - noise, 0)
@@ -260,7 +260,8 @@ def _blended(near: Any, far: Array, weight: Array) -> Array:
     times what grows with novelty, goes from what it is near the data to what it is far away, and never back.
     """
     near = np.broadcast_to(near, weight.shape)
-    down = near * far / (far + weight * (near - far))
+    low = np.minimum(near, far)
+    down = np.divide(near * low, low + weight * (near - low), out=np.zeros(weight.shape), where=low > 0)
     return np.asarray(np.where(far < near, down, near + weight * (far - near)))
 
 

@@ -29,20 +29,20 @@ class Neighbours:
     rows in few dimensions, all distances at once in many. Other kernels (periodic, linear, unknown ones) are asked for
     the covariance itself: near is what k(a, a) - 2 k(a, b) + k(b, b) says, at O(n) a query. Where a kernel of one input
     is periodic in part, every other neighbour is found by the one way and by the other: the nearest rows say what
-    happens now, those a whole period away what happens at this time of it.
+    happens now, those a whole period away what happens at this time of it. Without `by_period`, all are the nearest.
     """
 
-    def __init__(self, kernel: CompiledKernel, X: Array) -> None:
+    def __init__(self, kernel: CompiledKernel, X: Array, by_period: bool = True) -> None:
         self.n = len(X)
         self._kernel, self._weights = kernel, kernel.metric()
-        self._periods = kernel.periods() if X.shape[1] == 1 else []
+        self.periods = kernel.periods() if by_period and X.shape[1] == 1 else []
         if not self.n:
             return
-        if self._weights is None or self._periods:
+        if self._weights is None or self.periods:
             self._rows = kernel.prepare(X)
         if self._weights is None:
             return
-        if self._periods:
+        if self.periods:
             self._order = np.argsort(X[:, 0], kind="stable")
             self._sorted = np.asarray(X[self._order, 0], dtype=np.float64)
         width = X.max(axis=0) - X.min(axis=0)
@@ -78,7 +78,7 @@ class Neighbours:
         count = max(n_threads(None), -(-len(Z) // CHUNK))
         parts = threaded_map(lambda part: self._nearest(part, k), np.array_split(Z, max(1, min(count, len(Z)))))
         nearest = np.concatenate(parts)
-        return interleaved(nearest, self._by_covariance(X, k)) if self._periods else nearest
+        return interleaved(nearest, self._by_covariance(X, k)) if self.periods else nearest
 
     def _nearest(self, Z: Array, k: int) -> Array:
         if self._tree is not None:
@@ -103,8 +103,8 @@ class Neighbours:
         whole periods: O(k) a query.
         """
         everything = np.arange(self.n)
-        few = not self._periods or self._weights is None or self.n <= ALL
-        size = self.n if few else 2 * k + 2 * CYCLES * len(self._periods) * max(k // 2, 8)
+        few = not self.periods or self._weights is None or self.n <= ALL
+        size = self.n if few else 2 * k + 2 * CYCLES * len(self.periods) * max(k // 2, 8)
 
         def best(part: Array) -> Array:
             return self._best(part, everything if few else self._near_by_periods(part[:, 0], k), k)
@@ -130,7 +130,7 @@ class Neighbours:
         """Rows around every x, and around it moved by whole periods; one that is named twice stands side by side."""
         cycles = [sign * cycle for cycle in range(1, CYCLES + 1) for sign in (-1, 1)]
         found = []
-        for shift in [0.0, *(cycle * period for period in self._periods for cycle in cycles)]:
+        for shift in [0.0, *(cycle * period for period in self.periods for cycle in cycles)]:
             width = min(self.n, max(k // 2, 8) if shift else 2 * k)
             begin = np.clip(np.searchsorted(self._sorted, x + shift) - width // 2, 0, self.n - width)
             found.append(begin[:, None] + np.arange(width))

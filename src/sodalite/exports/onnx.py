@@ -17,7 +17,7 @@ from .. import __version__
 from .._files import check_writable, replacing
 from .._optional import require
 from ..calibration import MOST, Scale, rank_of_edge
-from ..neighbours import Neighbours
+from ..neighbours import ALL, Neighbours
 from ..posteriors import Local, SubsetOfData
 from ..posteriors.projected import Projected
 from .onnx_graph import (
@@ -209,17 +209,37 @@ def _solve(g: Graph, C: Tensor, c: Tensor, eye: Tensor, k: int) -> Tensor:
 def _nearest(g: Graph, near: Neighbours, rows: Any, kernel: Any, X: Tensor, x: Any, k: int) -> Tensor:
     """The places of the k nearest rows of every query, of shape (queries, k), as `Neighbours.query` has them."""
     weights = kernel.metric()
-    if weights is None:
+    if weights is None or near.periods:
         node, features = kernel._root, kernel.prepare(rows)
         own = kernel.diag(features)
         distance = g("Sub", own, g("Mul", block(g, node, x, right_side(g, node, features)), 2.0))
-    else:
+        _, alike = g("TopK", distance, [k], outputs=2, axis=1, largest=0, sorted=1)
+        if weights is None:
+            return alike  # type: ignore[no-any-return]
+        if len(rows) > ALL:
+            raise ValueError(
+                f"to_onnx cannot write posterior 'local' with a periodic kernel and more than {ALL} rows; this model "
+                f"has {len(rows)} that are not active. Use another posterior, or fewer rows."
+            )
+    if weights is not None:
         columns, Z = near._columns, near._scaled(rows)
         here = g("Sub", g("Gather", X, columns, axis=1), kernel.centre[columns])
         here = g("Mul", here, np.sqrt(weights[columns]))
         distance = g("Sub", np.einsum("ij,ij->i", Z, Z), g("Mul", g.product(here, Z.T), 2.0))
     _, found = g("TopK", distance, [k], outputs=2, axis=1, largest=0, sorted=1)
-    return found  # type: ignore[no-any-return]
+    return _interleaved(g, found, alike, k) if near.periods else found
+
+
+def _interleaved(g: Graph, first: Tensor, second: Tensor, k: int) -> Tensor:
+    """Two rankings as one, as `sodalite.neighbours.interleaved` has it."""
+    shape = np.array([0, 2 * k], dtype=np.int64)  # as many queries as there are
+    both = g("Reshape", g("Concat", g("Unsqueeze", first, [2]), g("Unsqueeze", second, [2]), axis=2), shape)
+    same = g("Cast", g("Equal", g("Unsqueeze", both, [2]), g("Unsqueeze", both, [1])), to=g.onnx.TensorProto.DOUBLE)
+    again = g.sum_of(g("Mul", same, np.tril(np.ones((2 * k, 2 * k)), -1)), 2)
+    again = g("Min", g("Reshape", again, shape), 1.0)
+    order = g("Add", g("Mul", again, 4.0 * k), np.arange(2.0 * k))
+    _, kept = g("TopK", order, [k], outputs=2, axis=1, largest=0, sorted=1)
+    return g("GatherElements", both, kept, axis=1)  # type: ignore[no-any-return]
 
 
 def _scale(g: Graph, scale: Scale, X: Tensor, x: Any, novelty: Tensor, prior: Tensor) -> Tensor:

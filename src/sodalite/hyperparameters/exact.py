@@ -27,7 +27,6 @@ from ..threads import threaded_map
 from .subset import Found, Likelihood, Round, Task, climb, free_parameters, natural_scale
 
 FEWEST = 8  # rows below which no component is added to the kernel
-MOST_ROWS = 600  # up to which all rows are used: one evaluation with its gradient takes some 30 ms
 SHARES = (1e-6, 1e-3, 0.03, 0.3, 0.9)  # of the noise in the variance, on the grid
 MOST_HALVINGS = 13  # of the longest length-scale on the grid
 VARIANCES = ("constant_value", "noise_level")  # parameters that are variances
@@ -118,7 +117,7 @@ def find_exactly(task: Task, kernels: Sequence[Kernel], generator: np.random.Gen
     ends = threaded_map(lambda start: climb(objective, start, first.bounds, 15, end), starts)
     top, theta = max(ends, key=lambda pair: pair[0])
     best = first.clone_with_theta(theta)
-    note("every scale", best, top, True)
+    note("start", best, top, True)
     for kernel in kernels:
         if kernel is first or perf_counter() > end:
             continue

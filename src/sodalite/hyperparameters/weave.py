@@ -30,7 +30,6 @@ from ..scores import Delta
 from ..selection import grow
 from ..stopping import Size
 from ..threads import one_blas_thread
-from .exact import MOST_ROWS as SMALL
 from .exact import find_exactly, forms
 from .joint import Joint
 from .objectives import Foresight, Groups, Neighbourhoods
@@ -78,6 +77,9 @@ class Weave:
         Neighbours that each of them is predicted from, ...
     n_active : int, default=64
         ... beside so many active rows, drawn at random.
+    n_exact : int, default=600
+        Rows up to which there are no rounds: the exact likelihood of all rows is raised, from every scale, under a weak
+        prior (`sodalite.hyperparameters.exact`). One evaluation takes some 30 ms for 600 rows.
     """
 
     start: Subset = field(default_factory=lambda: Subset(n_rows=500, n_screen=200, n_steps=10))
@@ -87,6 +89,7 @@ class Weave:
     n_judged: int = 1500
     n_neighbours: int = 32
     n_active: int = 64
+    n_exact: int = 600
 
     def find(self, task: Task, kernels: Sequence[Kernel], generator: np.random.Generator) -> Found:
         """The best of some kernels, at the best hyperparameters found.
@@ -100,7 +103,7 @@ class Weave:
         """
         if kernels[0].n_dims == 0:
             return Found(kernels[0].clone_with_theta(kernels[0].theta))
-        if len(task.X) <= SMALL:
+        if len(task.X) <= self.n_exact:
             return find_exactly(task, kernels, generator)
         if len(task.X) > MOST_ROWS:
             some = np.sort(generator.choice(len(task.X), MOST_ROWS, replace=False))

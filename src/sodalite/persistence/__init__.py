@@ -26,6 +26,7 @@ __all__ = [
 TRUSTED_TYPES = [
     "numpy.dtype",
     *sorted(f"{kind.__module__}.{kind.__qualname__}" for kind in (*KERNELS.values(), *OBJECTS.values())),
+    "sodalite.baselines.Baselines",
     "sodalite.calibration.ErrorBars",
     "sodalite.calibration.Scale",
     "sodalite.estimator.GreedyGPRegressor",

@@ -228,9 +228,8 @@ def count(value: Any, what: str, least: int = 0, most: float = 2**63 - 1) -> int
 
 def real(value: Any, what: str, least: float = 0.0, most: float = np.inf) -> float:
     """A finite number within bounds."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < np.inf:
-        raise ValueError(f"{what} is {shown(value)}, where a number belongs")
-    if not least <= value <= most:
+    number = not isinstance(value, bool) and isinstance(value, int | float) and abs(value) < np.inf
+    if not number or not least <= value <= most:
         words = f"of at least {least:g}" + (f" and at most {most:g}" if most < np.inf else "")
         raise ValueError(f"{what} is {shown(value)}, where a number {words} belongs")
     return float(value)

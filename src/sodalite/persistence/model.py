@@ -337,7 +337,7 @@ def _scale(kernel: CompiledKernel, arrays: Mapping[str, Array], about: Mapping[s
     extra = real(about.get("extra", 0.0), "extra")
     edge = real(about.get("edge", UNKNOWN), "edge", most=MOST)
     floor = real(about.get("floor", float(np.square(arrays["Y"]).mean(axis=0).max())), "floor")
-    near = Neighbours(kernel, X) if k else None
+    near = Neighbours(kernel, X, by_period=False) if k else None
     bars = None if about.get("bars") is None else _bars(mapping(about["bars"], "bars"))
     return Scale(mean, squares, X, near, k, strength, density, extra, novelty, edge, floor, bars)
 

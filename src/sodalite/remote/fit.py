@@ -57,7 +57,7 @@ def fit_on_cluster(model: Any, X: Any, y: Any, alpha: Any, executor: Any) -> Non
     kernels = default_kernels(some_X, some_y) if model.kernel is None else [model.kernel]
     compile_kernel(kernels[0], some_X, dtype)  # refuses what it cannot compile, before any long work
     seconds = model._seconds_to_search()
-    task = Task(some_X, some_y, some_alpha, model.posterior, score, model.n_active, seconds)
+    task = Task(some_X, some_y, some_alpha, model.posterior, score, model.n_active, seconds, forms=model.kernel is None)
     found = model._found(method, task, kernels, generator, keeper)
     shape = () if raw.pieces.flat else (raw.q,)
     model.y_mean_, model.y_std_, model.rounds_, model._shape = mean, std, found.rounds, shape
