@@ -70,7 +70,7 @@ def compare(there, here, X, rtol=1e-7):
 
 def model(**options):
     return GreedyGPRegressor(
-        KERNEL, **{"n_active": 40, "hyperparameters": "fixed", "n_neighbors": 8, "random_state": 0, **options}
+        **{"kernel": KERNEL, "n_active": 40, "hyperparameters": "fixed", "n_neighbors": 8, "random_state": 0, **options}
     )
 
 
@@ -119,12 +119,22 @@ def test_empty_partitions_and_whole_numbers_of_a_dataframe(client):
 
 def test_hyperparameters_are_those_of_memory(client):
     X, y = rows()
-    weave = Weave(start=Subset(n_rows=150, n_starts=3, n_screen=80, n_steps=5), n_rounds=1, n_blocks=5, n_judged=100)
+    weave = Weave(
+        start=Subset(n_rows=150, n_starts=3, n_screen=80, n_steps=5), n_rounds=1, n_blocks=5, n_judged=100, n_exact=0
+    )
     options = {"kernel": None, "hyperparameters": weave}
     here = clone(model()).set_params(**options).fit(X, y)
     there = clone(model()).set_params(**options).fit(*chunked(X, y), executor=client)
     np.testing.assert_allclose(there.kernel_.theta, here.kernel_.theta, rtol=1e-5, atol=1e-8)
     compare(there, here, X[:50], rtol=1e-4)
+
+
+def test_few_rows_are_all_fetched_for_the_hyperparameters(client):
+    X, y = rows()
+    here = model(kernel=None, hyperparameters="weave").fit(X, y)
+    there = model(kernel=None, hyperparameters="weave").fit(*chunked(X, y), executor=client)
+    assert [turn.name for turn in there.rounds_] == [turn.name for turn in here.rounds_]
+    np.testing.assert_allclose(there.kernel_.theta, here.kernel_.theta, rtol=1e-3, atol=1e-3)
 
 
 def test_with_many_rows_a_sample_is_fetched_the_one_of_memory(client, monkeypatch):
@@ -134,7 +144,7 @@ def test_with_many_rows_a_sample_is_fetched_the_one_of_memory(client, monkeypatc
     for place in (fit, module):
         monkeypatch.setattr(place, "MOST_ROWS", 150)
     X, y = rows()
-    weave = Weave(start=Subset(n_rows=100, n_starts=2, n_screen=50, n_steps=3), n_rounds=0, n_judged=50)
+    weave = Weave(start=Subset(n_rows=100, n_starts=2, n_screen=50, n_steps=3), n_rounds=0, n_judged=50, n_exact=0)
     options = {"hyperparameters": weave, "posterior": "sod", "score": "delta"}
     here, there = model(**options).fit(X, y), model(**options).fit(*chunked(X, y), executor=client)
     np.testing.assert_allclose(there.kernel_.theta, here.kernel_.theta, rtol=1e-5, atol=1e-8)

@@ -233,8 +233,10 @@ def _nearest(g: Graph, near: Neighbours, rows: Any, kernel: Any, X: Tensor, x: A
 def _interleaved(g: Graph, first: Tensor, second: Tensor, k: int) -> Tensor:
     """Two rankings as one, as `sodalite.neighbours.interleaved` has it."""
     shape = np.array([0, 2 * k], dtype=np.int64)  # as many queries as there are
-    both = g("Reshape", g("Concat", g("Unsqueeze", first, [2]), g("Unsqueeze", second, [2]), axis=2), shape)
-    same = g("Cast", g("Equal", g("Unsqueeze", both, [2]), g("Unsqueeze", both, [1])), to=g.onnx.TensorProto.DOUBLE)
+    both = g("Reshape", g("Concat", g("Unsqueeze", first, axes=[2]), g("Unsqueeze", second, axes=[2]), axis=2), shape)
+    same = g(
+        "Cast", g("Equal", g("Unsqueeze", both, axes=[2]), g("Unsqueeze", both, axes=[1])), to=g.onnx.TensorProto.DOUBLE
+    )
     again = g.sum_of(g("Mul", same, np.tril(np.ones((2 * k, 2 * k)), -1)), 2)
     again = g("Min", g("Reshape", again, shape), 1.0)
     order = g("Add", g("Mul", again, 4.0 * k), np.arange(2.0 * k))

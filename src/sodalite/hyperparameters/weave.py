@@ -130,6 +130,13 @@ class Weave:
         best = origin = side.scaled(first.clone_with_theta(theta))
         top = side.judge(best)
         note("start", best, top, True)
+        if not task.forms:  # a user's kernel: good parameters are not to be lost
+            given = first.clone_with_theta(first.theta)
+            verdict = side.judge(given)
+            better = verdict.beats(top)
+            note("as given", given, verdict, better)
+            if better:
+                best, origin, top = given, given, verdict
         for kernel in sorted(kernels, key=lambda kernel: kernel is not first):
             if perf_counter() > end:
                 return Found(best, tuple(rounds))
