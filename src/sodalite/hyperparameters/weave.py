@@ -40,9 +40,7 @@ Array = NDArray[Any]
 FORM_INPUTS = 3  # inputs up to which other components are tried: with more, none was ever better
 FORM_GAIN = 5.0  # nats by which another component of the kernel must make other rows, some thousand, more likely
 FORM_LOSS = 0.005  # nats per row set aside that it may cost, or ...
-TRADE = (
-    0.05  # ... this share of that gain per row, if it is more: rows alone tell little of gaps and of what comes next
-)
+TRADE = 0.05  # ... this share of the gain in likelihood per row, if that is more: gaps are not among those rows
 N_CLIMBED = 2  # starts of another component that are climbed
 WORTH = 1e-3  # the least gain per target value that a round is kept for
 SHARES = (1.0, 0.3, 0.1, 0.03, 0.01, 1e-3)  # of the first kernel's noise, that are tried with shorter length-scales
