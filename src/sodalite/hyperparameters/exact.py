@@ -111,7 +111,7 @@ def find_exactly(task: Task, kernels: Sequence[Kernel], generator: np.random.Gen
         rounds.append(Round(name, kernel, worth(kernel, value), kept, perf_counter() - began))
         began = perf_counter()
 
-    first = kernels[len(kernels) // 2]
+    first = kernels[(len(kernels) - 1) // 2]
     starts = [first.theta, *scale_starts(first, X, y, alpha)]
     objective = plausibility(first)
     ends = threaded_map(lambda start: climb(objective, start, first.bounds, 15, end), starts)

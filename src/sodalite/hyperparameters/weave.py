@@ -111,7 +111,7 @@ class Weave:
         began = perf_counter()
         end = began + task.seconds
         if task.posterior == "local":
-            first = kernels[len(kernels) // 2]
+            first = kernels[(len(kernels) - 1) // 2]
             theta = self.start.find(replace(task, seconds=inf), [first], generator).kernel.theta  # it is short
         else:  # the others' rounds go less far: they begin where a subset ends
             found = Subset().find(replace(task, seconds=0.5 * task.seconds), kernels, generator).kernel

@@ -10,17 +10,21 @@ from sklearn.gaussian_process import kernels as spec
 
 from .nodes import Array
 
+ROUGH_INPUTS = 2  # inputs up to which functions without a derivative are common: series and maps
 OUTLYING = 10.0  # a standard deviation over that of most rows, from which on it is made by outliers
 
 
 def default_kernels(X: Array, y: Array) -> list[spec.Kernel]:
     """Those that compete where none is given: squared-exponential (the paper's), Matern 5/2 and 3/2.
 
-    They have the same parameters, in the same order, with the same bounds.
+    For up to `ROUGH_INPUTS` inputs Matern 1/2 too: between two rows of one input its mean is all but a straight line, so
+    nothing is lost to joining the dots on series that are as rough as a random walk. They have the same parameters, in
+    the same order, with the same bounds.
     """
     smooth = default_kernel(X, y)
     amplitude, profile, noise = smooth.k1.k1, smooth.k1.k2, smooth.k2
-    rough = [spec.Matern(profile.length_scale, profile.length_scale_bounds, nu=nu) for nu in (2.5, 1.5)]
+    rough = [spec.Matern(profile.length_scale, profile.length_scale_bounds, nu=nu) for nu in (2.5, 1.5, 0.5)]
+    rough = rough if X.shape[1] <= ROUGH_INPUTS else rough[:2]
     return [smooth, *(amplitude * kernel + noise for kernel in rough)]
 
 
