@@ -242,6 +242,15 @@ def test_few_rows_are_predicted_no_worse_than_by_a_constant(n, kind):
         assert np.mean(ours) < 0.5 * np.mean(constant)
 
 
+def test_records_kept_twice_prove_nothing_about_the_noise():
+    generator = np.random.default_rng(0)
+    X = generator.integers(0, 4, size=(80, 3)) + 0.0
+    y = X[:, 0] + generator.normal(size=80)
+    X, y = np.concatenate([X, X[:20]]), np.concatenate([y, y[:20]])
+    _, std = GreedyGPRegressor(random_state=0).fit(X, y).predict(X, return_std=True)
+    assert std.min() > 0.5
+
+
 # Outliers
 
 

@@ -41,6 +41,7 @@ FORM_INPUTS = 3  # inputs up to which other components are tried: with more, non
 FORM_GAIN = 5.0  # nats by which another component of the kernel must make other rows, some thousand, more likely
 FORM_LOSS = 0.005  # nats per row set aside that it may cost, or ...
 TRADE = 0.05  # ... this share of the gain in likelihood per row, if that is more: gaps are not among those rows
+FLATTER = 300.0  # by which a length-scale is longer in an input that a component is all but constant in
 N_CLIMBED = 2  # starts of another component that are climbed
 WORTH = 1e-3  # the least gain per target value that a round is kept for
 SHARES = (1.0, 0.3, 0.1, 0.03, 0.01, 1e-3)  # of the first kernel's noise, that are tried with shorter length-scales
@@ -87,7 +88,7 @@ class Weave:
     n_judged: int = 1500
     n_neighbours: int = 32
     n_active: int = 64
-    n_exact: int = 600
+    n_exact: int = 1000
 
     def find(self, task: Task, kernels: Sequence[Kernel], generator: np.random.Generator) -> Found:
         """The best of some kernels, at the best hyperparameters found.
@@ -214,14 +215,19 @@ def _grid(kernel: Kernel, richer: Kernel) -> Iterator[Array]:
     """Log-parameters of a kernel that has one component more than another, to start from.
 
     The other's variances are less and its length-scales longer by some factors; so is the new component's variance,
-    whose place among the parameters is before the noise, which comes last.
+    whose place among the parameters is before the noise, which comes last. With several inputs, the new component may
+    also be all but constant in one of them: a season that is the same every year, for one.
     """
-    new = int(kernel.n_dims) - 1
-    for less, longer, share in product((1.0, 0.03), (1.0, 8.0, 64.0), (1.0, 0.1, 0.01)):
+    new, old = int(kernel.n_dims) - 1, free_parameters(kernel)
+    scales = [here for name, here in free_parameters(richer) if name == "length_scale" and here.start > new]
+    inputs = range(scales[0].start, scales[0].stop) if scales and scales[0].stop - scales[0].start > 1 else ()
+    for less, longer, share, flat in product((1.0, 0.03), (1.0, 8.0, 64.0), (1.0, 0.1, 0.01), (None, *inputs)):
         theta = richer.theta.copy()
-        for name, here in free_parameters(kernel):
+        for name, here in old:
             theta[here] += {"constant_value": log(less), "length_scale": log(longer)}.get(name, 0.0)
         theta[new] += log(share)
+        if flat is not None:
+            theta[flat] += log(FLATTER)
         yield np.clip(theta, richer.bounds[:, 0], richer.bounds[:, 1])
 
 

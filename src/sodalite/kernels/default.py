@@ -17,9 +17,9 @@ OUTLYING = 10.0  # a standard deviation over that of most rows, from which on it
 def default_kernels(X: Array, y: Array) -> list[spec.Kernel]:
     """Those that compete where none is given: squared-exponential (the paper's), Matern 5/2 and 3/2.
 
-    For up to `ROUGH_INPUTS` inputs Matern 1/2 too: between two rows of one input its mean is all but a straight line, so
-    nothing is lost to joining the dots on series that are as rough as a random walk. They have the same parameters, in
-    the same order, with the same bounds.
+    For up to `ROUGH_INPUTS` inputs Matern 1/2 too. Between two rows of one input its mean is nearly a straight line, so
+    that nothing is lost to joining the dots on series as rough as a random walk. All have the same parameters, in the
+    same order, with the same bounds.
     """
     smooth = default_kernel(X, y)
     amplitude, profile, noise = smooth.k1.k1, smooth.k1.k2, smooth.k2
