@@ -101,7 +101,7 @@ def test_a_file_keeps_it(tmp_path):
 
 @pytest.mark.filterwarnings("default::sodalite.baselines.NoBetterWarning")
 def test_the_command_and_the_report_say_so(tmp_path):
-    X, generator = data()
+    X, generator = data(90)
     table = tmp_path / "noise.csv"
     np.savetxt(table, np.c_[X, generator.normal(size=len(X))], delimiter=",", header="a,b,y", comments="")
     arguments = ["fit", str(table), "-t", "y", "-o", str(tmp_path / "m.sodalite")]

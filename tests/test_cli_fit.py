@@ -129,14 +129,14 @@ def test_the_figures_are_those_of_the_rows_held_out(folder):
     from sklearn.linear_model import LinearRegression
 
     line = LinearRegression().fit(X[rest], y[rest])
-    assert outcome.test[1].rmse == pytest.approx(rmse(y[test], line.predict(X[test])), rel=1e-6)
+    assert outcome.test[2].rmse == pytest.approx(rmse(y[test], line.predict(X[test])), rel=1e-6)
     left = y[rest] - line.predict(X[rest])
     noise = np.sqrt(np.sum(left**2) / (120 - 6))  # of the two and three columns of levels, one each says nothing new
     expected = nlpd(y[test], line.predict(X[test]), np.full(40, noise))
-    assert outcome.test[1].nlpd == pytest.approx(expected, rel=1e-6)
+    assert outcome.test[2].nlpd == pytest.approx(expected, rel=1e-6)
     constant = np.full(40, y[rest].mean())
-    assert outcome.test[2].rmse == pytest.approx(rmse(y[test], constant), rel=1e-9)
-    assert outcome.test[2].nlpd == pytest.approx(nlpd(y[test], constant, np.full(40, y[rest].std())), rel=1e-9)
+    assert outcome.test[3].rmse == pytest.approx(rmse(y[test], constant), rel=1e-9)
+    assert outcome.test[3].nlpd == pytest.approx(nlpd(y[test], constant, np.full(40, y[rest].std())), rel=1e-9)
 
 
 def test_without_data_the_embedded_set_is_used(folder):

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 EMBEDDED = "Mauna Loa CO2"
 MOST_TESTED = 5000  # rows that are held out: more would say little more, and take long
-FEWEST_SPLIT = 200  # rows below which a tenth says too little: each is predicted from the others instead
+FEWEST_SPLIT = 100  # rows below which a tenth says too little: each is predicted from the others instead
 MOST_ROWS = 100_000  # of a table on disk, that a straight line is fitted to
 
 
@@ -62,7 +62,7 @@ MOST_ROWS = 100_000  # of a table on disk, that a straight line is fitted to
     "--test-fraction",
     type=click.FloatRange(0, 0.9),
     metavar="SHARE",
-    show_default="0.1; none of fewer than 200 rows, each of which is predicted from the others",
+    show_default="0.1; none of fewer than 100 rows, each of which is predicted from the others",
     help="Share of the rows to hold out, at most 5000, to see how good the model is.",
 )
 @missing_option

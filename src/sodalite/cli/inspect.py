@@ -81,10 +81,13 @@ def show(content: dict[str, Any], console: Console) -> None:
             grid.add_row("error bars", words.error_bars())
         grid.add_row("noise", words.noise())
     for part in about.get("test") or []:
-        grid.add_row(
-            f"test, {part['model']}",
-            f"RMSE {part['rmse']:.4g}, NLPD {part['nlpd']:.3f}, {part['coverage']:.1%} in the 95 % band",
-        )
+        bars = "" if part["nlpd"] is None else f", NLPD {part['nlpd']:.3f}, {part['coverage']:.1%} in the 95 % band"
+        grid.add_row(f"test, {part['model']}", f"RMSE {part['rmse']:.4g}{bars}")
+    if (found := content.get("baselines")) and not about.get("test"):
+        from ..baselines import Baselines
+
+        values: dict[str, Any] = {name: float("nan") if value is None else value for name, value in found.items()}
+        grid.add_row("judged", Baselines(**values).beside())
     lost = [f"{name}: {part['lost']}" for name, part in content["params"].items() if "lost" in part]
     if lost:
         grid.add_row("not kept", "\n".join(lost))

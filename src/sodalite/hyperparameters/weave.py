@@ -129,7 +129,7 @@ class Weave:
         best = origin = side.scaled(first.clone_with_theta(theta))
         top = side.judge(best)
         note("start", best, top, True)
-        if not task.forms:  # a user's kernel: good parameters are not to be lost
+        if not task.forms and perf_counter() <= end:  # a user's kernel: good parameters are not to be lost
             given = first.clone_with_theta(first.theta)
             verdict = side.judge(given)
             better = verdict.beats(top)

@@ -160,14 +160,11 @@ def _short(report: Report) -> str:
         else (f"{words.noise_std:.3g}", "standard deviation of the noise, by the kernel"),
     ]
     shown = "".join(f"<div><dt>{escape(text)}</dt><dd>{escape(number)}</dd></div>" for number, text in tiles)
-    beside = ""
-    if report.baselines is not None:
-        beside = f"{report.baselines.beside()} {report.baselines.words() or ''}".strip()
     lines = [
         ("Inputs", words.inputs() if len(report.inputs) > 1 else ""),
         ("Error bars", words.error_bars()),
         ("Noise", words.noise()),
-        ("Beside simple ways", beside),
+        ("Beside simple ways", (report.baselines and report.baselines.words()) or ""),
         ("Outside the data", found.outside_words),
         ("Kernel", f"{words.shape}; it says how smooth the function is taken to be." if words.shape else ""),
         ("Predicts from", f"{POSTERIORS.get(report.posterior, report.posterior)}."),
@@ -242,8 +239,9 @@ def _numbers(report: Report) -> str:
         ("predicts from", f"{POSTERIORS.get(report.posterior, report.posterior)} ({report.posterior})"),
         ("kernel, for targets scaled to unit variance", report.kernel),
         ("judged by", found.words),
+        ("beside simple ways", "" if report.baselines is None else report.baselines.beside()),
     ]
-    parts.append(_table(["", ""], [list(pair) for pair in about], left=(0, 1), header=False))
+    parts.append(_table(["", ""], [list(pair) for pair in about if pair[1]], left=(0, 1), header=False))
     head = ["model", "RMSE", "NLPD", "in 95 % band"]
     rows = [["this model, judged here", *_scores(found.rmse, found.nlpd, found.coverage)]]
     names = {"sodalite": "this model", "linear": "a straight line", "constant": "a constant"}
