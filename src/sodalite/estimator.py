@@ -84,8 +84,9 @@ class GreedyGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # typ
     ----------
     kernel : scikit-learn kernel, default=None
         The covariance. A ``WhiteKernel`` in it is the noise; a kernel without one means noiseless observations. None
-        lets three compete: constant x squared-exponential, Matern 5/2 or Matern 3/2, with one length-scale per input,
-        plus white noise, all started from the data.
+        lets several compete, all started from the data: constant x squared-exponential, Matern 5/2, Matern 3/2 or, of
+        up to two inputs, Matern 1/2, with one length-scale per input, plus white noise. To the best of them a trend, a
+        second scale or, of one input, a period may be added, where the data ask for it.
     n_active : int, default=500
         The most rows to keep. With fewer rows than that, all are kept.
     tol : float, default=None

@@ -62,6 +62,9 @@ class Weave:
     well the posterior predicts the rows set aside, which the choice of the active rows has not seen either: better than
     before by more than chance would have it. Active sets are small first, and grow.
 
+    Where no kernel was given and there are few inputs, other components may be added to the best one for "local": a
+    second scale, and periods that the targets show (`sodalite.kernels.forms`).
+
     Parameters
     ----------
     start : Subset
@@ -76,9 +79,9 @@ class Weave:
         Neighbours that each of them is predicted from, ...
     n_active : int, default=64
         ... beside so many active rows, drawn at random.
-    n_exact : int, default=600
+    n_exact : int, default=1000
         Rows up to which there are no rounds: the exact likelihood of all rows is raised, from every scale, under a weak
-        prior (`sodalite.hyperparameters.exact`). One evaluation takes some 30 ms for 600 rows.
+        prior (`sodalite.hyperparameters.exact`). One evaluation costs O(n^3).
     """
 
     start: Subset = field(default_factory=lambda: Subset(n_rows=500, n_screen=200, n_steps=10))
