@@ -20,6 +20,8 @@ from sklearn.gaussian_process.kernels import (
     WhiteKernel,
 )
 
+from sodalite.kernels import PeriodicColumn
+
 FIXED = "fixed"
 
 
@@ -107,6 +109,7 @@ KERNELS: dict[str, Callable[[int], Kernel]] = {
         + ConstantKernel(0.3) * RationalQuadratic(0.9, 0.7)
         + WhiteKernel(0.1)
     ),
+    "season-of-one-column": lambda d: RBF(scales(d)) * PeriodicColumn(d - 1, 1.4, 2.3) + WhiteKernel(0.1),
     "product-of-three": lambda d: Matern(1.2, nu=2.5) * DotProduct(0.6) * RBF(scales(d)) + WhiteKernel(0.1),
     # fixed parameters
     "fixed-constant": lambda d: ConstantKernel(1.7, FIXED) * RBF(scales(d)) + WhiteKernel(0.1),

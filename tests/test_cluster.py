@@ -14,7 +14,7 @@ from sodalite import GreedyGPRegressor, load, save, select
 from sodalite.checkpoint import CheckpointError, check_checkpoint
 from sodalite.cluster.moments import mean_and_spread
 from sodalite.cluster.table import Scaling, share_out
-from sodalite.hyperparameters import Subset, Weave
+from sodalite.hyperparameters import Weave
 from sodalite.hyperparameters.joint import Joint
 from sodalite.kernels import compile_kernel, spread
 from sodalite.posteriors import POSTERIORS
@@ -119,9 +119,7 @@ def test_empty_partitions_and_whole_numbers_of_a_dataframe(client):
 
 def test_hyperparameters_are_those_of_memory(client):
     X, y = rows()
-    weave = Weave(
-        start=Subset(n_rows=150, n_starts=3, n_screen=80, n_steps=5), n_rounds=1, n_blocks=5, n_judged=100, n_exact=0
-    )
+    weave = Weave(n_start=150, n_rounds=1, n_blocks=5, n_judged=100, n_exact=0)
     options = {"kernel": None, "hyperparameters": weave}
     here = clone(model()).set_params(**options).fit(X, y)
     there = clone(model()).set_params(**options).fit(*chunked(X, y), executor=client)
@@ -144,7 +142,7 @@ def test_with_many_rows_a_sample_is_fetched_the_one_of_memory(client, monkeypatc
     for place in (fit, module):
         monkeypatch.setattr(place, "MOST_ROWS", 150)
     X, y = rows()
-    weave = Weave(start=Subset(n_rows=100, n_starts=2, n_screen=50, n_steps=3), n_rounds=0, n_judged=50, n_exact=0)
+    weave = Weave(n_start=100, n_rounds=0, n_judged=50, n_exact=0)
     options = {"hyperparameters": weave, "posterior": "sod", "score": "delta"}
     here, there = model(**options).fit(X, y), model(**options).fit(*chunked(X, y), executor=client)
     np.testing.assert_allclose(there.kernel_.theta, here.kernel_.theta, rtol=1e-5, atol=1e-8)

@@ -17,7 +17,7 @@ from sklearn.gaussian_process.kernels import (
 
 from helpers import KERNELS, scales
 from sodalite import neighbours, threads
-from sodalite.kernels import compile_kernel
+from sodalite.kernels import PeriodicColumn, compile_kernel
 from sodalite.neighbours import Neighbours, distinct
 
 
@@ -287,6 +287,23 @@ def test_rows_whole_periods_away_stand_for_all_rows(monkeypatch):
     some = Neighbours(kernel, x).query(queries, 12)
     same = [len(set(a) & set(b)) / 12 for a, b in zip(everything, some, strict=True)]
     assert np.mean(same) > 0.9
+
+
+@pytest.mark.parametrize("span", [50, 5000])
+def test_rows_whole_periods_away_in_one_of_two_inputs(span, monkeypatch):
+    """Also where nearness hardly depends on that input."""
+    generator = np.random.default_rng(0)
+    X = np.column_stack([generator.uniform(0, 1, 900), generator.uniform(0, 50, 900)])
+    drift = ConstantKernel(0.8) * PeriodicColumn(1, 0.8, 1.0) * RBF([1.0, 30.0])
+    spec = ConstantKernel(0.3) * Matern([0.5, 2.0 * span / 50], nu=1.5) + drift + WhiteKernel(0.01)
+    kernel = compile_kernel(spec, X)
+    queries = np.column_stack([generator.uniform(0, 1, 40), generator.uniform(5, 45, 40)])
+    everything = Neighbours(kernel, X).query(queries, 12)
+    monkeypatch.setattr(neighbours, "ALL", 10)
+    some = Neighbours(kernel, X).query(queries, 12)
+    covariances = kernel.block(kernel.prepare(queries), kernel.prepare(X))
+    best, found = (np.take_along_axis(covariances, rows, axis=1).sum() for rows in (everything, some))
+    assert found > 0.98 * best
 
 
 def test_two_rankings_become_one():

@@ -187,7 +187,7 @@ def test_the_weave_works_on_some_of_many_rows(folder, monkeypatch):
     monkeypatch.setattr("sodalite.hyperparameters.weave.MOST_ROWS", 200)
     monkeypatch.setattr("sodalite.estimator.MOST_ROWS", 200)
     found, y = open_parquet(folder, "y")
-    weave = Weave(n_rounds=1, start=Subset(n_rows=60, n_starts=2, n_steps=3))
+    weave = Weave(n_rounds=1, n_start=60)
     options = {"n_active": 20, "posterior": "vfe", "hyperparameters": weave, "random_state": 0}
     there = GreedyGPRegressor(KERNEL, **options).fit(found, y)
     here = GreedyGPRegressor(KERNEL, **options).fit(X, Y)

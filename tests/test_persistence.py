@@ -22,6 +22,7 @@ from sklearn.pipeline import make_pipeline
 import sodalite
 from helpers import KERNELS, Triangle
 from sodalite import GreedyGPRegressor, hyperparameters, persistence, scores, stopping
+from sodalite.kernels import PeriodicColumn
 from sodalite.persistence import TRUSTED_TYPES, ModelFileError, container, model, objects
 from sodalite.posteriors import POSTERIORS
 from sodalite.tables import Column, Preprocessing
@@ -144,6 +145,22 @@ def test_a_periodic_kernel_and_one_input(path):
     assert_same(one, sodalite.load(path), rows(30, 1, seed=4))
 
 
+def test_a_period_of_one_input_among_several(path):
+    kernel = RBF(3.0) * PeriodicColumn(2, 1.4, 2.3, "fixed") + WhiteKernel(0.1)
+    one = fitted("local", kernel=kernel)
+    sodalite.save(one, path)
+    other = sodalite.load(path)
+    assert_same(one, other, rows(30, seed=4))
+    assert other.kernel_ == one.kernel_
+    with pytest.raises(ValueError, match="needs a column from 0 to 2, the last of X; got 3"):
+        fitted("local", kernel=PeriodicColumn(3))
+
+
+def test_a_field_that_objects_no_longer_have():
+    old = {"n_rounds": 2, "start": {"object": "hyperparameters.Subset", "fields": {}}}
+    assert objects.from_json({"object": "hyperparameters.Weave", "fields": old}) == hyperparameters.Weave(n_rounds=2)
+
+
 def test_the_rounds_are_kept(path):
     method = hyperparameters.Subset(n_rows=60, n_starts=2, n_screen=40, n_steps=3)
     one = fitted("sod", hyperparameters=method, kernel=None)
@@ -185,7 +202,7 @@ PARAMETERS = {
     "kernel": [None, KERNEL, RBF([1.0, 2.0, 3.0], "fixed") ** 2 + WhiteKernel(0.0, "fixed")],
     "score": ["uncertainty", scores.Delta(2.0, 0.5), scores.Sampled(scores.Product()), scores.Random()],
     "stop": [None, stopping.Decrease(0.1, 2) | (stopping.TimeLimit(5.0) & stopping.TargetRMSE(0.01))],
-    "hyperparameters": ["weave", hyperparameters.Weave(start=hyperparameters.Subset(n_rows=7), n_rounds=1)],
+    "hyperparameters": ["weave", hyperparameters.Weave(n_start=7, n_rounds=1)],
     "first": [None, 3, (5, 2)],
     "tol": [None, 0.5, np.float64(0.25)],
     "memory_limit": [None, "2GB", 10**9],

@@ -11,7 +11,7 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, ExpSineSquared
 from sodalite import GreedyGPRegressor
 from sodalite.hyperparameters import Task, Weave
 from sodalite.hyperparameters.exact import Plausibility, find_exactly, profiled, scale_starts
-from sodalite.kernels import compile_kernel, default_kernels, leaves, robust_spread, spacing
+from sodalite.kernels import PeriodicColumn, compile_kernel, default_kernels, leaves, robust_spread, spacing
 from sodalite.kernels.forms import candidate_periods, second_scale, with_period, with_trend
 from sodalite.metrics import nlpd
 from sodalite.validation import OutlierWarning
@@ -90,13 +90,32 @@ def test_periods_do_not_win_by_chance(kind):
 def test_periods_are_found_in_uneven_rows_and_not_as_fractions():
     generator = np.random.default_rng(0)
     x = np.sort(generator.uniform(0, 100, 700))
-    y = np.sin(2 * np.pi * x / 7.3) + 0.5 * np.sign(np.sin(2 * np.pi * x / 7.3)) + 0.5 * generator.normal(size=700)
-    assert candidate_periods(x, y[:, None]) == pytest.approx([7.3], rel=0.01)
-    both = y + np.sin(2 * np.pi * x / 1.13)
-    assert sorted(candidate_periods(x, both[:, None])) == pytest.approx([1.13, 7.3], rel=0.01)
-    assert candidate_periods(x[:10], y[:10, None]) == []
-    assert candidate_periods(np.zeros(50), y[:50, None]) == []
-    assert candidate_periods(x, np.zeros((700, 1))) == []
+    X, Y = x[:, None], np.empty((700, 2))
+    Y[:, 0] = (
+        np.sin(2 * np.pi * x / 7.3) + 0.5 * np.sign(np.sin(2 * np.pi * x / 7.3)) + 0.5 * generator.normal(size=700)
+    )
+    Y[:, 1] = Y[:, 0] + np.sin(2 * np.pi * x / 1.13)
+    assert candidate_periods(X, Y[:, :1]) == [(0, pytest.approx(7.3, rel=0.01))]
+    assert sorted(period for _, period in candidate_periods(X, Y[:, 1:])) == pytest.approx([1.13, 7.3], rel=0.01)
+    assert candidate_periods(X[:10], Y[:10, :1]) == []
+    assert candidate_periods(np.zeros((50, 1)), Y[:50, :1]) == []
+    assert candidate_periods(X, np.zeros((700, 1))) == []
+
+
+@pytest.mark.parametrize("n", [600, 1600])
+def test_a_period_of_one_input_among_several(n):
+    """A load that follows the hour of the day and the temperature outside."""
+    generator = np.random.default_rng(0)
+    t = np.sort(generator.uniform(0, 60, n))
+    outside = 8 * np.sin(t / 9) + 3 * generator.normal(size=n)
+    y = (1 + 0.02 * outside) * np.sin(2 * np.pi * t) + 0.4 * np.cos(4 * np.pi * t) + 0.003 * (outside - 4) ** 2
+    y += 0.05 * generator.normal(size=n)
+    X = np.column_stack([outside, t])
+    test, rest = parted(n)
+    model = GreedyGPRegressor(random_state=0, n_active=200).fit(X[rest], y[rest])
+    assert [leaf.column for leaf in leaves(model.kernel_) if isinstance(leaf, PeriodicColumn)] == [1]
+    assert periods_of(model) == pytest.approx([1.0], rel=0.01)
+    assert rmse(model.predict(X[test]), y[test]) < 0.1
 
 
 # Scales
@@ -149,7 +168,7 @@ def small(n=40, d=2, seed=0):
         lambda kernel, X, y: kernel,
         with_trend,
         lambda kernel, X, y: second_scale(kernel, 0.3, 0.2),
-        lambda kernel, X, y: with_period(kernel, 1.3, X[:, 0], y),
+        lambda kernel, X, y: with_period(kernel, 1.3, 0, X, y),
     ],
 )
 def test_the_gradient_of_what_is_plausible(form):

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sklearn.gaussian_process import kernels as spec
 
 from .calibration import ErrorBars
-from .kernels import compile_kernel, leaves, spread
+from .kernels import PeriodicColumn, compile_kernel, leaves, spread
 
 Array = NDArray[Any]
 
@@ -187,6 +187,7 @@ def _shape(leaf: spec.Kernel) -> str:
         spec.RBF: SHAPES[inf],
         spec.RationalQuadratic: "rational quadratic",
         spec.ExpSineSquared: "periodic",
+        PeriodicColumn: "periodic",
         spec.DotProduct: "linear",
     }
     return names.get(type(leaf), type(leaf).__name__)

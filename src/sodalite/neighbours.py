@@ -22,63 +22,47 @@ MATTERS = 1e-3  # of the largest spread, in the kernel's metric, below which an 
 CHUNK = 8192  # queries that a thread answers at a time: at most some tenths of a second, which an interrupt waits for
 
 
-class Neighbours:
-    """An index of some rows.
+class Index:
+    """The rows nearest to a query by a weighted distance: a tree in few dimensions, all distances at once in many."""
 
-    Where the kernel is a function of a weighted distance, that distance says what is near: a tree finds the nearest
-    rows in few dimensions, all distances at once in many. Other kernels (periodic, linear, unknown ones) are asked for
-    the covariance itself: near is what k(a, a) - 2 k(a, b) + k(b, b) says, at O(n) a query. Where a kernel of one input
-    is periodic in part, every other neighbour is found by the one way and by the other: the nearest rows say what
-    happens now, those a whole period away what happens at this time of it. Without `by_period`, all are the nearest.
-    """
-
-    def __init__(self, kernel: CompiledKernel, X: Array, by_period: bool = True) -> None:
-        self.n = len(X)
-        self._kernel, self._weights = kernel, kernel.metric()
-        self.periods = kernel.periods() if by_period and X.shape[1] == 1 else []
-        if not self.n:
-            return
-        if self._weights is None or self.periods:
-            self._rows = kernel.prepare(X)
-        if self._weights is None:
-            return
-        if self.periods:
-            self._order = np.argsort(X[:, 0], kind="stable")
-            self._sorted = np.asarray(X[self._order, 0], dtype=np.float64)
+    def __init__(self, X: Array, centre: Array, weights: Array) -> None:
+        self.centre, self.weights = centre, weights
         width = X.max(axis=0) - X.min(axis=0)
         most = FURTHEST * robust_spread(X)  # an outlying row decides nothing about the inputs of the others
-        spread = np.sqrt(self._weights) * np.where(width > most, most, width)
-        self._columns = np.flatnonzero(spread > MATTERS * spread.max(initial=0.0))
-        if not len(self._columns):
-            self._columns = np.arange(1)
-        Z = self._scaled(X)
-        self._tree = cKDTree(Z, balanced_tree=False) if len(self._columns) <= TREE else None
+        spread = np.sqrt(weights) * np.where(width > most, most, width)
+        self.columns = np.flatnonzero(spread > MATTERS * spread.max(initial=0.0))
+        if not len(self.columns):
+            self.columns = np.arange(1)
+        Z = self.scaled(X)
+        self._tree = cKDTree(Z, balanced_tree=False) if len(self.columns) <= TREE else None
         self._all = None if self._tree is not None else NearestNeighbors(algorithm="brute").fit(Z)
 
     def __getstate__(self) -> dict[str, Any]:
         """A tree is kept as its rows: what loads it need not know how a tree is stored."""
         state = self.__dict__.copy()
-        if state.get("_tree") is not None:
+        if state["_tree"] is not None:
             state["_tree"] = np.asarray(state["_tree"].data)
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        if state.get("_tree") is not None:
+        if state["_tree"] is not None:
             self._tree = cKDTree(state["_tree"], balanced_tree=False)
 
+    def scaled(self, X: Array) -> Array:
+        """The inputs that matter, so that distances are Euclidean."""
+        columns = self.columns
+        with np.errstate(over="ignore"):
+            part = (X[:, columns] - self.centre[columns]) * np.sqrt(self.weights[columns])
+        reach = REACH[np.dtype(np.float64)]  # beyond, squared distances would not be numbers, and no row would be near
+        return np.ascontiguousarray(np.clip(part, -reach, reach), dtype=np.float64)
+
     def query(self, X: Array, k: int) -> Array:
-        """The k nearest rows of every row of X, the nearest first; of shape (queries, min(k, n))."""
-        k = min(k, self.n)
-        if k == 0:
-            return np.empty((len(X), 0), dtype=np.intp)
-        if self._weights is None:
-            return self._by_covariance(X, k)
-        Z = self._scaled(X)
+        """The k nearest rows of every row of X, the nearest first."""
+        Z = self.scaled(X)
         count = max(n_threads(None), -(-len(Z) // CHUNK))
         parts = threaded_map(lambda part: self._nearest(part, k), np.array_split(Z, max(1, min(count, len(Z)))))
-        nearest = np.concatenate(parts)
-        return interleaved(nearest, self._by_covariance(X, k)) if self.periods else nearest
+        return np.concatenate(parts)
 
     def _nearest(self, Z: Array, k: int) -> Array:
         if self._tree is not None:
@@ -88,26 +72,51 @@ class Neighbours:
         with one_openmp_thread():
             return np.asarray(self._all.kneighbors(Z, n_neighbors=k, return_distance=False))
 
-    def _scaled(self, X: Array) -> Array:
-        assert self._weights is not None
-        columns = self._columns
-        with np.errstate(over="ignore"):
-            part = (X[:, columns] - self._kernel.centre[columns]) * np.sqrt(self._weights[columns])
-        reach = REACH[np.dtype(np.float64)]  # beyond, squared distances would not be numbers, and no row would be near
-        return np.ascontiguousarray(np.clip(part, -reach, reach), dtype=np.float64)
+
+class Neighbours:
+    """The rows that tell most about a query, by the kernel.
+
+    Where the kernel is a function of a weighted distance, that distance says what is near. Other kernels (periodic,
+    linear, unknown ones) are asked for the covariance itself: near is what k(a, a) - 2 k(a, b) + k(b, b) says, at O(n)
+    a query. Where a kernel is periodic in part, every other neighbour is found by the one way and by the other: the
+    nearest rows say what happens now, those a whole period away what happens at this time of it. Without `by_period`,
+    all are the nearest.
+    """
+
+    def __init__(self, kernel: CompiledKernel, X: Array, by_period: bool = True) -> None:
+        self.n = len(X)
+        self._kernel, weights = kernel, kernel.metric()
+        self.cycles = kernel.cycles() if by_period and weights is not None else []
+        if not self.n:
+            return
+        self.index = None if weights is None else Index(X, kernel.centre, weights)
+        if weights is None or self.cycles:
+            self._rows = kernel.prepare(X)
+        if self.n > ALL:
+            self._in_phase = [Index(X, kernel.centre, weights + cycle.weights) for cycle in self.cycles]
+
+    def query(self, X: Array, k: int) -> Array:
+        """The k nearest rows of every row of X, the nearest first; of shape (queries, min(k, n))."""
+        k = min(k, self.n)
+        if k == 0:
+            return np.empty((len(X), 0), dtype=np.intp)
+        if self.index is None:
+            return self._by_covariance(X, k)
+        nearest = self.index.query(X, k)
+        return interleaved(nearest, self._by_covariance(X, k)) if self.cycles else nearest
 
     def _by_covariance(self, X: Array, k: int) -> Array:
         """The k rows with the largest covariance, less half their own variance. O(n) a query.
 
-        With many rows of one input and a periodic kernel, only those are asked that are near the query or near it by
-        whole periods: O(k) a query.
+        With many rows and a periodic kernel, only those are asked that are near the query, or near it once it is moved
+        by whole periods: O(k) a query.
         """
         everything = np.arange(self.n)
-        few = not self.periods or self._weights is None or self.n <= ALL
-        size = self.n if few else 2 * k + 2 * CYCLES * len(self.periods) * max(k // 2, 8)
+        few = not self.cycles or self.n <= ALL
+        size = self.n if few else 2 * k + 2 * CYCLES * len(self.cycles) * max(k // 2, 8)
 
         def best(part: Array) -> Array:
-            return self._best(part, everything if few else self._near_by_periods(part[:, 0], k), k)
+            return self._best(part, everything if few else self._near_by_periods(part, k), k)
 
         rows = max(1, 2**20 // max(size, 1))
         return np.concatenate(threaded_map(best, [X[at : at + rows] for at in range(0, max(len(X), 1), rows)]))
@@ -126,15 +135,14 @@ class Neighbours:
         order = np.argsort(np.take_along_axis(distance, some, axis=1), axis=1, kind="stable")
         return np.asarray(np.take_along_axis(candidates, np.take_along_axis(some, order, axis=1), axis=1))
 
-    def _near_by_periods(self, x: Array, k: int) -> Array:
-        """Rows around every x, and around it moved by whole periods; one that is named twice stands side by side."""
-        cycles = [sign * cycle for cycle in range(1, CYCLES + 1) for sign in (-1, 1)]
-        found = []
-        for shift in [0.0, *(cycle * period for period in self.periods for cycle in cycles)]:
-            width = min(self.n, max(k // 2, 8) if shift else 2 * k)
-            begin = np.clip(np.searchsorted(self._sorted, x + shift) - width // 2, 0, self.n - width)
-            found.append(begin[:, None] + np.arange(width))
-        return np.asarray(self._order[np.sort(np.concatenate(found, axis=1), axis=1)])
+    def _near_by_periods(self, X: Array, k: int) -> Array:
+        """Rows around every query, and around it moved by whole periods; one named twice stands side by side."""
+        assert self.index is not None
+        found = [self.index.query(X, min(self.n, 2 * k))]
+        for cycle, index in zip(self.cycles, self._in_phase, strict=True):
+            moved = (X + count * cycle.period for count in range(-CYCLES, CYCLES + 1))
+            found += [index.query(there, min(self.n, max(k // 2, 8))) for there in moved]
+        return np.sort(np.concatenate(found, axis=1), axis=1)
 
 
 def interleaved(first: Array, second: Array) -> Array:

@@ -209,7 +209,7 @@ def _solve(g: Graph, C: Tensor, c: Tensor, eye: Tensor, k: int) -> Tensor:
 def _nearest(g: Graph, near: Neighbours, rows: Any, kernel: Any, X: Tensor, x: Any, k: int) -> Tensor:
     """The places of the k nearest rows of every query, of shape (queries, k), as `Neighbours.query` has them."""
     weights = kernel.metric()
-    if weights is None or near.periods:
+    if weights is None or near.cycles:
         node, features = kernel._root, kernel.prepare(rows)
         own = kernel.diag(features)
         distance = g("Sub", own, g("Mul", block(g, node, x, right_side(g, node, features)), 2.0))
@@ -222,12 +222,13 @@ def _nearest(g: Graph, near: Neighbours, rows: Any, kernel: Any, X: Tensor, x: A
                 f"has {len(rows)} that are not active. Use another posterior, or fewer rows."
             )
     if weights is not None:
-        columns, Z = near._columns, near._scaled(rows)
+        assert near.index is not None
+        columns, Z = near.index.columns, near.index.scaled(rows)
         here = g("Sub", g("Gather", X, columns, axis=1), kernel.centre[columns])
         here = g("Mul", here, np.sqrt(weights[columns]))
         distance = g("Sub", np.einsum("ij,ij->i", Z, Z), g("Mul", g.product(here, Z.T), 2.0))
     _, found = g("TopK", distance, [k], outputs=2, axis=1, largest=0, sorted=1)
-    return _interleaved(g, found, alike, k) if near.periods else found
+    return _interleaved(g, found, alike, k) if near.cycles else found
 
 
 def _interleaved(g: Graph, first: Tensor, second: Tensor, k: int) -> Tensor:

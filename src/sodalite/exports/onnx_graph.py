@@ -125,6 +125,8 @@ def prepare(g: Graph, node: Any, X: Tensor) -> Features:
     if isinstance(node, nodes.Power):
         return prepare(g, node.base, X)
     if isinstance(node, stationary.Stationary):
+        if node.column is not None:
+            X = g("Gather", X, [node.column], axis=1)
         scaled = g("Div", g("Sub", X, node.centre), node.length_scale)
         norm = g("Mul", g.sum_of(g("Mul", scaled, scaled), 1), -0.5)
         return g("Concat", scaled, norm, g("Add", g("Mul", norm, 0.0), 1.0), axis=1)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from math import inf, log, pi
+from math import inf, log, pi, sqrt
 from time import perf_counter
 
 import numpy as np
@@ -26,6 +26,8 @@ from ..kernels.nodes import Array
 from ..neighbours import distinct
 from ..threads import threaded_map
 from .subset import Found, Likelihood, Round, Task, climb, free_parameters, natural_scale
+
+Form = Callable[[Kernel], Kernel]  # adds a component to a kernel
 
 FEWEST = 8  # rows below which no component is added to the kernel
 SHARES = (1e-6, 1e-3, 0.03, 0.3, 0.9)  # of the noise in the variance, on the grid
@@ -143,24 +145,51 @@ def find_exactly(task: Task, kernels: Sequence[Kernel], generator: np.random.Gen
     value, theta = climb(plausibility(best), best.theta, best.bounds, 60, end)
     best = best.clone_with_theta(theta)
     note("to the end", best, value, True)
+    if not task.forms:  # a user's kernel: good parameters are not to be lost
+        given = first.clone_with_theta(first.theta)
+        gain = left_out(given, X, y, alpha) - left_out(best, X, y, alpha)
+        better = bool(gain.mean() > gain.std() / sqrt(len(gain)))
+        note("as given", given, plausibility(given)(given.theta)[0], better)
+        best = given if better else best
     return Found(best, tuple(rounds))
 
 
-def forms(X: Array, y: Array) -> list[tuple[str, Callable[[Kernel], Kernel]]]:
+def left_out(kernel: Kernel, X: Array, y: Array, alpha: Array | None) -> Array:
+    """The log density of every target given all other rows; of shape (n, q), and minus infinity if there is none.
+
+    With A the covariance and a = A^-1 y, row i is off by a_i / (A^-1)_ii, with variance 1 / (A^-1)_ii (Sundararajan
+    and Keerthi 2001).
+    """
+    L = _factor(compile_kernel(kernel, X), X, alpha)
+    if L is None:
+        return np.full(y.shape, -inf)
+    a, _ = lapack.dpotrs(L, y, lower=0)
+    inverse, _ = lapack.dpotri(L, lower=0)
+    precision = np.diag(inverse)[:, None]
+    return np.asarray(0.5 * (np.log(precision / (2 * pi)) - a * a / precision))
+
+
+def forms(X: Array, y: Array) -> list[tuple[str, Form]]:
     """What may be added to a kernel of the form signal + noise, each with its name, in the order of trial."""
     if len(X) < FEWEST:
         return []
-    found: list[tuple[str, Callable[[Kernel], Kernel]]] = [
-        ("a trend", lambda kernel: with_trend(kernel, X, y)),
-        ("a second scale", lambda kernel: second_scale(kernel, ratio=0.3, share=0.2)),
+    return [("a trend", partial(with_trend, X=X, y=y)), second_scale_form(), *period_forms(X, y)]
+
+
+def second_scale_form() -> tuple[str, Form]:
+    """A second component like the first, of shorter length-scales."""
+    return "a second scale", partial(second_scale, ratio=0.3, share=0.2)
+
+
+def period_forms(X: Array, y: Array) -> list[tuple[str, Form]]:
+    """Components with periods that the targets show, each with its name."""
+    return [
+        (
+            f"period {period:.4g}" + f" in column {column}" * (X.shape[1] > 1),
+            partial(with_period, period=period, column=column, X=X, y=y),
+        )
+        for column, period in candidate_periods(X, y)
     ]
-    if X.shape[1] == 1:
-        x = X[:, 0]
-        found += [
-            (f"period {period:.4g}", partial(with_period, period=period, x=x, y=y))
-            for period in candidate_periods(x, y)
-        ]
-    return found
 
 
 def scale_starts(kernel: Kernel, X: Array, y: Array, alpha: Array | None, most: int = 3) -> list[Array]:
@@ -217,16 +246,22 @@ def profiled(kernel: CompiledKernel, X: Array, y: Array, alpha: Array | None) ->
 
     With A the covariance, the factor is y'A^-1 y / n. With noise of the rows' own (`alpha`) it is 1.
     """
-    features = kernel.prepare(X)
-    latent, noise = kernel.diag(features), kernel.noise(features)
-    A = kernel.block(features, features)
-    floor = JITTER[np.dtype(np.float64)] * float(latent.max())
-    A.flat[:: len(X) + 1] = latent + np.maximum(noise if alpha is None else noise + alpha, floor)
-    L, failed = lapack.dpotrf(A.T, lower=0, clean=0, overwrite_a=1)
-    if failed:
+    L = _factor(kernel, X, alpha)
+    if L is None:
         return -inf, 1.0
     z, _ = lapack.dtrtrs(L, y, lower=0, trans=1)
     square = float(np.vdot(z, z)) / y.size
     factor = max(square, np.finfo(np.float64).tiny) if alpha is None else 1.0
     value = -0.5 * (square / factor + log(factor)) - float(np.log(np.diag(L)).sum()) / len(X) - 0.5 * log(2 * pi)
     return (value, factor) if np.isfinite(value) else (-inf, 1.0)
+
+
+def _factor(kernel: CompiledKernel, X: Array, alpha: Array | None) -> Array | None:
+    """The upper Cholesky factor of the covariance of some observations; None where it has none."""
+    features = kernel.prepare(X)
+    latent, noise = kernel.diag(features), kernel.noise(features)
+    A = kernel.block(features, features)
+    floor = JITTER[np.dtype(np.float64)] * float(latent.max())
+    A.flat[:: len(X) + 1] = latent + np.maximum(noise if alpha is None else noise + alpha, floor)
+    L, failed = lapack.dpotrf(A.T, lower=0, clean=0, overwrite_a=1)
+    return None if failed else L

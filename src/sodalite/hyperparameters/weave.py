@@ -8,9 +8,8 @@ worse by what it is judged by, and the cost is bounded.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
-from itertools import product
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from math import inf, log
 from time import perf_counter
 from typing import Any, NamedTuple
@@ -30,19 +29,16 @@ from ..scores import Delta
 from ..selection import grow
 from ..stopping import Size
 from ..threads import one_blas_thread
-from .exact import find_exactly, forms
+from .components import candidates, enriched
+from .exact import find_exactly
 from .joint import Joint
 from .objectives import Foresight, Groups, Neighbourhoods
-from .subset import Found, Round, Subset, Task, climb, climb_all, free_parameters, log_marginal_likelihood
+from .subset import Found, Round, Subset, Task, climb, free_parameters
 
 Array = NDArray[Any]
 
-FORM_INPUTS = 3  # inputs up to which other components are tried: with more, none was ever better
-FORM_GAIN = 5.0  # nats by which another component of the kernel must make other rows, some thousand, more likely
 FORM_LOSS = 0.005  # nats per row set aside that it may cost, or ...
 TRADE = 0.05  # ... this share of the gain in likelihood per row, if that is more: gaps are not among those rows
-FLATTER = 300.0  # by which a length-scale is longer in an input that a component is all but constant in
-N_CLIMBED = 2  # starts of another component that are climbed
 WORTH = 1e-3  # the least gain per target value that a round is kept for
 SHARES = (1.0, 0.3, 0.1, 0.03, 0.01, 1e-3)  # of the first kernel's noise, that are tried with shorter length-scales
 NEAR = 3, 0.03  # halvings and share of noise beyond which ...
@@ -62,13 +58,14 @@ class Weave:
     well the posterior predicts the rows set aside, which the choice of the active rows has not seen either: better than
     before by more than chance would have it. Active sets are small first, and grow.
 
-    Where no kernel was given and there are few inputs, other components may be added to the best one for "local": a
-    second scale, and periods that the targets show (`sodalite.kernels.forms`).
+    Where no kernel was given, other components may be added to the best one: a second scale, where there are few
+    inputs, and periods that the targets show (`sodalite.hyperparameters.components`).
 
     Parameters
     ----------
-    start : Subset
-        Where the first kernel comes from, for "local"; the other posteriors begin where `Subset` ends.
+    n_start : int, default=500
+        Rows, drawn at random, whose exact likelihood gives the first kernel, for "local"; the other posteriors begin
+        where `Subset` ends.
     n_rounds : int, default=6
         The most rounds after the kernel has been chosen.
     n_blocks, block_size : int, default=64, 64
@@ -84,7 +81,7 @@ class Weave:
         prior (`sodalite.hyperparameters.exact`). One evaluation costs O(n^3).
     """
 
-    start: Subset = field(default_factory=lambda: Subset(n_rows=500, n_screen=200, n_steps=10))
+    n_start: int = 500
     n_rounds: int = 6
     n_blocks: int = 64
     block_size: int = 64
@@ -116,12 +113,16 @@ class Weave:
         end = began + task.seconds
         if task.posterior == "local":
             first = kernels[(len(kernels) - 1) // 2]
-            theta = self.start.find(replace(task, seconds=inf), [first], generator).kernel.theta  # it is short
+            thin = self._thin(task, generator)
+            starts = [
+                Subset(n_rows=self.n_start, n_screen=200, n_steps=10).find(thin, [first], generator).kernel.theta,
+                find_exactly(thin, [first], generator).kernel.theta,
+            ]
         else:  # the others' rounds go less far: they begin where a subset ends
             found = Subset().find(replace(task, seconds=0.5 * task.seconds), kernels, generator).kernel
-            theta = found.theta
-            same = found.clone_with_theta(theta)  # whose parameters have been through the same rounding
-            first = next(kernel for kernel in kernels if kernel.clone_with_theta(theta) == same)
+            starts = [found.theta]
+            same = found.clone_with_theta(found.theta)  # whose parameters have been through the same rounding
+            first = next(kernel for kernel in kernels if kernel.clone_with_theta(found.theta) == same)
         side = (_ByNeighbours if task.posterior == "local" else _ByActiveRows)(self, task, generator)
 
         def note(name: str, kernel: Kernel, verdict: Verdict, kept: bool) -> None:
@@ -129,9 +130,14 @@ class Weave:
             rounds.append(Round(name, kernel, verdict.density, kept, perf_counter() - began, side.n_active))
             began = perf_counter()
 
-        best = origin = side.scaled(first.clone_with_theta(theta))
-        top = side.judge(best)
-        note("start", best, top, True)
+        judged = []
+        for theta in starts:
+            scaled = side.scaled(first.clone_with_theta(theta))
+            judged.append((scaled, side.judge(scaled)))
+        best, top = max(judged, key=lambda pair: pair[1].density)
+        origin = best
+        for kernel, verdict in judged:
+            note("start", kernel, verdict, kernel is best)
         if not task.forms and perf_counter() <= end:  # a user's kernel: good parameters are not to be lost
             given = first.clone_with_theta(first.theta)
             verdict = side.judge(given)
@@ -148,12 +154,12 @@ class Weave:
             note("a short run", tried, verdict, better)
             if better:
                 best, top = tried, verdict
-        for name, form in side.forms() if task.forms else ():
+        for name, form in candidates(side.groups, *side.errors(best)) if task.forms else ():
             if perf_counter() > end:
                 return Found(best, tuple(rounds))
-            for tried, gain in side.enriched(best, form):
+            for tried, gain in enriched(best, form, side.groups, lambda kernel: side.judge(kernel).density, generator):
                 verdict = side.judge(tried)
-                better = verdict.density > top.density - max(FORM_LOSS, TRADE * gain)
+                better = side.accepts(verdict, top, gain)
                 note(name, tried, verdict, better)
                 if better:
                     best, top = tried, verdict
@@ -182,6 +188,12 @@ class Weave:
             if missed >= side.patience and not side.can_grow:
                 break
         return Found(best, tuple(rounds))
+
+    def _thin(self, task: Task, generator: np.random.Generator) -> Task:
+        """A few of the rows, to begin with: this is short, and no component is added yet."""
+        rows = generator.permutation(len(task.X))[: self.n_start]
+        alpha = None if task.alpha is None else task.alpha[rows]
+        return replace(task, X=task.X[rows], y=task.y[rows], alpha=alpha, seconds=inf, forms=False)
 
 
 class Verdict(NamedTuple):
@@ -214,32 +226,6 @@ def _set_aside(task: Task, count: int, generator: np.random.Generator) -> tuple[
     return rows[:count], rows[count:]
 
 
-def _grid(kernel: Kernel, richer: Kernel) -> Iterator[Array]:
-    """Log-parameters of a kernel that has one component more than another, to start from.
-
-    The other's variances are less and its length-scales longer by some factors; so is the new component's variance,
-    whose place among the parameters is before the noise, which comes last. With several inputs, the new component may
-    also be all but constant in one of them: a season that is the same every year, for one.
-    """
-    new, old = int(kernel.n_dims) - 1, free_parameters(kernel)
-    scales = [here for name, here in free_parameters(richer) if name == "length_scale" and here.start > new]
-    inputs = range(scales[0].start, scales[0].stop) if scales and scales[0].stop - scales[0].start > 1 else ()
-    for less, longer, share, flat in product((1.0, 0.03), (1.0, 8.0, 64.0), (1.0, 0.1, 0.01), (None, *inputs)):
-        theta = richer.theta.copy()
-        for name, here in old:
-            theta[here] += {"constant_value": log(less), "length_scale": log(longer)}.get(name, 0.0)
-        theta[new] += log(share)
-        if flat is not None:
-            theta[flat] += log(FLATTER)
-        yield np.clip(theta, richer.bounds[:, 0], richer.bounds[:, 1])
-
-
-def _likelihoods(kernel: Kernel, groups: Groups, windows: Sequence[Array]) -> Array:
-    """The log likelihood of each of some sets of rows."""
-    compiled = compile_kernel(kernel, groups.X)
-    return np.array([log_marginal_likelihood(compiled, groups.X[w], groups.y[w], groups.alpha[w])[0] for w in windows])
-
-
 class _ByNeighbours:
     """Rounds for "local"."""
 
@@ -259,13 +245,29 @@ class _ByNeighbours:
 
     def judge(self, kernel: Kernel) -> Verdict:
         """How well rows are predicted from all others, as they will be: by active rows and neighbours, scaled."""
-        task, compiled = self.task, compile_kernel(kernel, self.task.X)
-        given = self._given(compiled)
-        if given is None:
+        compiled = compile_kernel(kernel, self.task.X)
+        left = self._left_out(compiled)
+        if left is None:
             return Verdict(np.full(1, -np.inf))
-        local, rows = Local.prepare(Evidence(compiled, task.X, task.y, given, task.alpha))
-        error, variance = local.errors(rows.take(self.judged), min(self.weave.n_neighbours, len(local.X)))
-        return Verdict(np.full(1, Scale.fit(compiled, task.X[self.judged], error, variance).density))
+        return Verdict(np.full(1, Scale.fit(compiled, self.task.X[self.judged], *left).density))
+
+    def errors(self, kernel: Kernel) -> tuple[Array, Array]:
+        """The rows that judge, and the errors of their predictions."""
+        left = self._left_out(compile_kernel(kernel, self.task.X))
+        X = np.asarray(self.task.X[self.judged], dtype=np.float64)
+        return X, self.task.y[self.judged] if left is None else left[0].reshape(len(X), -1)
+
+    def _left_out(self, kernel: CompiledKernel) -> tuple[Array, Array] | None:
+        """Errors and variances of the rows that judge, each predicted from all others; None if there are none."""
+        task, given = self.task, self._given(kernel)
+        if given is None:
+            return None
+        local, rows = Local.prepare(Evidence(kernel, task.X, task.y, given, task.alpha))
+        return local.errors(rows.take(self.judged), min(self.weave.n_neighbours, len(local.X)))
+
+    def accepts(self, verdict: Verdict, top: Verdict, gain: float) -> bool:
+        """Whether another component, which makes rows more likely by `gain` each, may stay."""
+        return verdict.density > top.density - max(FORM_LOSS, TRADE * gain)
 
     def _given(self, kernel: CompiledKernel) -> Selection | None:
         """The active rows, as if they had been selected; None if the kernel gives no numbers for them."""
@@ -317,42 +319,6 @@ class _ByNeighbours:
         nearest = spacing(self.groups.X * np.sqrt(weights))
         return int(np.clip(np.ceil(np.log2(2 / nearest)), 1, MOST_HALVINGS)) if nearest else 3
 
-    def forms(self) -> list[tuple[str, Callable[[Kernel], Kernel]]]:
-        """Components that may be added to a kernel."""
-        groups = self.groups
-        return forms(groups.X, groups.y)[1:] if groups.X.shape[1] <= FORM_INPUTS else []
-
-    def enriched(self, kernel: Kernel, form: Callable[[Kernel], Kernel]) -> list[tuple[Kernel, float]]:
-        """The kernel with another component, if that makes other rows more likely, and by how much per target value.
-
-        Likelihoods are those of windows of neighbouring rows and of random rows. Some are raised, from the best of a
-        grid of variances and length-scales of what was there and variances of the new component; others judge. Where
-        several starts lead to something, the one that predicts rows best comes first.
-        """
-        groups, richer = self.groups, form(kernel)
-        windows = self._windows(kernel)
-        objective, coarse = (
-            Neighbourhoods(richer, groups.X, groups.y, some, groups.alpha) for some in (windows, windows[1:3])
-        )
-        starts = sorted(_grid(kernel, richer), key=lambda theta: -coarse(theta)[0])
-        ends = climb_all(objective, starts[:N_CLIMBED], richer.bounds, 20)
-        windows = self._windows(kernel)
-        plain = _likelihoods(kernel, groups, windows)
-        found = []
-        for _, theta in ends:
-            tried = richer.clone_with_theta(theta)
-            gains = _likelihoods(tried, groups, windows) - plain
-            if gains.sum() > FORM_GAIN and np.median(gains) > 0:
-                found.append((tried, float(gains.sum()) / (sum(map(len, windows)) * groups.y.shape[1])))
-        return found if len(found) < 2 else sorted(found, key=lambda each: -self.judge(each[0]).density)
-
-    def _windows(self, kernel: Kernel) -> list[Array]:
-        """Two windows of neighbouring rows and two random sets of rows."""
-        rows = self.generator.permutation(len(self.groups.X))
-        size = min(3 * self.weave.block_size, len(rows))
-        near = Neighbours(compile_kernel(kernel, self.groups.X), self.groups.X)
-        return [*near.query(self.groups.X[rows[:2]], size), rows[:size], rows[-size:]]
-
     def raised(self, kernel: Kernel, steps: int, turn: int = 0) -> Kernel:
         """A few steps up one of two objectives in turn, on fresh rows.
 
@@ -384,6 +350,7 @@ class _ByActiveRows:
         self.aside = task.X[judged], task.y[judged], None if task.alpha is None else task.alpha[judged]
         alpha = None if task.alpha is None else task.alpha[others]
         self.task = replace(task, X=task.X[others], y=task.y[others], alpha=alpha)
+        self.groups = Groups(self.task.X, self.task.y, alpha)
         most = max(1, min(task.n_active, len(task.X) // 2))
         self.plan = sorted({min(size, most) for size in self.sizes})
         self.n_active = self.plan.pop(0)
@@ -401,23 +368,27 @@ class _ByActiveRows:
 
     def judge(self, kernel: Kernel) -> Verdict:
         """How well the posterior predicts the rows set aside, and J of the rows that the kernel chooses."""
-        task, (X, y, alpha) = self.task, self.aside
-        chosen = self._chosen(kernel)
-        evidence = Evidence(compile_kernel(kernel, task.X), task.X, task.y, chosen, task.alpha)
-        mean, variance = resolve_posterior(task.posterior).condition(evidence).mean_and_variance(X, noisy=True)
-        if alpha is not None:
-            variance = variance + alpha
-        densities = log_densities(y - mean, np.maximum(variance, chosen.noise_floor))
+        error, variance = self._predicted(kernel)
+        alpha, floor = self.aside[2], self._chosen(kernel).noise_floor
+        densities = log_densities(error, np.maximum(variance if alpha is None else variance + alpha, floor))
         return Verdict(densities, self._joint(kernel)(kernel.theta)[0])
+
+    def errors(self, kernel: Kernel) -> tuple[Array, Array]:
+        """The rows that judge, and the errors of their predictions."""
+        return np.asarray(self.aside[0], dtype=np.float64), self._predicted(kernel)[0]
+
+    def _predicted(self, kernel: Kernel) -> tuple[Array, Array]:
+        """Errors and variances of the rows set aside."""
+        task, (X, y, _) = self.task, self.aside
+        evidence = Evidence(compile_kernel(kernel, task.X), task.X, task.y, self._chosen(kernel), task.alpha)
+        mean, variance = resolve_posterior(task.posterior).condition(evidence).mean_and_variance(X, noisy=True)
+        return y - mean, variance
+
+    def accepts(self, verdict: Verdict, top: Verdict, gain: float) -> bool:
+        return verdict.beats(top)
 
     def scaled(self, kernel: Kernel) -> Kernel:
         return kernel
-
-    def forms(self) -> list[tuple[str, Callable[[Kernel], Kernel]]]:
-        return []
-
-    def enriched(self, kernel: Kernel, form: Callable[[Kernel], Kernel]) -> list[tuple[Kernel, float]]:
-        return []
 
     def raised(self, kernel: Kernel, steps: int, turn: int = 0) -> Kernel:
         """A few steps up J, the active rows held."""

@@ -14,6 +14,7 @@ Kernels that are not known here (a user's own subclass, say) are called as they 
 from .compiled import CompiledKernel, compile_kernel, leaves, n_rows, take
 from .default import default_kernel, default_kernels, robust_spread, spacing, spread, variation
 from .nodes import Array, Features
+from .periodic import PeriodicColumn
 from .stationary import REACH
 
 __all__ = [
@@ -21,6 +22,7 @@ __all__ = [
     "Array",
     "CompiledKernel",
     "Features",
+    "PeriodicColumn",
     "compile_kernel",
     "default_kernel",
     "default_kernels",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import inf, pi
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,17 @@ from sklearn.gaussian_process import kernels as spec
 
 from . import nodes, stationary
 from .nodes import Array, DiagonalPullback, Features, Node, Value
+from .periodic import PeriodicColumn
+
+
+@dataclass(frozen=True)
+class Cycle:
+    """A period of one input."""
+
+    period: Array
+    """What takes a row to the same place of the next cycle; of shape (d,)."""
+    weights: Array
+    """Of the squared differences in each input, which say how near rows of the same cycle are; of shape (d,)."""
 
 
 @dataclass(frozen=True)
@@ -72,9 +84,16 @@ class CompiledKernel:
         weights = np.array(np.broadcast_to(found[1] / found[0], self.centre.shape), dtype=np.float64)
         return weights if np.isfinite(weights).all() and weights.any() else None
 
-    def periods(self) -> list[float]:
-        """The periods of the periodic kernels in it, in units of the inputs."""
-        return [float(leaf.periodicity) for leaf in leaves(self.spec) if isinstance(leaf, spec.ExpSineSquared)]
+    def cycles(self) -> list[Cycle]:
+        """The periods in it that are those of one input."""
+        found, one = [], self.centre.size == 1
+        for leaf in leaves(self.spec):
+            if type(leaf) is PeriodicColumn or (one and type(leaf) is spec.ExpSineSquared):
+                unit = np.zeros(self.centre.size)
+                unit[getattr(leaf, "column", 0)] = 1.0
+                rate = 2 * pi / (leaf.periodicity * leaf.length_scale)
+                found.append(Cycle(unit * leaf.periodicity, unit * rate**2))
+        return found
 
     def with_theta(self, theta: Array) -> CompiledKernel:
         """The same kernel at other log-parameters."""
@@ -186,10 +205,13 @@ def _node(kernel: spec.Kernel, centre: Array, dtype: np.dtype[Any]) -> Node:
         return stationary.Stationary(
             stationary.RationalQuadratic(float(kernel.alpha)), scale, free, True, centre, dtype
         )
-    if kind is spec.ExpSineSquared:
+    if kind is spec.ExpSineSquared or kind is PeriodicColumn:
         free = (_free(kernel, "periodicity"), _free(kernel, "length_scale"))
         period = np.array([float(kernel.periodicity) / pi])
-        return stationary.Stationary(stationary.Periodic(float(kernel.length_scale)), period, free, True, centre, dtype)
+        column = _column(kernel, centre) if kind is PeriodicColumn else None
+        centre = centre if column is None else centre[[column]]
+        profile = stationary.Periodic(float(kernel.length_scale))
+        return stationary.Stationary(profile, period, free, True, centre, dtype, column)
     if kind is spec.CompoundKernel:
         raise TypeError("a CompoundKernel is several kernels side by side, not a covariance; use a sum or a product.")
     return nodes.Opaque(kernel, dtype)
@@ -210,6 +232,13 @@ def _length_scale(kernel: spec.Kernel, centre: Array) -> Array:
             f"give one length-scale, or one per column."
         )
     return scale
+
+
+def _column(kernel: PeriodicColumn, centre: Array) -> int:
+    column = kernel.column
+    if isinstance(column, bool) or not isinstance(column, Integral) or not 0 <= column < centre.size:
+        raise ValueError(f"kernel {kernel} needs a column from 0 to {centre.size - 1}, the last of X; got {column!r}.")
+    return int(column)
 
 
 def _free(kernel: spec.Kernel, name: str) -> bool:

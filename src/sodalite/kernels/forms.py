@@ -5,10 +5,12 @@ from __future__ import annotations
 import numpy as np
 from sklearn.gaussian_process import kernels as spec
 
-from .default import robust_spread, variation
+from .default import robust_spread, spread, variation
 from .nodes import Array
+from .periodic import PeriodicColumn
 
 FLAT = 10.0  # length-scales of a trend over the inputs' spread: in the data it bends by less than 1 %
+LONG = 3.0  # first length-scales, over the inputs' spread, along which a cycle changes
 CYCLES = 2.0  # the fewest cycles of a period that the rows must span
 PEAK = 12.0  # power over the median power near by; by chance 2^-12 of the frequencies exceed it
 WEAKEST = 0.02  # power of a period worth a trial, over that of the strongest
@@ -57,19 +59,40 @@ def second_scale(kernel: spec.Kernel, ratio: float, share: float) -> spec.Kernel
     return with_component(kernel, spec.ConstantKernel(value, (1e-3 * low, high)) * second)
 
 
-def with_period(kernel: spec.Kernel, period: float, x: Array, y: Array) -> spec.Kernel:
-    """The kernel of one input with a quasi-periodic component: a cycle whose shape changes slowly."""
-    variance, span = variation(y), float(np.ptp(x))
-    decay = max(span, 4 * period)
-    cycle = spec.ExpSineSquared(1.0, period, (0.1, 10.0), (period / 1.05, period * 1.05))
-    drift = spec.RBF(decay, (period, 1e3 * span))
+def with_period(kernel: spec.Kernel, period: float, column: int, X: Array, y: Array) -> spec.Kernel:
+    """The kernel with a quasi-periodic component: a cycle in one input, whose shape changes slowly along all."""
+    variance, span = variation(y), float(np.ptp(X[:, column]))
+    shape = 1.0, period, (0.1, 10.0), (period / 1.05, period * 1.05)
+    scale = LONG * robust_spread(X) * np.sqrt(X.shape[1])
+    bounds = np.stack([1e-2 * scale, 1e3 * scale], axis=1)
+    scale[column], bounds[column] = max(span, 4 * period), (period, 1e3 * span)
+    if X.shape[1] == 1:
+        cycle, drift = spec.ExpSineSquared(*shape), spec.RBF(scale[0], bounds[0])
+    else:
+        cycle, drift = PeriodicColumn(column, *shape), spec.RBF(scale, bounds)
     return with_component(
         kernel, spec.ConstantKernel(0.5 * variance, (1e-6 * variance, 1e4 * variance)) * cycle * drift
     )
 
 
-def candidate_periods(x: Array, y: Array, most: int = 2) -> list[float]:
-    """Periods at which a periodogram of the targets stands out from its surroundings, the strongest first.
+def candidate_periods(X: Array, y: Array, most: int = 2) -> list[tuple[int, float]]:
+    """Periods that the targets show (`peaks`), at most so many, each after the number of the input that has it.
+
+    Those that stand out most come first. What a straight line in all inputs explains is taken out before.
+    """
+    design = np.column_stack([np.ones(len(X)), (X - X.mean(axis=0)) / spread(X)])
+    y = y - design @ np.linalg.lstsq(design, y, rcond=None)[0]
+    columns = range(X.shape[1])
+    found = [(height, column, period) for column in columns for period, height in peaks(X[:, column], y, most)]
+    if len(columns) > 1:
+        found.sort(reverse=True)
+    return [(column, period) for _, column, period in found[:most]]
+
+
+def peaks(x: Array, y: Array, most: int = 2) -> list[tuple[float, float]]:
+    """Periods at which a periodogram of the targets stands out from its surroundings, and by how much.
+
+    The strongest comes first.
 
     The rows need not be evenly spaced: sums over bins no wider than half their median spacing are transformed, after
     the straight line is taken out and the ends are tapered, as Press and Rybicki (1989) do for Lomb and Scargle's
@@ -105,16 +128,16 @@ def candidate_periods(x: Array, y: Array, most: int = 2) -> list[float]:
         return []
     height = power / np.maximum(_surroundings(power, first, last, resolution, span), np.finfo(float).tiny)
     inside = np.arange(max(first, 1), last - 1)
-    peaks = inside[(power[inside] >= power[inside - 1]) & (power[inside] > power[inside + 1]) & (height[inside] > PEAK)]
-    found: list[float] = []
-    peaks = peaks[np.argsort(-power[peaks])]
-    for peak in peaks[power[peaks] > WEAKEST * power[peaks].max(initial=0.0)]:
+    tops = inside[(power[inside] >= power[inside - 1]) & (power[inside] > power[inside + 1]) & (height[inside] > PEAK)]
+    found: list[tuple[float, float]] = []
+    tops = tops[np.argsort(-power[tops])]
+    for peak in tops[power[tops] > WEAKEST * power[tops].max(initial=0.0)]:
         a, b, c = np.log(np.maximum(power[peak - 1 : peak + 2], np.finfo(float).tiny))
         shift = 0.5 * (a - c) / (a - 2 * b + c) if a - 2 * b + c < 0 else 0.0
         frequency = (peak + shift) * resolution
-        cycles = [frequency * period for period in found]  # per period of a stronger one
+        cycles = [frequency * period for period, _ in found]  # per period of a stronger one
         if all(abs(count - round(count)) > HARMONIC * count + 2 / span / frequency for count in cycles if count > 0.5):
-            found.append(float(1 / frequency))
+            found.append((float(1 / frequency), float(height[peak])))
         if len(found) == most:
             break
     return found

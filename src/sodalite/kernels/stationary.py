@@ -135,8 +135,11 @@ class Stationary:
     own_first: bool  # scikit-learn's order of the parameters, which is alphabetic
     centre: Array
     dtype: np.dtype[Any]
+    column: int | None = None  # the only input that it is a function of; None: all
 
     def prepare(self, X: Array) -> Features:
+        if self.column is not None:
+            X = X[:, [self.column]]
         n, d = X.shape
         features = np.empty((n, d + 2), dtype=self.dtype)
         with np.errstate(over="ignore"):

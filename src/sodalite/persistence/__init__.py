@@ -45,6 +45,8 @@ TRUSTED_TYPES = [
     "sodalite.kernels.stationary.SquaredExponential",
     "sodalite.kernels.stationary.Stationary",
     "sodalite.loop.Selection",
+    "sodalite.kernels.compiled.Cycle",
+    "sodalite.neighbours.Index",
     "sodalite.neighbours.Neighbours",
     "sodalite.posteriors.local.Local",
     "sodalite.posteriors.projected.DeterministicTraining",

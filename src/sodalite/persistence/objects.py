@@ -13,6 +13,7 @@ from sklearn.gaussian_process import kernels as spec
 
 from .. import hyperparameters, scores, stopping
 from .._described import shown
+from ..kernels import PeriodicColumn
 
 KERNELS = {
     kind.__name__: kind
@@ -27,6 +28,7 @@ KERNELS = {
         spec.Sum,
         spec.Product,
         spec.Exponentiation,
+        PeriodicColumn,
     )
 }
 """The kernels that a file can hold."""
@@ -52,6 +54,9 @@ OBJECTS = {
 }
 """The objects that a parameter in a file can be."""
 
+RETIRED = {(hyperparameters.Weave, "start")}
+"""Fields that objects had in files of earlier versions."""
+
 POSITIVE = ("length_scale", "alpha", "periodicity", "nu", "exponent")  # parameters of kernels
 NOT_NEGATIVE = ("constant_value", "noise_level")
 DEEPEST = 20  # levels of a kernel: scikit-learn takes time 2^levels for its bounds, which a later fit asks for
@@ -73,7 +78,7 @@ def kernel_to_json(kernel: spec.Kernel, depth: int = 0) -> dict[str, Any]:
     name = type(kernel).__name__
     if KERNELS.get(name) is not type(kernel):
         raise TypeError(
-            f"a model file can hold scikit-learn's kernels ({', '.join(KERNELS)}), but not {type(kernel).__module__}."
+            f"a model file can hold these kernels ({', '.join(KERNELS)}), but not {type(kernel).__module__}."
             f"{name}, which would need code to be run. Use pickle or joblib.dump instead."
         )
     if depth > DEEPEST:
@@ -106,6 +111,10 @@ def _kernel(content: Any, depth: int) -> spec.Kernel:
     for key, value in given.items():
         if key in ("k1", "k2", "kernel"):
             values[key] = _kernel(value, depth + 1)
+        elif key == "column":
+            if type(value) is not int or not 0 <= value < MOST:
+                raise ValueError(f"{kind.__name__}'s column is {shown(value)}")
+            values[key] = value
         elif key.endswith("_bounds"):
             values[key] = _bounds(value, f"{kind.__name__}'s {key}")
         else:
@@ -142,6 +151,7 @@ def from_json(content: Any) -> Any:
     kind = OBJECTS.get(name) if isinstance(name, str) else None
     if kind is None or set(content) != {"object", "fields"} or not isinstance(given, dict):
         raise ValueError(f"a parameter in it is {shown(content)}, which is none of the objects that are known")
+    given = {field: value for field, value in given.items() if (kind, field) not in RETIRED}
     if not set(given) <= {part.name for part in fields(kind)}:
         raise ValueError(f"a {kind.__name__} in it has fields {shown(', '.join(given))}")
     values = {name: from_json(value) for name, value in given.items()}
