@@ -18,11 +18,12 @@ from ..kernels.nodes import Array
 from ..neighbours import Neighbours
 from .exact import Form, period_forms, second_scale_form
 from .objectives import Groups, Neighbourhoods
-from .subset import climb_all, free_parameters, log_marginal_likelihood
+from .subset import climb, climb_all, free_parameters, log_marginal_likelihood
 
 FEW_INPUTS = 3  # up to which a second scale is tried (with more, it was never better), and all periods
 LEAST_GAIN = 5.0  # nats by which another component must make other rows, some thousand, more likely
 FLATTER = 300.0  # by which a length-scale is longer in an input that a component is all but constant in
+STEPS = 20  # of every climb
 N_CLIMBED = 2  # starts of another component that are climbed
 WINDOW = 192  # rows of a set whose likelihood is raised, or judges
 
@@ -49,16 +50,18 @@ def enriched(
     """The kernel with another component, if that makes other rows more likely, and by how much per target value.
 
     Likelihoods are those of windows of neighbouring rows and of random rows. Some are raised, from the best of a grid
-    of variances and length-scales of what was there and variances of the new component; others judge. Where several
-    starts lead to something, the one that `density` says predicts rows best comes first.
+    of variances and length-scales of what was there and variances of the new component, and for the kernel as it was;
+    others judge. Where several starts lead to something, the one that `density` says predicts rows best comes first.
     """
     richer = form(kernel)
     windows = _windows(kernel, rows, generator)
     objective, coarse = (Neighbourhoods(richer, rows.X, rows.y, some, rows.alpha) for some in (windows, windows[1:3]))
     starts = sorted(_grid(kernel, richer), key=lambda theta: -coarse(theta)[0])
-    ends = climb_all(objective, starts[:N_CLIMBED], richer.bounds, 20)
+    ends = climb_all(objective, starts[:N_CLIMBED], richer.bounds, STEPS)
+    without = Neighbourhoods(kernel, rows.X, rows.y, windows, rows.alpha)
+    raised = kernel.clone_with_theta(climb(without, kernel.theta, kernel.bounds, STEPS)[1])
     windows = _windows(kernel, rows, generator)
-    plain = _likelihoods(kernel, rows, windows)
+    plain = max((_likelihoods(each, rows, windows) for each in (kernel, raised)), key=np.sum)
     found = []
     for _, theta in ends:
         tried = richer.clone_with_theta(theta)

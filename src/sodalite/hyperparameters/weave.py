@@ -113,16 +113,12 @@ class Weave:
         end = began + task.seconds
         if task.posterior == "local":
             first = kernels[(len(kernels) - 1) // 2]
-            thin = self._thin(task, generator)
-            starts = [
-                Subset(n_rows=self.n_start, n_screen=200, n_steps=10).find(thin, [first], generator).kernel.theta,
-                find_exactly(thin, [first], generator).kernel.theta,
-            ]
+            theta = find_exactly(self._thin(task, generator), [first], generator).kernel.theta
         else:  # the others' rounds go less far: they begin where a subset ends
             found = Subset().find(replace(task, seconds=0.5 * task.seconds), kernels, generator).kernel
-            starts = [found.theta]
-            same = found.clone_with_theta(found.theta)  # whose parameters have been through the same rounding
-            first = next(kernel for kernel in kernels if kernel.clone_with_theta(found.theta) == same)
+            theta = found.theta
+            same = found.clone_with_theta(theta)  # whose parameters have been through the same rounding
+            first = next(kernel for kernel in kernels if kernel.clone_with_theta(theta) == same)
         side = (_ByNeighbours if task.posterior == "local" else _ByActiveRows)(self, task, generator)
 
         def note(name: str, kernel: Kernel, verdict: Verdict, kept: bool) -> None:
@@ -130,14 +126,9 @@ class Weave:
             rounds.append(Round(name, kernel, verdict.density, kept, perf_counter() - began, side.n_active))
             began = perf_counter()
 
-        judged = []
-        for theta in starts:
-            scaled = side.scaled(first.clone_with_theta(theta))
-            judged.append((scaled, side.judge(scaled)))
-        best, top = max(judged, key=lambda pair: pair[1].density)
-        origin = best
-        for kernel, verdict in judged:
-            note("start", kernel, verdict, kernel is best)
+        best = origin = side.scaled(first.clone_with_theta(theta))
+        top = side.judge(best)
+        note("start", best, top, True)
         if not task.forms and perf_counter() <= end:  # a user's kernel: good parameters are not to be lost
             given = first.clone_with_theta(first.theta)
             verdict = side.judge(given)

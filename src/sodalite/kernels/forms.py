@@ -12,7 +12,8 @@ from .periodic import PeriodicColumn
 FLAT = 10.0  # length-scales of a trend over the inputs' spread: in the data it bends by less than 1 %
 LONG = 3.0  # first length-scales, over the inputs' spread, along which a cycle changes
 CYCLES = 2.0  # the fewest cycles of a period that the rows must span
-PEAK = 12.0  # power over the median power near by; by chance 2^-12 of the frequencies exceed it
+PEAK = 12.0  # power over the median power near by; by chance 2^-12 of the frequencies exceed it ...
+CHANCE = 0.05  # ... so more is asked for where there are many: peaks that noise may show in all inputs together
 WEAKEST = 0.02  # power of a period worth a trial, over that of the strongest
 HARMONIC = 0.03  # relative distance from a multiple of a stronger frequency up to which a peak is part of that
 GRID = 2**18  # the most bins of the periodogram
@@ -83,20 +84,25 @@ def candidate_periods(X: Array, y: Array, most: int = 2) -> list[tuple[int, floa
     design = np.column_stack([np.ones(len(X)), (X - X.mean(axis=0)) / spread(X)])
     y = y - design @ np.linalg.lstsq(design, y, rcond=None)[0]
     columns = range(X.shape[1])
-    found = [(height, column, period) for column in columns for period, height in peaks(X[:, column], y, most)]
+    found = [
+        (height, column, period)
+        for column in columns
+        for period, height in peaks(X[:, column], y, most, CHANCE / len(columns))
+    ]
     if len(columns) > 1:
         found.sort(reverse=True)
     return [(column, period) for _, column, period in found[:most]]
 
 
-def peaks(x: Array, y: Array, most: int = 2) -> list[tuple[float, float]]:
+def peaks(x: Array, y: Array, most: int = 2, chance: float = CHANCE) -> list[tuple[float, float]]:
     """Periods at which a periodogram of the targets stands out from its surroundings, and by how much.
 
     The strongest comes first.
 
     The rows need not be evenly spaced: sums over bins no wider than half their median spacing are transformed, after
     the straight line is taken out and the ends are tapered, as Press and Rybicki (1989) do for Lomb and Scargle's
-    periodogram. A peak must exceed the median power of its surroundings by `PEAK`. O(n log n).
+    periodogram. A peak must exceed the median power of its surroundings by
+    `PEAK`, and by what white noise hardly ever does. O(n log n).
 
     Parameters
     ----------
@@ -104,6 +110,8 @@ def peaks(x: Array, y: Array, most: int = 2) -> list[tuple[float, float]]:
     y : array of shape (n, q)
     most : int, default=2
         At most so many periods are returned, none a fraction of a stronger one.
+    chance : float, default=0.05
+        Peaks, on average, that white noise may show.
     """
     places = np.unique(x)
     if len(places) < 16:
@@ -128,7 +136,8 @@ def peaks(x: Array, y: Array, most: int = 2) -> list[tuple[float, float]]:
         return []
     height = power / np.maximum(_surroundings(power, first, last, resolution, span), np.finfo(float).tiny)
     inside = np.arange(max(first, 1), last - 1)
-    tops = inside[(power[inside] >= power[inside - 1]) & (power[inside] > power[inside + 1]) & (height[inside] > PEAK)]
+    least = max(PEAK, np.log2(len(inside) / OVERSAMPLED / chance))
+    tops = inside[(power[inside] >= power[inside - 1]) & (power[inside] > power[inside + 1]) & (height[inside] > least)]
     found: list[tuple[float, float]] = []
     tops = tops[np.argsort(-power[tops])]
     for peak in tops[power[tops] > WEAKEST * power[tops].max(initial=0.0)]:
