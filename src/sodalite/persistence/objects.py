@@ -34,23 +34,20 @@ KERNELS = {
 """The kernels that a file can hold."""
 
 OBJECTS = {
-    f"{kind.__module__.removeprefix('sodalite.').partition('.')[0]}.{kind.__name__}": kind
-    for kind in (
-        scores.Delta,
-        scores.Lookahead,
-        scores.Product,
-        scores.Random,
-        scores.Sampled,
-        stopping.AllOf,
-        stopping.AnyOf,
-        stopping.Decrease,
-        stopping.Size,
-        stopping.TargetRMSE,
-        stopping.TimeLimit,
-        hyperparameters.Fixed,
-        hyperparameters.Subset,
-        hyperparameters.Weave,
-    )
+    "scores.Delta": scores.Delta,
+    "scores.Lookahead": scores.Lookahead,
+    "scores.Product": scores.Product,
+    "scores.Random": scores.Random,
+    "scores.Sampled": scores.Sampled,
+    "stopping.AllOf": stopping.AllOf,
+    "stopping.AnyOf": stopping.AnyOf,
+    "stopping.Decrease": stopping.Decrease,
+    "stopping.Size": stopping.Size,
+    "stopping.TargetRMSE": stopping.TargetRMSE,
+    "stopping.TimeLimit": stopping.TimeLimit,
+    "hyperparameters.Fixed": hyperparameters.Fixed,
+    "hyperparameters.Subset": hyperparameters.Subset,
+    "hyperparameters.Weave": hyperparameters.Weave,
 }
 """The objects that a parameter in a file can be."""
 
