@@ -21,7 +21,7 @@ if WORKERS > 1:
 @pytest.fixture(params=["kept", "not kept"])
 def keep(request, monkeypatch):
     """Whether the shards keep the v's, whatever memory there is."""
-    from sodalite import memory, selection
+    from sodalite import _grow, memory
 
     kept = request.param == "kept"
     monkeypatch.setattr(selection, "make_plan", lambda *given: replace(memory.make_plan(*given), keep=kept))

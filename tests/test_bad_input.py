@@ -21,7 +21,7 @@ from sklearn.gaussian_process.kernels import (
     WhiteKernel,
 )
 
-import sodalite.selection
+import sodalite._grow
 from sodalite import GreedyGPRegressor, select
 from sodalite.hyperparameters import HYPERPARAMETERS, Fixed, Subset, Weave
 from sodalite.posteriors import POSTERIORS
@@ -66,7 +66,7 @@ def no_long_work(monkeypatch):
 
     for method in (Weave, Subset, Fixed):
         monkeypatch.setattr(method, "find", fail)
-    monkeypatch.setattr(sodalite.selection, "run", fail)
+    monkeypatch.setattr(sodalite._grow, "run", fail)
 
 
 def refuses(error, message):

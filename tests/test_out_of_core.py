@@ -204,7 +204,7 @@ def test_many_rows_are_predicted_a_block_at_a_time(stored, monkeypatch):
 
 
 def test_values_that_are_not_finite_are_found_before_any_long_work(tmp_path, monkeypatch):
-    monkeypatch.setattr(sodalite.selection, "run", lambda *given: pytest.fail("the long work began"))
+    monkeypatch.setattr(sodalite._grow, "run", lambda *given: pytest.fail("the long work began"))
     bad = X.copy()
     bad[777, 1] = np.inf
     np.save(tmp_path / "X.npy", bad)

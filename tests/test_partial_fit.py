@@ -20,7 +20,7 @@ from sodalite.kernels import compile_kernel
 from sodalite.metrics import rmse
 from sodalite.posteriors import POSTERIORS, Evidence
 from sodalite.scores import SCORES
-from sodalite.selection import grow
+from sodalite._grow import grow
 from sodalite.stopping import Rule, Size
 
 KERNEL = ConstantKernel(1.5) * RBF([1.2, 1.9]) + WhiteKernel(0.02)
@@ -279,7 +279,7 @@ def test_it_is_refused_before_any_work(kind, monkeypatch):
     options, arrays, keywords, error, message = bad_calls()[kind]
     X, y = data()
     fitted = model().fit(X[:100], y[:100]).set_params(**options)
-    monkeypatch.setattr("sodalite.selection.run", lambda *args: pytest.fail("the long work began"))
+    monkeypatch.setattr("sodalite._grow.run", lambda *args: pytest.fail("the long work began"))
     with pytest.raises(error, match=message):
         fitted.partial_fit(*arrays, **keywords)
 

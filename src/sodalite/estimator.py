@@ -30,7 +30,8 @@ from .progress import progress_display
 from .remote.fit import at_hand, fit_on_cluster
 from .remote.prediction import novelty_lazily, predict_lazily
 from .scores import resolve_score
-from .selection import generator_from, grow
+from ._grow import grow
+from ._random import generator_from
 from .stopping import Rule, resolve_rule
 from .validation import (
     check_alpha,

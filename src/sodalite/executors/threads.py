@@ -1,17 +1,33 @@
-"""Shards on this machine, shared out among threads. The linear algebra of each runs on that thread alone."""
+"""Where the shards live. An executor has one method: `call` a method of every shard, and return all the answers."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 from ..shard import Shard
 from ..threads import Pool, one_blas_thread
 
 
+class Executor(Protocol):
+    """The extension point: anything that can call a method of every shard.
+
+    If it has an attribute `n_workers`, those who follow the selection are told how many there are.
+    """
+
+    n_shards: int
+
+    def call(self, method: str, *arguments: Any) -> list[Any]:
+        """Call the method of that name of every shard, in any order; return their answers in the shards' order."""
+        ...
+
+
 class ThreadExecutor:
-    """A pool of threads over shards that are built by calling `make` with each of `parts`."""
+    """Shards on this machine, built by calling `make` with each of `parts`, and shared out among threads.
+
+    The linear algebra of each runs on its thread alone.
+    """
 
     def __init__(self, make: Callable[[Any], Shard], parts: Sequence[Any], n_threads: int) -> None:
         self.n_shards = len(parts)

@@ -24,7 +24,8 @@ from ..kernels import compile_kernel
 from ..metrics import rmse
 from ..posteriors import Evidence, SubsetOfData, draw
 from ..scores import Delta, best
-from ..selection import Selection, select
+from ..loop import Selection
+from ..selection import select
 from ..threads import one_blas_thread
 
 Array = NDArray[Any]

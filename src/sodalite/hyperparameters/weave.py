@@ -26,7 +26,7 @@ from ..loop import Selection
 from ..neighbours import Neighbours
 from ..posteriors import Evidence, Local, resolve_posterior
 from ..scores import Delta
-from ..selection import grow
+from .._grow import grow
 from ..stopping import Size
 from ..threads import one_blas_thread
 from .components import candidates, enriched

@@ -20,7 +20,7 @@ from ..hyperparameters import Fixed, Task, resolve_hyperparameters
 from ..hyperparameters.weave import MOST_ROWS
 from ..kernels import compile_kernel, default_kernels
 from ..memory import check_all_rows
-from ..selection import generator_from
+from .._random import generator_from
 from ..validation import check_dtype, check_first, check_not_small, is_dask, readable_errors
 
 
