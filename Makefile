@@ -13,6 +13,7 @@ test: $(VENV)/test browser  ## style, types, tests and doctests
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/lint-imports
 	SCIPY_ARRAY_API=1 $(BIN)/pytest -n $(WORKERS) --dist worksteal
 
 browser:  ## Chromium, for the tests that look at a report
@@ -23,7 +24,7 @@ bench: $(VENV)/bench  ## speed, as ratios measured in one run
 
 bench-test:  ## the tests that need GPyTorch, GPflow (which holds NumPy back, so apart) and BoTorch
 	$(MAKE) VENV=.venv-peers .venv-peers/peers
-	.venv-peers/bin/pytest tests/test_exports_peers.py
+	.venv-peers/bin/pytest tests/exports/test_exports_peers.py
 
 docs: $(VENV)/docs  ## the HTML documentation, in docs/_build/html
 	$(BIN)/sphinx-build -W --keep-going -b html docs docs/_build/html

@@ -22,9 +22,10 @@ from typing import Any
 
 import numpy as np
 
-from sodalite import select, selection
-from sodalite.executors.dask import CHANGES, DaskExecutor, Host, Setting
-from sodalite.threads import n_threads
+from sodalite import select
+from sodalite.cluster.executor import CHANGES, DaskExecutor, Host, Setting
+from sodalite.core.threads import n_threads
+from sodalite.fitting import select as selection
 
 from .common import smooth_problem
 

@@ -6,8 +6,8 @@ import numpy as np
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, WhiteKernel
 
+from sodalite.core.threads import one_blas_thread
 from sodalite.hyperparameters import Likelihood
-from sodalite.threads import one_blas_thread
 
 from .common import seconds, smooth_problem
 

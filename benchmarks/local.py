@@ -11,9 +11,9 @@ from time import perf_counter
 import numpy as np
 
 from sodalite import select
+from sodalite.core.threads import threaded_map
 from sodalite.kernels import compile_kernel
 from sodalite.posteriors import Evidence, Local
-from sodalite.threads import threaded_map
 
 from .common import seconds, smooth_problem
 

@@ -20,10 +20,10 @@ import pyarrow as pa
 from pyarrow import csv, parquet
 
 from sodalite import GreedyGPRegressor, save
+from sodalite.core.threads import threaded_map
 from sodalite.posteriors import Local
 from sodalite.posteriors.base import BLOCK
 from sodalite.tables import Column, Preprocessing
-from sodalite.threads import threaded_map
 
 from . import local
 from .common import seconds, smooth_problem

@@ -15,9 +15,11 @@ from time import perf_counter
 import numpy as np
 from tests import one_at_a_time
 
-from sodalite import loop, memory, reference, select, shard
+from sodalite import reference, select
+from sodalite.core import memory
+from sodalite.core.threads import n_threads, one_blas_thread
 from sodalite.kernels import CompiledKernel
-from sodalite.threads import n_threads, one_blas_thread
+from sodalite.selection import loop, shard
 
 from .common import seconds, smooth_problem
 

@@ -20,7 +20,7 @@ from sodalite.kernels import compile_kernel, default_kernels
 from sodalite.metrics import coverage, nlpd, rmse
 from sodalite.posteriors import POSTERIORS, Evidence
 from sodalite.scores import SCORES
-from sodalite._grow import grow
+from sodalite.selection.grow import grow
 from sodalite.stopping import Size
 
 from .common import load

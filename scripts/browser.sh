@@ -1,5 +1,5 @@
 #!/bin/sh
-# The browser in which tests/test_report_browser.py looks at reports: Debian's Chromium, if there is none yet and it can
+# The browser in which tests/report/test_report_browser.py looks at reports: Debian's Chromium, if there is none yet and it can
 # be installed without asking anybody. Otherwise those tests are skipped (but fail where CI=true).
 for name in chromium chromium-browser google-chrome; do
     if command -v "$name" >/dev/null; then

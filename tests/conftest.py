@@ -21,8 +21,9 @@ if WORKERS > 1:
 @pytest.fixture(params=["kept", "not kept"])
 def keep(request, monkeypatch):
     """Whether the shards keep the v's, whatever memory there is."""
-    from sodalite import _grow, memory
+    from sodalite.core import memory
+    from sodalite.selection import grow
 
     kept = request.param == "kept"
-    monkeypatch.setattr(selection, "make_plan", lambda *given: replace(memory.make_plan(*given), keep=kept))
+    monkeypatch.setattr(grow, "make_plan", lambda *given: replace(memory.make_plan(*given), keep=kept))
     return kept

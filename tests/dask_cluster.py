@@ -32,7 +32,7 @@ def cluster(count: int) -> Iterator[tuple[Any, list[Any]]]:
 
     processes = multiprocessing.get_context("forkserver")
     # Imported once; every worker is then forked from there.
-    processes.set_forkserver_preload(["distributed", "dask.array", "sodalite.estimator", "sodalite.executors.dask"])
+    processes.set_forkserver_preload(["distributed", "dask.array", "sodalite.estimator", "sodalite.cluster.executor"])
     with (
         tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder,
         LocalCluster(n_workers=0, processes=True, dashboard_address=None) as scheduler,

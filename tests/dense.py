@@ -8,7 +8,7 @@ from scipy.stats import multivariate_normal
 from sodalite.kernels import compile_kernel
 from sodalite.posteriors import Evidence
 from sodalite.scores import Delta
-from sodalite._grow import grow
+from sodalite.selection.grow import grow
 from sodalite.stopping import Size
 
 

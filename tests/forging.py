@@ -10,7 +10,7 @@ import numpy as np
 from safetensors import safe_open
 from safetensors.numpy import save_file
 
-from sodalite._container import digest
+from sodalite.core.container import digest
 
 NUMBERS = (0, -1, 1, 7, 2**31, 2**63, -(2**63), 10**30, 0.0, -0.5, 1e-320, 1e308, float("inf"), float("nan"))
 VALUES = (*NUMBERS, None, True, False, "", "x", "inf", "U99999999", "../../x", [], {}, [1], [[]], {"a": 1}, [None] * 3)

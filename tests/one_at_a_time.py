@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from sodalite.jitter import JITTER
+from sodalite.core.jitter import JITTER
 from sodalite.kernels import compile_kernel, take
 from sodalite.scores import Delta, best
 

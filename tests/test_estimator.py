@@ -31,8 +31,8 @@ from sodalite import GreedyGPRegressor, SelectionInterrupted, select
 from sodalite.hyperparameters import Found, Round, Subset
 from sodalite.metrics import coverage, rmse
 from sodalite.posteriors import POSTERIORS, base
-from sodalite.progress import ProgressLine
 from sodalite.scores import SCORES, Delta
+from sodalite.selection.progress import ProgressLine
 from sodalite.stopping import Rule, Stage, TargetRMSE
 
 KERNEL = ConstantKernel(1.5) * RBF([1.2, 1.9]) + WhiteKernel(0.02)

@@ -25,9 +25,9 @@ from sodalite.plot import (
     RelevanceDisplay,
     plot,
 )
-from sodalite.progress import ProgressLine, progress_display
 from sodalite.report import make_report
 from sodalite.report.notebook import curve_svg
+from sodalite.selection.progress import ProgressLine, progress_display
 from sodalite.stopping import Stage
 
 
@@ -210,7 +210,7 @@ def test_a_real_notebook_shows_progress_in_one_place_and_a_summary(tmp_path):
 
 
 def test_a_notebooks_bar_is_replaced_and_ends_where_the_choice_ended():
-    from sodalite.progress import NotebookProgress
+    from sodalite.selection.progress import NotebookProgress
 
     shown = []
 

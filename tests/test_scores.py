@@ -10,10 +10,12 @@ from scipy import stats
 from sklearn.base import clone
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, WhiteKernel
 
-from sodalite import GreedyGPRegressor, loop, memory, select
-from sodalite.jitter import JITTER
-from sodalite.lookahead import draw_sample
+from sodalite import GreedyGPRegressor, select
+from sodalite.core import memory
+from sodalite.core.jitter import JITTER
 from sodalite.scores import SCORES, Delta, Lookahead, Product, Sampled, luck, resolve_score, seed_from
+from sodalite.selection import loop
+from sodalite.selection.lookahead import draw_sample
 
 KERNEL = ConstantKernel(2.0) * RBF(1.0) + WhiteKernel(0.1)
 NOISE_BY_ROW = ConstantKernel(2.0) * RBF(1.0) + WhiteKernel(0.05) * DotProduct(0.6)

@@ -4,23 +4,33 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
+from .core.version import __version__
+
 if TYPE_CHECKING:
     from . import reference
     from .estimator import GreedyGPRegressor
-    from .loop import Selection, SelectionInterrupted
+    from .fitting.select import select
     from .persistence import load, save
-    from .selection import select
+    from .selection.loop import Selection, SelectionInterrupted
 
-__all__ = ["GreedyGPRegressor", "Selection", "SelectionInterrupted", "load", "reference", "save", "select"]
-__version__ = "0.1.0"
+__all__ = [
+    "GreedyGPRegressor",
+    "Selection",
+    "SelectionInterrupted",
+    "__version__",
+    "load",
+    "reference",
+    "save",
+    "select",
+]
 
 _HOMES = {
     "GreedyGPRegressor": "estimator",
-    "Selection": "loop",
-    "SelectionInterrupted": "loop",
+    "Selection": "selection.loop",
+    "SelectionInterrupted": "selection.loop",
     "load": "persistence",
     "save": "persistence",
-    "select": "selection",
+    "select": "fitting.select",
 }
 
 

@@ -14,26 +14,12 @@ from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.gaussian_process.kernels import Kernel
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from ._noted import found_before, note_of
-from .baselines import MOST_JUDGED, Baselines, NoBetterWarning, compare
-from .checkpoint import Checkpoint, check_checkpoint, open_checkpoint
+from .cluster.fit import at_hand, fit_on_cluster
+from .cluster.predict import novelty_lazily, predict_lazily
 from .cluster.table import Remote
-from .describe import bars_of
-from .exchange import exchanged
-from .hyperparameters import Found, Task, resolve_hyperparameters
-from .hyperparameters.weave import MOST_ROWS
-from .kernels import compile_kernel, default_kernels, spread
-from .loop import Selection
-from .memory import check_all_rows, make_plan
-from .posteriors import Evidence, draw, resolve_posterior
-from .progress import progress_display
-from .remote.fit import at_hand, fit_on_cluster
-from .remote.prediction import novelty_lazily, predict_lazily
-from .scores import resolve_score
-from ._grow import grow
-from ._random import generator_from
-from .stopping import Rule, resolve_rule
-from .validation import (
+from .core.memory import check_all_rows, make_plan
+from .core.random import generator_from
+from .core.validation import (
     check_alpha,
     check_by_number,
     check_count,
@@ -52,6 +38,20 @@ from .validation import (
     scaled_alpha,
     warn_of_outliers,
 )
+from .fitting.exchange import exchanged
+from .hyperparameters import Found, Task, resolve_hyperparameters
+from .hyperparameters.record import found_before, note_of
+from .hyperparameters.weave import MOST_ROWS
+from .kernels import compile_kernel, default_kernels, spread
+from .posteriors import Evidence, draw, resolve_posterior
+from .posteriors.baselines import MOST_JUDGED, Baselines, NoBetterWarning, compare
+from .report.words import bars_of
+from .scores import resolve_score
+from .selection.checkpoint import Checkpoint, check_checkpoint, open_checkpoint
+from .selection.grow import grow
+from .selection.loop import Selection
+from .selection.progress import progress_display
+from .stopping import Rule, resolve_rule
 
 Array = NDArray[Any]
 
@@ -105,8 +105,8 @@ class GreedyGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # typ
         How many neighbours a query has, for "local". None means as few as predict the rows well, each from all others.
     calibrate : bool, default=True
         Whether error bars are made honest: far from all rows no less than the targets' own spread, and, for "local",
-        scaled by how wrong it was near by. See `sodalite.calibration`. False leaves them as the Gaussian process has
-        them, which far from all rows is the prior's, whatever the kernel says that to be (for "sor", none).
+        scaled by how wrong it was near by. See `sodalite.posteriors.calibration`. False leaves them as the Gaussian
+        process has them, which far from all rows is the prior's, whatever the kernel says that to be (for "sor", none).
     normalize_y : bool, default=True
         Centre and scale every target before the fit; `kernel` is in units of the scaled targets, as in scikit-learn.
     patience : int, default=1
@@ -151,7 +151,7 @@ class GreedyGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # typ
         The rows that were kept; the targets are scaled.
     y_mean_, y_std_ : ndarray of shape (q,)
         What the targets were centred and scaled by.
-    baselines_ : sodalite.baselines.Baselines
+    baselines_ : sodalite.posteriors.baselines.Baselines
         How well the model and simple ways (a constant, a straight line, the nearest rows) predict rows of the fit, each
         from all others. Where the model is no better, `fit` warns.
     log_marginal_likelihood_value_ : float

@@ -13,13 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from ._optional import require
+from .core.optional import require
+from .core.validation import unknown
 from .report.build import stages_of, words_of
 from .report.curve import LearningCurve, learning_curve
 from .report.judgement import Judgement, judge
 from .report.pictures import N_INPUTS, Effect, PosteriorView, effects, posterior_view
 from .report.rows import Material, gather
-from .validation import unknown
 
 Array = NDArray[Any]
 

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.gaussian_process.kernels import Kernel
 
-from .jitter import JITTER
+from .core.jitter import JITTER
 from .scores import best
 
 Array = NDArray[Any]

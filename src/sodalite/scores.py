@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .validation import unknown
+from .core.validation import unknown
 
 Array = NDArray[Any]
 PointwiseScore = Callable[[Array, Array, Array], Array]

@@ -7,7 +7,7 @@ import sys
 
 def main() -> None:
     """The entry point of the command `sodalite`."""
-    from .._optional import require
+    from ..core.optional import require
 
     try:
         require("click", "cli")

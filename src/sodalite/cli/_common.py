@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 import click
 
-from .._files import overwrites
+from ..core.files import overwrites
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -8,7 +8,7 @@ from math import isfinite, log
 from time import perf_counter
 from typing import Any
 
-from ..progress import duration, pace_words
+from ..selection.progress import duration, pace_words
 from ..stopping import Stage
 
 __all__ = ["Display", "display", "duration", "sparkline"]

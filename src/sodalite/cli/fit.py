@@ -29,9 +29,9 @@ from ._common import (
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from ..baselines import Baselines
-    from ..describe import KernelWords
     from ..estimator import GreedyGPRegressor
+    from ..posteriors.baselines import Baselines
+    from ..report.words import KernelWords
     from ..tables import Table, Training
     from ._progress import Display
 
@@ -210,12 +210,12 @@ def run(
     import numpy as np
 
     from .. import persistence
-    from ..checkpoint import check_checkpoint
-    from ..describe import bars_of, kernel_words
     from ..estimator import GreedyGPRegressor
     from ..hyperparameters import resolve_hyperparameters
     from ..posteriors import resolve_posterior
+    from ..report.words import bars_of, kernel_words
     from ..scores import resolve_score
+    from ..selection.checkpoint import check_checkpoint
     from ..tables import Taken
 
     check_model_path(output, "--output")
@@ -343,7 +343,7 @@ def which_target(table: Table, target: str | None, embedded: bool = False) -> st
 
 def embedded() -> Table:
     """The data set that comes with the package, as a table."""
-    from .._optional import require
+    from ..core.optional import require
     from ..datasets import load_mauna_loa
     from ..tables import Table
 

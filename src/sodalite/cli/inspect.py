@@ -11,7 +11,7 @@ from ._common import FILE, check_model_path, debug_option, json_option, plain_er
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from ..describe import KernelWords
+    from ..report.words import KernelWords
 
 
 @click.command("inspect")
@@ -84,7 +84,7 @@ def show(content: dict[str, Any], console: Console) -> None:
         bars = "" if part["nlpd"] is None else f", NLPD {part['nlpd']:.3f}, {part['coverage']:.1%} in the 95 % band"
         grid.add_row(f"test, {part['model']}", f"RMSE {part['rmse']:.4g}{bars}")
     if (found := content.get("baselines")) and not about.get("test"):
-        from ..baselines import Baselines
+        from ..posteriors.baselines import Baselines
 
         values: dict[str, Any] = {name: float("nan") if value is None else value for name, value in found.items()}
         grid.add_row("judged", Baselines(**values).beside())
@@ -98,8 +98,8 @@ def show(content: dict[str, Any], console: Console) -> None:
 
 def _words(content: dict[str, Any]) -> KernelWords | None:
     """What the file says of errors and noise: in words that a fit has left, else in its posterior's numbers."""
-    from ..calibration import ErrorBars
-    from ..describe import KernelWords
+    from ..posteriors.calibration import ErrorBars
+    from ..report.words import KernelWords
 
     said = (content.get("about") or {}).get("kernel")
     if said:

@@ -156,9 +156,9 @@ def run(
     """Predict a table a chunk at a time. With `gather` and "-" as output, predictions are returned, not written."""
     import numpy as np
 
-    from ..calibration import UNKNOWN
-    from ..describe import bars_of
     from ..persistence import load
+    from ..posteriors.calibration import UNKNOWN
+    from ..report.words import bars_of
     from ..tables import check_output, open_output, open_table
 
     began = perf_counter()

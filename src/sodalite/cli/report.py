@@ -115,8 +115,8 @@ def run(
     shown: Display | None = None,
 ) -> tuple[Outcome, Report]:
     """Load, judge and draw. With "-" as output, the page goes to standard output, if it is to be written there."""
-    from .._files import check_writable
-    from .._optional import require
+    from ..core.files import check_writable
+    from ..core.optional import require
 
     began = perf_counter()
     require("plotly", "report")
@@ -235,7 +235,7 @@ def columns_of(model: GreedyGPRegressor, reader: Reader, target: str | None) -> 
 
 
 def _write(page: bytes, output: str) -> None:
-    from .._files import replacing
+    from ..core.files import replacing
 
     try:
         with replacing(output) as path:

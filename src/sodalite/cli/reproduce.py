@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from .._files import replacing
-from .._optional import require
+from ..core.files import replacing
+from ..core.optional import require
 from ._common import Mistake, debug_option, plain_errors, seed_option
 
 if TYPE_CHECKING:

@@ -26,7 +26,7 @@ from ._common import (
 )
 
 if TYPE_CHECKING:
-    from ..loop import Selection
+    from ..selection.loop import Selection
     from ..tables import Training
     from ._progress import Display
 
@@ -211,9 +211,9 @@ def choose(
     """The choice of rows, by a kernel that suits a random subset of them; the kernel, and the target's scale."""
     import numpy as np
 
+    from ..fitting.select import select
     from ..hyperparameters import Subset, Task
     from ..kernels import default_kernels, spread
-    from ..selection import select
 
     if shown is not None:
         shown.step("Finding the kernel's parameters")

@@ -11,7 +11,7 @@ from time import monotonic, sleep
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
-from .._optional import require
+from ..core.optional import require
 
 PATIENCE = 60.0  # seconds to wait for a worker when none is left
 TRIES = 20  # times in a row that something may fail because workers are lost

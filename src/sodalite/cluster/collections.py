@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..validation import check_alpha, check_not_large, check_rows, check_targets, is_dask
+from ..core.validation import check_alpha, check_not_large, check_rows, check_targets, is_dask
 from .client import answer, scatter
 
 Array = NDArray[Any]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..core.validation import check_not_small
 from ..kernels.default import steady
-from ..validation import check_not_small
 from .table import Array, Part, Table
 
 

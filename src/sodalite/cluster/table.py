@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..fingerprint import of_block
-from ..threads import on_this_thread
-from ..validation import scaled_alpha
+from ..core.fingerprint import of_block
+from ..core.threads import on_this_thread
+from ..core.validation import scaled_alpha
 from .client import LostError, answer, find_client, insist, submit, workers_of
 from .collections import Pieces, Rows, pieces_of
 
@@ -198,7 +198,7 @@ class Remote:
         return self.table.total(_Unpacked(sums))
 
     def fingerprint(self) -> int:
-        """`sodalite.fingerprint.fingerprint` of it, worked out where the rows are."""
+        """`sodalite.core.fingerprint.fingerprint` of it, worked out where the rows are."""
         pieces = dict.fromkeys(range(len(self.table)), (self.what,))
         return int(sum(self.table.map(_fingerprint, pieces)) % 2**64)
 

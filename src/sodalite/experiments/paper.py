@@ -20,13 +20,13 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Kernel, WhiteKernel
 
+from ..core.threads import one_blas_thread
+from ..fitting.select import select
 from ..kernels import compile_kernel
 from ..metrics import rmse
 from ..posteriors import Evidence, SubsetOfData, draw
 from ..scores import Delta, best
-from ..loop import Selection
-from ..selection import select
-from ..threads import one_blas_thread
+from ..selection.loop import Selection
 
 Array = NDArray[Any]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from .._optional import require
+from ..core.optional import require
 from .paper import GRID, INTERVAL, Demonstration, PriorSamples, StageView
 
 if TYPE_CHECKING:

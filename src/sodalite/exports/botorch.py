@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from sklearn.gaussian_process import kernels as spec
 
-from .._optional import require
-from ..selection import select
+from ..core.optional import require
+from ..fitting.select import select
 
 
 def greedy_allocator(y: Any = None, *, score: Any = None, noise: float = 0.1, random_state: Any = 0) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .._optional import require
+from ..core.optional import require
 from ..kernels import stationary
 from .handover import Handover, hand_over
 

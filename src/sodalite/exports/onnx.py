@@ -13,26 +13,14 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from .. import __version__
-from .._files import check_writable, replacing
-from .._optional import require
-from ..calibration import MOST, Scale, rank_of_edge
-from ..neighbours import ALL, Neighbours
+from ..core.files import check_writable, replacing
+from ..core.optional import require
+from ..core.version import __version__
+from ..kernels.neighbours import ALL, Neighbours
 from ..posteriors import Local, SubsetOfData
+from ..posteriors.calibration import MOST, Scale, rank_of_edge
 from ..posteriors.projected import Projected
-from .onnx_graph import (
-    Graph,
-    Tensor,
-    Value,
-    block,
-    check,
-    constants,
-    diagonal,
-    each,
-    has_inputs,
-    prepare,
-    right_side,
-)
+from .onnx_graph import Graph, Tensor, Value, block, check, constants, diagonal, each, has_inputs, prepare, right_side
 
 OPSET, IR_VERSION = 11, 6  # the first with TopK of the smallest; all runtimes of the last years read them
 MOST_BYTES = 2**31 - 2**20  # what a file of this format can hold
@@ -232,7 +220,7 @@ def _nearest(g: Graph, near: Neighbours, rows: Any, kernel: Any, X: Tensor, x: A
 
 
 def _interleaved(g: Graph, first: Tensor, second: Tensor, k: int) -> Tensor:
-    """Two rankings as one, as `sodalite.neighbours.interleaved` has it."""
+    """Two rankings as one, as `sodalite.kernels.neighbours.interleaved` has it."""
     shape = np.array([0, 2 * k], dtype=np.int64)  # as many queries as there are
     both = g("Reshape", g("Concat", g("Unsqueeze", first, axes=[2]), g("Unsqueeze", second, axes=[2]), axis=2), shape)
     same = g(
@@ -278,7 +266,7 @@ def _novelty(g: Graph, latent: Value, prior: Value) -> Tensor:
 
 
 def _outside(g: Graph, novelty: Tensor, edge: Value) -> Tensor:
-    """How far rows are outside, as `sodalite.calibration.outside` has it."""
+    """How far rows are outside, as `sodalite.posteriors.calibration.outside` has it."""
     return g("Div", g("Max", g("Sub", novelty, edge), 0.0), g("Sub", 1.0, edge))  # type: ignore[no-any-return]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..validation import unknown
+from ..core.validation import unknown
 from .subset import (
     Fixed,
     Found,

@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 from scipy.linalg import lapack
 from sklearn.gaussian_process.kernels import Kernel
 
-from ..jitter import JITTER
+from ..core.jitter import JITTER
+from ..core.threads import one_blas_thread
 from ..kernels import CompiledKernel, Features, compile_kernel
-from ..threads import one_blas_thread
 
 Array = NDArray[Any]
 

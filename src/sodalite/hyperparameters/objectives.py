@@ -17,10 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.gaussian_process.kernels import Kernel
 
-from ..jitter import JITTER
+from ..core.jitter import JITTER
+from ..core.threads import threaded_map
 from ..kernels import CompiledKernel, compile_kernel, take
-from ..neighbours import Neighbours, distinct
-from ..threads import threaded_map
+from ..kernels.neighbours import Neighbours, distinct
 from .subset import log_marginal_likelihood
 
 Array = NDArray[Any]

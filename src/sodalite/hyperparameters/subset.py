@@ -20,9 +20,9 @@ from scipy.optimize import minimize
 from sklearn.base import clone
 from sklearn.gaussian_process.kernels import ExpSineSquared, Kernel
 
-from ..jitter import JITTER
+from ..core.jitter import JITTER
+from ..core.threads import one_blas_thread, raise_if_broken_off, threaded_map
 from ..kernels import CompiledKernel, compile_kernel, robust_spread, take, variation
-from ..threads import one_blas_thread, raise_if_broken_off, threaded_map
 
 Array = NDArray[Any]
 

@@ -19,18 +19,18 @@ from numpy.typing import NDArray
 from scipy.linalg import cholesky
 from sklearn.gaussian_process.kernels import Kernel
 
-from ..calibration import Scale, log_densities
-from ..jitter import with_jitter
+from ..core.jitter import with_jitter
+from ..core.threads import one_blas_thread
 from ..kernels import CompiledKernel, compile_kernel, spacing
-from ..loop import Selection
-from ..neighbours import Neighbours
+from ..kernels.neighbours import Neighbours
 from ..posteriors import Evidence, Local, resolve_posterior
+from ..posteriors.calibration import Scale, log_densities
 from ..scores import Delta
-from .._grow import grow
+from ..selection.grow import grow
+from ..selection.loop import Selection
 from ..stopping import Size
-from ..threads import one_blas_thread
 from .components import candidates, enriched
-from .exact import find_exactly
+from .exact import find_exactly, or_as_given
 from .joint import Joint
 from .objectives import Foresight, Groups, Neighbourhoods
 from .subset import Found, Round, Subset, Task, climb, free_parameters
@@ -103,7 +103,8 @@ class Weave:
         if kernels[0].n_dims == 0:
             return Found(kernels[0].clone_with_theta(kernels[0].theta))
         if len(task.X) <= self.n_exact:
-            return find_exactly(task, kernels, generator)
+            found = find_exactly(task, kernels, generator)
+            return found if task.forms else or_as_given(found, task, kernels[0])
         if len(task.X) > MOST_ROWS:
             some = np.sort(generator.choice(len(task.X), MOST_ROWS, replace=False))
             alpha = None if task.alpha is None else task.alpha[some]
@@ -115,9 +116,9 @@ class Weave:
             first = kernels[(len(kernels) - 1) // 2]
             theta = find_exactly(self._thin(task, generator), [first], generator).kernel.theta
         else:  # the others' rounds go less far: they begin where a subset ends
-            found = Subset().find(replace(task, seconds=0.5 * task.seconds), kernels, generator).kernel
-            theta = found.theta
-            same = found.clone_with_theta(theta)  # whose parameters have been through the same rounding
+            by_subset = Subset().find(replace(task, seconds=0.5 * task.seconds), kernels, generator).kernel
+            theta = by_subset.theta
+            same = by_subset.clone_with_theta(theta)  # whose parameters have been through the same rounding
             first = next(kernel for kernel in kernels if kernel.clone_with_theta(theta) == same)
         side = (_ByNeighbours if task.posterior == "local" else _ByActiveRows)(self, task, generator)
 

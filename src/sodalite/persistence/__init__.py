@@ -5,8 +5,8 @@ parameters, how the rows were chosen, and how a table's columns become numbers. 
 it. pickle, joblib and skops work too, with all that they imply.
 """
 
-from .container import FORMAT, VERSION, Header, ModelFileError, check_path, read_header
 from .model import load, save
+from .model_file import FORMAT, VERSION, Header, ModelFileError, check_path, read_header
 from .objects import KERNELS, OBJECTS
 
 __all__ = [
@@ -26,9 +26,9 @@ __all__ = [
 TRUSTED_TYPES = [
     "numpy.dtype",
     *sorted(f"{kind.__module__}.{kind.__qualname__}" for kind in (*KERNELS.values(), *OBJECTS.values())),
-    "sodalite.baselines.Baselines",
-    "sodalite.calibration.ErrorBars",
-    "sodalite.calibration.Scale",
+    "sodalite.posteriors.baselines.Baselines",
+    "sodalite.posteriors.calibration.ErrorBars",
+    "sodalite.posteriors.calibration.Scale",
     "sodalite.estimator.GreedyGPRegressor",
     "sodalite.hyperparameters.subset.Round",
     "sodalite.kernels.compiled.CompiledKernel",
@@ -44,10 +44,10 @@ TRUSTED_TYPES = [
     "sodalite.kernels.stationary.RationalQuadratic",
     "sodalite.kernels.stationary.SquaredExponential",
     "sodalite.kernels.stationary.Stationary",
-    "sodalite.loop.Selection",
+    "sodalite.selection.loop.Selection",
     "sodalite.kernels.compiled.Cycle",
-    "sodalite.neighbours.Index",
-    "sodalite.neighbours.Neighbours",
+    "sodalite.kernels.neighbours.Index",
+    "sodalite.kernels.neighbours.Neighbours",
     "sodalite.posteriors.local.Local",
     "sodalite.posteriors.projected.DeterministicTraining",
     "sodalite.posteriors.projected.FullyIndependentTraining",

@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .._described import shown
-from .._verified import GROWTH, rounding
-from ..jitter import JITTER
+from ..core.jitter import JITTER
+from ..core.json import shown
 from ..kernels import CompiledKernel
 from ..posteriors import POSTERIORS, Evidence, Local, SubsetOfData
+from ..selection.verification import GROWTH, rounding
 
 Array = NDArray[Any]
 

@@ -14,21 +14,21 @@ from numpy.typing import NDArray
 from sklearn.gaussian_process.kernels import Kernel
 from sklearn.utils.validation import check_is_fitted
 
-from .. import __version__
-from .._described import shown
-from ..baselines import Baselines
-from ..calibration import MOST, UNKNOWN, ErrorBars, Scale
+from ..core.json import shown
+from ..core.memory import available, parse_bytes
+from ..core.threads import n_threads
+from ..core.version import __version__
 from ..estimator import GreedyGPRegressor
 from ..hyperparameters import Round, resolve_hyperparameters
 from ..kernels import CompiledKernel
 from ..kernels.compiled import _compile
-from ..loop import Selection
-from ..memory import available, parse_bytes
-from ..neighbours import Neighbours, distinct
+from ..kernels.neighbours import Neighbours, distinct
 from ..posteriors import POSTERIORS, Evidence, Local, SubsetOfData
+from ..posteriors.baselines import Baselines
+from ..posteriors.calibration import MOST, UNKNOWN, ErrorBars, Scale
 from ..posteriors.projected import Projected
+from ..selection.loop import Selection
 from ..tables.preprocessing import Preprocessing
-from ..threads import n_threads
 from .checks import (
     Layout,
     check_factor,
@@ -41,7 +41,7 @@ from .checks import (
     real,
     text,
 )
-from .container import KIND, ModelFileError, check_path, read, write
+from .model_file import KIND, ModelFileError, check_path, read, write
 from .objects import Lost, from_json, kernel_from_json, kernel_to_json, to_json
 
 Array = NDArray[Any]

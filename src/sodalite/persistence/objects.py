@@ -12,7 +12,7 @@ import numpy as np
 from sklearn.gaussian_process import kernels as spec
 
 from .. import hyperparameters, scores, stopping
-from .._described import shown
+from ..core.json import shown
 from ..kernels import PeriodicColumn
 
 KERNELS = {

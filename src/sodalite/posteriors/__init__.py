@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import eigh
 
-from ..threads import one_blas_thread
-from ..validation import unknown
+from ..core.threads import one_blas_thread
+from ..core.validation import unknown
 from .base import Evidence, Posterior
 from .local import Local
 from .projected import DeterministicTraining, FullyIndependentTraining, SubsetOfRegressors, Variational

@@ -9,11 +9,11 @@ from typing import Any, Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from ..calibration import Scale
+from ..core.memory import parse_bytes
+from ..core.threads import n_threads, threaded_map
 from ..kernels import CompiledKernel, Features
-from ..loop import Selection
-from ..memory import parse_bytes
-from ..threads import n_threads, threaded_map
+from ..selection.loop import Selection
+from .calibration import Scale
 
 Array = NDArray[Any]
 
@@ -39,8 +39,8 @@ class Evidence:
     n_neighbors: int | None = None
     """For "local": how many neighbours a query has; None for as many as the data ask for."""
     calibrate: bool = False
-    """Whether error bars are made honest (`sodalite.calibration`): far from all rows, no less than the targets' own
-    spread, and for "local" scaled by how wrong the model was near by."""
+    """Whether error bars are made honest (`sodalite.posteriors.calibration`): far from all rows, no less than the
+    targets' own spread, and for "local" scaled by how wrong the model was near by."""
     generator: np.random.Generator = field(default_factory=lambda: np.random.default_rng(0))
     """Draws the rows by which these are chosen."""
     seed: int = 0

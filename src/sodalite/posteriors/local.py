@@ -20,12 +20,12 @@ from typing import Any
 
 import numpy as np
 
-from ..calibration import Scale, log_densities, novelty_of
+from ..core.memory import available, parse_bytes
+from ..core.threads import threaded_map
 from ..kernels import CompiledKernel, Features, take
-from ..memory import available, parse_bytes
-from ..neighbours import Neighbours, distinct
-from ..threads import threaded_map
+from ..kernels.neighbours import Neighbours, distinct
 from .base import N_SOME, Array, Evidence, covariance_block, in_blocks, scaled, scaled_covariance
+from .calibration import Scale, log_densities, novelty_of
 from .sod import SubsetOfData
 
 SIZES = (8, 16, 32, 64)  # numbers of neighbours that are tried

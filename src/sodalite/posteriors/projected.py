@@ -10,7 +10,7 @@ Quinonero-Candela and Rasmussen (2005), section 5 to 7, and Titsias (2009).
 
 sor's variance, as it is defined, goes to zero far from the active rows. In a model whose error bars are calibrated,
 k - Q comes back as the novelty of a row exceeds that of the rows of the fit, and is whole where nothing
-is known (`sodalite.calibration`).
+is known (`sodalite.posteriors.calibration`).
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from scipy.linalg import cholesky, solve_triangular
 
-from ..calibration import Scale, novelty_of, outside
-from ..jitter import with_jitter
+from ..core.jitter import with_jitter
+from ..core.threads import one_blas_thread, threaded_map
 from ..kernels import CompiledKernel, Features
-from ..threads import one_blas_thread, threaded_map
 from .base import N_SOME, Array, Evidence, covariance_block, in_blocks, scaled, scaled_covariance
+from .calibration import Scale, novelty_of, outside
 
 
 @dataclass(frozen=True)

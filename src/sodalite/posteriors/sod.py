@@ -8,9 +8,9 @@ from math import log, pi
 import numpy as np
 from scipy.linalg import solve_triangular
 
-from ..calibration import Scale, novelty_of
 from ..kernels import CompiledKernel, Features
 from .base import N_SOME, Array, Evidence, covariance_block, in_blocks, scaled, scaled_covariance
+from .calibration import Scale, novelty_of
 
 
 @dataclass(frozen=True)

@@ -10,15 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from .. import __version__
-from ..baselines import Baselines
-from ..describe import KernelWords, bars_of, kernel_words
-from ..jitter import JitterWarning
+from ..core.jitter import JitterWarning
+from ..core.version import __version__
+from ..posteriors.baselines import Baselines
 from .curve import LearningCurve, learning_curve
 from .judgement import Judgement, judge
 from .pictures import N_INPUTS, ActiveMap, Effect, PosteriorView, active_map, effects, posterior_view
 from .rows import Material, gather, groups_of
 from .stages import Stages
+from .words import KernelWords, bars_of, kernel_words
 
 Array = NDArray[Any]
 

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..describe import bars_of
 from .rows import Material, Rows, match
 from .stages import Stages, some_stages
+from .words import bars_of
 
 Array = NDArray[Any]
 

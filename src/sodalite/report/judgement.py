@@ -10,14 +10,14 @@ from numpy.typing import NDArray
 from scipy.special import betaincinv
 
 from .. import metrics
-from ..calibration import novelty_of
-from ..describe import bars_of
-from ..neighbours import distinct
+from ..kernels.neighbours import distinct
 from ..posteriors import Local
+from ..posteriors.calibration import novelty_of
 from ..posteriors.local import Observations
 from ..posteriors.projected import Projected
 from .rows import HOW, Material, Rows
 from .stages import Stages
+from .words import bars_of
 
 Array = NDArray[Any]
 

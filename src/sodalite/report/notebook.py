@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..describe import bars_of, kernel_words
 from .rows import groups_of, inputs_of, target_of
+from .words import bars_of, kernel_words
 
 Array = NDArray[Any]
 

@@ -12,14 +12,7 @@ import numpy as np
 
 from .build import Report
 from .charts import Figure
-from .figures import (
-    curve_figures,
-    effect_figures,
-    history_figure,
-    judgement_figures,
-    map_figure,
-    relevance_figure,
-)
+from .figures import curve_figures, effect_figures, history_figure, judgement_figures, map_figure, relevance_figure
 from .source import plotly_source
 from .views import slider_labels, view_figures
 

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..core.validation import check_targets
 from ..kernels import CompiledKernel
-from ..neighbours import distinct
+from ..kernels.neighbours import distinct
 from ..posteriors import Evidence, Local, SubsetOfData
-from ..validation import check_targets
 
 Array = NDArray[Any]
 

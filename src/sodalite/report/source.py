@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .._optional import require
+from ..core.optional import require
 
 BEGIN, END = "this, () => {", "}));"
 

@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cholesky, solve_triangular
 
-from ..jitter import with_jitter
+from ..core.jitter import with_jitter
+from ..core.threads import one_blas_thread
 from ..kernels import CompiledKernel, Features
 from ..posteriors.base import in_blocks
-from ..threads import one_blas_thread
 from .rows import Rows
 
 Array = NDArray[Any]

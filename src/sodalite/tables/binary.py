@@ -10,8 +10,8 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from .._optional import require
-from ..memory import available
+from ..core.memory import available
+from ..core.optional import require
 from .base import Reader, Table, TableError
 
 CHUNK = 2**16  # rows

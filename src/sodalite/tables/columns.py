@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .._optional import require
+from ..core.optional import require
 from .base import CORRECT, Table, TableError, is_number
 
 Array = NDArray[Any]

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .._files import PARQUET, check_readable, parquet_files
-from .._optional import require
-from ..memory import available
+from ..core.files import PARQUET, check_readable, parquet_files
+from ..core.memory import available
+from ..core.optional import require
 from .base import TableError, listed
 from .columns import Column
 from .preprocessing import Preprocessing, Training, counted, nearest

@@ -9,7 +9,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import PurePath
 from typing import Any
 
-from .._files import check_readable
+from ..core.files import check_readable
 from .base import Reader, Table, TableError
 from .binary import ArrowReader, NpzReader, ParquetReader
 from .text import TextReader

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, BinaryIO
 
-from .._optional import require
+from ..core.optional import require
 from .base import CORRECT, Reader, Table, TableError, is_number, listed
 
 BLOCK = 2**22  # bytes of text that are parsed at a time, and so the most that a line can have

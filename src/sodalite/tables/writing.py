@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .._files import check_writable, replacing
-from .._optional import require
+from ..core.files import check_writable, replacing
+from ..core.optional import require
 from .base import TableError
 from .reading import format_of
 

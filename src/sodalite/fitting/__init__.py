@@ -1,0 +1,1 @@
+"""From rows and parameters to a fitted model: check, scale, find the kernel, choose rows, condition."""

@@ -1,0 +1,150 @@
+"""The greedy choice of the active rows: Algorithm 1 of the paper, at the speed of a matrix product."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import numpy as np
+from sklearn.gaussian_process.kernels import Kernel
+
+from ..cluster.table import share_out
+from ..core.random import generator_from
+from ..core.validation import check_dtype, check_rows, is_dask
+from ..kernels import compile_kernel
+from ..scores import Score, resolve_score
+from ..selection.checkpoint import check_checkpoint, open_checkpoint
+from ..selection.grow import grow
+from ..selection.loop import Callback, Selection
+from ..stopping import Rule, resolve_rule
+
+
+def select(
+    X: Any,
+    y: Any,
+    kernel: Kernel,
+    *,
+    n_active: int,
+    score: str | Score = "delta",
+    tol: float | None = None,
+    patience: int = 1,
+    target_rmse: float | None = None,
+    time_limit: float | None = None,
+    stop: Rule | None = None,
+    first: Any = None,
+    random_state: Any = None,
+    callback: Callback | None = None,
+    dtype: Any = "float64",
+    n_jobs: int | None = None,
+    memory_limit: int | float | str | None = None,
+    executor: Any = None,
+    checkpoint: str | os.PathLike[str] | None = None,
+) -> Selection:
+    """Choose the rows that a Gaussian process needs, one by one.
+
+    The targets are taken as they are: the prior mean is zero, as in the paper. Time O(n m^2), most of it in matrix
+    products; memory O(n), or O(n m) where `memory_limit` allows it, which is faster.
+
+    Parameters
+    ----------
+    X : array of shape (n, d)
+        The inputs.
+    y : array of shape (n,) or (n, q)
+        The targets. Of several, the score sees the root mean square of a row's residuals.
+    kernel : sklearn.gaussian_process.kernels.Kernel
+        The covariance, its hyperparameters as they are to be used. A ``WhiteKernel`` in it is the noise; without
+        one the observations are noiseless (see `sodalite.core.jitter`).
+    n_active : int
+        The most rows to choose. With fewer rows than that, all become active.
+    score : {"delta", "uncertainty", "underfit", "sampled", "lookahead", "random"} or callable, default="delta"
+        The row that maximises this comes next: the paper's ``s + abs(r)``, one of its terms, or a function of the
+        latent standard deviation s, the absolute residual and the noise variance (three arrays over the rows).
+        Ties go to the lowest index. See `sodalite.scores.Delta` for weights on the terms. For noisy targets, some of
+        them perhaps plain wrong: ``"sampled"`` draws rows with a chance proportional to ``s * abs(r)``
+        (`sodalite.scores.Sampled` does so with any function), and ``"lookahead"`` takes the row that most raises the
+        density of other rows' targets (`sodalite.scores.Lookahead`). ``"random"`` looks at nothing.
+    tol : float, optional
+        The paper's delta: stop at the first stage whose RMSE on the remainder is not at least this much below the
+        stage before. That stage's rows are what is returned.
+    patience : int, default=1
+        How many stages in a row must fall by less than `tol`.
+    target_rmse : float, optional
+        Stop when the remainder's RMSE is at most this.
+    time_limit : float, optional
+        Stop at the first stage that ends after so many seconds.
+    stop : sodalite.stopping.Rule, optional
+        Any other rule, or a combination of them.
+    first : int or sequence of int, optional
+        The row to start from (the paper draws it at random), or several rows, in order: then the rules that end the
+        selection early are first asked after the last of them.
+    random_state : int, numpy.random.RandomState or None, default=None
+        For the first row, and for the scores that draw rows: ``"sampled"``, ``"lookahead"`` and ``"random"``.
+    callback : callable, optional
+        Called with a `sodalite.stopping.Stage` after every stage.
+    dtype : {"float64", "float32"}, default="float64"
+        The type of the covariances. Variances and residuals are accumulated in float64 either way. float32 is faster
+        and smaller; its picks may differ where the covariance of the active rows is ill-conditioned.
+    n_jobs : int, optional
+        Threads, as in scikit-learn: -1 for one per core, which is also what None means here.
+    memory_limit : int or str, optional
+        Bytes to work in, beside the data: a number or a string such as ``"300MB"``. By default half of what is free.
+    executor : dask.distributed.Client, optional
+        A cluster to work on. X and y may then be Dask arrays or dataframes, whose partitions stay where they are; the
+        picks are those of one machine. Workers may be lost while it runs, as long as one is left or comes.
+    checkpoint : str or path-like, optional
+        A file in which the choice is kept as it goes on, also on Ctrl-C and on failure. If it is there already, the
+        choice goes on from it and ends with the rows that it would have had without a break: `n_active` and the rules
+        may be others then; data, kernel, score, first, dtype and random_state may not. See
+        `sodalite.selection.checkpoint`.
+
+    Returns
+    -------
+    Selection
+
+    Raises
+    ------
+    SelectionInterrupted
+        On Ctrl-C. A `KeyboardInterrupt` whose attribute `selection` is the selection as far as it got.
+    sodalite.selection.checkpoint.CheckpointError
+        Where the checkpoint is damaged, of another run, or cannot be written. Nothing is changed.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.gaussian_process.kernels import RBF, WhiteKernel
+    >>> X = np.linspace(0, 10, 200)[:, None]
+    >>> chosen = select(X, np.sin(X[:, 0]), RBF(1.0) + WhiteKernel(0.01), n_active=12, first=0)
+    >>> chosen.indices[:4]
+    array([  0,  94, 156,  34])
+    >>> chosen.stop_reason
+    'n_active'
+    """
+    checked, score = check_dtype(dtype), resolve_score(score)
+    rule = resolve_rule(n_active, tol, patience, target_rmse, time_limit, stop)
+    file = None if checkpoint is None else check_checkpoint(checkpoint)
+    if executor is not None or is_dask(X) or is_dask(y):
+        table = share_out(X, y, executor=executor)
+        X, y = table.X, table.y
+    else:
+        X, y = check_rows(X, y, [np.float64, np.float32])
+        y = y.reshape(len(y), -1)
+    compiled, generator = compile_kernel(kernel, X, checked), generator_from(random_state)
+    keeper = None
+    if checkpoint is not None:
+        given = {"kernel": kernel, "score": score, "first": first, "random_state": random_state}
+        given["dtype"] = str(compiled.dtype)
+        keeper = open_checkpoint(checkpoint, file, "select", X, y, None, generator, **given)
+    return grow(
+        X,
+        y,
+        compiled,
+        n_active=n_active,
+        score=score,
+        rule=rule,
+        first=first,
+        generator=generator,
+        callback=callback,
+        n_jobs=n_jobs,
+        memory_limit=memory_limit,
+        keeper=keeper,
+    )

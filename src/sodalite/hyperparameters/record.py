@@ -1,0 +1,111 @@
+"""The hyperparameters that were found, as a checkpoint keeps them: numbers for the kernels that are given."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.gaussian_process.kernels import Kernel
+
+from ..core.json import described, shown
+from ..selection.checkpoint import Checkpoint, invalid
+from . import Found, Round
+
+ROUND = {"name", "kernel", "objective", "kept", "seconds", "n_active"}  # what a file says of each round
+SLACK = 1e-6  # by which the logarithm of a parameter may lie outside its bounds: rounding, and more
+
+
+def note_of(found: Found, kernels: Sequence[Kernel]) -> dict[str, Any] | None:
+    """Describe what was found as JSON; None where a kernel is none of those that were given, or beyond their bounds.
+
+    What is not noted will be searched for again.
+    """
+    kernel = _note(found.kernel, kernels)
+    rounds = [{**vars(part), "kernel": _note(part.kernel, kernels)} for part in found.rounds]
+    if kernel is None or any(part["kernel"] is None for part in rounds):
+        return None
+    for part in rounds:
+        part["objective"] = float(part["objective"]) if np.isfinite(part["objective"]) else None
+        part["kept"] = bool(part["kept"])
+        part["seconds"] = float(part["seconds"])
+    return {"kernel": kernel, "rounds": rounds}
+
+
+def found_before(keeper: Checkpoint, kernels: Sequence[Kernel]) -> Found | None:
+    """Return what a checkpoint says was found, checked against the kernels that compete; None if it says nothing."""
+    found = keeper.found
+    if found is None:
+        return None
+    try:
+        if not isinstance(found, dict) or set(found) != {"kernel", "rounds"} or not isinstance(found["rounds"], list):
+            raise ValueError("what it says of the kernel that was found is not a kernel and a list of rounds")
+        kernel = _kernel(found["kernel"], kernels)
+        if described(kernel) != keeper.kernel:
+            raise ValueError("it names two different kernels as the one that was found")
+        return Found(kernel, tuple(_round(part, kernels) for part in found["rounds"]))
+    except (ValueError, TypeError, LookupError, ArithmeticError, RecursionError) as error:
+        raise invalid(keeper.path, error) from error
+
+
+def _round(content: Any, kernels: Sequence[Kernel]) -> Round:
+    if not isinstance(content, dict) or set(content) != ROUND:
+        raise ValueError(f"a round of its search for the kernel is {shown(content)}")
+    number, seconds, count = content["objective"], content["seconds"], content["n_active"]
+    fits = {
+        "name": isinstance(content["name"], str),
+        "objective": number is None or type(number) in (int, float),
+        "kept": isinstance(content["kept"], bool),
+        "seconds": type(seconds) in (int, float) and seconds >= 0,
+        "n_active": count is None or (type(count) is int and count >= 0),
+    }
+    for name, fit in fits.items():
+        if not fit:
+            raise ValueError(f"a round of its search for the kernel has {name} {shown(content[name])}")
+    value = -np.inf if number is None else float(number)
+    return Round(content["name"], _kernel(content["kernel"], kernels), value, content["kept"], float(seconds), count)
+
+
+def _note(kernel: Kernel, kernels: Sequence[Kernel]) -> dict[str, Any] | None:
+    """Which of some kernels one is, and at what values of its parameters; None if it is none of them."""
+    given = kernel.get_params()
+    values = {part.name: described(given[part.name]) for part in kernel.hyperparameters}
+    for which in range(len(kernels)):
+        note = {"which": which, "values": values}
+        with suppress(ValueError):  # it has other parameters
+            if described(_kernel(note, kernels)) == described(kernel):
+                return note
+    return None
+
+
+def _kernel(note: Any, kernels: Sequence[Kernel]) -> Kernel:
+    """Make the kernel that `_note` was given; a ValueError where none of those that compete can have become it."""
+    if not isinstance(note, dict) or set(note) != {"which", "values"} or not isinstance(note["values"], dict):
+        raise ValueError(f"a kernel in it is {shown(note)}")
+    which, values = note["which"], note["values"]
+    if type(which) is not int or not 0 <= which < len(kernels):
+        raise ValueError(f"a kernel in it is number {shown(which)} of the {len(kernels)} that compete in this fit")
+    given = kernels[which]
+    parts, before = given.hyperparameters, given.get_params()
+    if set(values) != {part.name for part in parts}:
+        raise ValueError("a kernel in it has other parameters than the one that competes in this fit")
+    for part in parts:
+        value, same = values[part.name], described(before[part.name])
+        each = value if isinstance(value, list) else [value]
+        if value == same:
+            continue
+        if part.fixed:
+            raise ValueError(f"a kernel in it has {part.name} {shown(value)}, which is fixed at {shown(same)}")
+        if len(each) != part.n_elements:
+            raise ValueError(f"a kernel in it has {part.name} {shown(value)}, where {part.n_elements} numbers belong")
+        if not all(type(number) in (int, float) and number > 0 for number in each):
+            raise ValueError(f"a kernel in it has {part.name} {shown(value)}, which is no positive number")
+        with np.errstate(divide="ignore"):  # a bound of 0
+            logs, bounds = np.log(np.array(each, dtype=np.float64)), np.log(part.bounds)
+        if (logs < bounds[:, 0] - SLACK).any() or (logs > bounds[:, 1] + SLACK).any():
+            raise ValueError(f"a kernel in it has {part.name} {shown(value)}, beyond the bounds of this fit's kernel")
+    return clone(given).set_params(
+        **{name: np.array(value) if isinstance(value, list) else value for name, value in values.items()}
+    )

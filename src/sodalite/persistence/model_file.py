@@ -1,0 +1,44 @@
+"""A model file's container: see `sodalite.core.container`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ..core import container
+from ..core.container import Array, Header, Kind, digest
+
+__all__ = ["FORMAT", "VERSION", "Header", "ModelFileError", "check_path", "digest", "read", "read_header", "write"]
+
+FORMAT = "sodalite-model"
+VERSION = 1
+
+
+class ModelFileError(ValueError):
+    """A model file that cannot be read or written: one line that names the file and says what is wrong."""
+
+
+KIND = Kind(FORMAT, VERSION, "model", "model file", ModelFileError, "Copy it again, or fit it again.")
+
+
+def check_path(path: str | os.PathLike[str]) -> None:
+    """See that a model file can be written there, before any long work."""
+    container.check_path(KIND, path)
+
+
+def write(path: str | os.PathLike[str], content: Mapping[str, Any], arrays: Mapping[str, Array]) -> None:
+    """Write a file, whole or not at all."""
+    container.write(KIND, path, content, arrays)
+
+
+def read_header(path: str | os.PathLike[str]) -> Header:
+    """What is in a file, without its arrays."""
+    return container.read_header(KIND, path)
+
+
+def read(
+    path: str | os.PathLike[str], check: Callable[[Header], None] | None = None
+) -> tuple[Header, dict[str, Array]]:
+    """What is in a file, all of it, checked to be what was written; `check` sees the header before the arrays."""
+    return container.read(KIND, path, check)

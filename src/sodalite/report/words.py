@@ -1,0 +1,199 @@
+"""A fitted kernel in words: which inputs matter, how rough the function is, and how noisy the targets are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import inf, sqrt
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.gaussian_process import kernels as spec
+
+from ..kernels import PeriodicColumn, compile_kernel, leaves, spread
+from ..posteriors.calibration import ErrorBars
+
+Array = NDArray[Any]
+
+HARDLY = 0.02  # of the largest relevance, below which an input hardly matters
+MOSTLY = 0.5  # of the variance of an observation, below which noise is not what most of it is
+VARIES = 1.5  # ratio of the ends of a range, up to which one number stands for both
+SHAPES = {0.5: "Matern 1/2, rough", 1.5: "Matern 3/2", 2.5: "Matern 5/2", inf: "squared-exponential, very smooth"}
+
+
+@dataclass(frozen=True)
+class KernelWords:
+    """What a kernel says of some data."""
+
+    shape: str
+    """The kinds of covariance in it."""
+    relevance: tuple[tuple[str, float], ...]
+    """For each column, how many length-scales its standard deviation is; the most relevant first."""
+    noise_std: float
+    """The standard deviation of the noise, in units of the target, as predictions have it: scaled by calibration.
+
+    It is the kernel's own where the model's error bars are not known (`std` is None)."""
+    noise_share: float
+    """Its share of the variance of the target."""
+    noise_range: tuple[float, float] | None = None
+    """The same at the 10 % and the 90 % quantile of the rows, since calibration differs by place."""
+    std: float | None = None
+    """The standard deviation of a new observation near the rows of the fit: the noise, and what rows leave open."""
+    std_range: tuple[float, float] | None = None
+
+    def inputs(self, most: int = 5) -> str:
+        """Which inputs matter, in a sentence."""
+        if not self.relevance:
+            return "The kernel has no length-scales by which inputs could be compared."
+        top = self.relevance[0][1]
+        if not top:
+            return "No input differs from row to row."
+        matter = [(name, value) for name, value in self.relevance if value > HARDLY * top]
+        others = [name for name, value in self.relevance if value <= HARDLY * top]
+        shown = [f"{name} ({value:.2g})" for name, value in matter[:most]]
+        if len(matter) > most:
+            shown.append(f"{len(matter) - most} more")
+        text = f"{shown[0]} matters" + (" most" if len(self.relevance) > 1 else "")
+        if len(shown) > 1:
+            text += ", then " + ", ".join(shown[1:])
+        if others:
+            names = ", ".join(others[:most]) + (f" and {len(others) - most} more" if len(others) > most else "")
+            text += f"; {names} hardly {'matter' if len(others) > 1 else 'matters'}"
+        return text + "."
+
+    def noise(self) -> str:
+        """How noisy the targets are, in a sentence or two."""
+        rest = ""
+        if self.std and self.noise_std**2 < MOSTLY * self.std**2:
+            rest = " Most of the error bars is what the rows leave open of the function itself."
+        if not self.noise_std:
+            return f"The targets are taken to be free of noise.{rest}"
+        share = f"{self.noise_share:.1%}" if self.noise_share >= 0.001 else "less than 0.1%"
+        of = f"{share.replace('%', ' %')} of the variance of the target"
+        if self.std is None:
+            return f"Standard deviation {self.noise_std:.3g} by the kernel, as it is without calibration: {of}."
+        return f"Standard deviation {self.noise_std:.3g}{_by_place(self.noise_range)}: {of}.{rest}"
+
+    def error_bars(self) -> str:
+        """How far new observations are from their predictions, in a sentence; nothing where that is not known."""
+        if self.std is None:
+            return ""
+        about = f"± {self.std:.3g} of its prediction (standard deviation){_by_place(self.std_range)}"
+        return f"A new observation near the data is within {about}."
+
+    def as_dict(self) -> dict[str, Any]:
+        """What JSON can hold."""
+        return {
+            "shape": self.shape,
+            "relevance": dict(self.relevance),
+            "noise_std": self.noise_std,
+            "noise_share": self.noise_share,
+            "noise_range": self.noise_range,
+            "std": self.std,
+            "std_range": self.std_range,
+        }
+
+    def scaled(self, bars: ErrorBars, unit: float) -> KernelWords:
+        """The same, with the noise and the error bars of predictions, whose unit is so many units of the target."""
+        (a, b), (c, d) = bars.noise_range, bars.std_range
+        noise, std = bars.noise * unit, bars.std * unit
+        return replace(self, noise_std=noise, noise_range=(a * unit, b * unit), std=std, std_range=(c * unit, d * unit))
+
+    @classmethod
+    def from_dict(cls, content: Mapping[str, Any]) -> KernelWords:
+        """What `as_dict` gave; files of earlier versions say less."""
+        std = content.get("std")
+        ranges = (content.get(name) for name in ("noise_range", "std_range"))
+        noise_range, std_range = (None if ends is None else (float(ends[0]), float(ends[1])) for ends in ranges)
+        return cls(
+            content["shape"],
+            tuple(content["relevance"].items()),
+            float(content["noise_std"]),
+            float(content["noise_share"]),
+            noise_range,
+            None if std is None else float(std),
+            std_range,
+        )
+
+
+def _by_place(ends: tuple[float, float] | None) -> str:
+    """A range, if it is wide enough to be worth a word."""
+    if ends is None or ends[1] <= VARIES * ends[0]:
+        return ""
+    return f", {ends[0]:.2g} to {ends[1]:.2g} by place (10 % to 90 % of the rows)"
+
+
+def kernel_words(
+    kernel: spec.Kernel,
+    X: Array,
+    columns: Sequence[str],
+    y_std: float = 1.0,
+    y_variance: float = 1.0,
+    bars: ErrorBars | None = None,
+) -> KernelWords:
+    """What a kernel says of some rows.
+
+    Parameters
+    ----------
+    kernel : scikit-learn kernel
+    X : array of shape (n, d)
+    columns : sequence of str
+        For each input, the column that it comes from. Of several with one name, the squares of their relevances add up.
+    y_std : float
+        What one unit of the kernel's targets is, in units of the target.
+    y_variance : float
+        The target's variance, in its own units.
+    bars : ErrorBars, optional
+        What the model's predictions say of new observations. Without them, the noise is the kernel's.
+
+    Examples
+    --------
+    >>> X = np.random.default_rng(0).normal(size=(100, 2))
+    >>> words = kernel_words(spec.RBF([0.5, 100.0]) + spec.WhiteKernel(0.1), X, ["hour", "wind"])
+    >>> words.inputs()
+    'hour (1.9) matters most; wind hardly matters.'
+    >>> words.noise()
+    'Standard deviation 0.316 by the kernel, as it is without calibration: 10.0 % of the variance of the target.'
+    """
+    compiled = compile_kernel(kernel, X)
+    noise = float(compiled.noise(compiled.prepare(X[:1]))[0]) if bars is None else bars.noise**2
+    noise *= y_std**2
+    weights = compiled.metric()
+    scales = np.sqrt(weights) if weights is not None else _shortest(kernel, X.shape[1])
+    relevance: dict[str, float] = {}
+    if scales is not None:
+        for name, value in zip(columns, (spread(X) * (np.ptp(X, axis=0) > 0) * scales).tolist(), strict=True):
+            relevance[name] = sqrt(relevance.get(name, 0.0) ** 2 + value**2)
+    ranked = tuple(sorted(relevance.items(), key=lambda pair: -pair[1]))
+    shapes = dict.fromkeys(_shape(leaf) for leaf in leaves(kernel))
+    share = min(noise / y_variance, 1.0) if y_variance > 0 else 0.0
+    words = KernelWords(", ".join(filter(None, shapes)), ranked, sqrt(noise), share)
+    return words if bars is None else words.scaled(bars, y_std)
+
+
+def bars_of(posterior: Any) -> ErrorBars | None:
+    """What a posterior says of new observations; None if it comes from a file of an earlier version."""
+    return getattr(posterior.scale, "bars", None)
+
+
+def _shape(leaf: spec.Kernel) -> str:
+    """What a leaf is called; nothing for those that only scale, or are noise."""
+    if isinstance(leaf, spec.ConstantKernel | spec.WhiteKernel):
+        return ""
+    if isinstance(leaf, spec.Matern):
+        return SHAPES.get(leaf.nu, f"Matern {leaf.nu:g}")
+    names = {
+        spec.RBF: SHAPES[inf],
+        spec.RationalQuadratic: "rational quadratic",
+        spec.ExpSineSquared: "periodic",
+        PeriodicColumn: "periodic",
+        spec.DotProduct: "linear",
+    }
+    return names.get(type(leaf), type(leaf).__name__)
+
+
+def _shortest(kernel: spec.Kernel, d: int) -> Array | None:
+    """One over the shortest length-scale of each input, where the kernel is no function of one distance."""
+    found = [1 / np.broadcast_to(leaf.length_scale, d) for leaf in leaves(kernel) if hasattr(leaf, "length_scale")]
+    return np.max(found, axis=0) if found else None

@@ -1,0 +1,118 @@
+"""Progress of long work: a line on standard error, or, in a notebook, a bar that stays in its place."""
+
+from __future__ import annotations
+
+import sys
+from html import escape
+from importlib import import_module
+from math import isfinite
+from time import perf_counter
+from typing import Any, TextIO
+
+from ..stopping import Stage
+from .pace import Pace
+
+
+def duration(seconds: float) -> str:
+    """A time for people.
+
+    Examples
+    --------
+    >>> duration(8.31), duration(83), duration(8300)
+    ('8.3 s', '1 min 23 s', '2 h 18 min')
+    """
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    if seconds < 3600:
+        return f"{seconds // 60:.0f} min {seconds % 60:.0f} s"
+    return f"{seconds // 3600:.0f} h {seconds % 3600 // 60:.0f} min"
+
+
+def pace_words(stage: Stage) -> str:
+    """How fast it goes, who is at it, and how long it may take.
+
+    Examples
+    --------
+    >>> pace_words(Stage([1.0, 0.5], seconds=0.5, n_active=4, workers=2))
+    '4 rows/s, 2 workers, at most 1.5 s left'
+    """
+    pace = Pace.of(stage)
+    words = [f"{pace.rate:.3g} rows/s" if pace.rate < 10 else f"{pace.rate:.0f} rows/s"]
+    if stage.workers:
+        words.append(f"{stage.workers} worker" + "s" * (stage.workers > 1))
+    if stage.t < stage.n_active and isfinite(pace.left):
+        words.append(f"at most {duration(pace.left)} left")
+    return ", ".join(words)
+
+
+class ProgressLine:
+    """A callback for `sodalite.select`: stage, RMSE and rate, a few times a second.
+
+    On a terminal the line is written over itself; elsewhere one line is written every few seconds.
+    """
+
+    def __init__(self, stream: TextIO | None = None) -> None:
+        self.stream = stream or sys.stderr
+        self.live = self.stream.isatty()
+        self.last = perf_counter()
+        self.unseen: Stage | None = None
+
+    def __call__(self, stage: Stage) -> None:
+        self.unseen = stage
+        if stage.t >= stage.n_active or perf_counter() - self.last >= (0.1 if self.live else 5.0):
+            self._show(stage)
+
+    def _show(self, stage: Stage) -> None:
+        self.last, self.unseen = perf_counter(), None
+        self._write(words(stage), stage)
+
+    def step(self, what: str) -> None:
+        """Say what is being done now."""
+        self._write(f"{what} ...")
+
+    def _write(self, text: str, stage: Stage | None = None) -> None:
+        self.stream.write(f"\r\x1b[2K{text}" if self.live else text + "\n")
+        self.stream.flush()
+
+    def close(self) -> None:
+        """Say where it ended, if an early stop has left that unsaid, and end the line."""
+        if self.unseen is not None:
+            self._show(self.unseen)
+        if self.live:
+            self.stream.write("\n")
+
+
+class NotebookProgress(ProgressLine):
+    """The same in a notebook: one output, a bar and the words, which is replaced."""
+
+    def __init__(self, display: Any) -> None:
+        super().__init__()
+        self.live, self._display, self._handle = True, display, None
+
+    def _write(self, text: str, stage: Stage | None = None) -> None:
+        value = "" if stage is None else f' max="{stage.n_active}" value="{stage.t}"'
+        bar = f'<progress{value} style="vertical-align:middle"></progress>'
+        content = {"text/plain": text, "text/html": f"{bar} {escape(text)}"}
+        if self._handle is None:
+            self._handle = self._display(content, raw=True, display_id=True)
+        else:
+            self._handle.update(content, raw=True)
+
+    def close(self) -> None:
+        """Say where it ended, if that is unsaid."""
+        if self.unseen is not None:
+            self._show(self.unseen)
+
+
+def progress_display() -> ProgressLine:
+    """What suits where this runs."""
+    ipython = sys.modules.get("IPython")  # a notebook has imported it
+    shell = None if ipython is None else ipython.get_ipython()
+    if getattr(shell, "kernel", None) is None:
+        return ProgressLine()
+    return NotebookProgress(import_module("IPython.display").display)
+
+
+def words(stage: Stage) -> str:
+    """What is said of a stage."""
+    return f"active rows {stage.t} of at most {stage.n_active}, RMSE {stage.rmse[-1]:.4g}, {pace_words(stage)}"

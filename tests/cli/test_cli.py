@@ -1,0 +1,235 @@
+"""The command line, and what is said where an extra is not installed."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+from click.testing import CliRunner, Result
+
+import sodalite
+from sodalite import cli
+from sodalite.cli.app import COMMANDS, app
+from sodalite.core import optional
+from sodalite.experiments import demo, paper
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(app, arguments, env={"COLUMNS": "80"})
+
+
+def python(code: str) -> str:
+    """What a fresh interpreter prints."""
+    return subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
+
+
+@pytest.mark.parametrize("option", ["--help", "-h"])
+def test_help_lists_the_commands(option):
+    result = run(option)
+    assert result.exit_code == 0
+    for name, summary in COMMANDS.items():
+        (line,) = [line for line in result.stdout.splitlines() if line.split()[:1] == [name]]
+        assert " ".join(summary.split()[:4]) in line
+    assert max(map(len, result.stdout.splitlines())) <= 80
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_has_help_with_an_example(name):
+    result = run(name, "--help")
+    assert result.exit_code == 0
+    assert f"Usage: app {name}" in result.stdout
+    assert COMMANDS[name] in " ".join(result.stdout.split())
+    assert f"Example: sodalite {name}" in result.stdout
+
+
+def test_version():
+    result = run("--version")
+    assert result.exit_code == 0
+    assert result.stdout == f"sodalite, version {sodalite.__version__}\n"
+
+
+def test_an_unknown_command():
+    result = run("demos")
+    assert result.exit_code == 2
+    assert "No such command 'demos'" in result.stderr
+
+
+@pytest.fixture(scope="module")
+def demonstration():
+    """The output of `sodalite demo --n-active 20`, the comparison that it shows, and the parameters of its models."""
+    seen, made = [], []
+
+    class Spy(demo.GreedyGPRegressor):
+        def fit(self, X, y):
+            made.append(self.get_params())
+            return super().fit(X, y)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(demo, "GreedyGPRegressor", Spy)
+        compare = demo.compare
+        patch.setattr(demo, "compare", lambda **options: seen.append(compare(**options)) or seen[-1])
+        result = run("demo", "--n-active", "20", "--seed", "3")
+    assert result.exit_code == 0, result.output
+    return result, seen[0], made
+
+
+def test_the_demo_prints_what_it_compared(demonstration):
+    result, comparison, _ = demonstration
+    lines = result.stdout.splitlines()
+    assert result.stderr == ""
+    assert max(map(len, lines)) <= 80
+    (heading,) = [line for line in lines if "RMSE" in line and "NLPD" in line and "model" in line]
+    for word in ("model", "rows", "RMSE", "NLPD", "in 95 % band", "fit + predict"):
+        assert word in heading
+    for model in comparison.results:
+        (row,) = [line for line in lines if model.name in line and "│" in line]
+        cells = [cell.strip() for cell in row.strip("│ ").split("│")]
+        assert cells == [
+            model.name,
+            str(model.n_rows),
+            f"{model.rmse:.3f}",
+            f"{model.nlpd:.3f}",
+            f"{model.coverage:.1%}",
+            f"{model.seconds:.2f} s",
+        ]
+
+
+def test_the_demo_compares_four_models_of_the_same_rows(demonstration):
+    _, comparison, _ = demonstration
+    default, sod, random, full = comparison.results
+    assert [model.n_rows for model in comparison.results] == [20, 20, 20, comparison.n_train]
+    assert "default" in default.name
+    assert "full GP" in full.name
+    assert (comparison.n_train, comparison.n_test) == (1780, 445)
+    assert comparison.stop_reason == "n_active"
+    assert max(default.rmse, full.rmse) < sod.rmse < random.rmse
+
+
+def test_the_demo_shows_the_default_model(demonstration):
+    _, comparison, made = demonstration
+    assert made[0] == {**sodalite.GreedyGPRegressor().get_params(), "n_active": 20, "random_state": 3}
+    assert {str(parameters["kernel"]) for parameters in made[1:]} == {comparison.kernel}
+
+
+@pytest.mark.parametrize("option", [("--n-active", "0"), ("--n-active", "-5"), ("--n-active", "many"), ("--seed", "x")])
+def test_the_demo_refuses_bad_numbers_at_once(option, monkeypatch):
+    monkeypatch.setattr(demo, "compare", lambda **options: pytest.fail("the long work began"))
+    result = run("demo", *option)
+    assert result.exit_code == 2
+    assert f"Invalid value for '{option[0]}'" in result.stderr
+    assert option[1] in result.stderr
+
+
+def test_a_wide_comparison_is_shown_within_the_width(monkeypatch, capsys):
+    monkeypatch.setenv("COLUMNS", "80")
+    results = tuple(demo.Result(name, 10**6, 123.4567, -12.3456, 0.95, 1234.5) for name in ("greedy", "full GP"))
+    kernel = " + ".join(["12.3**2 * RBF(length_scale=[0.123, 4.56])"] * 3)
+    demo.show(demo.Comparison(10**6, 10**5, kernel, "n_active", results))
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= 80
+    assert any("123.457" in line and "-12.346" in line and "95.0%" in line for line in lines)
+
+
+@pytest.mark.parametrize("name", ["demo", "reproduce"])
+def test_an_interrupt_has_an_exit_code_of_its_own(name, monkeypatch, tmp_path):
+    def interrupt(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(demo, "compare", interrupt)
+    monkeypatch.setattr(paper, "experiment", interrupt)
+    result = run(name)
+    assert result.exit_code == 130
+    assert result.stderr.strip() == "Interrupted."
+
+
+# Extras
+
+
+@pytest.mark.parametrize(("module", "extra"), [("click", "cli"), ("rich", "cli"), ("matplotlib.pyplot", "plot")])
+def test_what_is_not_installed_says_how_to_install_it(module, extra, monkeypatch):
+    package = module.partition(".")[0]
+
+    def missing(name: str) -> None:
+        raise ModuleNotFoundError(f"No module named {package!r}", name=package)
+
+    monkeypatch.setattr(optional, "import_module", missing)
+    with pytest.raises(ModuleNotFoundError) as caught:
+        optional.require(module, extra)
+    assert str(caught.value) == (
+        f"This needs {package}, which is not installed. Install it with: pip install 'sodalite[{extra}]'"
+    )
+    assert caught.value.name == package
+
+
+def test_a_package_that_nobody_has_is_called_missing():
+    with pytest.raises(ModuleNotFoundError, match=r"This needs a_package_that_nobody_has, .* 'sodalite\[plot\]'$"):
+        optional.require("a_package_that_nobody_has.part", "plot")
+
+
+def test_what_is_installed_is_returned():
+    assert optional.require("json", "cli").loads("[1]") == [1]
+
+
+def test_a_module_that_is_broken_is_not_called_missing(tmp_path, monkeypatch):
+    (tmp_path / "half_installed.py").write_text("import a_module_that_nobody_has")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(ModuleNotFoundError, match=r"No module named 'a_module_that_nobody_has'$"):
+        optional.require("half_installed", "cli")
+
+
+@pytest.mark.parametrize("missing", ["click", "rich"])
+def test_the_command_without_its_extra_ends_with_one_line(missing):
+    code = f"import sys; sys.modules[{missing!r}] = None; from sodalite.cli import main; main()"
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert ended.returncode == 1
+    assert ended.stdout == ""
+    (line,) = ended.stderr.splitlines()
+    assert "pip install 'sodalite[cli]'" in line
+
+
+def test_the_entry_point(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["sodalite", "--version"])
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    assert ended.value.code == 0
+    assert sodalite.__version__ in capsys.readouterr().out
+
+
+# What scikit-learn 1.9 and its dependencies may import for themselves, where they find it.
+THEIRS = "sklearn.gaussian_process, sklearn.utils, scipy.linalg, scipy.optimize, scipy.special, joblib"
+
+
+def test_importing_the_package_imports_no_extra():
+    code = f"import sys, {THEIRS}; before = set(sys.modules); import sodalite; print(*set(sys.modules) - before)"
+    loaded = {name.partition(".")[0] for name in python(code).split()}
+    assert "sodalite" in loaded
+    assert not loaded & {"matplotlib", "click", "rich", "pandas", "polars"}
+
+
+def test_the_package_works_without_any_extra():
+    code = """
+import sys
+
+class Missing:
+    def find_spec(name, path=None, target=None):
+        if name.partition(".")[0] in ("matplotlib", "click", "rich", "pandas", "plotly", "polars"):
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+sys.meta_path.insert(0, Missing)
+from sodalite import GreedyGPRegressor
+
+model = GreedyGPRegressor(n_active=3, hyperparameters="fixed")
+print(*model.fit([[0.0], [1.0], [2.0]], [5.0, 5.0, 5.0]).predict([[0.5]]))
+"""
+    assert python(code) == "5.0\n"
+
+
+def test_help_imports_no_command():
+    code = f"import sys, {THEIRS}; from click.testing import CliRunner; before = set(sys.modules); "
+    code += "from sodalite.cli.app import app; assert CliRunner().invoke(app, ['--help']).exit_code == 0; "
+    code += "print(*set(sys.modules) - before)"
+    loaded = set(python(code).split())
+    assert "sodalite.cli.app" in loaded
+    assert not loaded & ({f"sodalite.cli.{name}" for name in COMMANDS} | {"matplotlib", "rich"})

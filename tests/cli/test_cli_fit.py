@@ -1,0 +1,754 @@
+"""The commands that work on files: fit, predict, select and inspect."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pandas as pd
+import pytest
+from click.testing import CliRunner, Result
+from sklearn.gaussian_process.kernels import RBF, DotProduct, WhiteKernel
+
+import sodalite
+from sodalite import scores
+from sodalite.cli import _common, _progress, fit, inspect, predict, select
+from sodalite.cli.app import COMMANDS, app
+from sodalite.core import files
+from sodalite.metrics import coverage, nlpd, rmse
+from sodalite.report.words import kernel_words
+from sodalite.stopping import Stage
+from sodalite.tables import learn, read_table
+
+QUICK = ["--posterior", "sod", "--hyperparameters", "fixed", "--n-active", "30"]
+SODALITE = [sys.executable, "-c", "from sodalite.cli import main; main()"]
+
+
+def houses(n=160, seed=0):
+    """A table with columns of all kinds; the price depends on some."""
+    random = np.random.default_rng(seed)
+    area, town = random.uniform(20, 200, n), random.choice(["Bern", "Basel", "Chur"], n)
+    built = pd.Timestamp("1950-01-01") + pd.to_timedelta(random.integers(0, 25_000, n), unit="D")
+    price = 3 * area + 100 * (town == "Bern") + random.normal(size=n)
+    frame = pd.DataFrame({"id": [f"{i:03}" for i in range(n)], "area": area, "town": town, "built": built})
+    return frame.assign(new=random.random(n) < 0.5, price=price)
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """A working folder with houses.csv and new.csv in it."""
+    monkeypatch.chdir(tmp_path)
+    houses().drop(columns="id").to_csv("houses.csv", index=False)
+    houses(50, seed=1).drop(columns=["price", "id"]).to_csv("new.csv", index=False)
+    return tmp_path
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    """A model file."""
+    path = tmp_path_factory.mktemp("model")
+    houses().to_csv(path / "houses.csv", index=False)
+    options = ["--target", "price", "--exclude", "id", "--output", str(path / "houses.sodalite")]
+    result = run("fit", str(path / "houses.csv"), *options, *QUICK)
+    assert result.exit_code == 0, result.output
+    return str(path / "houses.sodalite")
+
+
+def run(*arguments: str, **options) -> Result:
+    return CliRunner().invoke(app, arguments, env={"COLUMNS": "80"}, **options)
+
+
+def process(*arguments: str, **options) -> subprocess.CompletedProcess:
+    return subprocess.run([*SODALITE, *arguments], capture_output=True, text=True, timeout=60, check=False, **options)
+
+
+def assert_mistake(result: Result, message: str) -> None:
+    """One line on standard error, and exit code 2."""
+    assert result.exit_code == 2, result.output
+    lines = result.stderr.splitlines()
+    assert len(lines) == 1, result.stderr
+    assert re.search(message, lines[0]), lines[0]
+    assert lines[0].startswith("Error: ")
+    assert "Traceback" not in result.output
+
+
+# Fit
+
+
+def test_fit_says_how_good_the_model_is_and_writes_it(folder):
+    result = run("fit", "houses.csv", "--target", "price", *QUICK)
+    assert result.exit_code == 0, result.output
+    assert result.stderr == ""
+    assert max(map(len, result.stdout.splitlines())) <= 80
+    model = sodalite.load("model.sodalite")
+    mapping = model.preprocessing_
+    assert mapping.target == "price"
+    assert mapping.names == ["area", "town=Basel", "town=Bern", "town=Chur", "built", "new=false", "new=true"]
+    cells = {line.split()[0]: line.split()[1:] for line in result.stdout.splitlines() if line.strip()}
+    judged = {part["model"]: part for part in model.about_["test"]}
+    for name in ("sodalite", "linear", "constant"):
+        part = judged[name]
+        assert cells[name] == [f"{part['rmse']:.4g}", f"{part['nlpd']:.3f}", f"{part['coverage']:.1%}"]
+    assert judged["linear"]["rmse"] < 2 < judged["sodalite"]["rmse"] < judged["constant"]["rmse"]
+    assert cells["model"] == ["model.sodalite"]
+    assert cells["target"] == ["price"]
+    assert cells["kept"][:4] == ["30", "rows", "of", "144"]
+    assert "matters most" in result.stdout
+    assert sorted(os.listdir()) == ["houses.csv", "model.sodalite", "new.csv"]
+
+
+def test_the_figures_are_those_of_the_rows_held_out(folder):
+    outcome = fit.run(
+        "houses.csv",
+        "price",
+        "m",
+        test_fraction=0.25,
+        seed=3,
+        parameters={"n_active": 30, "posterior": "sod", "hyperparameters": "fixed"},
+        shown=_progress.Display(),
+    )
+    training = learn(read_table("houses.csv"), "price")
+    test = np.sort(np.random.default_rng(3).permutation(160)[:40])
+    rest = np.setdiff1d(np.arange(160), test)
+    X, y = training.X, training.y
+    mean, std = sodalite.load("m").predict(X[test], return_std=True)
+    assert outcome.n_test == 40
+    assert outcome.test[0].rmse == pytest.approx(rmse(y[test], mean), rel=1e-9)
+    assert outcome.test[0].nlpd == pytest.approx(nlpd(y[test], mean, std), rel=1e-9)
+    assert outcome.test[0].coverage == coverage(y[test], mean, std)
+    from sklearn.linear_model import LinearRegression
+
+    line = LinearRegression().fit(X[rest], y[rest])
+    assert outcome.test[2].rmse == pytest.approx(rmse(y[test], line.predict(X[test])), rel=1e-6)
+    left = y[rest] - line.predict(X[rest])
+    noise = np.sqrt(np.sum(left**2) / (120 - 6))  # of the two and three columns of levels, one each says nothing new
+    expected = nlpd(y[test], line.predict(X[test]), np.full(40, noise))
+    assert outcome.test[2].nlpd == pytest.approx(expected, rel=1e-6)
+    constant = np.full(40, y[rest].mean())
+    assert outcome.test[3].rmse == pytest.approx(rmse(y[test], constant), rel=1e-9)
+    assert outcome.test[3].nlpd == pytest.approx(nlpd(y[test], constant, np.full(40, y[rest].std())), rel=1e-9)
+
+
+def test_without_data_the_embedded_set_is_used(folder):
+    result = run("fit", "--json", "--seed", "1", *QUICK)
+    assert result.exit_code == 0, result.output
+    content = json.loads(result.stdout)
+    assert (content["target"], content["columns"], content["n_rows"]) == ("co2", ["year"], 2003)
+    assert content["test"][0]["model"] == "sodalite"
+    assert content["words"]["relevance"]["year"] > 0
+    assert set(content["seconds"]) == {"read", "fit", "test", "write"}
+    assert result.stderr == ""
+
+
+def test_the_estimator_gets_what_was_asked_for(folder):
+    options = ["--score", "uncertainty", "--posterior", "dtc", "--hyperparameters", "fixed", "--n-active", "12"]
+    result = run("fit", "houses.csv", "-t", "price", *options, "--time-limit", "1.5m", "--seed", "7", "-q")
+    assert (result.exit_code, result.output) == (0, "")
+    model = sodalite.load("model.sodalite")
+    expected = {"score": "uncertainty", "posterior": "dtc", "n_active": 12, "time_limit": 90.0, "random_state": 7}
+    assert {name: model.get_params()[name] for name in expected} == expected
+    assert not hasattr(model, "_callback")
+
+
+def test_features_exclude_and_no_rows_held_out(folder):
+    result = run("fit", "houses.csv", "-t", "price", "--features", "town,area", "--exclude", "town", *QUICK, "--json")
+    assert json.loads(result.stdout)["columns"] == ["area"]
+    result = run("fit", "houses.csv", "-t", "price", *QUICK, "--test-fraction", "0")
+    assert result.exit_code == 0
+    assert "held out" not in result.stdout
+    assert sodalite.load("model.sodalite").about_["n_rows"] == 160
+
+
+def test_names_with_commas():
+    assert _common.split_names(("a,b", "c , d", "e, f"), ["a", "b", "e, f"]) == ["a", "b", "c", "d", "e, f"]
+
+
+@pytest.mark.parametrize("suffix", ["csv", "tsv.gz", "parquet", "feather", "npz", "-"])
+def test_every_format_gives_the_same_model(suffix, folder):
+    frame = houses()[["area", "price"]]
+    data = f"data.{suffix}" if suffix != "-" else "-"
+    text = frame.to_csv(index=False)
+    {
+        "csv": lambda: Path(data).write_text(text),
+        "tsv.gz": lambda: frame.to_csv(data, sep="\t", index=False),
+        "parquet": lambda: frame.to_parquet(data),
+        "feather": lambda: frame.to_feather(data),
+        "npz": lambda: np.savez(data, area=frame["area"], price=frame["price"]),
+        "-": lambda: None,
+    }[suffix]()
+    result = run("fit", data, "-t", "price", *QUICK, "--json", input=text if suffix == "-" else None)
+    assert result.exit_code == 0, result.output
+    Path("plain.csv").write_text(text)
+    assert run("fit", "plain.csv", "-t", "price", *QUICK, "-o", "plain").exit_code == 0
+    X = np.linspace(20, 200, 9)[:, None]
+    np.testing.assert_allclose(sodalite.load("model.sodalite").predict(X), sodalite.load("plain").predict(X), rtol=1e-9)
+
+
+def test_the_target_of_arrays_named_x_and_y_is_plain(folder):
+    X = np.random.default_rng(0).normal(size=(60, 2))
+    np.savez("a.npz", X=X, y=X.sum(axis=1))
+    content = json.loads(run("fit", "a.npz", *QUICK, "--json").stdout)
+    assert (content["target"], content["columns"]) == ("y", ["X0", "X1"])
+
+
+MISTAKES = {
+    "no file": (["nothing.csv", "-t", "price"], r"nothing\.csv: there is no such file"),
+    "no target": (["houses.csv"], "--target is needed: which column of houses.csv .*'area', 'town'"),
+    "absent target": (["houses.csv", "-t", "prize"], r"no column 'prize'.* Did you mean 'price'\?"),
+    "unknown score": (
+        ["houses.csv", "-t", "price", "--score", "delt"],
+        r"score must be one of .* Did you mean 'delta'\?",
+    ),
+    "unknown posterior": (["houses.csv", "-t", "price", "--posterior", "sud"], "posterior must be one of"),
+    "unknown method": (["houses.csv", "-t", "price", "--hyperparameters", "x"], "hyperparameters must be one of"),
+    "output": (["houses.csv", "-t", "price", "-o", "no/m"], "no/m cannot be written: there is no folder"),
+    "missing": (["gaps.csv", "-t", "price"], r"gaps\.csv has missing values: 'area' \(2\)"),
+    "ragged": (["ragged.csv", "-t", "y"], r"line 3 has 1 cell, but there are 2 columns"),
+    "suffix": (["houses.xlsx", "-t", "price"], "which format is this"),
+}
+
+
+@pytest.mark.parametrize("what", MISTAKES)
+def test_a_mistake_is_one_line_and_no_file_is_written(what, folder):
+    Path("gaps.csv").write_text("area,price\n1,2\n,3\n,4\n")
+    Path("ragged.csv").write_text("x,y\n1,2\n3\n")
+    before = sorted(os.listdir())
+    arguments, message = MISTAKES[what]
+    assert_mistake(run("fit", *arguments), message)
+    assert sorted(os.listdir()) == before
+
+
+def test_an_output_that_cannot_be_written_is_found_before_the_fit(folder, monkeypatch):
+    monkeypatch.setattr(fit, "read_training", lambda *_: pytest.fail("the work began"))
+    assert_mistake(run("fit", "houses.csv", "-t", "price", "-o", "."), "cannot be written: it is a folder")
+
+    def refuse(self):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(files.Path, "mkdir", refuse)
+    assert_mistake(run("fit", "houses.csv", "-t", "price"), "model.sodalite cannot be written: permission denied")
+
+
+@pytest.mark.parametrize(
+    "option", [("--n-active", "0"), ("--time-limit", "soon"), ("--time-limit", "0s"), ("--test-fraction", "1")]
+)
+def test_bad_numbers_are_refused_by_name(option, folder):
+    result = run("fit", "houses.csv", "-t", "price", *option)
+    assert result.exit_code == 2
+    assert re.search(rf"Invalid value for ('-n' / )?'{option[0]}'", result.stderr)
+
+
+def test_times():
+    seconds = _common.Seconds()
+    found = [seconds.convert(text, None, None) for text in ("90", "90s", "1.5m", "2 min", "1H", ".5s")]
+    assert found == [90, 90, 90, 120, 3600, 0.5]
+
+
+def test_debug_shows_the_trace(folder):
+    result = run("fit", "nothing.csv", "-t", "price", "--debug")
+    assert result.exit_code == 2
+    assert "Traceback" in result.stderr
+    assert result.stderr.splitlines()[-1].startswith("Error: nothing.csv")
+
+
+@pytest.mark.parametrize("missing", ["drop", "median"])
+def test_missing_values_are_handled_as_asked(missing, folder):
+    frame = houses().drop(columns="id")
+    frame.loc[5:9, "area"] = np.nan
+    frame.loc[7:20, "town"] = None
+    frame.to_csv("gaps.csv", index=False)
+    result = run("fit", "gaps.csv", "-t", "price", "--missing", missing, *QUICK, "--json")
+    assert result.exit_code == 0, result.output
+    content = json.loads(result.stdout)
+    assert content["missing"] == {"area": 5, "town": 14}
+    assert content["n_rows"] + content["n_test"] == (160 if missing == "median" else 144)
+    data = frame.loc[4:8]
+    data.to_csv("some.csv", index=False)
+    result = run("predict", "model.sodalite", "some.csv", "-o", "out.csv")
+    assert result.exit_code == 0, result.output
+    gaps = pd.read_csv("out.csv")["mean"].isna().tolist()
+    assert gaps == ([False] * 5 if missing == "median" else [False, True, True, True, True])
+    assert "missing values: 'area' (4), 'town' (2)" in result.stderr
+
+
+# The display
+
+
+def test_a_sparkline():
+    assert _progress.sparkline([100.0, 10.0, 1.0]) == "█▅▁"
+    assert _progress.sparkline([1.0, 1.0]) == "▁▁"
+    assert _progress.sparkline([float("nan"), 0.0]) == ""
+    long = _progress.sparkline(np.geomspace(9, 1, 500).tolist(), width=20)
+    assert (len(long), long[0], long[-1]) == (20, "█", "▁")
+
+
+def test_what_is_shown_of_a_stage():
+    text = _progress.Display.words(Stage([4.0, 2.0], seconds=0.5, n_rows=100, n_active=10))
+    assert text == "Choosing rows: 2 of at most 10, 4 rows/s, at most 12.0 s left\nRMSE 2 █▁"
+
+
+def test_the_display_is_asked_a_few_times_a_second():
+    seen = []
+    shown = _progress.Display(SimpleNamespace(update=lambda text, refresh=False: seen.append(text)))
+    for t in range(1, 1001):
+        shown(Stage(list(range(t, 0, -1)), 1e-3 * t, 5000, 1000))
+    assert 2 <= len(seen) < 100
+    assert "1000 of at most 1000" in seen[-2]
+    assert seen[-1] == "Conditioning on the rows ..."
+
+
+def test_a_terminal_sees_the_display_and_the_summary(folder):
+    pty = pytest.importorskip("pty")
+    main, side = pty.openpty()
+    command = [*SODALITE, "fit", "houses.csv", "-t", "price", *QUICK]
+    child = subprocess.Popen(command, stdout=side, stderr=side, env={**os.environ, "TERM": "xterm", "COLUMNS": "80"})
+    os.close(side)
+    text = b""
+    with contextlib.suppress(OSError):  # how Linux says that the other side has gone
+        while part := os.read(main, 65536):
+            text += part
+    os.close(main)
+    assert child.wait() == 0
+    assert "Finding the kernel's parameters" in text.decode()
+    assert "\x1b[1m" in text.decode()  # bold
+    assert "model.sodalite" in text.decode()
+    sodalite.load("model.sodalite")
+
+
+# The kernel in words
+
+
+def test_the_kernel_in_words():
+    X = np.random.default_rng(0).normal(size=(500, 3)) * [1, 10, 1]
+    words = kernel_words(RBF([1.0, 1.0, 1e4]) + WhiteKernel(0.04), X, ["a", "b", "c"], y_std=5.0, y_variance=25.0)
+    assert [name for name, _ in words.relevance] == ["b", "a", "c"]
+    assert words.relevance[0][1] == pytest.approx(X[:, 1].std())
+    assert re.fullmatch(r"b \(9\.\d\) matters most, then a \((1|0\.\d+)\); c hardly matters\.", words.inputs())
+    assert words.noise_std == pytest.approx(1.0)
+    assert (
+        words.noise()
+        == "Standard deviation 1 by the kernel, as it is without calibration: 4.0 % of the variance of the target."
+    )
+    assert words.shape == "squared-exponential, very smooth"
+
+
+def test_levels_of_one_column_count_together_and_constant_ones_for_nothing():
+    X = np.array([[0.0, 1, 0], [1, 0, 0], [0, 1, 0], [1, 0, 0]])
+    words = kernel_words(RBF(1.0), X, ["t", "t", "c"])
+    assert dict(words.relevance) == {"t": pytest.approx(np.sqrt(0.5)), "c": 0.0}
+    assert words.noise() == "The targets are taken to be free of noise."
+    other = kernel_words(DotProduct() * RBF([1.0, 1.0, 2.0]), X, ["a", "b", "c"])
+    assert [name for name, _ in other.relevance] == ["a", "b", "c"]
+    assert "no length-scales" in kernel_words(DotProduct(), X, ["a", "b", "c"]).inputs()
+
+
+# Predict
+
+
+def test_predictions_are_the_models(model, folder):
+    result = run("predict", model, "new.csv", "--std", "--interval", "0.9", "--samples", "2")
+    assert result.exit_code == 0, result.output
+    assert result.stderr == ""
+    Path("out.csv").write_bytes(result.stdout_bytes)
+    found = pd.read_csv("out.csv")
+    assert list(found) == ["mean", "std", "lower", "upper", "sample_1", "sample_2"]
+    loaded = sodalite.load(model)
+    X = loaded.preprocessing_.encode(read_table("new.csv")).X
+    mean, std = loaded.predict(X, return_std=True)
+    np.testing.assert_allclose(found["mean"], mean, rtol=1e-12)
+    np.testing.assert_allclose(found["std"], std, rtol=1e-12)
+    np.testing.assert_allclose(found["upper"] - found["lower"], 2 * 1.6448536269514722 * std, rtol=1e-9)
+    drawn = loaded.sample_y(X, 2, random_state=np.random.default_rng(0))
+    np.testing.assert_allclose(found[["sample_1", "sample_2"]], drawn, rtol=1e-9)
+
+
+@pytest.mark.parametrize("name", ["out.csv", "out.tsv", "out.csv.gz", "out.parquet", "out.feather", "out.npz"])
+def test_columns_in_any_order_and_every_output(name, model, folder):
+    frame = pd.read_csv("new.csv")
+    frame.assign(extra="?")[["new", "extra", "built", "town", "area"]].to_csv("mixed.csv", index=False)
+    result = run("predict", model, "mixed.csv", "--std", "-o", name)
+    assert result.exit_code == 0, result.output
+    assert result.stdout == ""
+    assert f"50 rows predicted in 0.0 s, written to {name}".split(" in ")[0] in result.stderr
+    reference = json.loads(run("predict", model, "new.csv", "--std", "--json").stdout)["predictions"]
+    reader = {
+        "csv": pd.read_csv,
+        "gz": pd.read_csv,
+        "tsv": pd.read_table,
+        "parquet": pd.read_parquet,
+        "feather": pd.read_feather,
+        "npz": np.load,
+    }[name.rpartition(".")[2]]
+    found = reader(name)
+    for key in ("mean", "std"):
+        np.testing.assert_allclose(found[key], reference[key], rtol=1e-12)
+    if name.endswith(".npz"):
+        found.close()
+
+
+def test_many_rows_in_chunks_are_all_there(model, folder, monkeypatch):
+    from sodalite.tables import text
+
+    monkeypatch.setattr(text, "BLOCK", 500)
+    monkeypatch.setattr(predict, "BLOCK", 7)
+    outcome = predict.run(model, "new.csv", samples=1, gather=True)
+    assert outcome.n_rows == len(outcome.predictions["mean"]) == len(outcome.predictions["sample_1"]) == 50
+    monkeypatch.undo()
+    os.chdir(folder)
+    whole = predict.run(model, "new.csv", gather=True)
+    np.testing.assert_allclose(outcome.predictions["mean"], whole.predictions["mean"], rtol=1e-12)
+
+
+def test_unknown_levels_are_counted(model, folder):
+    frame = pd.read_csv("new.csv")
+    frame.loc[:4, "town"] = "Genf"
+    frame.to_csv("strange.csv", index=False)
+    result = run("predict", model, "strange.csv", "-o", "out.csv")
+    assert result.exit_code == 0
+    assert "Warning: 5 values of column 'town' are none of those that the model was fitted with." in result.stderr
+    content = json.loads(run("predict", model, "strange.csv", "-o", "out.csv", "--json").stdout)
+    assert content["unknown"] == {"town": 5}
+    assert content["output"] == "out.csv"
+    assert content["predictions"] is None
+
+
+@pytest.mark.parametrize("names", [True, False])
+def test_models_that_were_saved_in_python(names, folder):
+    X = np.random.default_rng(0).normal(size=(60, 2))
+    inputs = pd.DataFrame(X, columns=["a", "b"]) if names else X
+    Y = np.stack([X[:, 0], X.sum(axis=1)], axis=1)
+    one = sodalite.GreedyGPRegressor(n_active=20, posterior="sod", hyperparameters="fixed").fit(inputs, Y)
+    sodalite.save(one, "m")
+    pd.DataFrame(X, columns=["a", "b"])[["b", "a"] if names else ["a", "b"]].to_csv("x.csv", index=False)
+    result = run("predict", "m", "x.csv", "-o", "out.csv", "--std")
+    assert result.exit_code == 0, result.output
+    assert "Warning" not in result.stderr
+    found = pd.read_csv("out.csv")
+    assert list(found) == ["mean_y0", "std_y0", "mean_y1", "std_y1"]
+    np.testing.assert_allclose(found[["mean_y0", "mean_y1"]], one.predict(inputs), rtol=1e-9)
+    if not names:
+        Path("y.csv").write_text("a\n1\n")
+        assert_mistake(run("predict", "m", "y.csv"), "2 inputs without names, so y.csv must have just these 2 columns")
+
+
+def test_rows_outside_the_data_are_counted_and_novelty_is_written(folder, tmp_path):
+    random = np.random.default_rng(0)
+    X = random.uniform(0, 10, (200, 1))
+    y = np.sin(X[:, 0]) + 0.1 * random.normal(size=200)
+    one = sodalite.GreedyGPRegressor(RBF(1.0) + WhiteKernel(0.02), n_active=50, hyperparameters="fixed", random_state=0)
+    sodalite.save(one.fit(X, y), "m")
+    pd.DataFrame({"x": [1.0, 5.0, 9.0]}).to_csv("inside.csv", index=False)
+    pd.DataFrame({"x": [1.0, 5.0, -50.0, 100.0]}).to_csv("some.csv", index=False)
+    result = run("predict", "m", "inside.csv", "-o", "out.csv")
+    assert "3 rows predicted" in result.stderr
+    assert "none outside the data" in result.stderr
+    assert "Warning" not in result.stderr
+    result = run("predict", "m", "some.csv", "--std", "--novelty", "-o", "out.csv")
+    assert "Warning: 2 of 4 rows lie outside the data, with a novelty above 0.1" in result.stderr
+    found = pd.read_csv("out.csv")
+    assert found.columns.tolist() == ["mean", "std", "novelty"]
+    np.testing.assert_allclose(found["novelty"], one.novelty([[1.0], [5.0], [-50.0], [100.0]]), atol=1e-9)
+    content = json.loads(run("predict", "m", "some.csv", "--novelty", "--json").stdout)
+    assert (content["n_outside"], content["outside"]) == (2, pytest.approx(0.1))
+    assert content["predictions"]["novelty"][-1] == 1
+    Y = np.stack([y, -y], axis=1)
+    sodalite.save(one.fit(X, Y), "m")
+    run("predict", "m", "inside.csv", "--novelty", "-o", "out.csv")
+    assert pd.read_csv("out.csv").columns.tolist() == ["mean_y0", "mean_y1", "novelty"]
+
+
+def test_what_is_said_of_noise_is_what_predictions_are_off_by(folder):
+    """The same numbers in the summary, in JSON and by inspect, of a file of the command's or of the library's."""
+    random = np.random.default_rng(0)
+    x = random.uniform(0, 10, 1200)
+    y = np.sin(x) + np.where(x < 5, 1.0, 0.1) * random.normal(size=1200)
+    pd.DataFrame({"x": x, "y": y}).to_csv("halves.csv", index=False)
+    options = ["-t", "y", "--hyperparameters", "subset", "-n", "40", "-o", "m"]
+    content = json.loads(run("fit", "halves.csv", *options, "--json").stdout)
+    words = content["words"]
+    assert words["noise_std"] == pytest.approx(np.sqrt(0.505), rel=0.2)
+    assert words["noise_range"][1] == pytest.approx(1.0, rel=0.25)
+    assert words["std"] == pytest.approx(content["test"][0]["rmse"], rel=0.25)
+    text = run("fit", "halves.csv", *options).stdout
+    shown = " ".join(run("inspect", "m").stdout.split())
+    for part in (f"within ± {words['std']:.3g}", f"Standard deviation {words['noise_std']:.3g}", "by place"):
+        assert part in " ".join(text.split())
+        assert part in shown
+    loaded = sodalite.load("m")
+    del loaded.about_, loaded.preprocessing_
+    sodalite.save(loaded, "plain")
+    shown = " ".join(run("inspect", "plain").stdout.split())
+    assert f"within ± {words['std']:.3g}" in shown
+    assert f"Standard deviation {words['noise_std']:.3g}" in shown
+
+
+def test_mistakes_in_predict(model, folder):
+    pd.read_csv("new.csv").drop(columns="town").to_csv("absent.csv", index=False)
+    assert_mistake(
+        run("predict", model, "absent.csv", "-o", "o.csv"), "absent.csv has no column 'town', which the model"
+    )
+    text = Path("new.csv").read_text().splitlines()
+    text[3] = "wide," + text[3].partition(",")[2]
+    Path("text.csv").write_text("\n".join(text))
+    assert_mistake(run("predict", model, "text.csv", "-o", "o.csv"), "column 'area' holds text .* 'wide' in line 4")
+    assert_mistake(run("predict", "new.csv", "new.csv"), "new.csv is truncated, damaged or no model file")
+    assert_mistake(run("predict", model, "new.csv", "-o", "no/o.csv"), "no/o.csv cannot be written: there is no folder")
+    data = bytearray(Path(model).read_bytes())
+    data[-100] ^= 4
+    Path("bad.sodalite").write_bytes(data)
+    assert_mistake(run("predict", "bad.sodalite", "new.csv"), "bad.sodalite is damaged")
+    assert not Path("o.csv").exists()
+
+
+# Select
+
+
+def test_the_chosen_rows_are_written_as_they_were(folder):
+    frame = houses()
+    frame.to_csv("all.csv", index=False)
+    options = ["-t", "price", "--exclude", "id", "-n", "8", "--seed", "2"]
+    result = run("select", "all.csv", *options)
+    assert result.exit_code == 0, result.output
+    lines = result.stdout.splitlines()
+    given = Path("all.csv").read_text().splitlines()
+    assert lines[0] == "row," + given[0]
+    assert len(lines) == 9
+    for line in lines[1:]:
+        row, _, rest = line.partition(",")
+        assert rest == given[1 + int(row)]
+    content = json.loads(
+        run("select", "all.csv", "-t", "price", "--exclude", "id", "-n", "8", "--seed", "2", "--json").stdout
+    )
+    assert content["rows"] == [int(line.partition(",")[0]) for line in lines[1:]]
+    assert len(content["rmse"]) == 8
+    assert content["rmse"][-1] < frame["price"].std()
+    piped = run(
+        "select", "-", "-t", "price", "--exclude", "id", "-n", "8", "--seed", "2", input=Path("all.csv").read_text()
+    )
+    assert piped.stdout == result.stdout
+
+
+def test_the_rows_are_those_of_the_library(folder):
+    outcome = select.run("houses.csv", "price", None, n_active=6, seed=1)
+    training = learn(read_table("houses.csv"), "price")
+    y = (training.y - training.y.mean()) / training.y.std()
+    _, kernel, unit = select.choose(training, 6, "delta", 1)
+    assert outcome.kernel == str(kernel)
+    expected = sodalite.select(training.X, y, kernel, n_active=6, random_state=1)
+    assert outcome.rows == tuple(expected.indices.tolist())
+    np.testing.assert_allclose(outcome.rmse, expected.rmse * training.y.std(), rtol=1e-9)
+    assert unit == pytest.approx(training.y.std())
+
+
+def test_rows_are_counted_in_the_table_although_some_were_dropped(folder):
+    frame = houses().drop(columns="id")
+    frame.loc[::2, "area"] = np.nan
+    frame.to_parquet("gaps.parquet")
+    result = run("select", "gaps.parquet", "-t", "price", "-n", "5", "--missing", "drop", "-o", "some.parquet")
+    assert result.exit_code == 0, result.output
+    assert "5 of 160 rows chosen" in result.stderr
+    some = pd.read_parquet("some.parquet")
+    assert list(some) == ["row", *frame]
+    assert (some["row"] % 2 == 1).all()
+    pd.testing.assert_frame_equal(some.drop(columns="row"), frame.iloc[some["row"]].reset_index(drop=True))
+
+
+def test_mistakes_in_select(folder):
+    assert_mistake(run("select", "houses.csv", "-t", "prize", "-n", "5"), r"no column 'prize'.*Did you mean 'price'\?")
+    assert_mistake(run("select", "houses.csv", "-n", "5"), "--target is needed")
+    assert_mistake(run("select", "houses.csv", "-t", "price", "-n", "5", "--score", "?"), "score must be one of")
+    assert_mistake(run("select", "houses.csv", "-t", "price", "-n", "5", "-o", "a.xyz"), "which format")
+    result = run("select", "houses.csv", "-t", "price")
+    assert result.exit_code == 2
+    assert "--n-active" in result.stderr
+
+
+# Inspect
+
+
+def test_inspect_says_what_is_in_a_file(model, folder):
+    result = run("inspect", model)
+    assert result.exit_code == 0, result.output
+    assert max(map(len, result.stdout.splitlines())) <= 80
+    for text in ("price", "town (text): Basel, Bern, Chur", "built (date)", "30 active of 144", "sod", "linear"):
+        assert text in " ".join(result.stdout.split()), text
+    content = json.loads(run("inspect", model, "--json").stdout)
+    assert content["arrays"]["factor"] == {"dtype": "float64", "shape": [30, 30]}
+    assert content["format_version"] == 1
+    assert content["kernel"]["name"] == "Sum"
+    assert content["bytes"] == os.path.getsize(model)
+
+
+def test_inspect_reads_no_arrays(model, folder):
+    data = Path(model).read_bytes()
+    start = 8 + int.from_bytes(data[:8], "little")
+    Path("hollow").write_bytes(data[:start] + bytes(len(data) - start))
+    assert inspect.run("hollow")["n_active"] == 30
+    assert_mistake(run("predict", "hollow", "new.csv"), "hollow is damaged: its arrays")
+
+
+@pytest.mark.filterwarnings("default")
+def test_inspect_says_what_was_not_kept(folder):
+    X = np.random.default_rng(0).normal(size=(30, 1))
+    own = sodalite.GreedyGPRegressor(n_active=5, posterior="sod", hyperparameters="fixed", score=lambda s, r, noise: s)
+    sodalite.save(own.fit(X, X[:, 0]), "m")
+    result = run("inspect", "m")
+    assert "not kept" in result.stdout
+    assert "1, without names" in result.stdout
+    Path("x.csv").write_text("a\n1\n")
+    result = run("predict", "m", "x.csv")
+    assert result.exit_code == 0
+    assert result.stderr.count("Warning: m: the parameter score was") == 1
+
+
+def test_mistakes_in_inspect(folder):
+    assert_mistake(run("inspect", "nothing"), "nothing: there is no such file")
+    assert_mistake(run("inspect", "houses.csv"), "truncated, damaged or no model file")
+
+
+# The commands themselves
+
+
+def test_the_examples_in_the_help_texts_work_one_after_the_other(folder, monkeypatch):
+    monkeypatch.setitem(sodalite.hyperparameters.HYPERPARAMETERS, "weave", sodalite.hyperparameters.Fixed())
+    for name in ("fit", "predict", "select", "inspect"):
+        text = " ".join(run(name, "--help").stdout.split())
+        example = re.search(rf"Example: sodalite ({name} .*?) Options:", text)[1]
+        result = run(*shlex.split(example))
+        assert result.exit_code == 0, (example, result.output)
+        assert result.stdout
+
+
+@pytest.mark.parametrize("name", ["fit", "predict", "select", "inspect"])
+def test_help_fits_a_page_80_columns_wide(name):
+    lines = run(name, "--help").stdout.splitlines()
+    assert max(map(len, lines)) <= 80
+    assert len(lines) < 60
+
+
+def test_the_scores_that_the_help_names_exist():
+    for name in ("delta", "lookahead"):
+        assert name in scores.SCORES
+        for command in ("fit", "select"):
+            assert name in run(command, "--help").stdout
+
+
+def test_the_commands_as_they_are_called(folder):
+    """Others here call fit and predict."""
+    done = process("select", "houses.csv", "-t", "price", "-n", "3", "-o", "some.csv", "-q")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    assert len(pd.read_csv("some.csv")) == 3
+    done = process("inspect", "nothing")
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", "Error: nothing: there is no such file.\n")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals are others there")
+def test_an_interrupt_ends_cleanly(folder):
+    # A fit that takes long: it says on standard error that rows are being chosen.
+    code = (
+        "import sys; from sodalite.cli import main, _progress\n"
+        "def slow(self, stage):\n"
+        "    import time; print('begun', flush=True); time.sleep(60)\n"
+        "_progress.Display.__call__ = slow; main()"
+    )
+    command = [sys.executable, "-c", code, "fit", "houses.csv", "-t", "price", *QUICK]
+    child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert child.stdout.readline() == "begun\n"
+    time.sleep(0.1)
+    child.send_signal(signal.SIGINT)
+    _, errors = child.communicate(timeout=30)
+    assert child.returncode == 130
+    assert errors.strip() == "Interrupted: model.sodalite was not written."
+    assert sorted(os.listdir()) == ["houses.csv", "new.csv"]
+
+
+def test_a_pipe_whose_other_end_has_seen_enough(model, folder):
+    pd.concat([pd.read_csv("new.csv")] * 2000).to_csv("many.csv", index=False)
+    with (
+        open("many.csv", "rb") as data,
+        subprocess.Popen(
+            [*SODALITE, "predict", model, "-", "--std"], stdin=data, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        ) as child,
+    ):
+        assert child.stdout.readline() == b"mean,std\n"
+        first = [float(cell) for cell in child.stdout.readline().split(b",")]
+        child.stdout.close()
+        assert child.wait(timeout=60) == 1
+        assert b"Traceback" not in child.stderr.read()
+    expected = predict.run(model, "new.csv", std=True, gather=True).predictions
+    np.testing.assert_allclose(first, [expected["mean"][0], expected["std"][0]], rtol=1e-9)
+
+
+def test_help_needs_no_heavy_import():
+    code = "import sys; sys.argv = ['sodalite', {}]; from sodalite.cli import main\ntry: main()\nexcept SystemExit: "
+    code += "print(*[name for name in ('sklearn', 'scipy', 'numpy', 'pyarrow', 'pandas') if name in sys.modules])"
+    for arguments in ("'--help'", "'fit', '--help'"):
+        done = subprocess.run(
+            [sys.executable, "-c", code.format(arguments)], capture_output=True, text=True, check=True
+        )
+        assert done.stdout.splitlines()[-1].strip() == ""
+
+
+COMPLETED = {
+    "sodalite pre": "plain,predict",
+    "sodalite fit --post": "plain,--posterior",
+    "sodalite fit --missing d": "plain,drop",
+    "sodalite fit hou": "file,hou",
+    "sodalite predict model.so": "file,model.so",
+    "sodalite predict m.sodalite new.c": "file,new.c",
+    "sodalite select houses.csv --output s": "file,s",
+    "sodalite inspect mod": "file,mod",
+}
+
+
+@pytest.mark.parametrize("words", COMPLETED)
+def test_completion_by_the_shell(words):
+    place = str(len(words.split()) - 1)
+    environment = {**os.environ, "_SODALITE_COMPLETE": "bash_complete", "COMP_WORDS": words, "COMP_CWORD": place}
+    code = "import sys; sys.argv = ['sodalite']; from sodalite.cli import main; main()"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=False)
+    assert done.stdout == COMPLETED[words] + "\n"
+
+
+@pytest.mark.skipif(not shutil.which("bash"), reason="there is no bash")
+def test_the_line_that_the_help_names_defines_a_completion():
+    (line,) = [line.strip() for line in run("--help").stdout.splitlines() if "bash_source" in line]
+    script = f"sodalite() {{ {shlex.join(SODALITE[:2])} 'import sys; sys.argv = [\"sodalite\"]; {SODALITE[2]}'; }}\n"
+    done = subprocess.run(
+        ["bash", "-c", f"{script}{line}\ncomplete -p sodalite"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert "_sodalite_completion" in done.stdout
+
+
+def test_the_default_of_fit_is_the_estimators(folder):
+    default = sodalite.GreedyGPRegressor().n_active
+    help_text = " ".join(run("fit", "--help").stdout.split())
+    assert f"Rows that the model may keep. [default: ({default}); x>=1]" in help_text
+    result = run("fit", "houses.csv", "-t", "price", "--posterior", "sod", "--hyperparameters", "fixed", "-q")
+    assert result.exit_code == 0, result.output
+    assert sodalite.load("model.sodalite").n_active == default
+
+
+def test_all_commands_are_listed():
+    assert {"fit", "predict", "select", "inspect"} <= set(COMMANDS)
+
+
+def test_the_package_imports_what_it_exports_when_asked():
+    code = "import sys, sodalite; print('sklearn' in sys.modules, hasattr(sodalite, 'nothing')); "
+    code += "print(set(sodalite.__all__) <= set(dir(sodalite)), sodalite.metrics.__name__)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["False", "False", "True", "sodalite.metrics"]
+    for name in sodalite.__all__:
+        assert getattr(sodalite, name) is not None

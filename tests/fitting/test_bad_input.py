@@ -1,0 +1,696 @@
+"""Bad input is refused before any long work, by a message that names the argument and what it got."""
+
+from __future__ import annotations
+
+import re
+from math import inf, nan
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from scipy.sparse import csr_array
+from sklearn.exceptions import NotFittedError
+from sklearn.gaussian_process.kernels import (
+    RBF,
+    CompoundKernel,
+    ConstantKernel,
+    DotProduct,
+    Matern,
+    RationalQuadratic,
+    WhiteKernel,
+)
+
+import sodalite.selection.grow
+from sodalite import GreedyGPRegressor, select
+from sodalite.hyperparameters import HYPERPARAMETERS, Fixed, Subset, Weave
+from sodalite.posteriors import POSTERIORS
+from sodalite.scores import SCORES
+from sodalite.stopping import Decrease, Size, TargetRMSE, TimeLimit
+
+N = 120
+GENERATOR = np.random.default_rng(0)
+X = GENERATOR.normal(size=(N, 2))
+y = np.sin(X[:, 0]) + 0.1 * GENERATOR.normal(size=N)
+KERNEL = ConstantKernel(1.0) * RBF([1.0, 1.0]) + WhiteKernel(0.1)
+
+
+def by_select(X=X, y=y, **options):
+    return select(X, y, **{"kernel": KERNEL, "n_active": 5, "random_state": 0, **options})
+
+
+def by_fit(X=X, y=y, **options):
+    return GreedyGPRegressor(**{"kernel": KERNEL, "n_active": 5, "random_state": 0, **options}).fit(X, y).selection_
+
+
+def by_fixed_fit(X=X, y=y, **options):
+    return by_fit(X, y, **{"hyperparameters": "fixed", "posterior": "sod", **options})
+
+
+both = pytest.mark.parametrize("call", [by_select, by_fit])
+
+
+def changed(array, at, value):
+    """A copy with one entry changed."""
+    copy = array.copy()
+    copy[at] = value
+    return copy
+
+
+@pytest.fixture
+def no_long_work(monkeypatch):
+    """Neither the search for hyperparameters nor the choice of rows may begin."""
+
+    def fail(*args, **options):
+        pytest.fail("the long work began")
+
+    for method in (Weave, Subset, Fixed):
+        monkeypatch.setattr(method, "find", fail)
+    monkeypatch.setattr(sodalite.selection.grow, "run", fail)
+
+
+def refuses(error, message):
+    """The error, with a message that begins, or goes on, like this."""
+    return pytest.raises(error, match=re.escape(message))
+
+
+# Arguments
+
+
+def listed(names):
+    """As a message lists them."""
+    return ", ".join(map(repr, names))
+
+
+def ids_of(cases):
+    """Each case's argument and its place among them: values need not be printable, nor the same in every process."""
+    return [f"{name}-{place}" for place, (name, *_) in enumerate(cases)]
+
+
+WRONG_TYPE = "{} must be a whole number; got {!r} of type {}."
+
+ARGUMENTS = [
+    *[
+        (name, value, TypeError, WRONG_TYPE.format(name, value, type(value).__name__))
+        for name in ("n_active", "patience")
+        for value in (1.5, 5.0, True, "5", None, [5])
+    ],
+    *[
+        (name, value, ValueError, f"{name} must be at least 1; got {value}.")
+        for name in ("n_active", "patience")
+        for value in (0, -3)
+    ],
+    *[
+        (name, value, TypeError, f"{name} must be a number; got {value!r} of type {type(value).__name__}.")
+        for name in ("tol", "target_rmse", "time_limit")
+        for value in ("small", True, [0.1], 1j)
+    ],
+    *[
+        (name, value, ValueError, f"{name} must be at least 0; got {value}.")
+        for name in ("tol", "target_rmse", "time_limit")
+        for value in (-1e-3, -inf, nan)
+    ],
+    *[
+        (
+            "stop",
+            value,
+            TypeError,
+            f"stop must be a rule of sodalite.stopping, or have a method check(stage); got {value!r}.",
+        )
+        for value in (3, "tol", len)
+    ],
+    # score
+    (
+        "score",
+        "dleta",
+        ValueError,
+        f"score must be one of {listed(SCORES)} or a callable; got 'dleta'. Did you mean 'delta'?",
+    ),
+    ("score", "uncertainy", ValueError, "got 'uncertainy'. Did you mean 'uncertainty'?"),
+    ("score", "", ValueError, f"score must be one of {listed(SCORES)} or a callable; got ''."),
+    ("score", 3, TypeError, f"score must be one of {listed(SCORES)} or a callable"),
+    ("score", 3, TypeError, "got 3 of type int."),
+    ("score", None, TypeError, "got None of type NoneType."),
+    # kernel
+    *[
+        (
+            "kernel",
+            value,
+            TypeError,
+            "kernel must be a kernel object of sklearn.gaussian_process.kernels, such as RBF() + WhiteKernel(); "
+            f"got {value!r} of type {type(value).__name__}.",
+        )
+        for value in ("rbf", RBF, 1.0)
+    ],
+    ("kernel", CompoundKernel([RBF(), RBF()]), TypeError, "a CompoundKernel is several kernels side by side"),
+    (
+        "kernel",
+        RBF([1.0, 2.0, 3.0]),
+        ValueError,
+        "kernel RBF(length_scale=[1, 2, 3]) has 3 length-scales, but X has 2 columns; give one length-scale, or one "
+        "per column.",
+    ),
+    ("kernel", 2.0 * Matern([1.0, 2.0, 3.0]) + WhiteKernel(), ValueError, "has 3 length-scales, but X has 2 columns"),
+    ("kernel", RationalQuadratic([1.0, 2.0]), ValueError, "a RationalQuadratic kernel takes one length-scale"),
+    # first
+    *[
+        ("first", value, ValueError, f"first must be the index of a row, from 0 to {N - 1}; got {row}.")
+        for value, row in ((N, N), (-1, -1), ([0, N], N), (np.array([3, -2]), -2))
+    ],
+    *[
+        ("first", value, TypeError, f"first must be the index of a row, or several; got {row!r} of type ")
+        for value, row in (("a", "a"), (1.0, 1.0), (True, True), ([0, "b"], "b"), ([0, 1.0], 1.0), ([True], True))
+    ],
+    ("first", {1, 2}, TypeError, "first must be the index of a row, or several; got {1, 2} of type set."),
+    ("first", np.array(1.0), TypeError, "first must be the index of a row, or several; got "),
+    ("first", [4, 2, 4], ValueError, "first must not name a row twice; got [4, 2, 4]."),
+    ("first", range(6), ValueError, "first names 6 rows, more than n_active=5."),
+    ("first", [], ValueError, "first must name at least one row; got none."),
+    # the machine
+    ("n_jobs", 0, ValueError, "n_jobs must not be 0: -1 means all cores, 1 one thread."),
+    *[
+        ("n_jobs", value, TypeError, f"n_jobs must be a whole number or None; got {value!r}.")
+        for value in (1.5, "2", True)
+    ],
+    *[
+        ("memory_limit", value, ValueError, f"memory_limit must be positive; got {value!r}.")
+        for value in (0, -1, -2.5, nan)
+    ],
+    *[
+        (
+            "memory_limit",
+            value,
+            ValueError,
+            f"memory_limit must be a number of bytes or a string such as '300MB' or '4GB'; got {value!r}.",
+        )
+        for value in ("lots", "", "-3MB", "3 apples", "MB", "1 PB")
+    ],
+    *[
+        (
+            "memory_limit",
+            value,
+            TypeError,
+            f"memory_limit must be a number of bytes or a string such as '300MB'; got {value!r}.",
+        )
+        for value in (True, [300], 1j)
+    ],
+    *[
+        ("memory_limit", value, ValueError, f"memory_limit is {size} MB, but {N} rows and 5 active rows need at least")
+        for value, size in ((1000, 0), ("2MB", 2), ("3.2 MB", 3))
+    ],
+    *[
+        ("dtype", value, ValueError, f"dtype must be 'float64' or 'float32'; got {value!r}.")
+        for value in ("int8", "float16", "double-double", int, complex, [1])
+    ],
+    *[
+        ("random_state", value, ValueError, message)
+        for value, message in (("a", "'a' cannot be used to seed"), (-1, "random_state"), (-1, "-1"))
+    ],
+]
+
+
+@both
+@pytest.mark.parametrize(("name", "value", "error", "message"), ARGUMENTS, ids=ids_of(ARGUMENTS))
+@pytest.mark.usefixtures("no_long_work")
+def test_a_bad_argument_is_refused_before_any_work(call, name, value, error, message):
+    with refuses(error, message):
+        call(**{name: value})
+
+
+FIT_ARGUMENTS = [
+    *[
+        ("posterior", value, ValueError, f"posterior must be one of {listed(POSTERIORS)}; got {value!r}.{hint}")
+        for value, hint in (("sodd", " Did you mean 'sod'?"), ("fitcs", " Did you mean 'fitc'?"), ("", ""), (3, ""))
+    ],
+    ("posterior", None, ValueError, "got None."),
+    ("posterior", POSTERIORS["sod"], ValueError, "posterior must be one of "),
+    *[
+        (
+            "hyperparameters",
+            value,
+            ValueError,
+            f"hyperparameters must be one of {listed(HYPERPARAMETERS)}; got {value!r}.{hint}",
+        )
+        for value, hint in (("subsets", " Did you mean 'subset'?"), ("waeve", " Did you mean 'weave'?"), ("adam", ""))
+    ],
+    *[
+        (
+            "hyperparameters",
+            value,
+            TypeError,
+            f"hyperparameters must be one of {listed(HYPERPARAMETERS)}, or an object with a method find, such as "
+            f"sodalite.hyperparameters.Subset(n_rows=2000); got {value!r}.",
+        )
+        for value in (3, None, Subset)
+    ],
+    *[("n_neighbors", value, ValueError, f"n_neighbors must be at least 1; got {value}.") for value in (0, -1)],
+    *[
+        ("n_neighbors", value, TypeError, f"n_neighbors must be a whole number or None; got {value!r}.")
+        for value in (2.5, 8.0, "many", True, [8])
+    ],
+]
+
+
+@pytest.mark.parametrize(("name", "value", "error", "message"), FIT_ARGUMENTS, ids=ids_of(FIT_ARGUMENTS))
+@pytest.mark.usefixtures("no_long_work")
+def test_a_bad_argument_of_the_estimator_is_refused_before_any_work(name, value, error, message):
+    with refuses(error, message):
+        by_fit(**{name: value})
+
+
+ALPHAS = [
+    *[
+        (value, ValueError, f"alpha must be a number or an array of shape ({N},), one per row; got shape {got}.")
+        for value, got in (
+            (np.ones(N - 1), (N - 1,)),
+            ([], (0,)),
+            (np.ones((N, 1)), (N, 1)),
+            ([0.1], (1,)),
+        )
+    ],
+    *[
+        (value, ValueError, f"alpha is a variance: it must be finite and not negative; got {value}.")
+        for value in (-1e-9, nan, inf, -inf)
+    ],
+    *[
+        (
+            changed(np.ones(N), (slice(7, 9),), value),
+            ValueError,
+            f"it must be finite and not negative; got {value} in row 7, and 2 such rows of {N}.",
+        )
+        for value in (-0.5, nan, inf)
+    ],
+    *[
+        (value, TypeError, f"alpha must be a number or one number per row; got {value!r}.")
+        for value in ("small", "0.1", ["0.1"] * N, True, 1j, [[1.0], 2.0], {})
+    ],
+]
+
+
+@pytest.mark.parametrize(("alpha", "error", "message"), ALPHAS, ids=range(len(ALPHAS)))
+@pytest.mark.usefixtures("no_long_work")
+def test_a_bad_alpha_is_refused_before_any_work(alpha, error, message):
+    with refuses(error, message):
+        GreedyGPRegressor(KERNEL, n_active=5).fit(X, y, alpha=alpha)
+
+
+def test_alpha_is_for_keywords_alone():
+    with pytest.raises(TypeError, match="positional argument"):
+        GreedyGPRegressor(KERNEL, n_active=5).fit(X, y, 0.1)
+
+
+def test_the_constructor_checks_nothing():
+    for name, value, *_ in ARGUMENTS + FIT_ARGUMENTS:
+        assert GreedyGPRegressor(**{name: value}).get_params(deep=False)[name] is value
+
+
+@pytest.mark.usefixtures("no_long_work")
+def test_select_needs_a_kernel_and_a_number_of_rows():
+    with refuses(TypeError, "kernel must be a kernel object"):
+        by_select(kernel=None)
+    with refuses(TypeError, "n_active"):
+        select(X, y, KERNEL)
+
+
+@pytest.mark.parametrize(
+    ("rule", "message"),
+    [
+        (lambda: Decrease(-1), "tol must be at least 0; got -1."),
+        (lambda: Decrease(0.1, patience=0), "patience must be at least 1; got 0."),
+        (lambda: TargetRMSE(-2), "target_rmse must be at least 0; got -2."),
+        (lambda: TimeLimit(-3), "time_limit must be at least 0; got -3."),
+        (lambda: Size(0), "n_active must be at least 1; got 0."),
+    ],
+)
+def test_a_rule_is_refused_when_it_is_made(rule, message):
+    with refuses(ValueError, message):
+        rule()
+
+
+GOOD = [
+    ("n_active", np.int32(5)),
+    ("tol", 0),
+    ("tol", np.float32(0.1)),
+    ("tol", inf),
+    ("patience", np.int64(2)),
+    ("first", np.int64(3)),
+    ("first", (3, 1)),
+    ("first", np.array([3, 1])),
+    ("first", np.array(3)),
+    ("n_jobs", -100),
+    ("n_jobs", np.int64(1)),
+    ("memory_limit", "1.5 GB"),
+    ("memory_limit", ".5gib"),
+    ("memory_limit", "1 TiB"),
+    ("memory_limit", 2e8),
+    ("memory_limit", np.int64(200_000_000)),
+    ("memory_limit", inf),
+    ("dtype", np.float32),
+    ("dtype", "f8"),
+    ("score", lambda s, abs_r, noise: list(s)),
+    ("random_state", np.int64(3)),
+]
+
+
+@pytest.mark.parametrize("call", [by_select, by_fixed_fit])
+@pytest.mark.parametrize(("name", "value"), GOOD, ids=ids_of(GOOD))
+def test_what_is_as_good_is_taken(call, name, value):
+    assert 1 <= len(call(**{name: value})) <= 5
+
+
+# Data
+
+FRAMES = pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame], ids=["pandas", "polars"])
+
+
+@pytest.mark.parametrize("value", [np.int64(3), 10**9, None])
+def test_numbers_of_neighbours_that_are_as_good(value):
+    assert len(by_fixed_fit(posterior="local", n_neighbors=value)) == 5
+
+
+@both
+@pytest.mark.parametrize("value", [nan, inf, -inf])
+@pytest.mark.parametrize(
+    "kind", [np.asarray, np.float32, np.ndarray.tolist, pd.DataFrame], ids=lambda kind: kind.__name__
+)
+@pytest.mark.usefixtures("no_long_work")
+def test_inputs_that_are_not_finite(call, value, kind):
+    with pytest.raises(ValueError, match=r"X contains (NaN|infinity)"):
+        call(X=kind(changed(X, (17, 1), value)))
+
+
+@pytest.mark.usefixtures("no_long_work")
+@pytest.mark.parametrize("memory_limit", [None, "15MB"])
+def test_the_row_that_is_not_finite_is_named(memory_limit):
+    with refuses(ValueError, "X contains NaN or infinite values, in row 117 for one. Drop such rows, or fill them in"):
+        by_select(X=changed(X, (117, 1), nan), memory_limit=memory_limit)
+
+
+@both
+@pytest.mark.parametrize("value", [nan, inf, -inf])
+@pytest.mark.parametrize("columns", [None, 2])
+@pytest.mark.usefixtures("no_long_work")
+def test_targets_that_are_not_finite(call, value, columns):
+    targets = changed(y, 3, value)
+    with pytest.raises(ValueError, match=r"y contains (NaN|infinity)"):
+        call(y=targets if columns is None else np.column_stack([y, targets]))
+
+
+@FRAMES
+@both
+@pytest.mark.usefixtures("no_long_work")
+def test_missing_values_in_a_frame(call, frame):
+    with pytest.raises(ValueError, match="X contains NaN"):
+        call(X=frame({"a": X[:, 0], "b": [None, *X[1:, 1]]}))
+
+
+@both
+@pytest.mark.usefixtures("no_long_work")
+def test_no_rows(call):
+    with pytest.raises(ValueError, match=r"(?s)(row|sample).*shape.*\(0, 2\)"):
+        call(X=X[:0], y=y[:0])
+
+
+@both
+@pytest.mark.usefixtures("no_long_work")
+def test_no_columns(call):
+    with pytest.raises(ValueError, match=r"(?s)(column|feature).*shape.*\(120, 0\)"):
+        call(X=X[:, :0])
+
+
+@both
+@pytest.mark.parametrize("targets", [y[:-1], y[:1], np.tile(y[:-1, None], 2)], ids=["one-less", "one", "two-columns"])
+@pytest.mark.usefixtures("no_long_work")
+def test_as_many_targets_as_rows(call, targets):
+    with pytest.raises(
+        ValueError, match=rf"same number of rows; X has 120, y has {len(targets)}|\[120, {len(targets)}\]"
+    ):
+        call(y=targets)
+
+
+@both
+@pytest.mark.parametrize("rows", [X[:, 0], X[:, 0].tolist(), X[:, :, None], 3.0], ids=["1-d", "list", "3-d", "number"])
+@pytest.mark.usefixtures("no_long_work")
+def test_inputs_have_two_dimensions(call, rows):
+    got = {0: "scalar|shape \\(\\)", 1: "1D array|shape \\(120,\\)", 3: "dim 3|shape \\(120, 2, 1\\)"}[np.ndim(rows)]
+    with pytest.raises(ValueError, match=got):
+        call(X=rows)
+
+
+@both
+@pytest.mark.parametrize("targets", [3.0, y[:, None, None]], ids=["number", "3-d"])
+@pytest.mark.usefixtures("no_long_work")
+def test_targets_have_one_or_two_dimensions(call, targets):
+    with pytest.raises((ValueError, TypeError), match=r"dim 3|shape \(\)|scalar"):
+        call(y=targets)
+
+
+@both
+@pytest.mark.usefixtures("no_long_work")
+def test_the_estimator_and_select_want_targets(call):
+    with pytest.raises(ValueError, match="y"):
+        call(y=None)
+
+
+@both
+@pytest.mark.usefixtures("no_long_work")
+def test_sparse_inputs(call):
+    with pytest.raises(TypeError, match=r"(?i)sparse"):
+        call(X=csr_array(X))
+
+
+@both
+@pytest.mark.usefixtures("no_long_work")
+def test_complex_inputs(call):
+    with pytest.raises(ValueError, match="Complex data not supported"):
+        call(X=X + 1j)
+
+
+@both
+@pytest.mark.usefixtures("no_long_work")
+def test_text_in_an_array(call):
+    with pytest.raises(ValueError, match="could not convert string to float: 'red'"):
+        call(X=changed(X.astype(object), (3, 1), "red"))
+
+
+@FRAMES
+@both
+@pytest.mark.usefixtures("no_long_work")
+def test_a_column_of_text_is_named(call, frame):
+    table = frame({"a": X[:, 0], "colour": ["red", "blue"] * (N // 2), "b": X[:, 1]})
+    with refuses(ValueError, "X has 1 column") as caught:
+        call(X=table)
+    assert "'colour'" in str(caught.value)
+    assert "'a'" not in str(caught.value)
+    assert "OneHotEncoder" in str(caught.value)
+
+
+@FRAMES
+@both
+@pytest.mark.usefixtures("no_long_work")
+def test_columns_of_text_are_counted(call, frame):
+    table = frame({"a": X[:, 0], **{f"text{i}": ["red", "blue"] * (N // 2) for i in range(7)}})
+    with refuses(ValueError, "X has 7 columns that hold no numbers: 'text0', 'text1', 'text2', 'text3', 'text4', ..."):
+        call(X=table)
+
+
+@both
+@pytest.mark.parametrize("since", [np.timedelta64(0), np.datetime64("2020-01-01")], ids=["durations", "dates"])
+@pytest.mark.usefixtures("no_long_work")
+def test_a_column_of_dates_is_named(call, since):
+    times = since + np.arange(N).astype("timedelta64[s]")
+    with refuses(ValueError, "'when'"):
+        call(X=pd.DataFrame({"a": X[:, 0], "when": times}))
+
+
+@both
+@pytest.mark.usefixtures("no_long_work")
+def test_a_column_of_categories_is_named(call):
+    table = pd.DataFrame({"a": X[:, 0], "kind": pd.Categorical(["u", "v"] * (N // 2))})
+    with refuses(ValueError, "'kind'"):
+        call(X=table)
+
+
+@FRAMES
+def test_a_column_of_text_is_named_by_predict(frame):
+    model = GreedyGPRegressor(KERNEL, n_active=5, hyperparameters="fixed", posterior="sod")
+    model.fit(frame({"a": X[:, 0], "b": X[:, 1]}), y)
+    with refuses(ValueError, "'b'"):
+        model.predict(frame({"a": X[:, 0], "b": ["red", "blue"] * (N // 2)}))
+
+
+class Rows:
+    """An array-like whose length is not what its shape says, once it has been read so many times."""
+
+    def __init__(self, X, reads):
+        self.X, self.reads = X, reads
+        self.shape, self.dtype = X.shape, X.dtype
+
+    def __len__(self):
+        return len(self.X)
+
+    def __getitem__(self, rows):
+        self.reads -= 1
+        return (self.X if self.reads >= 0 else self.X[:-30])[rows]
+
+
+@pytest.mark.parametrize("memory_limit", [None, "15MB"])
+@pytest.mark.parametrize("reads", range(9))
+def test_inputs_that_change_their_length_between_reads(reads, memory_limit):
+    rows = Rows(X, reads)
+    with refuses(ValueError, "X changed its length while it was read: of rows 0 to 119, 90 came."):
+        by_select(X=rows, n_active=60, n_jobs=1, memory_limit=memory_limit)
+    assert rows.reads < 0
+
+
+def test_inputs_that_keep_their_length_are_read_by_slices():
+    assert by_select(X=Rows(X, 10**6), first=0).indices.tolist() == by_select(first=0).indices.tolist()
+
+
+# A user's own score or kernel that goes wrong
+
+SCORES = {
+    "nan": (
+        lambda s, abs_r, noise: np.where(abs_r > 1e-9, s, s) * nan,
+        ValueError,
+        "score must return numbers, or -inf",
+    ),
+    "some nan": (lambda s, abs_r, noise: np.where(s < np.median(s), nan, s), ValueError, "score must return numbers"),
+    "inf": (lambda s, abs_r, noise: s + inf, ValueError, "score must return numbers, or -inf for rows never to take"),
+    "shorter": (lambda s, abs_r, noise: s[1:], ValueError, "score must return one value per row: an array of shape ("),
+    "number": (lambda s, abs_r, noise: 1.0, ValueError, "score must return one value per row"),
+    "matrix": (lambda s, abs_r, noise: np.outer(s, s), ValueError, "score must return one value per row"),
+    "nothing": (lambda s, abs_r, noise: None, ValueError, "score must return one value per row"),
+    "arguments": (lambda s: s, TypeError, "takes 1 positional argument"),
+}
+
+
+@pytest.mark.parametrize("call", [by_select, by_fixed_fit])
+@pytest.mark.parametrize("kind", SCORES)
+@pytest.mark.filterwarnings("error")
+def test_a_score_of_ones_own_that_goes_wrong(call, kind):
+    score, error, message = SCORES[kind]
+    with refuses(error, message):
+        call(score=score)
+
+
+def test_what_a_score_returned_is_told():
+    with refuses(ValueError, f"an array of shape ({N},); got ({N - 1},)."):
+        by_select(score=lambda s, abs_r, noise: s[1:])
+    with refuses(ValueError, f"{N} of {N} are not."):
+        by_select(score=lambda s, abs_r, noise: s * nan)
+
+
+@pytest.mark.parametrize("memory_limit", [None, "15MB"])
+@pytest.mark.parametrize("share", [0, 0.2, 0.5, 1])
+def test_rows_that_score_minus_infinity_are_never_taken(share, memory_limit):
+    kernel = RBF(1.1) + WhiteKernel(0.1) * DotProduct(0.6)
+    levels = 0.1 * (0.36 + np.square(X).sum(axis=1))
+    first, bound = int(levels.argmin()), np.quantile(levels, share) + 1e-9
+    selection = by_select(
+        kernel=kernel,
+        score=lambda s, abs_r, noise: np.where(noise <= bound, s + abs_r, -inf),
+        n_active=N,
+        first=first,
+        memory_limit=memory_limit,
+    )
+    assert sorted(selection.indices) == np.flatnonzero(levels <= bound).tolist()
+    assert len(selection) == len(selection.rmse) == len(selection.factor) == len(selection.scores)
+
+
+def test_a_score_that_fails_fails_as_it_did():
+    def score(s, abs_r, noise):
+        raise ZeroDivisionError("mine")
+
+    with pytest.raises(ZeroDivisionError, match="mine"):
+        by_select(score=score)
+
+
+class Broken(RBF):
+    """NaN for rows whose first input exceeds a bound: in their variances, or only in their covariances with others."""
+
+    def __init__(self, length_scale=1.0, length_scale_bounds="fixed", part="diagonal"):
+        super().__init__(length_scale, length_scale_bounds)
+        self.part = part
+
+    def __call__(self, X, Y=None, eval_gradient=False):
+        value = super().__call__(X, Y, eval_gradient)
+        K = value[0] if eval_gradient else value
+        bad, other = X[:, 0] > 1, (X if Y is None else Y)[:, 0] > 1
+        K[bad[:, None] & other[None, :] if self.part == "diagonal" else bad[:, None] != other[None, :]] = nan
+        return value
+
+    def diag(self, X):
+        return np.where((X[:, 0] > 1) & (self.part == "diagonal"), nan, super().diag(X))
+
+
+@pytest.mark.parametrize("call", [by_select, by_fit, by_fixed_fit])
+@pytest.mark.parametrize("memory_limit", [None, "15MB"])
+@pytest.mark.parametrize(
+    ("part", "message"),
+    [
+        ("diagonal", f"kernel returned NaN or infinite variances for some of rows 0 to {N - 1}."),
+        ("off-diagonal", f"kernel returned NaN or infinite values for {np.sum(X[:, 0] > 1)} rows, row "),
+    ],
+)
+def test_a_kernel_that_returns_nan_on_some_rows(call, part, message, memory_limit):
+    first = int(np.argmin(X[:, 0]))
+    with refuses(ValueError, message) as caught:
+        call(kernel=Broken(part=part) + WhiteKernel(0.1), first=first, memory_limit=memory_limit, n_jobs=1)
+    if part != "diagonal":
+        assert str(caught.value).endswith(f"row {np.flatnonzero(X[:, 0] > 1)[0]} the first.")
+
+
+# Not bad at all
+
+
+@pytest.mark.parametrize("call", [by_select, by_fixed_fit])
+@pytest.mark.parametrize("n_active", [N, N + 1, 10**12])
+def test_as_many_active_rows_as_there_are_or_more(call, n_active):
+    selection = call(n_active=n_active)
+    assert selection.stop_reason == "all_rows"
+    assert sorted(selection.indices) == list(range(N))
+    assert np.isnan(selection.rmse[-1])
+    assert np.all(np.isfinite(selection.rmse[:-1]))
+
+
+# Predictions
+
+
+@pytest.fixture(scope="module")
+def model():
+    return GreedyGPRegressor(KERNEL, n_active=5, hyperparameters="fixed", posterior="sod").fit(X, y)
+
+
+def test_std_or_cov_but_not_both(model):
+    with refuses(ValueError, "At most one of return_std and return_cov"):
+        model.predict(X, return_std=True, return_cov=True)
+
+
+@pytest.mark.parametrize("method", ["predict", "sample_y"])
+def test_before_fit(method):
+    with pytest.raises(NotFittedError, match="GreedyGPRegressor instance is not fitted yet"):
+        getattr(GreedyGPRegressor(), method)(X)
+
+
+@pytest.mark.parametrize("method", ["predict", "sample_y"])
+@pytest.mark.parametrize("columns", [1, 3])
+def test_the_wrong_number_of_columns(model, method, columns):
+    message = f"X has {columns} features, but GreedyGPRegressor is expecting 2 features as input."
+    with refuses(ValueError, message):
+        getattr(model, method)(np.ones((4, columns)))
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        (changed(X, (2, 0), nan), "Input X contains NaN"),
+        (changed(X, (2, 0), inf), "Input X contains infinity"),
+        (X[:, 0], "Expected 2D array, got 1D array"),
+        (X[:0], "Found array with 0 sample(s)"),
+    ],
+    ids=["nan", "inf", "1-d", "no-rows"],
+)
+def test_bad_rows_to_predict(model, rows, message):
+    with refuses(ValueError, message):
+        model.predict(rows)

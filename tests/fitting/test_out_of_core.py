@@ -1,0 +1,411 @@
+"""Data that are larger than memory: read as they are needed, within a limit that the operating system enforces."""
+
+import json
+import os
+import pickle
+import subprocess
+import sys
+import textwrap
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
+
+import sodalite
+from sodalite import GreedyGPRegressor, select
+from sodalite.cli.app import app
+from sodalite.core import memory
+from sodalite.hyperparameters import Subset, Weave
+from sodalite.tables import ParquetRows, TableError, is_on_disk, open_parquet
+
+arrow = pytest.importorskip("pyarrow")
+parquet = pytest.importorskip("pyarrow.parquet")
+
+QUICK = Subset(n_rows=60, n_starts=2, n_screen=40, n_steps=3)
+KERNEL = ConstantKernel(2.0) * RBF([1.0, 1.5, 2.0]) + WhiteKernel(0.05)
+N = 900
+
+
+def rows(n=N, d=3, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-3, 3, (n, d))
+    return X, np.sin(2 * X[:, 0]) + X[:, 1] ** 2 / 4 + 0.2 * rng.normal(size=n)
+
+
+X, Y = rows()
+
+
+def write(path, X=X, y=Y, group=100, **more):
+    columns = {f"x{j}": X[:, j] for j in range(X.shape[1])} | {"y": y, **more}
+    parquet.write_table(arrow.table(columns), path, row_group_size=group)
+    return path
+
+
+@pytest.fixture
+def file(tmp_path):
+    return write(tmp_path / "rows.parquet")
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """Three files, whose row groups end at odd places."""
+    (tmp_path / "rows").mkdir()
+    for name, begin, end, group in (("a", 0, 333, 100), ("b", 333, 334, 7), ("c", 334, N, 250)):
+        write(tmp_path / "rows" / f"{name}.parquet", X[begin:end], Y[begin:end], group)
+    (tmp_path / "rows" / "_metadata.parquet").write_text("not one of them")
+    return tmp_path / "rows"
+
+
+@pytest.fixture(params=["file", "folder", "memory map"])
+def stored(request, tmp_path):
+    """X on disk, in all ways that there are."""
+    if request.param == "memory map":
+        np.save(tmp_path / "X.npy", X)
+        return np.load(tmp_path / "X.npy", mmap_mode="r")
+    return open_parquet(request.getfixturevalue(request.param), "y")[0]
+
+
+# --- rows in Parquet files ---
+
+
+def test_slices_and_rows_by_number(folder):
+    found, y = open_parquet(folder, "y")
+    assert (found.shape, found.dtype, len(found), found.names) == ((N, 3), np.float64, N, ["x0", "x1", "x2"])
+    np.testing.assert_array_equal(y, Y)
+    rng = np.random.default_rng(0)
+    parts = [(None,), (0, 0), (5, 5), (330, 340), (-10, None), (800, 5000), (None, None, 7), (50, 10)]
+    some = [[3], [], [899, 0, 333, 333, -1], np.arange(N) % 5 == 2, rng.permutation(N)[:200]]
+    some += [np.sort(rng.choice(N, 300, replace=False)), np.array([2**7], dtype=np.uint8)]
+    for rows in [*(slice(*part) for part in parts), *some]:
+        index = np.asarray(rows, dtype=int) if isinstance(rows, list) else rows
+        got = found[index]
+        np.testing.assert_array_equal(got, X[index])
+        assert isinstance(got, np.ndarray)
+    np.testing.assert_array_equal(found[-2], X[-2])
+    np.testing.assert_array_equal(np.asarray(found), X)
+    for wrong in (N, -N - 1, [0, N], 1.5, "x0", [[1, 2]]):
+        with pytest.raises(IndexError):
+            found[wrong]
+
+
+def test_each_row_group_is_read_once_for_many_rows(folder, monkeypatch):
+    found, _ = open_parquet(folder, "y")
+    read = []
+    original = ParquetRows._read
+    monkeypatch.setattr(ParquetRows, "_read", lambda self, group: (read.append(group), original(self, group))[1])
+    found[np.random.default_rng(0).permutation(N)]
+    assert sorted(read) == list(range(len(found._groups)))
+    read.clear()
+    for begin in range(0, N, 10):
+        found[begin : begin + 10]
+    assert len(read) <= len(found._groups)
+
+
+def test_no_more_row_groups_are_held_than_it_says(folder):
+    found, _ = open_parquet(folder, "y")
+    for begin in range(0, N, 90):
+        part = found[begin : begin + 90]
+        held = sum(group.nbytes for group in found._kept.values())
+        assert held <= found.held_bytes < X.nbytes
+        assert not any(np.shares_memory(part, group) for group in found._kept.values())
+
+
+def test_types(tmp_path):
+    whole, exact = np.arange(N, dtype=np.int16), np.linspace(0, 1, N, dtype=np.float32)
+    write(tmp_path / "rows.parquet", whole=whole, exact=exact, yes=whole % 2 == 0)
+    mixed = ParquetRows(tmp_path / "rows.parquet", ["yes", "exact", "whole"])
+    assert mixed.dtype == np.float64
+    np.testing.assert_array_equal(mixed[:], np.stack([whole % 2 == 0, exact, whole], axis=1))
+    assert ParquetRows(tmp_path / "rows.parquet", ["exact"]).dtype == np.float32
+    np.testing.assert_array_equal(ParquetRows(tmp_path / "rows.parquet", ["exact"])[:][:, 0], exact)
+
+
+def test_it_can_be_sent_to_another_process(folder):
+    found, _ = open_parquet(folder, "y", ["x2", "x0"])
+    again = pickle.loads(pickle.dumps(found))
+    np.testing.assert_array_equal(again[100:400], X[100:400][:, [2, 0]])
+
+
+def mistakes(tmp_path):
+    text, gaps = np.full(N, "a"), np.where(np.arange(N) % 450 == 7, None, 1.0)
+    write(tmp_path / "text.parquet", text=text)
+    write(tmp_path / "gaps.parquet", gaps=arrow.array(gaps, type=arrow.float64()))
+    whole = write(tmp_path / "whole.parquet").read_bytes()
+    (tmp_path / "short.parquet").write_bytes(whole[:-20])
+    (tmp_path / "none").mkdir()
+    (tmp_path / "mixed").mkdir()
+    write(tmp_path / "mixed" / "a.parquet")
+    write(tmp_path / "mixed" / "b.parquet", X[:, :2])
+    yield "absent.parquet", None, "there is no such file or folder"
+    yield "none", None, "has no files that end in .parquet or .pq"
+    yield "short.parquet", None, "short.parquet cannot be read as Parquet"
+    yield "text.parquet", None, "'text' holds no numbers. Name the columns to use"
+    yield "gaps.parquet", None, "has missing values: 'gaps' (2)"
+    yield "whole.parquet", ["x0", "x11"], "has no column 'x11'. Did you mean 'x1'?"
+    yield "whole.parquet", ["x0", "y"], "'y' is the target, and cannot be among the columns too"
+    yield "mixed", None, "b.parquet has no column 'x2'"
+
+
+def test_mistakes(tmp_path):
+    for name, columns, message in mistakes(tmp_path):
+        with pytest.raises(TableError) as caught:
+            open_parquet(tmp_path / name, "y", columns)
+        assert message in str(caught.value)
+
+
+def test_a_file_that_is_damaged_further_on(file):
+    found, y = open_parquet(file, "y")
+    whole = bytearray(file.read_bytes())
+    whole[len(whole) // 3 : len(whole) // 2] = bytes(len(whole) // 2 - len(whole) // 3)
+    file.write_bytes(whole)
+    with pytest.raises((TableError, ValueError)):
+        select(found, y, KERNEL, n_active=5)
+
+
+# --- the same as in memory ---
+
+
+@pytest.mark.parametrize("score", ["delta", "lookahead"])
+@pytest.mark.parametrize("memory_limit", [None, "12MB"])
+def test_the_picks_are_those_of_an_array_in_memory(stored, score, memory_limit):
+    options = {"n_active": 40, "score": score, "random_state": 0, "memory_limit": memory_limit}
+    assert select(stored, Y, KERNEL, **options).indices.tolist() == select(X, Y, KERNEL, **options).indices.tolist()
+
+
+@pytest.mark.parametrize("posterior", ["local", "sod", "vfe"])
+def test_a_fit_is_that_of_an_array_in_memory(stored, posterior):
+    options = {"n_active": 30, "posterior": posterior, "score": "delta", "random_state": 0}
+    options |= {"hyperparameters": QUICK, "n_neighbors": 8, "calibrate": False}
+    here, there = (GreedyGPRegressor(**options).fit(inputs, Y) for inputs in (X, stored))
+    assert there.active_indices_.tolist() == here.active_indices_.tolist()
+    assert there.n_features_in_ == 3
+    for one, other in zip(there.predict(stored, True), here.predict(X, True), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-6)
+
+
+def test_the_weave_works_on_some_of_many_rows(folder, monkeypatch):
+    monkeypatch.setattr("sodalite.hyperparameters.weave.MOST_ROWS", 200)
+    monkeypatch.setattr("sodalite.estimator.MOST_ROWS", 200)
+    found, y = open_parquet(folder, "y")
+    weave = Weave(n_rounds=1, n_start=60)
+    options = {"n_active": 20, "posterior": "vfe", "hyperparameters": weave, "random_state": 0}
+    there = GreedyGPRegressor(KERNEL, **options).fit(found, y)
+    here = GreedyGPRegressor(KERNEL, **options).fit(X, Y)
+    assert there.active_indices_.tolist() == here.active_indices_.tolist()
+
+
+def test_many_rows_are_predicted_a_block_at_a_time(stored, monkeypatch):
+    model = GreedyGPRegressor(KERNEL, n_active=20, hyperparameters="fixed", posterior="sod", random_state=0).fit(X, Y)
+    expected = model.predict(X, return_std=True)
+    monkeypatch.setattr("sodalite.estimator.BLOCK", 300)
+    for one, other in zip(model.predict(stored, return_std=True), expected, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-9)
+    np.testing.assert_allclose(model.predict(stored), expected[0], rtol=1e-9)
+
+
+def test_values_that_are_not_finite_are_found_before_any_long_work(tmp_path, monkeypatch):
+    monkeypatch.setattr(sodalite.selection.grow, "run", lambda *given: pytest.fail("the long work began"))
+    bad = X.copy()
+    bad[777, 1] = np.inf
+    np.save(tmp_path / "X.npy", bad)
+    mapped = np.load(tmp_path / "X.npy", mmap_mode="r")
+    write(tmp_path / "bad.parquet", bad)
+    for inputs in (mapped, open_parquet(tmp_path / "bad.parquet", "y")[0]):
+        with pytest.raises(ValueError, match="X contains NaN or infinite values, in row 777 for one"):
+            GreedyGPRegressor(KERNEL, hyperparameters="fixed", posterior="sod").fit(inputs, Y)
+
+
+class Sliced:
+    """As an HDF5 data set: rows by number must be in order."""
+
+    def __init__(self, X):
+        self.X, self.shape, self.dtype = X, X.shape, X.dtype
+
+    def __len__(self):
+        return len(self.X)
+
+    def __getitem__(self, rows):
+        if not isinstance(rows, slice) and np.any(np.diff(rows) <= 0):
+            raise TypeError("Indexing elements must be in increasing order")
+        return self.X[rows]
+
+
+def test_rows_that_cannot_be_had_by_number():
+    model = GreedyGPRegressor(KERNEL, n_active=5, hyperparameters="fixed", posterior="sod", random_state=0)
+    with pytest.raises(TypeError, match="X, of type Sliced, does not give rows by their numbers"):
+        model.fit(Sliced(X), Y)
+    options = {"n_active": 20, "random_state": 0}
+    assert select(Sliced(X), Y, KERNEL, **options).indices.tolist() == select(X, Y, KERNEL, **options).indices.tolist()
+
+
+def test_local_says_so_where_all_rows_are_too_many(stored, monkeypatch):
+    monkeypatch.setattr(Subset, "find", lambda *given: pytest.fail("the long work began"))
+    monkeypatch.setattr("sodalite.estimator.check_finite", lambda *given: pytest.fail("all rows were read"))
+    model = GreedyGPRegressor(n_active=5, memory_limit="12MB", n_jobs=1, hyperparameters="subset")
+    monkeypatch.setattr(
+        "sodalite.estimator.check_all_rows", lambda n, d, q, limit: memory.check_all_rows(10**6, d, q, limit)
+    )
+    message = (
+        "keeps all 1000000 rows in memory, which takes about 216 MB, but memory_limit is 12 MB. Use posterior='vfe'"
+    )
+    with pytest.raises(ValueError, match=message):
+        model.fit(stored, Y)
+
+
+def test_row_groups_that_are_larger_than_the_limit(tmp_path):
+    many, y = rows(300_000, 4)
+    write(tmp_path / "rows.parquet", many, y, group=300_000)
+    found, y = open_parquet(tmp_path / "rows.parquet", "y")
+    with pytest.raises(ValueError, match="Reading X takes 26 MB of these: smaller row groups would take less"):
+        select(found, y, RBF(1.0), n_active=5, memory_limit="30MB", n_jobs=1)
+
+
+def test_what_is_kept_of_the_rows_is_counted():
+    """The rows as the kernel wants them are kept with the v's; with many columns they are the larger part."""
+    plan = [memory.make_plan(100_000, 10, 1, "float64", 1, "100MB", width) for width in (80, 800)]
+    assert [part.keep for part in plan] == [True, False]
+
+
+# --- the commands ---
+
+
+def command(*arguments):
+    done = CliRunner().invoke(app, list(map(str, arguments)))
+    assert done.exit_code == 0, done.output
+    return done
+
+
+def test_a_folder_is_fitted_on_disk(folder, tmp_path, monkeypatch):
+    for name in ("MOST_ROWS", "MOST_TESTED"):
+        monkeypatch.setattr(f"sodalite.cli.fit.{name}", 50)
+    options = ["-t", "y", "-n", "30", "--posterior", "vfe", "--hyperparameters", "fixed", "--json"]
+    told = json.loads(command("fit", folder, *options, "-o", tmp_path / "model").stdout)
+    assert (told["n_rows"], told["n_test"], told["columns"]) == (N - 50, 50, ["x0", "x1", "x2"])
+    ours, nearest, linear, constant = told["test"]
+    assert nearest["rmse"] < constant["rmse"]
+    assert ours["rmse"] < linear["rmse"] < constant["rmse"]
+    model = sodalite.load(tmp_path / "model")
+    out = tmp_path / "out.csv"
+    command("predict", tmp_path / "model", write(tmp_path / "new.parquet", X[:40], Y[:40]), "-o", out)
+    np.testing.assert_allclose(np.loadtxt(out, skiprows=1), model.predict(X[:40]), rtol=1e-6)
+
+
+def test_rows_of_a_folder_are_chosen_on_disk(folder, tmp_path, monkeypatch):
+    find = Subset.find
+    monkeypatch.setattr(Subset, "find", lambda self, *given: find(QUICK, *given))
+    for file in folder.glob("[abc].parquet"):
+        table = parquet.read_table(file)
+        names = arrow.array([f"{file.stem}{row}" for row in range(len(table))])
+        parquet.write_table(table.append_column("name", names), file, row_group_size=100)
+    out = tmp_path / "some.parquet"
+    told = json.loads(command("select", folder, "-t", "y", "-n", 12, "--exclude", "name", "-o", out, "--json").stdout)
+    some = parquet.read_table(out)
+    assert some["row"].to_pylist() == told["rows"]
+    np.testing.assert_array_equal(some["x1"], X[told["rows"], 1])
+    where = [("a", 0) if row < 333 else ("b", 333) if row < 334 else ("c", 334) for row in told["rows"]]
+    expected = [f"{name}{row - begin}" for row, (name, begin) in zip(told["rows"], where, strict=True)]
+    assert some["name"].to_pylist() == expected
+
+
+def test_a_large_file_is_left_on_disk(file, monkeypatch):
+    assert not is_on_disk(file)
+    monkeypatch.setattr("sodalite.tables.parquet.available", lambda: 4 * X.nbytes)
+    assert is_on_disk(file)
+
+
+def test_mistakes_with_a_folder(folder):
+    for arguments, message in (
+        (["-t", "z"], "has no column 'z'; it has 'x0', 'x1', 'x2', 'y'."),
+        ([], "--target is needed: which column of"),
+        (["-t", "y", "--missing", "drop"], "--missing drop needs a table in memory"),
+    ):
+        for name in (["fit"], ["select", "-n", "3"]):
+            done = CliRunner().invoke(app, [*name, str(folder), *arguments])
+            assert done.exit_code == 2
+            assert message in done.stderr
+
+
+# --- enforced ---
+
+LIMITED = """
+    import resource, sys, threading
+    import numpy as np
+    from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
+    from sodalite import GreedyGPRegressor, select
+    from sodalite.tables import open_parquet
+
+    MB = 10**6
+    kind, what, path, limit = *sys.argv[1:4], int(sys.argv[4])
+
+
+    def opened(name):
+        if kind == "parquet":
+            return open_parquet(f"{path}/{name}.parquet", "y")
+        return np.load(f"{path}/{name}.npy", mmap_mode="r"), np.load(f"{path}/{name}-y.npy")
+
+
+    def work(X, y, limit):
+        kernel = ConstantKernel(1.0) * RBF(6.0) + WhiteKernel(0.1)
+        options = dict(n_active=12, random_state=0, n_jobs=1, memory_limit=limit)
+        if what == "select":
+            return select(X, y, kernel, **options).indices
+        model = GreedyGPRegressor(kernel, hyperparameters="fixed", posterior="vfe", score="delta", **options)
+        return model.fit(X, y).active_indices_
+
+
+    def multiply():
+        start.wait()  # the linear algebra sets memory aside for each thread that is at it
+        for _ in range(20):
+            np.ones((300, 300)) @ np.ones((300, 300))
+
+
+    threading.stack_size(2**20)
+    start = threading.Barrier(4)
+    threads = [threading.Thread(target=multiply) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    work(*opened("small"), limit)  # all else that is loaded or set aside when it is first needed
+    X, y = opened("large")
+    size = X.shape[0] * X.shape[1] * 8
+    assert size >= 2 * limit
+    with open("/proc/self/statm") as file:
+        now = int(file.read().split()[0]) * resource.getpagesize()
+    room = limit + 5 * y.nbytes + 8 * MB  # the targets are in memory, also scaled
+    resource.setrlimit(resource.RLIMIT_AS, (now + room, now + room))
+    try:
+        np.empty(size, dtype=np.uint8)
+    except MemoryError:
+        pass
+    else:
+        sys.exit("the limit is not enforced")
+    print(*work(X, y, limit))
+"""
+
+
+@pytest.fixture(scope="module")
+def large(tmp_path_factory):
+    """77 MB of rows and a few of the same kind, in both ways, and the picks."""
+    path = tmp_path_factory.mktemp("large")
+    for name, n in (("small", 20_000), ("large", 300_000)):
+        X, y = rows(n, 32)
+        np.save(path / f"{name}.npy", X)
+        np.save(path / f"{name}-y.npy", y)
+        write(path / f"{name}.parquet", X, y, group=10_000)
+    kernel = ConstantKernel(1.0) * RBF(6.0) + WhiteKernel(0.1)
+    return path, select(X, y, kernel, n_active=12, random_state=0).indices.tolist()
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="limits are set otherwise there")
+@pytest.mark.parametrize(("kind", "what"), [("memmap", "select"), ("parquet", "select"), ("parquet", "fit")])
+def test_a_limit_of_half_the_data_is_kept_to(kind, what, large):
+    path, expected = large
+    command = [sys.executable, "-c", textwrap.dedent(LIMITED), kind, what, str(path), str(36 * 10**6)]
+    alone = {"MALLOC_ARENA_MAX": "1", "OPENBLAS_NUM_THREADS": "1", "ARROW_DEFAULT_MEMORY_POOL": "system"}
+    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, **alone}, check=False)
+    assert done.returncode == 0, done.stderr
+    found = [int(row) for row in done.stdout.split()]
+    assert len(found) == 12
+    assert what == "fit" or found == expected

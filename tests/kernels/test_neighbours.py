@@ -1,0 +1,313 @@
+"""The nearest rows, against all distances computed one by one; and rows that are one and the same."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.gaussian_process.kernels import (
+    RBF,
+    ConstantKernel,
+    DotProduct,
+    ExpSineSquared,
+    Matern,
+    RationalQuadratic,
+    WhiteKernel,
+)
+
+from helpers import KERNELS, scales
+from sodalite.core import threads
+from sodalite.kernels import PeriodicColumn, compile_kernel, neighbours
+from sodalite.kernels.neighbours import Neighbours, distinct
+
+
+def rows(n, d, seed=0):
+    return np.random.default_rng(seed).normal(size=(n, d))
+
+
+def by_metric(weights, X, T, k):
+    """The k nearest rows of X by a weighted distance."""
+    distance = np.array([[np.sum(weights * (t - x) ** 2) for x in X] for t in T])
+    return np.argsort(distance, axis=1, kind="stable")[:, :k]
+
+
+def by_covariance(kernel, X, T, k):
+    """The k nearest rows of X by k(a, a) - 2 k(a, b) + k(b, b)."""
+    distance = np.diag(kernel(T, T))[:, None] - 2 * kernel(T, X) + np.diag(kernel(X, X))
+    return np.argsort(distance, axis=1, kind="stable")[:, :k]
+
+
+# Where the kernel is a function of a distance
+
+
+@pytest.mark.parametrize("d", [1, 2, neighbours.TREE, neighbours.TREE + 1, 12])
+@pytest.mark.parametrize("k", [1, 5, 80])
+def test_the_nearest_rows_in_the_kernels_length_scales(d, k):
+    X, T = rows(80, d), rows(17, d, seed=1)
+    kernel = compile_kernel(ConstantKernel(1.7) * RBF(scales(d)), X)
+    expected = by_metric(scales(d) ** -2.0, X, T, k)
+    assert_array_equal(Neighbours(kernel, X).query(T, k), expected)
+    assert_array_equal(Neighbours(kernel, X).query(X, k)[:, 0], np.arange(80))
+
+
+@pytest.mark.parametrize(
+    ("name", "weights"),
+    [
+        ("rbf", 1.3**-2),
+        ("rbf-per-input", scales(3) ** -2.0),
+        ("matern-1/2-per-input", scales(3) ** -2.0),
+        ("usual", scales(3) ** -2.0),
+        ("noise-in-power", 2 * scales(3) ** -2.0),
+        ("two-constants", None),
+        ("constant", None),
+        ("white", None),
+        ("dot-product", None),
+        ("polynomial", None),
+        ("noise-in-both-factors", None),
+        ("own", None),
+        ("pairwise", None),
+        ("periodic", None),
+        ("seasonal", (1.5 / 4.0**2 + scales(3) ** -2.0 + 0.3 / 0.9**2) / 2.8),  # by all but the period
+    ],
+)
+def test_the_metric_of_a_kernel(name, weights):
+    found = compile_kernel(KERNELS[name](3), rows(20, 3)).metric()
+    if weights is None:
+        assert found is None
+    else:
+        assert_allclose(found, np.broadcast_to(weights, 3))
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        ConstantKernel(1.5) * RBF([0.5, 2.0]) + ConstantKernel(0.4) * RationalQuadratic(0.9, 0.7) + ConstantKernel(2.0),
+        (RBF([0.5, 2.0]) + ConstantKernel(0.4)) ** 0.5 * RBF([3.0, 0.7]),
+        RationalQuadratic(0.9, 0.7) ** 3,
+    ],
+)
+def test_the_metric_is_the_curvature_of_a_smooth_kernel(kernel):
+    """Minus the second derivative of the correlation at a distance of zero."""
+    step = 1e-4
+    moved = step * np.eye(2)
+    k = kernel(np.zeros((1, 2)), np.vstack([np.zeros(2), moved]))[0]
+    curvature = 2 * (k[0] - k[1:]) / step**2 / k[0]
+    assert_allclose(compile_kernel(kernel, rows(9, 2)).metric(), curvature, rtol=1e-5)
+
+
+@pytest.mark.parametrize("d", [3, 9])
+def test_inputs_that_do_not_matter_do_not_count(d):
+    X, T = rows(60, d), rows(9, d, seed=1)
+    scale = np.ones(d)
+    scale[1:] = 1e7
+    found = Neighbours(compile_kernel(RBF(scale), X), X).query(T, 8)
+    assert_array_equal(found, by_metric(1.0, X[:, :1], T[:, :1], 8))
+
+
+@pytest.mark.parametrize("d", [2, 9])
+def test_constant_columns_and_offsets_change_nothing(d):
+    X, T = rows(60, d), rows(9, d, seed=1)
+    expected = Neighbours(compile_kernel(RBF(1.0), X), X).query(T, 8)
+    moved, wanted = (np.insert(part + 1e5, 1, -3e4, axis=1) for part in (X, T))
+    assert_array_equal(Neighbours(compile_kernel(RBF(1.0), moved), moved).query(wanted, 8), expected)
+
+
+@pytest.mark.parametrize("d", [2, 9])
+def test_rows_that_are_all_the_same(d):
+    X = np.ones((30, d))
+    found = Neighbours(compile_kernel(RBF(1.0), X), X).query(X[:4], 7)
+    assert found.shape == (4, 7)
+    assert all(len(set(some)) == 7 for some in found.tolist())
+
+
+@pytest.mark.parametrize("d", [2, 9])
+@pytest.mark.parametrize("cores", [1, 3])
+def test_threads_do_not_change_what_is_found(d, cores, monkeypatch):
+    X = rows(200, d)
+    index = Neighbours(compile_kernel(RBF(1.0), X), X)
+    expected = index.query(X, 9)
+    monkeypatch.setattr(threads, "_cores", lambda: cores)
+    assert_array_equal(index.query(X, 9), expected)
+    assert_array_equal(index.query(X[:1], 9), expected[:1])
+
+
+# Where it is not
+
+
+@pytest.mark.parametrize(
+    ("kernel", "d"),
+    [
+        (ExpSineSquared(1.4, 2.3), 1),
+        (DotProduct(0.6), 3),
+        (ConstantKernel(0.2) * DotProduct(0.6) ** 3, 2),
+        (KERNELS["own"](2), 2),
+        (KERNELS["own-subclass"](9), 9),
+    ],
+    ids=["periodic", "dot-product", "polynomial", "own", "own-subclass"],
+)
+@pytest.mark.parametrize("k", [1, 7, 40])
+def test_other_kernels_are_asked_for_their_covariance(kernel, d, k):
+    X, T = 3 * rows(40, d), 3 * rows(11, d, seed=1)
+    compiled = compile_kernel(kernel, X)
+    assert compiled.metric() is None
+    found = Neighbours(compiled, X).query(T, k)
+    expected = by_covariance(kernel, X, T, k)
+    if type(kernel) is ExpSineSquared or k < 40:
+        assert_array_equal(found, expected)
+    else:  # rows so far away that the covariance is zero are all as far
+        assert_array_equal(np.sort(found), np.sort(expected))
+
+
+def test_all_blocks_of_queries_are_answered(monkeypatch):
+    """At 2^21 covariances a block, a block has 2^21 / n queries."""
+    X, T = rows(2**13, 1), rows(600, 1, seed=1)
+    kernel = DotProduct(0.6)
+    found = Neighbours(compile_kernel(kernel, X), X).query(T, 1)
+    assert_array_equal(found, by_metric_in_one_dimension(X[:, 0], T[:, 0]))
+
+
+def by_metric_in_one_dimension(x, t):
+    return np.abs(x - t[:, None]).argmin(axis=1)[:, None]
+
+
+# Few rows, or none
+
+
+KINDS = pytest.mark.parametrize("kernel", [RBF(1.0), DotProduct(1.0)], ids=["metric", "covariance"])
+
+
+@KINDS
+@pytest.mark.parametrize("d", [2, 9])
+def test_no_more_neighbours_than_rows(kernel, d):
+    X, T = rows(5, d), rows(3, d, seed=1)
+    index = Neighbours(compile_kernel(kernel, X), X)
+    assert index.query(T, 100).shape == (3, 5)
+    assert_array_equal(np.sort(index.query(T, 100)), np.tile(np.arange(5), (3, 1)))
+    assert index.query(T, 0).shape == (3, 0)
+    one = Neighbours(compile_kernel(kernel, X), X[:1])
+    assert_array_equal(one.query(T, 4), np.zeros((3, 1)))
+
+
+@KINDS
+@pytest.mark.parametrize("d", [2, 9])
+def test_no_rows_have_no_neighbours(kernel, d):
+    X = rows(5, d)
+    found = Neighbours(compile_kernel(kernel, X), X[:0]).query(X, 8)
+    assert found.shape == (5, 0)
+    assert found.dtype == np.intp
+
+
+# Rows that are the same
+
+
+def compare_with_unique(X):
+    """The first of every set of equal rows, in order, as NumPy finds them."""
+    _, first, group = np.unique(X, axis=0, return_index=True, return_inverse=True)
+    found, place = distinct(X)
+    assert_array_equal(found, np.sort(first))
+    assert_array_equal(found[place], first[group.ravel()])
+    assert_array_equal(X[found][place], X)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize(
+    ("n", "d", "levels"), [(1, 1, 1), (1, 4, 3), (50, 1, 4), (300, 3, 3), (300, 2, 1000), (64, 8, 1)]
+)
+def test_distinct_rows_are_numpys(n, d, levels, dtype):
+    generator = np.random.default_rng(0)
+    compare_with_unique((generator.integers(levels, size=(n, d)) / 7 - 0.2).astype(dtype))
+
+
+def test_distinct_rows_of_a_repeated_table():
+    X = np.tile(rows(40, 3), (25, 1))
+    compare_with_unique(np.random.default_rng(0).permutation(X))
+    first, place = distinct(X)
+    assert_array_equal(first, np.arange(40))
+    assert_array_equal(place, np.tile(np.arange(40), 25))
+
+
+def test_the_sign_of_zero_does_not_tell_rows_apart():
+    X = np.array([[0.0, 1.0], [-0.0, 1.0], [0.0, -1.0], [-0.0, -1.0]])
+    first, place = distinct(X)
+    assert first.tolist() == [0, 2]
+    assert place.tolist() == [0, 0, 1, 1]
+
+
+def test_columns_do_not_stand_for_each_other():
+    compare_with_unique(np.array([[1.0, 2.0], [2.0, 1.0], [1.0, 1.0], [2.0, 2.0], [1.0, 2.0], [3.0, 0.0], [0.0, 3.0]]))
+
+
+def test_two_rows_with_one_key_stay_apart():
+    """The key of a row is a function of the first column xor the second's bits, so there are such rows."""
+
+    def after(a):
+        key = np.array([a]).view(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+        return key ^ (key >> np.uint64(29))
+
+    one = np.array([1.5, 2.5])
+    for a in np.linspace(3, 4, 1000):
+        b = (after(one[0]) ^ one[1:].view(np.uint64) ^ after(a)).view(np.float64)[0]
+        if np.isfinite(b) and 1e-300 < abs(b) < 1e300:
+            break
+    X = np.array([one, [a, b], one, [a, b], [9.0, 9.0]])
+    assert distinct(X)[0].tolist() == [0, 1, 4]
+    compare_with_unique(X)
+
+
+def test_no_rows_are_distinct_rows():
+    first, place = distinct(np.empty((0, 3)))
+    assert len(first) == len(place) == 0
+
+
+# Periods
+
+
+def quasi_periodic(period=1.0):
+    decay = ConstantKernel(0.8) * ExpSineSquared(0.8, period) * RBF(30.0)
+    return ConstantKernel(0.3) * Matern(2.0, nu=1.5) + decay + WhiteKernel(0.01)
+
+
+def test_half_of_the_neighbours_are_near_in_time_and_half_in_the_period():
+    x = np.arange(0, 60, 1 / 24)[:, None]
+    kernel = compile_kernel(quasi_periodic(), x)
+    found = Neighbours(kernel, x).query(np.array([[30.01]]), 16)[0]
+    assert len(set(found)) == 16
+    away = np.abs(x[found, 0] - 30.01)
+    assert (away < 0.4).sum() >= 8
+    assert sum(abs(value - round(value)) < 0.08 for value in away if value > 0.5) >= 4
+
+
+def test_rows_whole_periods_away_stand_for_all_rows(monkeypatch):
+    generator = np.random.default_rng(0)
+    x = np.sort(generator.uniform(0, 50, 900))[:, None]
+    kernel = compile_kernel(quasi_periodic(), x)
+    queries = generator.uniform(5, 45, (40, 1))
+    everything = Neighbours(kernel, x).query(queries, 12)
+    monkeypatch.setattr(neighbours, "ALL", 10)
+    some = Neighbours(kernel, x).query(queries, 12)
+    same = [len(set(a) & set(b)) / 12 for a, b in zip(everything, some, strict=True)]
+    assert np.mean(same) > 0.9
+
+
+@pytest.mark.parametrize("span", [50, 5000])
+def test_rows_whole_periods_away_in_one_of_two_inputs(span, monkeypatch):
+    """Also where nearness hardly depends on that input."""
+    generator = np.random.default_rng(0)
+    X = np.column_stack([generator.uniform(0, 1, 900), generator.uniform(0, 50, 900)])
+    drift = ConstantKernel(0.8) * PeriodicColumn(1, 0.8, 1.0) * RBF([1.0, 30.0])
+    spec = ConstantKernel(0.3) * Matern([0.5, 2.0 * span / 50], nu=1.5) + drift + WhiteKernel(0.01)
+    kernel = compile_kernel(spec, X)
+    queries = np.column_stack([generator.uniform(0, 1, 40), generator.uniform(5, 45, 40)])
+    everything = Neighbours(kernel, X).query(queries, 12)
+    monkeypatch.setattr(neighbours, "ALL", 10)
+    some = Neighbours(kernel, X).query(queries, 12)
+    covariances = kernel.block(kernel.prepare(queries), kernel.prepare(X))
+    best, found = (np.take_along_axis(covariances, rows, axis=1).sum() for rows in (everything, some))
+    assert found > 0.98 * best
+
+
+def test_two_rankings_become_one():
+    first, second = np.array([[0, 1, 2, 3]]), np.array([[5, 0, 6, 1]])
+    assert neighbours.interleaved(first, second).tolist() == [[0, 5, 1, 2]]
+    same = np.array([[3, 1, 2]])
+    assert neighbours.interleaved(same, same).tolist() == [[3, 1, 2]]

@@ -1,0 +1,633 @@
+"""Model files: what is saved is what is loaded, and what is damaged is refused with one line."""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import stat
+import sys
+from dataclasses import fields, is_dataclass, replace
+from hashlib import sha256
+from pathlib import Path
+
+import joblib
+import numpy as np
+import pytest
+from safetensors import safe_open
+from safetensors.numpy import save_file
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, ExpSineSquared, Matern, WhiteKernel
+from sklearn.pipeline import make_pipeline
+
+import sodalite
+from helpers import KERNELS, Triangle
+from sodalite import GreedyGPRegressor, hyperparameters, persistence, scores, stopping
+from sodalite.kernels import PeriodicColumn
+from sodalite.persistence import TRUSTED_TYPES, ModelFileError, model, objects
+from sodalite.persistence import model_file as container
+from sodalite.posteriors import POSTERIORS
+from sodalite.tables import Column, Preprocessing
+
+N = 300
+KERNEL = ConstantKernel(1.2, (1e-3, 1e3)) * Matern([0.7, 1.1, 2.0], [[1e-2, 1e2]] * 3, nu=1.5) + WhiteKernel(0.05)
+
+
+def rows(n=N, d=3, seed=0):
+    return np.random.default_rng(seed).normal(size=(n, d))
+
+
+def targets(X, q=1):
+    noise = 0.1 * np.random.default_rng(1).normal(size=(len(X), q))
+    Y = 40 + 5 * np.stack([np.sin(X[:, 0] + j) + X[:, -1] for j in range(q)], axis=1) + noise
+    return Y if q > 1 else Y[:, 0]
+
+
+def fitted(posterior="sod", q=1, X=None, alpha=None, **options):
+    X = rows() if X is None else X
+    options = {"kernel": KERNEL, "n_active": 25, "hyperparameters": "fixed", "random_state": 0, **options}
+    return GreedyGPRegressor(posterior=posterior, **options).fit(X, targets(X, q), alpha=alpha)
+
+
+def assert_same(a, b, X=None):
+    """Two models that predict the same, in every way there is."""
+    X = rows(40, seed=5) if X is None else X
+    for options in ({"return_std": True}, {"return_cov": True}):
+        for one, other in zip(a.predict(X, **options), b.predict(X, **options), strict=True):
+            np.testing.assert_allclose(one, other, rtol=1e-10, atol=1e-10)
+    np.testing.assert_allclose(a.predict(X), b.predict(X), rtol=1e-10, atol=1e-10)
+    np.testing.assert_allclose(a.sample_y(X, 3), b.sample_y(X, 3), rtol=1e-10, atol=1e-10)
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "model.sodalite"
+
+
+# What is saved is what is loaded
+
+
+@pytest.mark.parametrize("q", [1, 2])
+@pytest.mark.parametrize("posterior", POSTERIORS)
+def test_a_loaded_model_predicts_the_same(posterior, q, path):
+    one = fitted(posterior, q)
+    sodalite.save(one, path)
+    other = sodalite.load(path)
+    assert_same(one, other)
+    assert str(one.kernel_) == str(other.kernel_)
+    assert one.kernel_ == other.kernel_
+    for name in ("active_indices_", "X_train_", "y_train_", "y_mean_", "y_std_"):
+        np.testing.assert_array_equal(getattr(one, name), getattr(other, name))
+    for part in fields(one.selection_):
+        np.testing.assert_array_equal(getattr(one.selection_, part.name), getattr(other.selection_, part.name))
+    assert one.log_marginal_likelihood_value_ == other.log_marginal_likelihood_value_
+    assert other.get_params(deep=False).keys() == one.get_params(deep=False).keys()
+    assert [other.n_features_in_, other.posterior] == [3, posterior]
+
+
+@pytest.mark.parametrize("posterior", ["sod", "vfe", "local"])
+def test_a_loaded_model_can_be_saved_again(posterior, path, tmp_path):
+    sodalite.save(fitted(posterior), path)
+    sodalite.save(sodalite.load(path), tmp_path / "again")
+    first, second = container.read(path), container.read(tmp_path / "again")
+    assert first[0] == second[0]  # the arrays' checksum is in there
+
+
+@pytest.mark.parametrize("posterior", ["sod", "local"])
+def test_rows_in_single_precision_and_with_noise_of_their_own(posterior, path):
+    X = np.asfortranarray(rows().astype(np.float32))
+    one = fitted(posterior, X=X, alpha=np.linspace(0, 2, len(X)))
+    sodalite.save(one, path)
+    other = sodalite.load(path)
+    assert_same(one, other)
+    assert other.X_train_.dtype == np.float32
+
+
+def test_local_with_copies_of_rows_and_one_scale_for_all(path):
+    X = np.concatenate([rows(60), rows(60)[:30]])
+    one = fitted("local", X=X, n_neighbors=7)
+    assert one.posterior_.scale.near is None
+    assert len(one.posterior_.X) < len(X) - 25
+    sodalite.save(one, path)
+    assert_same(one, sodalite.load(path))
+
+
+def test_local_without_a_scale_and_with_all_rows_active(path):
+    X = rows(20)
+    one = fitted("local", X=X, calibrate=False)
+    assert one.posterior_.k == 0
+    sodalite.save(one, path)
+    assert_same(one, sodalite.load(path))
+
+
+def test_local_with_a_scale_for_each_place(path):
+    X = rows(800)
+    y = X[:, 0] + np.random.default_rng(3).normal(size=800) * np.where(X[:, 1] > 0, 1.0, 0.01)
+    one = GreedyGPRegressor(KERNEL, n_active=20, hyperparameters="fixed", random_state=0).fit(X, y)
+    assert one.posterior_.scale.near is not None
+    one.posterior_ = replace(one.posterior_, scale=replace(one.posterior_.scale, extra=0.3))
+    sodalite.save(one, path)
+    assert_same(one, sodalite.load(path))
+
+
+@pytest.mark.parametrize("name", [name for name in KERNELS if not name.startswith(("own", "pairwise"))])
+def test_every_kernel_as_json(name):
+    kernel = KERNELS[name](2)
+    again = objects.kernel_from_json(json.loads(json.dumps(objects.kernel_to_json(kernel), allow_nan=False)))
+    assert again == kernel
+    assert again.get_params().keys() == kernel.get_params().keys()
+    np.testing.assert_array_equal(again.theta, kernel.theta)
+    np.testing.assert_array_equal(again.bounds, kernel.bounds)
+
+
+def test_a_periodic_kernel_and_one_input(path):
+    X = rows(d=1)
+    one = fitted("local", X=X, kernel=RBF(3.0) * ExpSineSquared(1.4, 2.3, "fixed") + WhiteKernel(0.1))
+    sodalite.save(one, path)
+    assert_same(one, sodalite.load(path), rows(30, 1, seed=4))
+
+
+def test_a_period_of_one_input_among_several(path):
+    kernel = RBF(3.0) * PeriodicColumn(2, 1.4, 2.3, "fixed") + WhiteKernel(0.1)
+    one = fitted("local", kernel=kernel)
+    sodalite.save(one, path)
+    other = sodalite.load(path)
+    assert_same(one, other, rows(30, seed=4))
+    assert other.kernel_ == one.kernel_
+    with pytest.raises(ValueError, match="needs a column from 0 to 2, the last of X; got 3"):
+        fitted("local", kernel=PeriodicColumn(3))
+
+
+def test_a_field_that_objects_no_longer_have():
+    old = {"n_rounds": 2, "start": {"object": "hyperparameters.Subset", "fields": {}}}
+    assert objects.from_json({"object": "hyperparameters.Weave", "fields": old}) == hyperparameters.Weave(n_rounds=2)
+
+
+def test_the_rounds_are_kept(path):
+    method = hyperparameters.Subset(n_rows=60, n_starts=2, n_screen=40, n_steps=3)
+    one = fitted("sod", hyperparameters=method, kernel=None)
+    sodalite.save(one, path)
+    other = sodalite.load(path)
+    assert len(one.rounds_) == len(other.rounds_) > 0
+    for a, b in zip(one.rounds_, other.rounds_, strict=True):
+        assert a == b
+    assert other.hyperparameters == method
+
+
+@pytest.mark.parametrize("kind", ["names", "no names"])
+def test_the_names_of_inputs(kind, path):
+    pandas = pytest.importorskip("pandas")
+    X = pandas.DataFrame(rows(), columns=["a", "b", "ü"]) if kind == "names" else rows()
+    one = GreedyGPRegressor(KERNEL, n_active=10, posterior="sod", hyperparameters="fixed").fit(X, targets(rows()))
+    sodalite.save(one, path)
+    other = sodalite.load(path)
+    assert hasattr(other, "feature_names_in_") == (kind == "names")
+    if kind == "names":
+        assert other.feature_names_in_.tolist() == ["a", "b", "ü"]
+        np.testing.assert_allclose(other.predict(X), one.predict(X), rtol=1e-12)
+        with pytest.raises(ValueError, match="feature names"):
+            other.predict(X.rename(columns={"a": "z"}))
+
+
+def test_preprocessing_and_notes_are_kept(path):
+    one = fitted()
+    columns = Column("a", "number", fill=0.5), Column("b", "text", ("x", "y"))
+    one.preprocessing_ = Preprocessing("y", columns, "median")
+    one.about_ = {"data": "file.csv", "test": [1.5, None]}
+    sodalite.save(one, path)
+    other = sodalite.load(path)
+    assert other.preprocessing_ == one.preprocessing_
+    assert other.about_ == one.about_
+
+
+PARAMETERS = {
+    "kernel": [None, KERNEL, RBF([1.0, 2.0, 3.0], "fixed") ** 2 + WhiteKernel(0.0, "fixed")],
+    "score": ["uncertainty", scores.Delta(2.0, 0.5), scores.Sampled(scores.Product()), scores.Random()],
+    "stop": [None, stopping.Decrease(0.1, 2) | (stopping.TimeLimit(5.0) & stopping.TargetRMSE(0.01))],
+    "hyperparameters": ["weave", hyperparameters.Weave(n_start=7, n_rounds=1)],
+    "first": [None, 3, (5, 2)],
+    "tol": [None, 0.5, np.float64(0.25)],
+    "memory_limit": [None, "2GB", 10**9],
+    "time_limit": [None, float("inf")],
+    "normalize_y": [True, np.False_],
+}
+
+
+@pytest.mark.parametrize(("name", "value"), [(name, value) for name in PARAMETERS for value in PARAMETERS[name]])
+def test_parameters_are_kept(name, value):
+    content = json.loads(json.dumps(model._parameter(name, value), allow_nan=False))
+    values, notes = model._parameters({name: content})
+    assert not notes
+    assert values[name] == value
+    assert type(values[name]) is type(value) or np.isscalar(value)
+
+
+def test_the_dtype_is_kept_as_a_word():
+    for dtype in (np.float32, "float32", np.dtype("float32")):
+        assert model._parameters({"dtype": model._parameter("dtype", dtype)})[0]["dtype"] == "float32"
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("score", lambda s, abs_r, noise: s),
+        ("random_state", np.random.RandomState(0)),
+        ("stop", stopping.AnyOf((stopping.Size(5), type("Own", (stopping.Rule,), {"check": lambda *_: None})()))),
+    ],
+)
+def test_of_a_parameter_that_no_file_can_hold_a_note_is_kept(name, value, path):
+    one = fitted(**{name: value})
+    sodalite.save(one, path)
+    with pytest.warns(UserWarning, match=f"the parameter {name} was .* Predictions are not affected"):
+        other = sodalite.load(path)
+    default = GreedyGPRegressor().get_params(deep=False)[name]
+    assert other.get_params(deep=False)[name] == default
+    np.testing.assert_allclose(other.predict(rows(9)), one.predict(rows(9)), rtol=1e-12)
+
+
+def test_every_object_of_the_library_that_can_be_a_parameter_is_on_the_list():
+    for module in (scores, stopping):
+        for kind in vars(module).values():
+            if isinstance(kind, type) and is_dataclass(kind) and kind.__module__ == module.__name__:
+                assert kind in objects.OBJECTS.values() or kind is stopping.Stage, kind
+
+
+# Going on
+
+
+def test_a_loaded_local_model_goes_on_learning(path):
+    one = fitted("local")
+    sodalite.save(one, path)
+    other = sodalite.load(path)
+    X = rows(50, seed=9)
+    for each in (one, other):
+        each.set_params(n_active=30).partial_fit(X, targets(X))
+    np.testing.assert_array_equal(one.active_indices_, other.active_indices_)
+    assert_same(one, other)
+
+
+@pytest.mark.parametrize("posterior", ["sod", "fitc"])
+def test_other_models_say_why_they_cannot(posterior, path):
+    sodalite.save(fitted(posterior), path)
+    other = sodalite.load(path)
+    X = rows(5, seed=9)
+    before = other.predict(X)
+    with pytest.raises(ValueError, match=r"active rows alone.* posterior='local'"):
+        other.partial_fit(X, targets(X))
+    np.testing.assert_array_equal(other.predict(X), before)
+    other.fit(X, targets(X))
+    assert len(other.X_train_) == 5
+
+
+# Writing
+
+
+def test_a_kernel_of_ones_own_is_refused_and_nothing_is_written(path):
+    with pytest.raises(TypeError, match=r"not helpers\.Triangle.* pickle or joblib"):
+        sodalite.save(fitted(kernel=ConstantKernel(1.0) * Triangle(6.0) + WhiteKernel(0.1)), path)
+    assert not os.listdir(path.parent)
+
+
+def test_only_fitted_models_of_this_kind_are_written(path):
+    with pytest.raises(TypeError, match="save takes a GreedyGPRegressor; got Pipeline"):
+        sodalite.save(make_pipeline(GreedyGPRegressor()), path)
+    with pytest.raises(ValueError, match="not fitted"):
+        sodalite.save(GreedyGPRegressor(), path)
+
+
+def test_a_failure_while_writing_leaves_the_old_file(path, monkeypatch):
+    sodalite.save(fitted(), path)
+    before = path.read_bytes()
+
+    def half(arrays, unfinished, about):
+        unfinished.write_bytes(b"half")
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("sodalite.core.container.save_file", half)
+    with pytest.raises(ModelFileError, match=r"model\.sodalite could not be written: No space left on device\.$"):
+        sodalite.save(fitted("local"), path)
+    assert path.read_bytes() == before
+    assert os.listdir(path.parent) == [path.name]
+
+
+def test_files_have_the_permissions_that_files_have(path):
+    (path.parent / "other").touch()
+    sodalite.save(fitted(), path)
+    assert path.stat().st_mode == (path.parent / "other").stat().st_mode
+    path.chmod(0o640)
+    sodalite.save(fitted(), path)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o640
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="links need rights there")
+def test_links_are_followed(path):
+    target = path.parent / "target"
+    path.symlink_to(target)
+    sodalite.save(fitted(), path)
+    assert path.is_symlink()
+    assert not target.is_symlink()
+    sodalite.load(target)
+
+
+@pytest.mark.parametrize("where", ["folder", "nowhere/model", os.devnull])
+def test_where_nothing_can_be_written(where, tmp_path):
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(ModelFileError, match=r"cannot be written: (it is|there is no folder)"):
+        persistence.check_path(tmp_path / where)
+    with pytest.raises(ModelFileError, match="cannot be written"):
+        sodalite.save(fitted(), tmp_path / where)
+    assert os.listdir(tmp_path) == ["folder"]
+
+
+# Reading what is not as it should be
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory):
+    """A small file: its bytes."""
+    path = tmp_path_factory.mktemp("small") / "model"
+    X = rows(12, 1)
+    one = GreedyGPRegressor(RBF() + WhiteKernel(0.1), n_active=4, posterior="local", hyperparameters="fixed")
+    one.set_params(random_state=0, n_neighbors=3).fit(X, X[:, 0])
+    sodalite.save(one, path)
+    return path.read_bytes()
+
+
+def test_a_flipped_bit_is_found_wherever_it_is(small, path):
+    generator = np.random.default_rng(0)
+    for place in [*range(8), *range(8, len(small), 5)]:
+        data = bytearray(small)
+        data[place] ^= 1 << int(generator.integers(8))
+        path.write_bytes(data)
+        with pytest.raises(ModelFileError) as caught:
+            sodalite.load(path)
+        assert str(path) in str(caught.value)
+        assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.001, 0.1, 0.5, 0.9, 0.999])
+def test_a_truncated_file(share, small, path):
+    path.write_bytes(small[: int(share * len(small))])
+    with pytest.raises(ModelFileError, match=r"model\.sodalite is truncated, damaged or no model file"):
+        sodalite.load(path)
+    path.write_bytes(small + b"more")
+    with pytest.raises(ModelFileError, match="truncated, damaged"):
+        sodalite.load(path)
+
+
+def rewrite(small, path, change, arrays_of=None, **about):
+    """A file with something changed, and all checksums right."""
+    path.write_bytes(small)
+    with safe_open(path, framework="numpy") as file:
+        content = json.loads(file.metadata()["model"])
+        arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        old = file.metadata()
+    change(content, arrays)
+    content["arrays_sha256"] = container.digest(arrays)
+    text = json.dumps(content)
+    save_file(arrays, path, {**old, "model": text, "model_sha256": sha256(text.encode()).hexdigest(), **about})
+
+
+def test_a_file_of_a_later_version_says_how_to_upgrade(small, path):
+    rewrite(small, path, lambda content, arrays: None, version="2")
+    with pytest.raises(ModelFileError, match=r"later version .*format 2.* up to 1.*pip install --upgrade sodalite"):
+        sodalite.load(path)
+    with pytest.raises(ModelFileError, match="later version"):
+        persistence.read_header(path)
+
+
+def test_a_file_that_is_no_model(path):
+    save_file({"a": np.zeros(3)}, path)
+    with pytest.raises(ModelFileError, match="no model file of sodalite's"):
+        sodalite.load(path)
+    path.write_text("x,y\n1,2\n")
+    with pytest.raises(ModelFileError, match="truncated, damaged or no model file"):
+        sodalite.load(path)
+    with pytest.raises(ModelFileError, match="is a folder"):
+        sodalite.load(path.parent)
+    with pytest.raises(ModelFileError, match="no such file"):
+        sodalite.load(path.parent / "nothing")
+
+
+def put(*keys, value):
+    """A change of the text."""
+
+    def change(content, arrays):
+        for key in keys[:-1]:
+            content = content[key]
+        content[keys[-1]] = value
+
+    return change
+
+
+def replace_array(name, change):
+    """A change of an array."""
+
+    def apply(content, arrays):
+        arrays[name] = np.ascontiguousarray(change(arrays[name]))
+
+    return apply
+
+
+def at(place, value):
+    def change(array):
+        array = array.copy()
+        array[place] = value
+        return array
+
+    return change
+
+
+def drop(*keys):
+    def change(content, arrays):
+        for key in keys[:-1]:
+            content = content[key]
+        del content[keys[-1]]
+
+    return change
+
+
+WRONG = {
+    "not JSON's object": (lambda content, arrays: content.clear(), "has no 'n_rows'"),
+    "no kernel": (drop("kernel"), "has no 'kernel'"),
+    "unknown kernel": (put("kernel", "name", value="PairwiseKernel"), "which is none of RBF, Matern"),
+    "kernel that is code": (put("kernel", value="os.system('true')"), "which is none of RBF, Matern"),
+    "kernel's parameter": (put("kernel", "k1", "evil", value=1), "has parameters"),
+    "negative length-scale": (put("kernel", "k1", "length_scale", value=-1.0), "RBF's length_scale is -1.0"),
+    "two length-scales": (put("kernel", "k1", "length_scale", value=[1.0, 2.0]), "2 length-scales, but X has 1"),
+    "infinite noise": (put("kernel", "k2", "noise_level", value="inf"), "noise_level is 'inf'"),
+    "noise is text": (put("kernel", "k2", "noise_level", value="much"), "'much' is no number"),
+    "bounds": (put("kernel", "k2", "noise_level_bounds", value=[2.0, 1.0]), "noise_level_bounds"),
+    "object": (
+        put("params", "score", value={"value": {"object": "os.system", "fields": {}}}),
+        "none of the objects that are known",
+    ),
+    "parameter": (put("params", "command", value={"value": 1}), "parameter 'command'"),
+    "posterior": (put("posterior", "name", value="exact"), "posterior is 'exact'"),
+    "another posterior": (put("params", "posterior", value={"value": "sod"}), "parameter says 'sod'"),
+    "rows": (put("n_rows", value=13), r"array 'X' has shape \(12, 1\), where \(13, 1\)"),
+    "rows is text": (put("n_rows", value="12"), "n_rows is '12'"),
+    "k": (put("posterior", "k", value=9), "k, the number of neighbours, is 9"),
+    "names": (put("feature_names", value=["a", "b"]), "2 feature names for 1 features"),
+    "preprocessing": (
+        put("preprocessing", value={"target": "y"}),
+        "must have target, columns and missing",
+    ),
+    "columns": (
+        put("preprocessing", value=Preprocessing("y", (Column("a", "number"), Column("b", "date"))).to_json()),
+        "columns make 2 inputs, but it has 1",
+    ),
+    "missing array": (lambda content, arrays: arrays.pop("factor"), "array 'factor' is missing"),
+    "surplus array": (lambda content, arrays: arrays.update(z=np.zeros(2)), "array 'z' should not be there"),
+    "array's type": (replace_array("Y", lambda a: a.astype(np.float32)), "array 'Y' is of type float32"),
+    "array's kind": (replace_array("Y", lambda a: a.astype(np.int32)), "array 'Y' holds I32"),
+    "array's shape": (replace_array("factor", lambda a: a[:3]), r"array 'factor' has shape \(3, 4\)"),
+    "array's dimensions": (replace_array("active", lambda a: a[:, None]), "array 'active' has shape"),
+    "NaN": (replace_array("X", at(0, np.nan)), "array 'X' has NaN or infinite values"),
+    "infinite": (replace_array("residuals", at(0, np.inf)), "array 'residuals' has NaN or infinite values"),
+    "no triangle": (replace_array("factor", at((0, 1), 1.0)), "no lower triangle"),
+    "diagonal": (replace_array("factor", at((1, 1), 0.0)), "no lower triangle with a positive diagonal"),
+    "index too large": (replace_array("active", at(0, 12)), "active rows are not 4 different"),
+    "index negative": (replace_array("active", at(0, -1)), "active rows are not 4 different"),
+    "index twice": (
+        replace_array("active", lambda a: np.repeat(a[:1], 4)),
+        "active rows are not 4 different",
+    ),
+    "spread": (replace_array("y_std", at(0, 0.0)), "array 'y_std' must be positive"),
+    "noise": (replace_array("noises", at(0, -1.0)), "array 'noises' must be positive"),
+    "rmse": (replace_array("rmse", at(0, -1.0)), "RMSE or its scores"),
+    "too few residuals": (replace_array("residuals", lambda a: a[:-1]), "8 rows that differ, but 7 residuals"),
+    "squares": (replace_array("scale_squares", lambda a: a[:-1]), "scaled by 11 errors of 12 rows"),
+    "deep kernel": (
+        lambda content, arrays: content.update(kernel=nested(content["kernel"], 5000)),
+        "no valid model file",
+    ),
+}
+
+
+def nested(kernel, depth):
+    for _ in range(depth):
+        kernel = {"name": "Exponentiation", "kernel": kernel, "exponent": 1.0}
+    return kernel
+
+
+@pytest.mark.parametrize("what", WRONG)
+def test_what_makes_no_sense_is_refused_although_the_checksums_are_right(what, small, path, monkeypatch):
+    change, message = WRONG[what]
+    limit = sys.getrecursionlimit()
+    if what == "deep kernel":
+        sys.setrecursionlimit(100_000)
+    try:
+        rewrite(small, path, change)
+    finally:
+        sys.setrecursionlimit(limit)
+    with pytest.raises(ModelFileError, match=message) as caught:
+        sodalite.load(path)
+    assert str(path) in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_nothing_is_changed_by_writing_it_again(small, path):
+    """The test above would pass if `rewrite` itself broke the file."""
+    rewrite(small, path, lambda content, arrays: None)
+    assert sodalite.load(path).n_features_in_ == 1
+
+
+def test_no_pickle_is_read(small, path, monkeypatch):
+    path.write_bytes(small)
+    for module, name in ((pickle, "load"), (pickle, "loads"), (pickle, "Unpickler"), (joblib, "load")):
+        monkeypatch.setattr(module, name, lambda *_, **__: pytest.fail("code could have been run"))
+    sodalite.load(path)
+
+
+def test_the_header_is_read_without_the_arrays(path):
+    one = fitted("local")
+    sodalite.save(one, path)
+    header = persistence.read_header(path)
+    assert header.arrays["X"] == ("float64", (N, 3))
+    assert header.arrays["active"] == ("int64", (25,))
+    assert header.content["n_active"] == 25
+    assert header.n_bytes == path.stat().st_size
+
+
+# Pickle, joblib and skops
+
+
+@pytest.mark.parametrize("posterior", POSTERIORS)
+def test_pickle_and_joblib(posterior, tmp_path):
+    one = fitted(posterior)
+    assert_same(one, pickle.loads(pickle.dumps(one)))
+    joblib.dump(one, tmp_path / "model.joblib")
+    assert_same(one, joblib.load(tmp_path / "model.joblib"))
+
+
+def test_what_can_be_made_again_is_not_pickled():
+    one = fitted("local", X=rows(800), n_active=200)
+    V = one.posterior_.V
+    assert V.size > 100_000
+    data = pickle.dumps(one)
+    assert len(data) < V.nbytes
+    other = pickle.loads(data)
+    assert other.posterior_.V is None
+    few, many = rows(3, seed=2), rows(400, seed=3)
+    np.testing.assert_allclose(other.predict(few), one.predict(few), rtol=1e-10)
+    assert other.posterior_.V is None
+    np.testing.assert_allclose(other.predict(many), one.predict(many), rtol=1e-10)
+    np.testing.assert_allclose(other.posterior_.V, V, rtol=1e-9, atol=1e-12)
+    again = pickle.loads(pickle.dumps(other))
+    np.testing.assert_allclose(again.predict(few), one.predict(few), rtol=1e-10)
+
+
+def test_what_is_made_again_keeps_to_the_limit(path):
+    one = fitted("local", memory_limit="100MB", n_active=20)
+    sodalite.save(one, path)
+    other = sodalite.load(path)
+    assert other.posterior_.limit == 10**8
+    other.posterior_.__dict__["limit"] = 1000
+    other.predict(rows(500, seed=3))
+    assert other.posterior_.V is None
+
+
+@pytest.mark.parametrize("posterior", POSTERIORS)
+def test_skops_with_the_published_types(posterior):
+    skops = pytest.importorskip("skops.io")
+    one = fitted(posterior, X=rows(d=2), kernel=KERNELS["seasonal"](2) + KERNELS["polynomial"](2))
+    one.preprocessing_ = Preprocessing("y", (Column("a", "number"), Column("b", "number")))
+    data = skops.dumps(one)
+    assert set(skops.get_untrusted_types(data=data)) <= set(TRUSTED_TYPES)
+    assert_same(one, skops.loads(data, trusted=TRUSTED_TYPES), rows(20, 2))
+    with pytest.raises(Exception, match=r"[Uu]ntrusted"):
+        skops.loads(data, trusted=[])
+
+
+@pytest.mark.parametrize("name", TRUSTED_TYPES)
+def test_the_published_types_exist(name):
+    module, _, kind = name.rpartition(".")
+    assert isinstance(getattr(__import__(module, fromlist=[kind]), kind), type)
+
+
+# Files of earlier versions of the format, which every later one must read
+
+DATA = Path(__file__).parents[1] / "data"
+EARLIER = [(version, name) for version in (1,) for name in ("local", "sod", "vfe")]
+
+
+@pytest.mark.parametrize(("version", "name"), EARLIER)
+def test_files_of_every_version_are_read(version, name):
+    file = DATA / f"version_{version}_{name}.sodalite"
+    assert persistence.read_header(file).version == version
+    expected = json.loads((DATA / f"version_{version}.json").read_text())
+    model = sodalite.load(file)
+    mean, std = model.predict(np.array(expected["X"]), return_std=True)
+    np.testing.assert_allclose(mean, expected[name]["mean"], rtol=1e-8)
+    np.testing.assert_allclose(std, expected[name]["std"], rtol=1e-8)
+    assert model.posterior == name
+    if name == "local":
+        assert (model.preprocessing_.target, model.preprocessing_.columns[0].fill) == ("y", 0.5)
+        assert model.about_ == {"data": "a table", "test": []}
+    if name == "sod":
+        assert model.hyperparameters == hyperparameters.Subset(n_rows=50, n_starts=2, n_steps=5)
+        assert model.rounds_
+
+
+def test_there_are_files_of_this_version():
+    assert {version for version, _ in EARLIER} == set(range(1, persistence.VERSION + 1))

@@ -1,0 +1,123 @@
+"""A fit compares itself with simple ways, and says where it is no better."""
+
+import json
+import warnings
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from sklearn.gaussian_process.kernels import RBF, WhiteKernel
+from sklearn.linear_model import LinearRegression
+from sklearn.model_selection import LeaveOneOut, cross_val_predict
+from sklearn.neighbors import KNeighborsRegressor
+
+import sodalite
+from sodalite import GreedyGPRegressor
+from sodalite.cli.app import app
+from sodalite.posteriors.baselines import Baselines, NoBetterWarning, compare
+
+
+def data(n=120, seed=0):
+    generator = np.random.default_rng(seed)
+    return generator.normal(size=(n, 2)), generator
+
+
+def rmse(y, predicted):
+    return np.sqrt(np.mean((y - predicted) ** 2))
+
+
+def test_simple_ways_are_what_scikit_learn_says_each_row_left_out():
+    X, generator = data(60)
+    y = X[:, 0] + np.sin(3 * X[:, 1]) + 0.2 * generator.normal(size=len(X))
+    found = compare(X, y[:, None], np.arange(60), 0.5, 2.0, generator)
+    scaled = X / X.std(axis=0)
+    ways = {k: rmse(y, cross_val_predict(KNeighborsRegressor(k), scaled, y, cv=LeaveOneOut())) for k in (1, 2, 3, 5, 8)}
+    line = rmse(y, cross_val_predict(LinearRegression(), X, y, cv=LeaveOneOut()))
+    others = [np.delete(y, i).mean() for i in range(60)]
+    np.testing.assert_allclose(found.line, 2 * line, rtol=1e-9)
+    np.testing.assert_allclose(found.constant, 2 * rmse(y, others), rtol=1e-9)
+    np.testing.assert_allclose(found.neighbours, 2 * min(ways.values()), rtol=1e-9)
+    assert found.k == min(ways, key=ways.get)
+    assert found.model == 1.0
+    assert found.n_rows == 60
+
+
+@pytest.mark.parametrize("posterior", ["local", "sod", "sor", "dtc", "fitc", "vfe"])
+def test_the_models_own_error_is_that_of_fits_without_the_row(posterior):
+    X, generator = data(40)
+    y = np.sin(2 * X[:, 0]) + 0.1 * generator.normal(size=40)
+    kernel = 1.0 * RBF([1.0, 2.0]) + WhiteKernel(0.02)
+    settings = {"posterior": posterior, "hyperparameters": "fixed", "normalize_y": False, "random_state": 0}
+    model = GreedyGPRegressor(kernel, **settings).fit(X, y)  # all rows active
+    without = [
+        GreedyGPRegressor(kernel, **settings).fit(np.delete(X, i, 0), np.delete(y, i)).predict(X[i : i + 1])[0]
+        for i in range(40)
+    ]
+    np.testing.assert_allclose(model.baselines_.model, rmse(y, without), rtol=0.05 if posterior == "fitc" else 1e-3)
+
+
+def test_what_no_input_says_is_told():
+    X, generator = data()
+    with pytest.warns(NoBetterWarning, match="No better than a constant: RMSE .* try others"):
+        model = GreedyGPRegressor(random_state=0).fit(X, generator.normal(size=len(X)))
+    assert model.baselines_.better == "constant"
+
+
+def test_a_straight_line_is_told_from_what_bends():
+    X, generator = data()
+    with pytest.warns(NoBetterWarning, match="No better than a straight line"):
+        GreedyGPRegressor(random_state=0).fit(X, X @ [1.0, -2.0] + 0.5 * generator.normal(size=len(X)))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = GreedyGPRegressor(random_state=0).fit(X, np.sin(3 * X[:, 0]) + 0.1 * generator.normal(size=len(X)))
+    assert model.baselines_.better is None
+    assert model.baselines_.model < 0.5 * model.baselines_.neighbours
+
+
+def test_duplicated_rows_and_several_targets():
+    X, generator = data(30)
+    X = np.repeat(X, 5, axis=0)
+    y = np.stack([X[:, 0] ** 2, X[:, 1]], axis=1) + 0.1 * generator.normal(size=(len(X), 2))
+    found = GreedyGPRegressor(random_state=0).fit(X, y).baselines_
+    assert found.n_rows == 150
+    assert found.neighbours < 0.5 * found.constant
+
+
+def test_few_rows_have_no_warning_and_no_impossible_figure():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for n in (1, 2, 3, 5):
+            found = GreedyGPRegressor(random_state=0).fit(np.arange(n)[:, None] + 0.0, np.arange(n) ** 2.0).baselines_
+            assert found.n_rows == n
+
+
+def test_a_file_keeps_it(tmp_path):
+    X, generator = data()
+    with pytest.warns(NoBetterWarning):
+        model = GreedyGPRegressor(random_state=0).fit(X, generator.normal(size=len(X)))
+    sodalite.save(model, tmp_path / "model.sodalite")
+    assert sodalite.load(tmp_path / "model.sodalite").baselines_ == model.baselines_
+
+
+@pytest.mark.filterwarnings("default::sodalite.posteriors.baselines.NoBetterWarning")
+def test_the_command_and_the_report_say_so(tmp_path):
+    X, generator = data(90)
+    table = tmp_path / "noise.csv"
+    np.savetxt(table, np.c_[X, generator.normal(size=len(X))], delimiter=",", header="a,b,y", comments="")
+    arguments = ["fit", str(table), "-t", "y", "-o", str(tmp_path / "m.sodalite")]
+    done = CliRunner().invoke(app, [*arguments, "--json"], catch_exceptions=False)
+    assert done.exit_code == 0
+    assert "Warning: No better than a constant" in done.stderr
+    content = json.loads(done.stdout)
+    assert content["n_test"] == 0  # small: each row is predicted from the others
+    assert content["baselines"]["no_better_than"] == "constant"
+    page = sodalite.report.to_html(sodalite.report.make_report(sodalite.load(tmp_path / "m.sodalite")))
+    assert "Beside simple ways" in page
+    assert "No better than a constant" in page
+
+
+def test_words_name_the_way_and_the_figures():
+    found = Baselines(100, 2.0, 5.0, 3.0, 1.9, 4)
+    assert found.better == "neighbours"
+    assert "the 4 nearest rows: RMSE 2 against 1.9 for 100 rows" in found.words()
+    assert Baselines(100, 1.0, 5.0, 3.0, 1.9, 4).words() is None

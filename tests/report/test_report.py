@@ -1,0 +1,675 @@
+"""The report: its numbers are those of the model, its page needs nothing else, its command says what is wrong."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+
+import numpy as np
+import pandas as pd
+import pytest
+from click.testing import CliRunner
+from plotly.offline import get_plotlyjs
+from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, WhiteKernel
+
+import sodalite
+from sodalite import GreedyGPRegressor, metrics
+from sodalite.cli import report as command
+from sodalite.cli.app import app
+from sodalite.core import optional
+from sodalite.hyperparameters import Round
+from sodalite.posteriors import POSTERIORS, Evidence
+from sodalite.report import figures, make_report, page, source, to_html, views
+from sodalite.report.build import plain, stages_of
+from sodalite.report.curve import _curve
+from sodalite.report.judgement import errors
+from sodalite.report.pictures import effects
+from sodalite.report.rows import gather
+from sodalite.report.stages import some_stages
+from sodalite.scores import SCORES
+from sodalite.tables import read_table
+
+KERNEL = ConstantKernel(1.3) * RBF([1.0, 2.0, 4.0]) + WhiteKernel(0.05)
+
+
+def data(n=120, d=3, seed=0):
+    random = np.random.default_rng(seed)
+    X = random.uniform(-3, 3, (n, d))
+    return X, 40 + 5 * np.sin(X[:, 0]) + X[:, -1] + random.normal(scale=0.5, size=n)
+
+
+def fitted(X, y, kernel=KERNEL, **options):
+    options = {"n_active": 40, "hyperparameters": "fixed", "random_state": 0, **options}
+    return GreedyGPRegressor(kernel, **options).fit(X, y)
+
+
+@pytest.fixture(scope="module")
+def rows():
+    return data()
+
+
+@pytest.fixture(scope="module")
+def models(rows):
+    return {name: fitted(*rows, posterior=name) for name in ("local", "sod", "sor", "dtc", "fitc", "vfe")}
+
+
+@pytest.fixture(scope="module")
+def model(models):
+    return models["local"]
+
+
+@pytest.fixture(scope="module")
+def made(model):
+    return make_report(model)
+
+
+# Stages
+
+
+def gpr(model, X, y):
+    """Scikit-learn's exact Gaussian process, given some rows."""
+    return GaussianProcessRegressor(model.kernel_, optimizer=None).fit(X, (y - model.y_mean_[0]) / model.y_std_[0])
+
+
+@pytest.mark.parametrize("stage", [1, 7, 40])
+def test_a_stage_is_the_exact_process_given_its_rows(model, rows, stage):
+    material = gather(model)
+    active = model.active_indices_[:stage]
+    mean, s2 = stages_of(material).predict(rows[0][:50], np.array([stage]))
+    expected, std = gpr(model, rows[0][active], rows[1][active]).predict(rows[0][:50], return_std=True)
+    np.testing.assert_allclose(mean[0], expected, atol=1e-8)
+    np.testing.assert_allclose(s2[0] + 0.05, std**2, atol=1e-8)
+
+
+def test_an_active_row_is_predicted_from_the_others(model, rows):
+    material = gather(model)
+    error, variance = stages_of(material).errors(material.active, np.array([5, 12]))
+    for place in (0, 11, 30):
+        active = model.active_indices_[:12]
+        others = active[active != model.active_indices_[place]]
+        exact = gpr(model, rows[0][others], rows[1][others])
+        mean, std = exact.predict(material.active.X[[place]], return_std=True)
+        assert error[1, place] == pytest.approx(material.active.y[place] - mean[0], abs=1e-8)
+        assert variance[1, place] == pytest.approx(std[0] ** 2 + (0.05 if place < 0 else 0.0), abs=1e-8)
+
+
+def test_the_likelihood_of_every_stage(model, rows):
+    found = stages_of(gather(model)).log_likelihood(np.array([1, 9, 40]))
+    for value, stage in zip(found, (1, 9, 40), strict=True):
+        active = model.active_indices_[:stage]
+        assert value == pytest.approx(gpr(model, rows[0][active], rows[1][active]).log_marginal_likelihood_value_)
+
+
+def test_stages_are_the_first_few_the_last_and_fewer_between():
+    for m in (1, 2, 39, 40, 41, 500, 10_000):
+        stages = some_stages(m)
+        assert stages[0] == 1
+        assert stages[-1] == m
+        assert len(stages) <= 40
+        assert (np.diff(stages) > 0).all()
+    assert some_stages(40).tolist() == list(range(1, 41))
+
+
+# The learning curve
+
+
+def test_j_is_the_log_density_of_all_targets(model, rows):
+    material = gather(model)
+    stages, every = stages_of(material), material.pool
+    shown = np.array([3, 20, 40])
+    _, density = _curve(stages, every, np.ones(len(every)), shown, len(every))
+    for value, stage in zip(density, shown, strict=True):
+        active = model.active_indices_[:stage]
+        rest = np.setdiff1d(np.arange(120), active)
+        exact = gpr(model, rows[0][active], rows[1][active])
+        mean, std = exact.predict(rows[0][rest], return_std=True)
+        total = exact.log_marginal_likelihood_value_ - len(rest) * metrics.nlpd(every.y[rest], mean, std)
+        assert value == pytest.approx(total / 120)
+
+
+def test_the_curve_is_in_units_of_the_target(rows):
+    X, y = rows
+    one = make_report(fitted(X, y)).curve
+    ten = make_report(fitted(X, 10 * y)).curve
+    np.testing.assert_allclose(ten.rmse, 10 * one.rmse, rtol=1e-6)
+    np.testing.assert_allclose(ten.random_rmse, 10 * one.random_rmse, rtol=1e-6)
+    np.testing.assert_allclose(ten.density, one.density - np.log(10), rtol=1e-6)
+    assert ten.noise == pytest.approx(10 * one.noise)
+
+
+def test_with_all_rows_chosen_and_random_ones_end_alike(rows):
+    X, y = rows
+    curve = make_report(fitted(X, y, n_active=120)).curve
+    np.testing.assert_allclose(curve.random_rmse[:, -1], curve.rmse[-1], rtol=1e-6)
+    np.testing.assert_allclose(curve.random_density[:, -1], curve.density[-1], rtol=1e-6)
+    assert curve.equal is not None
+    assert curve.equal[0] <= 120
+
+
+def test_the_choices_own_curve_is_kept(model, made):
+    np.testing.assert_array_equal(made.curve.remainder, model.selection_.rmse[made.curve.stages - 1])
+
+
+# Judgement
+
+
+@pytest.mark.parametrize("name", ["sor", "dtc", "fitc", "vfe"])
+def test_a_projected_row_is_predicted_as_if_it_had_not_been_there(models, rows, name):
+    X, _y = rows
+    model = models[name]
+    material = gather(model)
+    error, variance, _ = errors(material, stages_of(material), material.pool)
+    rest = np.setdiff1d(np.arange(120), model.active_indices_)
+    for row in rest[:4]:
+        others = np.setdiff1d(np.arange(120), [row])
+        indices = np.searchsorted(others, model.active_indices_)
+        Y = material.pool.Y[others]
+        chosen = replace(model.selection_, indices=indices)
+        without = POSTERIORS[name].condition(Evidence(model.posterior_.kernel, X[others], Y, chosen))
+        mean, expected = without.mean_and_variance(X[[row]], noisy=True)
+        assert error[row] == pytest.approx(material.pool.y[row] - mean[0, 0], abs=1e-7)
+        assert variance[row] == pytest.approx(expected[0], rel=1e-6)
+
+
+def test_a_local_row_is_predicted_from_all_others(rows):
+    X, y = rows
+    model = fitted(X, y, n_neighbors=80, calibrate=False)
+    material = gather(model)
+    error, variance, _ = errors(material, stages_of(material), material.pool)
+    for row in (int(model.active_indices_[3]), int(np.setdiff1d(np.arange(120), model.active_indices_)[5])):
+        others = np.setdiff1d(np.arange(120), [row])
+        mean, std = gpr(model, X[others], y[others]).predict(X[[row]], return_std=True)
+        assert error[row] == pytest.approx(material.pool.y[row] - mean[0], abs=1e-7)
+        assert np.sqrt(variance[row]) == pytest.approx(std[0], rel=1e-6)
+
+
+def test_new_rows_are_judged_as_the_model_predicts_them(model):
+    X, y = data(60, seed=5)
+    found = make_report(model, X, y).judgement
+    mean, std = model.predict(X, return_std=True)
+    assert found.how == "unseen"
+    assert found.rmse == pytest.approx(metrics.rmse(y, mean))
+    assert found.nlpd == pytest.approx(metrics.nlpd(y, mean, std))
+    assert found.coverage == metrics.coverage(y, mean, std)
+    assert found.shares[-2] == found.coverage
+    assert (found.low <= found.shares).all()
+    assert (found.shares <= found.high).all()
+    assert (np.diff(found.shares) >= 0).all()
+
+
+def test_rows_of_the_fit_are_found_among_others(model, rows):
+    X, y = data(60, seed=5)
+    both = make_report(model, np.concatenate([rows[0], X]), np.concatenate([rows[1], y]))
+    assert (both.judgement.how, both.judgement.n_judges) == ("unseen", 60)
+    assert "120 were in the fit; the other 60 judge the model" in both.sources[0]
+    assert both.judgement.rmse == pytest.approx(make_report(model, X, y).judgement.rmse)
+    seen = make_report(model, *rows)
+    assert seen.judgement.how == "left out"
+    assert seen.judgement.rmse == pytest.approx(make_report(model).judgement.rmse)
+    other = make_report(model, rows[0], rows[1] + 1.0)  # the same places, but other targets
+    assert other.judgement.how == "unseen"
+
+
+def test_leaving_out_is_worse_than_looking(model, rows):
+    X, y = rows
+    assert make_report(model).judgement.rmse > metrics.rmse(y, model.predict(X))
+
+
+def test_a_file_of_active_rows_says_so(models, rows, tmp_path):
+    sodalite.save(models["sod"], tmp_path / "m")
+    model = sodalite.load(tmp_path / "m")
+    alone = make_report(model)
+    assert (alone.judgement.how, alone.judgement.n_judges) == ("active", 40)
+    assert alone.curve.rmse is None
+    assert "40 active rows alone, of 120" in alone.sources[0]
+    given = make_report(model, *rows)
+    assert given.judgement.how == "unsure"
+    assert given.curve.rmse is not None
+    assert "40 of them are among the 40 rows" in given.sources[0]
+    assert make_report(model, *data(50, seed=3)).judgement.how == "unseen"
+    np.testing.assert_allclose(given.judgement.rmse, make_report(models["sod"]).judgement.rmse)
+    to_html(alone)
+
+
+def test_the_page_of_active_rows_leads_with_those_held_out(tmp_path):
+    table = tmp_path / "t.csv"
+    houses().to_csv(table, index=False)
+    options = ["-t", "price", "--posterior", "sod", "--hyperparameters", "fixed", "-n", "20", "-o", f"{tmp_path}/m"]
+    assert CliRunner().invoke(app, ["fit", str(table), *options]).exit_code == 0
+    made = make_report(sodalite.load(tmp_path / "m"))
+    html = to_html(made)
+    assert f"<dd>{made.held_out[0].rmse:.3g}</dd>" in html
+    assert f"<dd>{made.judgement.rmse:.3g}</dd>" not in html
+    assert "on 16 rows held out" in html
+    assert "20 active rows, each predicted from the others" in html
+    given = to_html(make_report(sodalite.load(tmp_path / "m"), *_rows_of(tmp_path / "m", table)))
+    assert "160 of the rows given" in given
+
+
+def _rows_of(path, table):
+    X, y, missing = command.read_rows(sodalite.load(path), str(table), None)
+    assert missing == {}
+    return X, y
+
+
+def test_many_rows_are_thinned(rows):
+    X, y = data(6000, seed=1)
+    made = make_report(fitted(X, y, posterior="sod"))
+    assert made.judgement.n_judges == 2000
+    assert "2,000 rows of the fit" in made.judgement.words
+    assert "6,000" in made.judgement.words
+    assert len(made.map.rows) <= 1500
+    again = make_report(fitted(X, y, posterior="sod"))
+    assert plain(made) == plain(again)
+
+
+@pytest.mark.parametrize(
+    ("X", "y", "message"),
+    [
+        (np.zeros((3, 2)), np.zeros(3), "X must have 3 columns"),
+        (np.zeros((3, 3)), None, "y must be given with X"),
+        (np.zeros((3, 3)), np.zeros(2), "same number of rows"),
+        (np.full((3, 3), np.nan), np.zeros(3), "missing or infinite"),
+        (np.zeros((3, 3)), np.zeros((3, 2)), "y must have 1 target"),
+    ],
+)
+def test_rows_that_cannot_judge_are_refused(model, X, y, message):
+    with pytest.raises(ValueError, match=message):
+        make_report(model, X, y)
+
+
+def test_one_of_several_targets(rows):
+    X, y = rows
+    both = np.column_stack([y, -3 * y])
+    model = fitted(X, both)
+    first, second = (make_report(model, target=target) for target in (0, 1))
+    assert second.judgement.rmse == pytest.approx(3 * first.judgement.rmse)
+    assert second.target == "target 2"
+    with pytest.raises(ValueError, match="target must be from 0 to 1"):
+        make_report(model, target=2)
+
+
+# Pictures
+
+
+def test_the_last_stage_and_the_finished_model_are_predictions():
+    X, y = data(d=1)
+    model = fitted(X, y, RBF(1.0) + WhiteKernel(0.05), posterior="sod")
+    view = make_report(model).view
+    mean, std = model.predict(view.axes[0][:, None], return_std=True)
+    np.testing.assert_allclose(view.final_mean, mean)
+    np.testing.assert_allclose(view.mean[-1], mean, rtol=1e-6)
+    np.testing.assert_allclose(view.half[-1], 1.959964 * std, rtol=1e-5)
+    assert view.axes[0][0] < X.min() < X.max() < view.axes[0][-1]
+    shown = view.X[:, 0]
+    assert np.isin(shown, X).all()
+    new = make_report(model, X + 10, y).view
+    assert np.isin(new.X, X + 10).all()
+    assert new.axes[0][0] < X.min() < (X + 10).max() < new.axes[0][-1]
+    active = model.active_indices_[:6]
+    mean, std = gpr(model, X[active], y[active]).predict(view.X, return_std=True)
+    off = np.abs(view.y - (mean * model.y_std_ + model.y_mean_))
+    np.testing.assert_allclose(view.unsettled[5], model.y_std_ * np.sqrt(std**2 - 0.05) + off, atol=1e-6)
+
+
+def test_a_map_goes_row_by_row():
+    X, y = data(d=2)
+    model = fitted(X, y, RBF([1.0, 2.0]) + WhiteKernel(0.05))
+    view = make_report(model).view
+    grid = view.final_mean.reshape(len(view.axes[1]), len(view.axes[0]))
+    assert grid[3, 7] == pytest.approx(model.predict([[view.axes[0][7], view.axes[1][3]]])[0])
+
+
+def test_the_effect_of_an_input_is_an_average(model, rows):
+    found = {part.input.name: part for part in make_report(model).effects}
+    assert list(found) == ["input 1", "input 2", "input 3"]
+    steps = np.diff(found["input 3"].mean) / np.diff(found["input 3"].values)
+    assert np.median(steps) == pytest.approx(1.0, abs=0.4)  # the function has a slope of 1 there
+    assert np.ptp(found["input 2"].mean) < 0.3 * np.ptp(found["input 1"].mean)
+    material = gather(model)
+    (wide,) = effects(material, ["input 1"], np.random.default_rng(0))
+    chosen = np.random.default_rng(0).permutation(120)[:30]
+    places = rows[0][np.sort(chosen)].copy()
+    places[:, 0] = wide.values[4]
+    _mean, cov = model.posterior_.mean_and_covariance(places)
+    assert wide.mean[4] == pytest.approx(model.predict(places).mean())
+    exact = 1.959964 * np.sqrt(cov.mean()) * model.y_std_[0]
+    assert exact <= wide.half[4] * (1 + 1e-6)
+
+
+def houses(n=160, seed=0):
+    random = np.random.default_rng(seed)
+    area, town = random.uniform(20, 200, n), random.choice(["Bern", "Basel", "Chur"], n)
+    built = pd.Timestamp("1950-01-01") + pd.to_timedelta(random.integers(0, 25_000, n), unit="D")
+    price = 3 * area + 100 * (town == "Bern") + random.normal(size=n)
+    return pd.DataFrame({"area": area, "town": town, "built": built, "price": price})
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Tables, and a model of one of them."""
+    path = tmp_path_factory.mktemp("report")
+    houses().to_csv(path / "houses.csv", index=False)
+    houses(80, seed=1).to_csv(path / "new.csv", index=False)
+    options = ["--target", "price", "--hyperparameters", "subset", "--n-active", "30", "-o", str(path / "m.sodalite")]
+    result = CliRunner().invoke(app, ["fit", str(path / "houses.csv"), *options])
+    assert result.exit_code == 0, result.output
+    return path
+
+
+def test_texts_and_dates_are_shown_as_such(folder):
+    made = make_report(sodalite.load(folder / "m.sodalite"))
+    drawn = {part.title: part for part in figures.effect_figures(made)}
+    assert drawn["Effect of town"].traces[-1]["x"] == ["Basel", "Bern", "Chur"]
+    assert drawn["Effect of built"].traces[-1]["x"][0].startswith("19")
+    levels = next(part for part in made.effects if part.input.name == "town")
+    assert levels.mean[1] - levels.mean[0] == pytest.approx(100, abs=40)
+    assert [part.name for part in made.map.inputs] in (["area", "built"], ["built", "area"])
+    assert made.held_out[0].model == "sodalite"
+    assert made.n_held_out == 16
+
+
+def odd(name):
+    random = np.random.default_rng(0)
+    X = random.normal(size=(40, 3))
+    return {
+        "one row": (X[:1], X[:1, 0], None),
+        "three rows": (X[:3], X[:3, 0], None),
+        "equal targets": (X, np.ones(40), None),
+        "equal inputs": (np.ones((40, 3)), X[:, 0], None),
+        "all active": (X[:15], X[:15, 0], None),
+        "no noise": (np.repeat(X[:10], 4, axis=0), np.repeat(X[:10, 0], 4), RBF(1.0)),
+        "nothing but noise": (X, X[:, 0], WhiteKernel(1.0)),
+        "no length-scales": (X, X[:, 0], DotProduct() + WhiteKernel(0.1)),
+        "large": (X[:, :1], 1e9 + X[:, 0], None),
+        "small": (X[:, :2], 1e-12 * X[:, 0], None),
+    }[name]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "one row",
+        "three rows",
+        "equal targets",
+        "equal inputs",
+        "all active",
+        "no noise",
+        "nothing but noise",
+        "no length-scales",
+        "large",
+        "small",
+    ],
+)
+def test_odd_data_have_a_page_too(name):
+    X, y, kernel = odd(name)
+    model = fitted(X, y, kernel, n_active=15)
+    html = to_html(make_report(model))
+    assert "NaN" not in html.partition('id="content">')[2].partition("</script>")[0]
+    assert not re.search(r"\bnan\b", re.sub(r"<script.*?</script>", "", html, flags=re.DOTALL))
+    assert "active rows</b>" in model._repr_html_()
+
+
+def test_rows_have_bars_over_the_whole_range():
+    X, y = data(3000, d=1)
+    made = make_report(fitted(np.sort(X, axis=0), y, RBF(1.0) + WhiteKernel(0.05), posterior="sod"))
+    (figure,) = views.view_figures(made)
+    bars = next(trace for trace in figure.traces if trace["type"] == "bar")
+    assert len(bars["x"]) == 400
+    assert np.ptp(bars["x"]) > 0.95 * np.ptp(X)
+    assert all(len(frame[6]["y"]) == 400 for frame in figure.frames)
+
+
+def test_the_line_of_the_rounds_follows_those_that_were_kept(rows):
+    model = fitted(*rows)
+    values = [(-1.0, True, 100), (-0.5, True, 100), (-0.2, False, 100), (-0.4, False, 200), (-0.3, False, 200)]
+    model.rounds_ = tuple(Round("round", model.kernel_, value, kept, 0.1, size) for value, kept, size in values)
+    lines = [trace for trace in figures.history_figure(make_report(model)).traces if trace["mode"] == "lines"]
+    assert [(trace["x"], trace["y"]) for trace in lines] == [([1, 2, 3], [-1.0, -0.5, -0.5])]
+
+
+# The page
+
+
+class Page(HTMLParser):
+    """What a page is made of."""
+
+    def __init__(self, html):
+        super().__init__()
+        self.tags = []
+        self.feed(html)
+
+    def handle_starttag(self, tag, attributes):
+        self.tags.append((tag, dict(attributes)))
+
+
+def content_of(html):
+    text = re.search(r'<script type="application/json" id="content">(.*?)</script>', html, re.DOTALL)[1]
+    return json.loads(text)
+
+
+def with_history(model):
+    """The model, as if its kernel had been found in rounds."""
+    rounds = [Round("start", model.kernel_, -1.0, True, 0.1), Round("round", model.kernel_, -0.5, True, 0.2)]
+    model.rounds_ = (*rounds, Round("half a round", model.kernel_, -0.7, False, 0.1))
+    return model
+
+
+@pytest.fixture(scope="module")
+def html(rows):
+    return to_html(make_report(with_history(fitted(*rows))))
+
+
+def test_the_page_is_one_file_that_asks_for_nothing(html):
+    tags = Page(html).tags
+    assert not [tag for tag, attributes in tags if tag in ("link", "img", "iframe") or "src" in attributes]
+    assert not [attributes for _, attributes in tags if attributes.get("href", "").startswith("http")]
+    assert len(html) < 8e6
+    assert html.count("plotly.js v") == 1
+    (policy,) = [a["content"] for tag, a in tags if tag == "meta" and a.get("http-equiv")]
+    assert policy.startswith("default-src 'none'")
+
+
+def test_every_figure_has_words_for_those_who_do_not_see_it(html):
+    tags = Page(html).tags
+    plots = {
+        attributes["id"]: attributes for tag, attributes in tags if "plot" in (attributes.get("class") or "").split()
+    }
+    assert set(plots) == set(content_of(html)["figures"])
+    expected = {"truth", "calibration", "residuals", "cloud", "rmse", "density", "relevance", "map", "history"}
+    assert expected | {"effect0", "effect1", "effect2"} == set(plots)
+    for attributes in plots.values():
+        assert attributes["role"] == "img"
+        assert re.search(r"\d", attributes["aria-label"])
+    assert len({attributes["aria-label"] for attributes in plots.values()}) == len(plots)
+
+
+def test_the_numbers_are_on_the_page(html, rows):
+    found = make_report(fitted(*rows)).judgement
+    assert f"{found.rmse:.3g}" in html
+    assert f"{100 * found.coverage:.1f} %" in html
+    assert "40" in html
+    assert "half a round" in html
+
+
+def test_names_cannot_break_the_page():
+    X, y = data(60, d=3)
+    frame = pd.DataFrame(X, columns=["</script><b>bold", "a & b", "x"])
+    html = to_html(make_report(fitted(frame, y, n_active=10)))
+    assert "</script><b>bold" not in html
+    titles = [figure["layout"]["xaxis"]["title"]["text"] for figure in content_of(html)["figures"].values()]
+    assert "&lt;/script&gt;&lt;b&gt;bold" in titles  # plotly, too, would take it for a tag
+    assert "a &amp; b" in titles
+    assert len(re.findall(r"<script[ >]", html)) == 3 + len(re.findall(r"<script[ >]", get_plotlyjs()))
+
+
+def test_plotly_is_whole_and_its_function_is_in_parentheses():
+    made = source.plotly_source()
+    opened, last = made.index("this, (() => {") + len("this, "), made.rindex(")")
+    assert made[:opened] + made[opened + 1 : last] + made[last + 1 :] == get_plotlyjs()
+    assert f'<script type="text/plain" id="plotly">{made}</script>' in to_html(make_report(fitted(*data())))
+
+
+@pytest.mark.parametrize(
+    "other", ["f(this, () => {});", "(f(this, () => {}));more();", "f(() => {}));", "x" * 1001 + "this, () => {}));"]
+)
+def test_a_bundle_of_another_form_stays_as_it_is(other):
+    assert source.read_once(other) == other
+
+
+def test_large_data_stay_small():
+    X, y = data(20_000, d=2)
+    made = make_report(fitted(X, y, RBF([1.0, 2.0]) + WhiteKernel(0.05), posterior="sod", n_active=300))
+    assert len(to_html(made)) < 8e6
+
+
+def test_the_slider_has_a_position_for_every_frame():
+    X, y = data(d=1)
+    made = make_report(fitted(X, y, RBF(1.0) + WhiteKernel(0.05)))
+    (figure,) = views.view_figures(made)
+    labels = views.slider_labels(made)
+    assert len(labels) == len(figure.frames) == len(made.view.stages) + 1
+    assert labels[0] == "1 active row of 40"
+    assert "finished" in labels[-1]
+    bands = [np.array(frame[1]["y"]) - np.array(frame[0]["y"]) for frame in figure.frames]
+    assert np.mean(bands[0]) > np.mean(bands[-2])
+
+
+def test_as_dict_is_json(made):
+    content = json.loads(json.dumps(made.as_dict(), allow_nan=False))
+    assert content["n_active"] == 40
+    assert content["judgement"]["rmse"] == pytest.approx(made.judgement.rmse, rel=1e-5)
+
+
+# The command
+
+
+def run(*arguments, **options):
+    return CliRunner().invoke(app, ["report", *map(str, arguments)], env={"COLUMNS": "80"}, **options)
+
+
+def assert_mistake(result, message):
+    assert result.exit_code == 2, result.output
+    (line,) = result.stderr.splitlines()
+    assert re.search(message, line), line
+    assert line.startswith("Error: ")
+
+
+def test_the_command_writes_the_page_beside_the_model(folder):
+    result = run(folder / "m.sodalite")
+    assert result.exit_code == 0, result.output
+    assert result.stdout == ""
+    assert re.fullmatch(r".*m\.html: \d\.\d MB, in \d+\.\d s\n", result.stderr)
+    assert "price, predicted from area, town and built" in (folder / "m.html").read_text(encoding="utf-8")
+    (folder / "m.html").unlink()
+
+
+def test_the_command_judges_by_new_rows(folder):
+    result = run(folder / "m.sodalite", folder / "new.csv", "--json", "-o", folder / "new.html")
+    assert result.exit_code == 0, result.output
+    content = json.loads(result.stdout)
+    frame = houses(80, seed=1)
+    model = sodalite.load(folder / "m.sodalite")
+    X = model.preprocessing_.encode(read_table(folder / "new.csv")).X
+    assert content["rmse"] == pytest.approx(metrics.rmse(frame["price"], model.predict(X)))
+    assert "80 rows that the fit has not seen" in content["judged_by"]
+    assert (folder / "new.html").stat().st_size == content["n_bytes"]
+
+
+def test_the_fits_own_table_holds_rows_to_judge_by(folder):
+    result = run(folder / "m.sodalite", folder / "houses.csv", "--json", "-o", "-")
+    content = json.loads(result.stdout)
+    assert content["judgement"]["n_judges"] == 144  # 16 were held out: too few
+    assert content["judgement"]["how"] == "left out"
+    assert content["held_out"][0]["rmse"] > 0
+
+
+def test_the_page_on_standard_output(folder):
+    result = run(folder / "m.sodalite", "--output", "-")
+    assert result.exit_code == 0
+    assert result.stdout.startswith("<!doctype html>")
+    assert result.stdout.rstrip().endswith("</html>")
+    assert result.stderr == ""
+
+
+def test_rows_from_standard_input(folder):
+    text = (folder / "new.csv").read_bytes()
+    result = run(folder / "m.sodalite", "-", "--json", "-o", "-", input=text)
+    assert json.loads(result.stdout)["judgement"]["n_judges"] == 80
+
+
+def test_rows_that_miss_values_are_left_out(folder):
+    frame = houses(80, seed=1)
+    frame.loc[:4, "area"] = np.nan
+    frame.loc[3:5, "price"] = np.nan
+    frame.to_csv(folder / "gaps.csv", index=False)
+    result = run(folder / "m.sodalite", folder / "gaps.csv", "--json", "-o", "-")
+    assert json.loads(result.stdout)["judgement"]["n_judges"] == 74
+    assert result.stderr == "Warning: missing values: 'area' (5), 'price' (3); their rows were left out.\n"
+
+
+def test_mistakes_are_one_line_each(folder, monkeypatch):
+    model = folder / "m.sodalite"
+    assert_mistake(run(folder / "absent", "-o", folder / "x.html"), "absent")
+    assert_mistake(run(model, folder / "absent.csv"), "there is no such file")
+    houses(40).drop(columns="price").rename(columns={"area": "Price"}).to_csv(folder / "no.csv", index=False)
+    assert_mistake(run(model, folder / "no.csv"), r"no column 'price', the target.* Did you mean 'Price'\?")
+    houses(40).drop(columns="area").to_csv(folder / "no.csv", index=False)
+    assert_mistake(run(model, folder / "no.csv"), "no column 'area', which the model needs")
+    assert_mistake(run(model, "-o", model), "would replace MODEL")
+    assert not (folder / "x.html").exists()
+    assert not (folder / "m.html").exists()
+    monkeypatch.setattr("sodalite.persistence.load", lambda path: pytest.fail("the long work began"))
+    assert_mistake(run(model, "-o", folder / "no" / "x.html"), "cannot be written: there is no folder")
+    assert_mistake(run(model, "-o", folder), "it is a folder")
+
+
+def test_a_failed_page_leaves_nothing_behind(folder, monkeypatch):
+    (folder / "kept.html").write_text("before")
+    monkeypatch.setattr("sodalite.core.files._sync", lambda path: (_ for _ in ()).throw(OSError(28, "No space left")))
+    assert_mistake(run(folder / "m.sodalite", "-o", folder / "kept.html"), "could not be written: No space left")
+    assert (folder / "kept.html").read_text() == "before"
+    assert [path.name for path in folder.iterdir() if "kept" in path.name] == ["kept.html"]
+
+
+def test_a_model_without_column_names(rows, tmp_path):
+    sodalite.save(fitted(*rows), tmp_path / "m")
+    X, y = data(50, seed=9)
+    pd.DataFrame(np.column_stack([y, X]), columns=["z", "a", "b", "c"]).to_csv(tmp_path / "t.csv", index=False)
+    assert_mistake(run(tmp_path / "m", tmp_path / "t.csv"), "--target is needed: which column")
+    result = run(tmp_path / "m", tmp_path / "t.csv", "--target", "z", "--json", "-o", "-")
+    assert json.loads(result.stdout)["judgement"]["n_judges"] == 50
+    assert_mistake(run(tmp_path / "m", tmp_path / "t.csv", "--target", "y"), "no column 'y'|must have just these")
+
+
+def test_without_plotly_the_command_says_how_to_install_it(folder, monkeypatch):
+    def missing(name):
+        raise ModuleNotFoundError(f"No module named {name!r}", name=name.partition(".")[0])
+
+    monkeypatch.setattr(optional, "import_module", missing)
+    assert_mistake(run(folder / "m.sodalite"), r"This needs plotly.*pip install 'sodalite\[report\]'")
+
+
+def test_every_posterior_and_score_has_words():
+    assert set(page.POSTERIORS) == set(POSTERIORS)
+    assert set(page.SCORES) == set(SCORES)
+
+
+def test_how_many_of_the_judging_rows_lie_outside_the_data():
+    generator = np.random.default_rng(0)
+    X = generator.uniform(0, 10, (300, 1))
+    y = np.sin(X[:, 0]) + 0.1 * generator.normal(size=300)
+    model = GreedyGPRegressor(RBF(1.0) + WhiteKernel(0.02), n_active=40, hyperparameters="fixed", random_state=0)
+    model.fit(X, y)
+    inside = make_report(model)
+    assert inside.judgement.n_outside <= 2
+    T = np.vstack([generator.uniform(0, 10, (50, 1)), [[-20.0], [40.0], [100.0]]])
+    report = make_report(model, T, np.sin(T[:, 0]))
+    assert report.judgement.n_outside == 3
+    assert report.judgement.outside == pytest.approx(0.1)
+    page = to_html(report)
+    assert "3 of the 53 rows that judge the model lie where other rows say little" in page
+    assert f"± {report.words.std:.3g}" in page

@@ -1,0 +1,495 @@
+"""The fast selection is Algorithm 1's, to the last index: against the paper's form, and against one row at a time."""
+
+import signal
+import threading
+from dataclasses import FrozenInstanceError
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from scipy.linalg import cholesky
+from sklearn.datasets import make_friedman1
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, WhiteKernel
+
+import one_at_a_time
+import sodalite
+from helpers import KERNELS
+from sodalite import reference, select, stopping
+from sodalite.core import memory
+from sodalite.core.jitter import JITTER, JitterWarning
+from sodalite.scores import Delta, Random
+from sodalite.selection import loop
+from sodalite.selection.shard import Shard
+
+SCORES = {
+    "delta": Delta(),
+    "uncertainty": Delta(underfit=0),
+    "underfit": Delta(uncertainty=0),
+    "weighted": Delta(uncertainty=2.0, underfit=0.3),
+    "callable": lambda s, abs_r, noise: s**2 + abs_r**2,
+    "not monotone": lambda s, abs_r, noise: abs_r / (s + noise + 0.1),
+}
+
+
+def draw(n, d, noise, seed, duplicates=0.0):
+    """Rows of a smooth function; some of them copies of others, with other noise in half of these."""
+    generator = np.random.default_rng(seed)
+    X = generator.uniform(-2, 2, (n, d))
+    copies = generator.random(n) < duplicates
+    X[copies] = X[generator.integers(n, size=copies.sum())]
+    y = np.sin(2 * X).sum(axis=1) + np.sqrt(noise) * generator.normal(size=n)
+    same = generator.random(n) < 0.5
+    for i in np.flatnonzero(copies & same):
+        y[i] = y[np.flatnonzero((X[i] == X).all(axis=1))[0]]
+    return X, y
+
+
+def assert_same(fast, slow, rtol=1e-7):
+    assert fast.indices.tolist() == slow.indices.tolist()
+    assert fast.stop_reason == slow.stop_reason
+    np.testing.assert_allclose(fast.rmse, slow.rmse, rtol=rtol, atol=1e-10)
+
+
+# --- against the paper's own form ---
+
+
+@settings(max_examples=60, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    n=st.integers(2, 60),
+    d=st.integers(1, 4),
+    share=st.floats(0.05, 1.0),
+    noise=st.sampled_from([1e-3, 1e-2, 0.3, 2.0]),
+    score=st.sampled_from(sorted(SCORES)),
+    smooth=st.booleans(),
+    duplicates=st.sampled_from([0.0, 0.5, 0.9]),
+    tol=st.sampled_from([None, 0.0, 1e-3, 1e-2]),
+    seed=st.integers(0, 10**6),
+)
+def test_picks_are_the_reference_s(n, d, share, noise, score, smooth, duplicates, tol, seed):
+    X, y = draw(n, d, noise, seed, duplicates)
+    kernel = ConstantKernel(2.0) * (RBF(1.0) if smooth else Matern(1.5, nu=1.5)) + WhiteKernel(noise)
+    common = {"n_active": max(1, int(share * n)), "first": seed % n, "tol": tol, "score": SCORES[score]}
+    assert_same(select(X, y, kernel, **common), reference.select(X, y, kernel, **common))
+
+
+@pytest.mark.parametrize("name", sorted(KERNELS))
+def test_every_kernel(name):
+    X, y = draw(80, 1, 0.1, seed=1)
+    kernel = KERNELS[name](1)
+    if not np.any(kernel.diag(X) - np.diag(kernel(X, X)) > 1e-6):
+        kernel = kernel + WhiteKernel(0.1)
+    common = {"n_active": 25, "first": 3}
+    assert_same(select(X, y, kernel, **common), reference.select(X, y, kernel, **common))
+
+
+def test_without_noise():
+    X = np.linspace(0, 10, 60)[:, None]
+    y = X[:, 0] * np.sin(X[:, 0])
+    common = {"n_active": 12, "first": 0}
+    fast, slow = select(X, y, RBF(1.0), **common), reference.select(X, y, RBF(1.0), **common)
+    assert_same(fast, slow, rtol=1e-5)
+    assert fast.noise_floor == JITTER[np.dtype(float)]
+
+
+def test_block_inverse_and_cholesky_agree():
+    X, y = draw(120, 3, 0.05, seed=2)
+    kernel = 1.5 * RBF(1.0) + WhiteKernel(0.05)
+    fast = select(X, y, kernel, n_active=60, first=7)
+    slow = reference.select(X, y, kernel, n_active=60, first=7)
+    inverse = np.linalg.inv(fast.factor @ fast.factor.T)
+    np.testing.assert_allclose(inverse, slow.inverse, rtol=1e-8, atol=1e-9)
+    np.testing.assert_allclose(slow.mean, kernel(X[slow.remainder], X[slow.indices]) @ inverse @ y[slow.indices])
+    assert np.linalg.eigvalsh(slow.covariance).min() > -1e-10
+
+
+def test_reference_draws_the_same_first_row():
+    X, y = draw(40, 2, 0.1, seed=3)
+    kernel = RBF() + WhiteKernel(0.1)
+    common = {"n_active": 5, "random_state": 11}
+    assert_same(select(X, y, kernel, **common), reference.select(X, y, kernel, **common))
+
+
+# --- any layout gives the same picks ---
+
+
+@pytest.fixture(scope="module", params=[0.01, 0.5], ids=["low noise", "high noise"])
+def problem(request):
+    X, y = make_friedman1(6000, n_features=6, noise=0.0, random_state=0)
+    y = (y - y.mean()) / y.std() + np.sqrt(request.param) * np.random.default_rng(0).normal(size=len(y))
+    kernel = ConstantKernel(1.0) * RBF([0.5, 0.5, 0.5, 2.0, 2.0, 9.0]) + WhiteKernel(request.param)
+    return X, y, kernel, one_at_a_time.select(X, y, kernel, n_active=250, first=5)
+
+
+@pytest.mark.usefixtures("keep")
+@pytest.mark.parametrize("rows", [300, 1000, 8192])
+@pytest.mark.parametrize("n_jobs", [1, 3])
+def test_layouts(problem, n_jobs, rows, monkeypatch):
+    X, y, kernel, (indices, rmse, factor) = problem
+    monkeypatch.setattr(memory, "ROWS", rows)
+    chosen = select(X, y, kernel, n_active=250, first=5, n_jobs=n_jobs)
+    assert chosen.indices.tolist() == indices.tolist()
+    np.testing.assert_allclose(chosen.rmse, rmse, rtol=1e-9)
+    np.testing.assert_allclose(chosen.factor, factor, atol=1e-9)
+    assert len(chosen) <= chosen.n_proposed < 3 * len(chosen)
+
+
+@pytest.mark.parametrize("largest", [1, 3, 17])
+@pytest.mark.usefixtures("keep")
+def test_block_sizes(problem, largest, monkeypatch):
+    X, y, kernel, (indices, rmse, _) = problem
+    monkeypatch.setattr(loop, "LARGEST", {True: largest, False: largest})
+    chosen = select(X, y, kernel, n_active=60, first=5)
+    assert chosen.indices.tolist() == indices[:60].tolist()
+    np.testing.assert_allclose(chosen.rmse, rmse[:60], rtol=1e-9)
+
+
+@pytest.mark.parametrize("score", sorted(SCORES))
+def test_every_score_on_many_rows(problem, score):
+    X, y, kernel, _ = problem
+    indices, rmse, _ = one_at_a_time.select(X, y, kernel, n_active=80, first=5, score=SCORES[score])
+    chosen = select(X, y, kernel, n_active=80, first=5, score=SCORES[score])
+    assert chosen.indices.tolist() == indices.tolist()
+    np.testing.assert_allclose(chosen.rmse, rmse, rtol=1e-9)
+
+
+@pytest.mark.parametrize("score", sorted(SCORES))
+@pytest.mark.usefixtures("keep")
+def test_where_guesses_are_poor_shards_say_little(problem, score, monkeypatch):
+    X, y, kernel, _ = problem
+    monkeypatch.setattr(memory, "ROWS", 500)
+    monkeypatch.setattr(loop, "most_candidates", lambda n: 40)
+    verify, said, wrong = loop._verify, [], []
+
+    def listening(block, reports, dtype):
+        kept, winner = verify(block, reports, dtype)
+        said.extend(len(report.rows) / len(block) for report in reports)
+        wrong.append(winner is not None)
+        return kept, winner
+
+    monkeypatch.setattr(loop, "_verify", listening)
+    chosen = select(X, y, kernel, n_active=60, first=5, score=SCORES[score])
+    assert sum(wrong) > 1
+    assert max(said) <= 2  # rows for each pick
+    indices, rmse, _ = one_at_a_time.select(X, y, kernel, n_active=60, first=5, score=SCORES[score])
+    assert chosen.indices.tolist() == indices.tolist()
+    np.testing.assert_allclose(chosen.rmse, rmse, rtol=1e-9)
+
+
+@pytest.mark.parametrize("score", sorted(SCORES))
+@pytest.mark.parametrize("keep", ["not kept"], indirect=True)
+def test_covariances_that_are_not_kept_are_evaluated_once_a_block(problem, score, keep, monkeypatch):
+    X, y, kernel, _ = problem
+    monkeypatch.setattr(memory, "ROWS", 1500)
+    monkeypatch.setattr(loop, "most_candidates", lambda n: 40)
+    verify, covariances, wrong, shards = loop._verify, Shard._covariances, [], []
+
+    def listening(block, reports, dtype):
+        kept, winner = verify(block, reports, dtype)
+        wrong.append(winner is not None)
+        return kept, winner
+
+    def counted(shard, block, X=None):
+        if X is None:
+            shards.append(shard)
+        return covariances(shard, block, X)
+
+    monkeypatch.setattr(loop, "_verify", listening)
+    monkeypatch.setattr(Shard, "_covariances", counted)
+    select(X, y, kernel, n_active=60, first=5, score=SCORES[score])
+    assert sum(wrong) > 1
+    assert len(set(shards)) >= 4
+    assert len(shards) == len(set(shards)) * len(wrong)
+
+
+@pytest.mark.usefixtures("keep")
+@pytest.mark.parametrize("least", [0.35, 0.6, 0.8])
+def test_a_row_that_is_not_to_be_taken_may_be_again_when_picks_are_taken_back(least):
+    def score(s, abs_r, noise):
+        return np.where(s > least, s + abs_r, -np.inf)
+
+    X, y = draw(300, 2, 0.1, seed=6)
+    kernel = RBF(0.7) + WhiteKernel(0.1)
+    chosen = select(X, y, kernel, n_active=150, first=0, score=score)
+    assert len(chosen) > 5
+    assert chosen.stop_reason == "score"
+    slow = reference.select(X, y, kernel, n_active=len(chosen), first=0, score=score)
+    assert chosen.indices.tolist() == slow.indices.tolist()
+    np.testing.assert_allclose(chosen.rmse, slow.rmse)
+    assert np.sqrt(np.diag(slow.covariance).max()) <= least
+
+
+@pytest.mark.usefixtures("keep")
+def test_targets_in_float32_are_not_copied(problem, monkeypatch):
+    X, y, kernel, _ = problem
+    y, start, held = y.astype(np.float32), Shard.start, []
+
+    def noted(shard, noise_floor):
+        held.append(np.shares_memory(shard.y, y))
+        start(shard, noise_floor)
+
+    monkeypatch.setattr(Shard, "start", noted)
+    once = select(X, y, kernel, n_active=60, first=5)
+    assert held
+    assert all(held)
+    again = select(X, y.astype(np.float64), kernel, n_active=60, first=5)
+    assert once.indices.tolist() == again.indices.tolist()
+    assert once.rmse.tolist() == again.rmse.tolist()
+
+
+@pytest.mark.usefixtures("keep")
+def test_duplicated_rows_go_to_the_lowest_index(monkeypatch):
+    monkeypatch.setattr(memory, "ROWS", 700)
+    X, y = draw(4000, 3, 0.1, seed=4, duplicates=0.7)
+    kernel = RBF(1.0) + WhiteKernel(0.1)
+    indices, _, _ = one_at_a_time.select(X, y, kernel, n_active=150, first=0)
+    chosen = select(X, y, kernel, n_active=150, first=0)
+    assert chosen.indices.tolist() == indices.tolist()
+    for i, row in enumerate(chosen.indices):
+        twins = np.flatnonzero((X[row] == X).all(axis=1) & (y == y[row]))
+        assert set(twins[twins < row]) <= set(chosen.indices[:i])
+
+
+def test_several_targets(problem):
+    X, y, kernel, _ = problem
+    Y = np.column_stack([y, np.cos(3 * X[:, 0]), X[:, 3]])
+    indices, rmse, factor = one_at_a_time.select(X, Y, kernel, n_active=100, first=5)
+    chosen = select(X, Y, kernel, n_active=100, first=5)
+    assert chosen.indices.tolist() == indices.tolist()
+    np.testing.assert_allclose(chosen.rmse, rmse, rtol=1e-9)
+    np.testing.assert_allclose(chosen.factor, factor, atol=1e-9)
+
+
+def test_permuting_the_rows_permutes_the_picks(problem):
+    X, y, kernel, (indices, _, _) = problem
+    order = np.random.default_rng(0).permutation(len(X))
+    chosen = select(X[order], y[order], kernel, n_active=100, first=int(np.flatnonzero(order == 5)[0]))
+    assert order[chosen.indices].tolist() == indices[:100].tolist()
+
+
+def test_fewer_rows_are_a_prefix_of_more(problem):
+    X, y, kernel, _ = problem
+    for score in ("delta", "random"):
+        paths = [select(X, y, kernel, n_active=m, score=score, random_state=1) for m in (1, 20, 21, 90)]
+        for short, long in pairwise(paths):
+            assert short.indices.tolist() == long.indices[: len(short)].tolist()
+            np.testing.assert_allclose(short.rmse, long.rmse[: len(short)], rtol=1e-12)
+
+
+def test_going_on_from_given_rows(problem):
+    X, y, kernel, (indices, rmse, factor) = problem
+    chosen = select(X, y, kernel, n_active=150, first=indices[:100])
+    assert chosen.indices.tolist() == indices[:150].tolist()
+    np.testing.assert_allclose(chosen.rmse, rmse[:150], rtol=1e-9)
+    np.testing.assert_allclose(chosen.factor, factor[:150, :150], atol=1e-9)
+    assert np.isnan(chosen.scores[:100]).all()
+    assert np.isfinite(chosen.scores[100:]).all()
+
+
+def test_random_rows_are_distinct_and_uniform():
+    counts = np.zeros(20)
+    for seed in range(300):
+        rows = Random().order(20, 5, np.random.default_rng(seed), [])
+        assert len(set(rows)) == 5
+        counts[rows] += 1
+    assert counts.min() > 40
+    assert counts.max() < 115
+    assert Random().order(20, 20, np.random.default_rng(0), [3, 4])[:2] == [3, 4]
+
+
+# --- what is returned ---
+
+
+def test_the_factor_is_that_of_the_returned_rows(problem):
+    X, y, kernel, _ = problem
+    chosen = select(X, y, kernel, n_active=120, tol=0.002, patience=2, first=5)
+    assert chosen.stop_reason == "tol"
+    assert len(chosen.indices) == len(chosen.rmse) == len(chosen.scores) == len(chosen.factor) < 120
+    K = kernel(X[chosen.indices])
+    np.testing.assert_allclose(chosen.factor, cholesky(K, lower=True), atol=1e-9)
+
+
+def test_selection_is_frozen_and_readable(problem):
+    X, y, kernel, _ = problem
+    chosen = select(X, y, kernel, n_active=4, first=5)
+    with pytest.raises(FrozenInstanceError):
+        chosen.stop_reason = "other"
+    assert repr(chosen) == f"Selection(4 rows, rmse={chosen.rmse[-1]:.4g}, stop_reason='n_active')"
+
+
+@pytest.mark.parametrize("n", [1, 2, 5])
+def test_few_rows(n):
+    X, y = draw(n, 2, 0.1, seed=0)
+    chosen = select(X, y, RBF() + WhiteKernel(0.1), n_active=10, first=n - 1)
+    assert sorted(chosen.indices) == list(range(n))
+    assert chosen.stop_reason == "all_rows"
+    assert np.isnan(chosen.rmse[-1])
+    assert np.isfinite(chosen.rmse[:-1]).all()
+
+
+def test_all_rows_the_same():
+    X, y = np.ones((50, 2)), np.arange(50.0)
+    chosen = select(X, y, RBF() + WhiteKernel(1.0), n_active=50, first=0)
+    slow = reference.select(X, y, RBF() + WhiteKernel(1.0), n_active=50, first=0)
+    assert chosen.indices.tolist() == slow.indices.tolist()
+
+
+@pytest.mark.parametrize("scale", [1e-8, 1e8])
+def test_scales(problem, scale):
+    X, y, kernel, (indices, rmse, _) = problem
+    scaled = kernel.clone_with_theta(kernel.theta)
+    scaled.set_params(k1__k2__length_scale=np.asarray(kernel.k1.k2.length_scale) * scale)
+    chosen = select(X * scale, y, scaled, n_active=50, first=5)
+    assert chosen.indices.tolist() == indices[:50].tolist()
+    louder = ConstantKernel(scale**2) * kernel
+    chosen = select(X, y * scale, louder, n_active=50, first=5)
+    assert chosen.indices.tolist() == indices[:50].tolist()
+    np.testing.assert_allclose(chosen.rmse, rmse[:50] * scale, rtol=1e-8)
+
+
+def test_offset(problem):
+    X, y, kernel, (indices, _, _) = problem
+    chosen = select(X + 1e5, y, kernel, n_active=50, first=5)
+    assert chosen.indices.tolist() == indices[:50].tolist()
+
+
+def test_float32(problem):
+    X, y, kernel, (indices, rmse, _) = problem
+    chosen = select(X.astype(np.float32), y, kernel, n_active=150, first=5, dtype="float32")
+    assert np.mean(chosen.indices == indices[:150]) > 0.9
+    np.testing.assert_allclose(chosen.rmse, rmse[:150], rtol=1e-3)
+    np.testing.assert_allclose(
+        chosen.factor, cholesky(kernel(X.astype(np.float32)[chosen.indices].astype(float)), lower=True), atol=1e-6
+    )
+
+
+# --- any array that can be sliced ---
+
+
+class Sliced:
+    """An array-like that only gives slices of rows, and remembers how large they were."""
+
+    def __init__(self, X):
+        self._X, self.shape, self.dtype, self.largest = X, X.shape, X.dtype, 0
+
+    def __getitem__(self, rows):
+        assert isinstance(rows, slice)
+        part = self._X[rows]
+        self.largest = max(self.largest, len(part))
+        return part
+
+
+def test_array_likes_are_read_by_slices(problem, monkeypatch):
+    X, y, kernel, (indices, _, _) = problem
+    monkeypatch.setattr(memory, "ROWS", 1000)
+    sliced = Sliced(X)
+    chosen = select(sliced, y, kernel, n_active=60, first=5)
+    assert chosen.indices.tolist() == indices[:60].tolist()
+    assert sliced.largest <= 4096 < len(X)
+
+
+def test_memory_map(problem, tmp_path):
+    X, y, kernel, (indices, _, _) = problem
+    np.save(tmp_path / "X.npy", X)
+    mapped = np.load(tmp_path / "X.npy", mmap_mode="r")
+    assert select(mapped, y, kernel, n_active=60, first=5).indices.tolist() == indices[:60].tolist()
+
+
+# --- progress, interruption, jitter ---
+
+
+def test_callback_sees_every_stage(problem):
+    X, y, kernel, (_, rmse, _) = problem
+    stages = []
+    select(X, y, kernel, n_active=40, first=5, callback=lambda stage: stages.append((stage.t, stage.rmse[-1])))
+    assert [t for t, _ in stages] == list(range(1, 41))
+    np.testing.assert_allclose([value for _, value in stages], rmse[:40], rtol=1e-9)
+
+
+def test_interrupt_leaves_a_valid_selection(problem):
+    X, y, kernel, (indices, rmse, factor) = problem
+
+    def press_ctrl_c(stage):
+        if stage.t == 30:
+            raise KeyboardInterrupt
+
+    with pytest.raises(sodalite.SelectionInterrupted) as caught:
+        select(X, y, kernel, n_active=200, first=5, callback=press_ctrl_c)
+    chosen = caught.value.selection
+    t = len(chosen)
+    assert 30 <= t < 200
+    assert chosen.stop_reason == "interrupted"
+    assert chosen.indices.tolist() == indices[:t].tolist()
+    np.testing.assert_allclose(chosen.rmse, rmse[:t], rtol=1e-9)
+    np.testing.assert_allclose(chosen.factor, factor[:t, :t], atol=1e-9)
+
+
+@pytest.mark.skipif(threading.current_thread() is not threading.main_thread(), reason="signals need the main thread")
+def test_ctrl_c_from_outside(problem):
+    X, y, kernel, (indices, _, _) = problem
+    signal.setitimer(signal.ITIMER_REAL, 0.3)
+    previous = signal.signal(signal.SIGALRM, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt) as caught:
+            [select(X, y, kernel, n_active=1500, first=5) for _ in range(100)]
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, previous)
+    if isinstance(caught.value, sodalite.SelectionInterrupted):
+        chosen = caught.value.selection
+        count = min(len(chosen), len(indices))
+        assert chosen.indices[:count].tolist() == indices[:count].tolist()
+
+
+class Indefinite(RBF):
+    """Not a covariance: distant rows are strongly negatively correlated."""
+
+    def __call__(self, X, Y=None, eval_gradient=False):
+        return super().__call__(X, Y) * 1.05 - 0.05
+
+
+def test_a_factor_that_fails_is_tried_with_more_noise():
+    X = np.linspace(0, 50, 40)[:, None]
+    with pytest.warns(JitterWarning, match="WhiteKernel"), pytest.raises(np.linalg.LinAlgError, match="WhiteKernel"):
+        select(X, np.sin(X[:, 0]), Indefinite(0.5), n_active=40, first=0)
+
+
+# --- stopping ---
+
+
+def test_stops_at_the_stage_that_the_rule_names(problem):
+    X, y, kernel, (_, rmse, _) = problem
+    falls = -np.diff(rmse)
+    for patience in (1, 2, 4):
+        chosen = select(X, y, kernel, n_active=250, first=5, tol=1e-3, patience=patience)
+        stage = next(t for t in range(patience + 1, 250) if (falls[t - 1 - patience : t - 1] < 1e-3).all())
+        assert (len(chosen), chosen.stop_reason) == (stage, "tol")
+
+
+def test_target_rmse_and_time_limit(problem):
+    X, y, kernel, (_, rmse, _) = problem
+    target = float(rmse[:70].min())
+    chosen = select(X, y, kernel, n_active=250, first=5, target_rmse=target * (1 + 1e-9))
+    assert (len(chosen), chosen.stop_reason) == (int(rmse[:70].argmin()) + 1, "target_rmse")
+    chosen = select(X, y, kernel, n_active=250, first=5, time_limit=0)
+    assert (len(chosen), chosen.stop_reason) == (1, "time_limit")
+
+
+def test_rules_combine(problem):
+    X, y, kernel, _ = problem
+
+    class Even(stopping.Rule):
+        def check(self, stage):
+            return "even" if stage.t % 2 == 0 else None
+
+    class Third(stopping.Rule):
+        def check(self, stage):
+            return "third" if stage.t % 3 == 0 else None
+
+    both = select(X, y, kernel, n_active=50, first=5, stop=Even() & Third())
+    assert (len(both), both.stop_reason) == (6, "even and third")
+    either = select(X, y, kernel, n_active=50, first=5, stop=Third() | Even())
+    assert (len(either), either.stop_reason) == (2, "even")
+    later = select(X, y, kernel, n_active=50, first=[5, 6, 7, 8, 9], stop=Even())
+    assert len(later) == 6

@@ -1,0 +1,194 @@
+"""Small files that take all memory, and paths that are waited for: refused at once, in one line."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from click.testing import CliRunner
+
+import sodalite
+from sodalite.cli.app import app
+from sodalite.persistence import ModelFileError, read_header
+from sodalite.selection.checkpoint import CheckpointError, check_checkpoint
+from sodalite.tables import Column, ParquetRows, Preprocessing, TableError, learn, open_parquet, read_table
+from sodalite.tables.base import Reader
+
+resource = pytest.importorskip("resource")
+
+N_COLUMNS = 40_000
+
+
+def most_memory() -> int:
+    """The most memory that this process has taken, in bytes."""
+    return 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+
+def seconds(function) -> float:
+    began = time.process_time()
+    function()
+    return time.process_time() - began
+
+
+LONG = {
+    "no newline at all": (b"", b"a"),
+    "one long cell": (b"x,y\n1,2\n", b"1"),
+    "one long row": (b"x,y\n1,2\n", b"1,"),
+    "a quotation mark that is never closed": (b'x,y\n1,2\n"', b"1\n"),
+    "one among the names": (b'"', b"1\n"),
+}
+
+
+@pytest.mark.parametrize("name", ["a.csv.gz", "a.tsv.gz"])
+@pytest.mark.parametrize("what", LONG)
+def test_a_line_that_does_not_end(what, name, tmp_path):
+    """A fifth of a gigabyte when it is unpacked, in a megabyte or less."""
+    start, part = LONG[what]
+    with gzip.open(tmp_path / name, "wb", compresslevel=1) as file:
+        file.write(start.replace(b",", b"\t") if "tsv" in name else start)
+        for _ in range(200):
+            file.write(part * (2**20 // len(part)))
+    before = most_memory()
+    with pytest.raises(TableError, match=r"line.* (has more than 4 million characters|cannot be read)") as caught:
+        read_table(tmp_path / name)
+    assert len(str(caught.value).splitlines()) == 1
+    assert most_memory() - before < 100e6
+
+
+def test_many_columns_are_looked_up_at_once():
+    """Each of these took minutes, or a time that grew as the square of the columns."""
+    names = [f"column {place}" for place in range(N_COLUMNS)]
+    reader = type("Wide", (Reader,), {"read": None, "chunks": None})(None, "wide.csv")
+    reader.names = names
+    assert seconds(reader.check_names) < 2
+    reader.names = [*names, "column 7"]
+    with pytest.raises(TableError, match="two columns named 'column 7'"):
+        reader.check_names()
+    mapping = Preprocessing(None, tuple(Column(name, "number") for name in names))
+    assert seconds(lambda: mapping.check_names(names[::-1], "wide.csv")) < 2
+
+
+def test_a_wide_csv_is_read_in_a_time_that_grows_as_its_columns(tmp_path):
+    n = 10_000
+    with open(tmp_path / "wide.csv", "w") as file:
+        file.write(",".join(f"c{place}" for place in range(n)) + "\n")
+        for row in range(3):
+            file.write(",".join([str(row)] * n) + "\n")
+    table = read_table(tmp_path / "wide.csv")
+    names = table.names
+    assert seconds(lambda: learn(table, "c0", names[1:], names[5:6])) < 5
+
+
+def test_a_wide_parquet_file_is_opened_in_a_time_that_grows_as_its_columns(tmp_path):
+    n = 6000
+    pq.write_table(pa.table({f"c{place}": [1.0, 2.0] for place in range(n)}), tmp_path / "a.parquet")
+    assert seconds(lambda: open_parquet(tmp_path / "a.parquet", "c0")) < 5
+
+
+pipes = pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes there")
+
+
+@pipes
+@pytest.mark.parametrize("name", ["a.csv", "a.csv.gz", "a.parquet", "a.feather", "a.npz"])
+def test_a_pipe_in_the_place_of_a_table(name, tmp_path):
+    os.mkfifo(tmp_path / name)
+    with pytest.raises(TableError, match=f"{name} cannot be read: it is a device or a pipe, not a file"):
+        read_table(tmp_path / name)
+    with pytest.raises(TableError, match=f"{name} cannot be read: it is a device or a pipe, not a file"):
+        ParquetRows(tmp_path / name)
+
+
+@pipes
+def test_a_pipe_in_the_place_of_a_model(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    for read in (sodalite.load, read_header):
+        with pytest.raises(ModelFileError, match="pipe cannot be read: it is a device or a pipe, not a file"):
+            read(tmp_path / "pipe")
+    with pytest.raises(CheckpointError, match="it is a device or a pipe, not a file"):
+        check_checkpoint(tmp_path / "pipe")
+
+
+@pipes
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["fit", "pipe", "-t", "y"],
+        ["fit", "pipe.parquet", "-t", "y"],
+        ["select", "pipe", "-t", "y", "-n", "3"],
+        ["predict", "pipe", "pipe"],
+        ["report", "pipe"],
+        ["inspect", "pipe"],
+        ["fit", "/dev/zero", "-t", "y"],
+        ["inspect", "/dev/zero"],
+    ],
+)
+def test_commands_wait_for_no_pipe(arguments, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    os.mkfifo("pipe")
+    os.mkfifo("pipe.parquet")
+    result = CliRunner().invoke(app, arguments)
+    assert result.exit_code == 2
+    (line,) = result.stderr.splitlines()
+    assert "it is a device or a pipe, not a file" in line
+
+
+def test_standard_input_is_read_from_a_pipe():
+    table = "x,y\n" + "".join(f"{value},{value}\n" for value in np.linspace(0, 1, 20))
+    result = CliRunner().invoke(app, ["select", "-", "-t", "y", "-n", "2", "--json"], input=table)
+    assert result.exit_code == 0, result.output
+
+
+DAMAGE = """
+import sys
+import numpy as np
+import pyarrow as pa
+import pyarrow.feather, pyarrow.parquet
+from sodalite.tables import TableError, learn, read_table
+
+path, kind, random = sys.argv[1], sys.argv[2], np.random.default_rng(0)
+whole = pa.table({
+    "x": random.normal(size=30),
+    "t": random.choice(["a", "b"], 30),
+    "d": pa.array(range(30), pa.timestamp("s")),
+    "y": random.normal(size=30),
+})
+if kind == "parquet":
+    pa.parquet.write_table(whole, path)
+elif kind == "stream":
+    with pa.ipc.new_stream(path, whole.schema) as file:
+        file.write_table(whole)
+else:
+    pa.feather.write_feather(whole, path, compression=kind)
+data, refused = open(path, "rb").read(), 0
+for trial in range(600):
+    damaged = bytearray(data)
+    if trial % 4 == 0:
+        del damaged[random.integers(len(data)) :]
+    else:
+        for at in random.integers(len(data), size=1 + trial % 3):
+            damaged[at] = random.integers(256)
+    with open(path, "wb") as file:
+        file.write(damaged)
+    try:
+        learn(read_table(path), "y")
+    except TableError as error:
+        refused += 1
+        assert len(str(error).splitlines()) == 1
+print(refused)
+"""
+
+
+@pytest.mark.parametrize("kind", ["uncompressed", "lz4", "stream", "parquet"])
+def test_any_damage_to_a_file_of_arrows(kind, tmp_path):
+    """In a process of its own, which a false offset used to end with a segmentation fault."""
+    path = tmp_path / ("a.parquet" if kind == "parquet" else "a.arrow")
+    done = subprocess.run([sys.executable, "-c", DAMAGE, path, kind], capture_output=True, check=False, timeout=100)
+    assert done.returncode == 0, done.stderr.decode()
+    assert int(done.stdout) > 100

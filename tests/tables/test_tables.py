@@ -1,0 +1,664 @@
+"""Tables: every format in and out, columns of every kind, and what is said of those that cannot be used."""
+
+from __future__ import annotations
+
+import csv
+import datetime as dt
+import gzip
+import io
+import os
+import sys
+from types import SimpleNamespace
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.feather as feather
+import pyarrow.parquet as parquet
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sodalite.core import files, optional
+from sodalite.tables import (
+    Column,
+    Preprocessing,
+    Table,
+    TableError,
+    check_output,
+    format_of,
+    learn,
+    open_output,
+    open_table,
+    read_table,
+    write_table,
+)
+from sodalite.tables import binary as binary_module
+from sodalite.tables import text as text_module
+from sodalite.tables.columns import encode_column
+
+FRAME = pd.DataFrame(
+    {
+        "size": [1.5, -2.25, 1e-300, 3.0],
+        "count": [1, 2, 3, 4],
+        "town": ["Bern", "Zürich", "Bern", 'a "b", c'],
+        "day": pd.to_datetime(["2020-01-01", "2020-01-02", "1969-12-31", "2026-06-30"]),
+        "new": [True, False, True, True],
+        "y": [0.1 + 0.2, 2.0, 3.0, 4.0],
+    }
+)
+
+
+def write(path, text, encoding="utf-8"):
+    path.write_bytes(text if isinstance(text, bytes) else text.encode(encoding))
+    return path
+
+
+def as_csv(path):
+    FRAME.to_csv(path, index=False, compression="gzip" if path.name.endswith(".gz") else None)
+
+
+def as_tsv(path):
+    FRAME.to_csv(path, index=False, sep="\t", compression="gzip" if path.name.endswith(".gz") else None)
+
+
+WRITERS = {
+    "a.csv": as_csv,
+    "a.CSV": as_csv,
+    "a.csv.gz": as_csv,
+    "a.tsv": as_tsv,
+    "a.tsv.gz": as_tsv,
+    "a": as_csv,
+    "a.parquet": lambda path: FRAME.to_parquet(path),
+    "a.feather": lambda path: feather.write_feather(pa.Table.from_pandas(FRAME), str(path)),
+    "a.arrow": lambda path: write_stream(path),
+    "a.npz": lambda path: np.savez(
+        path, **{name: np.array(FRAME[name].tolist() if name == "town" else FRAME[name]) for name in FRAME}
+    ),
+}
+
+
+def write_stream(path):
+    table = pa.Table.from_pandas(FRAME)
+    with pa.ipc.new_stream(path, table.schema) as stream:
+        stream.write_table(table)
+
+
+NAMES = ["size", "count", "town=Bern", "town=Zürich", 'town=a "b", c', "day", "new=false", "new=true"]
+NUMBERS = [
+    [1.5, 1, 1, 0, 0, 18262, 0, 1],
+    [-2.25, 2, 0, 1, 0, 18263, 1, 0],
+    [1e-300, 3, 1, 0, 0, -1, 0, 1],
+    [3.0, 4, 0, 0, 1, 20634, 0, 1],
+]
+
+
+# Reading
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_every_format_gives_the_same_numbers(name, tmp_path):
+    WRITERS[name](tmp_path / name)
+    training = learn(read_table(tmp_path / name), "y")
+    assert training.preprocessing.names == NAMES
+    np.testing.assert_array_equal(training.X, NUMBERS)
+    np.testing.assert_array_equal(training.y, FRAME["y"])
+    np.testing.assert_array_equal(training.rows, range(4))
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_chunks_give_what_the_whole_gives(name, tmp_path, monkeypatch):
+    monkeypatch.setattr(text_module, "BLOCK", 100)
+    monkeypatch.setattr(binary_module, "CHUNK", 3)
+    WRITERS[name](tmp_path / name)
+    mapping = learn(read_table(tmp_path / name), "y").preprocessing
+    parts, first = [], 0
+    with open_table(tmp_path / name) as reader:
+        for table in reader.chunks({column.name: column.kind for column in mapping.columns}):
+            assert table.first == first
+            parts.append(mapping.encode(table).X)
+            first += len(table)
+    assert len(parts) > 1 or name in ("a.feather", "a.arrow")
+    np.testing.assert_array_equal(np.concatenate(parts), NUMBERS)
+
+
+def test_standard_input(monkeypatch):
+    text = FRAME.to_csv(index=False).encode()
+    for data in (text, gzip.compress(text)):
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data)))
+        np.testing.assert_array_equal(learn(read_table("-"), "y").X, NUMBERS)
+
+
+def test_two_dimensional_arrays_are_a_column_each(tmp_path):
+    X = np.arange(12.0).reshape(6, 2)
+    for array in (X, np.asfortranarray(X), X.astype(np.float32), X.astype(int)):
+        np.savez(tmp_path / "a.npz", X=array, y=np.arange(6))
+        training = learn(read_table(tmp_path / "a.npz"), "y")
+        assert training.preprocessing.names == ["X0", "X1"]
+        np.testing.assert_array_equal(training.X, X)
+        with open_table(tmp_path / "a.npz") as reader:
+            (table,) = reader.chunks({"X1": "number"})
+        np.testing.assert_array_equal(table.data["X1"].to_numpy(), X[:, 1])
+
+
+def test_a_mark_at_the_beginning_blank_lines_and_windows_line_ends(tmp_path):
+    path = write(tmp_path / "a.csv", "\ufeffa,y\r\n\r\n1,2\r\n\r\n3,4\r\n\r\n")
+    training = learn(read_table(path), "y")
+    assert training.preprocessing.names == ["a"]
+    np.testing.assert_array_equal(training.y, [2, 4])
+
+
+def test_line_breaks_in_quotes(tmp_path):
+    path = write(tmp_path / "a.csv", 'a,y\n"x\ny",1\nz,2\n')
+    assert learn(read_table(path), "y").preprocessing.columns[0].levels == ("x\ny", "z")
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    st.lists(
+        st.tuples(st.floats(allow_nan=False, allow_infinity=False), st.integers(-(2**53), 2**53)),
+        min_size=1,
+        max_size=8,
+    )
+)
+def test_numbers_are_read_to_the_last_bit(rows):
+    text = io.StringIO()
+    csv.writer(text).writerows([("a", "b"), *((repr(a), b) for a, b in rows)])
+    with open_table("-", io.BytesIO(text.getvalue().encode())) as reader:
+        (table,) = reader.chunks({"a": "number", "b": "number"})
+    np.testing.assert_array_equal(table.data["a"].to_numpy(), [a for a, _ in rows])
+    np.testing.assert_array_equal(table.data["b"].to_numpy(), [b for _, b in rows])
+
+
+def test_memory_does_not_grow_with_the_file():
+    class Endless(io.RawIOBase):
+        """Many rows that are nowhere as a whole."""
+
+        def __init__(self):
+            self.left, self.most = 60, 0
+            self.pending = b"a,b\n"
+
+        def readable(self):
+            return True
+
+        def read(self, size=-1):
+            while len(self.pending) < size and self.left:
+                self.pending += b"1.25,-3.5\n" * 100_000
+                self.left -= 1
+            part, self.pending = self.pending[:size], self.pending[size:]
+            return part
+
+    most = count = 0
+    before = pa.total_allocated_bytes()
+    with open_table("-", Endless()) as reader:
+        for table in reader.chunks({"a": "number"}):
+            count += len(table)
+            most = max(most, pa.total_allocated_bytes() - before)
+    assert count == 6_000_000
+    assert most < 30e6
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("a.b.csv", "csv"),
+        ("a.TSV.GZ", "tsv"),
+        ("a.tab", "tsv"),
+        ("x/a.pq", "parquet"),
+        ("a.ipc", "arrow"),
+        ("-", "csv"),
+    ],
+)
+def test_formats_by_suffix(name, expected):
+    assert format_of(name) == expected
+
+
+@pytest.mark.parametrize("name", ["a.xlsx", "a.parquet.gz", "a.gz.zip"])
+def test_an_unknown_suffix_lists_those_that_are_known(name):
+    with pytest.raises(TableError, match=r"which format is this\? .*\.csv.*\.parquet.*\.tsv\.gz"):
+        format_of(name)
+
+
+# What cannot be read
+
+UNREADABLE = {
+    "empty": ("a.csv", b"", r"a\.csv is empty; its first line must be column names"),
+    "blank": ("a.csv", b"\n \n\n", r"a\.csv is empty; "),
+    "short line": (
+        "a.csv",
+        b"a,y\n1,2\n3\n",
+        r"line 3 has 1 cell, but there are 2 columns: '3'\. Correct the line; a cell with a comma",
+    ),
+    "long line": ("a.csv", b"a,y\n1,2\n3,4\n5,6,7\n", r"line 4 has 3 cells, but there are 2 columns: '5,6,7'\. "),
+    "after a blank": ("a.csv", b"a,y\n1,2\n\n3\n", r"line 3 \(blank lines not counted\) has 1 cell,"),
+    "latin 1": ("a.csv", "a,y\n1,2\nä,3\n".encode("latin1"), r"not UTF-8: byte 8 \(0xe4\), in line 3.*iconv -f latin1"),
+    "latin 1 in the header": ("a.csv", "ä,y\n1,2\n".encode("latin1"), r"byte 0 \(0xe4\), in line 1"),
+    "half a character": ("a.csv", "a,y\n1,ä".encode()[:-1], r"byte 6 \(0xc3\), in line 2"),
+    "UTF-16": ("a.csv", "a,y\n1,2\n".encode("utf-16"), "is UTF-16; save it as UTF-8"),
+    "no header": ("a.csv", b"1,2.5\n3,4\n", "starts with numbers .*first line must be column names"),
+    "twice": ("a.csv", b"a,b,a\n1,2,3\n", "two columns named 'a'"),
+    "semicolons": ("a.csv", b"a;y\n1;2\n", "one column, 'a;y': .* separated by ';'"),
+    "tabs": ("a.csv", b"a\ty\n1\t2\n", r"separated by tabs; the suffix should be \.tsv"),
+    "commas": ("a.tsv", b"a,y\n1,2\n", r"separated by commas; the suffix should be \.csv"),
+    "Parquet": ("a.csv", b"PAR1....", "is no text, but Parquet"),
+    "no Parquet": ("a.parquet", b"a,y\n1,2\n", r"a\.parquet cannot be read as Parquet: "),
+    "no Arrow": ("a.feather", b"ARROW1 a,y\n1,2\n", r"a\.feather cannot be read as Arrow: "),
+    "no stream": ("a.arrow", b"a,y\n1,2\n", r"a\.arrow cannot be read as Arrow: "),
+    "no NPZ": ("a.npz", b"a,y\n1,2\n", r"a\.npz cannot be read as NPZ: "),
+    "short gzip": ("a.csv.gz", gzip.compress(b"a,y\n1,2\n")[:-9], "is damaged: its gzip data"),
+    "wrong gzip": ("a.csv.gz", gzip.compress(b"a,y\n1,2\n" * 99)[:20] + b"x" * 40, "is damaged: its gzip data"),
+}
+
+
+@pytest.mark.parametrize("what", UNREADABLE)
+def test_what_cannot_be_read_is_said_in_one_line(what, tmp_path):
+    name, data, message = UNREADABLE[what]
+    path = write(tmp_path / name, data)
+    with pytest.raises(TableError, match=message) as caught:
+        read_table(path)
+    assert str(path) in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_what_is_no_file(tmp_path):
+    with pytest.raises(TableError, match="no such file"):
+        read_table(tmp_path / "a.csv")
+    (tmp_path / "b.csv").mkdir()
+    with pytest.raises(TableError, match="is a folder"):
+        read_table(tmp_path / "b.csv")
+
+
+def test_a_bad_byte_far_into_a_file_is_found(tmp_path, monkeypatch):
+    monkeypatch.setattr(text_module, "BLOCK", 1000)
+    data = "a,y\n" + "1,é\n" * 5000
+    path = write(tmp_path / "a.csv", data.encode() + b"2,\xff\n")
+    with pytest.raises(TableError, match=r"byte 25006 \(0xff\), in line 5002"):
+        read_table(path)
+
+
+@pytest.mark.parametrize(
+    ("arrays", "message"),
+    [
+        ({"a": np.zeros(3), "b": np.zeros(4)}, "equally long.*'a' 3, 'b' 4"),
+        ({"a": np.zeros((2, 2, 2))}, "'a' has 3 dimensions"),
+        ({"a": np.zeros(2, dtype=complex)}, "'a' holds complex128"),
+        ({"a": np.array([{}, {}], dtype=object)}, "'a' holds object"),
+        ({}, "holds no arrays"),
+    ],
+)
+def test_arrays_that_make_no_table(arrays, message, tmp_path):
+    np.savez(tmp_path / "a.npz", **arrays)
+    with pytest.raises(TableError, match=message):
+        read_table(tmp_path / "a.npz")
+
+
+def test_a_short_array_in_a_zip(tmp_path):
+    np.savez(tmp_path / "a.npz", a=np.arange(1000.0), y=np.arange(1000.0))
+    data = (tmp_path / "a.npz").read_bytes()
+    damaged = data.replace(np.arange(1000.0).tobytes()[:800], b"x" * 800, 1)
+    assert damaged != data
+    with pytest.raises(TableError, match=r"cannot be read as NPZ: array 'a': "):
+        read_table(write(tmp_path / "b.npz", damaged))
+
+
+def test_text_in_a_column_of_numbers_while_streaming(tmp_path):
+    path = write(tmp_path / "a.csv", "b,a\n9,1\n9,2\n9,two\n")
+    with (
+        pytest.raises(
+            TableError, match=r"column 'a' holds text where a number is needed: 'two' in line 4\. Correct it"
+        ),
+        open_table(path) as reader,
+    ):
+        list(reader.chunks({"a": "number"}))
+
+
+# What a table holds that cannot be used
+
+UNUSABLE = {
+    "no target": ("size,prise\n1,2\n", {"target": "price"}, r"no column 'price'; .* Did you mean 'prise'\?$"),
+    "case": ("size,PRICE\n1,2\n", {"target": "price"}, r"Did you mean 'PRICE'\?$"),
+    "no feature": ("a,y\n1,2\n", {"features": ["b"]}, "no column 'b'"),
+    "nothing to exclude": ("a,y\n1,2\n", {"exclude": ["b"]}, "no column 'b'"),
+    "target among features": ("a,y\n1,2\n", {"features": ["a", "y"]}, "'y' is the target"),
+    "no features": ("a,y\n1,2\n", {"exclude": ["a"]}, "no column is left to predict 'y' from"),
+    "no rows": ("a,y\n", {}, "has column names but no rows"),
+    "index": (",a,y\n0,1,2\n", {}, "column 1 has no name.*--features"),
+    "text target": ("a,y\n1,2\n1,big\n", {}, r"column 'y' holds text where a number is needed: 'big' in line 3\. "),
+    "date target": ("a,y\n1,2020-01-01\n", {}, "target 'y' holds dates, but must hold numbers"),
+    "bool target": ("a,y\n1,true\n", {}, "target 'y' holds true and false"),
+    "text": ("a,y\n1,2\n2,3\n3 kg,4\n4,5\n", {}, r"column 'a' holds text .*: '3 kg' in line 4\. "),
+    "infinite": (
+        "a,y\n1,2\ninf,3\n-inf,4\n",
+        {},
+        r"column 'a' has 2 infinite values, the first in line 3\. Correct it",
+    ),
+    "infinite target": ("a,y\n1,2\n2,inf\n", {}, "column 'y' has 1 infinite value, the first in line 3"),
+    "missing": ("a,b,y\n,1,2\n,,3\n1,2,\n", {}, r"missing values: 'a' \(2\), 'b' \(1\), 'y' \(1\)\..*--missing drop"),
+    "missing text": ("a,y\nx,1\n,2\n", {}, r"missing values: 'a' \(1\)"),
+    "all missing": ("a,y\n,1\n,2\n", {"missing": "drop"}, "'a' has no values at all"),
+    "always missing": ("a,b,y\n,1,1\n2,,2\n", {"missing": "drop"}, "every row misses a value"),
+    "levels": ("a,y\n" + "".join(f"name {i},1\n" for i in range(51)), {}, r"51 different texts.*--exclude"),
+}
+
+
+@pytest.mark.parametrize("what", UNUSABLE)
+def test_what_cannot_be_used_is_said_in_one_line(what, tmp_path):
+    text, options, message = UNUSABLE[what]
+    path = write(tmp_path / "a.csv", text)
+    with pytest.raises(TableError, match=message) as caught:
+        learn(read_table(path), **{"target": "y", **options})
+    assert "\n" not in str(caught.value)
+
+
+def test_types_that_are_no_inputs(tmp_path):
+    parquet.write_table(pa.table({"a": [[1], [2]], "b": [b"x", b"y"], "y": [1, 2]}), tmp_path / "a.parquet")
+    for name in "ab":
+        with pytest.raises(TableError, match=rf"column '{name}' holds .*, which cannot be an input"):
+            learn(read_table(tmp_path / "a.parquet"), "y", [name])
+    parquet.write_table(pa.table({"a": [1.0, float("inf")], "y": [1, 2]}), tmp_path / "b.parquet")
+    with pytest.raises(TableError, match="the first in row 1"):
+        learn(read_table(tmp_path / "b.parquet"), "y")
+
+
+# Columns
+
+
+def chunk(data):
+    return Table(pa.table(data), "here", lambda row: f"row {row}")
+
+
+def test_features_in_the_order_that_is_given(tmp_path):
+    path = write(tmp_path / "a.csv", "a,b,c,y\n1,2,3,4\n")
+    assert learn(read_table(path), "y", ["c", "a", "c"]).preprocessing.names == ["c", "a"]
+    assert learn(read_table(path), "y", exclude=["b"]).preprocessing.names == ["a", "c"]
+    assert learn(read_table(path), "a", ["c", "b"], ["b"]).preprocessing.names == ["c"]
+
+
+def test_rows_that_miss_values_are_dropped(tmp_path):
+    path = write(tmp_path / "a.csv", "a,t,y\n1,x,2\n,y,3\nNA,,4\n5,x,\n6,z,7\n")
+    training = learn(read_table(path), "y", missing="drop")
+    np.testing.assert_array_equal(training.rows, [0, 4])
+    np.testing.assert_array_equal(training.X, [[1, 1, 0, 0], [6, 0, 0, 1]])
+    assert training.missing == {"a": 2, "t": 1, "y": 1}
+
+
+def test_medians_take_the_place_of_missing_values(tmp_path):
+    path = write(
+        tmp_path / "a.csv", "a,t,d,y\n1,x,2020-01-01,2\n,y,,3\n4,,2020-01-03,4\n99,x,2020-01-05,\n6,x,2020-01-04,7\n"
+    )
+    training = learn(read_table(path), "y", missing="median")
+    assert [column.fill for column in training.preprocessing.columns] == [4.0, "x", 18264.0]  # of rows with a target
+    np.testing.assert_array_equal(training.rows, [0, 1, 2, 4])
+    np.testing.assert_array_equal(training.X[:, 0], [1, 4, 4, 6])
+    np.testing.assert_array_equal(training.X[2, 1:3], [1, 0])
+    encoded = training.preprocessing.encode(chunk({"d": [None], "t": ["y"], "a": pa.array([None], pa.float64())}))
+    np.testing.assert_array_equal(encoded.X, [[4.0, 0, 1, 18264.0]])
+    assert encoded.missing == {"a": 1, "d": 1}
+
+
+MAPPING = Preprocessing("y", (Column("a", "number"), Column("t", "text", ("x", "y"))))
+
+
+def test_columns_are_found_by_name_and_others_ignored():
+    encoded = MAPPING.encode(chunk({"z": ["?"], "t": ["y"], "a": [2]}))
+    np.testing.assert_array_equal(encoded.X, [[2, 0, 1]])
+
+
+def test_unknown_levels_are_counted_and_all_zero():
+    encoded = MAPPING.encode(chunk({"t": ["y", "new", "newer", "x"], "a": [1, 2, 3, 4]}))
+    np.testing.assert_array_equal(encoded.X[:, 1:], [[0, 1], [0, 0], [0, 0], [1, 0]])
+    assert encoded.unknown == {"t": 2}
+
+
+def test_an_absent_column_is_named():
+    with pytest.raises(
+        TableError, match=r"here has no column 'a', which the model needs; it has 't', 'A'\. Did you mean 'A'\?$"
+    ):
+        MAPPING.encode(chunk({"t": ["y"], "A": [1]}))
+
+
+def test_missing_values_in_new_rows():
+    data = chunk({"t": ["y", None], "a": [1.0, float("nan")]})
+    with pytest.raises(TableError, match=r"missing values: 'a' \(1\), 't' \(1\)"):
+        MAPPING.encode(data)
+    dropping = Preprocessing("y", MAPPING.columns, "drop")
+    encoded = dropping.encode(data)
+    np.testing.assert_array_equal(np.isnan(encoded.X), [[False] * 3, [True] * 3])
+    assert encoded.missing == {"a": 1, "t": 1}
+
+
+DAY = dt.date(2020, 3, 4)
+MOMENT = dt.datetime(2020, 3, 4, 6, 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("kind", "values", "expected"),
+    [
+        ("date", pa.array([DAY]), 18325.0),
+        ("date", pa.array([DAY], pa.date64()), 18325.0),
+        *[("date", pa.array([MOMENT], pa.timestamp(unit)), 18325.25) for unit in ("s", "ms", "us", "ns")],
+        ("date", pa.array([MOMENT.replace(tzinfo=dt.UTC)]), 18325.25),
+        ("date", pa.array(["2020-03-04"]), 18325.0),
+        ("date", pa.array(["2020-03-04 06:00"]), 18325.25),
+        ("date", pa.array(["2020-03-04T06:00:00Z"]), 18325.25),
+        ("date", pa.array(["2020-03-04 08:00:00+02:00"]), 18325.25),
+        ("date", pa.array(["2020-03-04 06:00:00.000000000"]), 18325.25),
+        ("date", pa.array(["1960-01-01"]), -3653.0),
+        ("time", pa.array([dt.time(6, 0)]), 0.25),
+        ("time", pa.array([dt.time(6, 0)], pa.time32("s")), 0.25),
+        ("time", pa.array(["06:00"]), 0.25),
+        ("time", pa.array(["06:00:00.5"]), 0.25 + 0.5 / 86400),
+        ("time", pa.array([dt.timedelta(hours=36)]), 1.5),
+        ("number", pa.array([7], pa.uint8()), 7.0),
+        ("number", pa.array([2**60 + 1]), float(2**60)),
+        ("number", pa.array(["7"]), 7.0),
+        ("number", pa.array(["7"]).dictionary_encode(), 7.0),
+        ("number", pa.array([True]), 1.0),
+    ],
+)
+def test_one_value_of_every_type(kind, values, expected):
+    found, missing, _ = encode_column(Column("a", kind), chunk({"a": values}))
+    assert found.tolist() == [[expected]]
+    assert missing == 0
+    both = pa.concat_arrays([values, pa.nulls(1, values.type)])
+    assert np.isnan(encode_column(Column("a", kind), chunk({"a": both}))[0]).tolist() == [[False], [True]]
+
+
+@pytest.mark.parametrize(
+    ("kind", "values", "message"),
+    [
+        ("date", pa.array(["2020-01-01", "31.1.2020"]), "must hold dates, as 2026-01-31 .* has '31.1.2020' in row 1"),
+        ("date", pa.array(["2020-01-01", "2020-01-01T00:00Z"]), "some with a time zone and some without"),
+        ("date", pa.array([1.5]), "must hold dates.* holds double"),
+        ("time", pa.array(["noon"]), "must hold times, as 12:30:00 .* has 'noon' in row 0"),
+        ("number", pa.array(["7", "x"]), "text where a number is needed: 'x' in row 1"),
+        ("number", pa.array([DAY]), "holds date32.* where numbers are needed"),
+    ],
+)
+def test_values_of_another_kind_than_before(kind, values, message):
+    with pytest.raises(TableError, match=message):
+        encode_column(Column("a", kind), chunk({"a": values}))
+
+
+@pytest.mark.parametrize(
+    "values", [pa.array([True, False, None]), pa.array(["TRUE", "False", None]), pa.array([1, 0, None])]
+)
+def test_truth_values_however_they_are_written(values):
+    found, missing, unknown = encode_column(Column("a", "bool", ("false", "true")), chunk({"a": values}))
+    np.testing.assert_array_equal(found, [[0, 1], [1, 0], [np.nan, np.nan]])
+    assert (missing, unknown) == (1, 0)
+
+
+def test_truth_values_in_text_mean_the_same_when_they_are_streamed(tmp_path):
+    path = write(tmp_path / "a.csv", "b,y\nTrue,1\nFalse,2\n")
+    mapping = learn(read_table(path), "y").preprocessing
+    with open_table(path) as reader:
+        (table,) = reader.chunks({"b": mapping.columns[0].kind})
+    np.testing.assert_array_equal(mapping.encode(table).X, [[0, 1], [1, 0]])
+
+
+def test_levels_that_look_like_numbers_are_texts_where_others_are(tmp_path):
+    path = write(tmp_path / "a.csv", "t,y\na,1\nb,2\n007,3\n")
+    mapping = learn(read_table(path), "y").preprocessing
+    assert mapping.columns[0].levels == ("007", "a", "b")
+    with open_table(write(tmp_path / "b.csv", "t\n007\n7\n")) as reader:
+        (table,) = reader.chunks({"t": "text"})
+    assert mapping.encode(table).unknown == {"t": 1}
+
+
+def test_the_mapping_as_json():
+    mapping = Preprocessing("y", (Column("a", "number", fill=0.5), Column("t", "text", ("x", "ü"), "x")), "median")
+    assert Preprocessing.from_json(mapping.to_json()) == mapping
+    assert mapping.groups == ["a", "t", "t"]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"target": 3},
+        {"missing": "guess"},
+        {"columns": []},
+        {"more": 1},
+        {"columns": [{"name": "a", "kind": "number", "levels": [], "fill": None}] * 2},
+        {"columns": [{"name": "a", "kind": "picture", "levels": [], "fill": None}]},
+        {"columns": [{"name": "a", "kind": "text", "levels": [], "fill": None}]},
+        {"columns": [{"name": "a", "kind": "number", "levels": ["x"], "fill": None}]},
+        {"columns": [{"name": "a", "kind": "number", "levels": [], "fill": "x"}]},
+        {"columns": [{"name": 1, "kind": "number", "levels": [], "fill": None}]},
+        {"columns": [{"name": "a"}]},
+    ],
+)
+def test_a_mapping_that_is_none(change):
+    with pytest.raises(ValueError, match="preprocessing"):
+        Preprocessing.from_json({**MAPPING.to_json(), **change})
+
+
+# Writing
+
+OUT = {"mean": np.array([0.1 + 0.2, np.nan, -1e-300]), "row": np.array([5, 6, 7])}
+
+
+def read_back(path):
+    """By another library."""
+    name = path.name
+    if name.endswith(".npz"):
+        with np.load(path, allow_pickle=False) as file:
+            return pd.DataFrame({key: file[key] for key in file.files})
+    if name.endswith(".parquet"):
+        return pd.read_parquet(path)
+    if name.endswith((".feather", ".arrow")):
+        return pd.read_feather(path)
+    return pd.read_csv(path, sep="\t" if ".tsv" in name else ",")
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.tsv", "a.csv.gz", "a.tsv.gz", "a.parquet", "a.feather", "a.npz", "a"])
+def test_other_libraries_read_what_is_written(name, tmp_path):
+    with open_output(tmp_path / name, list(OUT)) as write_rows:
+        for part in (slice(0, 2), slice(2, 3)):
+            write_rows({key: OUT[key][part] for key in OUT})
+        assert not (tmp_path / name).exists()
+    found = read_back(tmp_path / name)
+    assert list(found) == list(OUT)
+    for key in OUT:
+        np.testing.assert_array_equal(found[key], OUT[key])
+    assert os.listdir(tmp_path) == [name]
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.parquet", "a.npz"])
+def test_no_rows_at_all(name, tmp_path):
+    with open_output(tmp_path / name, ["mean", "std"]):
+        pass
+    found = read_back(tmp_path / name)
+    assert (list(found), len(found)) == (["mean", "std"], 0)
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.tsv.gz", "a.parquet", "a.arrow", "a.npz"])
+def test_columns_of_all_kinds_are_written(name, tmp_path):
+    table = pa.Table.from_pandas(FRAME, preserve_index=False)
+    write_table(tmp_path / name, table)
+    found = read_back(tmp_path / name)
+    assert found["town"].tolist() == FRAME["town"].tolist()
+    np.testing.assert_array_equal(found["size"], FRAME["size"])
+    np.testing.assert_array_equal(pd.to_datetime(found["day"]).to_numpy("M8[s]"), FRAME["day"].to_numpy("M8[s]"))
+
+
+def test_standard_output(capfdbinary):
+    with open_output("-", ["mean"]) as write_rows:
+        write_rows({"mean": np.array([0.25])})
+    assert capfdbinary.readouterr().out == b"mean\n0.25\n"
+
+
+def test_standard_output_that_takes_a_little_at_a_time(monkeypatch):
+    """As a pipe does with PYTHONUNBUFFERED."""
+
+    class Slow(io.RawIOBase):
+        def __init__(self):
+            self.data = b""
+
+        def writable(self):
+            return True
+
+        def write(self, part):
+            self.data += bytes(part[:1000])
+            return min(len(part), 1000)
+
+    slow = Slow()
+    monkeypatch.setattr(sys, "stdout", SimpleNamespace(buffer=slow))
+    with open_output("-", ["mean"]) as write_rows:
+        write_rows({"mean": np.arange(5000.0)})
+    assert slow.data.count(b"\n") == 5001
+    assert not slow.closed
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.csv.gz", "a.parquet", "a.npz"])
+def test_a_failure_leaves_what_was_there(name, tmp_path):
+    (tmp_path / name).write_bytes(b"before")
+
+    def fail():
+        with open_output(tmp_path / name, ["mean"]) as write_rows:
+            write_rows({"mean": np.zeros(3)})
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        fail()
+    assert (tmp_path / name).read_bytes() == b"before"
+    assert os.listdir(tmp_path) == [name]
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [("no/a.csv", "there is no folder"), ("folder.csv", "it is a folder"), ("a.xlsx", "which format is this")],
+)
+def test_an_output_that_cannot_be_written_is_found_beforehand(name, message, tmp_path):
+    (tmp_path / "folder.csv").mkdir()
+    with pytest.raises(TableError, match=message):
+        check_output(tmp_path / name)
+    assert os.listdir(tmp_path) == ["folder.csv"]
+
+
+def test_a_folder_that_is_not_to_be_written_to(tmp_path, monkeypatch):
+    def refuse(self):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(files.Path, "mkdir", refuse)
+    with pytest.raises(TableError, match=r"a\.csv cannot be written: permission denied\.$"):
+        check_output(tmp_path / "a.csv")
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no devices there")
+def test_devices_are_written_to_and_not_replaced():
+    before = os.stat(os.devnull)
+    with open_output(os.devnull, ["mean"]) as write_rows:
+        write_rows({"mean": np.zeros(3)})
+    assert os.stat(os.devnull).st_mode == before.st_mode
+
+
+def test_without_arrow_it_says_what_to_install(tmp_path, monkeypatch):
+    def missing(name):
+        raise ModuleNotFoundError("No module named 'pyarrow'", name="pyarrow")
+
+    monkeypatch.setattr(optional, "import_module", missing)
+    for name, extra in (("a.csv", "cli"), ("a.parquet", "parquet")):
+        write(tmp_path / name, b"a,y\n1,2\n")
+        with pytest.raises(ModuleNotFoundError, match=rf"pip install 'sodalite\[{extra}\]'"):
+            read_table(tmp_path / name)
