@@ -14,6 +14,7 @@ from sodalite import select
 from sodalite.core.threads import threaded_map
 from sodalite.kernels import compile_kernel
 from sodalite.posteriors import Evidence, Local
+from sodalite.selection.source import Arrays
 
 from .common import seconds, smooth_problem
 
@@ -39,7 +40,7 @@ def main(n: int = 30_000, d: int = 8, m: int = 500, k: int = 32, queries: int = 
     chosen = select(X[:n], y[:n], kernel, n_active=m, first=0)
     compiled = compile_kernel(kernel, X[:n])
     for calibrate in (False, True):
-        evidence = Evidence(compiled, X[:n], y[:n, None], chosen, n_neighbors=k, calibrate=calibrate)
+        evidence = Evidence(compiled, Arrays(X[:n], y[:n, None]), chosen, n_neighbors=k, calibrate=calibrate)
         begin = perf_counter()
         local = Local.condition(evidence)
         conditioning = perf_counter() - begin

@@ -18,9 +18,10 @@ from sodalite.hyperparameters import Subset, Task, Weave
 from sodalite.hyperparameters.joint import Joint
 from sodalite.kernels import compile_kernel, default_kernels
 from sodalite.metrics import coverage, nlpd, rmse
-from sodalite.posteriors import POSTERIORS, Evidence
+from sodalite.posteriors import POSTERIORS, Evidence, Local
 from sodalite.scores import SCORES
 from sodalite.selection.grow import grow
+from sodalite.selection.source import Arrays
 from sodalite.stopping import Size
 
 from .common import load
@@ -48,8 +49,7 @@ def rows_of(name: str) -> tuple[np.ndarray, ...] | None:
 
 def choose(X: np.ndarray, Y: np.ndarray, kernel: Kernel, score: str) -> Selection:
     return grow(
-        X,
-        Y,
+        Arrays(X, Y),
         compile_kernel(kernel, X),
         n_active=ACTIVE,
         score=SCORES[score],
@@ -75,7 +75,7 @@ def one_set(name: str) -> list[dict]:
             begin = process_time()
             calibrate = posterior.endswith("+scale")
             made = POSTERIORS[posterior.removesuffix("+scale")].condition(
-                Evidence(compiled, X, Y, chosen, calibrate=calibrate)
+                Evidence(compiled, Arrays(X, Y), chosen, calibrate=calibrate)
             )
             mean, variance = made.mean_and_variance(X_test, noisy=True)
             std = np.sqrt(variance)
@@ -97,7 +97,7 @@ def one_set(name: str) -> list[dict]:
     subset = Subset().find(Task(X, Y), kernels, np.random.default_rng(0)).kernel
     subset_in = process_time() - begin
     begin = process_time()
-    near = Weave().find(Task(X, Y, posterior="local"), kernels, np.random.default_rng(0)).kernel
+    near = Weave().find(Task(X, Y, posterior=Local), kernels, np.random.default_rng(0)).kernel
     near_in = process_time() - begin
     others = [posterior for posterior in POSTERIORS if posterior != "local"]
 
@@ -110,7 +110,7 @@ def one_set(name: str) -> list[dict]:
         measure(subset, "subset", score, subset_in, [*others, "local", "local+scale"])
         measure(near, "weave", score, near_in, ["local", "local+scale"])
         begin = process_time()
-        task = Task(X, Y, posterior="sod", score=SCORES[score], n_active=ACTIVE)
+        task = Task(X, Y, score=SCORES[score], n_active=ACTIVE)
         found = Weave().find(task, kernels, np.random.default_rng(0))
         measure(found.kernel, "weave", score, process_time() - begin, others)
         results[-1] |= {"began": joint(found.rounds[0].kernel, score), "ended": joint(found.kernel, score)}

@@ -9,23 +9,23 @@ from sodalite.kernels import compile_kernel
 from sodalite.posteriors import Evidence
 from sodalite.scores import Delta
 from sodalite.selection.grow import grow
+from sodalite.selection.source import Arrays
 from sodalite.stopping import Size
 
 
 def given(kernel, X, Y, m, *, first=0, alpha=None, dtype="float64", **options):
     """What a posterior is built from, with m active rows chosen by the greedy score, or those of `first`."""
+    source = Arrays(X, Y, alpha)
     selection = grow(
-        X,
-        Y,
+        source,
         compile_kernel(kernel, X, dtype),
         n_active=m,
         score=Delta(),
         rule=Size(m),
         first=first,
         generator=np.random.default_rng(0),
-        alpha=alpha,
     )
-    return Evidence(compile_kernel(kernel, X), X, Y, selection, alpha, **options)
+    return Evidence(compile_kernel(kernel, X), source, selection, **options)
 
 
 def noise_of(kernel, X, alpha=None, floor=0.0):

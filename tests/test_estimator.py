@@ -476,8 +476,7 @@ def test_the_time_limit_counts_the_search_for_the_parameters(taken, left):
 
     seen, stages = [], []
     model = GreedyGPRegressor(RBF() + WhiteKernel(0.1), n_active=5, hyperparameters=Search(), time_limit=8, first=0)
-    model._callback = stages.append
-    model.fit(*data())
+    model.fit(*data(), callback=stages.append)
     assert seen == [6.0]  # three quarters
     assert stages[-1].time_limit == left
     assert len(model.active_indices_) == 5

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
-from math import inf
+from operator import attrgetter
 from typing import Any, Self
 
 import numpy as np
@@ -14,18 +11,12 @@ from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.gaussian_process.kernels import Kernel
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from .cluster.fit import at_hand, fit_on_cluster
-from .cluster.predict import novelty_lazily, predict_lazily
-from .cluster.table import Remote
-from .core.memory import check_all_rows, make_plan
+from .cluster.client import find_client
+from .cluster.predict import learn_names, novelty_lazily, predict_lazily
+from .cluster.table import share_out
 from .core.random import generator_from
 from .core.validation import (
     check_alpha,
-    check_by_number,
-    check_count,
-    check_dtype,
-    check_finite,
-    check_first,
     check_not_large,
     check_not_small,
     check_predictions,
@@ -35,23 +26,15 @@ from .core.validation import (
     is_dask,
     is_on_disk,
     readable_errors,
-    scaled_alpha,
     warn_of_outliers,
 )
-from .fitting.exchange import exchanged
-from .hyperparameters import Found, Task, resolve_hyperparameters
-from .hyperparameters.record import found_before, note_of
-from .hyperparameters.weave import MOST_ROWS
-from .kernels import compile_kernel, default_kernels, spread
-from .posteriors import Evidence, draw, resolve_posterior
-from .posteriors.baselines import MOST_JUDGED, Baselines, NoBetterWarning, compare
-from .report.words import bars_of
-from .scores import resolve_score
-from .selection.checkpoint import Checkpoint, check_checkpoint, open_checkpoint
-from .selection.grow import grow
-from .selection.loop import Selection
-from .selection.progress import progress_display
-from .stopping import Rule, resolve_rule
+from .fitting.fitted import Fitted
+from .fitting.joining import join
+from .fitting.pipeline import Settings, fit
+from .posteriors import draw
+from .selection.progress import following
+from .selection.source import Arrays, Source
+from .stopping import Callback
 
 Array = NDArray[Any]
 
@@ -75,7 +58,14 @@ class _ScoreMethod:
         instance.__dict__["score"] = value
 
 
-SEARCH = 0.75  # of a time limit, after which the search for the kernel's parameters should end
+class _Found:
+    """An attribute of the fitted model, which an estimator has once it is fitted."""
+
+    def __init__(self, path: str) -> None:
+        self.get = attrgetter(path)
+
+    def __get__(self, instance: Any, owner: type) -> Any:
+        return self if instance is None else self.get(instance.fitted_)
 
 
 class GreedyGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ignore[misc]
@@ -222,7 +212,7 @@ class GreedyGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # typ
         self.verbose = verbose
         self.checkpoint = checkpoint
 
-    def fit(self, X: Any, y: Any, *, alpha: Any = None, executor: Any = None) -> Self:
+    def fit(self, X: Any, y: Any, *, alpha: Any = None, executor: Any = None, callback: Callback | None = None) -> Self:
         """Find the hyperparameters, choose the rows and condition on them. A fit that fails changes nothing.
 
         Parameters
@@ -242,127 +232,53 @@ class GreedyGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # typ
             A cluster to work on; for Dask collections, by default the client that there is. The rows stay on its
             workers, but for a sample of them that hyperparameters are learnt from, and for posterior="local", which
             keeps all rows and so fetches them.
+        callback : callable, default=None
+            Called with a `sodalite.stopping.Stage` when a step of the fit begins, and for every row that is chosen:
+            what is being done, the RMSE so far, and how long it may still take.
         """
         before = self.__dict__.copy()
         try:
-            with self._showing():
-                if executor is not None or is_dask(X) or is_dask(y):
-                    fit_on_cluster(self, X, y, alpha, executor)
-                else:
-                    self._fit(X, y, alpha)
+            with following(callback, self.verbose) as follow:
+                settings = Settings.of(self.get_params(deep=False))
+                source, target_shape = self._source(X, y, alpha, executor)
+                self.fitted_ = fit(source, target_shape, settings, follow)
         except BaseException:
             self.__dict__ = before
             raise
         return self
 
-    def _fit(self, X: Any, y: Any, alpha: Any) -> None:
-        method = resolve_hyperparameters(self.hyperparameters)
-        score = self._checked_score()
-        dtype = check_dtype(self.dtype)
-        file = None if self.checkpoint is None else check_checkpoint(self.checkpoint)
-        if on_disk := is_on_disk(X):
+    def _source(self, X: Any, y: Any, alpha: Any, executor: Any) -> tuple[Source, tuple[int, ...]]:
+        """The rows, checked as far as scikit-learn's conventions go, and the shape of a row's target."""
+        if executor is not None or is_dask(X) or is_dask(y):
+            client = find_client(executor)
+            if is_dask(X) or is_dask(y):
+                learn_names(self, X, reset=True)
+            else:
+                X, y = self._numbers(X, y)
+            table = share_out(X, y, alpha, client)
+            return table, () if table.pieces.flat else (table.q,)
+        if is_on_disk(X):
             X, y = check_rows(X, y)
             validate_data(self, X, skip_check_array=True)  # notes how many columns there are
         else:
-            with readable_errors(X):
-                X, y = validate_data(self, X, y, dtype=[np.float64, np.float32], multi_output=True, y_numeric=True)
+            X, y = self._numbers(X, y)
             check_not_small("X", check_not_large("X", X))
             y = check_targets(y, len(X))
-        if self.first is not None:
-            check_first(self.first, len(X), min(self.n_active, len(X)))
+            warn_of_outliers(X, y.reshape(len(X), -1), getattr(self, "feature_names_in_", None))
         Y = y.reshape(len(X), -1)
         check_not_small("y", np.abs(Y).max(axis=0))
-        if not on_disk:
-            warn_of_outliers(X, Y, getattr(self, "feature_names_in_", None))
-        held = getattr(X, "held_bytes", 0)
-        make_plan(len(X), min(self.n_active, len(X)), Y.shape[1], dtype, self.n_jobs, self.memory_limit, held=held)
-        if on_disk:
-            if self.posterior == "local":
-                check_all_rows(X.shape[0], X.shape[1], Y.shape[1], self.memory_limit)
-            check_by_number(X)
-            self._say("Looking at all rows")
-            check_finite(X)
-            if self.posterior == "local":
-                X, on_disk = np.asarray(X[:], dtype=np.float32 if X.dtype == np.float32 else np.float64), False
-        # The mean of equal numbers need not be that number, and what is left would be taken for a signal.
-        y_mean = np.where(np.ptp(Y, axis=0) > 0, Y.mean(axis=0), Y[0]) if self.normalize_y else np.zeros(Y.shape[1])
-        y_std = spread(Y) if self.normalize_y else np.ones(Y.shape[1])
-        Y = (Y - y_mean) / y_std
-        noise = None if alpha is None else self._scaled_alpha(alpha, len(X), y_std)
-        some = X[np.linspace(0, len(X) - 1, min(len(X), 10_000)).astype(int)] if on_disk else X
-        kernels = default_kernels(some, Y) if self.kernel is None else [self.kernel]
-        compile_kernel(kernels[0], X, dtype)  # refuses what it cannot compile, before any long work
-        generator = generator_from(self.random_state)
+        return Arrays(X, Y, None if alpha is None else check_alpha(alpha, len(X))), y.shape[1:]
 
-        keeper = self._keeper(file, X, y, noise, method, score, generator)
-        rows = X[:] if on_disk and len(X) <= MOST_ROWS else X
-        task = Task(
-            rows, Y, noise, self.posterior, score, self.n_active, self._seconds_to_search(), forms=self.kernel is None
-        )
-        found = self._found(method, task, kernels, generator, keeper)
-        self.y_mean_, self.y_std_, self.rounds_, self._shape = y_mean, y_std, found.rounds, y.shape[1:]
-        rule, kernel = self._rule(found), found.kernel
-        selection = self._choose(X, Y, noise, kernel, score, rule, self.first, generator, keeper)
-        self._condition(X, Y, noise, kernel, selection, generator)
+    def _numbers(self, X: Any, y: Any, reset: bool = True) -> tuple[Array, Array]:
+        with readable_errors(X):
+            both = validate_data(
+                self, X, y, dtype=[np.float64, np.float32], multi_output=True, y_numeric=True, reset=reset
+            )
+        return both[0], both[1]
 
-    def _say(self, what: str) -> None:
-        """Tell those who follow the fit what is being done."""
-        if hasattr(self._shown, "step"):
-            self._shown.step(what)
-
-    @contextmanager
-    def _showing(self) -> Iterator[None]:
-        """Show how a fit goes on: by the command line's own display, or, if that is asked for, by one that suits."""
-        own = progress_display() if self.verbose and not hasattr(self, "_callback") else None
-        self._shown: Any = getattr(self, "_callback", own)
-        try:
-            yield
-        finally:
-            self.__dict__.pop("_shown", None)
-            if own is not None:
-                own.close()
-
-    def _found(self, method: Any, task: Task, kernels: Any, generator: Any, keeper: Checkpoint | None) -> Found:
-        """The hyperparameters: those of the checkpoint, if they were found before."""
-        found = None if keeper is None else found_before(keeper, kernels)
-        if found is None:
-            self._say("Finding the kernel's parameters")
-            found = method.find(task, kernels, generator)
-            if keeper is not None:
-                keeper.keep(found.kernel, note_of(found, kernels))
-        return found
-
-    def _keeper(
-        self, file: Any, X: Any, y: Any, alpha: Any, method: Any, score: Any, generator: Any
-    ) -> Checkpoint | None:
-        """The checkpoint, if there is to be one, seen to be of this fit; `file` is what is in it already."""
-        if self.checkpoint is None:
-            return None
-        given = {name: getattr(self, name) for name in ("kernel", "first", "random_state", "posterior", "normalize_y")}
-        given |= {"score": score, "hyperparameters": method, "dtype": str(check_dtype(self.dtype))}
-        return open_checkpoint(self.checkpoint, file, "fit", X, y, alpha, generator, **given)
-
-    def _checked_score(self) -> Any:
-        """Which row comes next; refuses parameters that make no sense, before any long work."""
-        score = resolve_score(self.__dict__["score"])
-        resolve_posterior(self.posterior)
-        self._rule()
-        check_dtype(self.dtype)
-        check_count("n_neighbors", self.n_neighbors)
-        return score
-
-    def _rule(self, found: Found | None = None) -> Rule:
-        """When to stop choosing rows, if it has taken so long to find the kernel's parameters."""
-        limit = self.time_limit
-        if limit is not None and found is not None:
-            limit = max(limit - sum(part.seconds for part in found.rounds), (1 - SEARCH) * limit)
-        return resolve_rule(self.n_active, self.tol, self.patience, self.target_rmse, limit, self.stop)
-
-    def _seconds_to_search(self) -> float:
-        """How long the search for the kernel's parameters may go on."""
-        return inf if self.time_limit is None else SEARCH * self.time_limit
-
-    def partial_fit(self, X: Any, y: Any, *, alpha: Any = None, exchange: bool = False) -> Self:
+    def partial_fit(
+        self, X: Any, y: Any, *, alpha: Any = None, exchange: bool = False, callback: Callback | None = None
+    ) -> Self:
         """Let new rows join a fitted model; the first call is a fit.
 
         The kernel, and what the targets were scaled by, stay as they are. The choice of rows goes on from the present
@@ -371,132 +287,32 @@ class GreedyGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # typ
 
         Parameters
         ----------
-        X, y, alpha : as in `fit`
+        X, y, alpha, callback : as in `fit`
         exchange : bool, default=False
             Whether active rows may be given up for others, where there is no room for as large a share of the new rows
             as there is of the old: those that are missed least, and only if J, the log density of all targets, rises.
             It takes up to three more choices of rows.
         """
-        if not hasattr(self, "posterior_"):
-            return self.fit(X, y, alpha=alpha)
+        if not hasattr(self, "fitted_"):
+            return self.fit(X, y, alpha=alpha, callback=callback)
         before = self.__dict__.copy()
         try:
-            with self._showing():
-                self._join(X, y, alpha, exchange)
+            with following(callback, self.verbose) as follow:
+                settings = Settings.of({**self.get_params(deep=False), "checkpoint": None})
+                X, y = self._numbers(X, y, reset=False)
+                check_not_large("X", X)
+                y = check_targets(y, len(X))
+                if y.shape[1:] != self.fitted_.target_shape:
+                    raise ValueError(
+                        f"y has targets of shape {y.shape[1:]}, but the model was fitted with "
+                        f"{self.fitted_.target_shape}."
+                    )
+                new = Arrays(X, y.reshape(len(X), -1), None if alpha is None else check_alpha(alpha, len(X)))
+                self.fitted_ = join(self.fitted_, new, settings, exchange, follow)
         except BaseException:
             self.__dict__ = before
             raise
         return self
-
-    def _join(self, X: Any, y: Any, alpha: Any, exchange: bool) -> None:
-        score, rule = self._checked_score(), self._rule()
-        with readable_errors(X):
-            X, y = validate_data(
-                self, X, y, dtype=[np.float64, np.float32], multi_output=True, y_numeric=True, reset=False
-            )
-        check_not_large("X", X)
-        y = check_targets(y, len(X))
-        if y.shape[1:] != self._shape:
-            raise ValueError(f"y has targets of shape {y.shape[1:]}, but the model was fitted with {self._shape}.")
-        if self._rows is None:
-            raise ValueError(
-                "This model holds its active rows alone, since it comes from a file or from a cluster: it can predict, "
-                "but no rows can join it. Fit it again, or use posterior='local', which keeps all rows; from memory, "
-                "joblib does too."
-            )
-        X_old, Y_old, noise_old = self._rows
-        Y = (y.reshape(len(X), -1) - self.y_mean_) / self.y_std_
-        check_not_large("y, in standard deviations of the targets of the fit,", Y)
-        noise = noise_old
-        if alpha is not None or noise_old is not None:
-            own = np.zeros(len(X)) if alpha is None else self._scaled_alpha(alpha, len(X), self.y_std_)
-            noise = np.concatenate([np.zeros(len(X_old)) if noise_old is None else noise_old, own])
-        X, Y = np.concatenate([X_old, X]), np.concatenate([Y_old, Y])
-        generator, kernel = generator_from(self.random_state), self.kernel_
-
-        def choose(first: Array) -> Selection:
-            return self._choose(X, Y, noise, kernel, score, rule, first, generator)
-
-        selection = choose(self.active_indices_[: self.n_active])
-        if exchange:
-            evidence = Evidence(compile_kernel(kernel, X), X, Y, selection, noise)
-            selection = exchanged(evidence, choose, len(X_old), generator)
-        self._condition(X, Y, noise, kernel, selection, generator)
-
-    @staticmethod
-    def _scaled_alpha(alpha: Any, n: int, y_std: Array) -> Array:
-        return scaled_alpha(check_alpha(alpha, n), y_std)
-
-    def _choose(
-        self,
-        X: Any,
-        Y: Any,
-        noise: Array | None,
-        kernel: Kernel,
-        score: Any,
-        rule: Any,
-        first: Any,
-        generator: Any,
-        keeper: Checkpoint | None = None,
-    ) -> Selection:
-        """Choose rows with a kernel that is known."""
-        return grow(
-            X,
-            Y,
-            compile_kernel(kernel, X, check_dtype(self.dtype)),
-            n_active=self.n_active,
-            score=score,
-            rule=rule,
-            first=first,
-            generator=generator,
-            callback=self._shown,
-            n_jobs=self.n_jobs,
-            memory_limit=self.memory_limit,
-            unit=float(self.y_std_[0]) if len(self.y_std_) == 1 else 1.0,
-            alpha=noise,
-            keeper=keeper,
-        )
-
-    def _condition(
-        self, X: Any, Y: Any, noise: Array | None, kernel: Kernel, selection: Selection, generator: Any
-    ) -> None:
-        """Condition on the rows that were chosen."""
-        self._rows: tuple[Array, Array, Array | None] | None = None
-        self._n_rows = len(X)
-        if isinstance(X, Remote):
-            X, Y, noise = at_hand(X, Y, self.posterior)
-        if not isinstance(X, Remote):
-            self._rows = X, Y, noise
-        self.kernel_ = kernel
-        self.selection_ = selection
-        self.active_indices_ = selection.indices
-        evidence = Evidence(
-            compile_kernel(kernel, X),
-            X,
-            Y,
-            selection,
-            noise,
-            self.memory_limit,
-            self.n_neighbors,
-            self.calibrate,
-            generator,
-        ).of_model()
-        self.posterior_ = resolve_posterior(self.posterior).condition(evidence)
-        self.X_train_ = X[selection.indices]
-        self.y_train_ = Y[selection.indices].reshape(-1, *self._shape)
-        self.log_marginal_likelihood_value_ = self.posterior_.log_marginal_likelihood
-        self.baselines_ = self._compared(evidence)
-
-    def _compared(self, evidence: Evidence) -> Baselines | None:
-        """The model beside simple ways; warns where it is no better."""
-        bars = bars_of(self.posterior_)
-        if bars is None or bars.rmse is None:
-            return None
-        unit = float(self.y_std_[0]) if len(self.y_std_) == 1 else 1.0
-        found = compare(evidence.X, evidence.y, evidence.judged(MOST_JUDGED), bars.rmse, unit, evidence.generator)
-        if words := found.words():
-            warnings.warn(words, NoBetterWarning, stacklevel=5)
-        return found
 
     def predict(self, X: Any, return_std: bool = False, return_cov: bool = False) -> Any:
         """The predictive mean, with the standard deviation or the covariance if asked for.
@@ -534,20 +350,16 @@ class GreedyGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # typ
             return tuple(map(np.concatenate, zip(*parts, strict=True))) if return_std else np.concatenate(parts)
         with readable_errors(X):
             X = validate_data(self, X, dtype=[np.float64, np.float32], reset=False)
-        check_variance(self.posterior_.kernel, X)
+        fitted: Fitted = self.fitted_
+        check_variance(fitted.posterior.kernel, X)
         with np.errstate(over="ignore"):  # what is not finite is refused
-            found = self._predict(X, return_std, return_cov)
+            if return_cov:
+                found: tuple[Array, ...] = fitted.mean_and_covariance(X)
+            else:
+                found = fitted.mean_and_std(X) if return_std else (fitted.mean(X),)
+        found = tuple(map(_squeeze, found))
         check_predictions(X, *found)
         return found if return_std or return_cov else found[0]
-
-    def _predict(self, X: Array, return_std: bool, return_cov: bool) -> tuple[Array, ...]:
-        if return_cov:
-            mean, cov = self.posterior_.mean_and_covariance(X, noisy=True)
-            return self._in_units(mean), _squeeze(np.multiply.outer(cov, self.y_std_**2))
-        if return_std:
-            mean, variance = self.posterior_.mean_and_variance(X, noisy=True)
-            return self._in_units(mean), _squeeze(np.multiply.outer(np.sqrt(variance), self.y_std_))
-        return (self._in_units(self.posterior_.mean(X)),)
 
     def novelty(self, X: Any) -> Any:
         """How little the rows of the fit say about others: the share of the prior variance that they leave.
@@ -582,14 +394,7 @@ class GreedyGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # typ
             return np.concatenate([self.novelty(np.asarray(X[at : at + size])) for at in range(0, len(X), size)])
         with readable_errors(X):
             X = validate_data(self, X, dtype=[np.float64, np.float32], reset=False)
-        return self.posterior_.mean_variance_novelty(X)[2]
-
-    def _described(self, X: Array) -> tuple[Array, Array, Array]:
-        """The mean and the standard deviation, of shape (n, q), and the novelty, of shape (n,), at once."""
-        X = validate_data(self, X, dtype=[np.float64, np.float32], reset=False)
-        mean, variance, novelty = self.posterior_.mean_variance_novelty(X, noisy=True)
-        std = np.multiply.outer(np.sqrt(variance), self.y_std_)
-        return mean * self.y_std_ + self.y_mean_, std, novelty
+        return self.fitted_.posterior.mean_variance_novelty(X)[2]
 
     def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = 0) -> Array:
         """Draw new observations at X from the predictive distribution, jointly over the rows.
@@ -661,8 +466,17 @@ class GreedyGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # typ
         """The parameters, as in scikit-learn."""
         return {**super().get_params(deep), "score": self.__dict__["score"]}
 
-    def _in_units(self, mean: Array) -> Array:
-        return _squeeze(mean * self.y_std_ + self.y_mean_)
+    kernel_ = _Found("kernel")
+    selection_ = _Found("selection")
+    active_indices_ = _Found("selection.indices")
+    posterior_ = _Found("posterior")
+    rounds_ = _Found("rounds")
+    baselines_ = _Found("baselines")
+    X_train_ = _Found("X_active")
+    y_train_ = _Found("y_train")
+    y_mean_ = _Found("scaling.mean")
+    y_std_ = _Found("scaling.std")
+    log_marginal_likelihood_value_ = _Found("posterior.log_marginal_likelihood")
 
 
 def _squeeze(values: Array) -> Array:

@@ -13,7 +13,7 @@ Examples
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from math import inf
@@ -39,11 +39,17 @@ class Stage:
     """... How many threads, or workers of a cluster, are at it; 0 if that is not known. ..."""
     time_limit: float = inf
     """... And the seconds after which it ends."""
+    step: str = "Choosing rows"
+    """What is being done. While it is anything else, no row has been chosen yet, or all have been."""
 
     @property
     def t(self) -> int:
         """How many rows are active."""
         return len(self.rmse)
+
+
+Callback = Callable[[Stage], None]
+"""What is told how a selection or a fit goes on."""
 
 
 class Rule(ABC):

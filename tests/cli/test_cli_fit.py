@@ -158,7 +158,6 @@ def test_the_estimator_gets_what_was_asked_for(folder):
     model = sodalite.load("model.sodalite")
     expected = {"score": "uncertainty", "posterior": "dtc", "n_active": 12, "time_limit": 90.0, "random_state": 7}
     assert {name: model.get_params()[name] for name in expected} == expected
-    assert not hasattr(model, "_callback")
 
 
 def test_features_exclude_and_no_rows_held_out(folder):

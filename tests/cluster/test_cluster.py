@@ -13,12 +13,13 @@ from dask_cluster import cluster
 from sodalite import GreedyGPRegressor, load, save, select
 from sodalite.cluster.moments import mean_and_spread
 from sodalite.cluster.objective import JointDensity
-from sodalite.cluster.table import Scaling, share_out
+from sodalite.cluster.table import share_out
 from sodalite.hyperparameters import Weave
 from sodalite.hyperparameters.joint import Joint
 from sodalite.kernels import compile_kernel, spread
 from sodalite.posteriors import POSTERIORS
 from sodalite.selection.checkpoint import CheckpointError, check_checkpoint
+from sodalite.selection.source import Scaling
 
 distributed = pytest.importorskip("distributed")
 da = pytest.importorskip("dask.array")
@@ -136,11 +137,7 @@ def test_few_rows_are_all_fetched_for_the_hyperparameters(client):
 
 
 def test_with_many_rows_a_sample_is_fetched_the_one_of_memory(client, monkeypatch):
-    from sodalite.cluster import fit
-    from sodalite.hyperparameters import weave as module
-
-    for place in (fit, module):
-        monkeypatch.setattr(place, "MOST_ROWS", 150)
+    monkeypatch.setattr("sodalite.fitting.pipeline.MOST_ROWS", 150)
     X, y = rows()
     weave = Weave(n_start=100, n_rounds=0, n_judged=50, n_exact=0)
     options = {"hyperparameters": weave, "posterior": "sod", "score": "delta"}
@@ -241,7 +238,7 @@ def test_a_model_from_a_cluster_knows_no_cluster(client):
         there.partial_fit(X, y)
     local = model().fit(*chunked(X, y), executor=client)
     grown = local.partial_fit(X[:5] + 0.1, y[:5])
-    assert len(grown._rows[0]) == N + 5
+    assert len(grown.fitted_.rows.X) == N + 5
 
 
 def test_local_refuses_what_does_not_fit(client):

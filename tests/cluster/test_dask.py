@@ -199,7 +199,7 @@ def test_a_worker_that_is_stopped_before_rows_are_sent_and_during_sums():
         table = share_out(X, y, executor=client)
         np.testing.assert_array_equal(table.X[:], X)
         stop(1)
-        sums = table.total(lambda part: (part.y.sum(axis=0),))
+        sums = table.total(lambda X, y, alpha: (y.sum(axis=0),))
         np.testing.assert_allclose(sums[0], y.sum())
         assert len(client.scheduler_info()["workers"]) == 1
 

@@ -98,7 +98,8 @@ def test_error_bars_that_differ_from_place_to_place(path):
     model = GreedyGPRegressor(USUAL, n_active=20, hyperparameters="fixed", random_state=0).fit(X, y)
     assert model.posterior_.scale.near is not None
     assert_same(model, path, far(X))
-    model.posterior_ = replace(model.posterior_, scale=replace(model.posterior_.scale, extra=0.3))
+    posterior = replace(model.posterior_, scale=replace(model.posterior_.scale, extra=0.3))
+    model.fitted_ = replace(model.fitted_, posterior=posterior)
     assert_same(model, path, rows(100, seed=5))
 
 

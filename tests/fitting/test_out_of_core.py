@@ -186,7 +186,7 @@ def test_a_fit_is_that_of_an_array_in_memory(stored, posterior):
 
 def test_the_weave_works_on_some_of_many_rows(folder, monkeypatch):
     monkeypatch.setattr("sodalite.hyperparameters.weave.MOST_ROWS", 200)
-    monkeypatch.setattr("sodalite.estimator.MOST_ROWS", 200)
+    monkeypatch.setattr("sodalite.fitting.pipeline.MOST_ROWS", 200)
     found, y = open_parquet(folder, "y")
     weave = Weave(n_rounds=1, n_start=60)
     options = {"n_active": 20, "posterior": "vfe", "hyperparameters": weave, "random_state": 0}
@@ -241,7 +241,7 @@ def test_rows_that_cannot_be_had_by_number():
 
 def test_local_says_so_where_all_rows_are_too_many(stored, monkeypatch):
     monkeypatch.setattr(Subset, "find", lambda *given: pytest.fail("the long work began"))
-    monkeypatch.setattr("sodalite.estimator.check_finite", lambda *given: pytest.fail("all rows were read"))
+    monkeypatch.setattr("sodalite.selection.source.check_finite", lambda *given: pytest.fail("all rows were read"))
     model = GreedyGPRegressor(n_active=5, memory_limit="12MB", n_jobs=1, hyperparameters="subset")
     monkeypatch.setattr(
         "sodalite.estimator.check_all_rows", lambda n, d, q, limit: memory.check_all_rows(10**6, d, q, limit)

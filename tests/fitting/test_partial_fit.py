@@ -21,6 +21,7 @@ from sodalite.metrics import rmse
 from sodalite.posteriors import POSTERIORS, Evidence
 from sodalite.scores import SCORES
 from sodalite.selection.grow import grow
+from sodalite.selection.source import Arrays
 from sodalite.stopping import Rule, Size
 
 KERNEL = ConstantKernel(1.5) * RBF([1.2, 1.9]) + WhiteKernel(0.02)
@@ -263,12 +264,12 @@ def test_what_is_refused_leaves_the_model_as_it_was(kind):
     fitted = model().fit(X[:100], y[:100])
     expected = fitted.predict(new_rows())
     before = {name: value for name, value in vars(fitted).items() if name.endswith("_")}
-    rows = fitted._rows
+    rows = fitted.fitted_.rows
     fitted.set_params(**options)
     with pytest.raises(error, match=message):
         fitted.partial_fit(*arrays, **keywords)
     assert {name: value for name, value in vars(fitted).items() if name.endswith("_")} == before
-    assert fitted._rows is rows
+    assert fitted.fitted_.rows is rows
     assert_array_equal(fitted.predict(new_rows()), expected)
     fitted.set_params(**{name: model().get_params()[name] for name in options})
     fitted.partial_fit(X[100:], y[100:])
@@ -328,7 +329,7 @@ def test_the_rows_that_are_given_up_are_those_that_are_missed_least(q, alpha):
     own = np.random.default_rng(1).uniform(0, 0.2, len(X)) if alpha else None
     kernel, generator = compile_kernel(KERNEL, X), np.random.default_rng(0)
     rule, score = Size(12), SCORES["delta"]
-    chosen = grow(X, Y, kernel, n_active=12, score=score, rule=rule, first=0, generator=generator, alpha=own)
+    chosen = grow(Arrays(X, Y, own), kernel, n_active=12, score=score, rule=rule, first=0, generator=generator)
     sample = np.setdiff1d(np.arange(60), chosen.indices)[::2]
 
     def density(active):
@@ -344,7 +345,7 @@ def test_the_rows_that_are_given_up_are_those_that_are_missed_least(q, alpha):
         best = max(left, key=lambda i: density(chosen.indices[[j for j in left if j != i]]))
         expected.append(best)
         left.remove(best)
-    assert least_missed(Evidence(kernel, X, Y, chosen, own), sample, 5) == expected
+    assert least_missed(Evidence(kernel, Arrays(X, Y, own), chosen), sample, 5) == expected
 
 
 @posteriors
@@ -397,7 +398,7 @@ def test_as_many_are_given_up_as_there_are_new_rows_in_proportion_and_fewer_if_t
         assert_array_equal(rows, chosen.indices[np.isin(chosen.indices, rows)])  # in the order in which they were
         return chosen
 
-    evidence = Evidence(compile_kernel(KERNEL, X), X, y, chosen)
+    evidence = Evidence(compile_kernel(KERNEL, X), Arrays(X, y), chosen)
     assert exchanged(evidence, no_good, n_old, np.random.default_rng(0)) is chosen
     assert tried == sizes
 
@@ -407,7 +408,7 @@ def test_new_rows_that_were_chosen_already_count():
     chosen = select(X, y, KERNEL, n_active=24, first=59)
     n_new, tried = int(np.sum(chosen.indices >= 30)), []
     assert 0 < n_new < 12
-    evidence = Evidence(compile_kernel(KERNEL, X), X, y, chosen)
+    evidence = Evidence(compile_kernel(KERNEL, X), Arrays(X, y), chosen)
     exchanged(evidence, lambda rows: tried.append(len(rows)) or chosen, 30, np.random.default_rng(0))
     assert tried[0] == 24 - (12 - n_new)
 

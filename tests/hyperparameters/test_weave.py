@@ -42,7 +42,7 @@ def usual(d=2):
 
 
 def find(X, y, *kernels, posterior="local", weave=QUICK, seed=0, alpha=None, n_active=30):
-    task = Task(X, y, alpha, posterior, Delta(), n_active)
+    task = Task(X, y, alpha, POSTERIORS[posterior], Delta(), n_active)
     return weave.find(task, kernels or [usual(X.shape[1])], np.random.default_rng(seed))
 
 
@@ -95,7 +95,7 @@ def test_what_has_failed_is_not_tried_again(n, n_active):
 def test_when_the_time_is_up_no_round_is_begun(posterior):
     X, y = data()
     first = usual()
-    task = Task(X, y, posterior=posterior, score=Delta(), n_active=30, seconds=0)
+    task = Task(X, y, posterior=POSTERIORS[posterior], score=Delta(), n_active=30, seconds=0)
     found = QUICK.find(task, [first], np.random.default_rng(0))
     assert [part.name for part in found.rounds] == ["start"]
     assert found.kernel is found.rounds[0].kernel
@@ -165,7 +165,7 @@ def test_other_posteriors_begin_where_the_subset_ends(posterior):
     X, y = data()
     kernels = default_kernels(X, y)
     found = find(X, y, *kernels, posterior=posterior)
-    subset = Subset().find(Task(X, y, posterior=posterior), kernels, np.random.default_rng(0))
+    subset = Subset().find(Task(X, y, posterior=POSTERIORS[posterior]), kernels, np.random.default_rng(0))
     assert found.rounds[0].kernel == subset.kernel
 
 

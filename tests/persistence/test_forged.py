@@ -20,6 +20,7 @@ from sodalite import GreedyGPRegressor, persistence, select, stopping
 from sodalite.core import container
 from sodalite.core.container import DEEPEST
 from sodalite.core.jitter import JitterWarning
+from sodalite.fitting.pipeline import Settings
 from sodalite.hyperparameters import Fixed, Subset
 from sodalite.persistence import ModelFileError
 from sodalite.scores import Delta
@@ -359,7 +360,7 @@ def test_whatever_is_changed_in_a_model_it_predicts_finite_numbers_or_is_refused
         for values in model.predict(QUERIES, return_std=True):
             assert np.isfinite(values).all(), words
         assert model.checkpoint is None
-        clone(model)._checked_score()
+        Settings.of(clone(model).get_params(deep=False))
     assert refused > 60
     sodalite.load(models / name)
 

@@ -124,7 +124,8 @@ def test_local_with_a_scale_for_each_place(path):
     y = X[:, 0] + np.random.default_rng(3).normal(size=800) * np.where(X[:, 1] > 0, 1.0, 0.01)
     one = GreedyGPRegressor(KERNEL, n_active=20, hyperparameters="fixed", random_state=0).fit(X, y)
     assert one.posterior_.scale.near is not None
-    one.posterior_ = replace(one.posterior_, scale=replace(one.posterior_.scale, extra=0.3))
+    posterior = replace(one.posterior_, scale=replace(one.posterior_.scale, extra=0.3))
+    one.fitted_ = replace(one.fitted_, posterior=posterior)
     sodalite.save(one, path)
     assert_same(one, sodalite.load(path))
 

@@ -280,7 +280,7 @@ def test_a_file_keeps_all_of_it(posterior, tmp_path):
 
 def test_files_of_earlier_versions_are_honest_too():
     model = sodalite.load(Path(__file__).parents[1] / "data" / "version_1_local.sodalite")
-    Y = model._rows[1] * model.y_std_
+    Y = model.fitted_.rows.y * model.y_std_
     assert model.predict([[1e6, 1e6]], return_std=True)[1][0] >= 0.999 * Y.std()
     assert model.novelty([[1e6, 1e6]])[0] == 1
 
@@ -349,7 +349,7 @@ def test_a_model_that_says_nothing_of_its_error_bars_says_so():
     X, y = uneven(1)
     model = GreedyGPRegressor(KERNELS["rbf"](X.std(axis=0)), n_active=40, **QUICK).fit(X, y)
     scale = replace(model.posterior_.scale, bars=None)
-    model.posterior_ = replace(model.posterior_, scale=scale)
+    model.fitted_ = replace(model.fitted_, posterior=replace(model.posterior_, scale=scale))
     words = said(model, X)
     assert words.error_bars() == ""
     assert "by the kernel, as it is without calibration" in words.noise()

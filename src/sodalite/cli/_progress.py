@@ -49,6 +49,9 @@ class Display:
             self._live.update(f"{what} ...", refresh=True)
 
     def __call__(self, stage: Stage) -> None:
+        if not stage.t:
+            self.step(stage.step)
+            return
         now = perf_counter()
         if self._live is None or (now - self._last < 0.1 and stage.t < stage.n_active):
             return

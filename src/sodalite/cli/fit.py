@@ -235,7 +235,6 @@ def run(
     training = read_training(data, target, features, exclude, missing)
     watch("read")
 
-    shown.step("Finding the kernel's parameters")
     X, y = training.X, training.y
     order = np.random.default_rng(seed).permutation(len(y))
     if test_fraction is None:
@@ -244,9 +243,7 @@ def run(
     on_disk = not isinstance(X, np.ndarray)
     test, rest = np.sort(order[:n_test]), np.sort(order[n_test:])
     few = rest[:: -(-len(rest) // MOST_ROWS)] if on_disk else rest
-    model._callback = shown
-    model.fit(Taken(X, rest) if on_disk else X[rest], y[rest])
-    del model._callback
+    model.fit(Taken(X, rest) if on_disk else X[rest], y[rest], callback=shown)
     watch("fit")
 
     shown.step("Testing on the rows that were held out")

@@ -246,7 +246,7 @@ def predict_rows(
     whole = np.flatnonzero(~np.isnan(X).any(axis=1))
     if len(whole):
         X = X[whole] if len(whole) < n else X
-        mean, deviation, novelty[whole] = model._described(X)
+        mean, deviation, novelty[whole] = model.fitted_.mean_std_novelty(X)
         parts = [mean, *([deviation] if std else [])]
         if interval is not None:
             half = ndtri(0.5 + interval / 2) * deviation

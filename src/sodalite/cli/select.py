@@ -221,6 +221,6 @@ def choose(
     y = (training.y - training.y.mean()) / unit
     generator = np.random.default_rng(seed)
     sample = np.sort(generator.permutation(len(y))[:10_000])
-    task = Task(X[sample], y[sample, None], score=None, n_active=n_active)
+    task = Task(X[sample], y[sample, None], n_active=n_active)
     kernel = Subset().find(task, default_kernels(task.X, task.y), generator).kernel
     return select(X, y, kernel, n_active=n_active, score=score, random_state=seed, callback=shown), kernel, unit

@@ -23,9 +23,10 @@ from ..kernels import CompiledKernel
 from ..scores import tie_threshold
 from ..selection.executors import ThreadExecutor
 from ..selection.shard import Block, Report, Rows, Shard, StageError
+from ..selection.source import Scaling
 from .client import LostError, answer, insist, submit, workers_of
 from .collections import Rows as Piece
-from .table import Array, Scaling, Table
+from .table import Array, Table
 
 CHANGES = ("start", "extend", "settle")  # the calls that change a shard
 COUNT = {"settle": 2, "candidates": 0, "draw": 0}  # which argument says how many rows are asked for, at most
@@ -60,7 +61,9 @@ class Host:
     """
 
     def __init__(self, piece: Piece, begin: int, end: int, setting: Setting, n_threads: int) -> None:
-        X, y, alpha = piece if setting.scaling is None else setting.scaling(piece)
+        X, y, alpha = piece
+        if setting.scaling is not None:
+            y, alpha = setting.scaling(y, alpha)
         edges = np.linspace(begin, end, max(1, -(-(end - begin) // memory.ROWS)) + 1).astype(int).tolist()
 
         def make(part: tuple[int, int]) -> Shard:

@@ -17,7 +17,7 @@ def mean_and_spread(table: Table) -> tuple[Array, Array]:
     """
     totals, least, most = (np.array(part) for part in zip(*table.map(_range), strict=True))
     middle = totals.sum(axis=0) / table.n
-    sums, squares = table.total(_Deviations(middle))
+    sums, squares = table.total_of_parts(_Deviations(middle))
     mean = middle + sums / table.n
     deviation = np.sqrt(np.maximum(squares / table.n - np.square(sums / table.n), 0))
     least, most = least.min(axis=0), most.max(axis=0)

@@ -32,13 +32,13 @@ class JointDensity:
         self.kernel = compile_kernel(kernel, table.X)
         self.X = table.X[self.active].astype(np.float64)
         self.y = table.y[self.active]
-        self.alpha = None if table.alpha is None else table.alpha[self.active][:, 0]
+        self.alpha = None if table.alpha is None else table.alpha[self.active]
 
     def __call__(self, theta: Array) -> tuple[float, Array]:
         """The value and the gradient; minus infinity where the covariance is not positive definite."""
         kernel, size = self.kernel.with_theta(theta), self.table.n * self.table.q
         value, gradient = joint_density(
-            kernel, self.X, self.y, self.alpha, lambda sums: self.table.total(_Others(sums, self.active))
+            kernel, self.X, self.y, self.alpha, lambda sums: self.table.total_of_parts(_Others(sums, self.active))
         )
         return value / size, gradient / size
 

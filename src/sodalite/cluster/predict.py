@@ -6,11 +6,12 @@ from copy import copy
 from typing import Any
 
 import numpy as np
+from sklearn.utils.validation import validate_data
 
 from ..core.optional import require
 from ..core.threads import on_this_thread
+from ..core.validation import is_dask
 from .collections import check_columns
-from .fit import learn_names
 from .table import Array
 
 
@@ -35,6 +36,16 @@ def novelty_lazily(model: Any, X: Any) -> Any:
     return _lazily(model, X, _novelty, 1)[:, 0]
 
 
+def learn_names(model: Any, X: Any, reset: bool) -> None:
+    """Let a model know, or check, how many columns there are, and their names if X is a dataframe."""
+    if not is_dask(X):
+        validate_data(model, X, reset=reset, skip_check_array=True)
+    elif hasattr(X._meta, "columns"):
+        validate_data(model, X._meta, reset=reset, skip_check_array=True)
+    elif getattr(X, "ndim", 2) == 2:
+        validate_data(model, np.empty((0, X.shape[1])), reset=reset, skip_check_array=True)
+
+
 def _lazily(model: Any, X: Any, function: Any, width: int, *options: Any) -> Any:
     """A function of a model, a block of rows and options, that gives so many columns, as one Dask array."""
     require("dask.array", "dask")
@@ -51,7 +62,7 @@ def _lazily(model: Any, X: Any, function: Any, width: int, *options: Any) -> Any
         X = X.rechunk({1: -1})
         blocks, rows = X.to_delayed().ravel(), X.chunks[0]
     sent = copy(model)
-    sent._rows = None  # none of which a prediction needs
+    sent.fitted_ = model.fitted_.without_rows()  # none of which a prediction needs
     node, call = delayed(sent, pure=False, traverse=False), delayed(_block, pure=False)
     parts = [
         from_delayed(call(node, block, function, width, *options), (size, width), np.float64)  # type: ignore[no-untyped-call]

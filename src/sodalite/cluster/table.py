@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass
 from typing import Any
@@ -11,29 +12,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core.fingerprint import of_block
+from ..core.memory import check_all_rows, parse_bytes
 from ..core.threads import on_this_thread
-from ..core.validation import scaled_alpha
-from .client import LostError, answer, find_client, insist, submit, workers_of
+from ..selection.executors import Executor
+from ..selection.source import Scaling, ShardSetup, Sums
+from .client import LostError, answer, find_client, insist, room, submit, workers_of
 from .collections import Pieces, Rows, pieces_of
 
 Array = NDArray[Any]
 
 BRANCHES = 8  # sums that are added up at a time, on one worker
-
-
-@dataclass(frozen=True)
-class Scaling:
-    """What the targets are centred and scaled by."""
-
-    mean: Array
-    std: Array
-
-    def __call__(self, rows: Rows) -> Rows:
-        """The same rows with scaled targets, and noise to go with them."""
-        X, y, alpha = rows
-        if alpha is not None:
-            alpha = scaled_alpha(alpha, self.std)
-        return X, (y - self.mean) / self.std, alpha
 
 
 @dataclass(frozen=True)
@@ -88,7 +76,7 @@ class Table:
 
     @property
     def alpha(self) -> Remote | None:
-        """The rows' own noise variances, of shape (n, 1), if they have any."""
+        """The rows' own noise variances, of shape (n,), if they have any."""
         return Remote(self, "alpha") if self.pieces.has_alpha else None
 
     def scaled(self, scaling: Scaling) -> Table:
@@ -108,6 +96,37 @@ class Table:
             future = self.pieces.send(self.client, [piece], list(workers_of(self.client)))[0]
             self._futures[piece] = future
         return future
+
+    def check(self, needs_all_rows: bool, memory_limit: Any, say: Callable[[str], None]) -> Table:
+        """The rows, which were checked where they are; an error says if they are needed here and do not fit."""
+        if needs_all_rows:
+            check_all_rows(self.n, self.d, self.q, memory_limit)
+        return self
+
+    def check_room(self, m: int, dtype: np.dtype[Any], n_jobs: int | None, memory_limit: Any) -> None:
+        """Workers have the memory that they have: what does not fit there is computed again."""
+
+    def moments(self) -> Scaling:
+        """The targets' means and standard deviations; 1 for a target that is constant."""
+        from .moments import mean_and_spread
+
+        return Scaling(*mean_and_spread(self))
+
+    def fingerprints(self) -> dict[str, int]:
+        """A number of X, of y and, if there is any, of alpha, worked out where the rows are."""
+        names = ("X", "y", "alpha") if self.pieces.has_alpha else ("X", "y")
+        pieces = range(len(self))
+        return {name: int(sum(self.map(_fingerprint, dict.fromkeys(pieces, (name,)))) % 2**64) for name in names}
+
+    @contextmanager
+    def shards(self, setup: ShardSetup) -> Iterator[tuple[Executor, bool]]:
+        """The shards of all rows, on the workers, and whether they keep the coordinates v of their rows."""
+        from .executor import DaskExecutor, Setting
+
+        limit = room(self.client) if setup.memory_limit is None else parse_bytes(setup.memory_limit)
+        keep = self.n * setup.m * setup.kernel.dtype.itemsize <= limit
+        with DaskExecutor(self, Setting(setup.kernel, setup.score, setup.m if keep else 0, setup.seed)) as cluster:
+            yield cluster, keep
 
     def map(self, function: Callable[..., Any], arguments: dict[int, tuple[Any, ...]] | None = None) -> list[Any]:
         """Apply a function to pieces (a `Part`, and arguments of its own for each), where they are.
@@ -135,7 +154,11 @@ class Table:
             insist(attempt)
         return [found[piece] for piece in order]
 
-    def total(self, function: Callable[[Part], tuple[Array, ...]]) -> tuple[Array, ...]:
+    def total(self, sums: Sums) -> tuple[Array, ...]:
+        """What a function of X, y and alpha of some rows comes to over all rows, worked out where they are."""
+        return self.total_of_parts(_Unpacked(sums))
+
+    def total_of_parts(self, function: Callable[[Part], tuple[Array, ...]]) -> tuple[Array, ...]:
         """The sums over all pieces of the arrays that a function makes of each, added up on the workers in a tree."""
         found: list[tuple[Array, ...]] = []
 
@@ -163,7 +186,7 @@ class Table:
         out = np.empty((len(index), {"X": self.d, "y": self.q, "alpha": 1}[what]), dtype=self.dtype(what))
         for at, part in zip(places.values(), parts, strict=True):
             out[at] = part
-        return out
+        return out[:, 0] if what == "alpha" else out
 
     def dtype(self, what: str) -> np.dtype[Any]:
         """The type of X, y or alpha."""
@@ -183,24 +206,15 @@ class Remote:
 
     def __init__(self, table: Table, what: str) -> None:
         self.table, self.what = table, what
-        self.shape = table.n, {"X": table.d, "y": table.q, "alpha": 1}[what]
+        self.shape: tuple[int, ...] = (table.n,) if what == "alpha" else (table.n, table.d if what == "X" else table.q)
         self.dtype = table.dtype(what)
-        self.ndim = 2
+        self.ndim = len(self.shape)
 
     def __len__(self) -> int:
         return self.shape[0]
 
     def __getitem__(self, rows: Any) -> Array:
         return self.table.take(rows, self.what)
-
-    def total(self, sums: Callable[..., tuple[Array, ...]]) -> tuple[Array, ...]:
-        """The sums over all rows of a function of X, y and alpha, worked out where they are."""
-        return self.table.total(_Unpacked(sums))
-
-    def fingerprint(self) -> int:
-        """`sodalite.core.fingerprint.fingerprint` of it, worked out where the rows are."""
-        pieces = dict.fromkeys(range(len(self.table)), (self.what,))
-        return int(sum(self.table.map(_fingerprint, pieces)) % 2**64)
 
 
 @dataclass(frozen=True)
@@ -230,8 +244,11 @@ def _work(
 ) -> Any:
     """On a worker: bring a function to some rows. Dask gives every task a thread, and that is all that it uses."""
     function, scaling = shared
+    X, y, alpha = rows
     with on_this_thread():
-        return function(Part(begin, end, *(rows if scaling is None else scaling(rows))), *arguments)
+        if scaling is not None:
+            y, alpha = scaling(y, alpha)
+        return function(Part(begin, end, X, y, alpha), *arguments)
 
 
 def _add(parts: list[tuple[Array, ...]]) -> tuple[Array, ...]:

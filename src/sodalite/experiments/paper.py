@@ -27,6 +27,7 @@ from ..metrics import rmse
 from ..posteriors import Evidence, SubsetOfData, draw
 from ..scores import Delta, best
 from ..selection.loop import Selection
+from ..selection.source import Arrays
 
 Array = NDArray[Any]
 
@@ -332,7 +333,7 @@ def _greedy(setting: Setting, X: Array, y: Array, generator: np.random.Generator
 
 
 def _posterior(setting: Setting, X: Array, y: Array, selection: Selection) -> SubsetOfData:
-    return SubsetOfData.condition(Evidence(compile_kernel(setting.kernel, X), X, y[:, None], selection))
+    return SubsetOfData.condition(Evidence(compile_kernel(setting.kernel, X), Arrays(X, y[:, None]), selection))
 
 
 def _view(setting: Setting, X: Array, y: Array, active: Array, error: float) -> StageView:

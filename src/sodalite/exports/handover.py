@@ -119,17 +119,17 @@ def part_name(node: Any) -> str:
 
 
 def _own_rows(model: Any) -> tuple[Array, Array]:
-    if model._rows is None:
+    rows = model.fitted_.rows
+    if rows is None:
         raise ValueError(
             "This model comes from a file that holds its active rows alone: pass the training rows as X and y."
         )
-    X, Y, alpha = model._rows
-    if alpha is not None:
+    if rows.alpha is not None:
         raise ValueError(
             "The model was fitted with noise of each row's own (alpha), which cannot be handed over. Pass the rows as "
             "X and y to have the kernel's noise for all."
         )
-    return X, Y
+    return rows.X, rows.y
 
 
 def _noise_is_free(node: Any) -> bool:

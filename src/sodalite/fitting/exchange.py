@@ -25,6 +25,7 @@ from ..posteriors import Evidence
 from ..posteriors.sod import SubsetOfData
 from ..selection.lookahead import draw_sample
 from ..selection.loop import Selection
+from ..selection.source import in_memory
 
 Array = NDArray[Any]
 
@@ -60,8 +61,8 @@ def exchanged(
     judged = np.sort(generator.permutation(n)[:N_JUDGED])
 
     def joint(choice: Selection) -> float:
-        kernel = evidence.kernel.spec
-        return Joint(kernel, evidence.X, evidence.y, choice.indices, judged, evidence.alpha)(kernel.theta)[0]
+        kernel, rows = evidence.kernel.spec, in_memory(evidence.source)
+        return Joint(kernel, rows.X, rows.y, choice.indices, judged, rows.alpha)(kernel.theta)[0]
 
     before = joint(selection)
     for _ in range(TRIES):

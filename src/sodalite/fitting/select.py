@@ -15,8 +15,9 @@ from ..kernels import compile_kernel
 from ..scores import Score, resolve_score
 from ..selection.checkpoint import check_checkpoint, open_checkpoint
 from ..selection.grow import grow
-from ..selection.loop import Callback, Selection
-from ..stopping import Rule, resolve_rule
+from ..selection.loop import Selection
+from ..selection.source import Arrays, Source
+from ..stopping import Callback, Rule, resolve_rule
 
 
 def select(
@@ -123,20 +124,18 @@ def select(
     rule = resolve_rule(n_active, tol, patience, target_rmse, time_limit, stop)
     file = None if checkpoint is None else check_checkpoint(checkpoint)
     if executor is not None or is_dask(X) or is_dask(y):
-        table = share_out(X, y, executor=executor)
-        X, y = table.X, table.y
+        source: Source = share_out(X, y, executor=executor)
     else:
         X, y = check_rows(X, y, [np.float64, np.float32])
-        y = y.reshape(len(y), -1)
-    compiled, generator = compile_kernel(kernel, X, checked), generator_from(random_state)
+        source = Arrays(X, y.reshape(len(y), -1))
+    compiled, generator = compile_kernel(kernel, source.X, checked), generator_from(random_state)
     keeper = None
     if checkpoint is not None:
         given = {"kernel": kernel, "score": score, "first": first, "random_state": random_state}
         given["dtype"] = str(compiled.dtype)
-        keeper = open_checkpoint(checkpoint, file, "select", X, y, None, generator, **given)
+        keeper = open_checkpoint(checkpoint, file, "select", source, generator, **given)
     return grow(
-        X,
-        y,
+        source,
         compiled,
         n_active=n_active,
         score=score,

@@ -8,7 +8,7 @@ its maximum.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import inf, log, pi, sqrt
 from time import perf_counter
 from typing import Any, Protocol
@@ -23,6 +23,8 @@ from sklearn.gaussian_process.kernels import ExpSineSquared, Kernel
 from ..core.jitter import JITTER
 from ..core.threads import one_blas_thread, raise_if_broken_off, threaded_map
 from ..kernels import CompiledKernel, compile_kernel, robust_spread, take, variation
+from ..posteriors import Posterior, SubsetOfData
+from ..scores import Delta, Score
 
 Array = NDArray[Any]
 
@@ -39,11 +41,11 @@ class Task:
     """Of shape (n, q)."""
     alpha: Array | None = None
     """Noise variance that a row has beyond the kernel's; of shape (n,)."""
-    posterior: str = "sod"
-    score: Any = None
-    """The resolved score that will choose the active rows, ..."""
+    posterior: type[Posterior] = SubsetOfData
+    score: Score = field(default_factory=Delta)
+    """The score that will choose the active rows."""
     n_active: int = 1000
-    """... and at most how many."""
+    """The most active rows."""
     seconds: float = inf
     """How long the search may go on, where it could go on or end."""
     forms: bool = False

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import inf, log
 from time import perf_counter
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,11 +23,11 @@ from ..core.jitter import with_jitter
 from ..core.threads import one_blas_thread
 from ..kernels import CompiledKernel, compile_kernel, spacing
 from ..kernels.neighbours import Neighbours
-from ..posteriors import Evidence, Local, resolve_posterior
+from ..posteriors import Evidence, Local
 from ..posteriors.calibration import Scale, log_densities
-from ..scores import Delta
 from ..selection.grow import grow
 from ..selection.loop import Selection
+from ..selection.source import Arrays
 from ..stopping import Size
 from .components import candidates, enriched
 from .exact import find_exactly, or_as_given
@@ -112,7 +112,7 @@ class Weave:
         rounds: list[Round] = []
         began = perf_counter()
         end = began + task.seconds
-        if task.posterior == "local":
+        if task.posterior.leaves_out:
             first = kernels[(len(kernels) - 1) // 2]
             theta = find_exactly(self._thin(task, generator), [first], generator).kernel.theta
         else:  # the others' rounds go less far: they begin where a subset ends
@@ -120,7 +120,7 @@ class Weave:
             theta = by_subset.theta
             same = by_subset.clone_with_theta(theta)  # whose parameters have been through the same rounding
             first = next(kernel for kernel in kernels if kernel.clone_with_theta(theta) == same)
-        side = (_ByNeighbours if task.posterior == "local" else _ByActiveRows)(self, task, generator)
+        side = (_ByNeighbours if task.posterior.leaves_out else _ByActiveRows)(self, task, generator)
 
         def note(name: str, kernel: Kernel, verdict: Verdict, kept: bool) -> None:
             nonlocal began
@@ -254,7 +254,8 @@ class _ByNeighbours:
         task, given = self.task, self._given(kernel)
         if given is None:
             return None
-        local, rows = Local.prepare(Evidence(kernel, task.X, task.y, given, task.alpha))
+        kind = cast("type[Local]", task.posterior)  # which leaves rows out as that does
+        local, rows = kind.prepare(Evidence(kernel, Arrays(task.X, task.y, task.alpha), given))
         return local.errors(rows.take(self.judged), min(self.weave.n_neighbours, len(local.X)))
 
     def accepts(self, verdict: Verdict, top: Verdict, gain: float) -> bool:
@@ -372,8 +373,9 @@ class _ByActiveRows:
     def _predicted(self, kernel: Kernel) -> tuple[Array, Array]:
         """Errors and variances of the rows set aside."""
         task, (X, y, _) = self.task, self.aside
-        evidence = Evidence(compile_kernel(kernel, task.X), task.X, task.y, self._chosen(kernel), task.alpha)
-        mean, variance = resolve_posterior(task.posterior).condition(evidence).mean_and_variance(X, noisy=True)
+        source = Arrays(task.X, task.y, task.alpha)
+        evidence = Evidence(compile_kernel(kernel, task.X), source, self._chosen(kernel))
+        mean, variance = task.posterior.condition(evidence).mean_and_variance(X, noisy=True)
         return y - mean, variance
 
     def accepts(self, verdict: Verdict, top: Verdict, gain: float) -> bool:
@@ -396,14 +398,12 @@ class _ByActiveRows:
         if self.last is None or self.last[0] is not kernel:
             task = self.task
             chosen = grow(
-                task.X,
-                task.y,
+                Arrays(task.X, task.y, task.alpha),
                 compile_kernel(kernel, task.X),
                 n_active=self.n_active,
-                score=Delta() if task.score is None else task.score,
+                score=task.score,
                 rule=Size(self.n_active),
                 generator=np.random.default_rng(0),
-                alpha=task.alpha,
             )
             self.last = kernel, chosen
         return self.last[1]

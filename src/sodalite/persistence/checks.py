@@ -192,7 +192,7 @@ def check_rest(
         raise ValueError("array 'residuals' is larger than the data allow")
     own = np.square(base.factor).sum(axis=1)
     worst = GROWTH * rounding(kernel, X) * float(own.sum() / evidence.noise(evidence.selection.indices).min())
-    tolerance = CLOSE * np.abs(means).max() + worst * np.abs(evidence.y).max()
+    tolerance = CLOSE * np.abs(means).max() + worst * np.abs(evidence.y[:]).max()
     if not (np.abs(means[some] - base.mean(X[some]) - residuals[some]) <= tolerance).all():
         raise ValueError("array 'residuals' does not follow from the rows and the kernel")
 

@@ -19,15 +19,18 @@ from ..core.memory import available, parse_bytes
 from ..core.threads import n_threads
 from ..core.version import __version__
 from ..estimator import GreedyGPRegressor
-from ..hyperparameters import Round, resolve_hyperparameters
+from ..fitting.fitted import Fitted
+from ..fitting.pipeline import Settings
+from ..hyperparameters import Round
 from ..kernels import CompiledKernel
 from ..kernels.compiled import _compile
 from ..kernels.neighbours import Neighbours, distinct
-from ..posteriors import POSTERIORS, Evidence, Local, SubsetOfData
+from ..posteriors import POSTERIORS, Evidence, Local, Posterior, SubsetOfData
 from ..posteriors.baselines import Baselines
 from ..posteriors.calibration import MOST, UNKNOWN, ErrorBars, Scale
 from ..posteriors.projected import Projected
 from ..selection.loop import Selection
+from ..selection.source import Arrays, Scaling
 from ..tables.preprocessing import Preprocessing
 from .checks import (
     Layout,
@@ -122,34 +125,34 @@ def load(path: str | os.PathLike[str]) -> GreedyGPRegressor:
 
 def describe(model: GreedyGPRegressor) -> tuple[dict[str, Any], dict[str, Array]]:
     """What a file says of a model: JSON, and arrays."""
-    posterior, selection = model.posterior_, model.selection_
-    m, q = len(selection), len(model.y_mean_)
-    n = model._n_rows if model._rows is None else len(model._rows[0])
+    fitted: Fitted = model.fitted_
+    posterior, selection = fitted.posterior, fitted.selection
+    m, q = len(selection), fitted.q
     names = getattr(model, "feature_names_in_", None)
     preprocessing = getattr(model, "preprocessing_", None)
     content: dict[str, Any] = {
         "library": __version__,
-        "baselines": _baselines_to_json(model.baselines_),
+        "baselines": _baselines_to_json(fitted.baselines),
         "params": {
             name: _parameter(name, value)
             for name, value in model.get_params(deep=False).items()
             if name != "checkpoint"  # a path is no part of a model
         },
-        "kernel": kernel_to_json(model.kernel_),
-        "rounds": [_round(part) for part in model.rounds_],
+        "kernel": kernel_to_json(fitted.kernel),
+        "rounds": [_round(part) for part in fitted.rounds],
         "selection": {
             "stop_reason": selection.stop_reason,
             "noise_floor": float(selection.noise_floor),
             "n_proposed": int(selection.n_proposed),
         },
-        "n_rows": int(n),
+        "n_rows": int(fitted.n_rows),
         "n_active": m,
         "n_features": int(model.n_features_in_),
         "n_targets": q,
-        "y_std": model.y_std_.tolist(),  # for those who read the header alone
-        "flat": not model._shape,
+        "y_std": fitted.scaling.std.tolist(),  # for those who read the header alone
+        "flat": not fitted.target_shape,
         "feature_names": None if names is None else [str(name) for name in names],
-        "log_marginal_likelihood": float(model.log_marginal_likelihood_value_),
+        "log_marginal_likelihood": float(posterior.log_marginal_likelihood),
         "preprocessing": None if preprocessing is None else preprocessing.to_json(),
         "about": getattr(model, "about_", None),
     }
@@ -159,25 +162,28 @@ def describe(model: GreedyGPRegressor) -> tuple[dict[str, Any], dict[str, Array]
         "rmse": selection.rmse,
         "scores": selection.scores,
         "factor": selection.factor,
-        "y_mean": model.y_mean_,
-        "y_std": model.y_std_,
+        "y_mean": fitted.scaling.mean,
+        "y_std": fitted.scaling.std,
     }
     if isinstance(posterior, Local):
-        assert model._rows is not None
-        X, Y, alpha = model._rows
-        scale = posterior.scale
-        content["posterior"] = {"name": "local", "k": int(posterior.k), "alpha": alpha is not None}
-        arrays |= {"X": X, "Y": Y, "residuals": posterior.r, "noises": posterior.noises}
-        if alpha is not None:
-            arrays["alpha"] = alpha
+        assert fitted.rows is not None
+        rows, scale = fitted.rows, posterior.scale
+        content["posterior"] = {"name": "local", "k": int(posterior.k), "alpha": rows.alpha is not None}
+        arrays |= {"X": rows.X, "Y": rows.y, "residuals": posterior.r, "noises": posterior.noises}
+        if rows.alpha is not None:
+            arrays["alpha"] = rows.alpha
         if scale is not None:
             arrays |= {"scale_X": scale.X, "scale_squares": scale.squares}
             if scale.novelty is not None:
                 arrays["scale_novelty"] = scale.novelty
     else:
-        name = next(name for name, kind in POSTERIORS.items() if kind is type(posterior))
-        content["posterior"] = {"name": name}
-        arrays |= {"X": model.X_train_, "Y": model.y_train_.reshape(m, q)}
+        if POSTERIORS.get(posterior.name) is not type(posterior):
+            raise TypeError(
+                f"a model file can hold the posteriors {', '.join(POSTERIORS)}, but not {type(posterior).__name__}, "
+                f"which would need code to be run. Use pickle or joblib.dump instead."
+            )
+        content["posterior"] = {"name": posterior.name}
+        arrays |= {"X": fitted.X_active, "Y": fitted.y_active}
         if isinstance(posterior, Projected):
             arrays |= {"inverse": posterior.inverse, "root": posterior.root, "weights": posterior.weights}
     content["posterior"]["scale"] = None if posterior.scale is None else _scale_to_json(posterior.scale)
@@ -198,33 +204,39 @@ def rebuild(content: Mapping[str, Any], arrays: dict[str, Array], path: str) -> 
     notes += _fit_to_machine(model)
     kernel = _compile(kernel_from_json(content["kernel"]), arrays["centre"], np.dtype(np.float64))
     selection = _selection(content["selection"], arrays)
-    model._n_rows, model._shape = n, () if content["flat"] else (q,)
+    rows = None
     if name == "local":
-        alpha = arrays.get("alpha")
-        model._rows = arrays["X"], arrays["Y"], alpha
+        rows = Arrays(arrays["X"], arrays["Y"], arrays.get("alpha"))
         limit = available() // 4 if model.memory_limit is None else parse_bytes(model.memory_limit)
-        active, evidence = selection.indices, Evidence(kernel, arrays["X"], arrays["Y"], selection, alpha)
+        active, evidence = selection.indices, Evidence(kernel, rows, selection)
     else:
-        model._rows, active = None, np.arange(m)
-        evidence = Evidence(kernel, arrays["X"], arrays["Y"], replace(selection, indices=active))
+        active = np.arange(m)
+        evidence = Evidence(kernel, Arrays(arrays["X"], arrays["Y"]), replace(selection, indices=active))
     X = np.asarray(arrays["X"][active], dtype=np.float64)
     check_factor(kernel, X, selection.factor, evidence.noise(active), exact=name == "local")
     if name == "local":
-        model.posterior_ = _local(evidence, arrays, content["posterior"], limit)
+        posterior: Posterior = _local(evidence, arrays, content["posterior"], limit)
     else:
         found = _posterior(name, evidence, arrays, content["log_marginal_likelihood"])
         scale = mapping(content["posterior"], "posterior").get("scale")
-        model.posterior_ = replace(found, scale=_scale(kernel, arrays, scale))
-    check_predictions(model.posterior_, X, arrays["y_mean"], arrays["y_std"])
-    model.X_train_ = arrays["X"][active]
-    model.y_train_ = arrays["Y"][active].reshape(m, *model._shape)
-    model.kernel_, model.selection_, model.active_indices_ = kernel.spec, selection, selection.indices
-    model.y_mean_, model.y_std_ = arrays["y_mean"], arrays["y_std"]
-    model.rounds_ = tuple(_round_from(mapping(part, "a round")) for part in content["rounds"])
-    model.log_marginal_likelihood_value_ = real(content["log_marginal_likelihood"], "log_marginal_likelihood", -np.inf)
+        posterior = replace(found, scale=_scale(kernel, arrays, scale))
+    check_predictions(posterior, X, arrays["y_mean"], arrays["y_std"])
+    real(content["log_marginal_likelihood"], "log_marginal_likelihood", -np.inf)
+    model.fitted_ = Fitted(
+        kernel=kernel.spec,
+        selection=selection,
+        posterior=posterior,
+        scaling=Scaling(arrays["y_mean"], arrays["y_std"]),
+        target_shape=() if content["flat"] else (q,),
+        n_rows=n,
+        X_active=arrays["X"][active],
+        y_active=arrays["Y"][active],
+        rounds=tuple(_round_from(mapping(part, "a round")) for part in content["rounds"]),
+        baselines=_baselines(content.get("baselines")),
+        rows=rows,
+    )
     model.n_features_in_ = d
     _add_names(model, content, d)
-    model.baselines_ = _baselines(content.get("baselines"))
     if content["about"] is not None:
         model.about_ = content["about"]
     for note in notes:
@@ -282,7 +294,7 @@ def _posterior(name: str, evidence: Evidence, arrays: Mapping[str, Array], evide
         return SubsetOfData.condition(evidence)
     kind: Any = POSTERIORS[name]
     check_projection(evidence.kernel, np.asarray(evidence.X, dtype=np.float64), arrays["inverse"], arrays["root"])
-    rows = evidence.kernel.prepare(evidence.X)
+    rows = evidence.kernel.prepare(np.asarray(evidence.X))
     value = real(evidence_value, "log_marginal_likelihood", -np.inf)
     return kind(evidence.kernel, rows, arrays["inverse"], arrays["root"], arrays["weights"], value)
 
@@ -384,8 +396,7 @@ def _parameters(content: Any) -> tuple[dict[str, Any], list[str]]:
 
 def _check_parameters(model: GreedyGPRegressor) -> None:
     """Refuse parameters that a later fit would refuse, and any of a type that no model was saved with."""
-    model._checked_score()
-    resolve_hyperparameters(model.hyperparameters)
+    Settings.of(model.get_params(deep=False))
     n_threads(model.n_jobs)
     if model.memory_limit is not None:
         parse_bytes(model.memory_limit)

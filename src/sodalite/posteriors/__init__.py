@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,28 +10,31 @@ from scipy.linalg import eigh
 
 from ..core.threads import one_blas_thread
 from ..core.validation import unknown
-from .base import Evidence, Posterior
+from .base import Evidence, Posterior, Traits
 from .local import Local
 from .projected import DeterministicTraining, FullyIndependentTraining, SubsetOfRegressors, Variational
 from .sod import SubsetOfData
 
-__all__ = ["POSTERIORS", "Evidence", "Local", "Posterior", "SubsetOfData", "draw", "resolve_posterior"]
+__all__ = ["POSTERIORS", "Evidence", "Local", "Posterior", "SubsetOfData", "Traits", "draw", "resolve_posterior"]
 
-POSTERIORS: dict[str, type[Posterior]] = {
-    "sod": SubsetOfData,
-    "sor": SubsetOfRegressors,
-    "dtc": DeterministicTraining,
-    "fitc": FullyIndependentTraining,
-    "vfe": Variational,
-    "local": Local,
-}
+BUILT_IN: tuple[type[Posterior], ...] = (
+    SubsetOfData,
+    SubsetOfRegressors,
+    DeterministicTraining,
+    FullyIndependentTraining,
+    Variational,
+    Local,
+)
+POSTERIORS = {kind.name: kind for kind in BUILT_IN}
 
 
 def resolve_posterior(posterior: Any) -> type[Posterior]:
-    """The posterior of that name."""
+    """The posterior of that name, or a class of the user's own."""
     if isinstance(posterior, str) and posterior in POSTERIORS:
         return POSTERIORS[posterior]
-    raise unknown("posterior", POSTERIORS, posterior)
+    if isinstance(posterior, type) and issubclass(posterior, Traits) and hasattr(posterior, "condition"):
+        return cast("type[Posterior]", posterior)
+    raise unknown("posterior", POSTERIORS, posterior, "a class that derives from sodalite.posteriors.Traits")
 
 
 def draw(mean: NDArray[Any], covariance: NDArray[Any], size: int, generator: np.random.Generator) -> NDArray[Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol, Self
+from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +13,7 @@ from ..core.memory import parse_bytes
 from ..core.threads import n_threads, threaded_map
 from ..kernels import CompiledKernel, Features
 from ..selection.loop import Selection
+from ..selection.source import Sliced, Source
 from .calibration import Scale
 
 Array = NDArray[Any]
@@ -27,13 +28,9 @@ class Evidence:
 
     kernel: CompiledKernel
     """In float64."""
-    X: Any
-    """Of shape (n, d): an array, or the rows of a cluster's table."""
-    y: Any
-    """Of shape (n, q)."""
+    source: Source
+    """The rows, wherever they are."""
     selection: Selection
-    alpha: Array | None = None
-    """Noise variance that a row has beyond the kernel's; of shape (n,)."""
     memory_limit: Any = None
     """What may be kept beside the data, in bytes or as a string; None for a share of what is free."""
     n_neighbors: int | None = None
@@ -48,13 +45,28 @@ class Evidence:
     floor: float | None = None
     """The least variance of an observation far from all rows; None for a process that is no part of a model."""
 
+    @property
+    def X(self) -> Sliced:
+        """Inputs, of shape (n, d)."""
+        return self.source.X
+
+    @property
+    def y(self) -> Sliced:
+        """Targets, of shape (n, q)."""
+        return self.source.y
+
+    @property
+    def alpha(self) -> Sliced | None:
+        """Noise variance of each row beyond the kernel's, of shape (n,)."""
+        return self.source.alpha
+
     def of_model(self) -> Evidence:
         """The same evidence, for the posterior of a model: its error bars are summed up, and have a floor.
 
         That is the targets' mean square about the prior mean, of several targets the largest; nothing if error bars are
         not to be calibrated.
         """
-        total = self.total(_squares)[0] if self.calibrate else np.zeros(1)
+        total = self.source.total(_squares)[0] if self.calibrate else np.zeros(1)
         return replace(self, floor=float(np.max(total)) / len(self.X), seed=int(self.generator.integers(2**32)))
 
     def judged(self, most: int) -> Array:
@@ -64,17 +76,9 @@ class Evidence:
     def noise(self, rows: Any) -> Array:
         """The noise variance of some rows, and no less than the selection's floor."""
         noise = self.kernel.noise(self.kernel.prepare(self.X[rows])).astype(np.float64)
-        alpha = self.alpha
-        if alpha is None and (table := getattr(self.X, "table", None)) is not None and table.alpha is not None:
-            noise += table.alpha[rows][:, 0]
-        if alpha is not None:
-            noise += alpha[rows]
+        if self.alpha is not None:
+            noise += self.alpha[rows]
         return np.maximum(noise, self.selection.noise_floor)
-
-    def total(self, sums: Callable[[Array, Array, Array | None], tuple[Array, ...]]) -> tuple[Array, ...]:
-        """What sums over some rows, a function of X, y and alpha, come to over all rows, wherever these are."""
-        elsewhere = getattr(self.X, "total", None)
-        return sums(self.X, self.y, self.alpha) if elsewhere is None else elsewhere(sums)
 
     def block_rows(self, m: int) -> int:
         """How many rows to take at a time, with m covariances for each: few if there are many columns or a limit."""
@@ -85,8 +89,27 @@ class Evidence:
         return int(max(1, min(size, BLOCK // d)))
 
 
+class Traits:
+    """What a posterior needs and can do. A posterior of your own derives from this, and overrides what differs."""
+
+    name: ClassVar[str]
+    """What it is called in files and reports; the name of the class, unless it says otherwise."""
+    needs_all_rows: ClassVar[bool] = False
+    """Whether `condition` needs all rows in memory; if not, they may stay on disk or on a cluster."""
+    leaves_out: ClassVar[bool] = False
+    """Whether it predicts rows each from all others, by `prepare` and `errors` as those of `Local`."""
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        cls.name = cls.__dict__.get("name", cls.__name__)
+
+
 class Posterior(Protocol):
-    """The latent function given the data; with `noisy`, new observations of it."""
+    """The latent function given the data; with `noisy`, new observations of it. Posteriors derive from `Traits`."""
+
+    name: ClassVar[str]
+    needs_all_rows: ClassVar[bool]
+    leaves_out: ClassVar[bool]
 
     @property
     def kernel(self) -> CompiledKernel:

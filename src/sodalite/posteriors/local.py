@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -24,7 +24,7 @@ from ..core.memory import available, parse_bytes
 from ..core.threads import threaded_map
 from ..kernels import CompiledKernel, Features, take
 from ..kernels.neighbours import Neighbours, distinct
-from .base import N_SOME, Array, Evidence, covariance_block, in_blocks, scaled, scaled_covariance
+from .base import N_SOME, Array, Evidence, Traits, covariance_block, in_blocks, scaled, scaled_covariance
 from .calibration import Scale, log_densities, novelty_of
 from .sod import SubsetOfData
 
@@ -36,8 +36,12 @@ FAR = 1e12  # noise that takes an observation out
 
 
 @dataclass(frozen=True)
-class Local:
+class Local(Traits):
     """The posterior given the active rows and each query's neighbours. O(k m + k^2 m + k^3) a query, in batches."""
+
+    name: ClassVar[str] = "local"
+    needs_all_rows: ClassVar[bool] = True
+    leaves_out: ClassVar[bool] = True
 
     kernel: CompiledKernel
     base: SubsetOfData
@@ -110,7 +114,11 @@ class Local:
         residual = np.empty((n, evidence.y.shape[1]))
         residual[rest], residual[active] = r, evidence.y[active] - base.mean(evidence.X[active])
         every = Observations(
-            X=evidence.X, r=residual, noise=evidence.noise(slice(None)), group=np.full(n, -1), active=np.full(n, -1)
+            X=np.asarray(evidence.X),
+            r=residual,
+            noise=evidence.noise(slice(None)),
+            group=np.full(n, -1),
+            active=np.full(n, -1),
         )
         every.group[rest], every.active[active] = group, np.arange(len(active))
         return made, every

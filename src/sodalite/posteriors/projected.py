@@ -25,7 +25,7 @@ from scipy.linalg import cholesky, solve_triangular
 from ..core.jitter import with_jitter
 from ..core.threads import one_blas_thread, threaded_map
 from ..kernels import CompiledKernel, Features
-from .base import N_SOME, Array, Evidence, covariance_block, in_blocks, scaled, scaled_covariance
+from .base import N_SOME, Array, Evidence, Traits, covariance_block, in_blocks, scaled, scaled_covariance
 from .calibration import Scale, novelty_of, outside
 
 
@@ -62,7 +62,7 @@ class Sums:
 
 
 @dataclass(frozen=True)
-class Projected:
+class Projected(Traits):
     """What the projected processes share. One pass over the rows, O(n m^2); then O(m) per mean, O(m^2) per variance."""
 
     kernel: CompiledKernel
@@ -97,7 +97,7 @@ class Projected:
 
         size = evidence.block_rows(m)
         sums = Sums(kernel, rows, inverse, evidence.selection.noise_floor, cls.own_noise, cls.bound, size)
-        B, b, terms = evidence.total(sums)
+        B, b, terms = evidence.source.total(sums)
         B.flat[:: m + 1] += 1
         with one_blas_thread():
             factor = cholesky(B, lower=True)
@@ -183,6 +183,8 @@ class Projected:
 class SubsetOfRegressors(Projected):
     """The process is Q and nothing else: uncalibrated, its variance goes to zero far from the active rows."""
 
+    name: ClassVar[str] = "sor"
+
     restored: ClassVar[bool] = False
 
 
@@ -190,10 +192,14 @@ class SubsetOfRegressors(Projected):
 class DeterministicTraining(Projected):
     """Q among the data, the exact prior for the prediction: sor's mean, with a variance that does not vanish."""
 
+    name: ClassVar[str] = "dtc"
+
 
 @dataclass(frozen=True)
 class FullyIndependentTraining(Projected):
     """What Q leaves out counts as noise of each row's own, so rows that the active ones explain badly weigh less."""
+
+    name: ClassVar[str] = "fitc"
 
     own_noise: ClassVar[bool] = True
 
@@ -201,6 +207,8 @@ class FullyIndependentTraining(Projected):
 @dataclass(frozen=True)
 class Variational(Projected):
     """dtc's prediction, with a lower bound on the exact log evidence in place of dtc's own."""
+
+    name: ClassVar[str] = "vfe"
 
     bound: ClassVar[bool] = True
 

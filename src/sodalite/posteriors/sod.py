@@ -4,21 +4,24 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from math import log, pi
+from typing import ClassVar
 
 import numpy as np
 from scipy.linalg import solve_triangular
 
 from ..kernels import CompiledKernel, Features
-from .base import N_SOME, Array, Evidence, covariance_block, in_blocks, scaled, scaled_covariance
+from .base import N_SOME, Array, Evidence, Traits, covariance_block, in_blocks, scaled, scaled_covariance
 from .calibration import Scale, novelty_of
 
 
 @dataclass(frozen=True)
-class SubsetOfData:
+class SubsetOfData(Traits):
     """The latent posterior: mean k(x, I) L^-T z, covariance k(x, x') - v(x).v(x').
 
     O(m) per mean, O(m^2) per variance, in blocks of bounded memory.
     """
+
+    name: ClassVar[str] = "sod"
 
     kernel: CompiledKernel
     rows: Features

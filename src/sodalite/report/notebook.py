@@ -23,14 +23,15 @@ STYLE = (
 
 def with_summary(model: Any, html: str) -> str:
     """Scikit-learn's HTML of an estimator, with a summary if it is fitted."""
-    return html + summary(model) if hasattr(model, "posterior_") else html
+    return html + summary(model) if hasattr(model, "fitted_") else html
 
 
 def summary(model: Any) -> str:
     """The summary of a fitted model, as HTML that needs nothing else."""
     selection = model.selection_
-    rows = model.X_train_ if model._rows is None else model._rows[0]
-    m, n = len(selection), model._n_rows if model._rows is None else len(rows)
+    fitted = model.fitted_
+    rows = fitted.X_active if fitted.rows is None else fitted.rows.X
+    m, n = len(selection), fitted.n_rows
     X = np.asarray(rows[:: max(len(rows) // N_ROWS, 1)], dtype=np.float64)
     unit = float(model.y_std_[0])
     words = kernel_words(model.kernel_, X, groups_of(inputs_of(model)), unit, unit**2, bars_of(model.posterior_))

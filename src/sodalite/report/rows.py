@@ -12,6 +12,7 @@ from ..core.validation import check_targets
 from ..kernels import CompiledKernel
 from ..kernels.neighbours import distinct
 from ..posteriors import Evidence, Local, SubsetOfData
+from ..selection.source import Arrays
 
 Array = NDArray[Any]
 
@@ -128,15 +129,14 @@ def gather(model: Any, X: Any = None, y: Any = None, target: int = 0) -> Materia
     nothing = np.zeros(m)
     X_active = np.asarray(model.X_train_, dtype=np.float64)
     active = Rows(X_active, model.y_train_.reshape(m, q), nothing, np.arange(m), target)
-    own = getattr(model, "_rows", None)
+    own, n_rows = model.fitted_.rows, model.fitted_.n_rows
     pool = active
     if own is not None:
-        alpha = np.zeros(len(own[0])) if own[2] is None else own[2]
-        place = np.full(len(own[0]), -1)
+        alpha = np.zeros(n_rows) if own.alpha is None else own.alpha
+        place = np.full(n_rows, -1)
         place[selection.indices] = np.arange(m)
-        pool = Rows(np.asarray(own[0], dtype=np.float64), own[1], alpha, place, target)
+        pool = Rows(np.asarray(own.X, dtype=np.float64), own.y, alpha, place, target)
         active = replace(active, alpha=alpha[selection.indices])
-    n_rows = len(pool) if own is not None else int(getattr(model, "_n_rows", m))
     judges, how, given = pool, "active" if own is None else "left out", 0
     shown = pool
     if X is not None:
@@ -156,7 +156,7 @@ def gather(model: Any, X: Any = None, y: Any = None, target: int = 0) -> Materia
     base = posterior.base if isinstance(posterior, Local) else posterior
     if not isinstance(base, SubsetOfData):
         chosen = replace(selection, indices=np.arange(m))
-        base = SubsetOfData.condition(Evidence(posterior.kernel, active.X, active.Y, chosen))
+        base = SubsetOfData.condition(Evidence(posterior.kernel, Arrays(active.X, active.Y), chosen))
     return Material(
         kernel=posterior.kernel,
         posterior=posterior,

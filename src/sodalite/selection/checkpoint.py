@@ -31,14 +31,14 @@ from numpy.typing import NDArray
 from sklearn.gaussian_process.kernels import Kernel
 
 from ..core.container import Header, Kind, check_path, read, write
-from ..core.fingerprint import fingerprint
 from ..core.jitter import STEPS
 from ..core.json import described, seed_of, shown, state_from, state_of
 from ..core.version import __version__
 from ..scores import Lookahead
 from ..stopping import Rule, Stage
 from .loop import Problem, Selection, State
-from .verification import Task, Verified, disagreement, verify
+from .source import Source
+from .verification import Request, Verified, disagreement, verify
 
 Array = NDArray[Any]
 
@@ -134,32 +134,32 @@ class Checkpoint:
             self.found, self._random = found, state_of(self._generator)
         self._write()
 
-    def verify(self, task: Task) -> None:
+    def verify(self, request: Request) -> None:
         """Check the rows on file against the data; a CheckpointError says what does not fit. O(t^3)."""
         stored = self.stored
         if stored is None:
             return
         try:
             ahead = len(stored.order) - len(stored.indices)
-            if ahead > task.score.block if isinstance(task.score, Lookahead) else ahead:
+            if ahead > request.score.block if isinstance(request.score, Lookahead) else ahead:
                 raise ValueError(
                     f"it records {ahead} rows beyond those chosen, where this score can have none or fewer"
                 )
             rows = stored.indices, stored.X, stored.noise, stored.scores
-            self._verified = verify(task, *rows, stored.noise_floor)
+            self._verified = verify(request, *rows, stored.noise_floor)
         except ValueError as error:
             raise invalid(self.path, error) from error
 
-    def finished(self, rule: Rule, task: Task) -> Selection | None:
+    def finished(self, rule: Rule, request: Request) -> Selection | None:
         """Return the selection, if the rules say that it ends at a stage that is on file; else None."""
         stored, verified = self.stored, self._verified
         if stored is None or verified is None:
             return None
-        path, seconds, n = stored.rmse.tolist(), stored.seconds.tolist(), len(task.y)
+        path, seconds, n = stored.rmse.tolist(), stored.seconds.tolist(), len(request.source.y)
         for t in range(1, len(path) + 1):
             reason: str | None = "all_rows" if t == n else None
-            if reason is None and t >= task.n_given:
-                reason = rule.check(Stage(path[:t], seconds[t - 1], n, task.m))
+            if reason is None and t >= request.n_given:
+                reason = rule.check(Stage(path[:t], seconds[t - 1], n, request.m))
             if reason is None and t == len(path) and stored.ended:
                 reason = stored.ended
             if reason:
@@ -335,9 +335,7 @@ def open_checkpoint(
     path: Any,
     file: File | None,
     by: str,
-    X: Any,
-    y: Any,
-    alpha: Array | None,
+    source: Source,
     generator: np.random.Generator,
     **arguments: Any,
 ) -> Checkpoint:
@@ -350,7 +348,8 @@ def open_checkpoint(
         What is in it already: what `check_checkpoint` returned.
     by : str
         Who writes it.
-    X, y, alpha : arrays
+    source : Source
+        The rows, as they were given.
     generator : numpy.random.Generator
         Is set to the state that it had when the rows of the file began to be chosen.
     **arguments
@@ -363,11 +362,11 @@ def open_checkpoint(
     """
     arguments["random_state"] = seed_of(arguments["random_state"], generator)
     about = {"by": by, **{name: described(value) for name, value in arguments.items()}}
-    about |= {"X": [*map(int, X.shape), str(X.dtype)], "y": [*map(int, (*y.shape, 1)[:2])], "alpha": alpha is not None}
+    X, y = source.X, source.y
+    about |= {"X": [*map(int, X.shape), str(X.dtype)], "y": [*map(int, y.shape)], "alpha": source.alpha is not None}
     if file is not None:  # what costs nothing first
         _compare(path, file[0]["about"], about)
-    values = {"X": X, "y": y} if alpha is None else {"X": X, "y": y, "alpha": alpha}
-    about["values"] = {name: f"{fingerprint(part):016x}" for name, part in values.items()}
+    about["values"] = {name: f"{number:016x}" for name, number in source.fingerprints().items()}
     if file is not None:
         _compare(path, file[0]["about"], about)
     return Checkpoint(path, about, generator, file)

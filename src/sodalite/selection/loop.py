@@ -25,14 +25,13 @@ from scipy.linalg import cholesky, solve_triangular
 from ..core.memory import most_candidates
 from ..kernels import CompiledKernel
 from ..scores import Lookahead, PointwiseScore, tie_threshold
-from ..stopping import Rule, Stage
+from ..stopping import Callback, Rule, Stage
 from .executors import Executor
 from .lookahead import look_ahead
 from .panel import Guess, Panel
 from .shard import Block, Report, Rows
 
 Array = NDArray[Any]
-Callback = Callable[[Stage], None]
 
 LARGEST = {True: 64, False: 128}  # picks in a block, where the v's are kept and where they are not
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from html import escape
 from importlib import import_module
 from math import isfinite
 from time import perf_counter
 from typing import Any, TextIO
 
-from ..stopping import Stage
+from ..stopping import Callback, Stage
 from .pace import Pace
 
 
@@ -45,8 +47,34 @@ def pace_words(stage: Stage) -> str:
     return ", ".join(words)
 
 
+class Follower:
+    """Tells callbacks how a fit goes on: which step begins, and every row that is chosen."""
+
+    def __init__(self, *callbacks: Callback) -> None:
+        self._callbacks, self._began = callbacks, perf_counter()
+
+    def __call__(self, stage: Stage) -> None:
+        for callback in self._callbacks:
+            callback(stage)
+
+    def say(self, step: str) -> None:
+        """A step begins."""
+        self(Stage((), perf_counter() - self._began, step=step))
+
+
+@contextmanager
+def following(callback: Callback | None, verbose: bool) -> Iterator[Follower]:
+    """A follower that tells a callback, if there is one, and with `verbose` a display that suits where this runs."""
+    shown = progress_display() if verbose else None
+    try:
+        yield Follower(*(each for each in (callback, shown) if each is not None))
+    finally:
+        if shown is not None:
+            shown.close()
+
+
 class ProgressLine:
-    """A callback for `sodalite.select`: stage, RMSE and rate, a few times a second.
+    """A callback for fits and for `sodalite.select`: stage, RMSE and rate, a few times a second.
 
     On a terminal the line is written over itself; elsewhere one line is written every few seconds.
     """
@@ -58,6 +86,9 @@ class ProgressLine:
         self.unseen: Stage | None = None
 
     def __call__(self, stage: Stage) -> None:
+        if not stage.t:
+            self._write(f"{stage.step} ...")
+            return
         self.unseen = stage
         if stage.t >= stage.n_active or perf_counter() - self.last >= (0.1 if self.live else 5.0):
             self._show(stage)
@@ -65,10 +96,6 @@ class ProgressLine:
     def _show(self, stage: Stage) -> None:
         self.last, self.unseen = perf_counter(), None
         self._write(words(stage), stage)
-
-    def step(self, what: str) -> None:
-        """Say what is being done now."""
-        self._write(f"{what} ...")
 
     def _write(self, text: str, stage: Stage | None = None) -> None:
         self.stream.write(f"\r\x1b[2K{text}" if self.live else text + "\n")

@@ -20,6 +20,7 @@ from ..core.threads import threaded_map
 from ..kernels import CompiledKernel, Features
 from ..scores import Delta, Product, Random, Sampled, Score, evaluate
 from .shard import magnitude
+from .source import Source
 
 Array = NDArray[Any]
 
@@ -31,15 +32,10 @@ CORNERS = ((-1, -1), (-1, 1), (1, -1), (1, 1))  # of a standard deviation and a 
 
 
 @dataclass(frozen=True)
-class Task:
+class Request:
     """What a selection is asked for: the data, the kernel and the score."""
 
-    X: Any
-    """Of shape (n, d): an array, an array-like that is sliced, or the rows of a cluster's table."""
-    y: Any
-    """Of shape (n, q)."""
-    alpha: Array | None
-    """Noise variance that a row has beyond the kernel's; of shape (n,). A cluster's table holds its own."""
+    source: Source
     kernel: CompiledKernel
     score: Score
     order: Sequence[int]
@@ -53,10 +49,9 @@ class Task:
 
     def rows(self, indices: Array) -> tuple[Array, Array, Array]:
         """The inputs, the targets and the noise beyond the kernel's of some rows, in float64."""
-        X, y = _take(self.X, indices), self.y[indices]
-        table = getattr(self.X, "table", None)
-        alpha = self.alpha if table is None else table.alpha
-        own = np.zeros(len(indices)) if alpha is None else alpha[indices].reshape(-1)
+        source = self.source
+        X, y = _take(source.X, indices), source.y[indices]
+        own = np.zeros(len(indices)) if source.alpha is None else source.alpha[indices]
         return np.asarray(X, dtype=np.float64), np.asarray(y, dtype=np.float64), np.asarray(own, dtype=np.float64)
 
 
@@ -64,7 +59,7 @@ class Task:
 class Verified:
     """The chosen rows, seen to be rows of the data."""
 
-    task: Task
+    request: Request
     X: Array
     y: Array
     factor: Array
@@ -87,7 +82,7 @@ class Verified:
         end : int
             The stage at which the selection ends. It and the one before are compared, the last, and some of the first.
         """
-        task, t, (n, q) = self.task, len(rmse), self.task.y.shape
+        request, t, (n, q) = self.request, len(rmse), self.request.source.y.shape
         every = n * t * t * q <= CHEAP
         wanted = range(1, t + 1) if every else {end - 1, end, t, *(2**i for i in range(t.bit_length()))}
         stages = sorted(stage for stage in wanted if 1 <= stage < n)
@@ -97,14 +92,14 @@ class Verified:
         weights = np.zeros((len(z), len(stages), q))
         for place, t in enumerate(stages):
             weights[:t, place] = solve_triangular(self.factor[:t, :t], z[:t], lower=True, trans="T")
-        kernel = task.kernel.in_double()
+        kernel = request.kernel.in_double()
         squares = Squares(kernel, kernel.prepare(self.X), weights)
-        total = (squares(task.X, task.y, None) if not hasattr(task.X, "total") else task.X.total(squares))[0]
+        total = request.source.total(squares)[0]
         own = squares.of(self.X, self.y)
         active = np.array([own[:t, place].sum() for place, t in enumerate(stages)])
         left = (n - np.array(stages)) * q
-        computed = task.unit * np.sqrt(np.maximum(total - active, 0) / left)
-        slack = task.unit * np.sqrt(64 * np.finfo(np.float64).eps * total / left)  # what the difference has cancelled
+        computed = request.unit * np.sqrt(np.maximum(total - active, 0) / left)
+        slack = request.unit * np.sqrt(64 * np.finfo(np.float64).eps * total / left)  # what cancels
         wrong = self.differs(rmse[np.array(stages) - 1], computed, slack)
         if len(wrong):
             t = stages[wrong[0]]
@@ -134,12 +129,14 @@ class Squares:
         return (np.sum(threaded_map(lambda here: self.of(X[here], y[here]).sum(axis=0), blocks), axis=0),)
 
 
-def verify(task: Task, indices: Array, X: Array, noise: Array, scores: Array, noise_floor: float) -> Verified | None:
+def verify(
+    request: Request, indices: Array, X: Array, noise: Array, scores: Array, noise_floor: float
+) -> Verified | None:
     """Check chosen rows against the data; a ValueError says what does not fit.
 
     Parameters
     ----------
-    task : Task
+    request : Request
     indices, X, noise, scores : arrays of shape (t,), (t, d), (t,), (t,)
         What is recorded of the rows.
     noise_floor : float
@@ -151,20 +148,21 @@ def verify(task: Task, indices: Array, X: Array, noise: Array, scores: Array, no
         None where their covariance is not positive definite to working precision: then nothing more can be said
         before they are taken again.
     """
-    given = min(len(task.order), len(indices))
-    if not np.array_equal(indices[:given], np.asarray(task.order[:given])):
-        place = int(np.argmax(indices[:given] != np.asarray(task.order[:given])))
+    given = min(len(request.order), len(indices))
+    if not np.array_equal(indices[:given], np.asarray(request.order[:given])):
+        place = int(np.argmax(indices[:given] != np.asarray(request.order[:given])))
         raise ValueError(
-            f"it records row {indices[place]} as number {place + 1}, but this run begins with row {task.order[place]}"
+            f"it records row {indices[place]} as number {place + 1}, but this run begins with row "
+            f"{request.order[place]}"
         )
-    true_X, y, own = task.rows(indices)
+    true_X, y, own = request.rows(indices)
     if not np.array_equal(X, true_X):
         row = indices[np.flatnonzero((true_X != X).any(axis=1))[0]]
         raise ValueError(f"the inputs that it records for row {row} are not those of the data")
-    kernel, eps = task.kernel.in_double(), float(np.finfo(task.kernel.dtype).eps)
+    kernel, eps = request.kernel.in_double(), float(np.finfo(request.kernel.dtype).eps)
     rows = kernel.prepare(true_X)
     prior = kernel.diag(rows)
-    if not noise_floor >= (1 - RELATIVE) * JITTER[task.kernel.dtype] * prior.max():
+    if not noise_floor >= (1 - RELATIVE) * JITTER[request.kernel.dtype] * prior.max():
         raise ValueError(f"its noise_floor, {noise_floor:.3g}, is less than any run has with this kernel")
     expected = np.maximum(kernel.noise(rows) + own, noise_floor)
     wrong = np.abs(noise - expected) > RELATIVE * expected + 64 * eps * prior
@@ -176,9 +174,9 @@ def verify(task: Task, indices: Array, X: Array, noise: Array, scores: Array, no
     except (np.linalg.LinAlgError, ValueError):
         return None
     # The covariance's own error, which adds up over the stages, times its condition number.
-    worst = GROWTH * rounding(task.kernel, true_X) * float((prior + expected).sum() / expected.min())
-    _check_scores(task, indices, scores, factor, expected, y, worst)
-    return Verified(task, true_X, y, factor, task.unit * worst * float(np.abs(y).max()))
+    worst = GROWTH * rounding(request.kernel, true_X) * float((prior + expected).sum() / expected.min())
+    _check_scores(request, indices, scores, factor, expected, y, worst)
+    return Verified(request, true_X, y, factor, request.unit * worst * float(np.abs(y).max()))
 
 
 def rounding(kernel: CompiledKernel, X: Array) -> float:
@@ -202,13 +200,13 @@ def disagreement(t: int, recorded: float, computed: float) -> str:
 
 
 def _check_scores(
-    task: Task, indices: Array, scores: Array, factor: Array, noise: Array, y: Array, worst: float
+    request: Request, indices: Array, scores: Array, factor: Array, noise: Array, y: Array, worst: float
 ) -> None:
     """Refuse scores that the chosen rows cannot have had when their turns came."""
-    given = len(indices) if isinstance(task.score, Random) else min(len(task.order), len(indices))
+    given = len(indices) if isinstance(request.score, Random) else min(len(request.order), len(indices))
     if not np.isnan(scores[:given]).all() or not np.isfinite(scores[given:]).all():
         raise ValueError("it records scores for rows that were given, or none for rows that were chosen")
-    score: Any = task.score.score if isinstance(task.score, Sampled) else task.score
+    score: Any = request.score.score if isinstance(request.score, Sampled) else request.score
     if given == len(indices) or not isinstance(score, Delta | Product):
         return  # of looking ahead, it depends on the rows that were judged; a function of one's own may do anything
     pivot = factor.diagonal()

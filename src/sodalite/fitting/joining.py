@@ -1,0 +1,65 @@
+"""New rows that join a fitted model."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..core.random import generator_from
+from ..core.validation import check_not_large
+from ..hyperparameters import Found
+from ..kernels import compile_kernel
+from ..posteriors import Evidence
+from ..selection.loop import Selection
+from ..selection.progress import Follower
+from ..selection.source import Arrays
+from .exchange import exchanged
+from .fitted import Fitted
+from .pipeline import Settings, choose_rows, condition
+
+Array = NDArray[Any]
+
+
+def join(fitted: Fitted, new: Arrays, settings: Settings, exchange: bool, follow: Follower) -> Fitted:
+    """The model with more rows: kernel and scaling stay, the choice of rows goes on, and the posterior is made anew.
+
+    Parameters
+    ----------
+    fitted : Fitted
+    new : Arrays
+        The new rows, with targets in units of y.
+    settings : Settings
+    exchange : bool
+        Whether active rows may be given up for others (`sodalite.fitting.exchange`).
+    follow : Follower
+    """
+    if fitted.rows is None:
+        raise ValueError(
+            "This model holds its active rows alone, since it comes from a file or from a cluster: it can predict, "
+            "but no rows can join it. Fit it again, or use posterior='local', which keeps all rows; from memory, "
+            "joblib does too."
+        )
+    scaled = new.scaled(fitted.scaling)
+    check_not_large("y, in standard deviations of the targets of the fit,", scaled.y)
+    rows, generator = _joined(fitted.rows, scaled), generator_from(settings.random_state)
+    found = Found(fitted.kernel)
+
+    def choose(first: Array) -> Selection:
+        return choose_rows(rows, fitted.scaling, found, settings, None, generator, follow, first)
+
+    selection = choose(fitted.selection.indices[: settings.n_active])
+    if exchange:
+        evidence = Evidence(compile_kernel(fitted.kernel, rows.X), rows, selection)
+        selection = exchanged(evidence, choose, len(fitted.rows.X), generator)
+    joined = condition(rows, fitted.scaling, fitted.target_shape, fitted.kernel, selection, settings, generator)
+    return replace(joined, rounds=fitted.rounds)
+
+
+def _joined(old: Arrays, new: Arrays) -> Arrays:
+    alpha = None
+    if old.alpha is not None or new.alpha is not None:
+        alpha = np.concatenate([np.zeros(len(part.y)) if part.alpha is None else part.alpha for part in (old, new)])
+    return Arrays(np.concatenate([old.X, new.X]), np.concatenate([old.y, new.y]), alpha)
