@@ -153,6 +153,21 @@ def test_bounds_reach_from_the_spacing_to_beyond_the_spread():
     assert spacing(np.zeros((5, 2))) == 0.0
 
 
+def test_error_bars_of_few_rows_allow_for_hyperparameters_that_have_seen_them():
+    inside, factors = [], []
+    for seed in range(8):
+        generator = np.random.default_rng(seed)
+        X = generator.normal(size=(230, 6))
+        y = np.sin(X[:, 0]) + 0.3 * X[:, 1] + 0.3 * generator.normal(size=230)
+        model = GreedyGPRegressor(random_state=0).fit(X[:30], y[:30])
+        mean, std = model.predict(X[30:], return_std=True)
+        inside.append(np.mean(np.abs(mean - y[30:]) < 1.96 * std))
+        factors.append(model.fitted_.optimism)
+    assert 0.9 < np.mean(inside) < 0.99
+    assert min(factors) >= 1
+    assert np.mean(factors) > 1.1
+
+
 # The parts
 
 

@@ -36,6 +36,8 @@ class Fitted:
     """Inputs of the active rows, of shape (m, d)."""
     y_active: Array
     """Targets of the active rows, of shape (m, q)."""
+    optimism: float = 1.0
+    """`sodalite.hyperparameters.Found.optimism`."""
     rounds: tuple[Round, ...] = ()
     """How the hyperparameters were found."""
     baselines: Baselines | None = None

@@ -45,7 +45,7 @@ def join(fitted: Fitted, new: Arrays, settings: Settings, exchange: bool, follow
     scaled = new.scaled(fitted.scaling)
     check_not_large("y, in standard deviations of the targets of the fit,", scaled.y)
     rows, generator = _joined(fitted.rows, scaled), generator_from(settings.random_state)
-    found = Found(fitted.kernel)
+    found = Found(fitted.kernel, optimism=fitted.optimism)
 
     def choose(first: Array) -> Selection:
         return choose_rows(rows, fitted.scaling, found, settings, None, generator, follow, first)
@@ -54,7 +54,7 @@ def join(fitted: Fitted, new: Arrays, settings: Settings, exchange: bool, follow
     if exchange:
         evidence = Evidence(compile_kernel(fitted.kernel, rows.X), rows, selection)
         selection = exchanged(evidence, choose, len(fitted.rows.X), generator)
-    joined = condition(rows, fitted.scaling, fitted.target_shape, fitted.kernel, selection, settings, generator)
+    joined = condition(rows, fitted.scaling, fitted.target_shape, found, selection, settings, generator)
     return replace(joined, rounds=fitted.rounds)
 
 

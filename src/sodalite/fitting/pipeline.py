@@ -99,8 +99,7 @@ def fit(source: Source, target_shape: tuple[int, ...], settings: Settings, follo
     keeper = keep(source, settings, generator)
     found = find_kernel(scaled, settings, keeper, generator, follow)
     selection = choose_rows(scaled, scaling, found, settings, keeper, generator, follow)
-    fitted = condition(scaled, scaling, target_shape, found.kernel, selection, settings, generator)
-    return replace(fitted, rounds=found.rounds)
+    return condition(scaled, scaling, target_shape, found, selection, settings, generator)
 
 
 def check(source: Source, settings: Settings, follow: Follower) -> Source:
@@ -195,7 +194,7 @@ def condition(
     source: Source,
     scaling: Scaling,
     target_shape: tuple[int, ...],
-    kernel: Kernel,
+    found: Found,
     selection: Selection,
     settings: Settings,
     generator: np.random.Generator,
@@ -204,17 +203,20 @@ def condition(
     if settings.posterior.needs_all_rows:
         source = in_memory(source)
     evidence = Evidence(
-        compile_kernel(kernel, source.X),
+        compile_kernel(found.kernel, source.X),
         source,
         selection,
         settings.memory_limit,
         settings.n_neighbors,
         settings.calibrate,
         generator,
+        optimism=found.optimism,
     ).of_model()
     posterior = settings.posterior.condition(evidence)
     return Fitted(
-        kernel=kernel,
+        kernel=found.kernel,
+        optimism=found.optimism,
+        rounds=found.rounds,
         selection=selection,
         posterior=posterior,
         scaling=scaling,

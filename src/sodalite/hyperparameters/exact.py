@@ -9,7 +9,7 @@ plausible: length-scales about their inputs' spread, alike in units of it, and v
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from math import inf, log, pi, sqrt
 from time import perf_counter
@@ -31,6 +31,10 @@ Form = Callable[[Kernel], Kernel]  # adds a component to a kernel
 
 FEWEST = 8  # rows below which no component is added to the kernel
 SHARES = (1e-6, 1e-3, 0.03, 0.3, 0.9)  # of the noise in the variance, on the grid
+MOST_REFITTED = 200  # rows up to which the hyperparameters are found again without some rows: a second
+FOLDS = 10
+REFIT_STEPS = 15
+MOST_OPTIMISTIC = 4.0  # of variances: one outlying row may make the mean of squares anything
 MOST_HALVINGS = 13  # of the longest length-scale on the grid
 VARIANCES = ("constant_value", "noise_level")  # parameters that are variances
 LONGEST = 4.0  # longest length-scale on the grid, in units of spread times sqrt(d)
@@ -148,6 +152,44 @@ def find_exactly(task: Task, kernels: Sequence[Kernel], generator: np.random.Gen
     return Found(best, tuple(rounds))
 
 
+def with_optimism(found: Found, task: Task, generator: np.random.Generator) -> Found:
+    """What was found, with how optimistic leave-one-out errors are: the hyperparameters have seen every row.
+
+    In each of `FOLDS` folds, the hyperparameters are raised again without its rows, from where they are, and predict
+    these. O(n^3) a step.
+    """
+    X, y = np.asarray(task.X, dtype=np.float64), task.y.reshape(len(task.X), -1)
+    alpha, kernel = task.alpha, found.kernel
+    if not FOLDS <= len(X) <= MOST_REFITTED or not kernel.n_dims:
+        return found
+    order = generator.permutation(len(X))
+
+    def errors(fold: int) -> Array:
+        rest, left = np.delete(order, np.s_[fold::FOLDS]), order[fold::FOLDS]
+        noise = None if alpha is None else alpha[rest]
+        again = climb(Plausibility(kernel, X[rest], y[rest], noise), kernel.theta, kernel.bounds, REFIT_STEPS)[1]
+        return _squared_errors(kernel.clone_with_theta(again), X, y, alpha, rest, left)
+
+    blind = np.concatenate(threaded_map(errors, range(FOLDS))).mean()
+    seen = _leave_one_out(kernel, X, y, alpha)
+    ratio = blind / seen[0].mean() if seen is not None and seen[0].any() else 1.0
+    return replace(found, optimism=float(np.clip(ratio, 1.0, MOST_OPTIMISTIC)) if np.isfinite(ratio) else 1.0)
+
+
+def _squared_errors(kernel: Kernel, X: Array, y: Array, alpha: Array | None, rest: Array, left: Array) -> Array:
+    """Squared errors of some rows predicted from the rest, over their variances; of shape (left, q)."""
+    compiled = compile_kernel(kernel, X)
+    L = _factor(compiled, X[rest], None if alpha is None else alpha[rest])
+    if L is None:
+        return np.full((len(left), y.shape[1]), np.nan)
+    known, new = compiled.prepare(X[rest]), compiled.prepare(X[left])
+    V, _ = lapack.dtrtrs(L, compiled.block(known, new), lower=0, trans=1)
+    z, _ = lapack.dtrtrs(L, y[rest], lower=0, trans=1)
+    noise = compiled.noise(new) + (0.0 if alpha is None else alpha[left])
+    variance = np.maximum(compiled.diag(new) - np.einsum("ij,ij->j", V, V), 0) + noise
+    return np.asarray(np.square(y[left] - V.T @ z) / np.maximum(variance, np.finfo(np.float64).tiny)[:, None])
+
+
 def or_as_given(found: Found, task: Task, kernel: Kernel) -> Found:
     """What was found or, where that predicts rows better, the kernel with the parameters that it was given.
 
@@ -172,15 +214,23 @@ def left_out(kernel: Kernel, X: Array, y: Array, alpha: Array | None) -> Array:
     With A the covariance and a = A^-1 y, row i is off by a_i / (A^-1)_ii, with variance 1 / (A^-1)_ii (Sundararajan
     and Keerthi 2001). All variances are multiplied by what suits the errors best, as predictions are calibrated.
     """
+    found = _leave_one_out(kernel, X, y, alpha)
+    if found is None:
+        return np.full(y.shape, -inf)
+    squares, precision = found
+    factor = max(float(squares.mean()), np.finfo(np.float64).tiny)
+    return np.asarray(0.5 * (np.log(precision / (2 * pi * factor)) - squares / factor))
+
+
+def _leave_one_out(kernel: Kernel, X: Array, y: Array, alpha: Array | None) -> tuple[Array, Array] | None:
+    """Squared leave-one-out errors over their variances, of shape (n, q), and one over the variances, (n, 1)."""
     L = _factor(compile_kernel(kernel, X), X, alpha)
     if L is None:
-        return np.full(y.shape, -inf)
+        return None
     a, _ = lapack.dpotrs(L, y, lower=0)
     inverse, _ = lapack.dpotri(L, lower=0)
     precision = np.diag(inverse)[:, None]
-    squares = a * a / precision
-    factor = max(float(squares.mean()), np.finfo(np.float64).tiny)
-    return np.asarray(0.5 * (np.log(precision / (2 * pi * factor)) - squares / factor))
+    return a * a / precision, precision
 
 
 def forms(X: Array, y: Array) -> list[tuple[str, Form]]:

@@ -13,6 +13,7 @@ from sklearn.gaussian_process.kernels import Kernel
 from ..core.json import described, shown
 from ..selection.checkpoint import Checkpoint, invalid
 from . import Found, Round
+from .exact import MOST_OPTIMISTIC
 
 ROUND = {"name", "kernel", "objective", "kept", "seconds", "n_active"}  # what a file says of each round
 SLACK = 1e-6  # by which the logarithm of a parameter may lie outside its bounds: rounding, and more
@@ -31,7 +32,7 @@ def note_of(found: Found, kernels: Sequence[Kernel]) -> dict[str, Any] | None:
         part["objective"] = float(part["objective"]) if np.isfinite(part["objective"]) else None
         part["kept"] = bool(part["kept"])
         part["seconds"] = float(part["seconds"])
-    return {"kernel": kernel, "rounds": rounds}
+    return {"kernel": kernel, "rounds": rounds, "optimism": float(found.optimism)}
 
 
 def found_before(keeper: Checkpoint, kernels: Sequence[Kernel]) -> Found | None:
@@ -40,12 +41,17 @@ def found_before(keeper: Checkpoint, kernels: Sequence[Kernel]) -> Found | None:
     if found is None:
         return None
     try:
-        if not isinstance(found, dict) or set(found) != {"kernel", "rounds"} or not isinstance(found["rounds"], list):
-            raise ValueError("what it says of the kernel that was found is not a kernel and a list of rounds")
+        if not isinstance(found, dict) or set(found) != {"kernel", "rounds", "optimism"}:
+            raise ValueError("what it says of the kernel that was found is not a kernel, its rounds and their optimism")
+        rounds, optimism = found["rounds"], found["optimism"]
+        if not isinstance(rounds, list):
+            raise ValueError(f"the rounds of its search for the kernel are {shown(rounds)}, where a list belongs")
+        if type(optimism) is not float or not 1 <= optimism <= MOST_OPTIMISTIC:
+            raise ValueError(f"optimism must be a number from 1 to {MOST_OPTIMISTIC}; it is {shown(optimism)}")
         kernel = _kernel(found["kernel"], kernels)
         if described(kernel) != keeper.kernel:
             raise ValueError("it names two different kernels as the one that was found")
-        return Found(kernel, tuple(_round(part, kernels) for part in found["rounds"]))
+        return Found(kernel, tuple(_round(part, kernels) for part in rounds), optimism)
     except (ValueError, TypeError, LookupError, ArithmeticError, RecursionError) as error:
         raise invalid(keeper.path, error) from error
 

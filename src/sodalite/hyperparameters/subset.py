@@ -73,6 +73,9 @@ class Found:
 
     kernel: Kernel
     rounds: tuple[Round, ...] = ()
+    optimism: float = 1.0
+    """How many times as large squared errors are, relative to the variances predicted, if the hyperparameters are found
+    without the rows that are predicted. 1 where that is not known, or where rows are many."""
 
 
 class Method(Protocol):

@@ -30,7 +30,7 @@ from ..selection.loop import Selection
 from ..selection.source import Arrays
 from ..stopping import Size
 from .components import candidates, enriched
-from .exact import find_exactly, or_as_given
+from .exact import find_exactly, or_as_given, with_optimism
 from .joint import Joint
 from .objectives import Foresight, Groups, Neighbourhoods
 from .subset import Found, Round, Subset, Task, climb, free_parameters
@@ -104,7 +104,8 @@ class Weave:
             return Found(kernels[0].clone_with_theta(kernels[0].theta))
         if len(task.X) <= self.n_exact:
             found = find_exactly(task, kernels, generator)
-            return found if task.forms else or_as_given(found, task, kernels[0])
+            found = found if task.forms else or_as_given(found, task, kernels[0])
+            return with_optimism(found, task, generator)
         if len(task.X) > MOST_ROWS:
             some = np.sort(generator.choice(len(task.X), MOST_ROWS, replace=False))
             alpha = None if task.alpha is None else task.alpha[some]

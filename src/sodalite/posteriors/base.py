@@ -42,6 +42,8 @@ class Evidence:
     """Draws the rows by which these are chosen."""
     seed: int = 0
     """Says which rows a summary of all rows is made from."""
+    optimism: float = 1.0
+    """How many times as large squared errors are as leave-one-out errors say, as the hyperparameters saw all rows."""
     floor: float | None = None
     """The least variance of an observation far from all rows; None for a process that is no part of a model."""
 

@@ -115,9 +115,19 @@ class Scale:
 
     @classmethod
     def fit_each(
-        cls, kernel: CompiledKernel, X: Array, errors: Array, variances: Array, noise: Any = None, floor: float = 0.0
+        cls,
+        kernel: CompiledKernel,
+        X: Array,
+        errors: Array,
+        variances: Array,
+        noise: Any = None,
+        floor: float = 0.0,
+        optimism: float = 1.0,
     ) -> list[Scale]:
-        """The same for several models' errors on the same rows; of shape (models, rows, q) and (models, rows)."""
+        """The scale for each of several models' errors on the same rows; of shape (models, rows, q) and (models, rows).
+
+        `optimism` is how many times as large squared errors are where the model has not seen the rows in any way.
+        """
         X = np.asarray(X, dtype=np.float64)
         near = found = None
         if len(X) >= FEW:
@@ -126,7 +136,8 @@ class Scale:
         prior = kernel.diag(kernel.prepare(X))
         latent = np.zeros_like(variances) if noise is None else np.maximum(variances - noise, 0)
         made = [cls._fit(X, near, found, prior, floor, *each) for each in zip(errors, variances, latent, strict=True)]
-        return [scale.with_bars(kernel, *each) for scale, *each in zip(made, latent, errors, strict=True)]
+        wide = [replace(scale, mean=optimism * scale.mean, squares=optimism * scale.squares) for scale in made]
+        return [scale.with_bars(kernel, *each) for scale, *each in zip(wide, latent, errors, strict=True)]
 
     @classmethod
     def none(

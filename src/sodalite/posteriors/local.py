@@ -83,7 +83,9 @@ class Local(Traits):
         density = [log_densities(error, variance).mean() for error, variance in zip(errors, variances, strict=True)]
         if evidence.calibrate:
             floor = evidence.floor or 0.0
-            scales = fitted = Scale.fit_each(made.kernel, sample.X, errors, variances, sample.noise, floor)
+            scales = fitted = Scale.fit_each(
+                made.kernel, sample.X, errors, variances, sample.noise, floor, evidence.optimism
+            )
             density = [scale.density for scale in fitted]
         chosen = int(np.argmax(np.array(density) >= max(density) - GOOD_ENOUGH))
         scale = scales[chosen]
