@@ -213,7 +213,7 @@ def test_bad_numbers_are_refused(option, tmp_path):
     [
         ("file", "it is a file, not a folder"),
         ("file/below", "Not a directory"),
-        ("taken", "its figure1.png is a folder"),
+        ("taken", "figure1.png': it is a folder"),
         ("n" * 300, "File name too long"),
     ],
 )

@@ -6,12 +6,11 @@ import json
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from tempfile import TemporaryFile
 from typing import TYPE_CHECKING
 
 import click
 
-from ..core.files import replacing
+from ..core.files import check_writable, replacing
 from ..core.optional import require
 from ._common import Mistake, debug_option, plain_errors, seed_option
 
@@ -85,13 +84,13 @@ def prepare(output: Path) -> None:
         if output.exists() and not output.is_dir():
             raise NotADirectoryError(None, "it is a file, not a folder")
         output.mkdir(parents=True, exist_ok=True)
-        with TemporaryFile(dir=output):
-            pass
-        for name in FILES:
-            if (output / name).is_dir():
-                raise IsADirectoryError(None, f"its {name} is a folder")
     except OSError as error:
         raise Mistake(f"Invalid value for '--output': cannot write to '{output}': {error.strerror}.") from None
+    for name in FILES:
+        try:
+            check_writable(output / name)
+        except OSError as error:
+            raise Mistake(f"Invalid value for '--output': cannot write '{output / name}': {error.strerror}.") from None
 
 
 def show(result: Experiment, console: Console) -> None:
