@@ -15,7 +15,7 @@ from sodalite import reference, select
 from sodalite.cli.app import app
 from sodalite.cli.reproduce import FILES
 from sodalite.experiments import paper
-from sodalite.experiments.paper_figures import BAND, figure1, figure3
+from sodalite.experiments.paper_figures import BAND, figure1, figure2
 from sodalite.metrics import rmse
 
 SETTINGS = pytest.mark.parametrize("setting", paper.SETTINGS, ids=lambda setting: f"{setting.stream}: {setting.name}")
@@ -154,9 +154,9 @@ def test_figure_1_shows_the_stages():
     assert f"terminates after {data.n_stages} stages" in figure.get_suptitle()
 
 
-def test_figure_3_shows_the_bands():
+def test_figure_2_shows_the_bands():
     panels = paper.prior_samples()
-    for ax, panel in zip(figure3(panels).axes, panels, strict=True):
+    for ax, panel in zip(figure2(panels).axes, panels, strict=True):
         (band,) = ax.patches
         assert band.get_y() == pytest.approx(-BAND * panel.sigma_f)
         assert band.get_height() == pytest.approx(2 * BAND * panel.sigma_f)
@@ -174,7 +174,7 @@ def test_the_command_prints_the_table_and_writes_the_files(tmp_path):
     expected = paper.experiment(3, seed=5)
     assert (table["seed"], table["draws"]) == (5, 3)
     assert table == json.loads(json.dumps(expected.as_dict()))
-    for name in ("figure1.png", "figure3.png"):
+    for name in ("figure1.png", "figure2.png"):
         assert (folder / name).read_bytes().startswith(b"\x89PNG")
 
     lines = result.stdout.splitlines()

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from ..experiments.paper import Experiment, Row
 
-FILES = ("table.json", "figure1.png", "figure3.png")
+FILES = ("table.json", "figure1.png", "figure2.png")
 DPI = 200
 
 
@@ -33,7 +33,7 @@ DPI = 200
     show_default=True,
     type=click.Path(path_type=Path),
     metavar="DIR",
-    help="Folder for table.json, figure1.png and figure3.png; made if need be.",
+    help="Folder for table.json, figure1.png and figure2.png; made if need be.",
 )
 @debug_option
 def command(seed: int, draws: int, output: Path, debug: bool) -> None:
@@ -57,14 +57,14 @@ def run(seed: int, draws: int, output: Path) -> None:
     from rich.progress import Progress
 
     from ..experiments import paper
-    from ..experiments.paper_figures import figure1, figure3
+    from ..experiments.paper_figures import figure1, figure2
 
     errors = Console(stderr=True)
     with Progress(console=errors, transient=True, disable=not errors.is_terminal) as bar:
         task = bar.add_task("Drawing", total=draws * len(paper.SETTINGS))
         result = paper.experiment(draws, seed, progress=lambda: bar.advance(task))
         table = json.dumps(result.as_dict(), indent=2) + "\n"
-        pictures = figure1(paper.demonstration(seed)), figure3(paper.prior_samples(seed))
+        pictures = figure1(paper.demonstration(seed)), figure2(paper.prior_samples(seed))
         writers: list[Callable[[Path], object]] = [partial(Path.write_text, data=table, encoding="utf-8")]
         writers += [partial(picture.savefig, format="png", dpi=DPI) for picture in pictures]
         try:

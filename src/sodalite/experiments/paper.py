@@ -296,7 +296,7 @@ def demonstration(seed: int = 0, setting: Setting = SETTINGS[1], n_shown: int = 
 
 @dataclass(frozen=True)
 class PriorSamples:
-    """Functions drawn from the prior with squared-exponential covariance, as a panel of figure 3 shows them."""
+    """Functions drawn from the prior with squared-exponential covariance, as a panel of figure 2 shows them."""
 
     length_scale: float
     sigma_f: float
@@ -306,11 +306,11 @@ class PriorSamples:
 
 
 PRIORS = ((0.5, 1.0), (2.0, 1.0), (2.0, 2.0))
-"""Length-scale and sigma_f of the panels of figure 3: each differs in one of the two from the panel before."""
+"""Length-scale and sigma_f of the panels of figure 2: each differs in one of the two from the panel before."""
 
 
 def prior_samples(seed: int = 0, size: int = 5) -> tuple[PriorSamples, ...]:
-    """What figure 3 shows."""
+    """What figure 2 shows."""
     x = np.linspace(0, 10, 400)
     panels = []
     for place, (length_scale, sigma_f) in enumerate(PRIORS):

@@ -1,4 +1,4 @@
-"""The paper's figures 1 and 3, drawn from the data of `sodalite.experiments.paper`."""
+"""The paper's figures 1 and 2, drawn from the data of `sodalite.experiments.paper`."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def figure1(data: Demonstration) -> Figure:
     return figure
 
 
-def figure3(panels: tuple[PriorSamples, ...]) -> Figure:
+def figure2(panels: tuple[PriorSamples, ...]) -> Figure:
     """Samples from the prior with squared-exponential covariance, and their 95 % bands."""
     figure: Figure = require("matplotlib.figure", "plot").Figure(figsize=(11, 3.8), layout="constrained")
     axes = figure.subplots(1, len(panels), sharex=True, sharey=True)
