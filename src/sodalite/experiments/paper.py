@@ -132,7 +132,7 @@ SETTINGS = (
         0.05,
         Outcome(1.14, 2.17, 1.96, 31),
     ),
-    # With the scripts' settings hardly a draw's full GP is as good as the paper's 2.36. These are the nearest found.
+    # With the scripts' kernel hardly a draw's full GP is as good as the paper's 2.36. These are the nearest found.
     Setting(3, "x sin x", x_sin_x, 1.8, Hyperparameters(10, 1.4, 2), 0.02, _X_SIN_X, published=False),
 )
 
