@@ -12,7 +12,8 @@ coverage of that bound would give a share so far out with a probability of less 
 
     python -m benchmarks ordinary --only nile lynx --splits 3 --json after.json --against before.json
 
-Results are kept as JSON, in benchmarks/results/ordinary.json by default. A run of all sets writes docs/ordinary.txt.
+Results are kept as JSON, in benchmarks/results/ordinary.json by default; a run of some sets replaces theirs there. Once
+there are results of all sets, docs/ordinary.txt is written.
 """
 
 from __future__ import annotations
@@ -330,6 +331,11 @@ def read(path: Path) -> list[Result]:
     return [Result(**values) for values in json.loads(path.read_text())]
 
 
+def _adds(options: argparse.Namespace) -> bool:
+    """Whether there are results that a run of some sets is added to."""
+    return bool(options.only) and options.json.exists()
+
+
 def main(arguments: Sequence[str] = ()) -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks ordinary", description=__doc__.splitlines()[0])
     names = [data.name for data in SETS]
@@ -351,7 +357,8 @@ def main(arguments: Sequence[str] = ()) -> None:
     except OSError as error:
         parser.error(f"--against: {error}")
     splits = options.splits or (QUICK_SPLITS if options.quick else None)
-    results: list[Result] = []
+    # A run of some sets replaces these in the file, and leaves the others.
+    results = [result for result in read(options.json) if result.name not in options.only] if _adds(options) else []
     print(HEADING, flush=True)
     for data in SETS:
         if options.only and data.name not in options.only:
@@ -366,6 +373,6 @@ def main(arguments: Sequence[str] = ()) -> None:
     if before:
         print("\n" + "\n".join(changes(before, results)))
     print(f"results: {options.json}")
-    if len(results) == len(SETS):
+    if {result.name for result in results} == set(names):
         TEXT.write_text("\n".join(lines) + "\n")
         print(f"table: {TEXT}")
