@@ -22,8 +22,8 @@ if WORKERS > 1:
 def keep(request, monkeypatch):
     """Whether the shards keep the v's, whatever memory there is."""
     from sodalite.core import memory
-    from sodalite.selection import grow
+    from sodalite.selection import source
 
     kept = request.param == "kept"
-    monkeypatch.setattr(grow, "make_plan", lambda *given: replace(memory.make_plan(*given), keep=kept))
+    monkeypatch.setattr(source, "make_plan", lambda *given: replace(memory.make_plan(*given), keep=kept))
     return kept

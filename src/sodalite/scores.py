@@ -202,6 +202,62 @@ def resolve_score(score: str | Score) -> Score:
     )
 
 
+@dataclass(frozen=True)
+class ScoreTraits:
+    """How a score chooses rows: all that a selection asks of it, whatever its class."""
+
+    pointwise: PointwiseScore | None
+    """The function of s, abs(r) and the noise whose largest value is taken; None if rows are not chosen by one."""
+    monotone: bool
+    """Whether it never falls when s or abs(r) grows, so that a bound on these bounds the score of many rows at once."""
+    sampled: bool
+    """Whether each row's value is multiplied by a random number of its own."""
+    lookahead: Lookahead | None
+    """How rows are chosen by looking ahead, if they are."""
+    order: Callable[[int, int, np.random.Generator, list[int]], list[int]] | None
+    """Draws rows in an order of its own: as `Random.order`."""
+
+    @classmethod
+    def of(cls, score: Score) -> ScoreTraits:
+        """The traits of a score; a function of one's own is monotone if it has an attribute `monotone` that is true."""
+        if isinstance(score, Lookahead):
+            return cls(None, False, False, score, None)
+        if isinstance(score, Random):
+            return cls(None, False, False, None, score.order)
+        sampled = isinstance(score, Sampled)
+        monotone = bool(getattr(score.score if isinstance(score, Sampled) else score, "monotone", False))
+        return cls(score, monotone, sampled, None, None)
+
+    @property
+    def inner(self) -> PointwiseScore | None:
+        """The function itself, before it is sampled."""
+        return self.pointwise.score if isinstance(self.pointwise, Sampled) else self.pointwise
+
+    @property
+    def draws(self) -> bool:
+        """Whether it needs random numbers, beyond those of the first row and of an order."""
+        return self.sampled or self.lookahead is not None
+
+    @property
+    def most_ahead(self) -> int:
+        """The most rows that are decided before they are active."""
+        return 0 if self.lookahead is None else self.lookahead.block
+
+    def bound(self, s: Array, abs_r: Array, noise: Array, luck: Array, out: Array) -> Array:
+        """The score of rows with at most these s, of shape (n,), and these abs(r), of shape (stages, n).
+
+        For a score that is monotone.
+        """
+        assert self.inner is not None
+        if isinstance(self.inner, Delta | Product):
+            bound = self.inner(s, abs_r, noise, out=out)
+        else:
+            bound = evaluate(self.inner, np.broadcast_to(s, abs_r.shape), abs_r, noise)
+        if self.sampled:
+            bound *= luck
+        return bound
+
+
 def evaluate(score: PointwiseScore, s: Array, abs_r: Array, noise: Array, luck: Array | float = 1.0) -> Array:
     """The score of every row, in a fresh array, checked: a user's callable may return anything.
 

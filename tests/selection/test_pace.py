@@ -131,5 +131,5 @@ def test_a_step_on_a_terminal():
             return True
 
     line = ProgressLine(Terminal())
-    line.step("Reading")
+    line(Stage((), 0.0, step="Reading"))
     assert line.stream.getvalue() == "\r\x1b[2KReading ..."

@@ -10,12 +10,21 @@ from scipy.linalg import eigh
 
 from ..core.threads import one_blas_thread
 from ..core.validation import unknown
-from .base import Evidence, Posterior, Traits
+from .base import Evidence, Posterior, PosteriorTraits
 from .local import Local
 from .projected import DeterministicTraining, FullyIndependentTraining, SubsetOfRegressors, Variational
 from .sod import SubsetOfData
 
-__all__ = ["POSTERIORS", "Evidence", "Local", "Posterior", "SubsetOfData", "Traits", "draw", "resolve_posterior"]
+__all__ = [
+    "POSTERIORS",
+    "Evidence",
+    "Local",
+    "Posterior",
+    "PosteriorTraits",
+    "SubsetOfData",
+    "draw",
+    "resolve_posterior",
+]
 
 BUILT_IN: tuple[type[Posterior], ...] = (
     SubsetOfData,
@@ -32,9 +41,9 @@ def resolve_posterior(posterior: Any) -> type[Posterior]:
     """The posterior of that name, or a class of the user's own."""
     if isinstance(posterior, str) and posterior in POSTERIORS:
         return POSTERIORS[posterior]
-    if isinstance(posterior, type) and issubclass(posterior, Traits) and hasattr(posterior, "condition"):
+    if isinstance(posterior, type) and issubclass(posterior, PosteriorTraits) and hasattr(posterior, "condition"):
         return cast("type[Posterior]", posterior)
-    raise unknown("posterior", POSTERIORS, posterior, "a class that derives from sodalite.posteriors.Traits")
+    raise unknown("posterior", POSTERIORS, posterior, "a class that derives from sodalite.posteriors.PosteriorTraits")
 
 
 def draw(mean: NDArray[Any], covariance: NDArray[Any], size: int, generator: np.random.Generator) -> NDArray[Any]:

@@ -91,7 +91,7 @@ class Evidence:
         return int(max(1, min(size, BLOCK // d)))
 
 
-class Traits:
+class PosteriorTraits:
     """What a posterior needs and can do. A posterior of your own derives from this, and overrides what differs."""
 
     name: ClassVar[str]
@@ -107,7 +107,10 @@ class Traits:
 
 
 class Posterior(Protocol):
-    """The latent function given the data; with `noisy`, new observations of it. Posteriors derive from `Traits`."""
+    """The latent function given the data; with `noisy`, new observations of it.
+
+    A posterior derives from `PosteriorTraits`, and has these methods beside.
+    """
 
     name: ClassVar[str]
     needs_all_rows: ClassVar[bool]

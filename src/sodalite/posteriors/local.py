@@ -24,7 +24,7 @@ from ..core.memory import available, parse_bytes
 from ..core.threads import threaded_map
 from ..kernels import CompiledKernel, Features, take
 from ..kernels.neighbours import Neighbours, distinct
-from .base import N_SOME, Array, Evidence, Traits, covariance_block, in_blocks, scaled, scaled_covariance
+from .base import N_SOME, Array, Evidence, PosteriorTraits, covariance_block, in_blocks, scaled, scaled_covariance
 from .calibration import Scale, log_densities, novelty_of
 from .sod import SubsetOfData
 
@@ -36,7 +36,7 @@ FAR = 1e12  # noise that takes an observation out
 
 
 @dataclass(frozen=True)
-class Local(Traits):
+class Local(PosteriorTraits):
     """The posterior given the active rows and each query's neighbours. O(k m + k^2 m + k^3) a query, in batches."""
 
     name: ClassVar[str] = "local"

@@ -25,7 +25,7 @@ from scipy.linalg import cholesky, solve_triangular
 from ..core.jitter import with_jitter
 from ..core.threads import one_blas_thread, threaded_map
 from ..kernels import CompiledKernel, Features
-from .base import N_SOME, Array, Evidence, Traits, covariance_block, in_blocks, scaled, scaled_covariance
+from .base import N_SOME, Array, Evidence, PosteriorTraits, covariance_block, in_blocks, scaled, scaled_covariance
 from .calibration import Scale, novelty_of, outside
 
 
@@ -62,7 +62,7 @@ class Sums:
 
 
 @dataclass(frozen=True)
-class Projected(Traits):
+class Projected(PosteriorTraits):
     """What the projected processes share. One pass over the rows, O(n m^2); then O(m) per mean, O(m^2) per variance."""
 
     kernel: CompiledKernel

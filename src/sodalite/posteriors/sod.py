@@ -10,12 +10,12 @@ import numpy as np
 from scipy.linalg import solve_triangular
 
 from ..kernels import CompiledKernel, Features
-from .base import N_SOME, Array, Evidence, Traits, covariance_block, in_blocks, scaled, scaled_covariance
+from .base import N_SOME, Array, Evidence, PosteriorTraits, covariance_block, in_blocks, scaled, scaled_covariance
 from .calibration import Scale, novelty_of
 
 
 @dataclass(frozen=True)
-class SubsetOfData(Traits):
+class SubsetOfData(PosteriorTraits):
     """The latent posterior: mean k(x, I) L^-T z, covariance k(x, x') - v(x).v(x').
 
     O(m) per mean, O(m^2) per variance, in blocks of bounded memory.

@@ -34,7 +34,7 @@ from ..core.container import Header, Kind, check_path, read, write
 from ..core.jitter import STEPS
 from ..core.json import described, seed_of, shown, state_from, state_of
 from ..core.version import __version__
-from ..scores import Lookahead
+from ..scores import ScoreTraits
 from ..stopping import Rule, Stage
 from .loop import Problem, Selection, State
 from .source import Source
@@ -141,7 +141,7 @@ class Checkpoint:
             return
         try:
             ahead = len(stored.order) - len(stored.indices)
-            if ahead > request.score.block if isinstance(request.score, Lookahead) else ahead:
+            if ahead > ScoreTraits.of(request.score).most_ahead:
                 raise ValueError(
                     f"it records {ahead} rows beyond those chosen, where this score can have none or fewer"
                 )

@@ -9,7 +9,7 @@ import numpy as np
 from ..core.jitter import with_jitter
 from ..core.validation import check_first
 from ..kernels import CompiledKernel
-from ..scores import Lookahead, Random, Sampled, Score, seed_from
+from ..scores import Score, ScoreTraits, seed_from
 from ..stopping import Callback, Rule, seconds_of
 from .checkpoint import Checkpoint
 from .loop import Problem, Selection, run
@@ -50,9 +50,10 @@ def grow(
     m = min(int(n_active), n)
     start = [] if first is None else check_first(first, n, m)
     # Drawn before the first row, so that a selection that goes on from given rows has the same luck.
-    seed = seed_from(generator) if isinstance(score, Lookahead | Sampled) else 0
-    if isinstance(score, Random):
-        order = score.order(n, m, generator, start)
+    traits = ScoreTraits.of(score)
+    seed = seed_from(generator) if traits.draws else 0
+    if traits.order is not None:
+        order = traits.order(n, m, generator, start)
     else:
         order = start or [int(generator.integers(n))]
     if keeper is not None:
@@ -60,8 +61,7 @@ def grow(
         keeper.verify(request)
         if (done := keeper.finished(rule, request)) is not None:
             return done
-    pointwise = None if isinstance(score, Lookahead | Random) else score
-    with source.shards(ShardSetup(kernel, pointwise, m, seed, n_jobs, memory_limit)) as (shards, keep):
+    with source.shards(ShardSetup(kernel, traits.pointwise, m, seed, n_jobs, memory_limit)) as (shards, keep):
         problem = Problem(
             shards,
             kernel,
@@ -71,8 +71,8 @@ def grow(
             q=q,
             order=np.array(order),
             n_given=max(len(start), 1),
-            score=pointwise,
-            lookahead=score if isinstance(score, Lookahead) else None,
+            score=traits.pointwise,
+            lookahead=traits.lookahead,
             seed=seed,
             rule=rule,
             callback=callback,

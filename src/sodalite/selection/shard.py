@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from ..core.threads import workspace
 from ..core.validation import check_not_large
 from ..kernels import CompiledKernel, Features, take
-from ..scores import TIE, Delta, PointwiseScore, Product, Sampled, best, evaluate, luck
+from ..scores import TIE, PointwiseScore, ScoreTraits, best, evaluate, luck
 
 Array = NDArray[Any]
 
@@ -144,7 +144,8 @@ class Shard:
     ) -> None:
         self.X, self.y, self.begin, self.end = X, y, begin, end
         self.kernel, self.score, self.alpha = kernel, score, alpha
-        self.luck = luck(seed, 0, begin, end) if isinstance(score, Sampled) else np.ones(1)
+        self.traits = None if score is None else ScoreTraits.of(score)
+        self.luck = luck(seed, 0, begin, end) if self.traits is not None and self.traits.sampled else np.ones(1)
         self.V = storage((capacity, end - begin), kernel.dtype) if capacity else None
         self._prepared: Features = None
 
@@ -237,7 +238,7 @@ class Shard:
             if len(top) > count:
                 top = top[np.argpartition(-potential[top], count)[:count]]
             top = top[np.isfinite(potential[top])]
-            if not isinstance(self.score, Sampled):
+            if self.traits is not None and not self.traits.sampled:
                 top = _distinct(top, potential, self.kernel.dtype)
             first = best(score, self.kernel.dtype) if score.max() > -np.inf else int(self.remains.argmax())
             places = np.concatenate([top, [first], places]).astype(np.int64)
@@ -396,7 +397,7 @@ class Shard:
         some row has beaten, none are looked for: the block will end there.
         """
         none = np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64), np.empty(0)
-        if block.expected is None or self.score is None:
+        if block.expected is None or self.traits is None:
             return none, len(block), self.s2 - np.einsum("ij,ij->j", N, N, dtype=np.float64)
         found = [none]
         known = np.isfinite(block.expected)
@@ -404,17 +405,14 @@ class Shard:
         low, high = np.where(known, block.expected - near, -np.inf), np.where(known, block.expected + near, np.inf)
         n_seen = len(block)
         s2 = self.s2.copy()
-        score = self.score.score if isinstance(self.score, Sampled) else self.score
         for begin in range(0, len(block), STRIDE):
             stages = slice(begin, min(begin + STRIDE, len(block)))
             if begin >= n_seen:
                 columns = none[0]
-            elif isinstance(score, Delta | Product) and score.monotone:
+            elif self.traits.monotone:
                 room = workspace.array("bound", (stages.stop - stages.start, len(s2)))
                 abs_r = magnitude(path[:, stages], out=room)
-                bound = score(np.sqrt(np.maximum(s2, 0)), abs_r, self.noise, out=room)
-                if score is not self.score:
-                    bound *= self.luck
+                bound = self.traits.bound(np.sqrt(np.maximum(s2, 0)), abs_r, self.noise, self.luck, out=room)
                 bound[:, self.active] = -np.inf
                 some = bound.max(axis=1) >= low[stages]
                 columns = np.flatnonzero((bound[some] >= low[stages][some, None]).any(axis=0) & self.remains)

@@ -18,7 +18,7 @@ from scipy.linalg import cholesky, solve_triangular
 from ..core.jitter import JITTER
 from ..core.threads import threaded_map
 from ..kernels import CompiledKernel, Features
-from ..scores import Delta, Product, Random, Sampled, Score, evaluate
+from ..scores import Score, ScoreTraits, evaluate
 from .shard import magnitude
 from .source import Source
 
@@ -203,11 +203,11 @@ def _check_scores(
     request: Request, indices: Array, scores: Array, factor: Array, noise: Array, y: Array, worst: float
 ) -> None:
     """Refuse scores that the chosen rows cannot have had when their turns came."""
-    given = len(indices) if isinstance(request.score, Random) else min(len(request.order), len(indices))
+    traits, given = ScoreTraits.of(request.score), min(len(request.order), len(indices))
     if not np.isnan(scores[:given]).all() or not np.isfinite(scores[given:]).all():
         raise ValueError("it records scores for rows that were given, or none for rows that were chosen")
-    score: Any = request.score.score if isinstance(request.score, Sampled) else request.score
-    if given == len(indices) or not isinstance(score, Delta | Product):
+    score = traits.inner
+    if given == len(indices) or not traits.monotone or score is None:
         return  # of looking ahead, it depends on the rows that were judged; a function of one's own may do anything
     pivot = factor.diagonal()
     s = np.sqrt(np.maximum(pivot**2 - noise, 0))

@@ -1,0 +1,127 @@
+"""A score and a posterior of a user's own get what the built-in ones get."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
+
+import sodalite
+from sodalite import GreedyGPRegressor, select
+from sodalite.posteriors import PosteriorTraits, SubsetOfData
+from sodalite.scores import Delta, Sampled
+from sodalite.selection import shard
+
+KERNEL = ConstantKernel(1.0) * RBF([1.0, 1.0]) + WhiteKernel(0.01)
+
+
+def rows(n=400):
+    generator = np.random.default_rng(0)
+    X = generator.uniform(-3, 3, (n, 2))
+    return X, np.sin(2 * X[:, 0]) + 0.1 * generator.normal(size=n)
+
+
+# A score, as CONTRIBUTING describes it
+
+
+def weighted(s, abs_r, noise):
+    """Twice the standard deviation, and the residual."""
+    return 2 * s + abs_r
+
+
+weighted.monotone = True
+
+
+def test_a_monotone_score_of_ones_own_passes_most_rows_over(monkeypatch):
+    """Its picks are those of the built-in score that is the same, and no more rows are looked at."""
+    X, y = rows()
+    looked = []
+    exactly = shard.Shard._exact
+
+    def counted(self, *given):
+        looked.append(len(given[4]))
+        return exactly(self, *given)
+
+    monkeypatch.setattr(shard.Shard, "_exact", counted)
+    counts, picks = [], []
+    for score in (Delta(uncertainty=2.0), weighted, lambda s, abs_r, noise: 2 * s + abs_r):
+        looked.clear()
+        picks.append(select(X, y, KERNEL, n_active=60, score=score, first=0, n_jobs=1).indices)
+        counts.append(sum(looked))
+    assert picks[0].tolist() == picks[1].tolist() == picks[2].tolist()
+    assert counts[0] == counts[1] < 0.5 * counts[2]
+
+
+def test_a_score_of_ones_own_can_be_sampled_and_goes_on_from_a_checkpoint(tmp_path):
+    X, y = rows()
+    options = {"score": Sampled(weighted), "first": 0, "random_state": 0}
+    whole = select(X, y, KERNEL, n_active=40, **options)
+    select(X, y, KERNEL, n_active=20, checkpoint=tmp_path / "c", **options)
+    resumed = select(X, y, KERNEL, n_active=40, checkpoint=tmp_path / "c", **options)
+    assert resumed.indices.tolist() == whole.indices.tolist()
+
+
+# A posterior
+
+
+@dataclass(frozen=True)
+class Doubtful(PosteriorTraits):
+    """The subset of data, with variances twice as large."""
+
+    inner: SubsetOfData
+
+    @classmethod
+    def condition(cls, evidence):
+        return cls(SubsetOfData.condition(evidence))
+
+    @property
+    def kernel(self):
+        return self.inner.kernel
+
+    @property
+    def scale(self):
+        return self.inner.scale
+
+    @property
+    def log_marginal_likelihood(self):
+        return self.inner.log_marginal_likelihood
+
+    def mean(self, X):
+        return self.inner.mean(X)
+
+    def mean_and_variance(self, X, noisy=False):
+        mean, variance = self.inner.mean_and_variance(X, noisy)
+        return mean, 2 * variance
+
+    def mean_and_covariance(self, X, noisy=False):
+        mean, covariance = self.inner.mean_and_covariance(X, noisy)
+        return mean, 2 * covariance
+
+    def mean_variance_novelty(self, X, noisy=False):
+        mean, variance, novelty = self.inner.mean_variance_novelty(X, noisy)
+        return mean, 2 * variance, novelty
+
+
+@pytest.mark.parametrize("method", ["fixed", "weave"])
+def test_a_posterior_of_ones_own(method, tmp_path):
+    X, y = rows(1200)
+    options = {"kernel": KERNEL, "n_active": 50, "hyperparameters": method, "random_state": 0}
+    own, plain = (GreedyGPRegressor(posterior=kind, **options).fit(X, y) for kind in (Doubtful, "sod"))
+    mean, std = own.predict(X[:20], return_std=True)
+    if method == "fixed":
+        expected = plain.predict(X[:20], return_std=True)
+        assert_allclose(mean, expected[0])
+        assert_allclose(std, np.sqrt(2) * expected[1])
+    assert own.novelty(X[:20]).shape == (20,)
+    assert own.sample_y(X[:5], 3).shape == (5, 3)
+    own.partial_fit(X[:30] + 0.01, y[:30])
+    with pytest.raises(TypeError, match=r"a model file can hold the posteriors .*, but not Doubtful"):
+        sodalite.save(own, tmp_path / "m")
+
+
+def test_what_is_no_posterior_is_refused():
+    with pytest.raises(ValueError, match=r"posterior must be one of .*PosteriorTraits"):
+        GreedyGPRegressor(posterior=dict).fit(*rows(30))
