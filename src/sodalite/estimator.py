@@ -39,10 +39,10 @@ from .core.validation import (
     warn_of_outliers,
 )
 from .fitting.exchange import exchanged
-from .hyperparameters import Found, Task, resolve_hyperparameters
+from .hyperparameters import Fixed, Found, Task, resolve_hyperparameters
 from .hyperparameters.record import found_before, note_of
 from .hyperparameters.weave import MOST_ROWS
-from .kernels import compile_kernel, default_kernels, spread
+from .kernels import check_bounds, compile_kernel, default_kernels, spread
 from .posteriors import Evidence, draw, resolve_posterior
 from .posteriors.baselines import MOST_JUDGED, Baselines, NoBetterWarning, compare
 from .report.words import bars_of
@@ -349,6 +349,8 @@ class GreedyGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # typ
         self._rule()
         check_dtype(self.dtype)
         check_count("n_neighbors", self.n_neighbors)
+        if not isinstance(resolve_hyperparameters(self.hyperparameters), Fixed):
+            check_bounds(self.kernel)
         return score
 
     def _rule(self, found: Found | None = None) -> Rule:

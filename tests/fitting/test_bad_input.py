@@ -248,6 +248,32 @@ FIT_ARGUMENTS = [
         ("n_neighbors", value, TypeError, f"n_neighbors must be a whole number or None; got {value!r}.")
         for value in (2.5, 8.0, "many", True, [8])
     ],
+    *[
+        (
+            "kernel",
+            ConstantKernel(1.0) * RBF(1.0, value) + WhiteKernel(0.1),
+            ValueError,
+            f"kernel has bounds ({value[0]:g}, {value[1]:g}) of k1__k2__length_scale. The search needs two positive, "
+            "finite numbers, the lower one first, such as (1e-5, 1e5); or 'fixed', to keep the value.",
+        )
+        for value in ((1e-5, inf), (0, 10), (-1, 10), (10, 0.1), (nan, 1.0), (-inf, inf))
+    ],
+    (
+        "kernel",
+        RBF([1.0, 1.0], [(0.1, 10.0), (1.0, inf)]) + WhiteKernel(0.1),
+        ValueError,
+        "kernel has bounds (1, inf) of dimension 1 of k1__length_scale.",
+    ),
+    *[
+        (
+            "kernel",
+            RBF(1.0) + WhiteKernel(0.1, value),
+            ValueError,
+            f"kernel has bounds of k2__noise_level that are no pair of numbers; got {np.atleast_2d(value)!r}. Give "
+            "(lower, upper), or 'fixed' to keep the value.",
+        )
+        for value in ("fixd", (3.0,), (1.0, 2.0, 3.0), None)
+    ],
 ]
 
 
@@ -256,6 +282,11 @@ FIT_ARGUMENTS = [
 def test_a_bad_argument_of_the_estimator_is_refused_before_any_work(name, value, error, message):
     with refuses(error, message):
         by_fit(**{name: value})
+
+
+@pytest.mark.parametrize("value", [(1e-5, inf), (0, 10), (10, 0.1)], ids=str)
+def test_bounds_do_not_matter_where_nothing_is_sought(value):
+    assert len(by_fixed_fit(kernel=RBF(1.0, value) + WhiteKernel(0.1)).indices) == 5
 
 
 ALPHAS = [

@@ -1,0 +1,40 @@
+"""What is asked of a kernel that a user gives, before any long work."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.gaussian_process import kernels as spec
+
+
+def check_bounds(kernel: Any) -> None:
+    """Refuse bounds between which no value can be sought; the hyperparameter is named.
+
+    Hyperparameters are sought by their logarithms, so both bounds must be positive and finite, the lower one first.
+    What is no kernel is passed over.
+    """
+    if not isinstance(kernel, spec.Kernel):
+        return
+    for parameter in kernel.hyperparameters:
+        if parameter.fixed:
+            continue
+        try:
+            bounds = np.asarray(parameter.bounds, dtype=np.float64)
+        except (TypeError, ValueError):
+            bounds = np.empty(0)
+        if bounds.ndim != 2 or bounds.shape[1] != 2:
+            raise ValueError(
+                f"kernel has bounds of {parameter.name} that are no pair of numbers; got {parameter.bounds!r}. "
+                f"Give (lower, upper), or 'fixed' to keep the value."
+            )
+        with np.errstate(invalid="ignore"):
+            good = np.isfinite(bounds).all(axis=1) & (bounds[:, 0] > 0) & (bounds[:, 0] <= bounds[:, 1])
+        if not good.all():
+            which = int(np.argmin(good))
+            low, high = bounds[which]
+            where = f"dimension {which} of {parameter.name}" if len(bounds) > 1 else parameter.name
+            raise ValueError(
+                f"kernel has bounds ({low:g}, {high:g}) of {where}. The search needs two positive, finite numbers, "
+                f"the lower one first, such as (1e-5, 1e5); or 'fixed', to keep the value."
+            )
