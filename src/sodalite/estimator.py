@@ -42,7 +42,7 @@ from .fitting.exchange import exchanged
 from .hyperparameters import Fixed, Found, Task, resolve_hyperparameters
 from .hyperparameters.record import found_before, note_of
 from .hyperparameters.weave import MOST_ROWS
-from .kernels import check_bounds, compile_kernel, default_kernels, spread
+from .kernels import check_bounds, check_numeric, compile_kernel, default_kernels, spread
 from .posteriors import Evidence, draw, resolve_posterior
 from .posteriors.baselines import MOST_JUDGED, Baselines, NoBetterWarning, compare
 from .report.words import bars_of
@@ -243,6 +243,7 @@ class GreedyGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # typ
             workers, but for a sample of them that hyperparameters are learnt from, and for posterior="local", which
             keeps all rows and so fetches them.
         """
+        check_numeric(self.kernel, X)
         before = self.__dict__.copy()
         try:
             with self._showing():

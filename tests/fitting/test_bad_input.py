@@ -16,8 +16,11 @@ from sklearn.gaussian_process.kernels import (
     CompoundKernel,
     ConstantKernel,
     DotProduct,
+    GenericKernelMixin,
+    Kernel,
     Matern,
     RationalQuadratic,
+    StationaryKernelMixin,
     WhiteKernel,
 )
 
@@ -670,6 +673,45 @@ def test_a_kernel_that_returns_nan_on_some_rows(call, part, message, memory_limi
         call(kernel=Broken(part=part) + WhiteKernel(0.1), first=first, memory_limit=memory_limit, n_jobs=1)
     if part != "diagonal":
         assert str(caught.value).endswith(f"row {np.flatnonzero(X[:, 0] > 1)[0]} the first.")
+
+
+class Letters(GenericKernelMixin, StationaryKernelMixin, Kernel):
+    """Of sequences, such as strings: exp(-number of places in which they differ)."""
+
+    def __call__(self, X, Y=None, eval_gradient=False):
+        differ = [
+            [sum(a != b for a, b in zip(one, other, strict=False)) for other in (X if Y is None else Y)] for one in X
+        ]
+        K = np.exp(-np.array(differ, dtype=float))
+        return (K, np.empty((*K.shape, 0))) if eval_gradient else K
+
+    def diag(self, X):
+        return np.ones(len(X))
+
+
+@both
+@pytest.mark.parametrize(
+    "rows",
+    [
+        ["AGC", "AC", "AACT"] * 40,
+        np.array(["AGC", "AC", "AACT"] * 40),
+        [[1, 2], [3]] * 60,
+        pd.DataFrame({"a": ["x"] * N}),
+    ],
+    ids=["list", "array", "ragged", "frame"],
+)
+@pytest.mark.usefixtures("no_long_work")
+def test_a_kernel_of_other_objects_is_told_that_rows_are_numbers(call, rows):
+    message = "X must be a table of numbers, one row per observation, also for the kernel Letters, which takes other"
+    with refuses(ValueError, message):
+        call(X=rows, kernel=2.0 * Letters() + WhiteKernel(0.1))
+
+
+def test_a_kernel_of_other_objects_takes_rows_of_numbers():
+    rows = np.round(X)
+    assert len(by_select(X=rows, kernel=2.0 * Letters() + WhiteKernel(0.1)).indices) == 5
+    with refuses(ValueError, "Input X contains NaN"):
+        by_fixed_fit(X=changed(rows, (2, 0), nan), kernel=Letters() + WhiteKernel(0.1))
 
 
 # Not bad at all

@@ -11,7 +11,7 @@ small expression tree (`compile_kernel`), which
 Kernels that are not known here (a user's own subclass, say) are called as they are.
 """
 
-from .checks import check_bounds
+from .checks import check_bounds, check_numeric
 from .compiled import CompiledKernel, compile_kernel, leaves, n_rows, take
 from .default import default_kernel, default_kernels, robust_spread, spacing, spread, variation
 from .nodes import Array, Features
@@ -25,6 +25,7 @@ __all__ = [
     "Features",
     "PeriodicColumn",
     "check_bounds",
+    "check_numeric",
     "compile_kernel",
     "default_kernel",
     "default_kernels",

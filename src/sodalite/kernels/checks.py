@@ -7,6 +7,9 @@ from typing import Any
 import numpy as np
 from sklearn.gaussian_process import kernels as spec
 
+from ..core.validation import is_dask, is_sliceable
+from .compiled import leaves
+
 
 def check_bounds(kernel: Any) -> None:
     """Refuse bounds between which no value can be sought; the hyperparameter is named.
@@ -38,3 +41,25 @@ def check_bounds(kernel: Any) -> None:
                 f"kernel has bounds ({low:g}, {high:g}) of {where}. The search needs two positive, finite numbers, "
                 f"the lower one first, such as (1e-5, 1e5); or 'fixed', to keep the value."
             )
+
+
+def check_numeric(kernel: Any, X: Any) -> None:
+    """Refuse inputs that are no numbers, where the kernel could work on them: strings, sequences, graphs.
+
+    Scikit-learn's Gaussian process hands such inputs to a kernel whose ``requires_vector_input`` is False as they are.
+    Such a kernel is taken here too, of rows of numbers.
+    """
+    found = leaves(kernel) if isinstance(kernel, spec.Kernel) else []
+    # These two know nothing of the inputs, so they are part of kernels of either kind.
+    found = [leaf for leaf in found if not isinstance(leaf, spec.ConstantKernel | spec.WhiteKernel)]
+    structured = [leaf for leaf in found if not leaf.requires_vector_input]
+    if not structured or is_dask(X) or is_sliceable(X):
+        return
+    try:
+        np.asarray(X, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ValueError(
+            f"X must be a table of numbers, one row per observation, also for the kernel "
+            f"{type(structured[0]).__name__}, which takes other objects too: Sodalite compares rows by their columns. "
+            f"Turn every object into a row of numbers first, or use scikit-learn's GaussianProcessRegressor."
+        ) from None
