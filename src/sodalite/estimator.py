@@ -45,6 +45,7 @@ from .hyperparameters.weave import MOST_ROWS
 from .kernels import check_bounds, check_numeric, compile_kernel, default_kernels, spread
 from .posteriors import Evidence, draw, resolve_posterior
 from .posteriors.baselines import MOST_JUDGED, Baselines, NoBetterWarning, compare
+from .posteriors.floor import warn_of_floor
 from .report.words import bars_of
 from .scores import resolve_score
 from .selection.checkpoint import Checkpoint, check_checkpoint, open_checkpoint
@@ -237,7 +238,8 @@ class GreedyGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # typ
             The variance of each row's own noise, in units of y squared (of several targets, of each scaled one), beyond
             what the kernel's ``WhiteKernel`` says of all rows: known measurement errors. As scikit-learn's, it is added
             to the diagonal of the training covariance, and no part of predictions. A row of weight w among rows of
-            noise v has alpha v / w.
+            noise v has alpha v / w. No row has less noise than the floor of `sodalite.core.jitter`; where `alpha` is
+            positive and below it, `fit` warns.
         executor : dask.distributed.Client, default=None
             A cluster to work on; for Dask collections, by default the client that there is. The rows stay on its
             workers, but for a sample of them that hyperparameters are learnt from, and for posterior="local", which
@@ -484,6 +486,7 @@ class GreedyGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # typ
             self.calibrate,
             generator,
         ).of_model()
+        warn_of_floor(evidence, float(self.y_std_[0]) if len(self.y_std_) == 1 else 1.0)
         self.posterior_ = resolve_posterior(self.posterior).condition(evidence)
         self.X_train_ = X[selection.indices]
         self.y_train_ = Y[selection.indices].reshape(-1, *self._shape)
