@@ -42,7 +42,7 @@ from .fitting.exchange import exchanged
 from .hyperparameters import Fixed, Found, Task, resolve_hyperparameters
 from .hyperparameters.record import found_before, note_of
 from .hyperparameters.weave import MOST_ROWS
-from .kernels import check_bounds, check_numeric, compile_kernel, default_kernels, spread
+from .kernels import check_bounds, check_numeric, compile_kernel, default_kernels, spread, warn_at_bounds
 from .posteriors import Evidence, draw, resolve_posterior
 from .posteriors.baselines import MOST_JUDGED, Baselines, NoBetterWarning, compare
 from .posteriors.floor import warn_of_floor
@@ -333,6 +333,9 @@ class GreedyGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # typ
             found = method.find(task, kernels, generator)
             if keeper is not None:
                 keeper.keep(found.kernel, note_of(found, kernels))
+        # The default kernels' bounds are not the user's to change, and mean no more than "none" or "as good as flat".
+        if self.kernel is not None and not isinstance(method, Fixed):
+            warn_at_bounds(found.kernel, stacklevel=5)
         return found
 
     def _keeper(

@@ -1,10 +1,12 @@
-"""What is asked of a kernel that a user gives, before any long work."""
+"""What is asked of a kernel that a user gives, before any long work, and of its hyperparameters once they are found."""
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process import kernels as spec
 
 from ..core.validation import is_dask, is_sliceable
@@ -41,6 +43,34 @@ def check_bounds(kernel: Any) -> None:
                 f"kernel has bounds ({low:g}, {high:g}) of {where}. The search needs two positive, finite numbers, "
                 f"the lower one first, such as (1e-5, 1e5); or 'fixed', to keep the value."
             )
+
+
+def warn_at_bounds(kernel: spec.Kernel, stacklevel: int = 2) -> None:
+    """Warn of every hyperparameter that was found at one of its bounds, as scikit-learn's Gaussian process does.
+
+    Parameters
+    ----------
+    kernel : scikit-learn kernel
+        With the hyperparameters that were found.
+    stacklevel : int, default=2
+        Of the warning: 2 is the caller.
+    """
+    near, at = np.isclose(kernel.bounds, np.atleast_2d(kernel.theta).T), 0
+    for parameter in kernel.hyperparameters:
+        if parameter.fixed:
+            continue
+        for dimension in range(parameter.n_elements):
+            low, high = near[at + dimension]
+            if low != high:  # both, if there is nothing between them: then the value was as good as fixed
+                which, change = ("lower", "Decreasing") if low else ("upper", "Increasing")
+                warnings.warn(
+                    f"The optimal value found for dimension {dimension} of parameter {parameter.name} is close to the "
+                    f"specified {which} bound {parameter.bounds[dimension][int(high)]}. {change} the bound and calling "
+                    f"fit again may find a better value.",
+                    ConvergenceWarning,
+                    stacklevel=stacklevel,
+                )
+        at += parameter.n_elements
 
 
 def check_numeric(kernel: Any, X: Any) -> None:
