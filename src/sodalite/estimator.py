@@ -39,6 +39,7 @@ from .core.validation import (
     warn_of_outliers,
 )
 from .fitting.exchange import exchanged
+from .fitting.likelihood import likelihood_at
 from .hyperparameters import Fixed, Found, Task, resolve_hyperparameters
 from .hyperparameters.record import found_before, note_of
 from .hyperparameters.weave import MOST_ROWS
@@ -618,6 +619,37 @@ class GreedyGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # typ
         if mean.ndim == 1:
             return draw(mean, cov, n_samples, generator)
         return np.stack([draw(mean[:, j], cov[..., j], n_samples, generator) for j in range(mean.shape[1])], axis=1)
+
+    def log_marginal_likelihood(self, theta: Any = None, eval_gradient: bool = False, clone_kernel: bool = True) -> Any:
+        """The log marginal likelihood of the scaled targets at some hyperparameters, the active rows held.
+
+        It is that of the rows that `log_marginal_likelihood_value_` is about.
+
+        Parameters
+        ----------
+        theta : array-like of shape (p,), default=None
+            The logarithms of the kernel's free parameters, as in ``kernel_.theta``. None means those of the fit, whose
+            value is known.
+        eval_gradient : bool, default=False
+            Whether to return the gradient by `theta` too, which must be given then.
+        clone_kernel : bool, default=True
+            For compatibility with scikit-learn. `kernel_` is not changed in either case.
+
+        Returns
+        -------
+        value : float
+            O(m^3) for "local" and "sod", O(n m^2) for the others.
+        gradient : ndarray of shape (p,)
+            With ``eval_gradient``.
+        """
+        check_is_fitted(self, "posterior_")
+        if theta is None:
+            if eval_gradient:
+                raise ValueError("theta must be given where eval_gradient is True; kernel_.theta is that of the fit.")
+            return self.log_marginal_likelihood_value_
+        active = self.X_train_, self.y_train_.reshape(len(self.X_train_), -1)
+        found = likelihood_at(theta, self.posterior_, self.selection_, active, self._rows, self.memory_limit)
+        return found if eval_gradient else found[0]
 
     def to_gpytorch(self, X: Any = None, y: Any = None) -> Any:
         """The model as GPyTorch's, with the active rows as inducing points: see `sodalite.exports.to_gpytorch`."""

@@ -170,13 +170,18 @@ class Likelihood:
 
 
 def log_marginal_likelihood(
-    kernel: CompiledKernel, X: Array, y: Array, alpha: Array | None = None
+    kernel: CompiledKernel,
+    X: Array,
+    y: Array,
+    alpha: Array | None = None,
+    least: float = JITTER[np.dtype(np.float64)],
 ) -> tuple[float, Array]:
     """Log p(y | X) = -y'a/2 - sum log L_ii - n/2 log 2 pi with a = (K + noise)^-1 y, and its gradient.
 
     Algorithm 2.1 and equation 5.9 of Rasmussen and Williams (2006). K, its factor, its inverse and the gradient
     dJ/dK = (a a' - (K + noise)^-1) / 2 are symmetric, and only their lower triangles are ever computed: K in panels of
-    rows, each pulled back through the kernel by itself. `alpha` is noise beyond the kernel's.
+    rows, each pulled back through the kernel by itself. `alpha` is noise beyond the kernel's; no row has less noise
+    than `least` times the largest prior variance.
     """
     n, q = y.shape
     features = kernel.prepare(X)
@@ -187,7 +192,7 @@ def log_marginal_likelihood(
         A[rows, : rows.stop], pull = kernel.vjp(take(features, rows), take(features, slice(0, rows.stop)))
         pulls.append(pull)
     latent, noise, pull_diagonal = kernel.diag_vjp(features)
-    floor = JITTER[np.dtype(np.float64)] * float(latent.max())
+    floor = least * float(latent.max())
     total = noise if alpha is None else noise + alpha
     A.flat[:: n + 1] += np.maximum(total, floor)
 
@@ -204,7 +209,7 @@ def log_marginal_likelihood(
     G.flat[:: n + 1] *= 0.5
     # Rows at the floor have noise that moves with the largest prior variance.
     on_diagonal, floored, g = np.diag(G), total <= floor, np.zeros(n)
-    g[latent.argmax()] = JITTER[np.dtype(np.float64)] * on_diagonal[floored].sum()
+    g[latent.argmax()] = least * on_diagonal[floored].sum()
     gradient = pull_diagonal(g, np.where(floored, 0.0, on_diagonal))
     for rows, pull in zip(panels, pulls, strict=True):
         gradient += pull(G[rows, : rows.stop])
