@@ -596,7 +596,7 @@ def test_a_failed_first_fit_leaves_the_model_unfitted(failure):
         model.fit(**{"X": X, "y": y, **arrays})
     assert not hasattr(model, "n_features_in_")
     with pytest.raises(NotFittedError):
-        model.predict(X)
+        model.novelty(X)
 
 
 def test_an_interrupt_hands_over_what_was_chosen():

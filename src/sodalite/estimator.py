@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.gaussian_process.kernels import Kernel
+from sklearn.utils import check_array
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .cluster.fit import at_hand, fit_on_cluster
@@ -47,6 +48,7 @@ from .kernels import check_bounds, check_numeric, compile_kernel, default_kernel
 from .posteriors import Evidence, draw, resolve_posterior
 from .posteriors.baselines import MOST_JUDGED, Baselines, NoBetterWarning, compare
 from .posteriors.floor import warn_of_floor
+from .posteriors.prior import prior_predictions
 from .report.words import bars_of
 from .scores import resolve_score
 from .selection.checkpoint import Checkpoint, check_checkpoint, open_checkpoint
@@ -60,6 +62,12 @@ Array = NDArray[Any]
 BLOCK = 2**20  # numbers that are read at a time, of rows that are to be predicted and are not in memory
 
 
+def _r2(self: Any, X: Any, y: Any, sample_weight: Any = None) -> float:
+    """The R^2 of a fitted model's predictions at X, as in scikit-learn."""
+    check_is_fitted(self, "posterior_")  # a prior could be judged, but who asks for that has forgotten to fit
+    return float(RegressorMixin.score(self, X, y, sample_weight))
+
+
 class _ScoreMethod:
     """The method ``score(X, y, sample_weight=None)``, of an estimator that has a parameter of the same name.
 
@@ -70,7 +78,7 @@ class _ScoreMethod:
     """
 
     def __get__(self, instance: Any, owner: type) -> Any:
-        function = RegressorMixin.score
+        function = _r2
         return function if instance is None else function.__get__(instance, owner)
 
     def __set__(self, instance: Any, value: Any) -> None:
@@ -511,6 +519,9 @@ class GreedyGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # typ
     def predict(self, X: Any, return_std: bool = False, return_cov: bool = False) -> Any:
         """The predictive mean, with the standard deviation or the covariance if asked for.
 
+        Before `fit`, it is that of the prior, as in scikit-learn: zero, with the covariance of `kernel`, where None
+        stands for ``ConstantKernel(1.0) * RBF(1.0)``.
+
         Both are those of new observations, noise included, as in scikit-learn: the noise is what the kernel's
         ``WhiteKernel`` says, so a kernel without one gives those of the latent function.
 
@@ -529,9 +540,15 @@ class GreedyGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # typ
         cov : ndarray of shape (n, n) or (n, n, q)
             With ``return_cov``.
         """
-        check_is_fitted(self)
         if return_std and return_cov:
             raise ValueError("At most one of return_std and return_cov can be asked for.")
+        if not hasattr(self, "posterior_") and not is_dask(X):
+            check_numeric(self.kernel, X)
+            with readable_errors(X):
+                X = check_array(X, dtype=[np.float64, np.float32], estimator=self, input_name="X")
+            known = prior_predictions(self.kernel, X, return_std, return_cov)
+            return known if return_std or return_cov else known[0]
+        check_is_fitted(self, "posterior_")
         if is_dask(X):
             return predict_lazily(self, X, return_std, return_cov)
         if (
@@ -585,7 +602,7 @@ class GreedyGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # typ
         >>> gp.novelty([[2.5], [1000.0]]).round(3)
         array([0., 1.])
         """
-        check_is_fitted(self)
+        check_is_fitted(self, "posterior_")
         if is_dask(X):
             return novelty_lazily(self, X)
         if is_on_disk(X) and len(X.shape) == 2 and len(X) > (size := BLOCK // max(X.shape[1], 1) + 1):
@@ -602,7 +619,7 @@ class GreedyGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # typ
         return mean * self.y_std_ + self.y_mean_, std, novelty
 
     def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = 0) -> Array:
-        """Draw new observations at X from the predictive distribution, jointly over the rows.
+        """Draw new observations at X from the predictive distribution, jointly over the rows; before `fit`, the prior.
 
         Parameters
         ----------
@@ -701,6 +718,11 @@ class GreedyGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # typ
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """The parameters, as in scikit-learn."""
         return {**super().get_params(deep), "score": self.__dict__["score"]}
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.requires_fit = False  # predict and sample_y know the prior
+        return tags
 
     def _in_units(self, mean: Array) -> Array:
         return _squeeze(mean * self.y_std_ + self.y_mean_)

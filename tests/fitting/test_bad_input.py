@@ -740,10 +740,25 @@ def test_std_or_cov_but_not_both(model):
         model.predict(X, return_std=True, return_cov=True)
 
 
-@pytest.mark.parametrize("method", ["predict", "sample_y"])
-def test_before_fit(method):
+@pytest.mark.parametrize(
+    ("method", "arguments"),
+    [
+        ("novelty", (X,)),
+        ("score", (X, y)),
+        ("log_marginal_likelihood", ()),
+        ("plot", ()),
+        ("to_onnx", ("model.onnx",)),
+    ],
+)
+def test_before_fit(method, arguments):
+    """What a prior has no answer to; `predict` and `sample_y` have one."""
     with pytest.raises(NotFittedError, match="GreedyGPRegressor instance is not fitted yet"):
-        getattr(GreedyGPRegressor(), method)(X)
+        getattr(GreedyGPRegressor(), method)(*arguments)
+
+
+def test_saving_before_fit(tmp_path):
+    with pytest.raises(NotFittedError, match="GreedyGPRegressor instance is not fitted yet"):
+        sodalite.save(GreedyGPRegressor(), tmp_path / "model.sod")
 
 
 @pytest.mark.parametrize("method", ["predict", "sample_y"])

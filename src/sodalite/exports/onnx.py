@@ -45,7 +45,7 @@ def to_onnx(model: Any, path: str | os.PathLike[str]) -> None:
     a time. Of rows that are equally near, another may be taken than in Python.
     """
     onnx = require("onnx", "onnx")
-    check_is_fitted(model)
+    check_is_fitted(model, "posterior_")
     try:
         check_writable(path)
     except OSError as error:
