@@ -780,6 +780,7 @@ def test_one_active_row():
 
 
 @both
+@pytest.mark.filterwarnings("ignore:The optimal value found for dimension 0 of parameter k2__noise_level")
 @pytest.mark.parametrize("kernel", [None, RBF(1.0), KERNEL], ids=["default", "noiseless", "noisy"])
 def test_duplicated_rows(kernel, posterior):
     X, y = data(n=20)
