@@ -27,6 +27,9 @@ from ..kernels import CompiledKernel, compile_kernel, robust_spread, take, varia
 Array = NDArray[Any]
 
 PANEL = 256  # rows of the covariance that are evaluated at a time
+ROUGH = 1e-6  # gain of a step, per target value, below which a climb that is one of many ends
+TIGHT = 1e-13  # ... and the last climb: starts that lead to one maximum give the same predictions to about 1e-6
+GRADIENT = 1e-2  # largest derivative over the root of the gain, below which a climb ends as well
 
 
 @dataclass(frozen=True)
@@ -146,7 +149,7 @@ class Subset:
             began = perf_counter()
         best = int(np.argmax([value for value, _ in ends]))
         kernel = kernels[best]
-        value, theta = climb(Likelihood(kernel, X, y, alpha), ends[best][1], bounds, self.n_steps, end)
+        value, theta = climb(Likelihood(kernel, X, y, alpha), ends[best][1], bounds, self.n_steps, end, TIGHT)
         kernel = kernel.clone_with_theta(theta)
         rounds.append(Round("to the end", kernel, value, True, perf_counter() - began))
         return Found(kernel, tuple(rounds))
@@ -225,11 +228,17 @@ def climb_all(
 
 
 def climb(
-    objective: Callable[[Array], tuple[float, Array]], start: Array, bounds: Array, steps: int, end: float = inf
+    objective: Callable[[Array], tuple[float, Array]],
+    start: Array,
+    bounds: Array,
+    steps: int,
+    end: float = inf,
+    tolerance: float = ROUGH,
 ) -> tuple[float, Array]:
     """Maximise an objective of order 1 by L-BFGS within bounds: the value and the place of the best point seen.
 
-    No step is begun after `end`, by `time.perf_counter`, but the first.
+    No step is begun after `end`, by `time.perf_counter`, but the first; nor after a step that gained less than
+    `tolerance`.
     """
     top, place = -np.inf, start
 
@@ -245,7 +254,7 @@ def climb(
         if perf_counter() > end:
             raise StopIteration
 
-    options = {"maxiter": steps, "ftol": 1e-6}
+    options = {"maxiter": steps, "ftol": tolerance, "gtol": GRADIENT * sqrt(tolerance)}
     with one_blas_thread():  # L-BFGS's own products are tiny: a second thread would cost more than all of the climb
         minimize(negative, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options, callback=watch)
     return top, place
