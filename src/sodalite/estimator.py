@@ -680,11 +680,11 @@ class GreedyGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # typ
 
         return to_gpflow(self, X, y)
 
-    def to_onnx(self, path: Any) -> None:
+    def to_onnx(self, path: Any, *, input_dtype: Any = "float64") -> None:
         """Write the predictor, mean and standard deviation, as an ONNX file: see `sodalite.exports.to_onnx`."""
         from .exports import to_onnx
 
-        to_onnx(self, path)
+        to_onnx(self, path, input_dtype=input_dtype)
 
     def plot(self, kind: str | None = None, X: Any = None, y: Any = None, *, ax: Any = None) -> Any:
         """Draw the model with matplotlib: see `sodalite.plot.plot`.
