@@ -19,6 +19,7 @@ from .cluster.fit import at_hand, fit_on_cluster
 from .cluster.predict import novelty_lazily, predict_lazily
 from .cluster.table import Remote
 from .core.memory import check_all_rows, make_plan
+from .core.namespaces import given_back, in_numpy
 from .core.random import generator_from
 from .core.validation import (
     check_alpha,
@@ -172,6 +173,9 @@ class GreedyGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # typ
 
     Notes
     -----
+    With scikit-learn's ``array_api_dispatch``, arrays of PyTorch, CuPy and others are taken: NumPy works on copies, and
+    predictions are arrays as the rows are, on the same device. Fitted attributes are NumPy's.
+
     With several targets, one active set serves them all. They share the kernel, and the absolute residual that a score
     sees is the root mean square over the scaled targets.
 
@@ -254,6 +258,7 @@ class GreedyGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # typ
             workers, but for a sample of them that hyperparameters are learnt from, and for posterior="local", which
             keeps all rows and so fetches them.
         """
+        X, y, alpha = in_numpy(X, y, alpha)
         check_numeric(self.kernel, X)
         before = self.__dict__.copy()
         try:
@@ -396,6 +401,7 @@ class GreedyGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # typ
         """
         if not hasattr(self, "posterior_"):
             return self.fit(X, y, alpha=alpha)
+        X, y, alpha = in_numpy(X, y, alpha)
         before = self.__dict__.copy()
         try:
             with self._showing():
@@ -516,6 +522,7 @@ class GreedyGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # typ
             warnings.warn(words, NoBetterWarning, stacklevel=5)
         return found
 
+    @given_back
     def predict(self, X: Any, return_std: bool = False, return_cov: bool = False) -> Any:
         """The predictive mean, with the standard deviation or the covariance if asked for.
 
@@ -576,6 +583,7 @@ class GreedyGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # typ
             return self._in_units(mean), _squeeze(np.multiply.outer(np.sqrt(variance), self.y_std_))
         return (self._in_units(self.posterior_.mean(X)),)
 
+    @given_back
     def novelty(self, X: Any) -> Any:
         """How little the rows of the fit say about others: the share of the prior variance that they leave.
 
@@ -618,6 +626,7 @@ class GreedyGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # typ
         std = np.multiply.outer(np.sqrt(variance), self.y_std_)
         return mean * self.y_std_ + self.y_mean_, std, novelty
 
+    @given_back
     def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = 0) -> Array:
         """Draw new observations at X from the predictive distribution, jointly over the rows; before `fit`, the prior.
 
