@@ -595,7 +595,7 @@ def test_a_failed_first_fit_leaves_the_model_unfitted(failure):
         model.fit(**{"X": X, "y": y, **arrays})
     assert not hasattr(model, "n_features_in_")
     with pytest.raises(NotFittedError):
-        model.predict(X)
+        model.novelty(X)
 
 
 def test_an_interrupt_hands_over_what_was_chosen():
@@ -779,6 +779,7 @@ def test_one_active_row():
 
 
 @both
+@pytest.mark.filterwarnings("ignore:The optimal value found for dimension 0 of parameter k2__noise_level")
 @pytest.mark.parametrize("kernel", [None, RBF(1.0), KERNEL], ids=["default", "noiseless", "noisy"])
 def test_duplicated_rows(kernel, posterior):
     X, y = data(n=20)
@@ -852,8 +853,9 @@ def test_huge_offsets(offset, y_offset, posterior):
 )
 def test_tiny_and_huge_scales(scale, y_scale, posterior):
     mean, std = compare_moved(scale=scale, y_scale=y_scale, posterior=posterior)
-    assert mean < 1e-8
-    assert std < 1e-8
+    # At a maximum, rounding of 1e-16 in the likelihood moves the parameters by its root, and predictions by some 1e-8.
+    assert mean < 1e-6
+    assert std < 1e-6
 
 
 def test_columns_of_different_scales():

@@ -9,11 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.gaussian_process.kernels import Kernel
+from sklearn.utils import check_array
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .cluster.client import find_client
 from .cluster.predict import learn_names, novelty_lazily, predict_lazily
 from .cluster.table import share_out
+from .core.namespaces import given_back, in_numpy
 from .core.random import generator_from
 from .core.validation import (
     check_alpha,
@@ -30,8 +32,11 @@ from .core.validation import (
 )
 from .fitting.fitted import Fitted
 from .fitting.joining import join
+from .fitting.likelihood import likelihood_at
 from .fitting.pipeline import Settings, fit
+from .kernels import check_numeric
 from .posteriors import draw
+from .posteriors.prior import prior_predictions
 from .selection.progress import following
 from .selection.source import Arrays, Source
 from .stopping import Callback
@@ -39,6 +44,12 @@ from .stopping import Callback
 Array = NDArray[Any]
 
 BLOCK = 2**20  # numbers that are read at a time, of rows that are to be predicted and are not in memory
+
+
+def _r2(self: Any, X: Any, y: Any, sample_weight: Any = None) -> float:
+    """The R^2 of a fitted model's predictions at X, as in scikit-learn."""
+    check_is_fitted(self, "fitted_")  # a prior could be judged, but who asks for that has forgotten to fit
+    return float(RegressorMixin.score(self, X, y, sample_weight))
 
 
 class _ScoreMethod:
@@ -51,7 +62,7 @@ class _ScoreMethod:
     """
 
     def __get__(self, instance: Any, owner: type) -> Any:
-        function = RegressorMixin.score
+        function = _r2
         return function if instance is None else function.__get__(instance, owner)
 
     def __set__(self, instance: Any, value: Any) -> None:
@@ -152,6 +163,9 @@ class GreedyGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # typ
 
     Notes
     -----
+    With scikit-learn's ``array_api_dispatch``, arrays of PyTorch, CuPy and others are taken: NumPy works on copies, and
+    predictions are arrays as the rows are, on the same device. Fitted attributes are NumPy's.
+
     With several targets, one active set serves them all. They share the kernel, and the absolute residual that a score
     sees is the root mean square over the scaled targets.
 
@@ -227,7 +241,8 @@ class GreedyGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # typ
             The variance of each row's own noise, in units of y squared (of several targets, of each scaled one), beyond
             what the kernel's ``WhiteKernel`` says of all rows: known measurement errors. As scikit-learn's, it is added
             to the diagonal of the training covariance, and no part of predictions. A row of weight w among rows of
-            noise v has alpha v / w.
+            noise v has alpha v / w. No row has less noise than the floor of `sodalite.core.jitter`; where `alpha` is
+            positive and below it, `fit` warns.
         executor : dask.distributed.Client, default=None
             A cluster to work on; for Dask collections, by default the client that there is. The rows stay on its
             workers, but for a sample of them that hyperparameters are learnt from, and for posterior="local", which
@@ -236,6 +251,8 @@ class GreedyGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # typ
             Called with a `sodalite.stopping.Stage` when a step of the fit begins, and for every row that is chosen:
             what is being done, the RMSE so far, and how long it may still take.
         """
+        X, y, alpha = in_numpy(X, y, alpha)
+        check_numeric(self.kernel, X)
         before = self.__dict__.copy()
         try:
             with following(callback, self.verbose) as follow:
@@ -295,6 +312,7 @@ class GreedyGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # typ
         """
         if not hasattr(self, "fitted_"):
             return self.fit(X, y, alpha=alpha, callback=callback)
+        X, y, alpha = in_numpy(X, y, alpha)
         before = self.__dict__.copy()
         try:
             with following(callback, self.verbose) as follow:
@@ -314,8 +332,12 @@ class GreedyGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # typ
             raise
         return self
 
+    @given_back
     def predict(self, X: Any, return_std: bool = False, return_cov: bool = False) -> Any:
         """The predictive mean, with the standard deviation or the covariance if asked for.
+
+        Before `fit`, it is that of the prior, as in scikit-learn: zero, with the covariance of `kernel`, where None
+        stands for ``ConstantKernel(1.0) * RBF(1.0)``.
 
         Both are those of new observations, noise included, as in scikit-learn: the noise is what the kernel's
         ``WhiteKernel`` says, so a kernel without one gives those of the latent function.
@@ -335,9 +357,15 @@ class GreedyGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # typ
         cov : ndarray of shape (n, n) or (n, n, q)
             With ``return_cov``.
         """
-        check_is_fitted(self)
         if return_std and return_cov:
             raise ValueError("At most one of return_std and return_cov can be asked for.")
+        if not hasattr(self, "fitted_") and not is_dask(X):
+            check_numeric(self.kernel, X)
+            with readable_errors(X):
+                X = check_array(X, dtype=[np.float64, np.float32], estimator=self, input_name="X")
+            known = prior_predictions(self.kernel, X, return_std, return_cov)
+            return known if return_std or return_cov else known[0]
+        check_is_fitted(self, "fitted_")
         if is_dask(X):
             return predict_lazily(self, X, return_std, return_cov)
         if (
@@ -361,6 +389,7 @@ class GreedyGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # typ
         check_predictions(X, *found)
         return found if return_std or return_cov else found[0]
 
+    @given_back
     def novelty(self, X: Any) -> Any:
         """How little the rows of the fit say about others: the share of the prior variance that they leave.
 
@@ -387,7 +416,7 @@ class GreedyGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # typ
         >>> gp.novelty([[2.5], [1000.0]]).round(3)
         array([0., 1.])
         """
-        check_is_fitted(self)
+        check_is_fitted(self, "fitted_")
         if is_dask(X):
             return novelty_lazily(self, X)
         if is_on_disk(X) and len(X.shape) == 2 and len(X) > (size := BLOCK // max(X.shape[1], 1) + 1):
@@ -396,8 +425,9 @@ class GreedyGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # typ
             X = validate_data(self, X, dtype=[np.float64, np.float32], reset=False)
         return self.fitted_.posterior.mean_variance_novelty(X)[2]
 
+    @given_back
     def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = 0) -> Array:
-        """Draw new observations at X from the predictive distribution, jointly over the rows.
+        """Draw new observations at X from the predictive distribution, jointly over the rows; before `fit`, the prior.
 
         Parameters
         ----------
@@ -415,6 +445,36 @@ class GreedyGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # typ
             return draw(mean, cov, n_samples, generator)
         return np.stack([draw(mean[:, j], cov[..., j], n_samples, generator) for j in range(mean.shape[1])], axis=1)
 
+    def log_marginal_likelihood(self, theta: Any = None, eval_gradient: bool = False, clone_kernel: bool = True) -> Any:
+        """The log marginal likelihood of the scaled targets at some hyperparameters, the active rows held.
+
+        It is that of the rows that `log_marginal_likelihood_value_` is about.
+
+        Parameters
+        ----------
+        theta : array-like of shape (p,), default=None
+            The logarithms of the kernel's free parameters, as in ``kernel_.theta``. None means those of the fit, whose
+            value is known.
+        eval_gradient : bool, default=False
+            Whether to return the gradient by `theta` too, which must be given then.
+        clone_kernel : bool, default=True
+            For compatibility with scikit-learn. `kernel_` is not changed in either case.
+
+        Returns
+        -------
+        value : float
+            O(m^3) for "local" and "sod", O(n m^2) for the others.
+        gradient : ndarray of shape (p,)
+            With ``eval_gradient``.
+        """
+        check_is_fitted(self, "fitted_")
+        if theta is None:
+            if eval_gradient:
+                raise ValueError("theta must be given where eval_gradient is True; kernel_.theta is that of the fit.")
+            return self.log_marginal_likelihood_value_
+        found = likelihood_at(theta, self.fitted_, self.memory_limit)
+        return found if eval_gradient else found[0]
+
     def to_gpytorch(self, X: Any = None, y: Any = None) -> Any:
         """The model as GPyTorch's, with the active rows as inducing points: see `sodalite.exports.to_gpytorch`."""
         from .exports import to_gpytorch
@@ -427,11 +487,11 @@ class GreedyGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # typ
 
         return to_gpflow(self, X, y)
 
-    def to_onnx(self, path: Any) -> None:
+    def to_onnx(self, path: Any, *, input_dtype: Any = "float64") -> None:
         """Write the predictor, mean and standard deviation, as an ONNX file: see `sodalite.exports.to_onnx`."""
         from .exports import to_onnx
 
-        to_onnx(self, path)
+        to_onnx(self, path, input_dtype=input_dtype)
 
     def plot(self, kind: str | None = None, X: Any = None, y: Any = None, *, ax: Any = None) -> Any:
         """Draw the model with matplotlib: see `sodalite.plot.plot`.
@@ -465,6 +525,11 @@ class GreedyGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # typ
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """The parameters, as in scikit-learn."""
         return {**super().get_params(deep), "score": self.__dict__["score"]}
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.requires_fit = False  # predict and sample_y know the prior
+        return tags
 
     kernel_ = _Found("kernel")
     selection_ = _Found("selection")

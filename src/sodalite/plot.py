@@ -59,7 +59,7 @@ class _Display:
         random_state : int, default=0
             For the rows that are drawn where there are too many.
         """
-        check_is_fitted(model)
+        check_is_fitted(model, "posterior_")
         material = gather(model, X, y, target)
         made = cls._of(model, material, np.random.default_rng(random_state))
         return made.plot(ax=ax)
@@ -337,7 +337,7 @@ def plot(model: Any, kind: str | None = None, X: Any = None, y: Any = None, *, a
     >>> plot(model).ax_.get_ylabel()
     'target'
     """
-    check_is_fitted(model)
+    check_is_fitted(model, "posterior_")
     if kind is None:
         kind = "posterior" if gather(model).plain else "dependence"
     if kind not in DISPLAYS:

@@ -14,6 +14,7 @@ from sodalite import GreedyGPRegressor, load, save, select
 from sodalite.cluster.moments import mean_and_spread
 from sodalite.cluster.objective import JointDensity
 from sodalite.cluster.table import share_out
+from sodalite.core.jitter import JitterWarning
 from sodalite.hyperparameters import Weave
 from sodalite.hyperparameters.joint import Joint
 from sodalite.kernels import compile_kernel, spread
@@ -91,6 +92,12 @@ def test_arrays_of_the_driver_as_well(client):
     X, y = rows()
     there = model(posterior="fitc").fit(X, y, alpha=0.1, executor=client)
     compare(there, model(posterior="fitc").fit(X, y, alpha=0.1), X[:50])
+
+
+def test_noise_below_the_floor_is_told(client):
+    X, y = rows()
+    with pytest.warns(JitterWarning, match=f"alpha is 1e-12 in {N} rows"):
+        model(posterior="dtc", kernel=RBF(0.1)).fit(*chunked(X, y), alpha=1e-12, executor=client)
 
 
 @pytest.mark.parametrize("divisions", [True, False])

@@ -151,6 +151,19 @@ def test_a_loaded_model_gives_the_same_file(path, tmp_path):
     np.testing.assert_allclose(found, model.predict(X, return_std=True), rtol=1e-10)
 
 
+@pytest.mark.parametrize("posterior", ["sod", "local"])
+def test_rows_of_float32_get_the_answer_of_the_same_rows_in_float64(path, posterior):
+    model, X = fitted(posterior), rows(12, seed=5).astype(np.float32)
+    model.to_onnx(path, input_dtype="float32")
+    onnx.checker.check_model(onnx.load(path), full_check=True)
+    single = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+    found = single.run(["mean", "std"], {"X": X})
+    assert [part.dtype for part in found] == [np.float64] * 2
+    np.testing.assert_allclose(found, model.predict(X.astype(np.float64), return_std=True), rtol=1e-8)
+    with pytest.raises(ValueError, match="input_dtype must be 'float64' or 'float32'; got 'int8'"):
+        model.to_onnx(path, input_dtype="int8")
+
+
 def test_what_the_file_says_of_itself(path):
     model = fitted("vfe")
     model.preprocessing_ = Preprocessing("price", (Column("area", "number"), Column("built", "date")))

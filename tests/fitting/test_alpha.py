@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -12,6 +14,7 @@ import one_at_a_time
 from dense import given
 from helpers import KERNELS
 from sodalite import GreedyGPRegressor
+from sodalite.core.jitter import JitterWarning
 from sodalite.hyperparameters import Fixed, Subset
 from sodalite.posteriors import POSTERIORS
 
@@ -199,3 +202,32 @@ def test_the_array_is_left_as_it_is():
     alpha.flags.writeable = False
     model(posterior="local").fit(X, y, alpha=alpha)
     assert_array_equal(alpha, before)
+
+
+# The noise floor
+
+
+@pytest.mark.parametrize("normalize_y", [True, False])
+@pytest.mark.parametrize(("dtype", "least"), [("float64", 1e-10), ("float32", 1e-5)])
+def test_noise_below_the_floor_is_told(dtype, least, normalize_y):
+    X, y, _ = data()
+    unit = y.std() if normalize_y else 1.0
+    floor, alpha = 2.25 * least * unit**2, np.full(len(y), 0.01 * least * unit**2)
+    alpha[:10] = 1.0
+    scarce = model(kernel=1.5**2 * RBF([0.2, 0.2]), dtype=dtype, normalize_y=normalize_y)
+    message = (
+        f"alpha is {alpha[-1]:.3g} in {len(y) - 10} rows (on average), below the noise floor of {floor:.3g}, which"
+    )
+    with pytest.warns(JitterWarning, match=re.escape(message)) as caught:
+        fitted = scarce.fit(X, y, alpha=alpha)
+    assert caught[0].filename == __file__
+    with pytest.warns(JitterWarning, match="alpha is .* below the noise floor"):
+        fitted.partial_fit(X[:5] + 0.1, y[:5], alpha=1.0)
+
+
+@pytest.mark.parametrize("alpha", [0.0, 2.25e-10, 1e-3])
+def test_noise_that_the_floor_leaves_alone_is_not_told_of(alpha):
+    """Nor is that of rows that have none of their own."""
+    X, y, _ = data()
+    model(kernel=1.5**2 * RBF([0.2, 0.2]), normalize_y=False).fit(X, y, alpha=alpha)
+    model(normalize_y=False).fit(X, y, alpha=np.full(len(y), 1e-14))  # beside the noise of the kernel

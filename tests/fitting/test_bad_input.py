@@ -16,8 +16,11 @@ from sklearn.gaussian_process.kernels import (
     CompoundKernel,
     ConstantKernel,
     DotProduct,
+    GenericKernelMixin,
+    Kernel,
     Matern,
     RationalQuadratic,
+    StationaryKernelMixin,
     WhiteKernel,
 )
 
@@ -248,6 +251,32 @@ FIT_ARGUMENTS = [
         ("n_neighbors", value, TypeError, f"n_neighbors must be a whole number or None; got {value!r}.")
         for value in (2.5, 8.0, "many", True, [8])
     ],
+    *[
+        (
+            "kernel",
+            ConstantKernel(1.0) * RBF(1.0, value) + WhiteKernel(0.1),
+            ValueError,
+            f"kernel has bounds ({value[0]:g}, {value[1]:g}) of k1__k2__length_scale. The search needs two positive, "
+            "finite numbers, the lower one first, such as (1e-5, 1e5); or 'fixed', to keep the value.",
+        )
+        for value in ((1e-5, inf), (0, 10), (-1, 10), (10, 0.1), (nan, 1.0), (-inf, inf))
+    ],
+    (
+        "kernel",
+        RBF([1.0, 1.0], [(0.1, 10.0), (1.0, inf)]) + WhiteKernel(0.1),
+        ValueError,
+        "kernel has bounds (1, inf) of dimension 1 of k1__length_scale.",
+    ),
+    *[
+        (
+            "kernel",
+            RBF(1.0) + WhiteKernel(0.1, value),
+            ValueError,
+            f"kernel has bounds of k2__noise_level that are no pair of numbers; got {np.atleast_2d(value)!r}. Give "
+            "(lower, upper), or 'fixed' to keep the value.",
+        )
+        for value in ("fixd", (3.0,), (1.0, 2.0, 3.0), None)
+    ],
 ]
 
 
@@ -256,6 +285,11 @@ FIT_ARGUMENTS = [
 def test_a_bad_argument_of_the_estimator_is_refused_before_any_work(name, value, error, message):
     with refuses(error, message):
         by_fit(**{name: value})
+
+
+@pytest.mark.parametrize("value", [(1e-5, inf), (0, 10), (10, 0.1)], ids=str)
+def test_bounds_do_not_matter_where_nothing_is_sought(value):
+    assert len(by_fixed_fit(kernel=RBF(1.0, value) + WhiteKernel(0.1)).indices) == 5
 
 
 ALPHAS = [
@@ -641,6 +675,45 @@ def test_a_kernel_that_returns_nan_on_some_rows(call, part, message, memory_limi
         assert str(caught.value).endswith(f"row {np.flatnonzero(X[:, 0] > 1)[0]} the first.")
 
 
+class Letters(GenericKernelMixin, StationaryKernelMixin, Kernel):
+    """Of sequences, such as strings: exp(-number of places in which they differ)."""
+
+    def __call__(self, X, Y=None, eval_gradient=False):
+        differ = [
+            [sum(a != b for a, b in zip(one, other, strict=False)) for other in (X if Y is None else Y)] for one in X
+        ]
+        K = np.exp(-np.array(differ, dtype=float))
+        return (K, np.empty((*K.shape, 0))) if eval_gradient else K
+
+    def diag(self, X):
+        return np.ones(len(X))
+
+
+@both
+@pytest.mark.parametrize(
+    "rows",
+    [
+        ["AGC", "AC", "AACT"] * 40,
+        np.array(["AGC", "AC", "AACT"] * 40),
+        [[1, 2], [3]] * 60,
+        pd.DataFrame({"a": ["x"] * N}),
+    ],
+    ids=["list", "array", "ragged", "frame"],
+)
+@pytest.mark.usefixtures("no_long_work")
+def test_a_kernel_of_other_objects_is_told_that_rows_are_numbers(call, rows):
+    message = "X must be a table of numbers, one row per observation, also for the kernel Letters, which takes other"
+    with refuses(ValueError, message):
+        call(X=rows, kernel=2.0 * Letters() + WhiteKernel(0.1))
+
+
+def test_a_kernel_of_other_objects_takes_rows_of_numbers():
+    rows = np.round(X)
+    assert len(by_select(X=rows, kernel=2.0 * Letters() + WhiteKernel(0.1)).indices) == 5
+    with refuses(ValueError, "Input X contains NaN"):
+        by_fixed_fit(X=changed(rows, (2, 0), nan), kernel=Letters() + WhiteKernel(0.1))
+
+
 # Not bad at all
 
 
@@ -667,10 +740,25 @@ def test_std_or_cov_but_not_both(model):
         model.predict(X, return_std=True, return_cov=True)
 
 
-@pytest.mark.parametrize("method", ["predict", "sample_y"])
-def test_before_fit(method):
+@pytest.mark.parametrize(
+    ("method", "arguments"),
+    [
+        ("novelty", (X,)),
+        ("score", (X, y)),
+        ("log_marginal_likelihood", ()),
+        ("plot", ()),
+        ("to_onnx", ("model.onnx",)),
+    ],
+)
+def test_before_fit(method, arguments):
+    """What a prior has no answer to; `predict` and `sample_y` have one."""
     with pytest.raises(NotFittedError, match="GreedyGPRegressor instance is not fitted yet"):
-        getattr(GreedyGPRegressor(), method)(X)
+        getattr(GreedyGPRegressor(), method)(*arguments)
+
+
+def test_saving_before_fit(tmp_path):
+    with pytest.raises(NotFittedError, match="GreedyGPRegressor instance is not fitted yet"):
+        sodalite.save(GreedyGPRegressor(), tmp_path / "model.sod")
 
 
 @pytest.mark.parametrize("method", ["predict", "sample_y"])

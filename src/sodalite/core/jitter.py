@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 
 class JitterWarning(UserWarning):
-    """A covariance matrix was not positive definite, so its diagonal was raised."""
+    """The diagonal of a covariance matrix was raised: it was not positive definite, or alpha was below the floor."""
 
 
 def with_jitter(attempt: Callable[[float], T], prior_variance: float, dtype: Any = np.float64) -> T:

@@ -124,14 +124,14 @@ def check_not_small(name: str, largest: Array) -> None:
         )
 
 
-def check_dtype(dtype: Any) -> np.dtype[Any]:
+def check_dtype(dtype: Any, name: str = "dtype") -> np.dtype[Any]:
     """float64 or float32."""
     try:
         checked: np.dtype[Any] = np.dtype(dtype)
     except TypeError:
         checked = np.dtype(object)
     if checked not in (np.dtype(np.float64), np.dtype(np.float32)):
-        raise ValueError(f"dtype must be 'float64' or 'float32'; got {dtype!r}.")
+        raise ValueError(f"{name} must be 'float64' or 'float32'; got {dtype!r}.")
     return checked
 
 

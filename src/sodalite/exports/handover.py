@@ -54,7 +54,7 @@ class Maker(Protocol):
 
 def hand_over(model: Any, maker: Maker, X: Any, y: Any) -> Handover:
     """A fitted model in parts; of rows that are not given, those of the fit."""
-    check_is_fitted(model)
+    check_is_fitted(model, "posterior_")
     compiled = model.posterior_.kernel
     kernel = build(compiled._root, maker)
     if kernel is None:

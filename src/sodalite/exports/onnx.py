@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..core.files import check_writable, replacing
 from ..core.optional import require
+from ..core.validation import check_dtype
 from ..core.version import __version__
 from ..kernels.neighbours import ALL, Neighbours
 from ..posteriors import Local, SubsetOfData
@@ -26,18 +27,23 @@ OPSET, IR_VERSION = 11, 6  # the first with TopK of the smallest; all runtimes o
 MOST_BYTES = 2**31 - 2**20  # what a file of this format can hold
 
 
-def to_onnx(model: Any, path: str | os.PathLike[str]) -> None:
+def to_onnx(model: Any, path: str | os.PathLike[str], *, input_dtype: Any = "float64") -> None:
     """Write the predictor of a fitted model as an ONNX file, whole or not at all.
 
-    Its input ``X`` is float64 of shape (rows, d), any number of rows. Its outputs ``mean`` and ``std`` are those of
-    ``predict(X, return_std=True)``: of new observations, in units of y, of shape (rows,) or (rows, q). The file's
-    metadata name the inputs and the target, and hold the mapping of a table's columns if the model has one.
+    Its input ``X`` is of `input_dtype` and of shape (rows, d), any number of rows. Its outputs ``mean`` and ``std`` are
+    those of ``predict(X, return_std=True)``: of new observations, in units of y, of shape (rows,) or (rows, q). The
+    file's metadata name the inputs and the target, and hold the mapping of a table's columns if the model has one.
 
     Parameters
     ----------
     model : GreedyGPRegressor
         Fitted, with any posterior and any of scikit-learn's kernels that is not called as it is.
     path : str or path-like
+    input_dtype : {"float64", "float32"}, default="float64"
+        The type of the rows that will be asked about: a runtime refuses all others. Rows of float32 are turned into
+        float64 at once, since covariances and their products need it, and the outputs are float64 in either case. So
+        predictions are those of the rounded rows: inputs that need more than seven digits, such as seconds since 1970,
+        want float64, or a smaller origin before the fit.
 
     Notes
     -----
@@ -45,17 +51,19 @@ def to_onnx(model: Any, path: str | os.PathLike[str]) -> None:
     a time. Of rows that are equally near, another may be taken than in Python.
     """
     onnx = require("onnx", "onnx")
-    check_is_fitted(model)
+    check_is_fitted(model, "posterior_")
+    single = check_dtype(input_dtype, "input_dtype") == np.float32
     try:
         check_writable(path)
     except OSError as error:
         raise type(error)(f"{path} cannot be written: {error.strerror or error}.") from None
-    data = _file(onnx, model).SerializeToString()
+    data = _file(onnx, model, single).SerializeToString()
     with replacing(path) as unfinished:
         unfinished.write_bytes(data)
 
 
-def _file(onnx: Any, model: Any) -> Any:
+def _file(onnx: Any, model: Any, single: bool) -> Any:
+    """The model as ONNX has it; with `single`, for rows of float32."""
     helper, double = onnx.helper, onnx.TensorProto.DOUBLE
     posterior, q = model.posterior_, len(model.y_mean_)
     root = posterior.kernel._root
@@ -63,7 +71,8 @@ def _file(onnx: Any, model: Any) -> Any:
     if not has_inputs(root):
         raise ValueError(f"The kernel {model.kernel_} does not depend on the inputs: there is nothing to write.")
     g = Graph(onnx)
-    mean, variance = _moments(g, posterior, "X")
+    X = g("Cast", "X", to=double) if single else "X"
+    mean, variance = _moments(g, posterior, X)
     mean = g("Add", g("Mul", mean, model.y_std_), model.y_mean_)
     std = g("Mul", g("Sqrt", variance), model.y_std_)
     for name, value in (("mean", mean), ("std", std)):
@@ -71,11 +80,11 @@ def _file(onnx: Any, model: Any) -> Any:
         g.nodes.append(helper.make_node("Identity", [value], [name]))
     if sum(part.ByteSize() for part in g.constants) > MOST_BYTES:
         raise ValueError("The model is larger than the 2 GB that an ONNX file can hold; fit one with fewer rows.")
-    shape = ["rows"] if q == 1 else ["rows", q]
+    shape, d = ["rows"] if q == 1 else ["rows", q], int(model.n_features_in_)
     graph = helper.make_graph(
         g.nodes,
         "sodalite",
-        [helper.make_tensor_value_info("X", double, ["rows", int(model.n_features_in_)])],
+        [helper.make_tensor_value_info("X", onnx.TensorProto.FLOAT if single else double, ["rows", d])],
         [helper.make_tensor_value_info(name, double, shape) for name in ("mean", "std")],
         g.constants,
     )

@@ -19,9 +19,10 @@ from ..core.validation import check_count, check_dtype, check_first, check_not_s
 from ..hyperparameters import Fixed, Found, Method, Task, resolve_hyperparameters
 from ..hyperparameters.record import found_before, note_of
 from ..hyperparameters.weave import MOST_ROWS
-from ..kernels import compile_kernel, default_kernels
+from ..kernels import check_bounds, compile_kernel, default_kernels, warn_at_bounds
 from ..posteriors import Evidence, Posterior, resolve_posterior
 from ..posteriors.baselines import MOST_JUDGED, Baselines, NoBetterWarning, compare
+from ..posteriors.floor import warn_of_floor
 from ..scores import Score, resolve_score
 from ..selection.checkpoint import Checkpoint, File, check_checkpoint, open_checkpoint
 from ..selection.grow import grow
@@ -71,6 +72,8 @@ class Settings:
         same = {field.name: given[field.name] for field in fields(cls) if field.name in given}
         settings = cls(**{**same, **resolved, "file": None})
         settings.rule_after(0.0)
+        if not isinstance(method, Fixed):
+            check_bounds(settings.kernel)
         return replace(settings, file=None if path is None else check_checkpoint(path))
 
     def rule_after(self, seconds: float) -> Rule:
@@ -142,15 +145,17 @@ def find_kernel(
         kernels = default_kernels(task.X, task.y) if given is None else [given]
         compile_kernel(kernels[0], task.X, settings.dtype)
     found = None if keeper is None else found_before(keeper, kernels)
-    if found is not None:
-        return found
-    if task is None:
-        found = Found(clone(given))
-    else:
-        follow.say("Finding the kernel's parameters")
-        found = method.find(task, kernels, generator)
-    if keeper is not None:
-        keeper.keep(found.kernel, note_of(found, kernels))
+    if found is None:
+        if task is None:
+            found = Found(clone(given))
+        else:
+            follow.say("Finding the kernel's parameters")
+            found = method.find(task, kernels, generator)
+        if keeper is not None:
+            keeper.keep(found.kernel, note_of(found, kernels))
+    # The default kernels' bounds are not the user's to change, and mean no more than "none" or "as good as flat".
+    if task is not None and given is not None:
+        warn_at_bounds(found.kernel, stacklevel=5)
     return found
 
 
@@ -212,6 +217,7 @@ def condition(
         generator,
         optimism=found.optimism,
     ).of_model()
+    warn_of_floor(evidence, scaling.unit)
     posterior = settings.posterior.condition(evidence)
     return Fitted(
         kernel=found.kernel,

@@ -11,7 +11,7 @@ from sklearn.gaussian_process.kernels import Kernel
 from ..cluster.table import share_out
 from ..core.random import generator_from
 from ..core.validation import check_dtype, check_rows, is_dask
-from ..kernels import compile_kernel
+from ..kernels import check_numeric, compile_kernel
 from ..scores import Score, resolve_score
 from ..selection.checkpoint import check_checkpoint, open_checkpoint
 from ..selection.grow import grow
@@ -123,6 +123,7 @@ def select(
     checked, score = check_dtype(dtype), resolve_score(score)
     rule = resolve_rule(n_active, tol, patience, target_rmse, time_limit, stop)
     file = None if checkpoint is None else check_checkpoint(checkpoint)
+    check_numeric(kernel, X)
     if executor is not None or is_dask(X) or is_dask(y):
         source: Source = share_out(X, y, executor=executor)
     else:

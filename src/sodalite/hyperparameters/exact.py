@@ -25,7 +25,7 @@ from ..kernels import CompiledKernel, compile_kernel, robust_spread, spacing, va
 from ..kernels.forms import candidate_periods, second_scale, with_period, with_trend
 from ..kernels.neighbours import distinct
 from ..kernels.nodes import Array
-from .subset import Found, Likelihood, Round, Task, climb, free_parameters, natural_scale
+from .subset import TIGHT, Found, Likelihood, Round, Task, climb, free_parameters, natural_scale
 
 Form = Callable[[Kernel], Kernel]  # adds a component to a kernel
 
@@ -146,7 +146,7 @@ def find_exactly(task: Task, kernels: Sequence[Kernel], generator: np.random.Gen
         note(name, kernel, value, better)
         if better:
             top, best = value, kernel
-    value, theta = climb(plausibility(best), best.theta, best.bounds, 60, end)
+    value, theta = climb(plausibility(best), best.theta, best.bounds, 60, end, TIGHT)
     best = best.clone_with_theta(theta)
     note("to the end", best, value, True)
     return Found(best, tuple(rounds))

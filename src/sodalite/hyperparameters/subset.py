@@ -29,6 +29,9 @@ from ..scores import Delta, Score
 Array = NDArray[Any]
 
 PANEL = 256  # rows of the covariance that are evaluated at a time
+ROUGH = 1e-6  # gain of a step, per target value, below which a climb that is one of many ends
+TIGHT = 1e-13  # ... and the last climb: starts that lead to one maximum give the same predictions to about 1e-6
+GRADIENT = 1e-2  # largest derivative over the root of the gain, below which a climb ends as well
 
 
 @dataclass(frozen=True)
@@ -151,7 +154,7 @@ class Subset:
             began = perf_counter()
         best = int(np.argmax([value for value, _ in ends]))
         kernel = kernels[best]
-        value, theta = climb(Likelihood(kernel, X, y, alpha), ends[best][1], bounds, self.n_steps, end)
+        value, theta = climb(Likelihood(kernel, X, y, alpha), ends[best][1], bounds, self.n_steps, end, TIGHT)
         kernel = kernel.clone_with_theta(theta)
         rounds.append(Round("to the end", kernel, value, True, perf_counter() - began))
         return Found(kernel, tuple(rounds))
@@ -175,13 +178,18 @@ class Likelihood:
 
 
 def log_marginal_likelihood(
-    kernel: CompiledKernel, X: Array, y: Array, alpha: Array | None = None
+    kernel: CompiledKernel,
+    X: Array,
+    y: Array,
+    alpha: Array | None = None,
+    least: float = JITTER[np.dtype(np.float64)],
 ) -> tuple[float, Array]:
     """Log p(y | X) = -y'a/2 - sum log L_ii - n/2 log 2 pi with a = (K + noise)^-1 y, and its gradient.
 
     Algorithm 2.1 and equation 5.9 of Rasmussen and Williams (2006). K, its factor, its inverse and the gradient
     dJ/dK = (a a' - (K + noise)^-1) / 2 are symmetric, and only their lower triangles are ever computed: K in panels of
-    rows, each pulled back through the kernel by itself. `alpha` is noise beyond the kernel's.
+    rows, each pulled back through the kernel by itself. `alpha` is noise beyond the kernel's; no row has less noise
+    than `least` times the largest prior variance.
     """
     n, q = y.shape
     features = kernel.prepare(X)
@@ -192,7 +200,7 @@ def log_marginal_likelihood(
         A[rows, : rows.stop], pull = kernel.vjp(take(features, rows), take(features, slice(0, rows.stop)))
         pulls.append(pull)
     latent, noise, pull_diagonal = kernel.diag_vjp(features)
-    floor = JITTER[np.dtype(np.float64)] * float(latent.max())
+    floor = least * float(latent.max())
     total = noise if alpha is None else noise + alpha
     A.flat[:: n + 1] += np.maximum(total, floor)
 
@@ -209,7 +217,7 @@ def log_marginal_likelihood(
     G.flat[:: n + 1] *= 0.5
     # Rows at the floor have noise that moves with the largest prior variance.
     on_diagonal, floored, g = np.diag(G), total <= floor, np.zeros(n)
-    g[latent.argmax()] = JITTER[np.dtype(np.float64)] * on_diagonal[floored].sum()
+    g[latent.argmax()] = least * on_diagonal[floored].sum()
     gradient = pull_diagonal(g, np.where(floored, 0.0, on_diagonal))
     for rows, pull in zip(panels, pulls, strict=True):
         gradient += pull(G[rows, : rows.stop])
@@ -225,11 +233,17 @@ def climb_all(
 
 
 def climb(
-    objective: Callable[[Array], tuple[float, Array]], start: Array, bounds: Array, steps: int, end: float = inf
+    objective: Callable[[Array], tuple[float, Array]],
+    start: Array,
+    bounds: Array,
+    steps: int,
+    end: float = inf,
+    tolerance: float = ROUGH,
 ) -> tuple[float, Array]:
     """Maximise an objective of order 1 by L-BFGS within bounds: the value and the place of the best point seen.
 
-    No step is begun after `end`, by `time.perf_counter`, but the first.
+    No step is begun after `end`, by `time.perf_counter`, but the first; nor after a step that gained less than
+    `tolerance`.
     """
     top, place = -np.inf, start
 
@@ -245,7 +259,7 @@ def climb(
         if perf_counter() > end:
             raise StopIteration
 
-    options = {"maxiter": steps, "ftol": 1e-6}
+    options = {"maxiter": steps, "ftol": tolerance, "gtol": GRADIENT * sqrt(tolerance)}
     with one_blas_thread():  # L-BFGS's own products are tiny: a second thread would cost more than all of the climb
         minimize(negative, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options, callback=watch)
     return top, place

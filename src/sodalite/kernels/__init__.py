@@ -11,6 +11,7 @@ small expression tree (`compile_kernel`), which
 Kernels that are not known here (a user's own subclass, say) are called as they are.
 """
 
+from .checks import check_bounds, check_numeric, warn_at_bounds
 from .compiled import CompiledKernel, compile_kernel, leaves, n_rows, take
 from .default import default_kernel, default_kernels, robust_spread, spacing, spread, variation
 from .nodes import Array, Features
@@ -23,6 +24,8 @@ __all__ = [
     "CompiledKernel",
     "Features",
     "PeriodicColumn",
+    "check_bounds",
+    "check_numeric",
     "compile_kernel",
     "default_kernel",
     "default_kernels",
@@ -33,4 +36,5 @@ __all__ = [
     "spread",
     "take",
     "variation",
+    "warn_at_bounds",
 ]

@@ -85,7 +85,7 @@ def save(model: GreedyGPRegressor, path: str | os.PathLike[str]) -> None:
     """
     if type(model) is not GreedyGPRegressor:
         raise TypeError(f"save takes a GreedyGPRegressor; got {type(model).__name__}. Use pickle or joblib for it.")
-    check_is_fitted(model)
+    check_is_fitted(model, "posterior_")
     check_path(path)
     write(path, *describe(model))
 

@@ -114,7 +114,7 @@ def make_report(model: Any, X: Any = None, y: Any = None, *, target: int = 0, ra
     >>> report.n_active, report.view.stages.tolist()
     (10, [1, 2, 3, 4, 5, 6, 7, 8, 9, 10])
     """
-    check_is_fitted(model)
+    check_is_fitted(model, "posterior_")
     material = gather(model, X, y, target)
     generator = np.random.default_rng(random_state)
     stages = stages_of(material)

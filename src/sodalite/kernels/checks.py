@@ -1,0 +1,95 @@
+"""What is asked of a kernel that a user gives, before any long work, and of its hyperparameters once they are found."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.gaussian_process import kernels as spec
+
+from ..core.validation import is_dask, is_sliceable
+from .compiled import leaves
+
+
+def check_bounds(kernel: Any) -> None:
+    """Refuse bounds between which no value can be sought; the hyperparameter is named.
+
+    Hyperparameters are sought by their logarithms, so both bounds must be positive and finite, the lower one first.
+    What is no kernel is passed over.
+    """
+    if not isinstance(kernel, spec.Kernel):
+        return
+    for parameter in kernel.hyperparameters:
+        if parameter.fixed:
+            continue
+        try:
+            bounds = np.asarray(parameter.bounds, dtype=np.float64)
+        except (TypeError, ValueError):
+            bounds = np.empty(0)
+        if bounds.ndim != 2 or bounds.shape[1] != 2:
+            raise ValueError(
+                f"kernel has bounds of {parameter.name} that are no pair of numbers; got {parameter.bounds!r}. "
+                f"Give (lower, upper), or 'fixed' to keep the value."
+            )
+        with np.errstate(invalid="ignore"):
+            good = np.isfinite(bounds).all(axis=1) & (bounds[:, 0] > 0) & (bounds[:, 0] <= bounds[:, 1])
+        if not good.all():
+            which = int(np.argmin(good))
+            low, high = bounds[which]
+            where = f"dimension {which} of {parameter.name}" if len(bounds) > 1 else parameter.name
+            raise ValueError(
+                f"kernel has bounds ({low:g}, {high:g}) of {where}. The search needs two positive, finite numbers, "
+                f"the lower one first, such as (1e-5, 1e5); or 'fixed', to keep the value."
+            )
+
+
+def warn_at_bounds(kernel: spec.Kernel, stacklevel: int = 2) -> None:
+    """Warn of every hyperparameter that was found at one of its bounds, as scikit-learn's Gaussian process does.
+
+    Parameters
+    ----------
+    kernel : scikit-learn kernel
+        With the hyperparameters that were found.
+    stacklevel : int, default=2
+        Of the warning: 2 is the caller.
+    """
+    near, at = np.isclose(kernel.bounds, np.atleast_2d(kernel.theta).T), 0
+    for parameter in kernel.hyperparameters:
+        if parameter.fixed:
+            continue
+        for dimension in range(parameter.n_elements):
+            low, high = near[at + dimension]
+            if low != high:  # both, if there is nothing between them: then the value was as good as fixed
+                which, change = ("lower", "Decreasing") if low else ("upper", "Increasing")
+                warnings.warn(
+                    f"The optimal value found for dimension {dimension} of parameter {parameter.name} is close to the "
+                    f"specified {which} bound {parameter.bounds[dimension][int(high)]}. {change} the bound and calling "
+                    f"fit again may find a better value.",
+                    ConvergenceWarning,
+                    stacklevel=stacklevel,
+                )
+        at += parameter.n_elements
+
+
+def check_numeric(kernel: Any, X: Any) -> None:
+    """Refuse inputs that are no numbers, where the kernel could work on them: strings, sequences, graphs.
+
+    Scikit-learn's Gaussian process hands such inputs to a kernel whose ``requires_vector_input`` is False as they are.
+    Such a kernel is taken here too, of rows of numbers.
+    """
+    found = leaves(kernel) if isinstance(kernel, spec.Kernel) else []
+    # These two know nothing of the inputs, so they are part of kernels of either kind.
+    found = [leaf for leaf in found if not isinstance(leaf, spec.ConstantKernel | spec.WhiteKernel)]
+    structured = [leaf for leaf in found if not leaf.requires_vector_input]
+    if not structured or is_dask(X) or is_sliceable(X):
+        return
+    try:
+        np.asarray(X, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ValueError(
+            f"X must be a table of numbers, one row per observation, also for the kernel "
+            f"{type(structured[0]).__name__}, which takes other objects too: Sodalite compares rows by their columns. "
+            f"Turn every object into a row of numbers first, or use scikit-learn's GaussianProcessRegressor."
+        ) from None

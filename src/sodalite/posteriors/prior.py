@@ -1,0 +1,26 @@
+"""What a model says before it has seen any rows: the prior, as scikit-learn's Gaussian process predicts from it."""
+
+from __future__ import annotations
+
+import numpy as np
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Kernel
+
+from ..kernels import compile_kernel
+from .base import Array, covariance_block
+
+
+def prior_predictions(kernel: Kernel | None, X: Array, return_std: bool, return_cov: bool) -> tuple[Array, ...]:
+    """Zeros of shape (n,); with the standard deviations, of shape (n,), or the covariance, (n, n), if asked for.
+
+    Those of observations, noise included. None is ``ConstantKernel(1.0) * RBF(1.0)``, scikit-learn's default: the
+    kernels that compete in a fit are made from its rows, and there are none yet.
+    """
+    compiled = compile_kernel(ConstantKernel(1.0) * RBF(1.0) if kernel is None else kernel, X)
+    mean, rows = np.zeros(len(X)), compiled.prepare(X)
+    if return_cov:
+        covariance = covariance_block(compiled, rows)
+        covariance.flat[:: len(X) + 1] += compiled.noise(rows)
+        return mean, covariance
+    if return_std:
+        return mean, np.sqrt(compiled.diag(rows) + compiled.noise(rows))
+    return (mean,)

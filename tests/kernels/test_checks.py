@@ -1,0 +1,83 @@
+"""Hyperparameters that end at their bounds are told, as scikit-learn's Gaussian process tells them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, WhiteKernel
+
+from sodalite import GreedyGPRegressor
+from sodalite.hyperparameters import Subset
+from sodalite.kernels import warn_at_bounds
+
+QUICK = Subset(n_rows=60, n_starts=2, n_screen=60)
+
+
+def data(n=60):
+    generator = np.random.default_rng(0)
+    X = generator.uniform(-3, 3, (n, 2))
+    return X, np.sin(X[:, 0]) * np.cos(X[:, 1]) + 0.1 * generator.normal(size=n)
+
+
+def told(action):
+    """What an action warns of, and where."""
+    with pytest.warns(ConvergenceWarning) as caught:
+        action()
+    some = [warning for warning in caught if warning.category is ConvergenceWarning]
+    return [str(warning.message) for warning in some], {warning.filename for warning in some}
+
+
+def test_the_warnings_are_scikit_learns():
+    at_bounds = ConstantKernel(1.0) * RBF([0.3, 3.0], [(0.1, 0.3), (3.0, 1e3)]) + WhiteKernel(2.0, (2.0, 5.0))
+    ours, where = told(lambda: warn_at_bounds(at_bounds))
+    assert ours == told(at_bounds._check_bounds_params)[0]
+    assert len(ours) == 3
+    assert where == {__file__}
+
+
+@pytest.mark.parametrize("hyperparameters", [QUICK, "weave"], ids=["subset", "weave"])
+def test_a_fit_tells_of_a_length_scale_at_its_bound(hyperparameters):
+    X, y = data()
+    kernel = ConstantKernel(1.0) * RBF([1.0, 0.2], [(1e-3, 1e3), (0.1, 0.3)]) + WhiteKernel(0.1)
+    model = GreedyGPRegressor(kernel, n_active=60, hyperparameters=hyperparameters, random_state=0)
+    messages, where = told(lambda: model.fit(X, y))
+    assert len(messages) == 1
+    assert where == {__file__}
+    assert messages[0] == (
+        "The optimal value found for dimension 1 of parameter k1__k2__length_scale is close to the specified upper "
+        "bound 0.3. Increasing the bound and calling fit again may find a better value."
+    )
+
+
+def test_a_fit_that_goes_on_from_a_checkpoint_tells_it_again(tmp_path):
+    X, y = data()
+    kernel = ConstantKernel(1.0) * RBF(1.0) + WhiteKernel(2.0, (1.0, 5.0))
+    options = {"n_active": 20, "hyperparameters": QUICK, "random_state": 0, "checkpoint": tmp_path / "part"}
+    first, _ = told(lambda: GreedyGPRegressor(kernel, **options).fit(X, y))
+    again, _ = told(lambda: GreedyGPRegressor(kernel, **options).fit(X, y))
+    assert first == again
+    assert "noise_level is close to the specified lower bound 1.0. Decreasing the bound" in first[0]
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        Matern(1.0, (0.5, 2.0)) + WhiteKernel(0.1),
+        RBF(1.0, (1.0, 1.0)) + WhiteKernel(0.1, "fixed"),
+        RBF([1.0, 2.0], "fixed"),
+    ],
+    ids=["between", "nothing between", "fixed"],
+)
+def test_values_between_their_bounds_are_not_told_of(kernel):
+    warn_at_bounds(kernel)
+
+
+def test_what_is_not_sought_or_not_given_is_not_told_of():
+    """The kernel as it is given, at a bound; and the default, whose noise is at its own least where there is none."""
+    X, y = data()
+    at_bound = RBF(1.0, (1.0, 2.0)) + WhiteKernel(0.1)
+    GreedyGPRegressor(at_bound, n_active=20, hyperparameters="fixed").fit(X, y)
+    x = np.linspace(0, 5, 40)[:, None]
+    model = GreedyGPRegressor(n_active=40, hyperparameters=QUICK, random_state=0).fit(x, np.sin(x[:, 0]))
+    assert np.isclose(model.kernel_.theta[-1], model.kernel_.bounds[-1, 0])
