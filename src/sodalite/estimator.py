@@ -30,6 +30,7 @@ from .core.validation import (
     readable_errors,
     warn_of_outliers,
 )
+from .fitting.callbacks import CallbackSupportMixin, scikit_learn_callbacks
 from .fitting.fitted import Fitted
 from .fitting.joining import join
 from .fitting.likelihood import likelihood_at
@@ -79,7 +80,7 @@ class _Found:
         return self if instance is None else self.get(instance.fitted_)
 
 
-class GreedyGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ignore[misc]
+class GreedyGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ignore[misc]
     """Gaussian process regression on the few rows that the model itself chooses.
 
     Parameters
@@ -255,7 +256,10 @@ class GreedyGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # typ
         check_numeric(self.kernel, X)
         before = self.__dict__.copy()
         try:
-            with following(callback, self.verbose) as follow:
+            with (
+                scikit_learn_callbacks(self, self.n_active) as told,
+                following(callback, told, verbose=self.verbose) as follow,
+            ):
                 settings = Settings.of(self.get_params(deep=False))
                 source, target_shape = self._source(X, y, alpha, executor)
                 self.fitted_ = fit(source, target_shape, settings, follow)
@@ -315,7 +319,7 @@ class GreedyGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # typ
         X, y, alpha = in_numpy(X, y, alpha)
         before = self.__dict__.copy()
         try:
-            with following(callback, self.verbose) as follow:
+            with following(callback, verbose=self.verbose) as follow:
                 settings = Settings.of({**self.get_params(deep=False), "checkpoint": None})
                 X, y = self._numbers(X, y, reset=False)
                 check_not_large("X", X)

@@ -46,7 +46,7 @@ def warn_of_floor(evidence: Evidence, unit: float) -> None:
     unit : float
         What one unit of the scaled targets is, in those of y.
     """
-    if evidence.alpha is None and getattr(getattr(evidence.X, "table", None), "alpha", None) is None:
+    if evidence.alpha is None:
         return
     floor = evidence.selection.noise_floor
     count, total = evidence.source.total(Floored(evidence.kernel, floor))[0]

@@ -63,11 +63,11 @@ class Follower:
 
 
 @contextmanager
-def following(callback: Callback | None, verbose: bool) -> Iterator[Follower]:
-    """A follower that tells a callback, if there is one, and with `verbose` a display that suits where this runs."""
+def following(*callbacks: Callback | None, verbose: bool) -> Iterator[Follower]:
+    """A follower that tells some callbacks and, with `verbose`, a display that suits where this runs."""
     shown = progress_display() if verbose else None
     try:
-        yield Follower(*(each for each in (callback, shown) if each is not None))
+        yield Follower(*(each for each in (*callbacks, shown) if each is not None))
     finally:
         if shown is not None:
             shown.close()
