@@ -99,8 +99,13 @@ class Plausibility:
         return value + extra / self.size, gradient + slope / self.size
 
 
-def find_exactly(task: Task, kernels: Sequence[Kernel], generator: np.random.Generator) -> Found:
-    """The best of some kernels with the same parameters, and of richer forms, by the likelihood of all rows."""
+def find_exactly(
+    task: Task, kernels: Sequence[Kernel], generator: np.random.Generator, tolerance: float = TIGHT
+) -> Found:
+    """The best of some kernels with the same parameters, and of richer forms, by the likelihood of all rows.
+
+    The last climb ends at a step that gains less than `tolerance`.
+    """
     X, y, alpha = np.asarray(task.X, dtype=np.float64), task.y.reshape(len(task.X), -1), task.alpha
     # A row that stands twice, targets and all, is a record kept twice rather than proof that there is no noise.
     once, _ = distinct(np.concatenate([X, y], axis=1))
@@ -146,7 +151,7 @@ def find_exactly(task: Task, kernels: Sequence[Kernel], generator: np.random.Gen
         note(name, kernel, value, better)
         if better:
             top, best = value, kernel
-    value, theta = climb(plausibility(best), best.theta, best.bounds, 60, end, TIGHT)
+    value, theta = climb(plausibility(best), best.theta, best.bounds, 60, end, tolerance)
     best = best.clone_with_theta(theta)
     note("to the end", best, value, True)
     return Found(best, tuple(rounds))

@@ -33,7 +33,7 @@ from .components import candidates, enriched
 from .exact import find_exactly, or_as_given, with_optimism
 from .joint import Joint
 from .objectives import Foresight, Groups, Neighbourhoods
-from .subset import Found, Round, Subset, Task, climb, free_parameters
+from .subset import ROUGH, Found, Round, Subset, Task, climb, free_parameters
 
 Array = NDArray[Any]
 
@@ -115,7 +115,7 @@ class Weave:
         end = began + task.seconds
         if task.posterior.leaves_out:
             first = kernels[(len(kernels) - 1) // 2]
-            theta = find_exactly(self._thin(task, generator), [first], generator).kernel.theta
+            theta = find_exactly(self._thin(task, generator), [first], generator, ROUGH).kernel.theta
         else:  # the others' rounds go less far: they begin where a subset ends
             by_subset = Subset().find(replace(task, seconds=0.5 * task.seconds), kernels, generator).kernel
             theta = by_subset.theta
