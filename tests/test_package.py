@@ -143,7 +143,7 @@ def test_every_room_is_on_the_map():
     assert len(rooms) <= 20
 
 
-SKLEARN = ("sklearn.gaussian_process.kernels", "sklearn.base", "sklearn.utils")
+SKLEARN = ("sklearn.callback", "sklearn.gaussian_process.kernels", "sklearn.base", "sklearn.utils")
 SEARCH = ("sklearn.neighbors",)  # all distances in blocks, the nearest kept: for `neighbours` alone
 FREE = {"estimator", "experiments", "cli", "core", "kernels"}
 

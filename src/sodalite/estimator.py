@@ -141,6 +141,8 @@ class GreedyGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
     ----------
     active_indices_ : ndarray of shape (m,)
         The rows that were kept, in the order in which they were chosen.
+    fitted_ : sodalite.fitting.fitted.Fitted
+        All that the fit has found, in one frozen object; the other attributes are parts of it.
     kernel_ : scikit-learn kernel
         The kernel with its hyperparameters found.
     rounds_ : tuple of sodalite.hyperparameters.Round

@@ -179,7 +179,7 @@ def test_the_search_for_hyperparameters_is_told():
     model(hyperparameters=Listening()).fit(X, y)
     assert_allclose(seen[0].alpha, alpha / y.var())
     assert seen[1].alpha is None
-    assert seen[0].posterior == "sod"
+    assert seen[0].posterior.name == "sod"
     assert seen[0].n_active == 20
 
 

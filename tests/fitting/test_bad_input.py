@@ -222,11 +222,17 @@ def test_a_bad_argument_is_refused_before_any_work(call, name, value, error, mes
 
 FIT_ARGUMENTS = [
     *[
-        ("posterior", value, ValueError, f"posterior must be one of {listed(POSTERIORS)}; got {value!r}.{hint}")
+        (
+            "posterior",
+            value,
+            ValueError,
+            f"posterior must be one of {listed(POSTERIORS)} or a class that derives from PosteriorTraits; "
+            f"got {value!r}.{hint}",
+        )
         for value, hint in (("sodd", " Did you mean 'sod'?"), ("fitcs", " Did you mean 'fitc'?"), ("", ""), (3, ""))
     ],
     ("posterior", None, ValueError, "got None."),
-    ("posterior", POSTERIORS["sod"], ValueError, "posterior must be one of "),
+    ("posterior", dict, ValueError, "posterior must be one of "),
     *[
         (
             "hyperparameters",

@@ -49,7 +49,7 @@ class Recorder:
     def on_fit_task_begin(self, estimator, context):
         self.events.append(f"begin {context.task_name}")
 
-    def on_fit_task_end(self, estimator, context, metadata=None):
+    def on_fit_task_end(self, estimator, context, *, metadata=None):
         self.events.append(f"end {context.task_name}")
         self.rmse += [] if metadata is None else [metadata["rmse"]]
 

@@ -244,7 +244,7 @@ def test_local_says_so_where_all_rows_are_too_many(stored, monkeypatch):
     monkeypatch.setattr("sodalite.selection.source.check_finite", lambda *given: pytest.fail("all rows were read"))
     model = GreedyGPRegressor(n_active=5, memory_limit="12MB", n_jobs=1, hyperparameters="subset")
     monkeypatch.setattr(
-        "sodalite.estimator.check_all_rows", lambda n, d, q, limit: memory.check_all_rows(10**6, d, q, limit)
+        "sodalite.selection.source.check_all_rows", lambda n, d, q, limit: memory.check_all_rows(10**6, d, q, limit)
     )
     message = (
         "keeps all 1000000 rows in memory, which takes about 216 MB, but memory_limit is 12 MB. Use posterior='vfe'"

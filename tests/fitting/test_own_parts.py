@@ -21,7 +21,7 @@ KERNEL = ConstantKernel(1.0) * RBF([1.0, 1.0]) + WhiteKernel(0.01)
 def rows(n=400):
     generator = np.random.default_rng(0)
     X = generator.uniform(-3, 3, (n, 2))
-    return X, np.sin(2 * X[:, 0]) + 0.1 * generator.normal(size=n)
+    return X, np.sin(2 * X[:, 0]) * np.cos(X[:, 1]) + 0.1 * generator.normal(size=n)
 
 
 # A score, as CONTRIBUTING describes it

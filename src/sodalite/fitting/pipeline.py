@@ -137,7 +137,7 @@ def find_kernel(
 ) -> Found:
     """The kernel with its hyperparameters: those of the checkpoint, if they were found before."""
     given, method = settings.kernel, settings.method
-    if given is not None and isinstance(method, Fixed):  # it needs no rows
+    if given is not None and type(method) is Fixed:  # it needs no rows, as a subclass may
         task, kernels = None, [given]
         compile_kernel(given, source.X, settings.dtype)  # refuses what it cannot compile, before any long work
     else:

@@ -43,7 +43,7 @@ def resolve_posterior(posterior: Any) -> type[Posterior]:
         return POSTERIORS[posterior]
     if isinstance(posterior, type) and issubclass(posterior, PosteriorTraits) and hasattr(posterior, "condition"):
         return cast("type[Posterior]", posterior)
-    raise unknown("posterior", POSTERIORS, posterior, "a class that derives from sodalite.posteriors.PosteriorTraits")
+    raise unknown("posterior", POSTERIORS, posterior, " or a class that derives from PosteriorTraits")
 
 
 def draw(mean: NDArray[Any], covariance: NDArray[Any], size: int, generator: np.random.Generator) -> NDArray[Any]:
