@@ -30,7 +30,7 @@ Array = NDArray[Any]
 
 PANEL = 256  # rows of the covariance that are evaluated at a time
 ROUGH = 1e-6  # gain of a step, per target value, below which a climb that is one of many ends
-TIGHT = 1e-13  # ... and the last climb: starts that lead to one maximum give the same predictions to about 1e-6
+TIGHT = 1e-9  # ... and the last climb. Below, it ends where rounding does, and the units of the inputs tell by 6e-8
 GRADIENT = 1e-2  # largest derivative over the root of the gain, below which a climb ends as well
 
 
