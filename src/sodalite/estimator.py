@@ -6,7 +6,6 @@ from operator import attrgetter
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.gaussian_process.kernels import Kernel
 from sklearn.utils import check_array
@@ -17,6 +16,7 @@ from .cluster.predict import learn_names, novelty_lazily, predict_lazily
 from .cluster.table import share_out
 from .core.namespaces import given_back, in_numpy
 from .core.random import generator_from
+from .core.types import Array
 from .core.validation import (
     check_alpha,
     check_not_large,
@@ -41,8 +41,6 @@ from .posteriors.prior import prior_predictions
 from .selection.progress import following
 from .selection.source import Arrays, Source
 from .stopping import Callback
-
-Array = NDArray[Any]
 
 BLOCK = 2**20  # numbers that are read at a time, of rows that are to be predicted and are not in memory
 

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from math import log, pi
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtri
 
-Array = NDArray[Any]
+from .core.types import Array
 
 
 def rmse(y: Array, mean: Array) -> float:

@@ -10,7 +10,6 @@ from __future__ import annotations
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from .core.optional import require
@@ -20,8 +19,6 @@ from .report.curve import LearningCurve, learning_curve
 from .report.judgement import Judgement, judge
 from .report.pictures import N_INPUTS, Effect, PosteriorView, effects, posterior_view
 from .report.rows import Material, gather
-
-Array = NDArray[Any]
 
 # Okabe and Ito's colours, which the colour-blind can tell apart.
 BLUE, ORANGE, GREEN, GREY = "#0072B2", "#D55E00", "#009E73", "#777777"

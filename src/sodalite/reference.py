@@ -11,16 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.gaussian_process.kernels import Kernel
 
 from .core.jitter import JITTER
+from .core.types import Array
 from .scores import best
-
-Array = NDArray[Any]
 
 
 def delta(std: Array, error: Array, noise: Array) -> Array:

@@ -18,11 +18,10 @@ from numbers import Integral
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from .core.types import Array
 from .core.validation import unknown
 
-Array = NDArray[Any]
 PointwiseScore = Callable[[Array, Array, Array], Array]
 
 TIE = {np.dtype(np.float64): 1e-9, np.dtype(np.float32): 1e-5}

@@ -9,12 +9,11 @@ from math import prod
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ..core.types import Array
 from ..core.validation import check_alpha, check_not_large, check_rows, check_targets, is_dask
 from .client import answer, scatter
 
-Array = NDArray[Any]
 Rows = tuple[Array, Array, Array | None]
 """X, of shape (rows, d), y, of shape (rows, q), and alpha, of shape (rows,), or None."""
 

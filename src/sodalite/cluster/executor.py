@@ -19,6 +19,7 @@ from typing import Any, Self
 import numpy as np
 
 from ..core import memory
+from ..core.types import Array
 from ..kernels import CompiledKernel
 from ..scores import tie_threshold
 from ..selection.executors import ThreadExecutor
@@ -26,7 +27,7 @@ from ..selection.shard import Block, Report, Rows, Shard, StageError
 from ..selection.source import Scaling
 from .client import LostError, answer, insist, submit, workers_of
 from .collections import Rows as Piece
-from .table import Array, Table
+from .table import Table
 
 CHANGES = ("start", "extend", "settle")  # the calls that change a shard
 COUNT = {"settle": 2, "candidates": 0, "draw": 0}  # which argument says how many rows are asked for, at most

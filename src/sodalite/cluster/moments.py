@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..core.types import Array
 from ..core.validation import check_not_small
 from ..kernels.default import steady
-from .table import Array, Part, Table
+from .table import Part, Table
 
 
 def mean_and_spread(table: Table) -> tuple[Array, Array]:

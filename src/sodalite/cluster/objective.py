@@ -7,9 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 from sklearn.gaussian_process.kernels import Kernel
 
+from ..core.types import Array
 from ..hyperparameters.joint import Remainder, joint_density
 from ..kernels import compile_kernel
-from .table import Array, Part, Table
+from .table import Part, Table
 
 
 class JointDensity:

@@ -10,9 +10,9 @@ from sklearn.utils.validation import validate_data
 
 from ..core.optional import require
 from ..core.threads import on_this_thread
+from ..core.types import Array
 from ..core.validation import is_dask
 from .collections import check_columns
-from .table import Array
 
 
 def predict_lazily(model: Any, X: Any, return_std: bool, return_cov: bool) -> Any:

@@ -9,17 +9,15 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..core.fingerprint import of_block
 from ..core.memory import check_all_rows, parse_bytes
 from ..core.threads import on_this_thread
+from ..core.types import Array
 from ..selection.executors import Executor
 from ..selection.source import Scaling, ShardSetup, Sums
 from .client import LostError, answer, find_client, insist, room, submit, workers_of
 from .collections import Pieces, Rows, pieces_of
-
-Array = NDArray[Any]
 
 BRANCHES = 8  # sums that are added up at a time, on one worker
 

@@ -18,14 +18,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
 from .files import check_readable, check_writable, is_special, replacing
 from .memory import available
-
-Array = NDArray[Any]
+from .types import Array
 
 DEEPEST = 100  # levels of nesting in the text; Python's 1000 frames allow for some recursion at each
 TYPES = {"F64": np.dtype(np.float64), "F32": np.dtype(np.float32), "I64": np.dtype(np.int64)}

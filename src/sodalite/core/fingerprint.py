@@ -11,11 +11,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from .threads import threaded_map
-
-Array = NDArray[Any]
+from .types import Array
 
 BLOCK = 2**17  # numbers at a time: they fit the cache
 FIRST, SECOND, GOLDEN = (np.uint64(value) for value in (0xBF58476D1CE4E5B9, 0x94D049BB133111EB, 0x9E3779B97F4A7C15))

@@ -10,10 +10,9 @@ from numbers import Integral
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.utils import check_array
 
-Array = NDArray[Any]
+from .types import Array
 
 OUTLYING = 1000.0  # distance from the median of the rows over the range of 80 % of them: no distribution that is met
 

@@ -18,10 +18,10 @@ from itertools import count
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Kernel, WhiteKernel
 
 from ..core.threads import on_this_thread, one_blas_thread
+from ..core.types import Array
 from ..fitting.select import select
 from ..hyperparameters import Subset, Task
 from ..kernels import compile_kernel
@@ -30,8 +30,6 @@ from ..posteriors import Evidence, SubsetOfData, draw
 from ..scores import Delta, best
 from ..selection.loop import Selection
 from ..selection.source import Arrays
-
-Array = NDArray[Any]
 
 N_ROWS = 40
 INTERVAL = (0.0, 20.0)

@@ -6,12 +6,10 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from ..core.types import Array
 from ..kernels import nodes, stationary
-
-Array = NDArray[Any]
 
 KNOWN = "ConstantKernel, RBF, Matern (nu of 1/2, 3/2, 5/2 or infinity), RationalQuadratic, WhiteKernel, sums, products"
 

@@ -7,12 +7,10 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..kernels import nodes, stationary
 from .handover import part_name
 
-Array = NDArray[Any]
 Tensor = str  # a tensor of the graph, by its name
 Value = Any  # a Tensor, or a float that stands for one of equal entries
 Features = Any  # a Tensor for a leaf, a pair of Features for a pair of nodes, None for a leaf without inputs

@@ -14,20 +14,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import ceil
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..core.threads import one_blas_thread
+from ..core.types import Array
 from ..hyperparameters.joint import Joint
 from ..posteriors import Evidence
 from ..posteriors.sod import SubsetOfData
 from ..selection.lookahead import draw_sample
 from ..selection.loop import Selection
 from ..selection.source import in_memory
-
-Array = NDArray[Any]
 
 N_SAMPLE = 1000  # rows of the remainder that say which active row is missed least, ...
 N_JUDGED = 4000  # ... and of all rows, which say whether an exchange was worth it

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.gaussian_process.kernels import Kernel
 
+from ..core.types import Array
 from ..hyperparameters import Round
 from ..posteriors import Posterior
 from ..posteriors.baselines import Baselines
 from ..selection.loop import Selection
 from ..selection.source import Arrays, Scaling
-
-Array = NDArray[Any]
 
 
 @dataclass(frozen=True)

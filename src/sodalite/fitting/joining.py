@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..core.random import generator_from
+from ..core.types import Array
 from ..core.validation import check_not_large
 from ..hyperparameters import Found
 from ..kernels import compile_kernel
@@ -19,8 +18,6 @@ from ..selection.source import Arrays
 from .exchange import exchanged
 from .fitted import Fitted
 from .pipeline import Settings, choose_rows, condition
-
-Array = NDArray[Any]
 
 
 def join(fitted: Fitted, new: Arrays, settings: Settings, exchange: bool, follow: Follower) -> Fitted:

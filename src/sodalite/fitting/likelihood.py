@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from ..core.types import Array
 from ..hyperparameters import log_marginal_likelihood
-from ..kernels import Array
 from ..posteriors.base import Evidence
 from ..posteriors.gradient import evidence_gradient
 from ..posteriors.projected import Projected

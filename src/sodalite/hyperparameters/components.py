@@ -13,9 +13,9 @@ from math import log
 import numpy as np
 from sklearn.gaussian_process.kernels import Kernel
 
+from ..core.types import Array
 from ..kernels import compile_kernel
 from ..kernels.neighbours import Neighbours
-from ..kernels.nodes import Array
 from .exact import Form, period_forms, second_scale_form
 from .objectives import Groups, Neighbourhoods
 from .subset import climb, climb_all, free_parameters, log_marginal_likelihood

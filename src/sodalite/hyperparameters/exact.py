@@ -21,10 +21,10 @@ from sklearn.gaussian_process.kernels import Kernel
 
 from ..core.jitter import JITTER
 from ..core.threads import threaded_map
+from ..core.types import Array
 from ..kernels import CompiledKernel, compile_kernel, robust_spread, spacing, variation
 from ..kernels.forms import candidate_periods, second_scale, with_period, with_trend
 from ..kernels.neighbours import distinct
-from ..kernels.nodes import Array
 from .subset import TIGHT, Found, Likelihood, Round, Task, climb, free_parameters, natural_scale
 
 Form = Callable[[Kernel], Kernel]  # adds a component to a kernel

@@ -15,15 +15,13 @@ from math import log, pi
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import lapack
 from sklearn.gaussian_process.kernels import Kernel
 
 from ..core.jitter import JITTER
 from ..core.threads import one_blas_thread
+from ..core.types import Array
 from ..kernels import CompiledKernel, Features, compile_kernel
-
-Array = NDArray[Any]
 
 BLOCK = 2**18  # entries of k(I, R) that are held at a time; its derivatives take several times as many
 LEAST = JITTER[np.dtype(np.float64)]  # times the prior variance: the least noise that a row has

@@ -11,19 +11,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import log, pi
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.gaussian_process.kernels import Kernel
 
 from ..core.jitter import JITTER
 from ..core.threads import threaded_map
+from ..core.types import Array
 from ..kernels import CompiledKernel, compile_kernel, take
 from ..kernels.neighbours import Neighbours, distinct
 from .subset import log_marginal_likelihood
-
-Array = NDArray[Any]
 
 STACK = 2**18  # covariances that are held at a time, per thread
 FAR = 1e8  # times the largest variance: noise that takes an observation out

@@ -11,10 +11,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from math import inf, log, pi, sqrt
 from time import perf_counter
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import blas, lapack
 from scipy.optimize import minimize
 from sklearn.base import clone
@@ -22,11 +21,10 @@ from sklearn.gaussian_process.kernels import ExpSineSquared, Kernel
 
 from ..core.jitter import JITTER
 from ..core.threads import one_blas_thread, raise_if_broken_off, threaded_map
+from ..core.types import Array
 from ..kernels import CompiledKernel, compile_kernel, robust_spread, take, variation
 from ..posteriors import Posterior, SubsetOfData
 from ..scores import Delta, Score
-
-Array = NDArray[Any]
 
 PANEL = 256  # rows of the covariance that are evaluated at a time
 ROUGH = 1e-6  # gain of a step, per target value, below which a climb that is one of many ends

@@ -12,15 +12,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import inf, log
 from time import perf_counter
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple, cast
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import cholesky
 from sklearn.gaussian_process.kernels import Kernel
 
 from ..core.jitter import with_jitter
 from ..core.threads import one_blas_thread
+from ..core.types import Array
 from ..kernels import CompiledKernel, compile_kernel, spacing
 from ..kernels.neighbours import Neighbours
 from ..posteriors import Evidence, Local
@@ -34,8 +34,6 @@ from .exact import find_exactly, or_as_given, with_optimism
 from .joint import Joint
 from .objectives import Foresight, Groups, Neighbourhoods
 from .subset import ROUGH, Found, Round, Subset, Task, climb, free_parameters
-
-Array = NDArray[Any]
 
 FORM_LOSS = 0.005  # nats per row set aside that it may cost, or ...
 TRADE = 0.05  # ... this share of the gain in likelihood per row, if that is more: gaps are not among those rows

@@ -11,10 +11,11 @@ small expression tree (`compile_kernel`), which
 Kernels that are not known here (a user's own subclass, say) are called as they are.
 """
 
+from ..core.types import Array
 from .checks import check_bounds, check_numeric, warn_at_bounds
 from .compiled import CompiledKernel, compile_kernel, leaves, n_rows, take
 from .default import default_kernel, default_kernels, robust_spread, spacing, spread, variation
-from .nodes import Array, Features
+from .nodes import Features
 from .periodic import PeriodicColumn
 from .stationary import REACH
 

@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 from sklearn.gaussian_process import kernels as spec
 
+from ..core.types import Array
 from . import nodes, stationary
-from .nodes import Array, DiagonalPullback, Features, Node, Value
+from .nodes import DiagonalPullback, Features, Node, Value
 from .periodic import PeriodicColumn
 
 

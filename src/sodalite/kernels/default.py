@@ -8,7 +8,7 @@ import numpy as np
 from scipy.spatial import cKDTree
 from sklearn.gaussian_process import kernels as spec
 
-from .nodes import Array
+from ..core.types import Array
 
 ROUGH_INPUTS = 2  # inputs up to which functions without a derivative are common: series and maps
 OUTLYING = 10.0  # a standard deviation over that of most rows, from which on it is made by outliers

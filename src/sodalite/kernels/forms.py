@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from sklearn.gaussian_process import kernels as spec
 
+from ..core.types import Array
 from .default import robust_spread, spread, variation
-from .nodes import Array
 from .periodic import PeriodicColumn
 
 FLAT = 10.0  # length-scales of a trend over the inputs' spread: in the data it bends by less than 1 %

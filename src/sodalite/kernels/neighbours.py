@@ -5,14 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.spatial import cKDTree
 from sklearn.neighbors import NearestNeighbors
 
 from ..core.threads import n_threads, one_openmp_thread, threaded_map
+from ..core.types import Array
 from . import REACH, CompiledKernel, robust_spread, take
-
-Array = NDArray[Any]
 
 TREE = 6  # inputs that matter, up to which a tree looks at few rows; beyond, all distances are quicker
 ALL = 2000  # rows up to which a periodic kernel is asked for the covariance with all of them

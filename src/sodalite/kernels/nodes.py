@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.gaussian_process import kernels as spec
 
-Array = NDArray[Any]
+from ..core.types import Array
+
 Value = Any  # an array, or a float that stands for an array of equal entries
 Features = Any  # the rows as a node wants them: an array for a leaf, a pair of Features for a pair of nodes
 Pullback = Callable[[Array, Value], Array]  # (G, w), where dJ/dK = G w -> dJ/d(log of the free parameters)

@@ -7,7 +7,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from .nodes import Array, DiagonalPullback, Features, Pullback, Value, weighted_sum
+from ..core.types import Array
+from .nodes import DiagonalPullback, Features, Pullback, Value, weighted_sum
 
 # How far from the centre a row may be, in length-scales: beyond, it is taken to be there, as far from all others as can
 # be told. Squared distances, some thousand of them added up, must be numbers of that type.

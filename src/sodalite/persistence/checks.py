@@ -11,15 +11,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..core.jitter import JITTER
 from ..core.json import shown
+from ..core.types import Array
 from ..kernels import CompiledKernel
 from ..posteriors import POSTERIORS, Evidence, Local, SubsetOfData
 from ..selection.verification import GROWTH, rounding
-
-Array = NDArray[Any]
 
 LARGEST = 1e150  # of what is squared in predictions: float64 ends at 1e308
 SOME = 256  # rows, evenly spread, for which covariances and residuals are computed again

@@ -10,13 +10,13 @@ from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.gaussian_process.kernels import Kernel
 from sklearn.utils.validation import check_is_fitted
 
 from ..core.json import shown
 from ..core.memory import available, parse_bytes
 from ..core.threads import n_threads
+from ..core.types import Array
 from ..core.version import __version__
 from ..estimator import GreedyGPRegressor
 from ..fitting.fitted import Fitted
@@ -46,8 +46,6 @@ from .checks import (
 )
 from .model_file import KIND, ModelFileError, check_path, read, write
 from .objects import Lost, from_json, kernel_from_json, kernel_to_json, to_json
-
-Array = NDArray[Any]
 
 MOST_THREADS = 8  # per core, that n_jobs in a file may ask for: a larger machine's, perhaps, but no attack
 

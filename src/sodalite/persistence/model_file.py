@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ..core import container
-from ..core.container import Array, Header, Kind, digest
+from ..core.container import Header, Kind, digest
+from ..core.types import Array
 
 __all__ = ["FORMAT", "VERSION", "Header", "ModelFileError", "check_path", "digest", "read", "read_header", "write"]
 

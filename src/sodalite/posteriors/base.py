@@ -7,16 +7,14 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..core.memory import parse_bytes
 from ..core.threads import n_threads, threaded_map
+from ..core.types import Array
 from ..kernels import CompiledKernel, Features
 from ..selection.loop import Selection
 from ..selection.source import Sliced, Source
 from .calibration import Scale
-
-Array = NDArray[Any]
 
 BLOCK = 2**20  # entries of k(I, x) that are held at a time, per thread: 8 MB
 N_SOME = 1000  # rows that error bars are summarised by

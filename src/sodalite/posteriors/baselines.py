@@ -9,13 +9,11 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.spatial import cKDTree
 
 from ..core.threads import one_blas_thread
+from ..core.types import Array
 from ..kernels import robust_spread
-
-Array = NDArray[Any]
 
 COUNTS = (1, 2, 3, 5, 8, 13, 21, 34)  # neighbours that are tried; the best number counts
 MOST_JUDGED = 1000  # rows that neighbours are asked of; each costs O(n) where there are many inputs

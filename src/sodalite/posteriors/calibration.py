@@ -21,12 +21,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ..core.types import Array
 from ..kernels import CompiledKernel
 from ..kernels.neighbours import Neighbours
-
-Array = NDArray[Any]
 
 SIZES = (32, 64, 128)  # rows near by
 STRENGTHS = (4.0, 8.0, 16.0, 64.0)  # how many rows the mean of all counts for

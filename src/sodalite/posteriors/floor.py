@@ -8,8 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..core.jitter import JitterWarning
+from ..core.types import Array
 from ..kernels import CompiledKernel
-from .base import Array, Evidence
+from .base import Evidence
 
 BLOCK = 2**16  # rows that are looked at at a time
 ROUNDING = 1e-6  # relative: alpha at the floor, but for the rounding of its scaling, is not below it

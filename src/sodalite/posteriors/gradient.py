@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from .base import Array, Evidence
+from ..core.types import Array
+from .base import Evidence
 from .projected import Projected
 
 

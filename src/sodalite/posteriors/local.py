@@ -22,9 +22,10 @@ import numpy as np
 
 from ..core.memory import available, parse_bytes
 from ..core.threads import threaded_map
+from ..core.types import Array
 from ..kernels import CompiledKernel, Features, take
 from ..kernels.neighbours import Neighbours, distinct
-from .base import N_SOME, Array, Evidence, PosteriorTraits, covariance_block, in_blocks, scaled, scaled_covariance
+from .base import N_SOME, Evidence, PosteriorTraits, covariance_block, in_blocks, scaled, scaled_covariance
 from .calibration import Scale, log_densities, novelty_of
 from .sod import SubsetOfData
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Kernel
 
+from ..core.types import Array
 from ..kernels import compile_kernel
-from .base import Array, covariance_block
+from .base import covariance_block
 
 
 def prior_predictions(kernel: Kernel | None, X: Array, return_std: bool, return_cov: bool) -> tuple[Array, ...]:

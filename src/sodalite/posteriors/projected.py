@@ -24,8 +24,9 @@ from scipy.linalg import cholesky, solve_triangular
 
 from ..core.jitter import with_jitter
 from ..core.threads import one_blas_thread, threaded_map
+from ..core.types import Array
 from ..kernels import CompiledKernel, Features
-from .base import N_SOME, Array, Evidence, PosteriorTraits, covariance_block, in_blocks, scaled, scaled_covariance
+from .base import N_SOME, Evidence, PosteriorTraits, covariance_block, in_blocks, scaled, scaled_covariance
 from .calibration import Scale, novelty_of, outside
 
 

@@ -9,8 +9,9 @@ from typing import ClassVar
 import numpy as np
 from scipy.linalg import solve_triangular
 
+from ..core.types import Array
 from ..kernels import CompiledKernel, Features
-from .base import N_SOME, Array, Evidence, PosteriorTraits, covariance_block, in_blocks, scaled, scaled_covariance
+from .base import N_SOME, Evidence, PosteriorTraits, covariance_block, in_blocks, scaled, scaled_covariance
 from .calibration import Scale, novelty_of
 
 

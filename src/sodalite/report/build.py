@@ -7,7 +7,6 @@ from dataclasses import dataclass, fields, is_dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from ..core.jitter import JitterWarning
@@ -19,8 +18,6 @@ from .pictures import N_INPUTS, ActiveMap, Effect, PosteriorView, active_map, ef
 from .rows import Material, gather, groups_of
 from .stages import Stages
 from .words import KernelWords, bars_of, kernel_words
-
-Array = NDArray[Any]
 
 N_WORDS = 100_000  # rows that the kernel is described by
 

@@ -7,11 +7,10 @@ from html import escape
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ..core.types import Array
 from .rows import Input
 
-Array = NDArray[Any]
 Trace = dict[str, Any]
 
 

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from math import log, pi
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ..core.types import Array
 from .rows import Material, Rows, match
 from .stages import Stages, some_stages
 from .words import bars_of
-
-Array = NDArray[Any]
 
 N_JUDGES = 1000  # rows of each kind, active and not, that every stage is judged by
 N_DRAWS = 3  # random subsets

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import betaincinv
 
 from .. import metrics
+from ..core.types import Array
 from ..kernels.neighbours import distinct
 from ..posteriors import Local
 from ..posteriors.calibration import novelty_of
@@ -18,8 +17,6 @@ from ..posteriors.projected import Projected
 from .rows import HOW, Material, Rows
 from .stages import Stages
 from .words import bars_of
-
-Array = NDArray[Any]
 
 N_JUDGES = 2000  # rows, drawn at random
 LEVELS = np.array([0.05, *np.arange(0.1, 0.95, 0.1), 0.95, 0.99])

@@ -6,12 +6,10 @@ from html import escape
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ..core.types import Array
 from .rows import groups_of, inputs_of, target_of
 from .words import bars_of, kernel_words
-
-Array = NDArray[Any]
 
 WIDTH, HEIGHT, EDGE = 300, 84, 4
 N_ROWS = 1000  # that the kernel is described by

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtri
 
+from ..core.types import Array
 from .rows import Input, Material, Rows
 from .stages import Stages, some_stages
-
-Array = NDArray[Any]
 
 BAND = float(ndtri(0.975))
 N_SHOWN = 1500  # rows, of all

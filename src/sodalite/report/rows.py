@@ -6,15 +6,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ..core.types import Array
 from ..core.validation import check_targets
 from ..kernels import CompiledKernel
 from ..kernels.neighbours import distinct
 from ..posteriors import Evidence, Local, SubsetOfData
 from ..selection.source import Arrays
-
-Array = NDArray[Any]
 
 ENOUGH = 30  # rows that the fit has not seen, from which they judge it
 

@@ -9,19 +9,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import log, pi
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import cholesky, solve_triangular
 
 from ..core.jitter import with_jitter
 from ..core.threads import one_blas_thread
+from ..core.types import Array
 from ..kernels import CompiledKernel, Features
 from ..posteriors.base import in_blocks
 from .rows import Rows
-
-Array = NDArray[Any]
 
 FEW = 10  # stages that are all shown
 

@@ -8,13 +8,11 @@ from math import inf, sqrt
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.gaussian_process import kernels as spec
 
+from ..core.types import Array
 from ..kernels import PeriodicColumn, compile_kernel, leaves, spread
 from ..posteriors.calibration import ErrorBars
-
-Array = NDArray[Any]
 
 HARDLY = 0.02  # of the largest relevance, below which an input hardly matters
 MOSTLY = 0.5  # of the variance of an observation, below which noise is not what most of it is

@@ -27,20 +27,18 @@ from time import monotonic
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.gaussian_process.kernels import Kernel
 
 from ..core.container import Header, Kind, check_path, read, write
 from ..core.jitter import STEPS
 from ..core.json import described, seed_of, shown, state_from, state_of
+from ..core.types import Array
 from ..core.version import __version__
 from ..scores import ScoreTraits
 from ..stopping import Rule, Stage
 from .loop import Problem, Selection, State
 from .source import Source
 from .verification import Request, Verified, disagreement, verify
-
-Array = NDArray[Any]
 
 SECONDS = 5.0  # between two writes, at least
 SHARE = 0.01  # of the time that writing may take

@@ -11,15 +11,13 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..core.threads import workspace
+from ..core.types import Array
 from ..kernels import CompiledKernel
 from ..scores import TIE, Lookahead
 from .panel import schur
 from .shard import Rows
-
-Array = NDArray[Any]
 
 CHUNK = 32  # candidates at a time: their arrays over the sample fit the cache
 FACTORS = 16  # that are multiplied before a logarithm is taken: none is below the least noise, so they do not underflow

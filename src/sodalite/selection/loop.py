@@ -19,10 +19,10 @@ from time import perf_counter
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import cholesky, solve_triangular
 
 from ..core.memory import most_candidates
+from ..core.types import Array
 from ..kernels import CompiledKernel
 from ..scores import Lookahead, PointwiseScore, tie_threshold
 from ..stopping import Callback, Rule, Stage
@@ -30,8 +30,6 @@ from .executors import Executor
 from .lookahead import look_ahead
 from .panel import Guess, Panel
 from .shard import Block, Report, Rows
-
-Array = NDArray[Any]
 
 LARGEST = {True: 64, False: 128}  # picks in a block, where the v's are kept and where they are not
 

@@ -8,17 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..core.threads import threaded_map
+from ..core.types import Array
 from ..kernels import CompiledKernel, Features, take
 from ..scores import PointwiseScore, best, evaluate
 from .shard import Rows, magnitude, outlook
-
-Array = NDArray[Any]
 
 COLUMNS = 512  # of a slab of covariances
 SOME = 2048  # rows that become candidates at a time: their coordinates are large

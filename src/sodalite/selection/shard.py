@@ -13,14 +13,12 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..core.threads import workspace
+from ..core.types import Array
 from ..core.validation import check_not_large
 from ..kernels import CompiledKernel, Features, take
 from ..scores import TIE, PointwiseScore, ScoreTraits, best, evaluate, luck
-
-Array = NDArray[Any]
 
 SLAB = 256  # active rows whose covariance with a shard is held at a time, where it is evaluated anew
 STRIDE = 16  # stages between two looks at the variance, while the score's bound is followed

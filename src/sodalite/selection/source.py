@@ -12,17 +12,16 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..core.fingerprint import fingerprint
 from ..core.memory import bytes_of, check_all_rows, make_plan
+from ..core.types import Array
 from ..core.validation import check_by_number, check_finite, is_on_disk, scaled_alpha
 from ..kernels import CompiledKernel, spread
 from ..scores import PointwiseScore
 from .executors import Executor, ThreadExecutor
 from .shard import Shard
 
-Array = NDArray[Any]
 Sums = Callable[[Any, Any, Any], tuple[Array, ...]]
 """A function of X, y and alpha of some rows, whose results for parts of the rows add up to that for all."""
 

@@ -12,17 +12,15 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import cholesky, solve_triangular
 
 from ..core.jitter import JITTER
 from ..core.threads import threaded_map
+from ..core.types import Array
 from ..kernels import CompiledKernel, Features
 from ..scores import Score, ScoreTraits, evaluate
 from .shard import magnitude
 from .source import Source
-
-Array = NDArray[Any]
 
 CHEAP = 10**9  # products that the RMSE of every stage may take: a second, where the choice took longer
 ENTRIES = 2**20  # covariances of the chosen rows with others that are held at a time, per thread: 8 MB

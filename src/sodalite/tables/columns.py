@@ -6,12 +6,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..core.optional import require
+from ..core.types import Array
 from .base import CORRECT, Table, TableError, is_number
-
-Array = NDArray[Any]
 
 KINDS = ("number", "date", "time", "bool", "text")
 MOST_LEVELS = 50  # of a text column; each becomes an input, and has a length-scale to be found

@@ -11,16 +11,14 @@ from threading import Lock
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..core.files import PARQUET, check_readable, parquet_files
 from ..core.memory import available
 from ..core.optional import require
+from ..core.types import Array
 from .base import TableError, listed
 from .columns import Column
 from .preprocessing import Preprocessing, Training, counted, nearest
-
-Array = NDArray[Any]
 
 KEPT = 2  # row groups in memory at a time: threads that are at neighbouring rows need no more
 

@@ -12,12 +12,10 @@ from difflib import get_close_matches
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ..core.types import Array
 from .base import Table, TableError, listed
 from .columns import KINDS, Column, encode_column, examine, target_of
-
-Array = NDArray[Any]
 
 MISSING = ("error", "drop", "median")
 

@@ -15,14 +15,12 @@ from tempfile import TemporaryFile
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..core.files import check_writable, replacing
 from ..core.optional import require
 from .base import TableError
 from .reading import format_of
 
-Array = NDArray[Any]
 Write = Callable[[Mapping[str, Any]], None]
 
 
