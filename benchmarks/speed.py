@@ -65,9 +65,9 @@ def against_products(n: int = 200_000, m: int = 1000, repeats: int = 3) -> None:
         blocks: list[int] = []
         commit = loop._commit
 
-        def record(problem, state, block, made, kept, *rest, commit=commit, blocks=blocks):
-            blocks.append(kept)
-            return commit(problem, state, block, made, kept, *rest)
+        def record(problem, state, guess, outcome, commit=commit, blocks=blocks):
+            blocks.append(outcome.n_accepted)
+            return commit(problem, state, guess, outcome)
 
         ours, bare, first_touch = [], [], []
         for _ in range(repeats):

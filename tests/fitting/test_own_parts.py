@@ -13,7 +13,7 @@ import sodalite
 from sodalite import GreedyGPRegressor, select
 from sodalite.posteriors import PosteriorTraits, SubsetOfData
 from sodalite.scores import Delta, Sampled
-from sodalite.selection import shard
+from sodalite.selection.rivals import RivalSearch
 
 KERNEL = ConstantKernel(1.0) * RBF([1.0, 1.0]) + WhiteKernel(0.01)
 
@@ -39,13 +39,13 @@ def test_a_monotone_score_of_ones_own_passes_most_rows_over(monkeypatch):
     """Its picks are those of the built-in score that is the same, and no more rows are looked at."""
     X, y = rows()
     looked = []
-    exactly = shard.Shard._exact
+    scored = RivalSearch.scored
 
-    def counted(self, *given):
-        looked.append(len(given[4]))
-        return exactly(self, *given)
+    def counted(self, N, s2, path, low, places, first):
+        looked.append(len(places))
+        return scored(self, N, s2, path, low, places, first)
 
-    monkeypatch.setattr(shard.Shard, "_exact", counted)
+    monkeypatch.setattr(RivalSearch, "scored", counted)
     counts, picks = [], []
     for score in (Delta(uncertainty=2.0), weighted, lambda s, abs_r, noise: 2 * s + abs_r):
         looked.clear()

@@ -139,7 +139,7 @@ def test_layouts(problem, n_jobs, rows, monkeypatch):
 @pytest.mark.usefixtures("keep")
 def test_block_sizes(problem, largest, monkeypatch):
     X, y, kernel, (indices, rmse, _) = problem
-    monkeypatch.setattr(loop, "LARGEST", {True: largest, False: largest})
+    monkeypatch.setattr(loop, "LARGEST_BLOCK", {True: largest, False: largest})
     chosen = select(X, y, kernel, n_active=60, first=5)
     assert chosen.indices.tolist() == indices[:60].tolist()
     np.testing.assert_allclose(chosen.rmse, rmse[:60], rtol=1e-9)
@@ -164,7 +164,7 @@ def test_where_guesses_are_poor_shards_say_little(problem, score, monkeypatch):
 
     def listening(block, reports, dtype):
         kept, winner = verify(block, reports, dtype)
-        said.extend(len(report.rows) / len(block) for report in reports)
+        said.extend(len(report.rivals.index) / len(block) for report in reports)
         wrong.append(winner is not None)
         return kept, winner
 

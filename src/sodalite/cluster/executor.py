@@ -21,9 +21,9 @@ import numpy as np
 from ..core import memory
 from ..core.types import Array
 from ..kernels import CompiledKernel
-from ..scores import tie_threshold
 from ..selection.executors import ThreadExecutor
-from ..selection.shard import Block, Report, Rows, Shard, StageError
+from ..selection.messages import Block, BlockReport, Candidates
+from ..selection.shard import Shard, StageError
 from ..selection.source import Scaling
 from .client import LostError, answer, insist, submit, workers_of
 from .collections import Rows as Piece
@@ -87,14 +87,14 @@ class Host:
             self._changes += 1
         if method not in COUNT:
             found = self._executor.call(method, *arguments)
-            return [_joined(found)] if isinstance(found[0], Report) else found
+            return [BlockReport.join(found)] if isinstance(found[0], BlockReport) else found
         place = COUNT[method]
         count = arguments[place]
         if method != "draw":  # of which any shard may have all
             share = -(-count // self._executor.n_shards)
             arguments = (*arguments[:place], share, *arguments[place + 1 :])
-        rows = Rows.join(self._executor.call(method, *arguments))
-        return [_best(rows, count, arguments[-1], self._dtype)]
+        found = self._executor.call(method, *arguments)
+        return [Candidates.join(found).shortlist(count, arguments[-1], self._dtype)]
 
     def replay(self, log: Sequence[tuple[str, tuple[Any, ...]]]) -> None:
         """Do again what the lost shards had done."""
@@ -204,25 +204,6 @@ class DaskExecutor:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._hosts.clear()
-
-
-def _joined(reports: list[Report]) -> Report:
-    return Report(
-        np.sum([report.sse for report in reports], axis=0),
-        np.concatenate([report.stages for report in reports]),
-        np.concatenate([report.rows for report in reports]),
-        np.concatenate([report.scores for report in reports]),
-        min(report.n_seen for report in reports),
-    )
-
-
-def _best(rows: Rows, count: int, wanted: Array, dtype: Any) -> Rows:
-    """At most `count` rows, those of the highest potential; the best by their score as it is; and those wanted."""
-    if len(rows.index) <= count or not count:
-        return rows
-    top = np.argpartition(-rows.potential, count - 1)[:count]
-    best = rows.score >= tie_threshold(np.nanmax(rows.score, initial=-np.inf), dtype)
-    return rows.take(np.union1d(top, np.flatnonzero(best | np.isin(rows.index, wanted))))
 
 
 def _quiet(method: str, arguments: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -152,7 +152,7 @@ def find_kernel(
             follow.say("Finding the kernel's parameters")
             found = method.find(task, kernels, generator)
         if keeper is not None:
-            keeper.keep(found.kernel, note_of(found, kernels))
+            keeper.record_kernel(found.kernel, note_of(found, kernels))
     # The default kernels' bounds are not the user's to change, and mean no more than "none" or "as good as flat".
     if task is not None and given is not None:
         warn_at_bounds(found.kernel, stacklevel=5)
@@ -191,7 +191,7 @@ def choose_rows(
         n_jobs=settings.n_jobs,
         memory_limit=settings.memory_limit,
         unit=scaling.unit,
-        keeper=keeper,
+        checkpoint=keeper,
     )
 
 

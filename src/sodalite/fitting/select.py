@@ -146,5 +146,5 @@ def select(
         callback=callback,
         n_jobs=n_jobs,
         memory_limit=memory_limit,
-        keeper=keeper,
+        checkpoint=keeper,
     )

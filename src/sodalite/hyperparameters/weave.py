@@ -15,16 +15,14 @@ from time import perf_counter
 from typing import NamedTuple, cast
 
 import numpy as np
-from scipy.linalg import cholesky
 from sklearn.gaussian_process.kernels import Kernel
 
-from ..core.jitter import with_jitter
-from ..core.threads import one_blas_thread
 from ..core.types import Array
 from ..kernels import CompiledKernel, compile_kernel, spacing
 from ..kernels.neighbours import Neighbours
 from ..posteriors import Evidence, Local
 from ..posteriors.calibration import Scale, log_densities
+from ..selection.factor import floored_factor
 from ..selection.grow import grow
 from ..selection.loop import Selection
 from ..selection.source import Arrays
@@ -269,12 +267,7 @@ class _ByNeighbours:
         K = kernel.block(rows, rows)
         if not np.isfinite(K).all() or not np.isfinite(noise).all():
             return None
-
-        def factor(floor: float) -> tuple[Array, float]:
-            return cholesky(K + np.diag(np.maximum(noise, floor)), lower=True), floor
-
-        with one_blas_thread():
-            L, floor = with_jitter(factor, float(kernel.diag(rows).max()))
+        L, floor = floored_factor(K, noise, float(kernel.diag(rows).max()))
         unknown = np.full(len(active), np.nan)
         return Selection(active, unknown, L, unknown, "n_active", floor, len(active))
 

@@ -17,7 +17,7 @@ from ..core.json import shown
 from ..core.types import Array
 from ..kernels import CompiledKernel
 from ..posteriors import POSTERIORS, Evidence, Local, SubsetOfData
-from ..selection.verification import GROWTH, rounding
+from ..selection.verification import ROUNDING_GROWTH, rounding
 
 LARGEST = 1e150  # of what is squared in predictions: float64 ends at 1e308
 SOME = 256  # rows, evenly spread, for which covariances and residuals are computed again
@@ -189,7 +189,7 @@ def check_rest(
     if not (np.abs(residuals) <= (1 + CLOSE) * most).all():
         raise ValueError("array 'residuals' is larger than the data allow")
     own = np.square(base.factor).sum(axis=1)
-    worst = GROWTH * rounding(kernel, X) * float(own.sum() / evidence.noise(evidence.selection.indices).min())
+    worst = ROUNDING_GROWTH * rounding(kernel, X) * float(own.sum() / evidence.noise(evidence.selection.indices).min())
     tolerance = CLOSE * np.abs(means).max() + worst * np.abs(evidence.y[:]).max()
     if not (np.abs(means[some] - base.mean(X[some]) - residuals[some]) <= tolerance).all():
         raise ValueError("array 'residuals' does not follow from the rows and the kernel")

@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from math import log, pi
 
 import numpy as np
-from scipy.linalg import cholesky, solve_triangular
+from scipy.linalg import solve_triangular
 
-from ..core.jitter import with_jitter
 from ..core.threads import one_blas_thread
 from ..core.types import Array
 from ..kernels import CompiledKernel, Features
 from ..posteriors.base import in_blocks
+from ..selection.factor import floored_factor
 from .rows import Rows
 
 FEW = 10  # stages that are all shown
@@ -43,12 +43,8 @@ class Stages:
         features = kernel.prepare(rows.X)
         K, noise = kernel.block(features, features), kernel.noise(features) + rows.alpha
         np.fill_diagonal(K, kernel.diag(features))
-
-        def factor(floor: float) -> tuple[Array, float]:
-            return cholesky(K + np.diag(np.maximum(noise, floor)), lower=True), floor
-
+        L, floor = floored_factor(K, noise, float(K.diagonal().max()) or 1.0)
         with one_blas_thread():
-            L, floor = with_jitter(factor, float(K.diagonal().max()) or 1.0)
             inverse = solve_triangular(L, np.eye(len(L)), lower=True)
         return cls(kernel, features, inverse, inverse @ rows.y, floor)
 

@@ -1,4 +1,4 @@
-"""The choice of rows, once its arguments are checked: shards on an executor, and the loop that picks among them."""
+"""A selection, once its arguments are checked: the shards on an executor, the loop, and a checkpoint."""
 
 from __future__ import annotations
 
@@ -28,49 +28,50 @@ def grow(
     generator: np.random.Generator,
     callback: Callback | None = None,
     n_jobs: int | None = None,
-    memory_limit: Any = None,
+    memory_limit: float | str | None = None,
     unit: float = 1.0,
-    keeper: Checkpoint | None = None,
+    checkpoint: Checkpoint | None = None,
 ) -> Selection:
-    """Choose rows of a source; the arguments have been checked.
+    """Choose rows of a source. The arguments have been checked.
 
     Parameters
     ----------
     source : Source
     kernel : CompiledKernel
     unit : float, default=1.0
-        What one unit of y is worth where RMSE is reported or compared with a rule's bound: the estimator works on
-        standardised targets, but its user thinks in those that were given.
-    keeper : Checkpoint, optional
-        Where the choice is kept as it goes on.
+        The value of one unit of y where RMSE is reported or compared with a rule's bound: the estimator works on
+        standardised targets, but its user thinks in the targets' own units.
+    checkpoint : Checkpoint, optional
+        Where the selection is recorded as it goes on.
 
     The others are those of `sodalite.select`.
     """
     n, q = source.y.shape
     m = min(int(n_active), n)
     start = [] if first is None else check_first(first, n, m)
-    # Drawn before the first row, so that a selection that goes on from given rows has the same luck.
+    first_checked = max(len(start), 1)
+    # The seed is drawn before the first row, so that a selection that begins with given rows has the same one.
     traits = ScoreTraits.of(score)
     seed = seed_from(generator) if traits.draws else 0
     if traits.order is not None:
         order = traits.order(n, m, generator, start)
     else:
         order = start or [int(generator.integers(n))]
-    if keeper is not None:
-        request = Request(source, kernel, score, order, max(len(start), 1), m, unit)
-        keeper.verify(request)
-        if (done := keeper.finished(rule, request)) is not None:
-            return done
-    with source.shards(ShardSetup(kernel, traits.pointwise, m, seed, n_jobs, memory_limit)) as (shards, keep):
+    if checkpoint is not None:
+        request = Request(source, kernel, score, order, first_checked, m, unit)
+        checkpoint.verify(request)
+        if (finished := checkpoint.finished(rule, request)) is not None:
+            return finished
+    with source.shards(ShardSetup(kernel, traits.pointwise, m, seed, n_jobs, memory_limit)) as (executor, keep):
         problem = Problem(
-            shards,
+            executor,
             kernel,
             n=n,
             m=m,
             d=source.X.shape[1],
             q=q,
             order=np.array(order),
-            n_given=max(len(start), 1),
+            first_checked=first_checked,
             score=traits.pointwise,
             lookahead=traits.lookahead,
             seed=seed,
@@ -80,10 +81,11 @@ def grow(
             keep=keep,
             time_limit=seconds_of(rule),
         )
-        prior = max(shards.call("peak"))
-        if keeper is None:
-            return with_jitter(lambda noise_floor: run(problem, noise_floor), prior, kernel.dtype)
-        with keeper:
-            return keeper.ended(
-                with_jitter(lambda floor: run(keeper.resumed(problem, floor), floor), prior, kernel.dtype)
+        # The noise floor is raised where the factor fails (docs/method.rst, `noise-floor`).
+        prior = max(executor.call("peak"))
+        if checkpoint is None:
+            return with_jitter(lambda floor: run(problem, floor), prior, kernel.dtype)
+        with checkpoint:
+            return checkpoint.record_end(
+                with_jitter(lambda floor: run(checkpoint.resumed(problem, floor), floor), prior, kernel.dtype)
             )

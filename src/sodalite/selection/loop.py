@@ -1,52 +1,67 @@
-"""The loop: guess a block of picks, verify it with one product over all rows, commit what stands.
+"""The loop: guess a block of picks, verify it with one product over all rows, accept the picks that are right.
 
 The greedy choice is sequential: each pick depends on those before. So the picks of a block are guessed among a panel
-of candidates (`sodalite.selection.panel`), which touches no other row. One product over all rows then gives every row's
-variance and residual at each intermediate stage, hence its score. Where the guess is the row with the highest score of
-all, it is what one stage at a time would have taken; from the first pick where it is not, the block is taken back. So
-the picks are Algorithm 1's, to the last index, and the stopping rules are asked about every stage.
+of candidates (`sodalite.selection.panel`), without reading any other row. One product over all rows then gives the
+variance and the residual of every row at each intermediate stage, hence its score. A guess that has the highest score
+of all rows is the pick of Algorithm 1. From the first guess that has not, the picks are rejected. So the picks are
+those of Algorithm 1, to the last index, and the stopping rules are asked about every stage (docs/method.rst,
+`speculation`).
 
-Rows that are given, drawn at random or chosen by looking ahead (`sodalite.selection.lookahead`) come in blocks as well;
-of these there is nothing to verify.
+Rows that are given, drawn at random or chosen by look-ahead (`sodalite.selection.lookahead`) come in blocks as well;
+they are not verified.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from math import inf
 from time import perf_counter
 from typing import Any
 
 import numpy as np
-from scipy.linalg import cholesky, solve_triangular
+from scipy.linalg import solve_triangular
 
 from ..core.memory import most_candidates
-from ..core.types import Array
+from ..core.types import Floats, Indices
 from ..kernels import CompiledKernel
 from ..scores import Lookahead, PointwiseScore, tie_threshold
 from ..stopping import Callback, Rule, Stage
 from .executors import Executor
+from .factor import covariance_factor
 from .lookahead import look_ahead
+from .messages import Block, BlockReport, Candidates
 from .panel import Guess, Panel
-from .shard import Block, Report, Rows
+from .proposal import make_block
 
-LARGEST = {True: 64, False: 128}  # picks in a block, where the v's are kept and where they are not
+# Most picks in a block, where the v's are kept and where they are not. Where they are not, a block also evaluates the
+# covariances with all active rows, however few its picks: longer blocks pay. `sodalite.core.memory` counts on 128.
+LARGEST_BLOCK = {True: 64, False: 128}
+FIRST_BLOCK = 8  # picks of the first block, and the least after rejected picks
+FIRST_PANEL, LEAST_PANEL = 500, 200  # candidates for the first block, and the least for any
+PER_PICK = 8  # least number of candidates for every pick of a block
+SHRINK, ENLARGE = 0.9, 1.3  # factor on the number of candidates after a block without rejected picks, and with some
+# Candidates that the shards together are asked for, per candidate of the panel: the best rows are not spread evenly
+# over the shards. With fewer, a shard may withhold a row that belongs in the panel.
+SPREAD = 3
+# The candidate threshold is this share below the least potential in the last panel, or below the last threshold where
+# fewer rows than asked for reached it: potentials fall as rows become active.
+CUT_MARGIN, LOWER_CUT = 0.05, 0.1
 
 
 @dataclass(frozen=True)
 class Selection:
-    """The rows that were chosen, and how it went. `indices`, `rmse` and `factor` are all of the same length."""
+    """The rows that were chosen, and how the selection ended. `indices`, `rmse`, `factor`, `scores` have one length."""
 
-    indices: Array
+    indices: Indices
     """The active rows, in the order in which they were chosen."""
-    rmse: Array
+    rmse: Floats
     """The remainder's RMSE after every stage: ``rmse[t - 1]`` is that of the rows other than the first t chosen,
     predicted from these. NaN once every row is active. Rows that are predicted badly leave the remainder for the active
     set, so with a score that sees the residual this can fall below the error on new rows."""
-    factor: Array
+    factor: Floats
     """The lower Cholesky factor of k(I, I) + noise, rows in the order of `indices`."""
-    scores: Array
+    scores: Floats
     """The score that each row had when it was chosen; NaN for rows that were given or drawn at random. With
     ``"lookahead"``, by how much the row raised the sample's log density, per row of the sample and target."""
     stop_reason: str
@@ -56,7 +71,7 @@ class Selection:
     noise_floor: float
     """The least noise variance that a row was given (`sodalite.core.jitter`)."""
     n_proposed: int
-    """How many rows were proposed, and so carried through all others, for the rows that were kept."""
+    """How many rows were proposed, each at the cost of a product over all rows, for the rows that were accepted."""
 
     def __len__(self) -> int:
         return len(self.indices)
@@ -75,7 +90,7 @@ class SelectionInterrupted(KeyboardInterrupt):
 
 @dataclass(frozen=True)
 class Problem:
-    """Everything that a selection is about, checked and prepared."""
+    """What a selection is given: the rows on their shards, the kernel, the score and the rules; all of it checked."""
 
     executor: Executor
     kernel: CompiledKernel
@@ -83,79 +98,92 @@ class Problem:
     m: int
     d: int
     q: int
-    order: Array
-    """Rows that are taken whatever their score: those given, the first, or a random order."""
-    n_given: int
-    """The stage from which on the rules may end the selection."""
+    order: Indices
+    """The rows to take first, whatever their score: those given, the first row, or a random order."""
+    first_checked: int
+    """The first stage at which a stopping rule may end the selection."""
     score: PointwiseScore | None
     lookahead: Lookahead | None
     seed: int
-    """For the random numbers of `lookahead`."""
+    """Seed of the random numbers of `lookahead`."""
     rule: Rule
     callback: Callback | None
     unit: float
-    """What one unit of y is worth where RMSE is reported."""
+    """The value of one unit of y where RMSE is reported."""
     keep: bool
-    """Whether the shards keep the rows' v's."""
+    """Whether the shards keep the v's of their rows."""
     time_limit: float = inf
-    """Seconds, for those who say how long it will take."""
-    gains: Array | None = None
-    """The scores of the rows of `order`, where they are known, ..."""
-    before: Array = field(default_factory=lambda: np.empty(0))
-    """... and when the first of these had been taken, in seconds: in an earlier run, of which this is the rest."""
-    note: Callable[[State], None] | None = None
-    """Called with the state after every block."""
+    """Seconds after which a rule ends the selection; for callbacks that estimate the time left."""
+    gains: Floats | None = None
+    """Scores of the rows of `order`; None if they have none."""
+    earlier_seconds: Floats = field(default_factory=lambda: np.empty(0))
+    """When each stage of the run that this one continues ended; the rows of these stages come first in `order`."""
+    on_block: Callable[[State], None] | None = None
+    """Called after every block."""
 
 
 @dataclass
 class State:
-    """What the driver knows at stage t, the length of `indices`."""
+    """What the loop knows at stage t, the length of `indices`."""
 
     panel: Panel
-    factor: Array
-    X: Array
-    """The inputs of the active rows, ..."""
-    noise: Array
-    """... and their noise variances."""
-    order: Array
-    """Rows that are taken whatever their score: the problem's, and those that looking ahead has added, ..."""
-    gains: Array
-    """... with what it says of each."""
+    factor: Floats
+    """L in its first t rows and columns; of shape (m, m)."""
+    X: Floats
+    """Inputs of the active rows; of shape (m, d)."""
+    noise: Floats
+    """Noise variances of the active rows; of shape (m,)."""
+    order: Indices
+    """The rows to take whatever their score: those of the problem, then those that look-ahead has decided on."""
+    gains: Floats
+    """Scores of the rows of `order`; NaN for those that have none."""
     indices: list[int] = field(default_factory=list)
     rmse: list[float] = field(default_factory=list)
     scores: list[float] = field(default_factory=list)
     seconds: list[float] = field(default_factory=list)
-    """When each stage ended."""
-    pending: Guess | None = None
-    """Picks of the last block that did not stand. The shards still hold their coordinates, which its factor turns into
-    the covariances, given the active rows, with all rows; or have to evaluate these once more, to take the picks back.
-    """
-    cut: float = -np.inf
-    """The potential below which rows were no candidates for the last block, and a little less."""
+    """When each stage ended, in seconds since the selection began."""
+    rejected: Guess | None = None
+    """The rejected picks of the last block. The shards still store their coordinates, or have still to take them back
+    (`sodalite.selection.proposal`)."""
+    cut: float = -inf
+    """Candidate threshold: shards name rows of at least this potential."""
     n_proposed: int = 0
-    size: int = 8
-    """How many picks the next block will have, ..."""
-    candidates: int = 500
-    """... and among how many rows they are guessed."""
+    block_size: int = FIRST_BLOCK
+    """Picks of the next block, at most."""
+    panel_size: int = FIRST_PANEL
+    """Candidates among which they are guessed."""
     looks_ahead: bool = False
     n_decided: int = 0
     """How many rows of `order` would be the same with any larger m."""
-    began: float = 0.0
-    """What the clock would have said at stage 0, had no time passed but for choosing."""
+    clock_start: float = 0.0
+    """The time of `perf_counter` at stage 0, less what passed while no rows were chosen."""
+
+    @classmethod
+    def start(cls, problem: Problem) -> State:
+        """The state at stage 0."""
+        m, most = problem.m, most_candidates(problem.n)
+        panel = Panel(problem.kernel, problem.score, m, most)
+        gains = np.full(len(problem.order), np.nan) if problem.gains is None else problem.gains
+        state = cls(panel, np.zeros((m, m)), np.empty((m, problem.d)), np.empty(m), problem.order, gains)
+        if not problem.keep:  # a block costs the same however few of its picks are accepted
+            state.panel_size = most
+        state.looks_ahead, state.n_decided = problem.lookahead is not None, len(problem.order)
+        state.clock_start = perf_counter() - float(problem.earlier_seconds[-1:].sum())
+        return state
 
     @property
     def t(self) -> int:
+        """The stage: the number of active rows."""
         return len(self.indices)
 
     def selection(self, kernel: CompiledKernel, stop_reason: str, noise_floor: float) -> Selection:
-        """What has been chosen so far."""
-        t = len(self.rmse)  # the last to be extended
+        """The rows chosen so far."""
+        t = len(self.rmse)  # the last to be extended, where a block was interrupted
         factor = self.factor[:t, :t].copy()
-        if kernel.dtype != np.float64:  # its entries are no better than that; what it is used for deserves better
+        if kernel.dtype != np.float64:  # L has float32's errors, and predictions deserve better
             kernel = kernel.in_double()
             rows = kernel.prepare(self.X[:t])
-            K = kernel.block(rows, rows) + np.diag(self.noise[:t])
-            factor = np.asarray(cholesky(K, lower=True))
+            factor = covariance_factor(kernel.block(rows, rows), self.noise[:t])
         return Selection(
             np.array(self.indices[:t], dtype=np.int64),
             np.array(self.rmse),
@@ -167,73 +195,281 @@ class State:
         )
 
 
+@dataclass(frozen=True)
+class Outcome:
+    """How verification and the stopping rules end a block."""
+
+    n_accepted: int
+    """Picks that are accepted, from the first."""
+    winner: int | None
+    """The row to pick instead of the first rejected pick; None if no pick is wrong."""
+    rmse: list[float]
+    """RMSE of the remainder after each accepted pick."""
+    seconds: list[float]
+    """When the stage of each accepted pick ended."""
+    stop_reason: str | None
+    """Why the selection ends after the accepted picks; None if it goes on."""
+
+
 def run(problem: Problem, noise_floor: float) -> Selection:
-    """Algorithm 1, a block at a time."""
-    call = problem.executor.call
-    call("start", noise_floor)
-    m, d = problem.m, problem.d
-    most, order = most_candidates(problem.n), problem.order
-    panel = Panel(problem.kernel, problem.score, m, most)
-    gains = np.full(len(order), np.nan) if problem.gains is None else problem.gains
-    state = State(panel, np.zeros((m, m)), np.empty((m, d)), np.empty(m), order, gains)
-    if not problem.keep:  # a block costs the same however few picks stand
-        state.candidates = most
-    state.looks_ahead, state.n_decided = problem.lookahead is not None, len(order)
-    state.began = perf_counter() - float(problem.before[-1:].sum())
+    """Choose rows as Algorithm 1 does, a block at a time (docs/method.rst, `speculation`).
+
+    Raises
+    ------
+    SelectionInterrupted
+        On Ctrl-C, with the rows chosen so far.
+    numpy.linalg.LinAlgError
+        If the covariance of the active rows is not positive definite with this noise floor.
+    """
+    problem.executor.call("start", noise_floor)
+    state = State.start(problem)
     try:
-        rows = _given_rows(problem, state)
-        while True:
-            block, made = _propose(problem, state, rows, noise_floor)
-            reports = call("extend", block)
-            kept, winner = _verify(block, reports, problem.kernel.dtype)
-            rmse = _rmse_path(problem, state, reports)
-            seconds = _seconds(problem, state, kept)
-            kept, reason = _stop(problem, state, rmse[:kept], seconds)
-            wanted = np.concatenate([block.picks[kept:], [] if winner is None else [winner]]).astype(np.int64)
-            count = 0 if reason else _panel_size(problem, state)
-            share = -(-3 * count // problem.executor.n_shards)
-            parts = call("settle", block, kept, share, state.cut, wanted)
-            if count and kept < len(block) and block.expected is not None:
-                parts.append(panel.left(state.t, kept))
-            _commit(problem, state, block, made, kept, rmse, seconds)
-            if problem.note is not None:
-                problem.note(state)
-            if problem.callback is not None:
-                for stage in _stages(problem, state, kept):
-                    problem.callback(stage)
-            if reason:
-                return state.selection(problem.kernel, reason, noise_floor)
-            if problem.lookahead is not None and state.t == len(state.order):
-                _look_ahead(problem, state, problem.lookahead)
-                if state.t == len(state.order):
-                    return state.selection(problem.kernel, "score", noise_floor)
-            if state.t < len(state.order):
-                rows = _given_rows(problem, state)
-            else:
-                rows = _shortlist(state, parts, count, wanted, problem.kernel.dtype)
-                if not kept:  # not even the first stood, as may happen in a tie: the row to take is known for sure
-                    rows = rows.take(np.flatnonzero(rows.index == winner))
-                if not (rows.score > -np.inf).any():
-                    return state.selection(problem.kernel, "score", noise_floor)
+        reason = _choose(problem, state, noise_floor)
+        return state.selection(problem.kernel, reason, noise_floor)
     except KeyboardInterrupt as interrupt:
         if not state.rmse:
             raise
         raise SelectionInterrupted(state.selection(problem.kernel, "interrupted", noise_floor)) from interrupt
 
 
+def _choose(problem: Problem, state: State, noise_floor: float) -> str:
+    """Propose, verify and commit blocks until the selection ends; return the stop reason."""
+    candidates: Candidates | None = _given_rows(problem, state)
+    while candidates is not None:
+        guess, block = _propose(problem, state, candidates, noise_floor)
+        outcome = _outcome(problem, state, block, problem.executor.call("extend", block))
+        count = 0 if outcome.stop_reason else _panel_size(problem, state)
+        wanted = _wanted(block, outcome)
+        parts = _settle(problem, state, block, outcome, count, wanted)
+        _commit(problem, state, guess, outcome)
+        _tell(problem, state, outcome.n_accepted)
+        if outcome.stop_reason:
+            return outcome.stop_reason
+        candidates = _next_candidates(problem, state, outcome, parts, count, wanted)
+    return "score"
+
+
+# --- propose ---
+
+
+def _propose(problem: Problem, state: State, candidates: Candidates, noise_floor: float) -> tuple[Guess, Block]:
+    """Guess the next picks among the candidates, and make a block of them for the shards."""
+    t, given = state.t, None
+    if t < len(state.order):
+        given = np.searchsorted(candidates.index, state.order[t : t + len(candidates)])
+    guess = state.panel.guess(
+        candidates,
+        t,
+        lambda rows: _coordinates(problem, state, rows),
+        min(state.block_size, problem.m - t),
+        given,
+        0.5 * noise_floor,  # s^2 is not negative, but for rounding
+    )
+    block, n_new = make_block(
+        guess,
+        state.rejected,
+        keep=problem.keep,
+        factor=state.factor[:t, :t],
+        X_active=state.X[:t],
+        verified=given is None and len(candidates) > 1,  # a single candidate is known to be the best row of all
+        dtype=problem.kernel.dtype,
+    )
+    state.n_proposed += n_new
+    return guess, block
+
+
+def _coordinates(problem: Problem, state: State, rows: Candidates) -> Floats:
+    """The v's of some rows, of shape (rows, t): from the shards that keep them, or by solving L v = k(I, x)."""
+    t = state.t
+    v: Floats = np.empty((len(rows), t))
+    if problem.keep:
+        for places, found in problem.executor.call("coordinates", rows.index):
+            v[places] = found
+    elif t:
+        kernel = problem.kernel
+        K = kernel.block(kernel.prepare(state.X[:t]), kernel.prepare(rows.X)).astype(np.float64)
+        v[:] = solve_triangular(state.factor[:t, :t], K, lower=True).T
+    return v
+
+
+# --- verify ---
+
+
+def _outcome(problem: Problem, state: State, block: Block, reports: list[BlockReport]) -> Outcome:
+    """The accepted picks of a block: those that are right, up to a stage at which a rule ends the selection."""
+    n_right, winner = _verify(block, reports, problem.kernel.dtype)
+    rmse = _rmse_path(problem, state, reports)[:n_right]
+    seconds = _seconds(problem, state, n_right)
+    found = first_stop(
+        problem.rule,
+        state.rmse + rmse,
+        state.seconds + seconds,
+        n=problem.n,
+        m=problem.m,
+        begin=max(problem.first_checked, state.t + 1),
+    )
+    if found is None:
+        return Outcome(n_right, winner, rmse, seconds, None)
+    n_accepted = found[0] - state.t
+    return Outcome(n_accepted, winner, rmse[:n_accepted], seconds[:n_accepted], found[1])
+
+
+def _verify(block: Block, reports: list[BlockReport], dtype: np.dtype[Any]) -> tuple[int, int | None]:
+    """How many picks, from the first, are those of Algorithm 1, and the row to pick instead of the first wrong one.
+
+    See docs/method.rst, `speculation`, Verify, and `ties`.
+    """
+    if block.expected is None:
+        return len(block), None
+    report = BlockReport.join(reports)
+    rivals = report.rivals
+    for i, pick in enumerate(block.picks[: report.n_searched]):
+        here = rivals.turn == i
+        if not here.any():  # rounding put the score of the pick itself below what was expected
+            return max(i, 1), None
+        tied = rivals.score[here] >= tie_threshold(rivals.score[here].max(), dtype)
+        winner = int(rivals.index[here][tied].min())
+        if winner != pick:
+            return i, winner
+    return report.n_searched, None
+
+
+def _rmse_path(problem: Problem, state: State, reports: list[BlockReport]) -> list[float]:
+    """RMSE of the remainder after every pick of the block; NaN where no row remains."""
+    sse = np.sum([report.sse for report in reports], axis=0)
+    left = problem.n - state.t - 1 - np.arange(len(sse))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        rmse: list[float] = (problem.unit * np.sqrt(np.where(left > 0, sse, np.nan) / (left * problem.q))).tolist()
+    return rmse
+
+
+def _seconds(problem: Problem, state: State, count: int) -> list[float]:
+    """When each of the next `count` stages ended: now, or in the interrupted run that this one continues."""
+    if state.t < len(problem.earlier_seconds):  # rows that are taken again take no time
+        state.clock_start = perf_counter() - float(problem.earlier_seconds[-1])
+    now = perf_counter() - state.clock_start
+    earlier: list[float] = problem.earlier_seconds[state.t : state.t + count].tolist()
+    return earlier + [now] * (count - len(earlier))
+
+
+def first_stop(
+    rule: Rule, rmse: Sequence[float], seconds: Sequence[float], *, n: int, m: int, begin: int
+) -> tuple[int, str] | None:
+    """The first stage at which a selection ends, and why; None if at none of these.
+
+    Parameters
+    ----------
+    rule : Rule
+    rmse, seconds : sequences of float
+        RMSE and end of every stage, from stage 1.
+    n, m : int
+    begin : int
+        The first stage at which the rule may end the selection. With all n rows it ends in any case.
+    """
+    for t in range(min(begin, n), len(rmse) + 1):
+        reason = "all_rows" if t == n else rule.check(Stage(rmse[:t], seconds[t - 1], n, m))
+        if reason:
+            return t, reason
+    return None
+
+
+# --- commit ---
+
+
+def _settle(
+    problem: Problem, state: State, block: Block, outcome: Outcome, count: int, wanted: Indices
+) -> list[Candidates]:
+    """Have the shards take the rejected picks back, and return `count` candidates or more, and those wanted.
+
+    Where picks were rejected, the rows of the last panel stay candidates too.
+    """
+    share = -(-SPREAD * count // problem.executor.n_shards)
+    parts: list[Candidates] = problem.executor.call("settle", block, outcome.n_accepted, share, state.cut, wanted)
+    if count and outcome.n_accepted < len(block) and block.expected is not None:
+        parts.append(state.panel.left(state.t, outcome.n_accepted))
+    return parts
+
+
+def _wanted(block: Block, outcome: Outcome) -> Indices:
+    """Rows that are candidates for the next block in any case: the rejected picks, and the row that beat the first."""
+    rejected = block.picks[outcome.n_accepted :]
+    return rejected if outcome.winner is None else np.append(rejected, outcome.winner)
+
+
+def _commit(problem: Problem, state: State, guess: Guess, outcome: Outcome) -> None:
+    """Make the accepted picks active, and set the size of the next block and of its panel."""
+    t, n_accepted = state.t, outcome.n_accepted
+    new = slice(t, t + n_accepted)
+    state.factor[new, :t] = guess.v[:n_accepted]
+    state.factor[new, new] = guess.factor[:n_accepted, :n_accepted]
+    state.X[new] = guess.rows.X[:n_accepted]
+    state.noise[new] = guess.rows.noise[:n_accepted]
+    state.panel.commit(t, n_accepted)
+    state.rejected = guess.after(n_accepted) if n_accepted < len(guess) else None
+    _adapt(problem, state, n_accepted, len(guess))
+    state.indices += guess.rows.index[:n_accepted].tolist()
+    if t < len(state.order):
+        state.scores += state.gains[new].tolist()
+    else:
+        state.scores += (guess.scores[:n_accepted] / guess.rows.weight[:n_accepted]).tolist()
+    state.seconds += outcome.seconds
+    state.rmse += outcome.rmse
+
+
+def _adapt(problem: Problem, state: State, n_accepted: int, b: int) -> None:
+    """Set the size of the next block, and of its panel, by how many of b picks were accepted."""
+    if n_accepted == b:
+        size, panel = max(2 * b, state.block_size), max(int(SHRINK * state.panel_size), LEAST_PANEL)
+    else:
+        size = max(n_accepted + n_accepted // 4, FIRST_BLOCK)
+        panel = min(int(ENLARGE * state.panel_size), most_candidates(problem.n))
+    state.block_size, state.panel_size = min(size, LARGEST_BLOCK[problem.keep]), panel
+
+
+def _tell(problem: Problem, state: State, n_accepted: int) -> None:
+    """Call those who follow the selection, after a block."""
+    if problem.on_block is not None:
+        problem.on_block(state)
+    if problem.callback is None:
+        return
+    workers = problem.executor.n_workers
+    for t in range(state.t - n_accepted + 1, state.t + 1):
+        path, times = state.rmse[:t], state.seconds[:t]
+        problem.callback(Stage(path, times[-1], problem.n, problem.m, times, workers, problem.time_limit))
+
+
+# --- candidates for the next block ---
+
+
+def _next_candidates(
+    problem: Problem, state: State, outcome: Outcome, parts: list[Candidates], count: int, wanted: Indices
+) -> Candidates | None:
+    """The rows among which the next block is guessed; None if no row may be taken any more."""
+    if problem.lookahead is not None and state.t == len(state.order):
+        _look_ahead(problem, state, problem.lookahead)
+        if state.t == len(state.order):
+            return None
+    if state.t < len(state.order):
+        return _given_rows(problem, state)
+    candidates = _shortlist(state, parts, count, wanted, problem.kernel.dtype)
+    if not outcome.n_accepted:  # the first pick was wrong, as a tie can make it: the row to take is known
+        candidates = candidates.take(np.flatnonzero(candidates.index == outcome.winner))
+    return candidates if (candidates.score > -np.inf).any() else None
+
+
 def _panel_size(problem: Problem, state: State) -> int:
-    """Candidates: as many as the hits so far ask for, within bounds."""
-    return min(max(state.candidates, 8 * state.size), most_candidates(problem.n))
+    """The number of candidates for the next block."""
+    return min(max(state.panel_size, PER_PICK * state.block_size), most_candidates(problem.n))
 
 
-def _given_rows(problem: Problem, state: State) -> Rows:
-    """The next rows of the order that is given."""
-    rows = state.order[state.t : state.t + LARGEST[problem.keep]]
-    return Rows.join(problem.executor.call("candidates", 0, 0.0, rows))
+def _given_rows(problem: Problem, state: State) -> Candidates:
+    """The next rows of `state.order`."""
+    index = state.order[state.t : state.t + LARGEST_BLOCK[problem.keep]]
+    return Candidates.join(problem.executor.call("candidates", 0, 0.0, index))
 
 
 def _look_ahead(problem: Problem, state: State, lookahead: Lookahead) -> None:
-    """Add the next rows to the order, if there are any that have a chance."""
+    """Add the next picks of look-ahead to `state.order`, if any row has a chance (docs/method.rst, `look-ahead`)."""
     count = min(lookahead.block, problem.m - state.t)
     picks, gains = look_ahead(
         lookahead,
@@ -246,166 +482,16 @@ def _look_ahead(problem: Problem, state: State, lookahead: Lookahead) -> None:
         problem.seed,
     )
     state.order, state.gains = np.concatenate([state.order, picks]), np.concatenate([state.gains, gains])
-    if count == lookahead.block:  # with a larger m, a shorter block would have had more picks
+    if count == lookahead.block:  # a block that m cuts short would have more picks with a larger m
         state.n_decided = len(state.order)
 
 
-def _shortlist(state: State, parts: list[Rows], count: int, wanted: Array, dtype: Any) -> Rows:
-    """The best of all shards' candidates, and those that are wanted."""
-    rows = Rows.join(parts)
-    if len(rows.index) <= count:
-        state.cut -= 0.1 * abs(state.cut) if np.isfinite(state.cut) else 0
-        return rows
-    top = np.argpartition(-rows.potential, count - 1)[:count]
-    state.cut = float(rows.potential[top].min())
-    state.cut -= 0.05 * abs(state.cut)
-    needed = np.isin(rows.index, wanted) | (rows.score >= tie_threshold(rows.score.max(), dtype))
-    return rows.take(np.union1d(top, np.flatnonzero(needed)))
-
-
-def _propose(problem: Problem, state: State, rows: Rows, noise_floor: float) -> tuple[Block, Guess]:
-    """Guess the next picks among some rows, and write them down as a block for the shards."""
-    t = state.t
-    given = None
-    if t < len(state.order):
-        given = np.searchsorted(rows.index, state.order[t : t + len(rows.index)])
-    size = min(state.size, problem.m - t)
-    made = state.panel.guess(rows, t, lambda new: _coordinates(problem, state, new), size, given, 0.5 * noise_floor)
-    picks, b = made.rows.index, len(made.factor)
-
-    # The coordinates in the picks are L_S^-1 C, where C holds the picks' covariances with all rows, given the active
-    # ones. Of pending picks, C is a small matrix times what the shards hold, if they keep v's; else, it is made again
-    # for all of them, since those that did not stand are still to be taken back. The others' is a product to be made.
-    inverse = solve_triangular(made.factor, np.eye(b), lower=True)
-    fallen = state.pending
-    at = {} if fallen is None else {row: place for place, row in enumerate(fallen.rows.index.tolist())}
-    old = np.flatnonzero([row in at for row in picks.tolist()])
-    new = np.setdiff1d(np.arange(b), old)
-    X, coefficients, undo = made.rows.X[new], made.v[new], None
-    pending = 0
-    if fallen is not None and (len(old) or not problem.keep):
-        pending, places = len(at), [at[row] for row in picks[old].tolist()]
-        again = inverse[:, old] @ np.eye(pending)[places]
-        if problem.keep:
-            again = again @ fallen.factor
-        else:
-            X, coefficients = np.concatenate([fallen.rows.X, X]), np.concatenate([fallen.v, coefficients])
-            undo = solve_triangular(fallen.factor, np.eye(pending), lower=True)
-    mix = np.hstack([again, inverse[:, new]]) if pending else inverse
-    if not problem.keep and t:
-        coefficients = solve_triangular(state.factor[:t, :t], coefficients.T, lower=True, trans="T").T
-    dtype = problem.kernel.dtype
-    state.n_proposed += len(new)
-    block = Block(
-        stage=t,
-        picks=picks,
-        mix=mix.astype(dtype),
-        n_pending=pending if problem.keep else 0,
-        new=X,
-        coefficients=np.ascontiguousarray(coefficients, dtype=dtype),
-        active=None if problem.keep else state.X[:t],
-        zeta=made.zeta,
-        expected=made.scores if given is None and len(rows.index) > 1 else None,  # one candidate is the best of all
-        undo=None if undo is None else undo.astype(dtype),
-    )
-    return block, made
-
-
-def _coordinates(problem: Problem, state: State, rows: Rows) -> Array:
-    """The v's of some rows, of shape (rows, t): from the shards that keep them, or by solving L v = k(I, x)."""
-    t = state.t
-    v = np.empty((len(rows.index), t))
-    if problem.keep:
-        for places, found in problem.executor.call("coordinates", rows.index):
-            v[places] = found
-    elif t:
-        kernel = problem.kernel
-        K = kernel.block(kernel.prepare(state.X[:t]), kernel.prepare(rows.X)).astype(np.float64)
-        v[:] = solve_triangular(state.factor[:t, :t], K, lower=True).T
-    return v
-
-
-def _verify(block: Block, reports: list[Report], dtype: Any) -> tuple[int, int | None]:
-    """How many picks are what one stage at a time would have taken, and, if not all are, the row to take instead."""
-    if block.expected is None:
-        return len(block), None
-    stages = np.concatenate([report.stages for report in reports])
-    rows = np.concatenate([report.rows for report in reports])
-    scores = np.concatenate([report.scores for report in reports])
-    n_seen = min(report.n_seen for report in reports)
-    for i, pick in enumerate(block.picks[:n_seen]):
-        here = stages == i
-        if not here.any():  # rounding put the pick's own score below what was expected
-            return max(i, 1), None
-        tied = scores[here] >= tie_threshold(scores[here].max(), dtype)
-        winner = int(rows[here][tied].min())
-        if winner != pick:
-            return i, winner
-    return n_seen, None
-
-
-def _rmse_path(problem: Problem, state: State, reports: list[Report]) -> list[float]:
-    """The remainder's RMSE after every pick of the block."""
-    sse = np.sum([report.sse for report in reports], axis=0)
-    left = problem.n - state.t - 1 - np.arange(len(sse))
-    with np.errstate(invalid="ignore", divide="ignore"):
-        rmse: list[float] = (problem.unit * np.sqrt(np.where(left > 0, sse, np.nan) / (left * problem.q))).tolist()
-    return rmse
-
-
-def _seconds(problem: Problem, state: State, kept: int) -> list[float]:
-    """When each of the next stages ended: now, or when it did in an earlier run."""
-    if state.t < len(problem.before):  # the clock stands still while rows are taken again
-        state.began = perf_counter() - float(problem.before[-1])
-    now = perf_counter() - state.began
-    earlier: list[float] = problem.before[state.t : state.t + kept].tolist()
-    return earlier + [now] * (kept - len(earlier))
-
-
-def _stages(problem: Problem, state: State, kept: int) -> Iterator[Stage]:
-    """The last stages, as callbacks see them."""
-    workers = getattr(problem.executor, "n_workers", 0)
-    for t in range(state.t - kept + 1, state.t + 1):
-        path, times = state.rmse[:t], state.seconds[:t]
-        yield Stage(path, times[-1], problem.n, problem.m, times, workers, problem.time_limit)
-
-
-def _stop(problem: Problem, state: State, rmse: list[float], seconds: list[float]) -> tuple[int, str | None]:
-    """How many of the verified picks there are up to the stage that ends the selection, and why it does."""
-    path = state.rmse + rmse
-    for t in range(state.t + 1, len(path) + 1):
-        reason = None
-        if t == problem.n:
-            reason = "all_rows"
-        elif t >= problem.n_given:
-            reason = problem.rule.check(Stage(path[:t], seconds[t - state.t - 1], problem.n, problem.m))
-        if reason:
-            return t - state.t, reason
-    return len(rmse), None
-
-
-def _commit(
-    problem: Problem, state: State, block: Block, made: Guess, kept: int, rmse: list[float], seconds: list[float]
-) -> None:
-    """Add the picks that stand to what the driver knows, and choose the next block's size by how many did."""
-    t, b = state.t, len(block)
-    rows = slice(t, t + kept)
-    state.factor[rows, :t] = made.v[:kept]
-    state.factor[rows, rows] = made.factor[:kept, :kept]
-    state.X[rows] = made.rows.X[:kept]
-    state.noise[rows] = made.rows.noise[:kept]
-    state.panel.commit(t, kept)
-    state.pending = made.after(kept) if kept < b else None
-    if kept == b:
-        state.size = min(max(2 * b, state.size), LARGEST[problem.keep])
-        state.candidates = max(int(0.9 * state.candidates), 200)
-    else:
-        state.size = min(max(kept + kept // 4, 8), LARGEST[problem.keep])
-        state.candidates = min(int(1.3 * state.candidates), most_candidates(problem.n))
-    state.indices += block.picks[:kept].tolist()
-    if t < len(state.order):
-        state.scores += state.gains[t : t + kept].tolist()
-    else:
-        state.scores += (made.scores[:kept] / made.rows.luck[:kept]).tolist()
-    state.seconds += seconds[:kept]
-    state.rmse += rmse[:kept]
+def _shortlist(state: State, parts: list[Candidates], count: int, wanted: Indices, dtype: np.dtype[Any]) -> Candidates:
+    """The best `count` of all shards' candidates, and those wanted; sets the threshold for the next."""
+    candidates = Candidates.join(parts)
+    if len(candidates) > count:
+        least = float(np.partition(candidates.potential, -count)[-count])
+        state.cut = least - CUT_MARGIN * abs(least)
+    elif np.isfinite(state.cut):
+        state.cut -= LOWER_CUT * abs(state.cut)
+    return candidates.shortlist(count, wanted, dtype)

@@ -1,46 +1,58 @@
-"""The guess: which rows will be picked next, by the plain greedy loop among some candidates.
+"""The panel of candidates, and the guess of the next picks among them (docs/method.rst, `speculation`, Propose).
 
-It never touches the other rows, so it is cheap; and it is right for as long as the best row of all is a candidate. Most
-candidates stay from one block to the next, and with them their coordinates in the active rows.
+The guess is the plain greedy loop over the candidates alone. It reads no other row, so it is cheap; and it is right as
+long as the best row of all is a candidate. Most candidates stay from one block to the next, and the panel caches their
+coordinates v.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from ..core.threads import threaded_map
-from ..core.types import Array
+from ..core.types import Floats, Indices
 from ..kernels import CompiledKernel, Features, take
 from ..scores import PointwiseScore, best, evaluate
-from .shard import Rows, magnitude, outlook
+from .messages import Candidates
+from .ranking import magnitude, score_and_potential
 
-COLUMNS = 512  # of a slab of covariances
-SOME = 2048  # rows that become candidates at a time: their coordinates are large
+Coordinates = Callable[[Candidates], Floats]
+"""A function that returns the v's of some rows; of shape (rows, t)."""
+
+COLUMNS = 512  # candidates at a time whose covariances one thread computes: the slab fits its cache
+SERIAL = 2e7  # multiplications up to which covariances are computed on one thread: starting threads would take longer
+ADMITTED = 2048  # rows that become candidates at a time: their v's, of shape (rows, t), are held twice meanwhile
+FIRST_LIKELY = 3  # rows per pick of the block, whose covariances are computed before the first pick
+MORE_LIKELY = 32  # rows whose covariances are computed when a pick is none of the first
 
 
 @dataclass(frozen=True)
 class Guess:
-    """The picks that the candidates alone would lead to."""
+    """The next b picks, if no row but the candidates is considered."""
 
-    rows: Rows
+    rows: Candidates
     """The picks, in order."""
-    v: Array
-    """Their coordinates in the active rows; of shape (b, t)."""
-    factor: Array
+    v: Floats
+    """Coordinates of the picks in the active rows; of shape (b, t)."""
+    factor: Floats
     """L_S, the lower Cholesky factor of the picks' own Schur complement; of shape (b, b)."""
-    zeta: Array
-    """The standardised residual of every pick; of shape (b, q)."""
-    scores: Array
-    """The score of every pick when its turn comes; NaN for picks that were given."""
+    zeta: Floats
+    """Standardised residual of every pick; of shape (b, q)."""
+    scores: Floats
+    """Score of every pick at its turn; NaN for picks that were given."""
 
-    def after(self, kept: int) -> Guess:
-        """The later picks alone, once the first are active."""
-        t, rest = self.v.shape[1], slice(kept, None)
-        v = np.hstack([self.v, self.factor])[rest, : t + kept]
-        places = np.arange(len(self.factor))[rest]
+    def __len__(self) -> int:
+        return len(self.factor)
+
+    def after(self, n_accepted: int) -> Guess:
+        """The picks after the first `n_accepted`, with coordinates in the rows that are active then."""
+        t, rest = self.v.shape[1], slice(n_accepted, None)
+        v = np.hstack([self.v, self.factor])[rest, : t + n_accepted]
+        places = np.arange(len(self))[rest]
         return Guess(self.rows.take(places), v, self.factor[rest, rest], self.zeta[rest], self.scores[rest])
 
 
@@ -51,164 +63,220 @@ class Panel:
     ----------
     kernel : CompiledKernel
     score : callable or None
+        The pointwise score; None if every pick is given.
     m : int
         The most active rows.
     size : int
-        The most candidates, but for a few.
+        The number of candidates that memory is reserved for; it grows where more come.
     """
 
     def __init__(self, kernel: CompiledKernel, score: PointwiseScore | None, m: int, size: int) -> None:
         self.kernel, self.score = kernel, score
-        self._index = np.full(size, -1)  # of the row in each slot; -1 for none
-        self._v = np.empty((size, m))  # one row a slot
-        # Of the last guess: the candidates, which of them were picked, in order, their slots, ...
-        self._rows: Rows
-        self._places = self._slots = np.empty(0, dtype=np.int64)
-        self._U = self._zeta = np.empty((0, 0))  # ... their coordinates in the picks, and the picks' residuals
+        self._index = np.full(size, -1)  # the row in each slot; -1 for none
+        self._v: Floats = np.empty((size, m))  # the coordinates of the row in each slot
+        self._slots: Indices = np.empty(0, dtype=np.int64)  # the slot of each candidate of the last guess
+        self._greedy: _Greedy  # the last guess
 
     def guess(
         self,
-        rows: Rows,
+        candidates: Candidates,
         t: int,
-        coordinates: Callable[[Rows], Array],
+        coordinates: Coordinates,
         count: int,
-        given: Array | None,
+        given: Indices | None,
         least_pivot: float,
     ) -> Guess:
-        """Pick `count` of some rows, one at a time.
+        """Pick `count` of the candidates, one at a time. O(b c (t + b + d)).
 
         Parameters
         ----------
-        rows : Rows
-            The candidates, in the order of their indices, so that a tie goes to the lowest.
+        candidates : Candidates
+            In the order of their indices, so that a tie goes to the lowest.
         t : int
             The stage.
         coordinates : callable
-            Gives the v's of rows that have just become candidates; of shape (rows, t).
+            Returns the v's of rows that have just become candidates.
         count : int
+            The most picks: there are fewer where no candidate may be taken any more.
         given : array of int, optional
-            The candidates to pick, whatever their score.
+            Places of the candidates to pick, in order, whatever their score.
         least_pivot : float
-            A pivot below this means that the covariance is not positive definite.
+            Least s^2 + noise of a pick; below it, the covariance is not positive definite.
         """
-        slots = self._admit(rows, t, coordinates)
+        self._slots = self._admit(candidates, t, coordinates)
         v = self._v[:, :t]
-        features = self.kernel.prepare(rows.X)
-        s2, r = rows.s2.copy(), rows.r.copy()
-        count = min(count, len(s2)) if given is None else len(given)
-        U = np.empty((count, len(s2)))
-        factor = np.zeros((count, count))
-        zeta = np.empty((count, r.shape[1]))
-        places = np.empty(count, dtype=np.int64)
-        scores = np.full(count, np.nan)
-        left = np.ones(len(s2), dtype=bool)
-        # A pick needs its covariances, given the active rows, with all candidates. They are found for the likeliest
-        # picks in one product, and for others as they turn up.
-        found: dict[int, Array] = {}
+        count = min(count, len(candidates)) if given is None else len(given)
+        greedy = self._greedy = _Greedy(candidates, count)
+        covariances = _Covariances(self.kernel, candidates, v, self._slots)
         for i in range(count):
             if given is not None:
-                j = int(given[i])
+                j, likely = int(given[i]), given[i:]
             else:
                 assert self.score is not None
-                value = evaluate(self.score, np.sqrt(np.maximum(s2, 0)), magnitude(r.T), rows.noise, rows.luck)
-                value[~left] = -np.inf
-                j = int(np.flatnonzero(left)[best(value[left], self.kernel.dtype)])
-                if i and value[j] == -np.inf:  # what is left is never to be taken
-                    count = i
+                value = greedy.values(self.score)
+                j = greedy.best(value, self.kernel.dtype)
+                if i and value[j] == -np.inf:  # no row that is left may be taken
                     break
-                scores[i] = value[j]
-            pivot = s2[j] + rows.noise[j]
-            if not pivot > least_pivot:
+                greedy.scores[i] = value[j]
+            if not greedy.pivot(j) > least_pivot:
                 if i and given is None:
-                    count = i
                     break
                 raise np.linalg.LinAlgError("not positive definite")
-            if j not in found:
-                if given is not None:
-                    likely = given[i:]
-                else:
-                    size = min(3 * count if not found else 32, len(s2))
-                    hope = value if found else value + rows.potential
-                    likely = np.union1d(np.argpartition(-hope, size - 1)[:size], [j])
-                    likely = likely[[place not in found for place in likely.tolist()]]
-                found.update(zip(likely.tolist(), schur(self.kernel, features, v, slots, likely), strict=True))
-            p = np.sqrt(pivot)
-            factor[i, :i], factor[i, i] = U[:i, j], p
-            U[i] = (found[j] - U[:i, j] @ U[:i]) / p
-            zeta[i] = r[j] / p
-            s2 -= U[i] * U[i]
-            r -= np.multiply.outer(U[i], zeta[i])
-            left[j] = False
-            places[i] = j
-        self._rows, self._places, self._slots = rows, places[:count], slots
-        self._U, self._zeta = U[:count], zeta[:count]
-        return Guess(
-            rows.take(places[:count]),
-            v[slots[places[:count]]],
-            factor[:count, :count],
-            zeta[:count],
-            scores[:count],
-        )
+            if j not in covariances:
+                if given is None:
+                    likely = covariances.likely(value, j, count)
+                covariances.compute(likely)
+            greedy.take(j, covariances[j])
+        return greedy.guess(v[self._slots[greedy.places[: greedy.n_picked]]])
 
-    def commit(self, t: int, kept: int) -> None:
-        """Go on from stage t by the first picks of the last guess."""
-        self._v[self._slots, t : t + kept] = self._U[:kept].T
+    def commit(self, t: int, n_accepted: int) -> None:
+        """Extend the v's of the candidates from stage t by the first `n_accepted` picks of the last guess."""
+        self._v[self._slots, t : t + n_accepted] = self._greedy.U[:n_accepted].T
 
-    def left(self, t: int, kept: int) -> Rows:
-        """The candidates that are none of the first picks of the last guess, at stage t, as these leave them."""
+    def left(self, t: int, n_accepted: int) -> Candidates:
+        """The candidates of the last guess, made at stage t, but for its first picks, and as these leave them."""
         assert self.score is not None
-        rows, U = self._rows, self._U[:kept]
+        rows, U, zeta = self._greedy.candidates, self._greedy.U[:n_accepted], self._greedy.zeta[:n_accepted]
         s2 = rows.s2 - np.einsum("ij,ij->j", U, U)
-        r = rows.r - U.T @ self._zeta[:kept]
-        score, potential = outlook(self.score, t + kept, s2, r.T, rows.noise, rows.luck)
-        others = np.setdiff1d(np.arange(len(s2)), self._places[:kept])
+        r = rows.r - U.T @ zeta
+        score, potential = score_and_potential(self.score, t + n_accepted, s2, r.T, rows.noise, rows.weight)
+        others = np.setdiff1d(np.arange(len(rows)), self._greedy.places[:n_accepted])
         return replace(rows, s2=s2, r=r, score=score, potential=potential).take(others)
 
-    def _admit(self, rows: Rows, t: int, coordinates: Callable[[Rows], Array]) -> Array:
+    def _admit(self, candidates: Candidates, t: int, coordinates: Coordinates) -> Indices:
         """Make just these rows the candidates; return the slot of each."""
         order = np.argsort(self._index)
-        at = np.searchsorted(self._index, rows.index, sorter=order)
+        at = np.searchsorted(self._index, candidates.index, sorter=order)
         known = at < len(order)
-        known[known] = self._index[order[at[known]]] == rows.index[known]
-        slots = np.full(len(rows.index), -1)
+        known[known] = self._index[order[at[known]]] == candidates.index[known]
+        slots = np.full(len(candidates), -1)
         slots[known] = order[at[known]]
         new = np.flatnonzero(~known)
-        free = np.setdiff1d(np.arange(len(self._index)), slots[known])
-        if len(free) < len(new):
-            more = len(new) - len(free)
+        slots[new] = self._free_slots(slots[known], len(new))
+        self._index[:] = -1
+        self._index[slots] = candidates.index
+        for begin in range(0, len(new), ADMITTED):
+            some = new[begin : begin + ADMITTED]
+            self._v[slots[some], :t] = coordinates(candidates.take(some))
+        return slots
+
+    def _free_slots(self, used: Indices, count: int) -> Indices:
+        """As many slots that are not used; more memory is taken if there are too few."""
+        free = np.setdiff1d(np.arange(len(self._index)), used)
+        if len(free) < count:
+            more = count - len(free)
             free = np.concatenate([free, np.arange(len(self._index), len(self._index) + more)])
             self._index = np.concatenate([self._index, np.full(more, -1)])
             self._v = np.concatenate([self._v, np.empty((more, self._v.shape[1]))])
-        slots[new] = free[: len(new)]
-        self._index[:] = -1
-        self._index[slots] = rows.index
-        for begin in range(0, len(new), SOME):
-            some = new[begin : begin + SOME]
-            self._v[slots[some], :t] = coordinates(rows.take(some))
-        return slots
+        return free[:count]
 
 
-def schur(kernel: CompiledKernel, features: Features, v: Array, places: Array, some: Array) -> Array:
-    """The covariances, given the active rows, of some candidates with all of them.
+class _Greedy:
+    """The greedy loop over the candidates, one stage at a time (docs/method.rst, `one-stage`).
+
+    The first `n_picked` rows of the arrays are filled.
+    """
+
+    def __init__(self, candidates: Candidates, count: int) -> None:
+        c, q = len(candidates), candidates.r.shape[1]
+        self.candidates = candidates
+        self.s2, self.r = candidates.s2.copy(), candidates.r.copy()
+        self.remains = np.ones(c, dtype=bool)
+        self.n_picked = 0
+        self.places = np.empty(count, dtype=np.int64)  # the picks
+        self.scores = np.full(count, np.nan)  # of the picks, at their turns
+        self.zeta: Floats = np.empty((count, q))
+        self.factor = np.zeros((count, count))  # L_S
+        self.U: Floats = np.empty((count, c))  # coordinates of the candidates in the picks
+
+    def values(self, score: PointwiseScore) -> Floats:
+        """Scores of the candidates now; -inf for those that are picked."""
+        rows = self.candidates
+        value = evaluate(score, np.sqrt(np.maximum(self.s2, 0)), magnitude(self.r.T), rows.noise, rows.weight)
+        value[~self.remains] = -np.inf
+        return value
+
+    def best(self, value: Floats, dtype: np.dtype[Any]) -> int:
+        """Place of the candidate of the highest score; of tied ones, the first."""
+        return int(np.flatnonzero(self.remains)[best(value[self.remains], dtype)])
+
+    def pivot(self, j: int) -> float:
+        """p^2 = s^2 + noise of candidate j."""
+        return float(self.s2[j] + self.candidates.noise[j])
+
+    def take(self, j: int, c: Floats) -> None:
+        """Pick candidate j, whose covariances with all candidates, given the active rows, are c."""
+        i, U = self.n_picked, self.U
+        p = np.sqrt(self.pivot(j))
+        self.factor[i, :i], self.factor[i, i] = U[:i, j], p
+        U[i] = (c - U[:i, j] @ U[:i]) / p
+        self.zeta[i] = self.r[j] / p
+        self.s2 -= U[i] * U[i]
+        self.r -= np.multiply.outer(U[i], self.zeta[i])
+        self.remains[j] = False
+        self.places[i] = j
+        self.n_picked += 1
+
+    def guess(self, v: Floats) -> Guess:
+        """The picks, whose coordinates in the active rows are v."""
+        b = self.n_picked
+        return Guess(self.candidates.take(self.places[:b]), v, self.factor[:b, :b], self.zeta[:b], self.scores[:b])
+
+
+class _Covariances:
+    """Covariances, given the active rows, of some candidates with all candidates.
+
+    They are computed for the likeliest picks in one product, and for others when they are picked.
+    """
+
+    def __init__(self, kernel: CompiledKernel, candidates: Candidates, v: Floats, slots: Indices) -> None:
+        self._kernel, self._v, self._slots = kernel, v, slots
+        self._features, self._potential = kernel.prepare(candidates.X), candidates.potential
+        self._computed: dict[int, Floats] = {}
+
+    def __contains__(self, j: int) -> bool:
+        return j in self._computed
+
+    def __getitem__(self, j: int) -> Floats:
+        return self._computed[j]
+
+    def compute(self, places: Indices) -> None:
+        """Compute the covariances of the candidates at some places."""
+        C = schur(self._kernel, self._features, self._v, self._slots, places)
+        self._computed.update(zip(places.tolist(), C, strict=True))
+
+    def likely(self, value: Floats, j: int, count: int) -> Indices:
+        """Places of the likeliest picks of the block whose covariances are not known, candidate j among them."""
+        first = not self._computed
+        size = min(FIRST_LIKELY * count if first else MORE_LIKELY, len(value))
+        promise = value + self._potential if first else value
+        likely = np.union1d(np.argpartition(-promise, size - 1)[:size], [j])
+        return likely[[place not in self._computed for place in likely.tolist()]]
+
+
+def schur(kernel: CompiledKernel, features: Features, v: Floats, slots: Indices, places: Indices) -> Floats:
+    """Covariances C, given the active rows, of some candidates with all candidates; of shape (places, c).
 
     Parameters
     ----------
     kernel : CompiledKernel
     features : Features
-        The candidates, ready for the kernel.
-    v, places : Array
-        Coordinates in the active rows, and where in them each candidate's are.
-    some : array of int
+        The c candidates, prepared for the kernel.
+    v : array of shape (slots, t)
+        Coordinates in the active rows.
+    slots : array of int, of shape (c,)
+        The row of `v` that belongs to each candidate.
+    places : array of int
     """
-    C = np.empty((len(some), len(places)))
-    left, coordinates = take(features, some), v[places[some]]
+    C: Floats = np.empty((len(places), len(slots)))
+    rows, coordinates = take(features, places), v[slots[places]]
 
-    def fill(part: slice) -> None:  # in place, a few columns at a time: C is large, and more than one of it too much
-        product = coordinates @ v[places[part]].T
-        np.subtract(kernel.block(left, take(features, part)), product, out=C[:, part])
+    def fill(part: slice) -> None:  # in place and by parts: C is large, and a second array of its size too much
+        product = coordinates @ v[slots[part]].T
+        np.subtract(kernel.block(rows, take(features, part)), product, out=C[:, part])
 
-    parts = [slice(begin, begin + COLUMNS) for begin in range(0, len(places), COLUMNS)]
-    if C.size * v.shape[1] < 2e7:  # threads would cost more than they save
+    parts = [slice(begin, begin + COLUMNS) for begin in range(0, len(slots), COLUMNS)]
+    if C.size * v.shape[1] < SERIAL:
         parts = [slice(None)]
     threaded_map(fill, parts)
     return C
