@@ -1,5 +1,8 @@
 """The greedy choice of the active rows: Algorithm 1 of the paper, at the speed of a matrix product.
 
-The rows are cut into shards (`shard`), which an executor holds (`executors`); `loop` picks among them, by candidates
-that it guesses at (`panel`) or by looking ahead (`lookahead`). `grow` puts these together.
+A source of rows (`source`) is cut into shards (`shard`), which an executor holds (`executors`). The `loop` guesses the
+next picks on a `panel` of candidates (docs/method.rst, `speculation`), or decides on them by look-ahead (`lookahead`),
+makes a block of them (`proposal`) and has every shard add it and search for rows that score higher (`rivals`).
+`messages` has what the loop and the shards send each other. `grow` puts these together, with a `checkpoint`, whose
+recorded rows (`stored`) are verified against the data (`verification`). `progress` and `pace` tell how far it is.
 """

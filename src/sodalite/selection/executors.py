@@ -1,4 +1,4 @@
-"""Where the shards live. An executor has one method: `call` a method of every shard, and return all the answers."""
+"""Executors, which hold the shards: `call` calls a method of every shard and returns the answers."""
 
 from __future__ import annotations
 
@@ -11,25 +11,33 @@ from .shard import Shard
 
 
 class Executor(Protocol):
-    """The extension point: anything that can call a method of every shard.
-
-    If it has an attribute `n_workers`, those who follow the selection are told how many there are.
-    """
+    """The extension point: anything that can call a method of every shard."""
 
     n_shards: int
+    n_workers: int
+    """Threads, or workers of a cluster, that the shards are on, for those who follow the selection; 0 if unknown."""
 
     def call(self, method: str, *arguments: Any) -> list[Any]:
-        """Call the method of that name of every shard, in any order; return their answers in the shards' order."""
+        """Call a method of every shard, in any order; return the answers in the order of the shards."""
         ...
 
 
 class ThreadExecutor:
-    """Shards on this machine, built by calling `make` with each of `parts`, and shared out among threads.
+    """Shards on this machine, on several threads. The linear algebra of a shard runs on one thread.
 
-    The linear algebra of each runs on its thread alone.
+    Parameters
+    ----------
+    make : callable
+        Makes the shard of the rows from `begin` up to `end`.
+    parts : sequence of (int, int)
+        Begin and end of every shard.
+    n_threads : int
+        The most threads.
     """
 
-    def __init__(self, make: Callable[[Any], Shard], parts: Sequence[Any], n_threads: int) -> None:
+    def __init__(
+        self, make: Callable[[tuple[int, int]], Shard], parts: Sequence[tuple[int, int]], n_threads: int
+    ) -> None:
         self.n_shards = len(parts)
         self.n_threads = self.n_workers = min(n_threads, len(parts))
         self._pool = Pool(self.n_threads)
@@ -42,7 +50,7 @@ class ThreadExecutor:
             raise
 
     def call(self, method: str, *arguments: Any) -> list[Any]:
-        """Call a method of every shard."""
+        """Call a method of every shard; return the answers in the order of the shards."""
         return self._pool.map(lambda shard: getattr(shard, method)(*arguments), self._shards)
 
     def __enter__(self) -> Self:
@@ -53,5 +61,5 @@ class ThreadExecutor:
     ) -> None:
         try:
             self._pool.close()
-        finally:  # also if that is interrupted
+        finally:  # also if closing is interrupted
             self._blas.__exit__(None, None, None)

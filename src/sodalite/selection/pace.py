@@ -1,8 +1,8 @@
-"""How fast a selection goes, and how long it may still take: the arithmetic, for any display.
+"""The pace of a selection: its rate, and an estimate of the time left.
 
-The work of stage t is a + b t: all rows are looked at, and the t rows that are active already are taken into account.
-So time goes like a t + b t^2 / 2, and a rate that is taken as it was would promise far too much. The two unknowns
-follow from the times at which the last stages ended.
+Stage t takes a + b t seconds: a for reading every row, and b for each active row. So the time up to stage t is about
+a t + b t^2 / 2, and an estimate from a constant rate would be far too low. The unknowns a and b follow from the times
+at which the stages so far ended.
 """
 
 from __future__ import annotations
@@ -16,12 +16,13 @@ from ..stopping import Stage
 
 @dataclass(frozen=True)
 class Pace:
-    """How a selection goes."""
+    """The rate of a selection and the time that it may still take."""
 
     rate: float
-    """Active rows a second, of late; 0 if that is not known."""
+    """Rows chosen per second, over the latter half of the stages so far; 0 if that is not known."""
     left: float
-    """Seconds that it takes at most if it goes on like this: a rule may end it earlier. Infinite if not known."""
+    """Estimated seconds up to `n_active` rows or the time limit: a rule may end the selection earlier. Infinite if not
+    known."""
 
     @classmethod
     def of(cls, stage: Stage) -> Pace:
@@ -36,6 +37,7 @@ class Pace:
         """
         t, m, now = stage.t, stage.n_active, stage.seconds
         ends = _ends(stage)
+        # Without the first eighth of the stages, whose blocks are short: from stage u, and in two halves, at stage h.
         first = next((place for place, (at, _) in enumerate(ends) if at >= t // 8), 0)
         u, began = ends[first] if ends[first][0] < t else (0, 0.0)
         middle = [end for end in ends if u < end[0] < t]
@@ -44,7 +46,7 @@ class Pace:
         h, half = min(middle, key=lambda end: abs(end[0] - (u + t) / 2), default=(u, began))
         rate = (t - h) / (now - half) if now > half else (t - u) / (now - began)
         if middle:
-            # Of a (t - u) + b (t^2 - u^2), known for u to h and for h to t.
+            # From stage u to stage t it takes a (t - u) + b (t^2 - u^2); likewise from u to h and from h to t.
             one, other = (half - began) / (h - u), (now - half) / (t - h)
             b = max((other - one) / (t - u), 0.0)
             a = (now - began) / (t - u) - b * (t + u)
@@ -55,7 +57,7 @@ class Pace:
 
 
 def _ends(stage: Stage) -> list[tuple[int, float]]:
-    """The stages at which blocks ended, and when: all stages of a block have the same time."""
+    """The last stage of every block and when it ended: all stages of a block have the same time."""
     times = [*stage.times[:-1], stage.seconds]
     ends = [(t, now) for t, (now, after) in enumerate(pairwise(times), 1) if after > now]
     return [(0, 0.0), *ends, (stage.t, stage.seconds)]

@@ -1,4 +1,4 @@
-"""Progress of long work: a line on standard error, or, in a notebook, a bar that stays in its place."""
+"""The display of progress: a line on standard error, or a bar in a notebook."""
 
 from __future__ import annotations
 
@@ -14,9 +14,11 @@ from typing import Any, TextIO
 from ..stopping import Callback, Stage
 from .pace import Pace
 
+LIVE, LOGGED = 0.1, 5.0  # seconds between two displays, on a terminal or in a notebook, and in a file of lines
+
 
 def duration(seconds: float) -> str:
-    """A time for people.
+    """A time in words.
 
     Examples
     --------
@@ -31,7 +33,7 @@ def duration(seconds: float) -> str:
 
 
 def pace_words(stage: Stage) -> str:
-    """How fast it goes, who is at it, and how long it may take.
+    """The rate of a selection, its workers and the time left, in words.
 
     Examples
     --------
@@ -48,7 +50,7 @@ def pace_words(stage: Stage) -> str:
 
 
 class Follower:
-    """Tells callbacks how a fit goes on: which step begins, and every row that is chosen."""
+    """Calls callbacks at every step of a fit and for every row that is chosen."""
 
     def __init__(self, *callbacks: Callback) -> None:
         self._callbacks, self._began = callbacks, perf_counter()
@@ -58,13 +60,13 @@ class Follower:
             callback(stage)
 
     def say(self, step: str) -> None:
-        """A step begins."""
+        """Tell the callbacks that a step begins."""
         self(Stage((), perf_counter() - self._began, step=step))
 
 
 @contextmanager
 def following(*callbacks: Callback | None, verbose: bool) -> Iterator[Follower]:
-    """A follower that tells some callbacks and, with `verbose`, a display that suits where this runs."""
+    """A follower that calls some callbacks and, with `verbose`, a display of progress."""
     shown = progress_display() if verbose else None
     try:
         yield Follower(*(each for each in (*callbacks, shown) if each is not None))
@@ -90,7 +92,7 @@ class ProgressLine:
             self._write(f"{stage.step} ...")
             return
         self.unseen = stage
-        if stage.t >= stage.n_active or perf_counter() - self.last >= (0.1 if self.live else 5.0):
+        if stage.t >= stage.n_active or perf_counter() - self.last >= (LIVE if self.live else LOGGED):
             self._show(stage)
 
     def _show(self, stage: Stage) -> None:
@@ -102,7 +104,7 @@ class ProgressLine:
         self.stream.flush()
 
     def close(self) -> None:
-        """Say where it ended, if an early stop has left that unsaid, and end the line."""
+        """Show the last stage, if it has not been shown, and end the line."""
         if self.unseen is not None:
             self._show(self.unseen)
         if self.live:
@@ -110,7 +112,7 @@ class ProgressLine:
 
 
 class NotebookProgress(ProgressLine):
-    """The same in a notebook: one output, a bar and the words, which is replaced."""
+    """A callback like `ProgressLine`, for notebooks: a bar and the words, in one output that is replaced."""
 
     def __init__(self, display: Any) -> None:
         super().__init__()
@@ -126,14 +128,14 @@ class NotebookProgress(ProgressLine):
             self._handle.update(content, raw=True)
 
     def close(self) -> None:
-        """Say where it ended, if that is unsaid."""
+        """Show the last stage, if it has not been shown."""
         if self.unseen is not None:
             self._show(self.unseen)
 
 
 def progress_display() -> ProgressLine:
-    """What suits where this runs."""
-    ipython = sys.modules.get("IPython")  # a notebook has imported it
+    """A bar in a notebook, a line elsewhere."""
+    ipython = sys.modules.get("IPython")  # imported already, if this is a notebook
     shell = None if ipython is None else ipython.get_ipython()
     if getattr(shell, "kernel", None) is None:
         return ProgressLine()
@@ -141,5 +143,5 @@ def progress_display() -> ProgressLine:
 
 
 def words(stage: Stage) -> str:
-    """What is said of a stage."""
+    """A stage in words: active rows, RMSE and pace."""
     return f"active rows {stage.t} of at most {stage.n_active}, RMSE {stage.rmse[-1]:.4g}, {pace_words(stage)}"

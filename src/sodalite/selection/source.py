@@ -1,7 +1,6 @@
-"""All rows of a data set, wherever they are: in memory, on disk or on a cluster.
+"""Sources of rows: a data set in memory, on disk or on a cluster, as the steps of a fit use it.
 
-`Source` is what the steps of a fit ask of them. `Arrays` is the one for this machine;
-`sodalite.cluster.table.Table` the one for a cluster.
+`Source` is the protocol. `Arrays` is the source for this machine, `sodalite.cluster.table.Table` that for a cluster.
 """
 
 from __future__ import annotations
@@ -15,19 +14,19 @@ import numpy as np
 
 from ..core.fingerprint import fingerprint
 from ..core.memory import bytes_of, check_all_rows, make_plan
-from ..core.types import Array
+from ..core.types import Floats
 from ..core.validation import check_by_number, check_finite, is_on_disk, scaled_alpha
 from ..kernels import CompiledKernel, spread
 from ..scores import PointwiseScore
 from .executors import Executor, ThreadExecutor
 from .shard import Shard
 
-Sums = Callable[[Any, Any, Any], tuple[Array, ...]]
-"""A function of X, y and alpha of some rows, whose results for parts of the rows add up to that for all."""
+Sums = Callable[[Any, Any, Any], tuple[Floats, ...]]
+"""A function of X, y and alpha of some rows, whose results for parts of the rows add up to that for all rows."""
 
 
 class Sliced(Protocol):
-    """Something that gives rows when it is indexed by a slice or by their numbers: an array, a memory map, ..."""
+    """An array, a memory map or anything else that is indexed by a slice of rows or by their indices."""
 
     @property
     def shape(self) -> tuple[int, ...]: ...
@@ -41,22 +40,22 @@ class Sliced(Protocol):
 class Scaling:
     """The targets' means and standard deviations, by which they are centred and scaled; each of shape (q,)."""
 
-    mean: Array
-    std: Array
+    mean: Floats
+    std: Floats
 
-    def __call__(self, y: Array, alpha: Array | None) -> tuple[Array, Array | None]:
-        """Scaled targets, of shape (rows, q), and the rows' own noise variances in their units."""
+    def __call__(self, y: Floats, alpha: Floats | None) -> tuple[Floats, Floats | None]:
+        """Scaled targets, of shape (rows, q), and the rows' own noise variances in the units of these."""
         return (y - self.mean) / self.std, None if alpha is None else scaled_alpha(alpha, self.std)
 
     @property
     def unit(self) -> float:
-        """What one unit of the scaled targets is worth where one number stands for all; 1 for several targets."""
+        """The value of one unit of the scaled target in the target's own unit; 1 for several targets."""
         return float(self.std[0]) if len(self.std) == 1 else 1.0
 
 
 @dataclass(frozen=True)
 class ShardSetup:
-    """What the shards of a selection are made for."""
+    """What a selection needs of its shards."""
 
     kernel: CompiledKernel
     score: PointwiseScore | None
@@ -64,13 +63,14 @@ class ShardSetup:
     m: int
     """The most active rows."""
     seed: int
-    """What the rows' random numbers follow from, where the score is sampled."""
+    """Seed of the rows' random weights, for a sampled score."""
     n_jobs: int | None = None
-    memory_limit: Any = None
+    memory_limit: float | str | None = None
+    """Bytes, or a string such as "4GB"; half of the free memory if None."""
 
 
 class Source(Protocol):
-    """All rows of a data set: what the steps of a fit ask of them."""
+    """All rows of a data set, as the steps of a fit use them."""
 
     @property
     def X(self) -> Sliced:
@@ -87,54 +87,54 @@ class Source(Protocol):
         """Noise variance of each row beyond the kernel's, of shape (n,); None if there is none."""
         ...
 
-    def check(self, needs_all_rows: bool, memory_limit: Any, say: Callable[[str], None]) -> Self:
-        """The rows, seen to be such that a model can be fitted to them.
+    def check(self, needs_all_rows: bool, memory_limit: float | str | None, say: Callable[[str], None]) -> Self:
+        """The source, once its rows are checked: a model can be fitted to them.
 
-        With `needs_all_rows`, all of them will be needed in memory; an error says if there is no room. `say` is told
-        what is being done if it takes long.
+        With `needs_all_rows`, all rows will be in memory; an error says if there is not enough. `say` is called with
+        the name of a step that takes long.
         """
         ...
 
-    def check_room(self, m: int, dtype: np.dtype[Any], n_jobs: int | None, memory_limit: Any) -> None:
-        """Refuse a memory limit in which m rows cannot be chosen."""
+    def check_room(self, m: int, dtype: np.dtype[Any], n_jobs: int | None, memory_limit: float | str | None) -> None:
+        """Refuse a memory limit within which m rows cannot be chosen."""
         ...
 
     def moments(self) -> Scaling:
-        """The targets' means and standard deviations; 1 for a target that is constant."""
+        """Means and standard deviations of the targets; a standard deviation of 1 for a constant target."""
         ...
 
     def scaled(self, scaling: Scaling) -> Self:
-        """The same rows, with scaled targets."""
+        """The source with scaled targets and alpha."""
         ...
 
-    def total(self, sums: Sums) -> tuple[Array, ...]:
-        """What a function of X, y and alpha of some rows comes to over all rows."""
+    def total(self, sums: Sums) -> tuple[Floats, ...]:
+        """The sums over all rows that a function returns for parts of them."""
         ...
 
     def fingerprints(self) -> dict[str, int]:
-        """A number of X, of y and, if there is any, of alpha, by which they are known again."""
+        """Fingerprints of X, of y and, if there is one, of alpha (`sodalite.core.fingerprint`)."""
         ...
 
     def shards(self, setup: ShardSetup) -> AbstractContextManager[tuple[Executor, bool]]:
-        """The shards of all rows, and whether they keep the coordinates v of their rows."""
+        """The shards of all rows, and whether they keep the v's of their rows."""
         ...
 
 
 @dataclass(frozen=True)
 class Arrays:
-    """Rows on this machine: arrays, or anything that gives rows of X when it is sliced."""
+    """A source of rows on this machine: arrays, or an X that is read by slices."""
 
     X: Any
-    y: Array
-    alpha: Array | None = None
+    y: Floats
+    alpha: Floats | None = None
 
     @property
     def on_disk(self) -> bool:
-        """Whether rows of X are read when they are asked for."""
+        """Whether rows of X are read when they are needed: a memory map, or an X that is no array."""
         return is_on_disk(self.X)
 
-    def check(self, needs_all_rows: bool, memory_limit: Any, say: Callable[[str], None]) -> Arrays:
-        """The rows, after a pass over those on disk; arrays have been checked when they were given."""
+    def check(self, needs_all_rows: bool, memory_limit: float | str | None, say: Callable[[str], None]) -> Arrays:
+        """The source, once rows on disk are checked; arrays in memory were checked when the user gave them."""
         if not self.on_disk:
             return self
         if needs_all_rows:
@@ -144,33 +144,33 @@ class Arrays:
         check_finite(self.X)
         return in_memory(self) if needs_all_rows else self
 
-    def check_room(self, m: int, dtype: np.dtype[Any], n_jobs: int | None, memory_limit: Any) -> None:
-        """Refuse a memory limit in which m rows cannot be chosen."""
+    def check_room(self, m: int, dtype: np.dtype[Any], n_jobs: int | None, memory_limit: float | str | None) -> None:
+        """Refuse a memory limit within which m rows cannot be chosen."""
         make_plan(len(self.X), m, self.y.shape[1], dtype, n_jobs, memory_limit, held=self._held)
 
     def moments(self) -> Scaling:
-        """The targets' means and standard deviations; 1 for a target that is constant."""
-        # The mean of equal numbers need not be that number, and what is left would be taken for a signal.
+        """Means and standard deviations of the targets; a standard deviation of 1 for a constant target."""
+        # The computed mean of equal numbers may differ from them by rounding, which would be taken for a signal.
         mean = np.where(np.ptp(self.y, axis=0) > 0, self.y.mean(axis=0), self.y[0])
         return Scaling(mean, spread(self.y))
 
     def scaled(self, scaling: Scaling) -> Arrays:
-        """The same rows, with scaled targets."""
+        """The source with scaled targets and alpha."""
         y, alpha = scaling(self.y, self.alpha)
         return replace(self, y=y, alpha=alpha)
 
-    def total(self, sums: Sums) -> tuple[Array, ...]:
-        """What a function of X, y and alpha of some rows comes to over all rows."""
+    def total(self, sums: Sums) -> tuple[Floats, ...]:
+        """The sums over all rows that a function returns for parts of them."""
         return sums(self.X, self.y, self.alpha)
 
     def fingerprints(self) -> dict[str, int]:
-        """A number of X, of y and, if there is any, of alpha, by which they are known again."""
+        """Fingerprints of X, of y and, if there is one, of alpha (`sodalite.core.fingerprint`)."""
         parts = {"X": self.X, "y": self.y} | ({} if self.alpha is None else {"alpha": self.alpha})
         return {name: fingerprint(part) for name, part in parts.items()}
 
     @contextmanager
     def shards(self, setup: ShardSetup) -> Iterator[tuple[Executor, bool]]:
-        """The shards of all rows, on threads, and whether they keep the coordinates v of their rows."""
+        """The shards of all rows on threads of this machine, and whether they keep the v's of their rows."""
         X, y, alpha, kernel = self.X, self.y, self.alpha, setup.kernel
         width = bytes_of(kernel.prepare(np.asarray(X[:1])))
         plan = make_plan(len(y), setup.m, y.shape[1], kernel.dtype, setup.n_jobs, setup.memory_limit, width, self._held)
@@ -184,12 +184,12 @@ class Arrays:
 
     @property
     def _held(self) -> int:
-        """Bytes that a reader of rows on disk keeps for itself."""
+        """Bytes that a reader of rows on disk takes for itself."""
         return int(getattr(self.X, "held_bytes", 0))
 
 
 def in_memory(source: Source) -> Arrays:
-    """All rows of a source, read or fetched."""
+    """All rows of a source, as arrays in memory."""
     X = source.X
     if isinstance(source, Arrays) and not source.on_disk:
         return source
@@ -199,10 +199,10 @@ def in_memory(source: Source) -> Arrays:
 
 
 def sample(source: Source, most: int, generator: np.random.Generator) -> Arrays:
-    """At most so many rows of a source, in order, drawn at random if it has more."""
+    """A random sample of at most `most` rows of a source, in their order; all rows if it has no more."""
     n = len(source.X)
     if n <= most:
         return in_memory(source)
-    rows = np.sort(generator.choice(n, most, replace=False))
+    indices = np.sort(generator.choice(n, most, replace=False))
     alpha = source.alpha
-    return Arrays(np.asarray(source.X[rows]), source.y[rows], None if alpha is None else alpha[rows])
+    return Arrays(np.asarray(source.X[indices]), source.y[indices], None if alpha is None else alpha[indices])
