@@ -154,7 +154,7 @@ def test_sampled_picks_do_not_depend_on_the_layout(sampled, n_jobs, rows, larges
     X, y = draw(2000)
     monkeypatch.setattr(memory, "ROWS", rows)
     monkeypatch.setattr(memory, "LEAST_ROWS", 100)
-    monkeypatch.setattr(loop, "LARGEST", {True: largest, False: largest})
+    monkeypatch.setattr(loop, "LARGEST_BLOCK", {True: largest, False: largest})
     chosen = select(X, y, KERNEL, n_active=50, first=4, score="sampled", random_state=1, n_jobs=n_jobs)
     assert chosen.indices.tolist() == sampled
     assert chosen.n_proposed < 3 * len(chosen)
@@ -252,7 +252,7 @@ def plain():
 def test_lookahead_does_not_depend_on_the_layout(plain, n_jobs, rows, largest, monkeypatch):
     monkeypatch.setattr(memory, "ROWS", rows)
     monkeypatch.setattr(memory, "LEAST_ROWS", 100)
-    monkeypatch.setattr(loop, "LARGEST", {True: largest, False: largest})
+    monkeypatch.setattr(loop, "LARGEST_BLOCK", {True: largest, False: largest})
     chosen = looked_ahead(n_jobs=n_jobs)
     assert chosen.indices.tolist() == plain.indices.tolist()
     np.testing.assert_allclose(chosen.scores, plain.scores, rtol=1e-6, atol=1e-10)

@@ -34,8 +34,9 @@ from ..core.types import Array
 from ..core.version import __version__
 from ..scores import ScoreTraits
 from ..stopping import Rule
-from .loop import Problem, Selection, State, first_stop
+from .loop import Selection, first_stop
 from .source import Source
+from .state import Problem, State
 from .stored import ARRAYS, INTEGERS, Stored
 from .verification import Request, Verified, disagreement, verify
 

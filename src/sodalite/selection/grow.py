@@ -12,8 +12,9 @@ from ..kernels import CompiledKernel
 from ..scores import Score, ScoreTraits, seed_from
 from ..stopping import Callback, Rule, seconds_of
 from .checkpoint import Checkpoint
-from .loop import Problem, Selection, run
+from .loop import Selection, run
 from .source import ShardSetup, Source
+from .state import Problem
 from .verification import Request
 
 

@@ -13,9 +13,8 @@ they are not verified.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from math import inf
+from collections.abc import Sequence
+from dataclasses import dataclass
 from time import perf_counter
 from typing import Any
 
@@ -24,21 +23,19 @@ from scipy.linalg import solve_triangular
 
 from ..core.memory import most_candidates
 from ..core.types import Floats, Indices
-from ..kernels import CompiledKernel
-from ..scores import Lookahead, PointwiseScore, tie_threshold
-from ..stopping import Callback, Rule, Stage
-from .executors import Executor
+from ..scores import Lookahead, tie_threshold
+from ..stopping import Rule, Stage
 from .factor import covariance_factor
 from .lookahead import look_ahead
 from .messages import Block, BlockReport, Candidates
 from .panel import Guess, Panel
 from .proposal import make_block
+from .state import FIRST_BLOCK, Problem, State
 
 # Most picks in a block, where the v's are kept and where they are not. Where they are not, a block also evaluates the
 # covariances with all active rows, however few its picks: longer blocks pay. `sodalite.core.memory` counts on 128.
 LARGEST_BLOCK = {True: 64, False: 128}
-FIRST_BLOCK = 8  # picks of the first block, and the least after rejected picks
-FIRST_PANEL, LEAST_PANEL = 500, 200  # candidates for the first block, and the least for any
+LEAST_PANEL = 200  # least number of candidates for a block
 PER_PICK = 8  # least number of candidates for every pick of a block
 SHRINK, ENLARGE = 0.9, 1.3  # factor on the number of candidates after a block without rejected picks, and with some
 # Candidates that the shards together are asked for, per candidate of the panel: the best rows are not spread evenly
@@ -89,113 +86,6 @@ class SelectionInterrupted(KeyboardInterrupt):
 
 
 @dataclass(frozen=True)
-class Problem:
-    """What a selection is given: the rows on their shards, the kernel, the score and the rules; all of it checked."""
-
-    executor: Executor
-    kernel: CompiledKernel
-    n: int
-    m: int
-    d: int
-    q: int
-    order: Indices
-    """The rows to take first, whatever their score: those given, the first row, or a random order."""
-    first_checked: int
-    """The first stage at which a stopping rule may end the selection."""
-    score: PointwiseScore | None
-    lookahead: Lookahead | None
-    seed: int
-    """Seed of the random numbers of `lookahead`."""
-    rule: Rule
-    callback: Callback | None
-    unit: float
-    """The value of one unit of y where RMSE is reported."""
-    keep: bool
-    """Whether the shards keep the v's of their rows."""
-    time_limit: float = inf
-    """Seconds after which a rule ends the selection; for callbacks that estimate the time left."""
-    gains: Floats | None = None
-    """Scores of the rows of `order`; None if they have none."""
-    earlier_seconds: Floats = field(default_factory=lambda: np.empty(0))
-    """When each stage of the run that this one continues ended; the rows of these stages come first in `order`."""
-    on_block: Callable[[State], None] | None = None
-    """Called after every block."""
-
-
-@dataclass
-class State:
-    """What the loop knows at stage t, the length of `indices`."""
-
-    panel: Panel
-    factor: Floats
-    """L in its first t rows and columns; of shape (m, m)."""
-    X: Floats
-    """Inputs of the active rows; of shape (m, d)."""
-    noise: Floats
-    """Noise variances of the active rows; of shape (m,)."""
-    order: Indices
-    """The rows to take whatever their score: those of the problem, then those that look-ahead has decided on."""
-    gains: Floats
-    """Scores of the rows of `order`; NaN for those that have none."""
-    indices: list[int] = field(default_factory=list)
-    rmse: list[float] = field(default_factory=list)
-    scores: list[float] = field(default_factory=list)
-    seconds: list[float] = field(default_factory=list)
-    """When each stage ended, in seconds since the selection began."""
-    rejected: Guess | None = None
-    """The rejected picks of the last block. The shards still store their coordinates, or have still to take them back
-    (`sodalite.selection.proposal`)."""
-    cut: float = -inf
-    """Candidate threshold: shards name rows of at least this potential."""
-    n_proposed: int = 0
-    block_size: int = FIRST_BLOCK
-    """Picks of the next block, at most."""
-    panel_size: int = FIRST_PANEL
-    """Candidates among which they are guessed."""
-    looks_ahead: bool = False
-    n_decided: int = 0
-    """How many rows of `order` would be the same with any larger m."""
-    clock_start: float = 0.0
-    """The time of `perf_counter` at stage 0, less what passed while no rows were chosen."""
-
-    @classmethod
-    def start(cls, problem: Problem) -> State:
-        """The state at stage 0."""
-        m, most = problem.m, most_candidates(problem.n)
-        panel = Panel(problem.kernel, problem.score, m, most)
-        gains = np.full(len(problem.order), np.nan) if problem.gains is None else problem.gains
-        state = cls(panel, np.zeros((m, m)), np.empty((m, problem.d)), np.empty(m), problem.order, gains)
-        if not problem.keep:  # a block costs the same however few of its picks are accepted
-            state.panel_size = most
-        state.looks_ahead, state.n_decided = problem.lookahead is not None, len(problem.order)
-        state.clock_start = perf_counter() - float(problem.earlier_seconds[-1:].sum())
-        return state
-
-    @property
-    def t(self) -> int:
-        """The stage: the number of active rows."""
-        return len(self.indices)
-
-    def selection(self, kernel: CompiledKernel, stop_reason: str, noise_floor: float) -> Selection:
-        """The rows chosen so far."""
-        t = len(self.rmse)  # the last to be extended, where a block was interrupted
-        factor = self.factor[:t, :t].copy()
-        if kernel.dtype != np.float64:  # L has float32's errors, and predictions deserve better
-            kernel = kernel.in_double()
-            rows = kernel.prepare(self.X[:t])
-            factor = covariance_factor(kernel.block(rows, rows), self.noise[:t])
-        return Selection(
-            np.array(self.indices[:t], dtype=np.int64),
-            np.array(self.rmse),
-            factor,
-            np.array(self.scores[:t]),
-            stop_reason,
-            noise_floor,
-            self.n_proposed,
-        )
-
-
-@dataclass(frozen=True)
 class Outcome:
     """How verification and the stopping rules end a block."""
 
@@ -222,14 +112,46 @@ def run(problem: Problem, noise_floor: float) -> Selection:
         If the covariance of the active rows is not positive definite with this noise floor.
     """
     problem.executor.call("start", noise_floor)
-    state = State.start(problem)
+    state = _start(problem)
     try:
         reason = _choose(problem, state, noise_floor)
-        return state.selection(problem.kernel, reason, noise_floor)
+        return _selection(problem, state, reason, noise_floor)
     except KeyboardInterrupt as interrupt:
         if not state.rmse:
             raise
-        raise SelectionInterrupted(state.selection(problem.kernel, "interrupted", noise_floor)) from interrupt
+        raise SelectionInterrupted(_selection(problem, state, "interrupted", noise_floor)) from interrupt
+
+
+def _start(problem: Problem) -> State:
+    """The state at stage 0."""
+    m, most = problem.m, most_candidates(problem.n)
+    panel = Panel(problem.kernel, problem.score, m, most)
+    gains = np.full(len(problem.order), np.nan) if problem.gains is None else problem.gains
+    state = State(panel, np.zeros((m, m)), np.empty((m, problem.d)), np.empty(m), problem.order, gains)
+    if not problem.keep:  # a block costs the same however few of its picks are accepted
+        state.panel_size = most
+    state.looks_ahead, state.n_decided = problem.lookahead is not None, len(problem.order)
+    state.clock_start = perf_counter() - float(problem.earlier_seconds[-1:].sum())
+    return state
+
+
+def _selection(problem: Problem, state: State, stop_reason: str, noise_floor: float) -> Selection:
+    """The rows chosen so far."""
+    t, kernel = len(state.rmse), problem.kernel  # RMSE is the last to be extended, where a block was interrupted
+    factor = state.factor[:t, :t].copy()
+    if kernel.dtype != np.float64:  # L has float32's errors, and predictions deserve better
+        kernel = kernel.in_double()
+        rows = kernel.prepare(state.X[:t])
+        factor = covariance_factor(kernel.block(rows, rows), state.noise[:t])
+    return Selection(
+        np.array(state.indices[:t], dtype=np.int64),
+        np.array(state.rmse),
+        factor,
+        np.array(state.scores[:t]),
+        stop_reason,
+        noise_floor,
+        state.n_proposed,
+    )
 
 
 def _choose(problem: Problem, state: State, noise_floor: float) -> str:

@@ -106,27 +106,13 @@ class Panel:
         self._slots = self._admit(candidates, t, coordinates)
         v = self._v[:, :t]
         count = min(count, len(candidates)) if given is None else len(given)
-        greedy = self._greedy = _Greedy(candidates, count)
+        greedy = self._greedy = _Greedy(candidates, count, self.kernel.dtype)
         covariances = _Covariances(self.kernel, candidates, v, self._slots)
-        for i in range(count):
-            if given is not None:
-                j, likely = int(given[i]), given[i:]
-            else:
-                assert self.score is not None
-                value = greedy.values(self.score)
-                j = greedy.best(value, self.kernel.dtype)
-                if i and value[j] == -np.inf:  # no row that is left may be taken
-                    break
-                greedy.scores[i] = value[j]
-            if not greedy.pivot(j) > least_pivot:
-                if i and given is None:
-                    break
-                raise np.linalg.LinAlgError("not positive definite")
-            if j not in covariances:
-                if given is None:
-                    likely = covariances.likely(value, j, count)
-                covariances.compute(likely)
-            greedy.take(j, covariances[j])
+        if given is not None:
+            _take_given(greedy, covariances, given, least_pivot)
+        else:
+            assert self.score is not None
+            _take_best(greedy, covariances, count, self.score, least_pivot)
         return greedy.guess(v[self._slots[greedy.places[: greedy.n_picked]]])
 
     def commit(self, t: int, n_accepted: int) -> None:
@@ -177,14 +163,14 @@ class _Greedy:
     The first `n_picked` rows of the arrays are filled.
     """
 
-    def __init__(self, candidates: Candidates, count: int) -> None:
+    def __init__(self, candidates: Candidates, count: int, dtype: np.dtype[Any]) -> None:
         c, q = len(candidates), candidates.r.shape[1]
-        self.candidates = candidates
+        self.candidates, self.dtype = candidates, dtype
         self.s2, self.r = candidates.s2.copy(), candidates.r.copy()
         self.remains = np.ones(c, dtype=bool)
         self.n_picked = 0
         self.places = np.empty(count, dtype=np.int64)  # the picks
-        self.scores = np.full(count, np.nan)  # of the picks, at their turns
+        self.scores: Floats = np.empty(count)  # of the picks, at their turns
         self.zeta: Floats = np.empty((count, q))
         self.factor = np.zeros((count, count))  # L_S
         self.U: Floats = np.empty((count, c))  # coordinates of the candidates in the picks
@@ -196,15 +182,15 @@ class _Greedy:
         value[~self.remains] = -np.inf
         return value
 
-    def best(self, value: Floats, dtype: np.dtype[Any]) -> int:
-        """Place of the candidate of the highest score; of tied ones, the first."""
-        return int(np.flatnonzero(self.remains)[best(value[self.remains], dtype)])
+    def best(self, value: Floats) -> int:
+        """Place of the candidate of the highest score; of tied ones, the first (docs/method.rst, `ties`)."""
+        return int(np.flatnonzero(self.remains)[best(value[self.remains], self.dtype)])
 
     def pivot(self, j: int) -> float:
         """p^2 = s^2 + noise of candidate j."""
         return float(self.s2[j] + self.candidates.noise[j])
 
-    def take(self, j: int, c: Floats) -> None:
+    def take(self, j: int, c: Floats, score: float = np.nan) -> None:
         """Pick candidate j, whose covariances with all candidates, given the active rows, are c."""
         i, U = self.n_picked, self.U
         p = np.sqrt(self.pivot(j))
@@ -214,7 +200,7 @@ class _Greedy:
         self.s2 -= U[i] * U[i]
         self.r -= np.multiply.outer(U[i], self.zeta[i])
         self.remains[j] = False
-        self.places[i] = j
+        self.places[i], self.scores[i] = j, score
         self.n_picked += 1
 
     def guess(self, v: Floats) -> Guess:
@@ -252,6 +238,33 @@ class _Covariances:
         promise = value + self._potential if first else value
         likely = np.union1d(np.argpartition(-promise, size - 1)[:size], [j])
         return likely[[place not in self._computed for place in likely.tolist()]]
+
+
+def _take_given(greedy: _Greedy, covariances: _Covariances, given: Indices, least_pivot: float) -> None:
+    """Pick the candidates at the given places, in order."""
+    covariances.compute(given)
+    for j in given.tolist():
+        if not greedy.pivot(j) > least_pivot:
+            raise np.linalg.LinAlgError("not positive definite")
+        greedy.take(j, covariances[j])
+
+
+def _take_best(
+    greedy: _Greedy, covariances: _Covariances, count: int, score: PointwiseScore, least_pivot: float
+) -> None:
+    """Pick the candidate of the highest score, `count` times or until none may be taken."""
+    for i in range(count):
+        value = greedy.values(score)
+        j = greedy.best(value)
+        if i and value[j] == -np.inf:  # no candidate that is left may be taken
+            return
+        if not greedy.pivot(j) > least_pivot:
+            if i:
+                return
+            raise np.linalg.LinAlgError("not positive definite")
+        if j not in covariances:
+            covariances.compute(covariances.likely(value, j, count))
+        greedy.take(j, covariances[j], float(value[j]))
 
 
 def schur(kernel: CompiledKernel, features: Features, v: Floats, slots: Indices, places: Indices) -> Floats:

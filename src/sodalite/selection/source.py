@@ -125,6 +125,7 @@ class Arrays:
     """A source of rows on this machine: arrays, or an X that is read by slices."""
 
     X: Any
+    """Inputs, of shape (n, d): an array in memory, or anything that is `Sliced`."""
     y: Floats
     alpha: Floats | None = None
 
