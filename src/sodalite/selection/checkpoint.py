@@ -42,7 +42,7 @@ from .verification import Request, Verified, disagreement, verify
 
 SECONDS = 5.0  # least time between two writes: what a killed run loses at most, but for the block that it was at
 SHARE = 0.01  # most of the time that may be spent on writing: large checkpoints are written less often
-SAME_FLOOR = 1e-6  # relative difference up to which two noise floors are the same: far above rounding, below a step
+SAME_FLOOR = 1e-6  # relative difference up to which two noise floors are the same: rounding is far less, a step tenfold
 
 REMEDY = "Nothing was changed; give another path, or remove the file to begin anew."
 CONTENT = {"library", "about", "generator", "kernel", "found", "selection", "arrays_sha256"}
@@ -233,7 +233,7 @@ class Checkpoint:
         try:
             write(KIND, self.path, content, arrays)
         except CheckpointError as error:
-            warnings.warn(f"{error} The selection goes on without.", CheckpointWarning, stacklevel=2)
+            warnings.warn(f"{error} The selection goes on without it.", CheckpointWarning, stacklevel=2)
         self._next_write = monotonic() + max(SECONDS, (monotonic() - began) / SHARE)
 
     def _recall(self, content: dict[str, Any], arrays: dict[str, Array]) -> None:
@@ -260,7 +260,7 @@ class Checkpoint:
 
 def _recorded(state: State, noise_floor: float, ended: str) -> tuple[dict[str, Any], dict[str, Array]]:
     """What a checkpoint records of a selection: JSON and arrays, as `Stored.checked` takes them."""
-    t = len(state.rmse)  # the last to be extended, where a block was interrupted
+    t = len(state.rmse)  # complete rows: an interrupt may fall between the lists
     arrays: dict[str, Array] = {
         "indices": np.array(state.indices[:t], dtype=np.int64),
         "rmse": np.array(state.rmse),

@@ -137,7 +137,7 @@ def _start(problem: Problem) -> State:
 
 def _selection(problem: Problem, state: State, stop_reason: str, noise_floor: float) -> Selection:
     """The rows chosen so far."""
-    t, kernel = len(state.rmse), problem.kernel  # RMSE is the last to be extended, where a block was interrupted
+    t, kernel = len(state.rmse), problem.kernel  # complete rows, see `_commit`
     factor = state.factor[:t, :t].copy()
     if kernel.dtype != np.float64:  # L has float32's errors, and predictions deserve better
         kernel = kernel.in_double()
@@ -175,7 +175,10 @@ def _choose(problem: Problem, state: State, noise_floor: float) -> str:
 
 
 def _propose(problem: Problem, state: State, candidates: Candidates, noise_floor: float) -> tuple[Guess, Block]:
-    """Guess the next picks among the candidates, and make a block of them for the shards."""
+    """Guess the next picks among the candidates, and make a block of them for the shards.
+
+    See docs/method.rst, `speculation`, Propose.
+    """
     t, given = state.t, None
     if t < len(state.order):
         given = np.searchsorted(candidates.index, state.order[t : t + len(candidates)])
@@ -185,7 +188,7 @@ def _propose(problem: Problem, state: State, candidates: Candidates, noise_floor
         lambda rows: _coordinates(problem, state, rows),
         min(state.block_size, problem.m - t),
         given,
-        0.5 * noise_floor,  # s^2 is not negative, but for rounding
+        0.5 * noise_floor,  # p^2 = s^2 + noise is at least the floor, but for rounding
     )
     block, n_new = make_block(
         guess,
@@ -319,7 +322,10 @@ def _wanted(block: Block, outcome: Outcome) -> Indices:
 
 
 def _commit(problem: Problem, state: State, guess: Guess, outcome: Outcome) -> None:
-    """Make the accepted picks active, and set the size of the next block and of its panel."""
+    """Make the accepted picks active, and set the size of the next block and of its panel.
+
+    The RMSE path comes last: where Ctrl-C falls in here, its length says how many rows are complete.
+    """
     t, n_accepted = state.t, outcome.n_accepted
     new = slice(t, t + n_accepted)
     state.factor[new, :t] = guess.v[:n_accepted]
@@ -339,7 +345,10 @@ def _commit(problem: Problem, state: State, guess: Guess, outcome: Outcome) -> N
 
 
 def _adapt(problem: Problem, state: State, n_accepted: int, b: int) -> None:
-    """Set the size of the next block, and of its panel, by how many of b picks were accepted."""
+    """Set the size of the next block, and of its panel, by how many of b picks were accepted.
+
+    See docs/method.rst, `speculation`, Commit.
+    """
     if n_accepted == b:
         size, panel = max(2 * b, state.block_size), max(int(SHRINK * state.panel_size), LEAST_PANEL)
     else:

@@ -26,8 +26,9 @@ Coordinates = Callable[[Candidates], Floats]
 COLUMNS = 512  # candidates at a time whose covariances one thread computes: the slab fits its cache
 SERIAL = 2e7  # multiplications up to which covariances are computed on one thread: starting threads would take longer
 ADMITTED = 2048  # rows that become candidates at a time: their v's, of shape (rows, t), are held twice meanwhile
-FIRST_LIKELY = 3  # rows per pick of the block, whose covariances are computed before the first pick
-MORE_LIKELY = 32  # rows whose covariances are computed when a pick is none of the first
+# Candidates whose covariances are computed in one product: this many per pick before the first pick, and this many in
+# all for a pick that is not among them. With fewer there are more products; with more, most are for nothing.
+FIRST_LIKELY, MORE_LIKELY = 3, 32
 
 
 @dataclass(frozen=True)
