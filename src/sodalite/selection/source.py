@@ -177,8 +177,9 @@ class Arrays:
         plan = make_plan(len(y), setup.m, y.shape[1], kernel.dtype, setup.n_jobs, setup.memory_limit, width, self._held)
 
         def make(part: tuple[int, int]) -> Shard:
-            own = None if alpha is None else alpha[slice(*part)]
-            return Shard(X, y[slice(*part)], *part, kernel, setup.score, setup.m if plan.keep else 0, own, setup.seed)
+            rows, capacity = slice(*part), setup.m if plan.keep else 0
+            noise = None if alpha is None else alpha[rows]
+            return Shard(X, y[rows], *part, kernel, setup.score, capacity, noise, setup.seed)
 
         with ThreadExecutor(make, plan.parts, plan.n_threads) as threads:
             yield threads, plan.keep
