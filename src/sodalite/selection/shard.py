@@ -18,7 +18,7 @@ from ..core.threads import workspace
 from ..core.types import Array
 from ..core.validation import check_not_large
 from ..kernels import CompiledKernel, Features, take
-from ..scores import TIE, PointwiseScore, ScoreTraits, best, evaluate, luck
+from ..scores import TIE, PointwiseScore, ScoreTraits, best, evaluate, sampling_weights
 
 SLAB = 256  # active rows whose covariance with a shard is held at a time, where it is evaluated anew
 STRIDE = 16  # stages between two looks at the variance, while the score's bound is followed
@@ -143,7 +143,9 @@ class Shard:
         self.X, self.y, self.begin, self.end = X, y, begin, end
         self.kernel, self.score, self.alpha = kernel, score, alpha
         self.traits = None if score is None else ScoreTraits.of(score)
-        self.luck = luck(seed, 0, begin, end) if self.traits is not None and self.traits.sampled else np.ones(1)
+        self.luck = (
+            sampling_weights(seed, 0, begin, end) if self.traits is not None and self.traits.sampled else np.ones(1)
+        )
         self.V = storage((capacity, end - begin), kernel.dtype) if capacity else None
         self._prepared: Features = None
 
@@ -256,7 +258,9 @@ class Shard:
         so at most that many of these rows can be in it. Rows that are active or have no chance score 0.
         """
         self._restore()
-        score = np.sqrt(np.maximum(self.s2, 0)) * magnitude(self.r) * luck(seed, stage, self.begin, self.end)
+        score = (
+            np.sqrt(np.maximum(self.s2, 0)) * magnitude(self.r) * sampling_weights(seed, stage, self.begin, self.end)
+        )
         score[self.active] = 0
         top = np.flatnonzero(score)
         if len(top) > count:
