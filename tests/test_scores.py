@@ -157,7 +157,7 @@ def sampled():
 @pytest.mark.parametrize("largest", [5, 64])
 def test_sampled_picks_do_not_depend_on_the_layout(sampled, n_jobs, rows, largest, monkeypatch):
     X, y = draw(2000)
-    monkeypatch.setattr(memory, "ROWS", rows)
+    monkeypatch.setattr(memory, "SHARD_ROWS", rows)
     monkeypatch.setattr(memory, "LEAST_ROWS", 100)
     monkeypatch.setattr(loop, "LARGEST", {True: largest, False: largest})
     chosen = select(X, y, KERNEL, n_active=50, first=4, score="sampled", random_state=1, n_jobs=n_jobs)
@@ -255,7 +255,7 @@ def plain():
 @pytest.mark.parametrize("rows", [300, 8192])
 @pytest.mark.parametrize("largest", [5, 64])
 def test_lookahead_does_not_depend_on_the_layout(plain, n_jobs, rows, largest, monkeypatch):
-    monkeypatch.setattr(memory, "ROWS", rows)
+    monkeypatch.setattr(memory, "SHARD_ROWS", rows)
     monkeypatch.setattr(memory, "LEAST_ROWS", 100)
     monkeypatch.setattr(loop, "LARGEST", {True: largest, False: largest})
     chosen = looked_ahead(n_jobs=n_jobs)
