@@ -11,9 +11,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from .threads import threaded_map
-from .types import Array
 
 BLOCK = 2**17  # numbers hashed at a time: 1 MB, which fits the cache
 # Multipliers of SplitMix64, a published generator: two of its finalizer, and 2^64 over the golden ratio.
@@ -47,7 +47,7 @@ def of_block(rows: Any, begin: int) -> int:
     return total % 2**64
 
 
-def _mix(bits: Array) -> Array:
+def _mix(bits: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """Hashes of 64-bit numbers by SplitMix64's finalizer: every bit depends on every bit of the number."""
     bits = (bits ^ (bits >> np.uint64(30))) * FIRST
     bits = (bits ^ (bits >> np.uint64(27))) * SECOND
