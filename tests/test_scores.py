@@ -1,4 +1,4 @@
-"""Scores for noisy data: rows that are drawn rather than ranked, and rows judged by what they do for others."""
+"""Scores for noisy data: `Sampled`, which draws rows, and `Lookahead`, which judges rows by the others' density."""
 
 import copy
 import pickle

@@ -28,7 +28,10 @@ from typing import Any, TypeVar
 
 import numpy as np
 from joblib import cpu_count
+from numpy.typing import DTypeLike
 from threadpoolctl import ThreadpoolController
+
+from .types import Array
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -42,9 +45,9 @@ class Workspace(local):
     """
 
     def __init__(self) -> None:
-        self._arrays: dict[tuple[str, Any], Any] = {}
+        self._arrays: dict[tuple[str, np.dtype[Any]], Array] = {}
 
-    def array(self, name: str, shape: tuple[int, ...], dtype: Any = np.float64) -> Any:
+    def array(self, name: str, shape: tuple[int, ...], dtype: DTypeLike = np.float64) -> Array:
         """An uninitialised array of this shape; it is valid until the next call with the same name."""
         size = prod(shape)
         key = name, np.dtype(dtype)

@@ -13,9 +13,9 @@ from ..core.threads import n_threads, one_openmp_thread, threaded_map
 from ..core.types import Array, Floats, Indices
 from . import REACH, CompiledKernel, robust_spread, take
 
-TREE = 6  # the most relevant inputs for a k-d tree; in more dimensions it visits most rows, and brute force is faster
-ALL = 2000  # the most rows for which the neighbours by a periodic kernel are sought among all rows
-CYCLES = 4  # with more rows, the number of periods before and after a query within which they are sought
+TREE = 6  # largest number of relevant inputs for a k-d tree; with more it visits most rows, and brute force is faster
+ALL = 2000  # largest number of rows among all of which a periodic kernel's neighbours are sought
+CYCLES = 4  # with more rows, neighbours are sought within so many periods before and after a query
 FURTHEST = 100  # the largest width of an input, in robust standard deviations: an outlier must not widen it
 MATTERS = 1e-3  # least width of a relevant input, in the kernel's metric, relative to the widest input
 CHUNK = 8192  # queries that a thread answers at a time: some tenths of a second, which an interrupt has to wait for

@@ -15,7 +15,7 @@ from sklearn.gaussian_process import kernels as spec
 
 from ..core.types import Array, Floats
 
-Value = Any  # an array, or a float that stands for an array of equal entries
+Value = Floats | float  # an array, or a float that stands for an array of equal entries
 Features = Any  # rows as a node needs them: an array for a leaf, a pair of Features for a node with two operands
 Pullback = Callable[[Floats, Value], Floats]  # (G, w), with dJ/dK = G w -> dJ/d(log of the free parameters)
 DiagonalPullback = Callable[[Floats, Floats], Floats]  # (dJ/dlatent, dJ/dnoise) -> dJ/d(log of the free parameters)
@@ -343,6 +343,7 @@ def weighted_sum(G: Floats, w: Value) -> float:
 
 
 def _is_zero(value: Value) -> bool:
+    """Whether a value is the number 0, which stands for an array of zeros."""
     return not isinstance(value, np.ndarray) and value == 0
 
 
@@ -351,7 +352,8 @@ def _merge(operation: np.ufunc, left: Node, right: Node, a: Features, b: Feature
     f = left.block(a[0], b[0], out)
     g = right.block(a[1], b[1], None if isinstance(f, np.ndarray) else out)
     if isinstance(f, np.ndarray):
-        return f if operation is np.add and _is_zero(g) else operation(f, g, out=f)
+        return f if operation is np.add and _is_zero(g) else np.asarray(operation(f, g, out=f))
     if isinstance(g, np.ndarray):
-        return operation(f, g, out=g)
-    return operation(f, g)
+        return np.asarray(operation(f, g, out=g))
+    number: Value = operation(f, g)
+    return number
