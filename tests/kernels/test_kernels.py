@@ -205,7 +205,7 @@ def test_fixed_parameters_have_no_gradient(kernel, names):
 
 
 def test_a_root_of_what_is_zero_has_no_gradient():
-    """The slope of a root is infinite at 0, but a latent part of 0 is pure noise, or has underflowed: it is constant."""
+    """The slope of a root is infinite at 0, but a latent part of 0 is pure noise or has underflowed: it is constant."""
     A = np.array([[0.0], [1.0], [1e3]])
     compiled = compile_kernel(RBF(1.0) ** 0.5 + WhiteKernel(0.4) ** 0.5, A)
     a = compiled.prepare(A)

@@ -94,7 +94,7 @@ def _described_object(value: Any) -> Any:
 
 
 def seed_of(random_state: Any, generator: np.random.Generator) -> Any:
-    """What identifies a random state in a file: None, the seed, or a hash of the generator's state."""
+    """The identity of a random state, for a file: None, the seed, or a hash of the generator's state."""
     if random_state is None or isinstance(random_state, Integral):
         return random_state
     return sha256(dumps(state_of(generator), sort_keys=True).encode()).hexdigest()[:16]

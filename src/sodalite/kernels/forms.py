@@ -24,8 +24,8 @@ HARMONIC = 0.03  # largest relative distance of a harmonic from a multiple of th
 GRID = 2**18  # largest number of bins of the input: 2 MB, and a transform of a few tens of milliseconds
 OVERSAMPLED = 4  # frequencies per independent frequency, so that a peak is not missed between two of them
 FEWEST = 16  # distinct inputs below which no period is sought
-WIDTH = 1.5  # half the width of a peak's surroundings, as a ratio of frequencies ...
-NEAR = 12  # ... but at least so many independent frequencies on either side
+WIDTH = 1.5  # ratio of a peak's frequency to those at the ends of its surroundings
+NEAR = 12  # least distance of a peak from the ends of its surroundings, in independent frequencies
 TINY = float(np.finfo(float).tiny)
 
 
