@@ -31,6 +31,10 @@ def encoded(value: Any, number: Callable[[float], Any], other: Callable[[Any], A
     other : callable
         Encodes any other object, or raises an error.
     """
+    if type(value) is float:  # most values are floats or ints, and the checks by Real and Integral below are slow
+        return number(value)
+    if type(value) is int:
+        return value
     if isinstance(value, np.ndarray | np.bool_):
         value = value.tolist()
     if isinstance(value, list | tuple):
