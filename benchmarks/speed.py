@@ -41,7 +41,7 @@ class Arena:
 def bare_products(n: int, m: int, blocks: list[int], arena: Arena) -> float:
     """The time of the products alone."""
     arena.used = 0
-    rows = memory.ROWS
+    rows = memory.SHARD_ROWS
     V = [arena((m, min(rows, n - begin)), float) for begin in range(0, n, rows)]
     out = [np.ones((max(blocks), part.shape[1])) for part in V]
     total = 0.0

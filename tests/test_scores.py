@@ -1,4 +1,4 @@
-"""Scores for noisy data: rows that are drawn rather than ranked, and rows judged by what they do for others."""
+"""Scores for noisy data: `Sampled`, which draws rows, and `Lookahead`, which judges rows by the others' density."""
 
 import copy
 import pickle
@@ -13,7 +13,7 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, Wh
 from sodalite import GreedyGPRegressor, select
 from sodalite.core import memory
 from sodalite.core.jitter import JITTER
-from sodalite.scores import SCORES, Delta, Lookahead, Product, Sampled, luck, resolve_score, seed_from
+from sodalite.scores import SCORES, Delta, Lookahead, Product, Sampled, resolve_score, sampling_weights, seed_from
 from sodalite.selection import loop
 from sodalite.selection.lookahead import draw_sample
 
@@ -48,26 +48,31 @@ def posterior(K, noise, Y, active):
     return weights.T @ Y[active], np.diag(K) - np.einsum("ij,ij->j", K[active], weights)
 
 
-# --- luck ---
+# --- random weights ---
 
 
-def test_luck_does_not_depend_on_who_draws_it():
-    whole = luck(5, 3, 0, 1000)
+def test_weights_do_not_depend_on_who_draws_them():
+    whole = sampling_weights(5, 3, 0, 1000)
     for edges in ([0, 1000], [0, 1, 2, 3, 7, 500, 1000], np.arange(0, 1001, 50)):
-        np.testing.assert_array_equal(np.concatenate([luck(5, 3, a, b) for a, b in pairwise(edges)]), whole)
-    assert len(luck(5, 3, 17, 17)) == 0
-    assert len(np.unique(np.concatenate([whole, luck(5, 4, 0, 1000), luck(6, 3, 0, 1000)]))) == 3000
+        np.testing.assert_array_equal(np.concatenate([sampling_weights(5, 3, a, b) for a, b in pairwise(edges)]), whole)
+    assert len(sampling_weights(5, 3, 17, 17)) == 0
+    assert (
+        len(np.unique(np.concatenate([whole, sampling_weights(5, 4, 0, 1000), sampling_weights(6, 3, 0, 1000)])))
+        == 3000
+    )
 
 
-def test_luck_is_one_over_an_exponential_number():
-    assert stats.kstest(1 / luck(0, 0, 0, 20000), "expon").pvalue > 0.01
-    logs = np.log([luck(0, stage, 0, 5000) for stage in range(3)])  # of the powers, only this has a finite variance
+def test_a_weight_is_one_over_an_exponential_number():
+    assert stats.kstest(1 / sampling_weights(0, 0, 0, 20000), "expon").pvalue > 0.01
+    logs = np.log(
+        [sampling_weights(0, stage, 0, 5000) for stage in range(3)]
+    )  # of the powers, only this has a finite variance
     assert np.abs(np.corrcoef(logs) - np.eye(3)).max() < 0.05
 
 
-def test_the_luckiest_row_is_a_draw_in_proportion_to_the_scores():
+def test_the_largest_product_is_a_draw_in_proportion_to_the_scores():
     scores = np.array([1.0, 0.0, 5.0, 2.0, 0.1])
-    first, second = np.transpose([np.argsort(-scores * luck(1, stage, 0, 5))[:2] for stage in range(4000)])
+    first, second = np.transpose([np.argsort(-scores * sampling_weights(1, stage, 0, 5))[:2] for stage in range(4000)])
     some = scores > 0
     assert stats.chisquare(np.bincount(first, minlength=5)[some], 4000 * scores[some] / scores.sum()).pvalue > 0.01
     then = np.bincount(second[first == 2], minlength=5)[[0, 3, 4]]  # without replacement
@@ -89,7 +94,7 @@ def one_by_one(X, y, kernel, n_active, first, score, random_state):
     """Rows that maximise log(score) + a Gumbel number, one at a time; and their scores."""
     Y = y.reshape(len(y), -1)
     K, noise = parts(kernel, X)
-    gumbel = np.log(luck(seed_of(random_state), 0, 0, len(X)))
+    gumbel = np.log(sampling_weights(seed_of(random_state), 0, 0, len(X)))
     active, scores = [first], [np.nan]
     while len(active) < n_active:
         mean, s2 = posterior(K, noise, Y, active)
@@ -152,7 +157,7 @@ def sampled():
 @pytest.mark.parametrize("largest", [5, 64])
 def test_sampled_picks_do_not_depend_on_the_layout(sampled, n_jobs, rows, largest, monkeypatch):
     X, y = draw(2000)
-    monkeypatch.setattr(memory, "ROWS", rows)
+    monkeypatch.setattr(memory, "SHARD_ROWS", rows)
     monkeypatch.setattr(memory, "LEAST_ROWS", 100)
     monkeypatch.setattr(loop, "LARGEST_BLOCK", {True: largest, False: largest})
     chosen = select(X, y, KERNEL, n_active=50, first=4, score="sampled", random_state=1, n_jobs=n_jobs)
@@ -206,7 +211,7 @@ def brute_force(X, y, kernel, n_active, first, score, random_state):
         if (t - 1) % score.block == 0:
             mean, s2 = posterior(K, noise, Y, active)
             seed = seed_of(random_state)
-            chance = np.sqrt(s2) * np.sqrt(np.mean((Y - mean) ** 2, axis=1)) * luck(seed, t, 0, n)
+            chance = np.sqrt(s2) * np.sqrt(np.mean((Y - mean) ** 2, axis=1)) * sampling_weights(seed, t, 0, n)
             chance[active] = 0
             candidates = np.argsort(-chance)[: min(score.n_candidates, n - t)]
             sample = draw_sample(np.array(active), n, score.n_sample, np.random.default_rng([seed, t]))
@@ -250,7 +255,7 @@ def plain():
 @pytest.mark.parametrize("rows", [300, 8192])
 @pytest.mark.parametrize("largest", [5, 64])
 def test_lookahead_does_not_depend_on_the_layout(plain, n_jobs, rows, largest, monkeypatch):
-    monkeypatch.setattr(memory, "ROWS", rows)
+    monkeypatch.setattr(memory, "SHARD_ROWS", rows)
     monkeypatch.setattr(memory, "LEAST_ROWS", 100)
     monkeypatch.setattr(loop, "LARGEST_BLOCK", {True: largest, False: largest})
     chosen = looked_ahead(n_jobs=n_jobs)

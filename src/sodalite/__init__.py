@@ -1,4 +1,4 @@
-"""Gaussian processes for data sets that are far too large for them, by letting the model choose its rows."""
+"""Gaussian processes for large data sets, on the few rows that the model itself chooses."""
 
 from importlib import import_module
 from importlib.util import find_spec
@@ -24,6 +24,7 @@ __all__ = [
     "select",
 ]
 
+# The module that defines each exported name.
 _HOMES = {
     "GreedyGPRegressor": "estimator",
     "Selection": "selection.loop",
@@ -35,9 +36,9 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    """What is exported, and any module, is imported when it is first asked for.
+    """Import an exported name, or a module of the package, when it is first used.
 
-    Scikit-learn takes more than a second, which ``sodalite --help`` has no use for.
+    Importing scikit-learn takes more than a second, and ``sodalite --help`` does not need it.
     """
     if name in _HOMES:
         found = getattr(import_module(f".{_HOMES[name]}", __name__), name)

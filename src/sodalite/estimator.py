@@ -26,8 +26,8 @@ from .core.validation import (
     check_targets,
     check_variance,
     is_dask,
-    is_on_disk,
     readable_errors,
+    reads_from_disk,
     warn_of_outliers,
 )
 from .fitting.callbacks import CallbackSupportMixin, scikit_learn_callbacks
@@ -278,7 +278,7 @@ class GreedyGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
                 X, y = self._numbers(X, y)
             table = share_out(X, y, alpha, client)
             return table, () if table.pieces.flat else (table.q,)
-        if is_on_disk(X):
+        if reads_from_disk(X):
             X, y = check_rows(X, y)
             validate_data(self, X, skip_check_array=True)  # notes how many columns there are
         else:
@@ -373,7 +373,7 @@ class GreedyGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
         if is_dask(X):
             return predict_lazily(self, X, return_std, return_cov)
         if (
-            is_on_disk(X)
+            reads_from_disk(X)
             and len(X.shape) == 2
             and len(X) > (size := BLOCK // max(X.shape[1], 1) + 1)
             and not return_cov
@@ -423,7 +423,7 @@ class GreedyGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
         check_is_fitted(self, "fitted_")
         if is_dask(X):
             return novelty_lazily(self, X)
-        if is_on_disk(X) and len(X.shape) == 2 and len(X) > (size := BLOCK // max(X.shape[1], 1) + 1):
+        if reads_from_disk(X) and len(X.shape) == 2 and len(X) > (size := BLOCK // max(X.shape[1], 1) + 1):
             return np.concatenate([self.novelty(np.asarray(X[at : at + size])) for at in range(0, len(X), size)])
         with readable_errors(X):
             X = validate_data(self, X, dtype=[np.float64, np.float32], reset=False)

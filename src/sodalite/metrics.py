@@ -1,4 +1,4 @@
-"""How good a prediction is."""
+"""Measures of how good predictions are. All arrays are of shape (n,) or (n, q)."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from math import log, pi
 import numpy as np
 from scipy.special import ndtri
 
-from .core.types import Array
+from .core.types import Floats
 
 
-def rmse(y: Array, mean: Array) -> float:
-    """The root mean square error."""
+def rmse(y: Floats, mean: Floats) -> float:
+    """The root mean square error of predicted means, in the units of y: smaller is better."""
     return float(np.sqrt(np.mean(np.square(y - mean))))
 
 
-def nlpd(y: Array, mean: Array, std: Array) -> float:
+def nlpd(y: Floats, mean: Floats, std: Floats) -> float:
     """The mean negative log predictive density of Gaussian predictions: smaller is better.
 
     Examples
@@ -26,6 +26,6 @@ def nlpd(y: Array, mean: Array, std: Array) -> float:
     return float(np.mean(0.5 * np.square((y - mean) / std) + np.log(std))) + 0.5 * log(2 * pi)
 
 
-def coverage(y: Array, mean: Array, std: Array, level: float = 0.95) -> float:
-    """The share of the targets within the central interval of that level: the closer to `level`, the better."""
+def coverage(y: Floats, mean: Floats, std: Floats, level: float = 0.95) -> float:
+    """The share of targets within the central interval of probability `level`: the closer to `level`, the better."""
     return float(np.mean(np.abs(y - mean) <= ndtri(0.5 + level / 2) * std))

@@ -1,4 +1,4 @@
-"""Which row to take next.
+"""Scores: which row to take next.
 
 A pointwise score is one function of three arrays over the rows: the latent standard deviation s, the absolute
 residual ``abs(r)`` and the noise variance. The row with the largest score is taken. Any callable with these three
@@ -6,31 +6,41 @@ arguments will do; those with a name are in `SCORES`.
 
 With several targets, ``abs(r)`` is the root mean square of a row's residuals over the targets.
 
-The row that scores highest may be one whose target is plain wrong. Two kinds of score are meant for such data:
-`Sampled` draws rows with chances that go with their score, and `Lookahead` takes those that help to predict others.
+The row that scores highest may be an outlier, with a wrong target. Two kinds of score are meant for such data:
+`Sampled` draws rows with probabilities proportional to their scores, and `Lookahead` takes the rows that most help to
+predict others.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from numbers import Integral
-from typing import Any
 
 import numpy as np
+from numpy.typing import DTypeLike
 
-from .core.types import Array
-from .core.validation import unknown
+from .core.types import Floats, Mask
+from .core.validation import check_count, unknown
 
-PointwiseScore = Callable[[Array, Array, Array], Array]
+PointwiseScore = Callable[[Floats, Floats, Floats], Floats]
 
 TIE = {np.dtype(np.float64): 1e-9, np.dtype(np.float32): 1e-5}
-"""Scores within this share of the largest are tied. Rows that are duplicates have equal scores but for rounding."""
+"""Tie tolerance, relative to the largest score. It exceeds the rounding error of a score: duplicate rows have equal
+scores but for rounding (docs/method.rst, `ties`)."""
+
+DRAWN = 256  # random rows that `Random` draws at a time: a constant, so that the order for m rows begins that for m + 1
 
 
 @dataclass(frozen=True)
 class Delta:
-    """The paper's score, s + abs(r): where the model is unsure, or wrong. Each term can be weighted.
+    """The paper's score, s + abs(r): rows where the model is unsure, or wrong. Each term can be weighted.
+
+    Parameters
+    ----------
+    uncertainty : float, default=1
+        The weight of s.
+    underfit : float, default=1
+        The weight of abs(r).
 
     Examples
     --------
@@ -43,10 +53,10 @@ class Delta:
 
     @property
     def monotone(self) -> bool:
-        """Whether the score never falls when s or abs(r) grows, so that a bound on them bounds it."""
+        """Whether the score never falls when s or abs(r) grows, so that bounds on these bound the score."""
         return self.uncertainty >= 0 and self.underfit >= 0
 
-    def __call__(self, s: Array, abs_r: Array, noise: Array, out: Array | None = None) -> Array:
+    def __call__(self, s: Floats, abs_r: Floats, noise: Floats, out: Floats | None = None) -> Floats:
         first = s if self.uncertainty == 1 else self.uncertainty * s
         second = abs_r if self.underfit == 1 else self.underfit * abs_r
         return np.add(first, second, out=out)
@@ -54,7 +64,7 @@ class Delta:
 
 @dataclass(frozen=True)
 class Product:
-    """s abs(r): where the model is unsure and wrong.
+    """s abs(r): rows where the model is unsure and wrong.
 
     Examples
     --------
@@ -64,21 +74,22 @@ class Product:
 
     @property
     def monotone(self) -> bool:
-        """As for `Delta`: it never falls when s or abs(r) grows."""
+        """Whether the score never falls when s or abs(r) grows, so that bounds on these bound the score."""
         return True
 
-    def __call__(self, s: Array, abs_r: Array, noise: Array, out: Array | None = None) -> Array:
+    def __call__(self, s: Floats, abs_r: Floats, noise: Floats, out: Floats | None = None) -> Floats:
         return np.multiply(s, abs_r, out=out)
 
 
 @dataclass(frozen=True)
 class Sampled:
-    """Sample a score instead of maximising it: each row is drawn with a chance that is proportional to its score.
+    """Sample rows with probabilities proportional to a score, instead of taking the row with the largest.
 
-    Every row is given one random number for the whole selection, its `luck`, and the row whose score times luck is
-    largest is taken: the Gumbel-max trick, log(score) + Gumbel number, without the logarithm. While scores do not
-    change that draws rows one after the other, without replacement, each with the chance that its score is of the sum
-    over those left; and since it is a maximum like any other, the picks are exact whatever the size of the blocks.
+    Every row has one random weight for the whole selection (`sampling_weights`), and the row with the largest product
+    of score and weight is taken: the Gumbel-max trick, log(score) + Gumbel number, without the logarithm. As long as
+    scores do not change, this draws rows one after the other without replacement, each with probability
+    score / (sum of the remaining rows' scores). Since the pick is a maximum like any other, the picks do not depend on
+    the size of the blocks.
 
     Parameters
     ----------
@@ -106,29 +117,30 @@ class Sampled:
                 f"of sodalite.scores; got {self.score!r} of type {type(self.score).__name__}."
             )
 
-    def __call__(self, s: Array, abs_r: Array, noise: Array) -> Array:
-        """What the rows' chances are proportional to."""
+    def __call__(self, s: Floats, abs_r: Floats, noise: Floats) -> Floats:
+        """The score before sampling, which the rows' probabilities are proportional to."""
         return self.score(s, abs_r, noise)
 
 
 @dataclass(frozen=True)
 class Lookahead:
-    """Take the row that most raises the density of other rows' targets, once it is active.
+    """Take the row that, once active, most raises the log density of other rows' targets.
 
-    For a block of picks, candidates are drawn in proportion to s abs(r), and beside them a random sample of the
-    remainder. A candidate j changes the variance and the residual of each row of the sample,
+    For each block of picks, candidates are drawn with probabilities proportional to s abs(r), and a random sample of
+    the remainder is drawn to judge them. A candidate j changes the variance and the residual of each row of the sample,
 
         p^2 = s2(j) + noise(j)        nu(x) = cov(j, x) / p        zeta = r(j) / p
         s2(x) <- s2(x) - nu(x)^2      r(x) <- r(x) - zeta nu(x)
 
-    hence its log density log N(r(x); 0, s2(x) + noise(x)), and the candidate that raises the sample's mean the most is
-    taken. An outlier spoils its neighbours, so it is not. A candidate that is in the sample is judged by the other
-    rows: once active it is none of the remainder. So the gain times the size of the remainder is an estimate of what J,
-    the log density of the active targets plus the sum of the remainder's, gains: the row's own term only moves from the
-    one to the other.
+    and so the row's log density, log N(r(x); 0, s2(x) + noise(x)). The candidate that raises the sample's mean log
+    density the most is taken. An outlier lowers the density of its neighbours, so it is not taken. A candidate that is
+    itself in the sample is judged by the sample's other rows, since an active row is not part of the remainder.
 
-    It is meant for noisy targets. With hardly any noise the log density has hardly a bound, and more is gained by
-    making a few rows all but certain than by serving many: `Delta` is better there.
+    The gain times the size of the remainder estimates the gain of J, the log density of the active targets plus the
+    remainder's log densities: the candidate's own term only moves from the second part to the first.
+
+    The score is meant for noisy targets. With very little noise the log density has almost no upper bound. Then making
+    a few rows nearly certain gains more than predicting many rows better, and `Delta` is the better score.
 
     Each pick costs O(n_candidates n_sample) beyond the product over all rows; a block O((n_candidates + n_sample) t
     n_candidates) and n random numbers. The candidates and the sample of a block follow from `random_state` and the
@@ -137,9 +149,9 @@ class Lookahead:
     Parameters
     ----------
     n_candidates : int, default=256
-        How many rows are looked at.
+        Candidates of a block.
     n_sample : int, default=1000
-        How many rows they are judged by; all that remain, if these are fewer.
+        Rows that judge the candidates; all of the remainder, if that is smaller.
     block : int, default=32
         Picks, at most n_candidates, before candidates and sample are drawn anew.
     """
@@ -150,11 +162,7 @@ class Lookahead:
 
     def __post_init__(self) -> None:
         for name in ("n_candidates", "n_sample", "block"):
-            value = getattr(self, name)
-            if not isinstance(value, Integral) or isinstance(value, bool):
-                raise TypeError(f"{name} must be a whole number; got {value!r} of type {type(value).__name__}.")
-            if value < 1:
-                raise ValueError(f"{name} must be at least 1; got {value!r}.")
+            check_count(name, getattr(self, name))
         if self.block > self.n_candidates:
             raise ValueError(
                 f"block must be at most n_candidates, since the picks of a block are chosen among them; "
@@ -167,11 +175,10 @@ class Random:
     """No score at all: the rows come in a random order that does not depend on how many are taken."""
 
     def order(self, n: int, m: int, generator: np.random.Generator, start: list[int]) -> list[int]:
-        """The first m rows of a random order of n that begins with `start`. O(m) memory for m << n."""
+        """The first m indices of a random order of n rows that begins with `start`. O(m) memory for m << n."""
         chosen = dict.fromkeys(start)
         while len(chosen) < m:
-            # Always drawn 256 at a time, so that the order for m rows is the start of the order for m + 1.
-            chosen.update(dict.fromkeys(generator.integers(n, size=256).tolist()))
+            chosen.update(dict.fromkeys(generator.integers(n, size=DRAWN).tolist()))
         return list(chosen)[:m]
 
 
@@ -188,7 +195,7 @@ SCORES: dict[str, Score] = {
 
 
 def resolve_score(score: str | Score) -> Score:
-    """The score of that name, or the callable itself."""
+    """The score that an argument `score` means: one of `SCORES` by name, or the object itself."""
     if isinstance(score, str):
         if score in SCORES:
             return SCORES[score]
@@ -203,22 +210,22 @@ def resolve_score(score: str | Score) -> Score:
 
 @dataclass(frozen=True)
 class ScoreTraits:
-    """How a score chooses rows: all that a selection asks of it, whatever its class."""
+    """How a score chooses rows, whatever its class. A selection asks a score for nothing else."""
 
     pointwise: PointwiseScore | None
-    """The function of s, abs(r) and the noise whose largest value is taken; None if rows are not chosen by one."""
+    """The function of s, abs(r) and the noise that is maximised; None for `Lookahead` and `Random`."""
     monotone: bool
-    """Whether it never falls when s or abs(r) grows, so that a bound on these bounds the score of many rows at once."""
+    """Whether the score never falls when s or abs(r) grows, so that bounds on these bound the score."""
     sampled: bool
-    """Whether each row's value is multiplied by a random number of its own."""
+    """Whether each row's score is multiplied by a random weight (`Sampled`)."""
     lookahead: Lookahead | None
-    """How rows are chosen by looking ahead, if they are."""
+    """The settings of a selection that looks ahead, or None."""
     order: Callable[[int, int, np.random.Generator, list[int]], list[int]] | None
-    """Draws rows in an order of its own: as `Random.order`."""
+    """Draws the rows in an order that no score decides (`Random.order`), or None."""
 
     @classmethod
     def of(cls, score: Score) -> ScoreTraits:
-        """The traits of a score; a function of one's own is monotone if it has an attribute `monotone` that is true."""
+        """The traits of a score; a user's callable is monotone if it has an attribute `monotone` that is true."""
         if isinstance(score, Lookahead):
             return cls(None, False, False, score, None)
         if isinstance(score, Random):
@@ -229,23 +236,30 @@ class ScoreTraits:
 
     @property
     def inner(self) -> PointwiseScore | None:
-        """The function itself, before it is sampled."""
+        """The pointwise score before sampling."""
         return self.pointwise.score if isinstance(self.pointwise, Sampled) else self.pointwise
 
     @property
     def draws(self) -> bool:
-        """Whether it needs random numbers, beyond those of the first row and of an order."""
+        """Whether the score needs a seed, for random weights or for samples."""
         return self.sampled or self.lookahead is not None
 
     @property
     def most_ahead(self) -> int:
-        """The most rows that are decided before they are active."""
+        """The most picks that are decided before they become active."""
         return 0 if self.lookahead is None else self.lookahead.block
 
-    def bound(self, s: Array, abs_r: Array, noise: Array, luck: Array, out: Array) -> Array:
-        """The score of rows with at most these s, of shape (n,), and these abs(r), of shape (stages, n).
+    def bound(self, s: Floats, abs_r: Floats, noise: Floats, weights: Floats, out: Floats) -> Floats:
+        """Upper bounds of a monotone score, of shape (stages, n), from upper bounds of s and abs(r).
 
-        For a score that is monotone.
+        Parameters
+        ----------
+        s : array of shape (n,)
+        abs_r : array of shape (stages, n)
+        noise, weights : arrays of shape (n,) or (1,)
+            The noise variances, and the random weights of a sampled score.
+        out : array of shape (stages, n)
+            Memory that may be used for the result.
         """
         assert self.inner is not None
         if isinstance(self.inner, Delta | Product):
@@ -253,14 +267,20 @@ class ScoreTraits:
         else:
             bound = evaluate(self.inner, np.broadcast_to(s, abs_r.shape), abs_r, noise)
         if self.sampled:
-            bound *= luck
+            bound *= weights
         return bound
 
 
-def evaluate(score: PointwiseScore, s: Array, abs_r: Array, noise: Array, luck: Array | float = 1.0) -> Array:
-    """The score of every row, in a fresh array, checked: a user's callable may return anything.
+def evaluate(score: PointwiseScore, s: Floats, abs_r: Floats, noise: Floats, weights: Floats | float = 1.0) -> Floats:
+    """The score of every row, in a fresh array of the shape of s. The result of a user's callable is checked.
 
-    A callable is shown flat arrays, whatever the shape of these: it is pointwise. `luck` is for one that is sampled.
+    Parameters
+    ----------
+    score : callable
+        A user's callable is called with flat arrays, whatever the shape of s: it is pointwise.
+    s, abs_r : arrays of shape (..., n)
+    noise, weights : arrays that broadcast to that shape
+        The noise variances, and the random weights of a sampled score.
     """
     if isinstance(score, Sampled):
         chance = evaluate(score.score, s, abs_r, noise)
@@ -271,42 +291,43 @@ def evaluate(score: PointwiseScore, s: Array, abs_r: Array, noise: Array, luck: 
                 f"{negative.sum()} of {chance.size} are, the least {chance[negative].min():.3g}. "
                 f"Return 0 for rows never to take."
             )
-        return np.where(chance > 0, chance * luck, -np.inf)
+        return np.where(chance > 0, chance * weights, -np.inf)
     if isinstance(score, Delta | Product):
         return score(s, abs_r, noise)
     value = np.array(score(s.ravel(), abs_r.ravel(), np.broadcast_to(noise, s.shape).ravel()), dtype=np.float64)
     if value.shape != (s.size,):
         raise ValueError(f"score must return one value per row: an array of shape ({s.size},); got {value.shape}.")
-    if np.isnan(value).any() or np.isposinf(value).any():
-        bad = int((np.isnan(value) | np.isposinf(value)).sum())
-        raise ValueError(f"score must return numbers, or -inf for rows never to take; {bad} of {s.size} are not.")
+    bad: Mask = np.isnan(value) | np.isposinf(value)
+    if bad.any():
+        raise ValueError(f"score must return numbers, or -inf for rows never to take; {bad.sum()} of {s.size} are not.")
     return value.reshape(s.shape)
 
 
-def best(score: Array, dtype: Any = np.float64) -> int:
-    """The place of the largest score; of several that are tied (`TIE`), the first."""
+def best(score: Floats, dtype: DTypeLike = np.float64) -> int:
+    """The place of the largest score; of several that are tied, the first (docs/method.rst, `ties`)."""
     return int((score >= tie_threshold(score.max(), dtype)).argmax())
 
 
-def tie_threshold(top: float, dtype: Any = np.float64) -> float:
-    """The least score that is tied with the largest."""
+def tie_threshold(top: float, dtype: DTypeLike = np.float64) -> float:
+    """The least score that is tied with the largest score, `top`."""
     return float(top - TIE[np.dtype(dtype)] * abs(top)) if np.isfinite(top) else float(top)
 
 
 def seed_from(generator: np.random.Generator) -> int:
-    """What the luck of a whole selection follows from."""
+    """A seed for all random weights and samples of one selection."""
     return int(generator.integers(2**63))
 
 
-def luck(seed: int, stage: int, begin: int, end: int) -> Array:
-    """The luck of rows `begin` to `end`: 1 / e, where e is exponentially distributed. O(end - begin).
+def sampling_weights(seed: int, stage: int, begin: int, end: int) -> Floats:
+    """The random weights of rows `begin` to `end`, of shape (end - begin,): 1 / e, with e exponentially distributed.
 
-    Of some rows, each with a score, the one whose score times luck is largest is row j with a chance proportional to
-    its score; the c largest are a sample without replacement. A row's luck depends on the seed, the stage and the row
-    alone, so whoever holds a row can draw it.
+    Among rows with scores, the row with the largest product of score and weight is row j with a probability
+    proportional to its score; the rows with the c largest products are a sample without replacement. A weight depends
+    only on the seed, the stage and the row, so that each shard draws the weights of its own rows. O(end - begin).
     """
-    # Philox computes its numbers, four at a time, from a key and a counter: it can begin at any of them.
-    skip, begin = begin % 4, int(begin) // 4
-    philox = np.random.Philox(key=np.array([seed, stage], dtype=np.uint64), counter=begin)
-    bits = philox.random_raw(end - 4 * begin)[skip:]
-    return np.asarray(-1 / np.log(((bits >> np.uint64(12)) + 0.5) * 2.0**-52))  # of a uniform number, neither 0 nor 1
+    # Philox computes its numbers from a key and a counter, four for each count: it can start at any row.
+    skip, count = begin % 4, int(begin) // 4
+    philox = np.random.Philox(key=np.array([seed, stage], dtype=np.uint64), counter=count)
+    bits = philox.random_raw(end - 4 * count)[skip:]
+    uniform = ((bits >> np.uint64(12)) + 0.5) * 2.0**-52  # 52 random bits, strictly between 0 and 1
+    return np.asarray(-1 / np.log(uniform))

@@ -17,30 +17,42 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from math import inf
-from numbers import Integral, Real
 from typing import Any
+
+from .core.validation import check_count, check_number
+
+REASONS = {
+    "n_active": "as many as were asked for",
+    "all_rows": "there are no more",
+    "tol": "more would lower the error by less than was asked for",
+    "target_rmse": "the error was as low as was asked for",
+    "time_limit": "the time was up",
+    "score": "no other was worth it",
+}
+"""Why a selection stops (its `stop_reason`), in words that follow a number of rows. A rule of a user's own has reasons
+of its own, which are shown as they are (`in_words`)."""
 
 
 @dataclass(frozen=True)
 class Stage:
-    """What is known once the model has been conditioned on t rows: what rules and progress callbacks are shown."""
+    """The state of a selection once the model is conditioned on t rows: the input of rules and progress callbacks."""
 
     rmse: Sequence[float]
     """The remainder's RMSE after every stage so far, 1 to t. (Its last entry is NaN when no row remains.)"""
     seconds: float
-    """Time since the selection began."""
+    """Seconds since the selection began."""
     n_rows: int = 0
     """All rows, active or not."""
     n_active: int = 0
     """The most rows that will be active."""
     times: Sequence[float] = ()
-    """When every stage so far ended, in the same seconds: for those who say how long it will take. ..."""
+    """When every stage so far ended, in seconds since the selection began; the remaining time is estimated by these."""
     workers: int = 0
-    """... How many threads, or workers of a cluster, are at it; 0 if that is not known. ..."""
+    """How many threads, or workers of a cluster, the selection uses; 0 if that is not known."""
     time_limit: float = inf
-    """... And the seconds after which it ends."""
+    """The seconds after which the selection ends."""
     step: str = "Choosing rows"
-    """What is being done. While it is anything else, no row has been chosen yet, or all have been."""
+    """The step of the fit. In any other step than this one, either no row has been chosen yet or all have been."""
 
     @property
     def t(self) -> int:
@@ -49,11 +61,11 @@ class Stage:
 
 
 Callback = Callable[[Stage], None]
-"""What is told how a selection or a fit goes on."""
+"""A function that is called with every `Stage` of a selection, and with every step of a fit."""
 
 
 class Rule(ABC):
-    """A stopping rule: `check` is all that one of your own must define."""
+    """A stopping rule. A rule of your own defines `check` and nothing else."""
 
     @abstractmethod
     def check(self, stage: Stage) -> str | None:
@@ -70,15 +82,15 @@ class Rule(ABC):
 class Decrease(Rule):
     """The paper's rule: stop at stage t when RMSE_(t-1) - RMSE_t < tol.
 
-    With a patience of p, each of the last p stages must have fallen by less than tol. The paper's is 1.
+    With a patience of p, the RMSE must have fallen by less than tol at each of the last p stages. The paper's is 1.
     """
 
     tol: float
     patience: int = 1
 
     def __post_init__(self) -> None:
-        _check_number("tol", self.tol, least=0)
-        _check_count("patience", self.patience)
+        check_number("tol", self.tol, least=0)
+        check_count("patience", self.patience)
 
     def check(self, stage: Stage) -> str | None:
         path = stage.rmse[-self.patience - 1 :]
@@ -94,7 +106,7 @@ class TargetRMSE(Rule):
     rmse: float
 
     def __post_init__(self) -> None:
-        _check_number("target_rmse", self.rmse, least=0)
+        check_number("target_rmse", self.rmse, least=0)
 
     def check(self, stage: Stage) -> str | None:
         return "target_rmse" if stage.rmse[-1] <= self.rmse else None
@@ -107,7 +119,7 @@ class TimeLimit(Rule):
     seconds: float
 
     def __post_init__(self) -> None:
-        _check_number("time_limit", self.seconds, least=0)
+        check_number("time_limit", self.seconds, least=0)
 
     def check(self, stage: Stage) -> str | None:
         return "time_limit" if stage.seconds >= self.seconds else None
@@ -115,12 +127,12 @@ class TimeLimit(Rule):
 
 @dataclass(frozen=True)
 class Size(Rule):
-    """Stop when so many rows are active. Every selection has one."""
+    """Stop when so many rows are active. Every selection has this rule."""
 
     n_active: int
 
     def __post_init__(self) -> None:
-        _check_count("n_active", self.n_active)
+        check_count("n_active", self.n_active)
 
     def check(self, stage: Stage) -> str | None:
         return "n_active" if stage.t >= self.n_active else None
@@ -128,7 +140,7 @@ class Size(Rule):
 
 @dataclass(frozen=True)
 class AnyOf(Rule):
-    """Stop when the first of the rules would, for its reason."""
+    """Stop when at least one of the rules would, for the reason of the first that would."""
 
     rules: tuple[Rule, ...]
 
@@ -138,13 +150,24 @@ class AnyOf(Rule):
 
 @dataclass(frozen=True)
 class AllOf(Rule):
-    """Stop when all of the rules would."""
+    """Stop when all of the rules would, for all of their reasons."""
 
     rules: tuple[Rule, ...]
 
     def check(self, stage: Stage) -> str | None:
         reasons = [rule.check(stage) for rule in self.rules]
         return " and ".join(reason for reason in reasons if reason) if all(reasons) else None
+
+
+def in_words(stop_reason: str) -> str:
+    """A `stop_reason` in words (`REASONS`); one of a user's own rule as it is.
+
+    Examples
+    --------
+    >>> in_words("time_limit"), in_words("seven")
+    ('the time was up', 'seven')
+    """
+    return REASONS.get(stop_reason, stop_reason)
 
 
 def resolve_rule(
@@ -155,8 +178,8 @@ def resolve_rule(
     time_limit: Any = None,
     stop: Rule | None = None,
 ) -> Rule:
-    """The one rule that a selection's arguments amount to."""
-    _check_count("patience", patience)
+    """The one rule that stands for all stopping arguments of a selection."""
+    check_count("patience", patience)
     rules: list[Rule] = []
     if tol is not None:
         rules.append(Decrease(tol, patience))
@@ -173,21 +196,7 @@ def resolve_rule(
 
 
 def seconds_of(rule: Rule) -> float:
-    """The seconds after which a rule ends a selection, if it is bounded so; infinite if not."""
+    """The seconds after which a rule ends a selection for certain; infinite if it sets no such limit."""
     if isinstance(rule, TimeLimit):
         return float(rule.seconds)
     return min((seconds_of(part) for part in rule.rules), default=inf) if isinstance(rule, AnyOf) else inf
-
-
-def _check_number(name: str, value: Any, least: float) -> None:
-    if not isinstance(value, Real) or isinstance(value, bool):
-        raise TypeError(f"{name} must be a number; got {value!r} of type {type(value).__name__}.")
-    if not float(value) >= least:
-        raise ValueError(f"{name} must be at least {least}; got {value!r}.")
-
-
-def _check_count(name: str, value: Any) -> None:
-    if not isinstance(value, Integral) or isinstance(value, bool):
-        raise TypeError(f"{name} must be a whole number; got {value!r} of type {type(value).__name__}.")
-    if value < 1:
-        raise ValueError(f"{name} must be at least 1; got {value!r}.")

@@ -44,7 +44,7 @@ def fit():
 
 
 def interrupted_fits():
-    """Interrupt fits at random moments, every fourth a second time; then fit, and say what came of it all."""
+    """Interrupt fits at random moments, every fourth a second time; then fit once more, and print what happened."""
     threads._cores = lambda: 2
     counts = [library.num_threads for library in threads._libraries()]
     rng = np.random.default_rng(0)
@@ -79,7 +79,7 @@ def interrupted_fits():
 
 
 def threads_left(expected, seconds):
-    """How many threads there are beside the main one, as soon as they are as few as expected, or after a while."""
+    """The number of threads besides the main one, once it is as low as expected, or after a while."""
     until = time.perf_counter() + seconds
     while _thread._count() > expected and time.perf_counter() < until:
         time.sleep(0.01)
@@ -117,7 +117,7 @@ def test_no_thread_outlives_an_interrupted_query(interrupt, d):
 
 
 def test_work_of_many_steps_ends_soon_after_an_interrupt(interrupt):
-    """A climb takes a step's time to notice that nobody waits for it."""
+    """An optimisation notices an interrupt after at most one step."""
 
     def slow(theta):
         time.sleep(0.02)

@@ -1,4 +1,4 @@
-"""Arrays of other libraries: the predictions are NumPy's, as arrays of the library, where dispatch is on."""
+"""Arrays of other libraries: with dispatch on, predictions are the same as for NumPy, as arrays of the library."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def library(request, monkeypatch):
 
 
 def devices(library, dtype="float64"):
-    """Those that have the type; the first is where arrays are by default."""
+    """The devices that have the type; the first is the default one."""
     if library.__name__ == "torch":
         return ["cpu"]
     info = library.__array_namespace_info__()

@@ -254,7 +254,12 @@ FIT_ARGUMENTS = [
     ],
     *[("n_neighbors", value, ValueError, f"n_neighbors must be at least 1; got {value}.") for value in (0, -1)],
     *[
-        ("n_neighbors", value, TypeError, f"n_neighbors must be a whole number or None; got {value!r}.")
+        (
+            "n_neighbors",
+            value,
+            TypeError,
+            f"n_neighbors must be a whole number or None; got {value!r} of type {type(value).__name__}.",
+        )
         for value in (2.5, 8.0, "many", True, [8])
     ],
     *[

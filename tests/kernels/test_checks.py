@@ -1,4 +1,4 @@
-"""Hyperparameters that end at their bounds are told, as scikit-learn's Gaussian process tells them."""
+"""A fit warns of hyperparameters that end at their bounds, as scikit-learn's Gaussian process does."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def data(n=60):
 
 
 def told(action):
-    """What an action warns of, and where."""
+    """The warnings of an action: their messages, and the files that they point to."""
     with pytest.warns(ConvergenceWarning) as caught:
         action()
     some = [warning for warning in caught if warning.category is ConvergenceWarning]
@@ -74,7 +74,7 @@ def test_values_between_their_bounds_are_not_told_of(kernel):
 
 
 def test_what_is_not_sought_or_not_given_is_not_told_of():
-    """The kernel as it is given, at a bound; and the default, whose noise is at its own least where there is none."""
+    """A given kernel that is not optimised, and the default kernel, whose noise is at its lower bound without noise."""
     X, y = data()
     at_bound = RBF(1.0, (1.0, 2.0)) + WhiteKernel(0.1)
     GreedyGPRegressor(at_bound, n_active=20, hyperparameters="fixed").fit(X, y)

@@ -54,7 +54,7 @@ def assert_close(actual, expected, tolerance):
 
 
 def tolerance_of(name, dtype, equal_rows=False):
-    """Rounding; its root for Matern 1/2 where rows are equal, since it is linear in a distance that is a root."""
+    """The tolerance: rounding, or its root for Matern 1/2 and equal rows, since it is linear in the distance."""
     tolerance = 1e-12 if dtype == np.float64 else 1e-5
     return sqrt(tolerance) if equal_rows and "matern-1/2" in name else tolerance
 
@@ -205,7 +205,7 @@ def test_fixed_parameters_have_no_gradient(kernel, names):
 
 
 def test_a_root_of_what_is_zero_has_no_gradient():
-    """Its slope is infinite, but zero is noise's latent part, or has underflowed, and so does not move."""
+    """The slope of a root is infinite at 0, but a latent part of 0 is pure noise or has underflowed: it is constant."""
     A = np.array([[0.0], [1.0], [1e3]])
     compiled = compile_kernel(RBF(1.0) ** 0.5 + WhiteKernel(0.4) ** 0.5, A)
     a = compiled.prepare(A)
@@ -291,7 +291,7 @@ def test_one_row(name, d):
 
 @kernels
 def test_blocks_are_the_callers_to_write_to(name):
-    """`block` reuses its own arrays; it must not hand out, or write to, anything that the kernel or the rows keep."""
+    """`block` works in place; it must not return, or write to, an array that the kernel or the features keep."""
     A = rows_of(9, 3)
     compiled = compile_kernel(KERNELS[name](3), A)
     a = compiled.prepare(A)

@@ -1,4 +1,4 @@
-"""The nearest rows, against all distances computed one by one; and rows that are one and the same."""
+"""Nearest neighbours against distances computed one by one; and duplicate rows."""
 
 from __future__ import annotations
 
@@ -159,7 +159,7 @@ def test_other_kernels_are_asked_for_their_covariance(kernel, d, k):
 
 
 def test_all_blocks_of_queries_are_answered(monkeypatch):
-    """At 2^21 covariances a block, a block has 2^21 / n queries."""
+    """At most 2^20 covariances are held at a time: those of 128 queries here."""
     X, T = rows(2**13, 1), rows(600, 1, seed=1)
     kernel = DotProduct(0.6)
     found = Neighbours(compile_kernel(kernel, X), X).query(T, 1)
@@ -238,7 +238,7 @@ def test_columns_do_not_stand_for_each_other():
 
 
 def test_two_rows_with_one_key_stay_apart():
-    """The key of a row is a function of the first column xor the second's bits, so there are such rows."""
+    """The hash of a row is a function of the first column xor the second's bits, so such rows can be made."""
 
     def after(a):
         key = np.array([a]).view(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
@@ -291,7 +291,7 @@ def test_rows_whole_periods_away_stand_for_all_rows(monkeypatch):
 
 @pytest.mark.parametrize("span", [50, 5000])
 def test_rows_whole_periods_away_in_one_of_two_inputs(span, monkeypatch):
-    """Also where nearness hardly depends on that input."""
+    """Also if the kernel's metric hardly depends on that input."""
     generator = np.random.default_rng(0)
     X = np.column_stack([generator.uniform(0, 1, 900), generator.uniform(0, 50, 900)])
     drift = ConstantKernel(0.8) * PeriodicColumn(1, 0.8, 1.0) * RBF([1.0, 30.0])

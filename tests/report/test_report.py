@@ -23,7 +23,7 @@ from sodalite.core import optional
 from sodalite.hyperparameters import Round
 from sodalite.posteriors import POSTERIORS, Evidence
 from sodalite.report import figures, make_report, page, source, to_html, views
-from sodalite.report.build import plain, stages_of
+from sodalite.report.build import stages_of
 from sodalite.report.curve import _curve
 from sodalite.report.judgement import errors
 from sodalite.report.pictures import effects
@@ -264,7 +264,7 @@ def test_many_rows_are_thinned(rows):
     assert "6,000" in made.judgement.words
     assert len(made.map.rows) <= 1500
     again = make_report(fitted(X, y, posterior="sod"))
-    assert plain(made) == plain(again)
+    assert made.as_dict() == again.as_dict()
 
 
 @pytest.mark.parametrize(

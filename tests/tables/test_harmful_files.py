@@ -1,4 +1,4 @@
-"""Small files that take all memory, and paths that are waited for: refused at once, in one line."""
+"""Small files that would fill the memory, and pipes that would never answer: refused at once, in one line."""
 
 from __future__ import annotations
 
@@ -187,7 +187,7 @@ print(refused)
 
 @pytest.mark.parametrize("kind", ["uncompressed", "lz4", "stream", "parquet"])
 def test_any_damage_to_a_file_of_arrows(kind, tmp_path):
-    """In a process of its own, which a false offset used to end with a segmentation fault."""
+    """In a process of its own: a wrong offset used to end it with a segmentation fault."""
     path = tmp_path / ("a.parquet" if kind == "parquet" else "a.arrow")
     done = subprocess.run([sys.executable, "-c", DAMAGE, path, kind], capture_output=True, check=False, timeout=100)
     assert done.returncode == 0, done.stderr.decode()

@@ -13,7 +13,7 @@ from sodalite.tables import TableError, learn, open_table, read_table
 
 
 def with_header(path, shape, dtype="<f8", data=b"", size=None, compression=zipfile.ZIP_DEFLATED):
-    """An NPZ of one array whose header says what we like; `size` is what the zip file claims that the array takes."""
+    """An NPZ of one array with a forged header; `size` is the array's size as the zip file's directory claims it."""
     header = io.BytesIO()
     np.lib.format.write_array_header_2_0(header, {"descr": dtype, "fortran_order": False, "shape": shape})
     with zipfile.ZipFile(path, "w", compression) as archive:

@@ -1,4 +1,4 @@
-"""Names of files that are no text, and of columns that other libraries read as more than a name."""
+"""Names of files that are not UTF-8, and names of columns that other libraries interpret."""
 
 from __future__ import annotations
 

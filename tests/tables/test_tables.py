@@ -1,4 +1,4 @@
-"""Tables: every format in and out, columns of every kind, and what is said of those that cannot be used."""
+"""Tables: reading and writing every format, columns of every kind, and errors for those that cannot be used."""
 
 from __future__ import annotations
 
@@ -172,7 +172,7 @@ def test_numbers_are_read_to_the_last_bit(rows):
 
 def test_memory_does_not_grow_with_the_file():
     class Endless(io.RawIOBase):
-        """Many rows that are nowhere as a whole."""
+        """A long file whose rows are generated as they are read."""
 
         def __init__(self):
             self.left, self.most = 60, 0
@@ -539,7 +539,7 @@ OUT = {"mean": np.array([0.1 + 0.2, np.nan, -1e-300]), "row": np.array([5, 6, 7]
 
 
 def read_back(path):
-    """By another library."""
+    """A table as pandas or NumPy reads it."""
     name = path.name
     if name.endswith(".npz"):
         with np.load(path, allow_pickle=False) as file:
@@ -589,7 +589,7 @@ def test_standard_output(capfdbinary):
 
 
 def test_standard_output_that_takes_a_little_at_a_time(monkeypatch):
-    """As a pipe does with PYTHONUNBUFFERED."""
+    """A stream that writes only a part at a time, as a pipe does with PYTHONUNBUFFERED."""
 
     class Slow(io.RawIOBase):
         def __init__(self):

@@ -148,8 +148,10 @@ def plain_errors(debug: bool, interrupted: str | Callable[[], str] = "Interrupte
 
 
 def print_json(content: Any) -> None:
-    """One JSON object on standard output; what is no number is null."""
-    click.echo(json.dumps(_finite(content), indent=2, ensure_ascii=False))
+    """Print one JSON object on standard output; numbers that are not finite are null."""
+    from ..core.json import plain
+
+    click.echo(json.dumps(plain(content), indent=2, ensure_ascii=False))
 
 
 def say(text: str, quiet: bool = False) -> None:
@@ -169,11 +171,3 @@ def _plain_warnings() -> Callable[..., None]:
             click.echo(f"Warning: {text}", err=True)
 
     return show
-
-
-def _finite(content: Any) -> Any:
-    if isinstance(content, dict):
-        return {key: _finite(value) for key, value in content.items()}
-    if isinstance(content, list | tuple):
-        return [_finite(value) for value in content]
-    return None if isinstance(content, float) and content - content != 0 else content

@@ -389,6 +389,7 @@ def show(outcome: Outcome, console: Console) -> None:
     from rich import box
     from rich.table import Table as Grid
 
+    from ..stopping import in_words
     from ._progress import duration
 
     def line(name: str, text: str) -> None:
@@ -419,7 +420,7 @@ def show(outcome: Outcome, console: Console) -> None:
     line("error bars", outcome.words.error_bars())
     line("noise", outcome.words.noise())
     line("function", outcome.words.shape)
-    line("kept", f"{_rows(outcome.n_active)} of {outcome.n_rows} ({_reason(outcome.stop_reason)})")
+    line("kept", f"{_rows(outcome.n_active)} of {outcome.n_rows} ({in_words(outcome.stop_reason)})")
     if outcome.missing:
         line("missing", ", ".join(f"{name} ({count})" for name, count in outcome.missing.items()))
     line("time", ", ".join(f"{name} {duration(seconds)}" for name, seconds in outcome.seconds.items()))
@@ -433,13 +434,3 @@ def _style(model: str) -> str:
 
 def _rows(count: int) -> str:
     return f"{count} row" + "s" * (count != 1)
-
-
-def _reason(stop_reason: str) -> str:
-    words: dict[str, str] = {
-        "n_active": "as many as were asked for",
-        "all_rows": "there are no more",
-        "time_limit": "the time was up",
-        "score": "no other was worth it",
-    }
-    return words.get(stop_reason, stop_reason)

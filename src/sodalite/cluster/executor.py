@@ -65,7 +65,7 @@ class Host:
         X, y, alpha = piece
         if setting.scaling is not None:
             y, alpha = setting.scaling(y, alpha)
-        edges = np.linspace(begin, end, max(1, -(-(end - begin) // memory.ROWS)) + 1).astype(int).tolist()
+        edges = np.linspace(begin, end, max(1, -(-(end - begin) // memory.SHARD_ROWS)) + 1).astype(int).tolist()
 
         def make(part: tuple[int, int]) -> Shard:
             here = slice(part[0] - begin, part[1] - begin)

@@ -1,1 +1,1 @@
-"""What every part of the package uses: types, threads, files, memory, validation. It knows nothing of the model."""
+"""Tools of every other part of the package: types, threads, files, memory, validation. Nothing here is about models."""

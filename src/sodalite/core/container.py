@@ -1,7 +1,7 @@
-"""Files of named arrays, and one JSON text about them, in the safetensors format, with checksums over both.
+"""Container files: named arrays and one JSON text, in the safetensors format, with checksums of both.
 
-The format's own header says where each array is, so that the text can be read without the arrays. Nothing in the file
-is ever run. There are several kinds: model files, checkpoints.
+Model files and checkpoints are such files (`Kind`). The format's header says where each array is, so that the text can
+be read without the arrays. Reading a file runs no code that is in it.
 """
 
 from __future__ import annotations
@@ -21,60 +21,62 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
-from .files import check_readable, check_writable, is_special, replacing
+from .files import SPECIAL, check_readable, check_writable, is_special, replacing
 from .memory import available
 from .types import Array
 
-DEEPEST = 100  # levels of nesting in the text; Python's 1000 frames allow for some recursion at each
+DEEPEST = 100  # levels of nesting in the text: a few function calls at each level stay within Python's limit of 1000
 TYPES = {"F64": np.dtype(np.float64), "F32": np.dtype(np.float32), "I64": np.dtype(np.int64)}
 
 
 @dataclass(frozen=True)
 class Kind:
-    """What some files have in common."""
+    """A kind of container files, such as model files."""
 
     format: str
-    """The name of the format, in every file."""
+    """The name of the format, which every file holds."""
     version: int
-    """The one that is written; those before it are read."""
+    """The version that is written; earlier versions can be read."""
     key: str
-    """What the text is called in the file's header."""
+    """The name of the text in the file's header."""
     noun: str
-    """What messages call such a file."""
+    """The word for such a file in messages."""
     error: type[ValueError]
-    """For one that cannot be read or written: one line that names the file and says what is wrong."""
+    """Raised for a file that cannot be read or written. Its message is one line that names the file and the problem."""
     remedy: str = ""
-    """What to do about one that is damaged."""
+    """The end of the message for a damaged file: what to do about it."""
 
 
 @dataclass(frozen=True)
 class Header:
-    """What is in a file, but for the arrays."""
+    """The contents of a file without the values of its arrays."""
 
     content: dict[str, Any]
+    """The JSON text, parsed."""
     arrays: dict[str, tuple[str, tuple[int, ...]]]
-    """The type and the shape of each."""
+    """The type and the shape of each array."""
     version: int
+    """The version of the format that the file was written in."""
     n_bytes: int
     """The size of the file."""
 
 
 def check_path(kind: Kind, path: str | os.PathLike[str]) -> None:
-    """See that a file can be written there, before any long work."""
+    """Check, before any long work, that a file can be written at a path."""
     try:
         if is_special(path):
-            raise OSError(None, "it is a device or a pipe, not a file")
+            raise OSError(None, SPECIAL)
         check_writable(path)
     except OSError as error:
         raise kind.error(f"{path} cannot be written: {error.strerror or error}.") from None
 
 
 def write(kind: Kind, path: str | os.PathLike[str], content: Mapping[str, Any], arrays: Mapping[str, Array]) -> None:
-    """Write a file, whole or not at all."""
+    """Write a file; if that fails, nothing is left behind and an earlier file stays as it was."""
     check_path(kind, path)
     if too_deep(content):
         raise kind.error(
-            f"{path} could not be written: what it says is nested more than {DEEPEST} levels deep. Use a "
+            f"{path} could not be written: its description is nested more than {DEEPEST} levels deep. Use a "
             f"kernel of fewer terms, or shorter notes."
         )
     ready = {}
@@ -93,7 +95,7 @@ def write(kind: Kind, path: str | os.PathLike[str], content: Mapping[str, Any], 
 
 
 def read_header(kind: Kind, path: str | os.PathLike[str]) -> Header:
-    """What is in a file, without its arrays."""
+    """The header of a file: its contents without the values of its arrays."""
     with _opened(kind, path) as file:
         return _header(kind, path, file)
 
@@ -101,14 +103,14 @@ def read_header(kind: Kind, path: str | os.PathLike[str]) -> Header:
 def read(
     kind: Kind, path: str | os.PathLike[str], check: Callable[[Header], None] | None = None
 ) -> tuple[Header, dict[str, Array]]:
-    """Read a file, and check it by its checksums.
+    """The header and the arrays of a file, verified by its checksums.
 
     Parameters
     ----------
     kind : Kind
     path : str or path-like
     check : callable, optional
-        Called with the header before memory is taken for the arrays, to refuse shapes and types that make no sense.
+        Called with the header before the arrays are read, to refuse invalid shapes and types.
     """
     with _opened(kind, path) as file:
         header = _header(kind, path, file)
@@ -121,13 +123,12 @@ def read(
             )
         arrays = {name: np.asarray(file.get_tensor(name)) for name in header.arrays}
     if digest(arrays) != header.content.get("arrays_sha256"):
-        words = f"{path} is damaged: its arrays are not those that were written (checksum). {kind.remedy}"
-        raise kind.error(words.rstrip())
+        raise _damaged(kind, f"{path} is damaged: its arrays are not those that were written (checksum).")
     return header, arrays
 
 
 def too_deep(content: Any) -> bool:
-    """Whether some JSON is nested more than `DEEPEST` levels deep: later recursion over it would fail."""
+    """Whether JSON content is nested more than `DEEPEST` levels deep, so that recursive functions might fail on it."""
     level = [content]
     for _ in range(DEEPEST + 1):
         level = [
@@ -142,7 +143,7 @@ def too_deep(content: Any) -> bool:
 
 
 def digest(arrays: Mapping[str, Array]) -> str:
-    """The SHA-256 of some arrays: their names, types, shapes and bytes."""
+    """The SHA-256 checksum of named arrays: of their names, types, shapes and bytes."""
     total = sha256()
     for name in sorted(arrays):
         array = arrays[name]
@@ -153,6 +154,7 @@ def digest(arrays: Mapping[str, Array]) -> str:
 
 @contextmanager
 def _opened(kind: Kind, path: str | os.PathLike[str]) -> Iterator[Any]:
+    """The open safetensors file; errors in opening and reading it are raised as the kind's error."""
     try:
         check_readable(path)
         if Path(path).is_dir():
@@ -164,49 +166,68 @@ def _opened(kind: Kind, path: str | os.PathLike[str]) -> Iterator[Any]:
     except OSError as error:
         raise kind.error(f"{path} cannot be read: {error.strerror or error}.") from None
     except SafetensorError as error:
-        words = f"{path} is truncated, damaged or no {kind.noun} ({str(error).rstrip('.')}). {kind.remedy}"
-        raise kind.error(words.rstrip()) from None
+        words = f"{path} is truncated, damaged or no {kind.noun} ({str(error).rstrip('.')})."
+        raise _damaged(kind, words) from None
+
+
+def _damaged(kind: Kind, words: str) -> ValueError:
+    """The error for a damaged file, with the kind's remedy."""
+    return kind.error(f"{words} {kind.remedy}".rstrip())
 
 
 def _header(kind: Kind, path: str | os.PathLike[str], file: Any) -> Header:
+    """The header of an open file, checked in the order in which a later check relies on an earlier one."""
     about = file.metadata() or {}
+    version = _version(kind, path, about)
+    return Header(_content(kind, path, about), _layout(kind, path, file), version, os.stat(path).st_size)
+
+
+def _version(kind: Kind, path: str | os.PathLike[str], about: Mapping[str, str]) -> int:
+    """The format's version; a file of another format or of a later version is refused."""
     if about.get("format") != kind.format:
         raise kind.error(f"{path} is no {kind.noun} of sodalite's, though it is in the safetensors format.")
     version = about.get("version", "")
     if not re.fullmatch("[1-9][0-9]{0,5}", version):
         shown = repr(version if len(version) <= 20 else version[:20] + "...")
-        raise kind.error(f"{path} is damaged: {shown} is no version of the format. {kind.remedy}".rstrip())
+        raise _damaged(kind, f"{path} is damaged: {shown} is no version of the format.")
     if int(version) > kind.version:
         raise kind.error(
             f"{path} was written by a later version of sodalite (file format {version}; this one reads up to "
             f"{kind.version}). Upgrade with: pip install --upgrade sodalite"
         )
+    return int(version)
+
+
+def _content(kind: Kind, path: str | os.PathLike[str], about: Mapping[str, str]) -> dict[str, Any]:
+    """The JSON text of a file, verified and parsed."""
     text = about.get(kind.key, "")
     if _hash(text) != about.get(f"{kind.key}_sha256"):
-        words = f"{path} is damaged: its description is not the one that was written (checksum). {kind.remedy}"
-        raise kind.error(words.rstrip())
+        raise _damaged(kind, f"{path} is damaged: its description is not the one that was written (checksum).")
     try:
         content = json.loads(text, parse_float=_finite, parse_constant=_finite)
     except (ValueError, RecursionError):
         content = None
     if not isinstance(content, dict):
-        raise kind.error(f"{path} is no valid {kind.noun}: its description is not JSON. {kind.remedy}".rstrip())
+        raise _damaged(kind, f"{path} is no valid {kind.noun}: its description is not JSON.")
     if too_deep(content):
-        raise kind.error(
-            f"{path} is no valid {kind.noun}: its description is nested more than {DEEPEST} levels deep. "
-            f"{kind.remedy}".rstrip()
-        )
+        words = f"{path} is no valid {kind.noun}: its description is nested more than {DEEPEST} levels deep."
+        raise _damaged(kind, words)
+    return content
+
+
+def _layout(kind: Kind, path: str | os.PathLike[str], file: Any) -> dict[str, tuple[str, tuple[int, ...]]]:
+    """The type and the shape of each array, without its values."""
     arrays = {}
     for name in file.keys():  # noqa: SIM118 (this is no dict)
         part = file.get_slice(name)
         if part.get_dtype() not in TYPES:
             raise kind.error(f"{path} is no valid {kind.noun}: array {name!r} holds {part.get_dtype()}.")
         arrays[name] = str(TYPES[part.get_dtype()]), tuple(part.get_shape())
-    return Header(content, arrays, int(version), os.stat(path).st_size)
+    return arrays
 
 
 def _finite(text: str) -> float:
-    """A number of the text; `write` has neither NaN nor infinite ones."""
+    """A number of the JSON text. NaN and infinite numbers are refused, since `write` never writes them."""
     number = float(text)
     if not isfinite(number):
         raise ValueError(f"{text} is no finite number")

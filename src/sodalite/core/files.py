@@ -14,16 +14,18 @@ from pathlib import Path
 
 try:
     import fcntl
-except ImportError:  # Windows: what a killed process leaves behind stays
+except ImportError:  # Windows: the temporary folders of killed processes are not removed
     fcntl = None  # type: ignore[assignment]
 
-MOST_NAME = 40  # characters of a file's name in its temporary folder's: at most 160 bytes, and 255 are allowed
-PARQUET = (".parquet", ".pq")  # suffixes of the files that are read of a folder
-SUFFIX, LOCK = ".unfinished", "lock"  # of a temporary folder's name; of the file in it that locks it
+MOST_NAME = 40  # characters of a file's name that its temporary folder's name repeats: 160 bytes, of at most 255
+PARQUET = (".parquet", ".pq")  # suffixes of Parquet files; files of a folder with other suffixes are not read
+SUFFIX = ".unfinished"  # of the name of a temporary folder
+LOCK = "lock"  # the file in a temporary folder that its process holds a lock on
+SPECIAL = "it is a device or a pipe, not a file"
 
 
 def check_readable(path: str | os.PathLike[str]) -> None:
-    """Refuse what is no file or folder, before it is opened: a pipe would be waited for, and a device has no end.
+    """Refuse all but files and folders, before opening them: a pipe may never answer, and a device may never end.
 
     Raises
     ------
@@ -34,11 +36,11 @@ def check_readable(path: str | os.PathLike[str]) -> None:
     if mode is None:
         raise FileNotFoundError(None, "there is no such file", os.fspath(path))
     if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
-        raise OSError(EINVAL, "it is a device or a pipe, not a file", os.fspath(path))
+        raise OSError(EINVAL, SPECIAL, os.fspath(path))
 
 
 def check_writable(path: str | os.PathLike[str]) -> None:
-    """Find out, before any long work, whether a file can be written there; nothing is left behind.
+    """Check, before any long work, that a file can be written at a path; nothing is left behind.
 
     Raises
     ------
@@ -56,7 +58,7 @@ def check_writable(path: str | os.PathLike[str]) -> None:
     if not target.parent.is_dir():
         raise FileNotFoundError(None, f"there is no folder {target.parent}", str(path))
     if mode is not None and not os.access(path, os.W_OK):
-        raise PermissionError(None, "the file is there already, and is not to be written to", str(path))
+        raise PermissionError(None, "the file is there already, and is write-protected", str(path))
     try:
         with _temporary_folder(target):
             pass
@@ -65,7 +67,7 @@ def check_writable(path: str | os.PathLike[str]) -> None:
 
 
 def is_special(path: str | os.PathLike[str]) -> bool:
-    """Whether this is a device or a pipe, which must be written to and never replaced."""
+    """Whether a path is a device or a pipe, which can be written to but must not be replaced."""
     try:
         mode = _mode(path)
     except OSError:
@@ -74,15 +76,16 @@ def is_special(path: str | os.PathLike[str]) -> bool:
 
 
 def overwrites(output: str | os.PathLike[str], source: str | os.PathLike[str] | int) -> bool:
-    """Whether to write a file would change what is read from another: the same one, or one in a folder that is read.
+    """Whether writing a file would overwrite data that is read: the same file, or a Parquet file of the same folder.
 
-    Links, hard or symbolic, count as what they lead to. A model may be written into a folder of tables.
+    Links, hard or symbolic, are followed. A model may be written into a folder of tables.
 
     Parameters
     ----------
     output : str or path-like
+        The file to write.
     source : str, path-like or int
-        A file, a folder of Parquet files, or an open file's number.
+        The file to read, a folder of Parquet files, or the descriptor of an open file.
     """
     if is_special(output):
         return False
@@ -101,20 +104,20 @@ def overwrites(output: str | os.PathLike[str], source: str | os.PathLike[str] | 
 
 
 def parquet_files(folder: Path) -> list[Path]:
-    """The Parquet files of a folder and those below, by name; those that begin with a dot or an underscore are none."""
+    """The Parquet files in and below a folder, sorted by name, without names that begin with a dot or an underscore."""
     found = sorted(file for file in folder.rglob("*") if file.suffix.lower() in PARQUET and file.is_file())
     return [file for file in found if not any(part[0] in "._" for part in file.relative_to(folder).parts)]
 
 
 @contextmanager
 def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """A path to write to: that file takes the place of another at the end, unless something goes wrong.
+    """A temporary path to write to; on success, the file there atomically replaces the one at `path`.
 
-    What was written is on the disk before it takes the place, so that not even a power cut leaves half a file. Links
-    are followed. Devices and pipes are written to as they are.
+    The new file is flushed to the disk before it replaces the old one, so that even a power cut leaves no half-written
+    file. Links are followed. Devices and pipes are written to directly.
 
-    The file is in a hidden folder beside the other. A process that is killed leaves that folder behind; the next one
-    that writes to the same path removes it.
+    The temporary file is in a hidden folder beside the target. A process that is killed leaves that folder behind; the
+    next process that writes to the same path removes it.
     """
     if is_special(path):
         yield Path(path)
@@ -123,21 +126,21 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
     with _temporary_folder(target) as folder:
         unfinished = folder / target.name
         unfinished.touch()
-        mode = (target if target.exists() else unfinished).stat().st_mode  # whatever the writer makes of it
+        mode = (target if target.exists() else unfinished).stat().st_mode  # kept, whatever mode the writer sets
         yield unfinished
         os.chmod(unfinished, stat.S_IMODE(mode))
         _sync(unfinished)
         os.replace(unfinished, target)
     if os.name == "posix":
-        with suppress(OSError):  # not every file system can
+        with suppress(OSError):  # not every file system can flush a folder
             _sync(target.parent)
 
 
 @contextmanager
 def _temporary_folder(target: Path) -> Iterator[Path]:
-    """A hidden folder beside a file, which is gone at the end; those of processes that were killed go first.
+    """A hidden folder beside a file, removed at the end; folders that killed processes left behind are removed first.
 
-    A folder rather than a file, since some writers make temporary files of their own beside the one that they write.
+    It is a folder rather than a file, since some writers make temporary files beside the file that they write.
     """
     prefix = f".{target.name[:MOST_NAME]}."
     _remove_abandoned(target.parent, prefix)
@@ -149,7 +152,7 @@ def _temporary_folder(target: Path) -> Iterator[Path]:
             lock = _lock(folder)
         except (BlockingIOError, FileNotFoundError):  # another process took it for abandoned before it was locked
             continue
-        except OSError:  # a file system without locks, where no process removes another's
+        except OSError:  # a file system without locks, where processes do not remove each other's folders
             break
     try:
         yield folder
@@ -158,7 +161,7 @@ def _temporary_folder(target: Path) -> Iterator[Path]:
 
 
 def _remove_abandoned(parent: Path, prefix: str) -> None:
-    """Remove the temporary folders whose processes are gone. The system ends a process's locks, however it dies."""
+    """Remove the temporary folders whose processes have ended; a process's lock ends with it, however it ends."""
     name = re.compile(re.escape(prefix) + "[0-9a-f]{8}" + re.escape(SUFFIX))
     with suppress(OSError), os.scandir(parent) as entries:
         for folder in [Path(entry.path) for entry in entries if name.fullmatch(entry.name)]:
@@ -167,7 +170,7 @@ def _remove_abandoned(parent: Path, prefix: str) -> None:
 
 
 def _lock(folder: Path) -> int:
-    """Lock a temporary folder, and return the open file that does.
+    """Lock a temporary folder; return the descriptor of the open lock file.
 
     Raises
     ------
@@ -176,7 +179,7 @@ def _lock(folder: Path) -> int:
     FileNotFoundError
         If another process has removed it.
     OSError
-        If there are no locks there.
+        If the system or the file system has no locks.
     """
     if fcntl is None:
         raise OSError("no locks")
@@ -193,16 +196,16 @@ def _lock(folder: Path) -> int:
 
 
 def _remove(folder: Path, lock: int | None) -> None:
-    """Remove a temporary folder, and unlock it: in this order, so that no other process finds it half removed."""
+    """Remove a temporary folder, then unlock it; in this order, no other process finds it half removed."""
     shutil.rmtree(folder, ignore_errors=True)
     if lock is not None:
         os.close(lock)
-        with suppress(OSError):  # network file systems keep a file until it is closed
+        with suppress(OSError):  # on network file systems, the lock file is there until it is closed
             folder.rmdir()
 
 
 def _mode(path: str | os.PathLike[str]) -> int | None:
-    """The mode of a file, or None if there is none; links are followed."""
+    """The mode of a file, or None if the file does not exist; links are followed."""
     if "\0" in os.fspath(path):
         raise OSError(EINVAL, "its name has a null character in it", os.fspath(path))
     try:
@@ -212,6 +215,7 @@ def _mode(path: str | os.PathLike[str]) -> int | None:
 
 
 def _sync(path: Path) -> None:
+    """Flush a file or folder to the disk."""
     handle = os.open(path, os.O_RDONLY if os.name == "posix" else os.O_RDWR)
     try:
         os.fsync(handle)

@@ -1,9 +1,9 @@
-"""A number that tells whether rows are those that were seen before.
+"""Fingerprints of data: 64-bit hashes that tell whether rows are the same as before.
 
-It is a sum, modulo 2^64, of one term for every number of the rows, which mixes its bits with its row and its column. So
-any number that changes or moves changes the sum, but for one chance in 2^64; and it is the same however the rows are
-cut into blocks, whoever adds up which of them. Every row counts: a pass over the rows is little beside a selection,
-which makes one for every block of picks.
+A fingerprint is a sum, modulo 2^64, of one term per number, which mixes the number's bits with its row and its column.
+So a number that changes or moves changes the sum, with a chance of 2^-64 to be missed, and the sum does not depend on
+how the rows are divided into blocks or among workers. All rows are hashed: one pass over them costs little beside a
+selection, which makes a pass for every block of picks.
 """
 
 from __future__ import annotations
@@ -11,16 +11,17 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from .threads import threaded_map
-from .types import Array
 
-BLOCK = 2**17  # numbers at a time: they fit the cache
+BLOCK = 2**17  # numbers hashed at a time: 1 MB, which fits the cache
+# Multipliers of SplitMix64, a published generator: two of its finalizer, and 2^64 over the golden ratio.
 FIRST, SECOND, GOLDEN = (np.uint64(value) for value in (0xBF58476D1CE4E5B9, 0x94D049BB133111EB, 0x9E3779B97F4A7C15))
 
 
 def fingerprint(X: Any) -> int:
-    """The number of all rows of X: anything of one or two dimensions that can be sliced by rows. O(n d).
+    """The fingerprint of X, which is anything of shape (n,) or (n, d) that can be sliced by rows. O(n d).
 
     Examples
     --------
@@ -34,7 +35,7 @@ def fingerprint(X: Any) -> int:
 
 
 def of_block(rows: Any, begin: int) -> int:
-    """What some rows add to the number of all, the first of them being row `begin`."""
+    """The summand of a block of rows, of shape (rows,) or (rows, d), that begins with row `begin`."""
     rows = np.asarray(rows)
     rows = rows.reshape(len(rows), -1)
     total = 0
@@ -46,8 +47,8 @@ def of_block(rows: Any, begin: int) -> int:
     return total % 2**64
 
 
-def _mix(bits: Array) -> Array:
-    """Every bit of the result depends on every bit of the number: the finalizer of SplitMix64."""
+def _mix(bits: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Hashes of 64-bit numbers by SplitMix64's finalizer: every bit depends on every bit of the number."""
     bits = (bits ^ (bits >> np.uint64(30))) * FIRST
     bits = (bits ^ (bits >> np.uint64(27))) * SECOND
     return np.asarray(bits ^ (bits >> np.uint64(31)))

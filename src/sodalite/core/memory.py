@@ -1,4 +1,4 @@
-"""How much memory may be used, and how the rows are cut up to keep to it."""
+"""How much memory may be used, and how the rows are divided into shards that fit into it."""
 
 from __future__ import annotations
 
@@ -12,11 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from .threads import n_threads
 
 UNITS = {
     "": 1,
+    "B": 1,
     "KB": 10**3,
     "MB": 10**6,
     "GB": 10**9,
@@ -26,6 +28,15 @@ UNITS = {
     "GIB": 2**30,
     "TIB": 2**40,
 }
+
+SHARD_ROWS = 8192  # rows of a shard: its arrays for a block fit the cache, and NumPy's calls are few
+LEAST_ROWS = 256  # rows of the smallest shard: with fewer, calls take longer than the work in them
+
+# Bounds of what a selection allocates: `LARGEST` of selection/loop, `SLAB` and `STRIDE` of selection/shard.
+BLOCK = 128  # the most picks in a block
+SLAB = 256  # active rows whose covariances with a shard are held at a time
+STRIDE = 16  # stages whose score bounds are held at a time
+FIXED = 6 * 2**20  # bytes allowed for small arrays, which are not counted one by one
 
 
 def parse_bytes(limit: Any, name: str = "memory_limit") -> int:
@@ -39,9 +50,9 @@ def parse_bytes(limit: Any, name: str = "memory_limit") -> int:
     if isinstance(limit, str):
         match = re.fullmatch(r"\s*([0-9]*\.?[0-9]+)\s*([KMGT]?I?B?)\s*", limit.upper())
         unit = match and (match[2] if match[2].endswith("B") or not match[2] else match[2] + "B")
-        if not match or unit not in UNITS | {"B": 1}:
+        if not match or unit not in UNITS:
             raise ValueError(f"{name} must be a number of bytes or a string such as '300MB' or '4GB'; got {limit!r}.")
-        return int(float(match[1]) * (UNITS | {"B": 1})[str(unit)])
+        return int(float(match[1]) * UNITS[str(unit)])
     if isinstance(limit, bool) or not isinstance(limit, Real):
         raise TypeError(f"{name} must be a number of bytes or a string such as '300MB'; got {limit!r}.")
     if not float(limit) > 0:
@@ -50,7 +61,11 @@ def parse_bytes(limit: Any, name: str = "memory_limit") -> int:
 
 
 def available() -> int:
-    """Bytes that can be had without swapping: what the system says is free, or what a control group leaves of it."""
+    """Bytes that can be had without swapping: the system's free memory, or less if a control group limits it.
+
+    The numbers are read from Linux's files. psutil has no notion of control groups, so within a container it would
+    report the memory of the whole machine; and it would be a further dependency.
+    """
     free = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else 2**32
     try:
         for line in Path("/proc/meminfo").read_text().splitlines():
@@ -69,14 +84,19 @@ def available() -> int:
     return free
 
 
+def limit_from(memory_limit: float | str | None) -> int:
+    """The bytes that an argument `memory_limit` allows; None allows half of what is free."""
+    return available() // 2 if memory_limit is None else parse_bytes(memory_limit)
+
+
 def bytes_of(features: Any) -> int:
-    """The bytes of an array, or of tuples of arrays."""
+    """The bytes of an array, or of nested tuples of arrays."""
     return sum(map(bytes_of, features)) if isinstance(features, tuple) else int(features.nbytes)
 
 
-def check_all_rows(n: int, d: int, q: int, memory_limit: Any) -> None:
-    """Refuse to have all rows in memory, and what "local" needs beside them, where that is more than the limit."""
-    limit = available() // 2 if memory_limit is None else parse_bytes(memory_limit)
+def check_all_rows(n: int, d: int, q: int, memory_limit: float | str | None) -> None:
+    """Refuse to load n rows of d inputs and q targets for the posterior "local" if they exceed the memory limit."""
+    limit = limit_from(memory_limit)
     needed = 8 * n * (5 * d + 4 * q + 8)  # the rows, the distinct ones, these prepared, a tree; residuals and noise
     if needed > limit:
         raise ValueError(
@@ -91,28 +111,33 @@ class Plan:
     """How a selection is laid out on this machine."""
 
     parts: list[tuple[int, int]]
-    """The shards: first row, and the one after the last."""
+    """The shards: the first row of each, and the one after the last."""
     n_threads: int
     keep: bool
-    """Whether the rows' v's are kept, O(n m), or the covariances evaluated anew for every block."""
+    """Whether the rows' coordinates v are kept, O(n m), or their covariances evaluated anew for every block."""
 
 
 def most_candidates(n: int) -> int:
-    """The most rows that a panel may hold: a small share of all, so that the guess costs little beside the product.
+    """The largest size of the candidate set of n rows: n / 50, at least 512, at most 4000.
 
-    Of more rows, more come close to being picked, and only a panel that has them guesses well.
+    A small share of the rows, so that the guess costs little beside the block product. Of more rows, more come close to
+    being picked, and only a panel that holds them guesses well: beyond 2.5 million rows it may hold n / 625, at most
+    16 000.
     """
     return min(max(n // 50, 512), max(4000, min(n // 625, 16_000)), n)
 
 
-ROWS = 8192  # of a shard: its arrays for a block fit the cache, and NumPy's calls are few
-LEAST_ROWS = 256
-
-
 def make_plan(
-    n: int, m: int, q: int, dtype: Any, n_jobs: int | None, memory_limit: Any, width: int = 0, held: int = 0
+    n: int,
+    m: int,
+    q: int,
+    dtype: DTypeLike,
+    n_jobs: int | None,
+    memory_limit: float | str | None,
+    width: int = 0,
+    held: int = 0,
 ) -> Plan:
-    """Cut n rows into shards for the threads that there are, within a limit on memory.
+    """Divide n rows into shards for the available threads, within a limit on memory.
 
     Parameters
     ----------
@@ -123,34 +148,43 @@ def make_plan(
     memory_limit : int, str, optional
         By default half of what is free.
     width : int
-        Bytes of a row, ready for the kernel.
+        Bytes of a row, prepared for the kernel.
     held : int
         Bytes that the data take while they are read, where they are not in memory.
     """
-    limit = available() // 2 if memory_limit is None else parse_bytes(memory_limit)
-    threads = n_threads(n_jobs)
-    item = np.dtype(dtype).itemsize
-    # Per row: variance, residuals, mask, a noise variance, luck, and a copy of the residuals while a block is added.
-    state = n * (8 + 8 * q + 1 + 8 + 8)
-    # The active rows' factor; the candidates' coordinates, and their covariances with the likely picks among them.
-    driver = 8 * m * m + 8 * most_candidates(n) * (m + 4 * min(m, 128)) + 6 * 2**20 + held
-    # Per row of a shard that a thread works on: raw and mixed coordinates, the residual path, a slab of covariances.
-    work = 128 * (3 * item + 8 * q) + 256 * item + 3 * 16 * 8 + 3 * width
-    rows = min(ROWS, max(n // threads, LEAST_ROWS))
-    while rows > LEAST_ROWS and state + driver + threads * rows * work > limit:
-        rows //= 2
-    if state + driver + threads * rows * work > limit:
-        needed = state + driver + threads * LEAST_ROWS * work
-        large = held > limit / 4
+    limit, threads, item = limit_from(memory_limit), n_threads(n_jobs), np.dtype(dtype).itemsize
+    shared = _bytes_of_rows(n, q) + _bytes_of_driver(n, m) + held
+    per_row = _bytes_per_worked_row(q, item, width)
+    size = min(SHARD_ROWS, max(n // threads, LEAST_ROWS))
+    while size > LEAST_ROWS and shared + threads * size * per_row > limit:
+        size //= 2
+    needed = shared + threads * size * per_row
+    if needed > limit:
+        least = shared + threads * LEAST_ROWS * per_row
+        reading = f" Reading X takes {held / 1e6:.0f} MB of these: smaller row groups would take less."
         raise ValueError(
             f"memory_limit is {limit / 1e6:.0f} MB, but {n} rows and {m} active rows need at least "
-            f"{needed / 1e6 + 1:.0f} MB. Raise it, or ask for fewer threads (n_jobs) or a smaller n_active."
-            + f" Reading X takes {held / 1e6:.0f} MB of these: smaller row groups would take less."
-            * large
+            f"{least / 1e6 + 1:.0f} MB. Raise it, or ask for fewer threads (n_jobs) or a smaller n_active."
+            f"{reading if held > limit / 4 else ''}"
         )
-    keep = state + driver + threads * rows * work + n * (m * item + width) <= limit
-    count = -(-n // rows)
+    keep = needed + n * (m * item + width) <= limit
+    count = -(-n // size)
     if count > threads:
-        count = threads * -(-count // threads)  # as many for each thread: none waits for another's last
+        count = threads * -(-count // threads)  # the same number for each thread: none waits for another's last shard
     edges = np.linspace(0, n, count + 1).astype(int).tolist()
     return Plan(list(pairwise(edges)), threads, keep)
+
+
+def _bytes_of_rows(n: int, q: int) -> int:
+    """The state of all rows: variance, residuals, mask, noise variance, random weight."""
+    return n * (8 + 8 * q + 1 + 8 + 8)
+
+
+def _bytes_of_driver(n: int, m: int) -> int:
+    """The factor of the active rows; the candidates' coordinates, and their covariances with likely picks."""
+    return 8 * m * m + 8 * most_candidates(n) * (m + 4 * min(m, BLOCK)) + FIXED
+
+
+def _bytes_per_worked_row(q: int, item: int, width: int) -> int:
+    """Per row of a shard that a thread works on: coordinates, residual paths, a slab of covariances, score bounds."""
+    return BLOCK * (3 * item + 8 * q) + SLAB * item + 3 * STRIDE * 8 + 3 * width

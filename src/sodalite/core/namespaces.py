@@ -1,7 +1,7 @@
 """Arrays of other libraries than NumPy, where scikit-learn's ``array_api_dispatch`` is on: PyTorch, CuPy, JAX, ...
 
-All work is done by NumPy, on the processor. What comes in is copied there, and what goes out is given back as an array
-of the library, on the device and in the floating-point type of the rows that were asked about.
+All work is done by NumPy, on the processor. Arguments are copied there. Results are returned as arrays of the other
+library, on the device and in the floating-point type of X.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from sklearn import get_config
 
 
 def in_numpy(*values: Any) -> tuple[Any, ...]:
-    """The values, those that are arrays of another library as NumPy's; all as they are if dispatch is off."""
+    """The values, with arrays of other libraries as NumPy arrays; unchanged if dispatch is off."""
     return tuple(_copied(value) if _is_foreign(value) else value for value in values)
 
 
 def given_back(method: Callable[..., Any]) -> Callable[..., Any]:
-    """A method of X that returns an array, or a tuple of them, in NumPy, as one that returns them as X is given."""
+    """Decorate a method of X so that the array, or tuple of arrays, that it returns is of X's library."""
 
     @wraps(method)
     def wrapped(self: Any, X: Any, *arguments: Any, **options: Any) -> Any:
@@ -34,24 +34,25 @@ def given_back(method: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _is_foreign(value: Any) -> bool:
-    """Whether a value is an array of another library, to be answered in kind."""
+    """Whether a value is an array of another library, and dispatch is on."""
     if isinstance(value, np.ndarray | np.generic) or hasattr(value, "__dask_graph__"):
         return False
     return bool(get_config()["array_api_dispatch"]) and (hasattr(value, "__array_namespace__") or _is_torch(value))
 
 
 def _is_torch(value: Any) -> bool:
-    """PyTorch's tensors name no namespace."""
+    """Whether a value is a tensor of PyTorch, which has no ``__array_namespace__``."""
     return type(value).__module__.partition(".")[0] == "torch" and hasattr(value, "detach")
 
 
 def _copied(value: Any) -> Any:
+    """An array of another library as a NumPy array."""
     if _is_torch(value):
         return value.detach().cpu().numpy()
     if hasattr(value, "get"):  # CuPy's, on a graphics card
         return value.get()
     options: tuple[dict[str, Any], ...] = {"device": "cpu"}, {}
-    for where in options:  # NumPy before 2.1 knows no device
+    for where in options:  # NumPy before 2.1 has no argument `device`
         try:
             return np.from_dlpack(value, **where)
         except (AttributeError, BufferError, TypeError, RuntimeError):
@@ -60,12 +61,13 @@ def _copied(value: Any) -> Any:
 
 
 def _like(X: Any, found: Any) -> Any:
+    """A NumPy array as one of X's library, on X's device, in X's type if that is a floating-point one."""
     if _is_torch(X):
         torch = sys.modules["torch"]
         dtype = X.dtype if X.is_floating_point() else torch.get_default_dtype()
         return torch.asarray(np.ascontiguousarray(found), dtype=dtype, device=X.device)
     library = X.__array_namespace__()
     dtype = X.dtype
-    if not library.isdtype(dtype, "real floating"):  # what the device has for real numbers, which may not be float64
+    if not library.isdtype(dtype, "real floating"):  # the device's default, which may not be float64
         dtype = library.__array_namespace_info__().default_dtypes(device=X.device)["real floating"]
     return library.asarray(np.ascontiguousarray(found), dtype=dtype, device=X.device)

@@ -1,4 +1,4 @@
-"""Extras: what is not installed says which command installs it."""
+"""Imports of optional dependencies; the error for a missing one says which command installs it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 def require(module: str, extra: str) -> Any:
-    """Import a module, or fail with the command that installs the extra it comes with."""
+    """Import an optional module; if it is missing, the error names the extra of this package that installs it."""
     try:
         return import_module(module)
     except ModuleNotFoundError as error:

@@ -1,4 +1,4 @@
-"""Random states of scikit-learn's kind."""
+"""Generators from the `random_state` arguments of scikit-learn."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from sklearn.utils import check_random_state
 
 
 def generator_from(random_state: Any) -> np.random.Generator:
-    """A NumPy generator from what scikit-learn calls a random state."""
+    """A NumPy generator from a `random_state`: None, a seed, a Generator or a RandomState."""
     if isinstance(random_state, np.random.Generator):
         return random_state
     if random_state is None:

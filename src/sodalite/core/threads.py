@@ -1,14 +1,17 @@
-"""How many threads the linear algebra uses.
+"""Threads: one for each core, each with linear algebra of its own.
 
-The wheels of NumPy and SciPy each bring an OpenBLAS with a pool of threads of its own. Code that calls both in turn has
-the two pools fight for the same cores, and threads that wait for each other spin: a likelihood of 1000 rows then takes
-three times as long as with one thread each, and twenty times as long while something else is running. So every product
-and factorization here runs on the thread that asks for it, and there are as many of those as there are cores.
+The wheels of NumPy and SciPy each bring an OpenBLAS with a pool of threads of its own. In code that calls both in turn,
+the two pools compete for the same cores, and waiting threads spin: a likelihood of 1000 rows then takes three times as
+long as with one thread each, and twenty times as long while something else is running. So every product and
+factorisation here runs on the thread that calls it (`one_blas_thread`), and there are as many threads as cores
+(`threaded_map`).
 
-A KeyboardInterrupt can be raised between any two steps of the main thread. So what is changed for a while (thread
-counts) is noted before it is changed, is changed back by steps that may be done twice, and threads keep what they work
-on alive themselves: whoever started them may be gone. They are started and waited for by functions in C alone: the
-standard library's threads, events and futures are made of conditions in Python, which may hang after an interrupt.
+A KeyboardInterrupt can be raised between any two steps of the main thread. Therefore
+
+* the old thread counts are stored before they are changed, and restored by steps that may be repeated;
+* threads hold references to their own work, since the function that started them may have been left;
+* threads are started and waited for by functions in C alone. The standard library's threads, events and futures use
+  condition variables written in Python, which may hang after an interrupt.
 """
 
 from __future__ import annotations
@@ -25,24 +28,27 @@ from typing import Any, TypeVar
 
 import numpy as np
 from joblib import cpu_count
+from numpy.typing import DTypeLike
 from threadpoolctl import ThreadpoolController
+
+from .types import Array
 
 T = TypeVar("T")
 U = TypeVar("U")
 
 
 class Workspace(local):
-    """Arrays that a thread uses again and again.
+    """Arrays that a thread reuses, by name.
 
-    A fresh array of a few megabytes is fresh memory from the system each time, and mapping its pages in takes longer
-    than most of what is done with it.
+    A new array of a few megabytes is new memory from the system each time, and mapping its pages takes longer than most
+    operations on the array.
     """
 
     def __init__(self) -> None:
-        self._arrays: dict[tuple[str, Any], Any] = {}
+        self._arrays: dict[tuple[str, np.dtype[Any]], Array] = {}
 
-    def array(self, name: str, shape: tuple[int, ...], dtype: Any = np.float64) -> Any:
-        """An array of that shape whose contents are anything; it is valid until the next call with the same name."""
+    def array(self, name: str, shape: tuple[int, ...], dtype: DTypeLike = np.float64) -> Array:
+        """An uninitialised array of this shape; it is valid until the next call with the same name."""
         size = prod(shape)
         key = name, np.dtype(dtype)
         if key not in self._arrays or self._arrays[key].size < size:
@@ -52,17 +58,17 @@ class Workspace(local):
 
 workspace = Workspace()
 
-_alone = local()
-_served = local()  # of a thread of a `Pool`: the call that it works for
+_serial = local()  # `here`: whether `on_this_thread` is in force on a thread
+_served = local()  # `call`: the call of `Pool.map` that a thread of a pool works for
 
-_lock = RLock()  # the collector may close a block while this thread opens another
-_open: set[object] = set()  # the blocks that are open now, in all threads
-_before: list[int] = []  # the thread counts from before the first of them; empty while the counts are as they were
+_lock = RLock()  # reentrant: the garbage collector may leave one block while this thread enters another
+_open: set[object] = set()  # the `one_blas_thread` blocks that are open now, in all threads
+_before: list[int] = []  # the libraries' thread counts before the first of these blocks; empty while none is open
 
 
 @contextmanager
 def one_blas_thread() -> Iterator[None]:
-    """Linear algebra on the calling thread alone, until the last such block of the process is left."""
+    """Run linear algebra on the calling thread alone, until the last such block of the process is left."""
     libraries, block = _libraries(), object()
 
     def leave() -> None:
@@ -77,19 +83,19 @@ def one_blas_thread() -> Iterator[None]:
             _open.add(block)
             if not _before:
                 _before[:] = [library.num_threads for library in libraries]
-            _set(libraries, [1] * len(libraries))  # also where a block is open: somebody may have changed it since
+            _set(libraries, [1] * len(libraries))  # also within another block: other code may have changed the counts
         yield
     finally:
         try:
             leave()
-        except BaseException:  # interrupted
+        except BaseException:  # interrupted; not in a function of its own, where another interrupt could come first
             leave()
             raise
 
 
 @contextmanager
 def one_openmp_thread() -> Iterator[None]:
-    """The same for scikit-learn's compiled loops, which wait for each other in OpenMP; a count of each thread's own."""
+    """Run scikit-learn's compiled OpenMP loops on the calling thread alone; OpenMP keeps a count for each thread."""
     libraries = _openmp()
     before = [library.num_threads for library in libraries]
 
@@ -111,38 +117,39 @@ def one_openmp_thread() -> Iterator[None]:
 
 @contextmanager
 def on_this_thread() -> Iterator[None]:
-    """What would be shared out among threads is done on the calling one: where others have work for all cores."""
-    before = getattr(_alone, "here", False)
-    _alone.here = True
+    """Make `threaded_map` serial on the calling thread; for workers of a cluster, which keep all cores busy already."""
+    before = getattr(_serial, "here", False)
+    _serial.here = True
     try:
         yield
     finally:
-        _alone.here = before
+        _serial.here = before
 
 
 class BrokenOff(BaseException):
-    """Raised on a thread of a `Pool` whose call was interrupted or has failed: nobody waits for its result any more."""
+    """Raised on a thread of a `Pool` whose call was interrupted or has failed, so that its result is not needed."""
 
 
 class _Call:
-    """A call of `Pool.map`, which may be a part of another."""
+    """A call of `Pool.map`; `parent` is the call that it is nested in, if any."""
 
     def __init__(self) -> None:
         self.off = False
-        self.whole: _Call | None = getattr(_served, "call", None)
+        """Whether the call was interrupted or has failed."""
+        self.parent: _Call | None = getattr(_served, "call", None)
 
 
 def raise_if_broken_off() -> None:
-    """Raise `BrokenOff` if nobody waits for this thread's work any more; for work that takes seconds, between steps."""
+    """Raise `BrokenOff` if this thread's result is no longer needed; long work calls this every few seconds."""
     call: _Call | None = getattr(_served, "call", None)
     while call is not None:
         if call.off:
             raise BrokenOff
-        call = call.whole
+        call = call.parent
 
 
 class Pool:
-    """Some threads that apply functions to items."""
+    """A pool of threads that apply functions to items."""
 
     def __init__(self, n_threads: int) -> None:
         self._tasks: SimpleQueue[Any] = SimpleQueue()
@@ -150,10 +157,10 @@ class Pool:
         self._n, self._started = n_threads, 0
 
     def map(self, function: Callable[[T], U], items: Iterable[T]) -> list[U]:
-        """Apply a function to all items; return the results in the same order.
+        """Apply a function to all items; return the results in the order of the items.
 
-        If that fails for some, those that have not been begun are dropped, and the first's error is raised. If it is
-        interrupted, they are dropped as well, and those that have been begun are waited for by `close`.
+        If the function fails for some items, items that have not been started are dropped, and the error of the first
+        is raised. After an interrupt they are dropped as well; `close` waits for those that have been started.
         """
         call, answers = _Call(), SimpleQueue[tuple[int, Any, BaseException | None]]()
         try:
@@ -172,12 +179,12 @@ class Pool:
         except BaseException:
             call.off = True
             raise
-        if errors:  # of which those of items that were dropped come after another
+        if errors:  # dropped items have the error BrokenOff, which is never the first cause
             raise errors[min(errors, key=lambda place: (isinstance(errors[place], BrokenOff), place))]
         return results
 
     def close(self) -> None:
-        """End the threads, once they have done what they have begun; drop all else."""
+        """End the threads once they have finished the items that they have started; drop all others."""
         try:
             while True:
                 self._tasks.get_nowait()
@@ -189,16 +196,17 @@ class Pool:
             self._started -= 1
 
     def _dismiss(self) -> None:
+        """Tell all threads to end."""
         for _ in range(self._n):
             self._tasks.put(None)
 
     def __del__(self) -> None:
-        if hasattr(self, "_started"):  # or it was interrupted before it had a thread
-            self._dismiss()  # also the threads of a pool that nobody has closed
+        if hasattr(self, "_started"):  # else __init__ was interrupted, and there are no threads
+            self._dismiss()  # the pool may never have been closed
 
 
 def _serve(tasks: SimpleQueue[Any], ended: SimpleQueue[None]) -> None:
-    """Do tasks until there is a None among them: what a thread of a pool does."""
+    """The main function of a pool's thread: do tasks until one of them is None."""
     try:
         while _serve_one(tasks):
             pass
@@ -207,7 +215,7 @@ def _serve(tasks: SimpleQueue[Any], ended: SimpleQueue[None]) -> None:
 
 
 def _serve_one(tasks: SimpleQueue[Any]) -> bool:
-    """Do a task; in a function of its own, so that nothing of it is kept while the next is waited for."""
+    """Do the next task; return False if it is None. A function of its own, so that no task outlives its work."""
     task = tasks.get()
     if task is None:
         return False
@@ -222,10 +230,10 @@ def _serve_one(tasks: SimpleQueue[Any]) -> bool:
 
 
 def threaded_map(function: Callable[[T], U], items: Sequence[T]) -> list[U]:
-    """Apply a function to all items, on as many threads as there are cores, each with its own linear algebra.
+    """Apply a function to all items, on as many threads as there are cores; return the results in order.
 
-    When it is interrupted, items that have not been begun are dropped, and those that have been are waited for, unless
-    another interrupt comes.
+    Linear algebra runs on the thread that calls it. After an interrupt, items that have not been started are dropped,
+    and those that have been are waited for, unless another interrupt comes.
     """
     workers = max(1, min(n_threads(None), len(items)))
     with one_blas_thread():
@@ -239,9 +247,9 @@ def threaded_map(function: Callable[[T], U], items: Sequence[T]) -> list[U]:
 
 
 def n_threads(n_jobs: int | None) -> int:
-    """Threads for an `n_jobs` of scikit-learn's kind; None means all cores here."""
+    """The number of threads for an `n_jobs` of scikit-learn's kind; here None means all cores."""
     if n_jobs is None:
-        return 1 if getattr(_alone, "here", False) else _cores()
+        return 1 if getattr(_serial, "here", False) else _cores()
     if not isinstance(n_jobs, Integral) or isinstance(n_jobs, bool):
         raise TypeError(f"n_jobs must be a whole number or None; got {n_jobs!r}.")
     if n_jobs == 0:
@@ -265,13 +273,13 @@ def _openmp() -> list[Any]:
 
 
 def _set(libraries: list[Any], counts: Sequence[int]) -> None:
-    """Set the libraries' thread counts, from whatever thread.
+    """Set the libraries' thread counts, which belong to the whole process, from any thread. The caller holds `_lock`.
 
-    Later versions of threadpoolctl let the first thread that sets one keep the others from it, until it is told to let
-    go. The counts are the whole process's, and so is the lock that is held here.
+    In later versions of threadpoolctl, the first thread that sets a count controls it, and other threads cannot change
+    it until it is released.
     """
     for library, count in zip(libraries, counts, strict=True):
-        let_go = getattr(library, "clear_controlling_thread", lambda force: None)
-        let_go(force=True)
+        release = getattr(library, "clear_controlling_thread", lambda force: None)
+        release(force=True)
         library.set_num_threads(count)
-        let_go(force=True)
+        release(force=True)

@@ -1,4 +1,4 @@
-"""Bad input is refused here, before any long work, by a message that names the argument and the remedy."""
+"""Checks of arguments, made before any long work. Each error names the argument, what it got and the remedy."""
 
 from __future__ import annotations
 
@@ -6,26 +6,42 @@ import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
-from numbers import Integral
-from typing import Any
+from numbers import Integral, Real
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from sklearn.utils import check_array
 
-from .types import Array
+from .types import Array, Floats
 
-OUTLYING = 1000.0  # distance from the median of the rows over the range of 80 % of them: no distribution that is met
+# Distance of an outlier from its column's median, in ranges between the column's 10 % and 90 % quantiles. No common
+# distribution reaches it; a smaller value would warn of heavy tails.
+OUTLYING = 1000.0
 
-LARGEST = 1e120  # of the absolute values: squares, and products and sums of many of these, must be finite numbers
-SMALLEST = 1e-120  # of a column's largest absolute value, unless it is all zeros: its squares must not vanish
+LARGEST = 1e120  # largest absolute value of an input: squares (1e240), and sums and products of them, stay below 1e308
+SMALLEST = 1e-120  # least largest absolute value of a column that is not all zero: its squares stay above 1e-308
+
+SAMPLE = 100_000  # rows that quantiles are taken of, which is accurate to 1 % of a standard deviation
+
+
+class Variances(Protocol):
+    """The part of a compiled kernel that gives the prior variance k(x, x) of rows."""
+
+    def prepare(self, X: Array) -> Any: ...
+    def diag(self, a: Any) -> Floats: ...
 
 
 def check_rows(X: Any, y: Any, targets: Any = np.float64) -> tuple[Array, Array]:
-    """X as something of shape (n, d) to be sliced by rows, y as an array of shape (n,) or (n, q).
+    """X as an array-like of shape (n, d) that can be sliced by rows, y as an array of shape (n,) or (n, q).
 
-    Arrays of numbers are not copied, nor are array-likes that have a shape and a dtype and can be sliced; whether X is
-    finite is found out when its rows are first read. `targets` are the types that y may have, the first where it has
-    none of them.
+    Arrays of numbers are not copied, nor are array-likes that have a shape and a dtype and can be sliced. Whether X is
+    finite is checked when its rows are first read.
+
+    Parameters
+    ----------
+    X, y : array-like
+    targets : dtype or list of dtypes
+        The types that y may have; y of any other type is converted to the first.
     """
     if not is_sliceable(X):
         with readable_errors(X):
@@ -43,7 +59,7 @@ def is_dask(X: Any) -> bool:
 
 
 def is_sliceable(X: Any) -> bool:
-    """Whether X holds numbers and gives rows as arrays when it is sliced: arrays, memory maps, HDF5 data sets, ..."""
+    """Whether X holds numbers and its slices are NumPy arrays: arrays, memory maps, HDF5 data sets, ..."""
     if isinstance(X, np.ndarray):
         return X.dtype.kind in "biuf"
     if hasattr(X, "columns") or not all(hasattr(X, name) for name in ("shape", "dtype", "__getitem__")):
@@ -54,13 +70,16 @@ def is_sliceable(X: Any) -> bool:
         return False
 
 
-def is_on_disk(X: Any) -> bool:
-    """Whether rows are read when they are asked for: a memory map, or an array-like that is no array."""
+def reads_from_disk(X: Any) -> bool:
+    """Whether the rows of X are read when it is sliced: a memory map, or an array-like that is no NumPy array."""
     return isinstance(X, np.memmap) or (not isinstance(X, np.ndarray) and is_sliceable(X))
 
 
 def check_by_number(X: Any) -> None:
-    """Refuse an array-like that does not give rows by their numbers, in any order, as more than a selection needs."""
+    """Refuse an array-like that cannot be indexed by row numbers in any order, such as ``X[[5, 2]]``.
+
+    A fit needs such indexing; a selection alone needs only slices.
+    """
     try:
         found = np.asarray(X[np.array([X.shape[0] - 1, 0])])
     except (TypeError, ValueError, IndexError, NotImplementedError, AttributeError):
@@ -73,13 +92,13 @@ def check_by_number(X: Any) -> None:
 
 
 def check_finite(X: Any) -> None:
-    """Refuse rows with values that are NaN, infinite or too large, a block at a time; the first is named.
+    """Refuse rows with values that are NaN, infinite or too large, and columns of values that are too small.
 
-    Also columns of values that are too small.
+    X, of shape (n, d), is read in blocks of about 2^20 values (8 MB). The error names the first such row.
     """
-    rows, largest = 2**20 // X.shape[1] + 1, np.zeros(X.shape[1])
-    for begin in range(0, X.shape[0], rows):
-        block = np.asarray(X[begin : begin + rows])
+    size, largest = 2**20 // X.shape[1] + 1, np.zeros(X.shape[1])
+    for begin in range(0, X.shape[0], size):
+        block = np.asarray(X[begin : begin + size])
         bad = np.flatnonzero(~np.isfinite(block).all(axis=1))
         if len(bad):
             raise ValueError(f"X contains NaN or infinite values, in row {begin + bad[0]} for one. Drop such rows.")
@@ -87,19 +106,19 @@ def check_finite(X: Any) -> None:
     check_not_small("X", largest)
 
 
-def check_not_large(name: str, values: Array, begin: int = 0) -> Array:
-    """The largest absolute value of every column; refuses values whose squares would not be numbers any more.
+def check_not_large(name: str, values: Array, begin: int = 0) -> Floats:
+    """The largest absolute value of every column, of shape (d,); refuses values whose squares would overflow.
 
     Parameters
     ----------
     name : str
-        The argument that they are of.
+        The argument that the values belong to.
     values : array of shape (n,) or (n, d)
     begin : int
-        The number of the first row.
+        The index of the first row, for the message.
     """
     table = values.reshape(len(values), -1)
-    largest: Array = np.maximum(table.max(axis=0, initial=0), -table.min(axis=0, initial=0)).astype(np.float64)
+    largest: Floats = np.maximum(table.max(axis=0, initial=0), -table.min(axis=0, initial=0)).astype(np.float64)
     if (largest > LARGEST).any():
         column = int(np.argmax(largest > LARGEST))
         row = begin + int(np.argmax(np.abs(table[:, column]) > LARGEST))
@@ -112,8 +131,8 @@ def check_not_large(name: str, values: Array, begin: int = 0) -> Array:
     return largest
 
 
-def check_not_small(name: str, largest: Array) -> None:
-    """Refuse columns whose largest absolute values are so small that their squares would vanish."""
+def check_not_small(name: str, largest: Floats) -> None:
+    """Refuse columns whose largest absolute values, of shape (d,), are so small that their squares would underflow."""
     small = np.flatnonzero((largest > 0) & (largest < SMALLEST))
     if len(small):
         which = "" if len(largest) == 1 else f" in column {small[0]}"
@@ -124,7 +143,7 @@ def check_not_small(name: str, largest: Array) -> None:
 
 
 def check_dtype(dtype: Any, name: str = "dtype") -> np.dtype[Any]:
-    """float64 or float32."""
+    """A dtype argument as a NumPy dtype: float64 or float32, all else is refused."""
     try:
         checked: np.dtype[Any] = np.dtype(dtype)
     except TypeError:
@@ -135,7 +154,7 @@ def check_dtype(dtype: Any, name: str = "dtype") -> np.dtype[Any]:
 
 
 def check_targets(y: Any, n: int, dtype: Any = np.float64) -> Array:
-    """The targets of n rows, of shape (n,) or (n, q)."""
+    """The targets of n rows as a finite array of shape (n,) or (n, q)."""
     y = check_array(y, dtype=dtype, ensure_2d=False, ensure_min_samples=0, input_name="y")
     if y.ndim == 0 or y.ndim > 2:
         raise ValueError(f"y must have one or two dimensions, one row per row of X; got shape {y.shape}.")
@@ -147,9 +166,9 @@ def check_targets(y: Any, n: int, dtype: Any = np.float64) -> Array:
 
 @contextmanager
 def readable_errors(X: Any) -> Iterator[None]:
-    """Name the columns that hold no numbers when a data frame is refused for them."""
+    """Within this context, an error about a data frame names the columns that hold no numbers."""
     try:
-        with np.errstate(over="ignore", invalid="ignore"):  # scikit-learn adds up all values, to see whether they are
+        with np.errstate(over="ignore", invalid="ignore"):  # scikit-learn sums all values to test them
             yield
     except (ValueError, TypeError) as error:
         text = text_columns(X)
@@ -177,7 +196,19 @@ def text_columns(X: Any) -> list[str]:
 
 
 def unknown(argument: str, names: Iterable[str], got: Any, besides: str = "") -> ValueError:
-    """The error for a name that is none of those that there are; it lists them and suggests the nearest."""
+    """The error for an unknown name: it lists the valid names, and suggests the nearest.
+
+    Parameters
+    ----------
+    argument : str
+        The name of the argument.
+    names : iterable of str
+        The valid values.
+    got : object
+        The value given.
+    besides : str
+        What else the argument may be, such as ``" or a callable"``.
+    """
     names = list(names)
     close = get_close_matches(str(got), names, n=1)
     hint = f" Did you mean {close[0]!r}?" if close else ""
@@ -188,8 +219,21 @@ class OutlierWarning(UserWarning):
     """A row is so far from all others that it may be a mistake."""
 
 
-def warn_of_outliers(X: Array, y: Array, names: Any = None) -> None:
-    """Name the first row whose inputs or target are further than `OUTLYING` times where most rows are.
+class _Outlier(NamedTuple):
+    """The most outlying value of a column."""
+
+    row: int
+    column: int
+    low: float
+    """The column's 10 % quantile."""
+    high: float
+    """The column's 90 % quantile."""
+    n_others: int
+    """How many more values of the column are outliers."""
+
+
+def warn_of_outliers(X: Array, y: Array, names: Sequence[str] | None = None) -> None:
+    """Warn of the most outlying row of every input and target that has values further out than `OUTLYING`.
 
     Parameters
     ----------
@@ -199,35 +243,39 @@ def warn_of_outliers(X: Array, y: Array, names: Any = None) -> None:
         The names of the inputs.
     """
     for what, values in (("X", X), ("y", y)):
-        some = values[:: -(-len(values) // 100_000)]
-        low, middle, high = np.quantile(some, [0.1, 0.5, 0.9], axis=0)
-        for column in np.flatnonzero(high > low):
-            with np.errstate(over="ignore"):
-                distance = np.abs(values[:, column] - middle[column]) / (high[column] - low[column])
-            row = int(np.argmax(distance))
-            if distance[row] <= OUTLYING:
-                continue
+        effect = "Predictions near it are uncertain." if what == "X" else "Predictions elsewhere suffer from it."
+        for row, column, low, high, n_others in _outliers(values):
             name = f"{what}[:, {column}]" if what == "X" or values.shape[1] > 1 else what
             if what == "X" and names is not None:
                 name = repr(str(names[column]))
-            effect = "Predictions near it are uncertain." if what == "X" else "Predictions elsewhere suffer from it."
-            more = int(np.count_nonzero(distance > OUTLYING)) - 1
             warnings.warn(
-                f"Row {row} has {name} = {values[row, column]:.6g}, while 80 % of the rows are between "
-                f"{low[column]:.6g} and {high[column]:.6g}{f'; {more} more rows are as far' if more else ''}. {effect} "
+                f"Row {row} has {name} = {values[row, column]:.6g}, while 80 % of the rows are between {low:.6g} and "
+                f"{high:.6g}{f'; {n_others} more rows are as far' if n_others else ''}. {effect} "
                 f"Drop the row if it is a mistake.",
                 OutlierWarning,
                 stacklevel=4,
             )
 
 
+def _outliers(values: Array) -> Iterator[_Outlier]:
+    """The most outlying value of each column of an (n, d) array that has any."""
+    low, middle, high = np.quantile(values[:: -(-len(values) // SAMPLE)], [0.1, 0.5, 0.9], axis=0)
+    for column in np.flatnonzero(high > low):
+        with np.errstate(over="ignore"):
+            distance = np.abs(values[:, column] - middle[column]) / (high[column] - low[column])
+        row = int(np.argmax(distance))
+        if distance[row] > OUTLYING:
+            n_others = int(np.count_nonzero(distance > OUTLYING)) - 1
+            yield _Outlier(row, int(column), float(low[column]), float(high[column]), n_others)
+
+
 def check_first(first: Any, n: int, m: int) -> list[int]:
-    """The rows to start from: one index of n rows, or up to m that differ."""
+    """The rows to start from, as a list: one index of n rows, or up to m different ones."""
     if isinstance(first, np.ndarray):
         first = first.tolist()
     rows = list(first) if isinstance(first, Sequence) and not isinstance(first, str) else [first]
     for row in rows:
-        if not isinstance(row, Integral) or isinstance(row, bool):
+        if not is_whole(row):
             raise TypeError(f"first must be the index of a row, or several; got {row!r} of type {type(row).__name__}.")
         if not 0 <= int(row) < n:
             raise ValueError(f"first must be the index of a row, from 0 to {n - 1}; got {row}.")
@@ -240,8 +288,8 @@ def check_first(first: Any, n: int, m: int) -> list[int]:
     return [int(row) for row in rows]
 
 
-def check_alpha(alpha: Any, n: int) -> Array:
-    """The noise variance of every row beyond the kernel's."""
+def check_alpha(alpha: Any, n: int) -> Floats:
+    """The noise variance of every row beyond the kernel's, of shape (n,), from one number or one per row."""
     try:
         given = np.asarray(alpha)
         if given.dtype.kind not in "iufO":  # NumPy would read numbers out of text
@@ -258,8 +306,8 @@ def check_alpha(alpha: Any, n: int) -> Array:
     return np.array(np.broadcast_to(values, (n,)))
 
 
-def check_variance(kernel: Any, X: Array) -> None:
-    """Refuse rows to be predicted that are so far out that a (compiled) kernel's variance grows beyond all numbers."""
+def check_variance(kernel: Variances, X: Array) -> None:
+    """Refuse rows to be predicted, of shape (n, d), at which the prior variance overflows; linear kernels have such."""
     if not float(np.abs(X).max(initial=0)) > LARGEST:
         return
     with np.errstate(over="ignore", invalid="ignore"):
@@ -268,7 +316,7 @@ def check_variance(kernel: Any, X: Array) -> None:
 
 
 def check_predictions(X: Array, *found: Array) -> None:
-    """Refuse rows whose predictions (some arrays with a row for each) are not finite; the first is named."""
+    """Refuse rows X with predictions (arrays of n rows each) that are not finite; the error names the first."""
     finite = np.all([np.isfinite(part).reshape(len(X), -1).all(axis=1) for part in found], axis=0)
     if not finite.all():
         row = int(np.argmin(finite))
@@ -278,19 +326,36 @@ def check_predictions(X: Array, *found: Array) -> None:
         )
 
 
-def scaled_alpha(alpha: Array, std: Array) -> Array:
-    """The rows' own noise variances in units of the scaled targets; of several targets, they are in these already."""
+def scaled_alpha(alpha: Floats, std: Floats) -> Floats:
+    """The rows' noise variances, of shape (n,), in units of the scaled targets.
+
+    `std`, of shape (q,), is the targets' scale. With several targets alpha is in scaled units already.
+    """
     if len(std) == 1:
         with np.errstate(over="ignore"):
             alpha = alpha / std[0] ** 2
-    return np.minimum(alpha, LARGEST)  # a row of that much noise says nothing either way
+    return np.minimum(alpha, LARGEST)  # a row with that much noise has no influence, with more noise neither
 
 
-def check_count(name: str, value: Any) -> None:
-    """Refuse what is neither None nor a positive whole number."""
-    if value is None:
+def is_whole(value: Any) -> bool:
+    """Whether a value is a whole number; True and False are none."""
+    return isinstance(value, Integral) and not isinstance(value, bool)
+
+
+def check_count(name: str, value: Any, optional: bool = False) -> None:
+    """Refuse all but whole numbers of at least 1, and None if the argument is optional."""
+    if value is None and optional:
         return
-    if isinstance(value, bool) or not isinstance(value, Integral):
-        raise TypeError(f"{name} must be a whole number or None; got {value!r}.")
+    if not is_whole(value):
+        or_none = " or None" if optional else ""
+        raise TypeError(f"{name} must be a whole number{or_none}; got {value!r} of type {type(value).__name__}.")
     if value < 1:
         raise ValueError(f"{name} must be at least 1; got {value}.")
+
+
+def check_number(name: str, value: Any, least: float) -> None:
+    """Refuse all but numbers of at least `least`; NaN is refused."""
+    if not isinstance(value, Real) or isinstance(value, bool):
+        raise TypeError(f"{name} must be a number; got {value!r} of type {type(value).__name__}.")
+    if not float(value) >= least:
+        raise ValueError(f"{name} must be at least {least}; got {value!r}.")

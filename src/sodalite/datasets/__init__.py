@@ -1,17 +1,26 @@
-"""The data set that comes with the package."""
+"""Data sets that come with the package."""
 
 from __future__ import annotations
 
 from importlib.resources import files
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+
+from ..core.types import Floats
 
 
-def load_mauna_loa() -> tuple[NDArray[Any], NDArray[Any]]:
-    """Weekly atmospheric CO2 at Mauna Loa, 1958 to 2001: decimal years (2225 x 1) and parts per million (2225).
+def load_mauna_loa() -> tuple[Floats, Floats]:
+    """Weekly atmospheric CO2 at Mauna Loa, 1958 to 2001.
 
+    Returns
+    -------
+    X : array of shape (2225, 1)
+        The time, in decimal years.
+    y : array of shape (2225,)
+        The CO2, in parts per million.
+
+    Notes
+    -----
     Collected by C. D. Keeling and T. P. Whorf of the Scripps Institution of Oceanography; in the public domain.
 
     Examples

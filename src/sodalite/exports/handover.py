@@ -54,7 +54,7 @@ def hand_over(model: Any, maker: Maker, X: Any, y: Any) -> Handover:
     """A fitted model in parts; of rows that are not given, those of the fit."""
     check_is_fitted(model, "posterior_")
     compiled = model.posterior_.kernel
-    kernel = build(compiled._root, maker)
+    kernel = build(compiled.root, maker)
     if kernel is None:
         raise ValueError(f"The kernel {model.kernel_} is noise and nothing else: there is nothing to hand over.")
     if (X is None) != (y is None):
@@ -76,7 +76,7 @@ def hand_over(model: Any, maker: Maker, X: Any, y: Any) -> Handover:
         inducing=np.array(model.X_train_, dtype=np.float64),
         kernel=kernel,
         noise=max(noise, float(model.selection_.noise_floor)),
-        noise_is_free=_noise_is_free(compiled._root),
+        noise_is_free=_noise_is_free(compiled.root),
         y_mean=model.y_mean_.copy(),
         y_std=model.y_std_.copy(),
     )

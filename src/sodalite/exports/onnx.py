@@ -66,7 +66,7 @@ def _file(onnx: Any, model: Any, single: bool) -> Any:
     """The model as ONNX has it; with `single`, for rows of float32."""
     helper, double = onnx.helper, onnx.TensorProto.DOUBLE
     posterior, q = model.posterior_, len(model.y_mean_)
-    root = posterior.kernel._root
+    root = posterior.kernel.root
     check(root)
     if not has_inputs(root):
         raise ValueError(f"The kernel {model.kernel_} does not depend on the inputs: there is nothing to write.")
@@ -116,7 +116,7 @@ def _about(model: Any) -> dict[str, str]:
 
 def _moments(g: Graph, posterior: Any, X: Tensor) -> tuple[Tensor, Value]:
     """The mean, of shape (rows, q), and the variance with noise, of shape (rows, 1), of the scaled targets."""
-    node = posterior.kernel._root
+    node = posterior.kernel.root
     local = isinstance(posterior, Local)
     base = posterior.base if local else posterior
     x = prepare(g, node, X)
@@ -151,7 +151,7 @@ def _moments(g: Graph, posterior: Any, X: Tensor) -> tuple[Tensor, Value]:
 
 def _neighbourhood(g: Graph, local: Local, X: Tensor, x: Any, active: Any, v: Tensor) -> tuple[Tensor, Tensor]:
     """What each query's neighbours add to the mean and take from the variance; see `sodalite.posteriors.local`."""
-    node, k = local.kernel._root, local.k
+    node, k = local.kernel.root, local.k
     found = _nearest(g, local.near, local.X, local.kernel, X, x, k)
     near = each(lambda rows: g("Gather", rows, found, axis=0), constants(g, node, local.rows))  # (queries, k, width)
     near_right = right_side(g, node, near)
@@ -207,7 +207,7 @@ def _nearest(g: Graph, near: Neighbours, rows: Any, kernel: Any, X: Tensor, x: A
     """The places of the k nearest rows of every query, of shape (queries, k), as `Neighbours.query` has them."""
     weights = kernel.metric()
     if weights is None or near.cycles:
-        node, features = kernel._root, kernel.prepare(rows)
+        node, features = kernel.root, kernel.prepare(rows)
         own = kernel.diag(features)
         distance = g("Sub", own, g("Mul", block(g, node, x, right_side(g, node, features)), 2.0))
         _, alike = g("TopK", distance, [k], outputs=2, axis=1, largest=0, sorted=1)

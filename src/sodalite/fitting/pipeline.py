@@ -67,7 +67,7 @@ class Settings:
         method, score = resolve_hyperparameters(given["hyperparameters"]), resolve_score(given["score"])
         posterior = resolve_posterior(given["posterior"])
         dtype, path = check_dtype(given["dtype"]), given["checkpoint"]
-        check_count("n_neighbors", given["n_neighbors"])
+        check_count("n_neighbors", given["n_neighbors"], optional=True)
         resolved = {"score": score, "posterior": posterior, "method": method, "dtype": dtype}
         same = {field.name: given[field.name] for field in fields(cls) if field.name in given}
         settings = cls(**{**same, **resolved, "file": None})

@@ -321,5 +321,5 @@ def free_parameters(kernel: Kernel) -> list[tuple[str, slice]]:
 
 def natural_scale(X: Array, here: slice) -> Array:
     """The log of the length-scale at which an input begins to matter: its spread times sqrt(d)."""
-    scale = np.log(robust_spread(X) * sqrt(X.shape[1]))
+    scale: Array = np.log(robust_spread(X) * sqrt(X.shape[1]))
     return scale if here.stop - here.start == len(scale) else scale.mean(keepdims=True)

@@ -1,14 +1,14 @@
-"""Scikit-learn kernels in, fast blocks out.
+"""Kernels: covariance functions, compiled from scikit-learn's kernel objects; default kernels; nearest neighbours.
 
-A user writes a kernel with scikit-learn's objects. Evaluating those objects costs 8 to 18 ns an entry,
-and their gradients fill an n x n x p array. So the kernel is taken as a specification and compiled into a
-small expression tree (`compile_kernel`), which
+A user writes a kernel with scikit-learn's objects. Evaluating those objects costs 8 to 18 ns per entry, and their
+gradients fill an n x n x p array. So the kernel is taken as a specification and compiled into a small expression tree
+(`compile_kernel`), which
 
-* evaluates blocks k(A, B) and diagonals of the *latent* covariance, about 1 ns an entry;
-* keeps the noise apart: whatever scikit-learn's ``WhiteKernel`` adds to the diagonal is `CompiledKernel.noise`;
+* evaluates blocks k(A, B) and diagonals of the *latent* covariance, at about 1 ns per entry;
+* keeps the noise apart: `CompiledKernel.noise` is what scikit-learn's ``WhiteKernel`` adds to the diagonal;
 * differentiates by reverse mode: given dJ/dK it returns dJ/dlog(parameters), in memory of the size of K.
 
-Kernels that are not known here (a user's own subclass, say) are called as they are.
+Kernels without a node of their own (a user's subclass, say) are called as they are.
 """
 
 from ..core.types import Array

@@ -1,4 +1,4 @@
-"""What is asked of a kernel that a user gives, before any long work, and of its hyperparameters once they are found."""
+"""Checks of a user's kernel before a fit, and warnings about its hyperparameters after the fit."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from .compiled import leaves
 
 
 def check_bounds(kernel: Any) -> None:
-    """Refuse bounds between which no value can be sought; the hyperparameter is named.
+    """Refuse bounds that the search cannot use; the error names the hyperparameter.
 
-    Hyperparameters are sought by their logarithms, so both bounds must be positive and finite, the lower one first.
-    What is no kernel is passed over.
+    The search is over the logarithms of hyperparameters, so both bounds must be positive and finite, the lower one
+    first. An object that is no kernel is not checked here.
     """
     if not isinstance(kernel, spec.Kernel):
         return
@@ -46,14 +46,14 @@ def check_bounds(kernel: Any) -> None:
 
 
 def warn_at_bounds(kernel: spec.Kernel, stacklevel: int = 2) -> None:
-    """Warn of every hyperparameter that was found at one of its bounds, as scikit-learn's Gaussian process does.
+    """Warn of every hyperparameter that is at one of its bounds, in the words of scikit-learn's Gaussian process.
 
     Parameters
     ----------
     kernel : scikit-learn kernel
-        With the hyperparameters that were found.
+        With the hyperparameters of the fit.
     stacklevel : int, default=2
-        Of the warning: 2 is the caller.
+        The stack level of the warning: 2 is the caller.
     """
     near, at = np.isclose(kernel.bounds, np.atleast_2d(kernel.theta).T), 0
     for parameter in kernel.hyperparameters:
@@ -61,7 +61,7 @@ def warn_at_bounds(kernel: spec.Kernel, stacklevel: int = 2) -> None:
             continue
         for dimension in range(parameter.n_elements):
             low, high = near[at + dimension]
-            if low != high:  # both, if there is nothing between them: then the value was as good as fixed
+            if low != high:  # at both bounds if these are equal: then the value is as good as fixed
                 which, change = ("lower", "Decreasing") if low else ("upper", "Increasing")
                 warnings.warn(
                     f"The optimal value found for dimension {dimension} of parameter {parameter.name} is close to the "
@@ -74,13 +74,13 @@ def warn_at_bounds(kernel: spec.Kernel, stacklevel: int = 2) -> None:
 
 
 def check_numeric(kernel: Any, X: Any) -> None:
-    """Refuse inputs that are no numbers, where the kernel could work on them: strings, sequences, graphs.
+    """Refuse inputs that are no numbers (strings, sequences, graphs) for a kernel that is made for such inputs.
 
-    Scikit-learn's Gaussian process hands such inputs to a kernel whose ``requires_vector_input`` is False as they are.
-    Such a kernel is taken here too, of rows of numbers.
+    Scikit-learn's Gaussian process passes any inputs to a kernel whose ``requires_vector_input`` is False. Here such a
+    kernel can only be used on rows of numbers.
     """
     found = leaves(kernel) if isinstance(kernel, spec.Kernel) else []
-    # These two know nothing of the inputs, so they are part of kernels of either kind.
+    # These two do not depend on the inputs, so they are part of kernels of either kind.
     found = [leaf for leaf in found if not isinstance(leaf, spec.ConstantKernel | spec.WhiteKernel)]
     structured = [leaf for leaf in found if not leaf.requires_vector_input]
     if not structured or is_dask(X) or is_sliceable(X):

@@ -1,4 +1,4 @@
-"""A kernel for those who give none, and the scales of the data that it starts from."""
+"""The default kernels, and the scales of the data that their parameters start from."""
 
 from __future__ import annotations
 
@@ -8,18 +8,28 @@ import numpy as np
 from scipy.spatial import cKDTree
 from sklearn.gaussian_process import kernels as spec
 
-from ..core.types import Array
+from ..core.types import Floats
+from ..core.validation import SAMPLE
 
-ROUGH_INPUTS = 2  # inputs up to which functions without a derivative are common: series and maps
-OUTLYING = 10.0  # a standard deviation over that of most rows, from which on it is made by outliers
+ROUGH_INPUTS = (
+    2  # largest number of inputs for Matern 1/2: functions without a derivative are common in series and maps
+)
+INFLATED = 10.0  # ratio of the standard deviation to that by quantiles above which outliers have inflated it
+QUERIES = 500  # rows whose nearest neighbour is sought for the median spacing: enough for a few percent of error
+NEAREST = 9  # nearest rows, the row itself first, among which one that differs is sought: duplicates are passed over
 
 
-def default_kernels(X: Array, y: Array) -> list[spec.Kernel]:
-    """Those that compete where none is given: squared-exponential (the paper's), Matern 5/2 and 3/2.
+def default_kernels(X: Floats, y: Floats) -> list[spec.Kernel]:
+    """The kernels that compete if none is given: squared-exponential (the paper's), Matern 5/2 and 3/2.
 
-    For up to `ROUGH_INPUTS` inputs Matern 1/2 too. Between two rows of one input its mean is nearly a straight line, so
-    that nothing is lost to joining the dots on series as rough as a random walk. All have the same parameters, in the
-    same order, with the same bounds.
+    With up to `ROUGH_INPUTS` inputs Matern 1/2 competes too. With one input its mean between two rows is nearly a
+    straight line, so that on series as rough as a random walk the model is no worse than linear interpolation. All
+    kernels have the same parameters, in the same order, with the same bounds.
+
+    Parameters
+    ----------
+    X : array of shape (n, d)
+    y : array of shape (n,) or (n, q)
     """
     smooth = default_kernel(X, y)
     amplitude, profile, noise = smooth.k1.k1, smooth.k1.k2, smooth.k2
@@ -28,11 +38,11 @@ def default_kernels(X: Array, y: Array) -> list[spec.Kernel]:
     return [smooth, *(amplitude * kernel + noise for kernel in rough)]
 
 
-def default_kernel(X: Array, y: Array) -> spec.Kernel:
-    """Constant x squared-exponential with one length-scale per input + white noise, started from the data.
+def default_kernel(X: Floats, y: Floats) -> spec.Kernel:
+    """Constant x squared-exponential with one length-scale per input + white noise, with start values from the data.
 
-    The length-scales start at each input's spread times sqrt(d), the variances at shares of the targets'
-    (over all targets), and the bounds are relative to these, so that no input needs scaling beforehand.
+    The length-scales start at each input's spread times sqrt(d), the signal variance at 90 % and the noise at 10 % of
+    the targets' mean square. The bounds are relative to these values, so that no input needs scaling beforehand.
 
     Parameters
     ----------
@@ -46,44 +56,52 @@ def default_kernel(X: Array, y: Array) -> spec.Kernel:
     ) + spec.WhiteKernel(0.1 * variance, (1e-8 * variance, 10 * variance))
 
 
-def spread(X: Array) -> Array:
-    """The standard deviation of every column; 1 where a column is constant, since any scale will do."""
+def spread(X: Floats) -> Floats:
+    """The standard deviation of every column of X, of shape (d,); 1 for a constant column."""
     return steady(np.std(X, axis=0, dtype=np.float64), np.abs(X).max(axis=0, initial=0.0))
 
 
-def robust_spread(X: Array) -> Array:
-    """The standard deviation of every column or, where that is made by a few outlying rows, that of the others.
+def robust_spread(X: Floats) -> Floats:
+    """The standard deviation of every column of X, of shape (d,), by quantiles where outliers have inflated it.
 
-    Half the distance between the 16 % and the 84 % quantile of at most 100 000 rows is a standard deviation of normal
-    data. It takes the place of a standard deviation more than `OUTLYING` times as large, unless it is 0.
+    Half the distance between the 16 % and the 84 % quantile (of at most `SAMPLE` rows) is the standard deviation of
+    normal data. It replaces a standard deviation that is more than `INFLATED` times as large, unless it is 0.
     """
     deviation = spread(X)
-    some = X[:: -(-len(X) // 100_000)] if len(X) else X
-    if not len(some):
+    if not len(X):
         return deviation
-    low, high = np.quantile(some, [0.16, 0.84], axis=0)
+    low, high = np.quantile(_thinned(X, SAMPLE), [0.16, 0.84], axis=0)
     half = 0.5 * high - 0.5 * low
-    return np.where((half > 0) & (deviation > OUTLYING * half), half, deviation)
+    return np.where((half > 0) & (deviation > INFLATED * half), half, deviation)
 
 
-def spacing(X: Array) -> float:
-    """The median distance of a row to the nearest other one that differs; 0 if there is none.
+def spacing(X: Floats) -> float:
+    """The median distance of a row of X to the nearest row that differs from it; 0 if there is none.
 
-    500 rows, of at most 100 000, are asked for their nearest. O(n log n).
+    The median is over `QUERIES` rows, with neighbours among at most `SAMPLE` rows. O(n log n).
     """
-    some = np.asarray(X[:: -(-len(X) // 100_000)], dtype=np.float64)
-    nearest, _ = cKDTree(some, balanced_tree=False).query(some[:: -(-len(some) // 500)], k=[*range(2, 10)])
+    some = np.asarray(_thinned(X, SAMPLE), dtype=np.float64)
+    tree = cKDTree(some, balanced_tree=False)
+    nearest, _ = tree.query(_thinned(some, QUERIES), k=[*range(2, NEAREST + 1)])
     nearest = np.where((nearest > 0) & np.isfinite(nearest), nearest, np.inf).min(axis=1)
     nearest = nearest[np.isfinite(nearest)]
     return float(np.median(nearest)) if len(nearest) else 0.0
 
 
-def steady(deviation: Array, largest: Array) -> Array:
-    """Standard deviations, 1 where they are no more than the rounding of the largest absolute values."""
+def steady(deviation: Floats, largest: Floats) -> Floats:
+    """Standard deviations, of shape (d,); 1 where they are within rounding of zero.
+
+    `largest`, of shape (d,), holds the columns' largest absolute values, whose rounding is the yardstick.
+    """
     return np.where(deviation > 64 * np.finfo(np.float64).eps * largest, deviation, 1.0)
 
 
-def variation(y: Array) -> float:
-    """The mean square of the targets about zero (the prior mean); 1 where they are all zero."""
+def variation(y: Floats) -> float:
+    """The mean square of the targets about zero, the prior mean; 1 if they are all zero."""
     square = float(np.mean(np.square(y, dtype=np.float64)))
     return square if square > 0 else 1.0
+
+
+def _thinned(X: Floats, most: int) -> Floats:
+    """Every k-th row of X, with the least k that leaves at most `most` rows."""
+    return X[:: -(-len(X) // most)]

@@ -1,35 +1,51 @@
-"""Richer kernels that compete where none is given: a second scale, and periods that the data show."""
+"""Components that are tried besides the default kernel: a trend, a second scale, and periods found in the data.
+
+The search that tries them is in docs/method.rst, `components`.
+"""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 import numpy as np
 from sklearn.gaussian_process import kernels as spec
 
-from ..core.types import Array
+from ..core.types import Floats, Indices
 from .default import robust_spread, spread, variation
 from .periodic import PeriodicColumn
 
-FLAT = 10.0  # length-scales of a trend over the inputs' spread: in the data it bends by less than 1 %
-LONG = 3.0  # first length-scales, over the inputs' spread, along which a cycle changes
+FLAT = 10.0  # length-scales of a trend, in spreads of the inputs: within the data it bends by less than 1 %
+LONG = 3.0  # start of the length-scales along which a cycle changes its shape, in spreads of the inputs
 CYCLES = 2.0  # the fewest cycles of a period that the rows must span
-PEAK = 12.0  # power over the median power near by; by chance 2^-12 of the frequencies exceed it ...
-CHANCE = 0.05  # ... so more is asked for where there are many: peaks that noise may show in all inputs together
-WEAKEST = 0.02  # power of a period worth a trial, over that of the strongest
-HARMONIC = 0.03  # relative distance from a multiple of a stronger frequency up to which a peak is part of that
-GRID = 2**18  # the most bins of the periodogram
-OVERSAMPLED = 4  # frequencies per independent one
+PEAK = 12.0  # least power of a peak over the median power around it; of white noise 2^-12 of all frequencies exceed it
+CHANCE = 0.05  # mean number of peaks that white noise may show in all inputs: raises PEAK if there are many frequencies
+WEAKEST = 0.02  # least power of a peak over that of the strongest; weaker ones are not worth a trial
+HARMONIC = 0.03  # largest relative distance of a harmonic from a multiple of the stronger frequency
+GRID = 2**18  # largest number of bins of the input: 2 MB, and a transform of a few tens of milliseconds
+OVERSAMPLED = 4  # frequencies per independent frequency, so that a peak is not missed between two of them
+FEWEST = 16  # distinct inputs below which no period is sought
+WIDTH = 1.5  # ratio of a peak's frequency to those at the ends of its surroundings
+NEAR = 12  # least distance of a peak from the ends of its surroundings, in independent frequencies
+TINY = float(np.finfo(float).tiny)
 
 
 def with_component(kernel: spec.Kernel, component: spec.Kernel) -> spec.Kernel:
-    """A sum (signal + noise) with one more component of the signal, the noise still last."""
+    """A kernel signal + noise with one more component of the signal; the noise stays last."""
     return spec.Sum(spec.Sum(kernel.k1, component), kernel.k2)
 
 
-def with_trend(kernel: spec.Kernel, X: Array, y: Array) -> spec.Kernel:
-    """The kernel with a component that is all but a straight line in every input.
+def with_trend(kernel: spec.Kernel, X: Floats, y: Floats) -> spec.Kernel:
+    """The kernel with a component that is nearly linear in every input.
 
-    Its length-scales are fixed at `FLAT` times the inputs' spread, so that its variance, the square of `FLAT` for a
-    slope of one, is its only parameter.
+    Its length-scales are fixed at `FLAT` times the inputs' spread, so that its variance is its only parameter. A
+    variance of `FLAT`^2 means a slope of about one.
+
+    Parameters
+    ----------
+    kernel : scikit-learn kernel
+        Signal + noise.
+    X : array of shape (n, d)
+    y : array of shape (n,) or (n, q)
     """
     variance = variation(y)
     scale = FLAT * robust_spread(X) * np.sqrt(X.shape[1])
@@ -38,12 +54,12 @@ def with_trend(kernel: spec.Kernel, X: Array, y: Array) -> spec.Kernel:
 
 
 def second_scale(kernel: spec.Kernel, ratio: float, share: float) -> spec.Kernel:
-    """The kernel with a second component like its first, of other length-scales.
+    """The kernel with a second component like its first, with other length-scales.
 
     Parameters
     ----------
     kernel : scikit-learn kernel
-        Constant x profile + noise.
+        Constant x stationary + noise.
     ratio : float
         The second length-scales over the first.
     share : float
@@ -60,8 +76,20 @@ def second_scale(kernel: spec.Kernel, ratio: float, share: float) -> spec.Kernel
     return with_component(kernel, spec.ConstantKernel(value, (1e-3 * low, high)) * second)
 
 
-def with_period(kernel: spec.Kernel, period: float, column: int, X: Array, y: Array) -> spec.Kernel:
-    """The kernel with a quasi-periodic component: a cycle in one input, whose shape changes slowly along all."""
+def with_period(kernel: spec.Kernel, period: float, column: int, X: Floats, y: Floats) -> spec.Kernel:
+    """The kernel with a quasi-periodic component: a cycle in one input, whose shape changes slowly along all inputs.
+
+    Parameters
+    ----------
+    kernel : scikit-learn kernel
+        Signal + noise.
+    period : float
+        In units of the input.
+    column : int
+        The number of the input.
+    X : array of shape (n, d)
+    y : array of shape (n,) or (n, q)
+    """
     variance, span = variation(y), float(np.ptp(X[:, column]))
     shape = 1.0, period, (0.1, 10.0), (period / 1.05, period * 1.05)
     scale = LONG * robust_spread(X) * np.sqrt(X.shape[1])
@@ -76,10 +104,16 @@ def with_period(kernel: spec.Kernel, period: float, column: int, X: Array, y: Ar
     )
 
 
-def candidate_periods(X: Array, y: Array, most: int = 2) -> list[tuple[int, float]]:
-    """Periods that the targets show (`peaks`), at most so many, each after the number of the input that has it.
+def candidate_periods(X: Floats, y: Floats, most: int = 2) -> list[tuple[int, float]]:
+    """Pairs (input, period) at which the targets show a period (`peaks`), the most prominent first, at most `most`.
 
-    Those that stand out most come first. What a straight line in all inputs explains is taken out before.
+    A linear trend in all inputs is removed first.
+
+    Parameters
+    ----------
+    X : array of shape (n, d)
+    y : array of shape (n, q)
+    most : int, default=2
     """
     design = np.column_stack([np.ones(len(X)), (X - X.mean(axis=0)) / spread(X)])
     y = y - design @ np.linalg.lstsq(design, y, rcond=None)[0]
@@ -94,15 +128,27 @@ def candidate_periods(X: Array, y: Array, most: int = 2) -> list[tuple[int, floa
     return [(column, period) for _, column, period in found[:most]]
 
 
-def peaks(x: Array, y: Array, most: int = 2, chance: float = CHANCE) -> list[tuple[float, float]]:
-    """Periods at which a periodogram of the targets stands out from its surroundings, and by how much.
+@dataclass(frozen=True)
+class _Periodogram:
+    """The power of the targets by frequency."""
 
-    The strongest comes first.
+    power: Floats
+    """Of shape (frequencies,): at 0, `resolution`, 2 `resolution`, ..."""
+    resolution: float
+    """The distance of two frequencies."""
+    span: float
+    """The width of the input."""
+    first: int
+    """The first frequency searched: `CYCLES` in the span."""
+    last: int
+    """The one after the last frequency searched: half the mean sampling rate."""
 
-    The rows need not be evenly spaced: sums over bins no wider than half their median spacing are transformed, after
-    the straight line is taken out and the ends are tapered, as Press and Rybicki (1989) do for Lomb and Scargle's
-    periodogram. A peak must exceed the median power of its surroundings by
-    `PEAK`, and by what white noise hardly ever does. O(n log n).
+
+def peaks(x: Floats, y: Floats, most: int = 2, chance: float = CHANCE) -> list[tuple[float, float]]:
+    """Periods at which a periodogram of the targets stands out, with the power over its surroundings.
+
+    The strongest comes first. A peak must exceed the median power of its surroundings by `PEAK`, and by as much as
+    white noise hardly ever does. O(n log n).
 
     Parameters
     ----------
@@ -111,55 +157,91 @@ def peaks(x: Array, y: Array, most: int = 2, chance: float = CHANCE) -> list[tup
     most : int, default=2
         At most so many periods are returned, none a fraction of a stronger one.
     chance : float, default=0.05
-        Peaks, on average, that white noise may show.
+        The mean number of peaks that white noise may show.
     """
-    places = np.unique(x)
-    if len(places) < 16:
+    spectrum = _periodogram(x, y)
+    if spectrum is None:
         return []
-    span = float(places[-1] - places[0])
-    bins = int(min(GRID, np.ceil(2 * span / float(np.median(np.diff(places))))))
-    step = span / bins
-    at = np.minimum(((x - places[0]) / step).astype(np.intp), bins - 1)
-    taper = np.sin(np.pi * (x - places[0]) / span) ** 2
-    design = np.stack([np.ones_like(x), (x - x.mean()) / span], axis=1)
-    root = np.sqrt(taper)[:, None]
-    weights = np.linalg.lstsq(design * root, y * root, rcond=None)[0]
-    left = (y - design @ weights) * taper[:, None]
-    size = 1 << int(np.ceil(np.log2(OVERSAMPLED * bins)))
-    power = np.zeros(size // 2 + 1)
-    for column in left.T:
-        power += np.square(np.abs(np.fft.rfft(np.bincount(at, column, minlength=bins), size)))
-    resolution = 1 / (size * step)
-    first = int(np.ceil(CYCLES / span / resolution))
-    last = min(len(power), int(len(places) / 2 / span / resolution) + 1)
-    if last - first < 3 or not power[first:last].any():
-        return []
-    height = power / np.maximum(_surroundings(power, first, last, resolution, span), np.finfo(float).tiny)
-    inside = np.arange(max(first, 1), last - 1)
-    least = max(PEAK, np.log2(len(inside) / OVERSAMPLED / chance))
-    tops = inside[(power[inside] >= power[inside - 1]) & (power[inside] > power[inside + 1]) & (height[inside] > least)]
+    height = spectrum.power / np.maximum(_surroundings(spectrum), TINY)
     found: list[tuple[float, float]] = []
-    tops = tops[np.argsort(-power[tops])]
-    for peak in tops[power[tops] > WEAKEST * power[tops].max(initial=0.0)]:
-        a, b, c = np.log(np.maximum(power[peak - 1 : peak + 2], np.finfo(float).tiny))
-        shift = 0.5 * (a - c) / (a - 2 * b + c) if a - 2 * b + c < 0 else 0.0
-        frequency = (peak + shift) * resolution
-        cycles = [frequency * period for period, _ in found]  # per period of a stronger one
-        if all(abs(count - round(count)) > HARMONIC * count + 2 / span / frequency for count in cycles if count > 0.5):
+    for peak in _maxima(spectrum, height, chance):
+        frequency = _refined(spectrum.power, int(peak)) * spectrum.resolution
+        if not _is_harmonic(frequency, [period for period, _ in found], spectrum.span):
             found.append((float(1 / frequency), float(height[peak])))
         if len(found) == most:
             break
     return found
 
 
-def _surroundings(power: Array, first: int, last: int, resolution: float, span: float) -> Array:
-    """The median power within a factor of 1.5 in frequency, or 12 independent frequencies, interpolated."""
+def _periodogram(x: Floats, y: Floats) -> _Periodogram | None:
+    """The periodogram of the targets, summed over all of them; None if there are too few rows or no power.
+
+    The rows need not be evenly spaced: sums over bins no wider than half their median spacing are transformed, as Press
+    and Rybicki (1989) do for Lomb and Scargle's periodogram. A linear trend is removed first, and the ends are tapered.
+    """
+    places = np.unique(x)
+    if len(places) < FEWEST:
+        return None
+    span = float(places[-1] - places[0])
+    bins = int(min(GRID, np.ceil(2 * span / float(np.median(np.diff(places))))))
+    step = span / bins
+    at = np.minimum(((x - places[0]) / step).astype(np.intp), bins - 1)
+    size = 1 << int(np.ceil(np.log2(OVERSAMPLED * bins)))
+    power = np.zeros(size // 2 + 1)
+    for column in _tapered(x, y, places[0], span).T:
+        power += np.square(np.abs(np.fft.rfft(np.bincount(at, column, minlength=bins), size)))
+    resolution = 1 / (size * step)
+    first = int(np.ceil(CYCLES / span / resolution))
+    last = min(len(power), int(len(places) / 2 / span / resolution) + 1)
+    if last - first < 3 or not power[first:last].any():
+        return None
+    return _Periodogram(power, resolution, span, first, last)
+
+
+def _tapered(x: Floats, y: Floats, begin: float, span: float) -> Floats:
+    """The targets, of shape (n, q), without their linear trend, times a taper that is 0 at both ends of the input."""
+    taper = np.sin(np.pi * (x - begin) / span) ** 2
+    design = np.stack([np.ones_like(x), (x - x.mean()) / span], axis=1)
+    root = np.sqrt(taper)[:, None]
+    weights = np.linalg.lstsq(design * root, y * root, rcond=None)[0]
+    return np.asarray((y - design @ weights) * taper[:, None])
+
+
+def _maxima(spectrum: _Periodogram, height: Floats, chance: float) -> Indices:
+    """The local maxima of the power that stand out from their surroundings, the strongest first."""
+    power = spectrum.power
+    inside = np.arange(max(spectrum.first, 1), spectrum.last - 1)
+    least = max(PEAK, np.log2(len(inside) / OVERSAMPLED / chance))
+    tops = inside[(power[inside] >= power[inside - 1]) & (power[inside] > power[inside + 1]) & (height[inside] > least)]
+    tops = tops[np.argsort(-power[tops])]
+    return np.asarray(tops[power[tops] > WEAKEST * power[tops].max(initial=0.0)])
+
+
+def _refined(power: Floats, peak: int) -> float:
+    """The place of a maximum between the frequencies, by a parabola through the logarithms of three powers."""
+    a, b, c = np.log(np.maximum(power[peak - 1 : peak + 2], TINY))
+    return float(peak + (0.5 * (a - c) / (a - 2 * b + c) if a - 2 * b + c < 0 else 0.0))
+
+
+def _is_harmonic(frequency: float, periods: list[float], span: float) -> bool:
+    """Whether a frequency is a multiple of that of one of the periods, within `HARMONIC` and the resolution."""
+    cycles = [frequency * period for period in periods]
+    return any(abs(count - round(count)) <= HARMONIC * count + 2 / span / frequency for count in cycles if count > 0.5)
+
+
+def _surroundings(spectrum: _Periodogram) -> Floats:
+    """The median power around each frequency, of shape (frequencies,), interpolated; infinite where none is searched.
+
+    The surroundings reach as far as a factor of `WIDTH` in frequency, or `NEAR` independent frequencies.
+    """
+    power, first, last = spectrum.power, spectrum.first, spectrum.last
     background = np.full(len(power), np.inf)
     centres = np.unique(np.geomspace(max(first, 1), last - 1, 60).astype(int))
-    wide = 12 / span / resolution
+    wide = NEAR / spectrum.span / spectrum.resolution
     levels = [
-        np.median(power[max(1, int(min(c / 1.5, c - wide))) : max(int(max(c * 1.5, c + wide)), c + 2)]) for c in centres
+        np.median(power[max(1, int(min(c / WIDTH, c - wide))) : max(int(max(c * WIDTH, c + wide)), c + 2)])
+        for c in centres
     ]
-    logs = np.log(np.maximum(levels, np.finfo(float).tiny))
+    logs = np.log(np.maximum(levels, TINY))
     background[first:last] = np.exp(np.interp(np.log(np.arange(max(first, 1), last)), np.log(centres), logs))
     return background

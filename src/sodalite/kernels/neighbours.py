@@ -1,4 +1,4 @@
-"""The rows nearest to a query, in the kernel's own metric, and rows that are one and the same."""
+"""Nearest neighbours of queries, by the metric of a kernel; and duplicate rows."""
 
 from __future__ import annotations
 
@@ -8,25 +8,38 @@ import numpy as np
 from scipy.spatial import cKDTree
 from sklearn.neighbors import NearestNeighbors
 
+from ..core.fingerprint import GOLDEN
 from ..core.threads import n_threads, one_openmp_thread, threaded_map
-from ..core.types import Array
+from ..core.types import Array, Floats, Indices
 from . import REACH, CompiledKernel, robust_spread, take
 
-TREE = 6  # inputs that matter, up to which a tree looks at few rows; beyond, all distances are quicker
-ALL = 2000  # rows up to which a periodic kernel is asked for the covariance with all of them
-CYCLES = 4  # periods before and after a query in which it has neighbours, where not all rows are asked
-FURTHEST = 100  # standard deviations of most rows, beyond which a row does not count for the width of an input
-MATTERS = 1e-3  # of the largest spread, in the kernel's metric, below which an input decides nothing
-CHUNK = 8192  # queries that a thread answers at a time: at most some tenths of a second, which an interrupt waits for
+TREE = 6  # largest number of relevant inputs for a k-d tree; with more it visits most rows, and brute force is faster
+ALL = 2000  # largest number of rows among all of which a periodic kernel's neighbours are sought
+CYCLES = 4  # with more rows, neighbours are sought within so many periods before and after a query
+FURTHEST = 100  # the largest width of an input, in robust standard deviations: an outlier must not widen it
+MATTERS = 1e-3  # least width of a relevant input, in the kernel's metric, relative to the widest input
+CHUNK = 8192  # queries that a thread answers at a time: some tenths of a second, which an interrupt has to wait for
+IN_PHASE = 8  # the fewest rows that are looked at around a query moved by whole periods
+COVARIANCES = 2**20  # covariances with candidates that are held at a time: 8 MB
 
 
 class Index:
-    """The rows nearest to a query by a weighted distance: a tree in few dimensions, all distances at once in many."""
+    """Nearest rows by a weighted Euclidean distance: a k-d tree in few dimensions, brute force in many.
 
-    def __init__(self, X: Array, centre: Array, weights: Array) -> None:
+    Parameters
+    ----------
+    X : array of shape (n, d)
+        The rows to find.
+    centre : array of shape (d,)
+        A point amid the rows.
+    weights : array of shape (d,)
+        Weights of the squared differences.
+    """
+
+    def __init__(self, X: Array, centre: Floats, weights: Floats) -> None:
         self.centre, self.weights = centre, weights
         width = X.max(axis=0) - X.min(axis=0)
-        most = FURTHEST * robust_spread(X)  # an outlying row decides nothing about the inputs of the others
+        most = FURTHEST * robust_spread(X)
         spread = np.sqrt(weights) * np.where(width > most, most, width)
         self.columns = np.flatnonzero(spread > MATTERS * spread.max(initial=0.0))
         if not len(self.columns):
@@ -36,7 +49,7 @@ class Index:
         self._all = None if self._tree is not None else NearestNeighbors(algorithm="brute").fit(Z)
 
     def __getstate__(self) -> dict[str, Any]:
-        """A tree is kept as its rows: what loads it need not know how a tree is stored."""
+        """The state with a tree as its rows, so that a file does not depend on how SciPy stores trees."""
         state = self.__dict__.copy()
         if state["_tree"] is not None:
             state["_tree"] = np.asarray(state["_tree"].data)
@@ -47,24 +60,25 @@ class Index:
         if state["_tree"] is not None:
             self._tree = cKDTree(state["_tree"], balanced_tree=False)
 
-    def scaled(self, X: Array) -> Array:
-        """The inputs that matter, so that distances are Euclidean."""
+    def scaled(self, X: Array) -> Floats:
+        """The relevant inputs of the rows X, scaled such that their distances are Euclidean."""
         columns = self.columns
         with np.errstate(over="ignore"):
             part = (X[:, columns] - self.centre[columns]) * np.sqrt(self.weights[columns])
-        reach = REACH[np.dtype(np.float64)]  # beyond, squared distances would not be numbers, and no row would be near
+        reach = REACH[np.dtype(np.float64)]  # beyond, squared distances would overflow, and no row would be found
         return np.ascontiguousarray(np.clip(part, -reach, reach), dtype=np.float64)
 
-    def query(self, X: Array, k: int) -> Array:
-        """The k nearest rows of every row of X, the nearest first."""
+    def query(self, X: Array, k: int) -> Indices:
+        """The k nearest rows of every row of X, the nearest first; of shape (queries, k)."""
         Z = self.scaled(X)
         count = max(n_threads(None), -(-len(Z) // CHUNK))
         parts = threaded_map(lambda part: self._nearest(part, k), np.array_split(Z, max(1, min(count, len(Z)))))
         return np.concatenate(parts)
 
-    def _nearest(self, Z: Array, k: int) -> Array:
+    def _nearest(self, Z: Floats, k: int) -> Indices:
+        """The k nearest rows of scaled queries, on the calling thread."""
         if self._tree is not None:
-            # On this thread alone: threads that SciPy starts go on writing into arrays that are freed on an interrupt.
+            # One worker: after an interrupt, threads that SciPy starts would write into arrays that are freed already.
             return np.asarray(self._tree.query(Z, k=[*range(1, k + 1)], workers=1)[1])
         assert self._all is not None
         with one_openmp_thread():
@@ -72,13 +86,20 @@ class Index:
 
 
 class Neighbours:
-    """The rows that tell most about a query, by the kernel.
+    """The rows nearest to a query by the kernel, which say most about the function there.
 
-    Where the kernel is a function of a weighted distance, that distance says what is near. Other kernels (periodic,
-    linear, unknown ones) are asked for the covariance itself: near is what k(a, a) - 2 k(a, b) + k(b, b) says, at O(n)
-    a query. Where a kernel is periodic in part, every other neighbour is found by the one way and by the other: the
-    nearest rows say what happens now, those a whole period away what happens at this time of it. Without `by_period`,
-    all are the nearest.
+    If the kernel is a function of a weighted distance, neighbours are found by that distance. For other kernels
+    (periodic, linear, unknown) they are found by k(a, a) - 2 k(a, b) + k(b, b), at O(n) per query. If a kernel has
+    periodic components besides others, half of the neighbours are found in each way: the nearest rows, and rows whole
+    periods away, at the same phase.
+
+    Parameters
+    ----------
+    kernel : CompiledKernel
+    X : array of shape (n, d)
+        The rows to find.
+    by_period : bool, default=True
+        Whether periodic components count; without, all neighbours are the nearest rows.
     """
 
     def __init__(self, kernel: CompiledKernel, X: Array, by_period: bool = True) -> None:
@@ -90,10 +111,10 @@ class Neighbours:
         self.index = None if weights is None else Index(X, kernel.centre, weights)
         if weights is None or self.cycles:
             self._rows = kernel.prepare(X)
-        if self.n > ALL:
+        if self.n > ALL and weights is not None:
             self._in_phase = [Index(X, kernel.centre, weights + cycle.weights) for cycle in self.cycles]
 
-    def query(self, X: Array, k: int) -> Array:
+    def query(self, X: Array, k: int) -> Indices:
         """The k nearest rows of every row of X, the nearest first; of shape (queries, min(k, n))."""
         k = min(k, self.n)
         if k == 0:
@@ -103,24 +124,27 @@ class Neighbours:
         nearest = self.index.query(X, k)
         return interleaved(nearest, self._by_covariance(X, k)) if self.cycles else nearest
 
-    def _by_covariance(self, X: Array, k: int) -> Array:
-        """The k rows with the largest covariance, less half their own variance. O(n) a query.
+    def _by_covariance(self, X: Array, k: int) -> Indices:
+        """The k nearest rows by the covariance itself, the nearest first. O(n) per query.
 
-        With many rows and a periodic kernel, only those are asked that are near the query, or near it once it is moved
-        by whole periods: O(k) a query.
+        With many rows and a periodic kernel, only those rows are candidates that are near the query, or near the query
+        moved by whole periods: O(k) per query.
         """
         everything = np.arange(self.n)
         few = not self.cycles or self.n <= ALL
-        size = self.n if few else 2 * k + 2 * CYCLES * len(self.cycles) * max(k // 2, 8)
+        n_candidates = self.n if few else 2 * k + 2 * CYCLES * len(self.cycles) * max(k // 2, IN_PHASE)
 
-        def best(part: Array) -> Array:
+        def best(part: Array) -> Indices:
             return self._best(part, everything if few else self._near_by_periods(part, k), k)
 
-        rows = max(1, 2**20 // max(size, 1))
-        return np.concatenate(threaded_map(best, [X[at : at + rows] for at in range(0, max(len(X), 1), rows)]))
+        size = max(1, COVARIANCES // max(n_candidates, 1))
+        return np.concatenate(threaded_map(best, [X[at : at + size] for at in range(0, max(len(X), 1), size)]))
 
-    def _best(self, X: Array, candidates: Array, k: int) -> Array:
-        """The k best of some candidates, of shape (candidates,) or (queries, candidates), for every row of X."""
+    def _best(self, X: Array, candidates: Indices, k: int) -> Indices:
+        """The k nearest of the candidates for every row of X, by the covariance; of shape (queries, k).
+
+        `candidates` is of shape (candidates,), or (queries, candidates) and sorted, where duplicates are adjacent.
+        """
         kernel, rows = self._kernel, take(self._rows, candidates)
         queries, own = kernel.prepare(X), kernel.diag(rows)
         if candidates.ndim == 1:
@@ -128,23 +152,23 @@ class Neighbours:
             candidates = np.broadcast_to(candidates, distance.shape)
         else:
             distance = own - 2 * kernel.block(take(queries, np.arange(len(X))[:, None]), rows)[:, 0]
-            distance[:, 1:][candidates[:, 1:] == candidates[:, :-1]] = np.inf  # named twice
+            distance[:, 1:][candidates[:, 1:] == candidates[:, :-1]] = np.inf  # duplicates
         some = np.argpartition(distance, min(k, distance.shape[1] - 1), axis=1)[:, :k]
         order = np.argsort(np.take_along_axis(distance, some, axis=1), axis=1, kind="stable")
         return np.asarray(np.take_along_axis(candidates, np.take_along_axis(some, order, axis=1), axis=1))
 
-    def _near_by_periods(self, X: Array, k: int) -> Array:
-        """Rows around every query, and around it moved by whole periods; one named twice stands side by side."""
+    def _near_by_periods(self, X: Array, k: int) -> Indices:
+        """Rows around every query and around the query moved by whole periods, sorted; of shape (queries, rows)."""
         assert self.index is not None
         found = [self.index.query(X, min(self.n, 2 * k))]
         for cycle, index in zip(self.cycles, self._in_phase, strict=True):
             moved = (X + count * cycle.period for count in range(-CYCLES, CYCLES + 1))
-            found += [index.query(there, min(self.n, max(k // 2, 8))) for there in moved]
+            found += [index.query(there, min(self.n, max(k // 2, IN_PHASE))) for there in moved]
         return np.sort(np.concatenate(found, axis=1), axis=1)
 
 
-def interleaved(first: Array, second: Array) -> Array:
-    """Two rankings of shape (queries, k) as one: the best of each in turn, each row named once; of the same shape."""
+def interleaved(first: Indices, second: Indices) -> Indices:
+    """The k best of two rankings of shape (queries, k): the best of each in turn, without duplicates."""
     both = np.stack([first, second], axis=2).reshape(len(first), -1)
     order = np.argsort(both, axis=1, kind="stable")
     ranked = np.take_along_axis(both, order, axis=1)
@@ -154,18 +178,21 @@ def interleaved(first: Array, second: Array) -> Array:
     return np.asarray(np.take_along_axis(both, kept, axis=1))
 
 
-def distinct(X: Array) -> tuple[Array, Array]:
-    """The first of every set of equal rows, in order, and for every row the place of its set. O(n d), n log n."""
+def distinct(X: Array) -> tuple[Indices, Indices]:
+    """The first row of every set of equal rows, in order, and the number of the set of every row.
+
+    Rows are compared by a 64-bit hash, and exactly if two different rows have one hash. O(n d + n log n).
+    """
     n, d = X.shape
     key = np.zeros(n, dtype=np.uint64)
     for column in range(d):
         bits = np.ascontiguousarray(X[:, column] + 0.0, dtype=np.float64).view(np.uint64)  # -0.0 is 0.0
         with np.errstate(over="ignore"):
             key ^= bits
-            key *= np.uint64(0x9E3779B97F4A7C15)
+            key *= GOLDEN
             key ^= key >> np.uint64(29)
     _, first, group = np.unique(key, return_index=True, return_inverse=True)
-    if not np.array_equal(X[first[group]], X):  # two rows with one key
+    if not np.array_equal(X[first[group]], X):  # two different rows have one hash
         _, first, group = np.unique(X, axis=0, return_index=True, return_inverse=True)
     order = np.argsort(first)
     place = np.empty_like(order)

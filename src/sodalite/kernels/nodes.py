@@ -1,7 +1,7 @@
-"""The expression that a kernel compiles to: leaves, sums, products and powers.
+"""The expression tree that a kernel compiles to: leaves, sums, products and powers.
 
-Every node evaluates the latent covariance, apart from it the noise (what scikit-learn's ``WhiteKernel`` adds to the
-diagonal), and the gradient of both by reverse mode.
+Every node evaluates the latent covariance, separately the noise (the part that scikit-learn's ``WhiteKernel`` adds to
+the diagonal), and the gradients of both by reverse mode. The nodes are named like scikit-learn's kernels.
 """
 
 from __future__ import annotations
@@ -13,36 +13,54 @@ from typing import Any, Protocol
 import numpy as np
 from sklearn.gaussian_process import kernels as spec
 
-from ..core.types import Array
+from ..core.types import Array, Floats
 
-Value = Any  # an array, or a float that stands for an array of equal entries
-Features = Any  # the rows as a node wants them: an array for a leaf, a pair of Features for a pair of nodes
-Pullback = Callable[[Array, Value], Array]  # (G, w), where dJ/dK = G w -> dJ/d(log of the free parameters)
-DiagonalPullback = Callable[[Array, Array], Array]  # (dJ/dlatent, dJ/dnoise) -> the same
+Value = Floats | float  # an array, or a float that stands for an array of equal entries
+Features = Any  # rows as a node needs them: an array for a leaf, a pair of Features for a node with two operands
+Pullback = Callable[[Floats, Value], Floats]  # (G, w), with dJ/dK = G w -> dJ/d(log of the free parameters)
+DiagonalPullback = Callable[[Floats, Floats], Floats]  # (dJ/dlatent, dJ/dnoise) -> dJ/d(log of the free parameters)
+
+ROUNDING = 1e-8  # noise over variance below which an unknown kernel's noise is taken for a rounding error
 
 
 class Node(Protocol):
-    """One operation of the kernel's expression.
+    """One operation of a kernel's expression tree.
 
-    Features may be stacked, of shape (stack, rows, width): then all but `diag_vjp` give one block for each, and a
-    pullback adds up the gradients of all.
+    Features may be stacked, of shape (stack, rows, width). Then all methods but `diag_vjp` return one block for each,
+    and a pullback sums the gradients of all.
     """
 
-    def prepare(self, X: Array) -> Features: ...
-    def block(self, a: Features, b: Features, out: Array | None = None) -> Value: ...
-    def diag(self, a: Features) -> tuple[Value, Value]: ...
-    def vjp(self, a: Features, b: Features) -> tuple[Value, Pullback]: ...
-    def diag_vjp(self, a: Features) -> tuple[Value, Value, DiagonalPullback]: ...
-    def curvature(self) -> tuple[float, Value] | None:
-        """The variance, and minus the covariance's second derivative by each input where the distance is zero.
+    def prepare(self, X: Array) -> Features:
+        """The features of the rows X, of shape (n, d), which the other methods take."""
+        ...
 
-        Roughly: what matters is how the inputs compare. None where the covariance is no function of a distance.
+    def block(self, a: Features, b: Features, out: Floats | None = None) -> Value:
+        """The latent covariances of the rows a with the rows b; `out` is memory that may be used for them."""
+        ...
+
+    def diag(self, a: Features) -> tuple[Value, Value]:
+        """The latent variance and the noise variance of every row."""
+        ...
+
+    def vjp(self, a: Features, b: Features) -> tuple[Value, Pullback]:
+        """The block, and the function that turns dJ/d(block) into the gradient by the free log-parameters."""
+        ...
+
+    def diag_vjp(self, a: Features) -> tuple[Value, Value, DiagonalPullback]:
+        """Latent and noise variances, and the function that turns the derivatives by both into the gradient."""
+        ...
+
+    def curvature(self) -> tuple[float, Value] | None:
+        """The variance, and minus the second derivative of the covariance by each input at distance zero.
+
+        Only the ratios between the inputs matter, so roughly right is enough. None where the covariance is no function
+        of a distance.
         """
         ...
 
 
 class Leaf:
-    """What leaves without inputs of their own share: one log-parameter, free or fixed."""
+    """Base of the leaves that do not depend on the inputs: their features are empty."""
 
     def prepare(self, X: Array) -> Features:
         return np.empty((X.shape[0], 0))
@@ -50,12 +68,12 @@ class Leaf:
 
 @dataclass(frozen=True)
 class Constant(Leaf):
-    """The same covariance everywhere."""
+    """A constant covariance."""
 
     value: float
     free: bool
 
-    def block(self, a: Features, b: Features, out: Array | None = None) -> Value:
+    def block(self, a: Features, b: Features, out: Floats | None = None) -> Value:
         return self.value
 
     def diag(self, a: Features) -> tuple[Value, Value]:
@@ -73,12 +91,12 @@ class Constant(Leaf):
 
 @dataclass(frozen=True)
 class White(Leaf):
-    """Noise: nothing between rows, something on the diagonal."""
+    """Independent noise: no covariance between rows, a noise variance on the diagonal."""
 
     value: float
     free: bool
 
-    def block(self, a: Features, b: Features, out: Array | None = None) -> Value:
+    def block(self, a: Features, b: Features, out: Floats | None = None) -> Value:
         return 0.0
 
     def diag(self, a: Features) -> tuple[Value, Value]:
@@ -103,10 +121,10 @@ class DotProduct:
     dtype: np.dtype[Any]
 
     def prepare(self, X: Array) -> Features:
-        with np.errstate(over="ignore"):  # an infinite variance is told of by whoever asked for it
+        with np.errstate(over="ignore"):  # infinite variances are checked for by the caller
             return X.astype(self.dtype)
 
-    def block(self, a: Features, b: Features, out: Array | None = None) -> Value:
+    def block(self, a: Features, b: Features, out: Floats | None = None) -> Value:
         K = np.matmul(a, b.swapaxes(-1, -2), out=out)
         K += self.sigma_0**2
         return K
@@ -126,10 +144,10 @@ class DotProduct:
 
 @dataclass(frozen=True)
 class Opaque:
-    """A kernel that is not known here, called as it is. Its gradient fills an array of n x n x parameters.
+    """A kernel that has no node of its own and is called as it is. Its gradient fills an n x n x parameters array.
 
-    It may hold noise (a subclass of ``WhiteKernel``, say). By scikit-learn's convention, noise is what k(X) and
-    `kernel.diag` have on the diagonal and k(X, X) has not.
+    The kernel may contain noise (a subclass of ``WhiteKernel``, say). By scikit-learn's convention, noise is the part
+    of the diagonal that k(X) and `kernel.diag` have and k(X, X) has not.
     """
 
     kernel: spec.Kernel
@@ -138,7 +156,7 @@ class Opaque:
     def prepare(self, X: Array) -> Features:
         return np.asarray(X, dtype=np.float64)
 
-    def block(self, a: Features, b: Features, out: Array | None = None) -> Value:
+    def block(self, a: Features, b: Features, out: Floats | None = None) -> Value:
         if a.ndim > 2 or b.ndim > 2:
             return np.stack([self.block(*pair) for pair in zip(a, b, strict=True)])
         if not (len(a) and len(b)):  # some of scikit-learn's kernels insist on a row
@@ -150,13 +168,13 @@ class Opaque:
         return latent.astype(self.dtype), noise.astype(self.dtype)
 
     def vjp(self, a: Features, b: Features) -> tuple[Value, Pullback]:
-        def pull(G: Array, w: Value) -> Array:
+        def pull(G: Floats, w: Value) -> Floats:
             if a.ndim > 2:
                 parts = zip(a, b, np.broadcast_to(w, G.shape), G, strict=True)
                 pulled = [self.vjp(left, right)[1](g, weight) for left, right, weight, g in parts]
                 return np.asarray(np.sum(pulled, axis=0))
-            # Scikit-learn differentiates k(X) alone, so a block is cut out of the joint rows' matrix; also where both
-            # are the same rows, since the diagonal of k(X) has the noise on it.
+            # Scikit-learn differentiates k(X) only, so the block is cut out of the matrix of a and b together. That is
+            # also done if a and b are the same rows, since the diagonal of k(X) has the noise on it.
             _, gradient = self.kernel(np.vstack([a, b]), eval_gradient=True)
             return np.asarray(np.einsum("ij,ijp->p", G * w, gradient[: len(a), len(a) :]), dtype=np.float64)
 
@@ -165,9 +183,9 @@ class Opaque:
     def diag_vjp(self, a: Features) -> tuple[Value, Value, DiagonalPullback]:
         latent, noise = self._diagonal(a)
 
-        def pull(g: Array, g_noise: Array) -> Array:
+        def pull(g: Floats, g_noise: Floats) -> Floats:
             total = np.zeros(self.kernel.n_dims)
-            g_noise = np.where(noise > 0, g_noise, g)  # where there is none, k(x, x) is all latent
+            g_noise = np.where(noise > 0, g_noise, g)  # without noise, k(x, x) is all latent
             if not np.any(g) and not np.any(g_noise):
                 return total
             for rows in _few(len(a)):
@@ -182,7 +200,8 @@ class Opaque:
     def curvature(self) -> tuple[float, Value] | None:
         return None
 
-    def _diagonal(self, a: Features) -> tuple[Array, Array]:
+    def _diagonal(self, a: Features) -> tuple[Floats, Floats]:
+        """The latent variance and the noise variance of every row, in float64."""
         if a.ndim > 2:
             latent, noise = self._diagonal(a.reshape(-1, a.shape[-1]))
             return latent.reshape(a.shape[:-1]), noise.reshape(a.shape[:-1])
@@ -191,12 +210,12 @@ class Opaque:
         for rows in _few(len(a)):
             latent[rows] = np.diag(self.kernel(a[rows], a[rows]))
         noise = total - latent
-        noise[np.abs(noise) < 1e-8 * np.abs(total)] = 0  # rounding
+        noise[np.abs(noise) < ROUNDING * np.abs(total)] = 0
         return total - noise, noise
 
 
 def _few(n: int, size: int = 32) -> list[slice]:
-    """Slices of few rows each: their square block costs little more than its diagonal."""
+    """Slices of `size` rows each, so few that their square block costs little more than its diagonal."""
     return [slice(begin, min(begin + size, n)) for begin in range(0, n, size)]
 
 
@@ -210,7 +229,7 @@ class Sum:
     def prepare(self, X: Array) -> Features:
         return self.left.prepare(X), self.right.prepare(X)
 
-    def block(self, a: Features, b: Features, out: Array | None = None) -> Value:
+    def block(self, a: Features, b: Features, out: Floats | None = None) -> Value:
         return _merge(np.add, self.left, self.right, a, b, out)
 
     def diag(self, a: Features) -> tuple[Value, Value]:
@@ -243,7 +262,7 @@ class Product:
     def prepare(self, X: Array) -> Features:
         return self.left.prepare(X), self.right.prepare(X)
 
-    def block(self, a: Features, b: Features, out: Array | None = None) -> Value:
+    def block(self, a: Features, b: Features, out: Floats | None = None) -> Value:
         return _merge(np.multiply, self.left, self.right, a, b, out)
 
     def diag(self, a: Features) -> tuple[Value, Value]:
@@ -259,7 +278,7 @@ class Product:
         f, u, pull_left = self.left.diag_vjp(a[0])
         g, v, pull_right = self.right.diag_vjp(a[1])
 
-        def pull(d: Array, e: Array) -> Array:
+        def pull(d: Floats, e: Floats) -> Floats:
             return np.concatenate([pull_left(d * g + e * v, e * (g + v)), pull_right(d * f + e * u, e * (f + u))])
 
         return f * g, f * v + u * g + u * v, pull
@@ -279,7 +298,7 @@ class Power:
     def prepare(self, X: Array) -> Features:
         return self.base.prepare(X)
 
-    def block(self, a: Features, b: Features, out: Array | None = None) -> Value:
+    def block(self, a: Features, b: Features, out: Floats | None = None) -> Value:
         return self.base.block(a, b, out) ** self.exponent
 
     def diag(self, a: Features) -> tuple[Value, Value]:
@@ -304,32 +323,37 @@ class Power:
         return base and (base[0] ** self.exponent, self._slope(base[0]) * base[1])
 
     def _slope(self, f: Value) -> Value:
+        """The derivative p f^(p - 1) of f^p."""
         if self.exponent < 1:
-            # Infinite at 0. But f is 0 only where it has underflowed or is noise's latent part, and then so is df.
+            # The slope is infinite at f = 0. But f is 0 only where it has underflowed, or is the latent part of pure
+            # noise, and there df is 0 too: with f = inf, the slope is 0.
             f = np.where(np.equal(f, 0), np.inf, f)
         slope = self.exponent * f ** (self.exponent - 1)
         return slope if isinstance(f, np.ndarray) and f.ndim else float(slope)
 
 
-def _gradient(free: bool, value: float) -> Array:
+def _gradient(free: bool, value: float) -> Floats:
+    """The gradient of a node with one parameter; of shape (1,), or empty if the parameter is fixed."""
     return np.array([value], dtype=np.float64) if free else np.empty(0)
 
 
-def weighted_sum(G: Array, w: Value) -> float:
-    """The sum of G w, without an array for the product."""
+def weighted_sum(G: Floats, w: Value) -> float:
+    """The sum of all entries of G w, without an array for the product."""
     return float(np.vdot(G, w) if isinstance(w, np.ndarray) else w * G.sum())
 
 
 def _is_zero(value: Value) -> bool:
+    """Whether a value is the number 0, which stands for an array of zeros."""
     return not isinstance(value, np.ndarray) and value == 0
 
 
-def _merge(operation: np.ufunc, left: Node, right: Node, a: Features, b: Features, out: Array | None) -> Value:
-    """The sum or product of two nodes' blocks, in the array of one of them if there is one: blocks are fresh."""
+def _merge(operation: np.ufunc, left: Node, right: Node, a: Features, b: Features, out: Floats | None) -> Value:
+    """The sum or product of two nodes' blocks, in place in the first that is an array: blocks are fresh arrays."""
     f = left.block(a[0], b[0], out)
     g = right.block(a[1], b[1], None if isinstance(f, np.ndarray) else out)
     if isinstance(f, np.ndarray):
-        return f if operation is np.add and _is_zero(g) else operation(f, g, out=f)
+        return f if operation is np.add and _is_zero(g) else np.asarray(operation(f, g, out=f))
     if isinstance(g, np.ndarray):
-        return operation(f, g, out=g)
-    return operation(f, g)
+        return np.asarray(operation(f, g, out=g))
+    number: Value = operation(f, g)
+    return number

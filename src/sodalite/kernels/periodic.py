@@ -9,14 +9,14 @@ from sklearn.gaussian_process import kernels as spec
 
 
 class PeriodicColumn(spec.ExpSineSquared):  # type: ignore[misc]
-    """Scikit-learn's ``ExpSineSquared`` of one column of X: a cycle in time, say, that other inputs do not turn.
+    """Scikit-learn's ``ExpSineSquared`` of one column of X: a cycle in time, say, whatever the other inputs are.
 
     Parameters
     ----------
     column : int, default=0
         The number of the column.
     length_scale, periodicity, length_scale_bounds, periodicity_bounds
-        As those of ``ExpSineSquared``.
+        See ``ExpSineSquared``.
 
     Examples
     --------
@@ -39,7 +39,7 @@ class PeriodicColumn(spec.ExpSineSquared):  # type: ignore[misc]
         self.column = column
 
     def __call__(self, X: Any, Y: Any = None, eval_gradient: bool = False) -> Any:
-        """The covariance of some rows, as scikit-learn's kernels give it."""
+        """The covariance of the rows of X with those of Y, and its gradient, as of scikit-learn's kernels."""
         only = [self.column]
         other = None if Y is None else np.atleast_2d(Y)[:, only]
         return super().__call__(np.atleast_2d(X)[:, only], other, eval_gradient)

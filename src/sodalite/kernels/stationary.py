@@ -1,4 +1,4 @@
-"""Kernels that are functions of the scaled distance: squared-exponential, Matern, rational quadratic, periodic."""
+"""Stationary kernels, functions of the scaled distance: squared-exponential, Matern, rational quadratic, periodic."""
 
 from __future__ import annotations
 
@@ -7,26 +7,26 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from ..core.types import Array
+from ..core.types import Array, Floats
 from .nodes import DiagonalPullback, Features, Pullback, Value, weighted_sum
 
-# How far from the centre a row may be, in length-scales: beyond, it is taken to be there, as far from all others as can
-# be told. Squared distances, some thousand of them added up, must be numbers of that type.
+# The largest distance of a row from the centre along an input, in length-scales. Rows further out are moved there: the
+# type cannot represent much larger squared distances, of which some thousand may be summed.
 REACH = {np.dtype(np.float64): 1e140, np.dtype(np.float32): 1e15}
 
 
 class Profile(Protocol):
     """A stationary kernel as a function of e <= 0, minus half the squared distance of the scaled rows.
 
-    It may have log-parameters of its own, beyond the length-scales that scale the rows.
+    It may have log-parameters of its own, besides the length-scales that scale the rows.
     """
 
-    def value(self, e: Array) -> Array:
-        """k(e), in place where it can be."""
+    def value(self, e: Floats) -> Floats:
+        """k(e), computed in place if possible."""
         ...
 
-    def derivatives(self, e: Array) -> tuple[Array, Array, tuple[Array, ...]]:
-        """k, dk/de, and dk/dlog(parameter) for the profile's own parameters; e is left as it is."""
+    def derivatives(self, e: Floats) -> tuple[Floats, Floats, tuple[Floats, ...]]:
+        """k, dk/de, and dk/dlog(parameter) for each of the profile's own parameters; e is not changed."""
         ...
 
 
@@ -34,10 +34,10 @@ class Profile(Protocol):
 class SquaredExponential:
     """exp(e), the paper's kernel."""
 
-    def value(self, e: Array) -> Array:
+    def value(self, e: Floats) -> Floats:
         return np.exp(e, out=e)
 
-    def derivatives(self, e: Array) -> tuple[Array, Array, tuple[Array, ...]]:
+    def derivatives(self, e: Floats) -> tuple[Floats, Floats, tuple[Floats, ...]]:
         k = np.exp(e)
         return k, k, ()
 
@@ -48,7 +48,7 @@ class Matern:
 
     nu: float
 
-    def value(self, e: Array) -> Array:
+    def value(self, e: Floats) -> Floats:
         e *= -4 * self.nu
         rho = np.sqrt(e, out=e)
         decay = np.exp(-rho)
@@ -61,11 +61,11 @@ class Matern:
         rho *= decay
         return rho
 
-    def derivatives(self, e: Array) -> tuple[Array, Array, tuple[Array, ...]]:
+    def derivatives(self, e: Floats) -> tuple[Floats, Floats, tuple[Floats, ...]]:
         rho = np.sqrt(-4 * self.nu * e)
         decay = np.exp(-rho)
         if self.nu == 0.5:
-            # decay / rho is infinite at 0, where the distance that it multiplies is 0: the product's limit is 0.
+            # dk/de is infinite at e = 0, but it is multiplied by e there, and the product tends to 0.
             return decay, np.divide(decay, rho, out=np.zeros_like(rho), where=rho > 1e-8), ()
         if self.nu == 1.5:
             return (1 + rho) * decay, 3 * decay, ()
@@ -78,13 +78,13 @@ class RationalQuadratic:
 
     alpha: float
 
-    def value(self, e: Array) -> Array:
+    def value(self, e: Floats) -> Floats:
         e *= -1 / self.alpha
         np.log1p(e, out=e)
         e *= -self.alpha
         return np.exp(e, out=e)
 
-    def derivatives(self, e: Array) -> tuple[Array, Array, tuple[Array, ...]]:
+    def derivatives(self, e: Floats) -> tuple[Floats, Floats, tuple[Floats, ...]]:
         ratio = -e / self.alpha
         log = np.log1p(ratio)
         k = np.exp(-self.alpha * log)
@@ -97,7 +97,7 @@ class Periodic:
 
     length_scale: float
 
-    def value(self, e: Array) -> Array:
+    def value(self, e: Floats) -> Floats:
         e *= -2
         np.sqrt(e, out=e)
         np.sin(e, out=e)
@@ -105,7 +105,7 @@ class Periodic:
         e *= -2 / self.length_scale**2
         return np.exp(e, out=e)
 
-    def derivatives(self, e: Array) -> tuple[Array, Array, tuple[Array, ...]]:
+    def derivatives(self, e: Floats) -> tuple[Floats, Floats, tuple[Floats, ...]]:
         u = np.sqrt(-2 * e)
         np.maximum(u, 1e-30, out=u)  # where u is 0, sin(u) / u is 1
         sine = np.sin(u)
@@ -124,19 +124,23 @@ class Periodic:
 
 @dataclass(frozen=True)
 class Stationary:
-    """A function of the scaled distance. Its features are the rows x/l, then -|x/l|^2/2, then 1.
+    """A function of the scaled distance. The features of a row x are x/l, then -|x/l|^2/2, then 1.
 
     With the last two columns of one side swapped, the product of two rows' features is minus half their squared
     distance: one matrix product gives all distances of a block.
     """
 
     profile: Profile
-    length_scale: Array  # one, or one per input
-    free: tuple[bool, ...]  # the length-scale, then the profile's own parameters
-    own_first: bool  # scikit-learn's order of the parameters, which is alphabetic
-    centre: Array
+    length_scale: Floats
+    """Of shape (1,), or (d,) for one length-scale per input."""
+    free: tuple[bool, ...]
+    """Which parameters are free: the length-scale, then the profile's own."""
+    own_first: bool
+    """Whether the profile's parameters come before the length-scale in theta: scikit-learn sorts them by name."""
+    centre: Floats
     dtype: np.dtype[Any]
-    column: int | None = None  # the only input that it is a function of; None: all
+    column: int | None = None
+    """The only input that the kernel is a function of; None if it is a function of all."""
 
     def prepare(self, X: Array) -> Features:
         if self.column is not None:
@@ -146,12 +150,12 @@ class Stationary:
         with np.errstate(over="ignore"):
             scaled = (X - self.centre) / self.length_scale
         features[:, :d] = np.clip(scaled, -REACH[self.dtype], REACH[self.dtype], out=scaled)
-        scaled = features[:, :d].astype(np.float64, copy=False)  # the norm of what is stored
+        scaled = features[:, :d].astype(np.float64, copy=False)  # as stored, so that the norm fits the rounded row
         features[:, d] = -0.5 * np.einsum("ij,ij->i", scaled, scaled)
         features[:, d + 1] = 1
         return features
 
-    def block(self, a: Features, b: Features, out: Array | None = None) -> Value:
+    def block(self, a: Features, b: Features, out: Floats | None = None) -> Value:
         return self.profile.value(self._exponents(a, b, out))
 
     def diag(self, a: Features) -> tuple[Value, Value]:
@@ -161,7 +165,7 @@ class Stationary:
         e = self._exponents(a, b)
         k, slope, others = self.profile.derivatives(e)
 
-        def pull(G: Array, w: Value) -> Array:
+        def pull(G: Floats, w: Value) -> Floats:
             own = [weighted_sum(G, w * other) for other, free in zip(others, self.free[1:], strict=True) if free]
             scale = self._scale_gradient(a, b, e, G, slope, w) if self.free[0] else np.empty(0)
             return np.concatenate([own, scale] if self.own_first else [scale, own])
@@ -173,17 +177,18 @@ class Stationary:
         return 1.0, 0.0, lambda g, g_noise: np.zeros(size)
 
     def curvature(self) -> tuple[float, Value] | None:
-        if isinstance(self.profile, Periodic):  # near rows are for what does not come back: the rest of the kernel
+        if isinstance(self.profile, Periodic):  # the metric of near rows is that of the kernel's other components
             return 1.0, 0.0
         return 1.0, self.length_scale**-2.0
 
-    def _exponents(self, a: Features, b: Features, out: Array | None = None) -> Array:
+    def _exponents(self, a: Features, b: Features, out: Floats | None = None) -> Floats:
+        """Minus half the squared distances of the rows a and b; the swapped copy is made of the smaller side."""
         small = a.shape[-2] <= b.shape[-2]
         e = np.matmul(_swapped(a) if small else a, (b if small else _swapped(b)).swapaxes(-1, -2), out=out)
-        return np.asarray(np.minimum(e, 0, out=e))  # rounding may leave a little above zero
+        return np.asarray(np.minimum(e, 0, out=e))  # rounding may leave a small positive number
 
-    def _scale_gradient(self, a: Features, b: Features, e: Array, G: Array, slope: Array, w: Value) -> Array:
-        """Sum W de/dlog(l), W = G slope w: de/dlog(l_i) = (a_i - b_i)^2, expanded so that it is one product with W."""
+    def _scale_gradient(self, a: Features, b: Features, e: Floats, G: Floats, slope: Floats, w: Value) -> Floats:
+        """The sum of W de/dlog(l), with W = G slope w and de/dlog(l_i) = (a_i - b_i)^2, by one product with W."""
         W = G * slope
         if isinstance(w, np.ndarray):
             W *= w
@@ -191,14 +196,14 @@ class Stationary:
         if self.length_scale.size == 1:
             return np.array([-2 * w * weighted_sum(W, e)])
         d = self.length_scale.size
-        weighted = W @ b[..., [*range(d), d + 1]]  # its last column holds the sums of W's rows
+        weighted = W @ b[..., [*range(d), d + 1]]  # the last column of these features is 1, so it sums W's rows
         x, y = a[..., :d].reshape(-1, d), b[..., :d].reshape(-1, d)
         squares = weighted[..., d].ravel() @ (x * x) + W.sum(axis=-2).ravel() @ (y * y)
         cross = np.einsum("ij,ij->j", x, weighted[..., :d].reshape(-1, d))
         return np.asarray(w * (squares - 2 * cross), dtype=np.float64)
 
 
-def _swapped(features: Array) -> Array:
-    """A copy of a stationary leaf's features with the last two columns swapped."""
+def _swapped(features: Floats) -> Floats:
+    """A copy of a stationary node's features with the last two columns swapped."""
     d = features.shape[-1] - 2
     return features[..., [*range(d), d + 1, d]]

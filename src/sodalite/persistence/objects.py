@@ -5,14 +5,13 @@ from __future__ import annotations
 import inspect
 from dataclasses import fields
 from math import inf, isfinite
-from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
 from sklearn.gaussian_process import kernels as spec
 
 from .. import hyperparameters, scores, stopping
-from ..core.json import shown
+from ..core.json import encoded, shown
 from ..kernels import PeriodicColumn
 
 KERNELS = {
@@ -173,19 +172,11 @@ def _fits(value: Any, annotation: Any) -> bool:
 
 def _plain(value: Any) -> Any:
     """Numbers, texts and arrays of numbers as JSON has them; infinite ones as texts."""
-    if isinstance(value, np.ndarray):
-        value = value.tolist()
-    if isinstance(value, list | tuple):
-        return [_plain(part) for part in value]
-    if value is None or isinstance(value, str | bool):
-        return value
-    if isinstance(value, np.bool_):
-        return bool(value)
-    if isinstance(value, Integral):
-        return int(value)
-    if isinstance(value, Real):
-        return float(value) if isfinite(value) else str(float(value))
-    raise Lost(repr(value))
+
+    def lose(value: Any) -> Any:
+        raise Lost(repr(value))
+
+    return encoded(value, lambda number: number if isfinite(number) else str(number), lose)
 
 
 def _number(value: Any) -> float | int:

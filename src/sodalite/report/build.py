@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from ..core.jitter import JitterWarning
+from ..core.json import plain
 from ..core.version import __version__
 from ..posteriors.baselines import Baselines
 from .curve import LearningCurve, learning_curve
@@ -77,8 +78,8 @@ class Report:
     version: str
 
     def as_dict(self) -> dict[str, Any]:
-        """What JSON can hold."""
-        content: dict[str, Any] = plain(self)
+        """The report as JSON, numbers to six digits."""
+        content: dict[str, Any] = plain(self, digits=6)
         return content
 
 
@@ -170,23 +171,6 @@ def words_of(model: Any, material: Material) -> KernelWords:
     variance = float(np.var(pool.y)) * material.unit**2
     columns = groups_of(material.inputs)
     return kernel_words(model.kernel_, pool.X[:N_WORDS], columns, material.unit, variance, bars_of(model.posterior_))
-
-
-def plain(content: Any) -> Any:
-    """Dataclasses and arrays as what JSON can hold; numbers to six digits."""
-    if is_dataclass(content) and not isinstance(content, type):
-        return {part.name: plain(getattr(content, part.name)) for part in fields(content)}
-    if isinstance(content, np.ndarray):
-        return plain(content.tolist())
-    if isinstance(content, dict):
-        return {key: plain(value) for key, value in content.items()}
-    if isinstance(content, list | tuple):
-        return [plain(value) for value in content]
-    if isinstance(content, np.generic):
-        return plain(content.item())
-    if isinstance(content, float):
-        return float(f"{content:.6g}") if np.isfinite(content) else None
-    return content
 
 
 def _sources(model: Any, material: Material) -> tuple[str, ...]:

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from ..stopping import in_words
 from .build import Report
 from .charts import Figure
 from .figures import curve_figures, effect_figures, history_figure, judgement_figures, map_figure, relevance_figure
@@ -17,15 +18,6 @@ from .source import plotly_source
 from .views import slider_labels, view_figures
 
 POLICY = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:"
-
-REASONS = {
-    "n_active": "as many as were asked for",
-    "all_rows": "there are no more",
-    "tol": "more would lower the error by less than was asked for",
-    "target_rmse": "the error was as low as was asked for",
-    "time_limit": "the time was up",
-    "score": "no other was worth it",
-}
 
 SCORES = {
     "lookahead": "the row that most helps to predict others (lookahead)",
@@ -227,7 +219,7 @@ def _numbers(report: Report) -> str:
         ("inputs", _listed(report.inputs, 40)),
         *([("rows from", report.data)] if report.data else []),
         ("rows in the fit", f"{report.n_rows:,}"),
-        ("active rows", f"{report.n_active:,} ({REASONS.get(report.stop_reason, report.stop_reason)})"),
+        ("active rows", f"{report.n_active:,} ({in_words(report.stop_reason)})"),
         ("each chosen as", SCORES.get(report.score, report.score)),
         ("predicts from", f"{POSTERIORS.get(report.posterior, report.posterior)} ({report.posterior})"),
         ("kernel, for targets scaled to unit variance", report.kernel),

@@ -18,7 +18,7 @@ from ..core.threads import workspace
 from ..core.types import Array, Floats, Indices
 from ..core.validation import check_not_large
 from ..kernels import CompiledKernel, Features, take
-from ..scores import TIE, PointwiseScore, ScoreTraits, best, luck
+from ..scores import TIE, PointwiseScore, ScoreTraits, best, sampling_weights
 from .messages import Block, BlockReport, Candidates, Rivals
 from .ranking import largest, magnitude, score_and_potential, values_at
 from .rivals import RivalSearch
@@ -79,7 +79,7 @@ class Shard:
         self.X, self.y, self.begin, self.end = X, y, begin, end
         self.kernel, self.score, self.alpha = kernel, score, alpha
         self.sampled = score is not None and ScoreTraits.of(score).sampled
-        self.weight = luck(seed, 0, begin, end) if self.sampled else np.ones(1)
+        self.weight = sampling_weights(seed, 0, begin, end) if self.sampled else np.ones(1)
         self.V = storage((capacity, end - begin), kernel.dtype) if capacity else None
         self._prepared: Features = None
 
@@ -193,7 +193,9 @@ class Shard:
         draw, so at most `count` of one shard. The score of rows that are active, or have no chance, is 0.
         """
         self._restore()
-        score = np.sqrt(np.maximum(self.s2, 0)) * magnitude(self.r) * luck(seed, stage, self.begin, self.end)
+        score = (
+            np.sqrt(np.maximum(self.s2, 0)) * magnitude(self.r) * sampling_weights(seed, stage, self.begin, self.end)
+        )
         score[self.active] = 0
         top = largest(score, np.flatnonzero(score), count)
         return self._candidates(np.union1d(top, self._places(wanted)), score, score)

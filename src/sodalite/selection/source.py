@@ -15,7 +15,7 @@ import numpy as np
 from ..core.fingerprint import fingerprint
 from ..core.memory import bytes_of, check_all_rows, make_plan
 from ..core.types import Floats
-from ..core.validation import check_by_number, check_finite, is_on_disk, scaled_alpha
+from ..core.validation import check_by_number, check_finite, reads_from_disk, scaled_alpha
 from ..kernels import CompiledKernel, spread
 from ..scores import PointwiseScore
 from .executors import Executor, ThreadExecutor
@@ -132,7 +132,7 @@ class Arrays:
     @property
     def on_disk(self) -> bool:
         """Whether rows of X are read when they are needed: a memory map, or an X that is no array."""
-        return is_on_disk(self.X)
+        return reads_from_disk(self.X)
 
     def check(self, needs_all_rows: bool, memory_limit: float | str | None, say: Callable[[str], None]) -> Arrays:
         """The source, once rows on disk are checked; arrays in memory were checked when the user gave them."""

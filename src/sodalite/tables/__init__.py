@@ -1,4 +1,4 @@
-"""Tables in files: read with their columns' names, turned into the numbers that a model takes, and written."""
+"""Tables in files: reading them with their column names, encoding them as a model's inputs, and writing them."""
 
 from .base import Reader, Table, TableError
 from .columns import KINDS, Column

@@ -1,4 +1,4 @@
-"""A table in memory, and what is said of one that cannot be used."""
+"""Tables in memory, readers of tables, and the error for tables that cannot be used."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ CORRECT = "Correct it, or leave the cell empty if the value is missing."
 
 
 class TableError(ValueError):
-    """A table that cannot be read, or that holds what cannot be used: one line that says what, where and what to do."""
+    """A table cannot be read, written or used; the message is one line: what is wrong, where, and what to do."""
 
 
 @dataclass(frozen=True)
 class Table:
-    """Some rows of a file."""
+    """Consecutive rows of a file."""
 
     data: Any
     """A pyarrow.Table."""
     name: str
-    """Of the file, for messages."""
+    """The name of the file, for messages."""
     where: Callable[[int], str]
-    """How a row of the file is called in messages: "line 7" for instance."""
+    """The name of a row of the file in messages, such as "line 7", by its number in the file."""
     first: int = 0
     """The number of the first of these rows in the file."""
 
@@ -32,36 +32,37 @@ class Table:
 
     @property
     def names(self) -> list[str]:
-        """Of the columns."""
+        """The names of the columns."""
         return list(self.data.column_names)
 
     def place(self, row: int) -> str:
-        """How a row of these is called in messages."""
+        """The name of a row of this table in messages, such as "line 7"."""
         return self.where(self.first + row)
 
 
 class Reader(ABC):
-    """A file that is being read, once."""
+    """An open file that is read once."""
 
     names: list[str]
+    """The names of the columns."""
 
     def __init__(self, stream: BinaryIO, name: str) -> None:
         self.stream, self.name = stream, name
 
     @abstractmethod
     def read(self) -> Table:
-        """All rows."""
+        """The table of all rows."""
 
     @abstractmethod
     def chunks(self, kinds: Mapping[str, str]) -> Iterator[Table]:
-        """Some columns, a chunk of rows at a time; `kinds` says what each holds (`sodalite.tables.KINDS`)."""
+        """Tables of some columns, a chunk of rows at a time; `kinds` is the kind of each column (`KINDS`)."""
 
     def where(self, row: int) -> str:
-        """How a row is called in messages."""
+        """The name of a row of the file in messages."""
         return f"row {row}"
 
     def check_names(self) -> None:
-        """Refuse two columns of one name."""
+        """Refuse a file with two columns of one name."""
         seen: set[str] = set()
         for name in self.names:
             if name in seen:
@@ -73,14 +74,19 @@ class Reader(ABC):
 
 
 def listed(names: Sequence[str], most: int = 5) -> str:
-    """Some names in a row, the first few of many."""
+    """Names for a message, separated by commas; of many, the first few."""
     return ", ".join(map(repr, names[:most])) + (", ..." if len(names) > most else "")
 
 
 def is_number(text: str) -> bool:
-    """Whether a text can be read as a number."""
+    """Whether a text can be read as a number; Python's 1_000 is none."""
     try:
         float(text)
     except ValueError:
         return False
     return "_" not in text
+
+
+def first_line(error: BaseException) -> str:
+    """The first line of an error's message without its full stop, or the error's type if it has no message."""
+    return (str(error).splitlines() or [""])[0].rstrip(".") or type(error).__name__

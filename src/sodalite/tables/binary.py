@@ -1,4 +1,4 @@
-"""Parquet, Arrow or Feather, and NPZ, a chunk of rows at a time."""
+"""Readers of binary tables, a chunk of rows at a time: Parquet, Arrow or Feather, and NPZ."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ import numpy as np
 
 from ..core.memory import available
 from ..core.optional import require
-from .base import Reader, Table, TableError
+from .base import Reader, Table, TableError, first_line
 
-CHUNK = 2**16  # rows
-PIECE = 2**24  # bytes of an array that are unpacked at a time
-MOST_COLUMNS = 10**6  # of an array; each becomes an array of Arrow's, which takes about 1 kB beside its values
+CHUNK = 2**16  # rows of a chunk: a few megabytes for tens of columns
+PIECE = 2**24  # bytes of an NPZ array that are unpacked at a time
+MOST_COLUMNS = 10**6  # columns of an NPZ array; each becomes an Arrow array, which takes about 1 kB beside its values
 
 
 class ParquetReader(Reader):
-    """Parquet."""
+    """A reader of Parquet files."""
 
     def __init__(self, stream: BinaryIO, name: str, form: str) -> None:
         super().__init__(stream, name)
@@ -42,7 +42,7 @@ class ParquetReader(Reader):
 
 
 class ArrowReader(Reader):
-    """Arrow's own format, which is also Feather's: a file, or a stream."""
+    """A reader of Arrow's own format, which is also Feather's: files and streams."""
 
     def __init__(self, stream: BinaryIO, name: str, form: str) -> None:
         super().__init__(stream, name)
@@ -69,14 +69,14 @@ class ArrowReader(Reader):
                 first += table.num_rows
 
     def _checked(self) -> Iterator[Any]:
-        """The batches. Arrow does not check what it reads: a false offset in a damaged file would end the process."""
+        """The batches, validated: Arrow does not check offsets, and a wrong one crashes the process."""
         for batch in self._batches:
             batch.validate(full=True)
             yield batch
 
 
 class NpzReader(Reader):
-    """NumPy's arrays by name: those of one dimension are a column each, those of two one for each of their columns."""
+    """A reader of NPZ files: an array of shape (n,) is one column, an array of shape (n, d) is d columns."""
 
     def __init__(self, stream: BinaryIO, name: str, form: str) -> None:
         super().__init__(stream, name)
@@ -89,7 +89,9 @@ class NpzReader(Reader):
             raise TableError(f"{name} holds no arrays.")
         if len(set(lengths.values())) > 1:
             words = ", ".join(f"{key!r} {length}" for key, length in list(lengths.items())[:5])
-            raise TableError(f"{name}: its arrays must be equally long, one number for each row; they have {words}.")
+            raise TableError(
+                f"{name}: its arrays must be equally long, one value for each row; their lengths are {words}."
+            )
         self._length = next(iter(lengths.values()))
         self.names = [column for key, array in self._arrays.items() for column in array.columns(key)]
 
@@ -109,9 +111,11 @@ class NpzReader(Reader):
             yield Table(table.data.select(list(kinds)), self.name, self.where, table.first)
 
     def _open(self, file: str) -> _Npy:
+        """An array of the file, its header read."""
         return _Npy(self._zip.open(file), self._zip.getinfo(file).file_size, f"{self.name}: array {file[:-4]!r}")
 
     def _tables(self, arrays: Mapping[str, _Npy], size: int) -> Iterator[Table]:
+        """Tables of some arrays, so many rows at a time."""
         for first in range(0, self._length, size):
             columns = {}
             for key, array in arrays.items():
@@ -124,10 +128,10 @@ class NpzReader(Reader):
 
 
 class _Npy:
-    """An array in a zip file, read a few rows at a time.
+    """An array in a zip file, read some rows at a time.
 
-    Its header may claim anything. It is compared with the size that the zip file gives, which may be false as well, so
-    memory is taken only for what has been read.
+    The array's header may claim any shape, so it is compared with the size in the zip file's directory. That may be
+    wrong as well, so memory is only taken for bytes that have been read.
     """
 
     def __init__(self, stream: Any, size: int, name: str) -> None:
@@ -152,11 +156,11 @@ class _Npy:
         self._at = 0
 
     def columns(self, key: str) -> list[str]:
-        """The names of its columns."""
+        """The names of the columns of an array named `key`."""
         return [key] if len(self.shape) == 1 else [f"{key}{place}" for place in range(self.shape[1])]
 
     def read(self, count: int) -> Any:
-        """The next rows."""
+        """The next `count` rows, of shape (count,) or (count, columns)."""
         if self._by_columns and len(self.shape) == 2:
             if self._whole is None:
                 self._whole = self._take(self.shape[0] * self.shape[1]).reshape(self.shape, order="F")
@@ -165,6 +169,7 @@ class _Npy:
         return self._take(count * (self.shape[1] if len(self.shape) == 2 else 1)).reshape(count, *self.shape[1:])
 
     def _take(self, count: int) -> Any:
+        """The next `count` values."""
         data, size = bytearray(), count * self._dtype.itemsize
         while len(data) < size:
             part = self._stream.read(min(size - len(data), PIECE))
@@ -175,7 +180,7 @@ class _Npy:
 
 
 def _plain_type(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """The type nearest to one of NumPy's that Arrow has."""
+    """The type of Arrow's that is nearest to a NumPy type."""
     if dtype.kind in "Mm":
         unit, count = np.datetime_data(dtype)
         if count > 1 or unit not in ("s", "ms", "us", "ns", *(["D"] if dtype.kind == "M" else [])):
@@ -187,12 +192,12 @@ def _plain_type(dtype: np.dtype[Any]) -> np.dtype[Any]:
 
 @contextmanager
 def _readable(name: str, what: str, where: str = "") -> Iterator[None]:
-    """Say which file it is that cannot be read. A damaged one makes zipfile and NumPy raise errors of many kinds."""
+    """Raise any error as a `TableError` that names the file; damaged files cause errors of many kinds."""
     try:
         yield
     except (TableError, ModuleNotFoundError):
         raise
     except Exception as error:
-        words = (str(error).splitlines() or [""])[0].rstrip(".") or type(error).__name__
+        words = first_line(error)
         words = f"not enough memory ({words})" if isinstance(error, MemoryError) else words
         raise TableError(f"{name} cannot be read as {what}: {where}{words}.") from None

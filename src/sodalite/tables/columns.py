@@ -1,4 +1,4 @@
-"""One column: what it holds, and how it becomes numbers."""
+"""Columns of a table: the kind of values that each holds, and its encoding as numbers."""
 
 from __future__ import annotations
 
@@ -8,35 +8,36 @@ from typing import Any
 import numpy as np
 
 from ..core.optional import require
-from ..core.types import Array
+from ..core.types import Floats
 from .base import CORRECT, Table, TableError, is_number
 
 KINDS = ("number", "date", "time", "bool", "text")
-MOST_LEVELS = 50  # of a text column; each becomes an input, and has a length-scale to be found
-DAY = 86_400_000_000  # microseconds
+CATEGORICAL = ("bool", "text")  # the kinds with levels, each of which becomes an input that is 0 or 1
+MOST_LEVELS = 50  # levels of a text column: each becomes an input, with a length-scale that the fit has to find
+DAY = 86_400_000_000  # microseconds of a day
 
 
 @dataclass(frozen=True)
 class Column:
-    """One column of the data: what it holds, and how it becomes numbers."""
+    """One column of the data: the kind of its values, and its encoding as numbers."""
 
     name: str
     kind: str
     """One of `KINDS`."""
     levels: tuple[str, ...] = ()
-    """For "text" and "bool": those that were seen, in order."""
+    """For "text" and "bool": the levels in the training data, sorted."""
     fill: float | str | None = None
-    """What takes the place of a missing value; None where there is no such thing."""
+    """The value that replaces missing values; None if they are not replaced."""
 
     @property
     def names(self) -> list[str]:
-        """The names of the inputs that it becomes."""
-        return [f"{self.name}={level}" for level in self.levels] if self.kind in ("bool", "text") else [self.name]
+        """The names of the inputs that the column becomes."""
+        return [f"{self.name}={level}" for level in self.levels] if self.kind in CATEGORICAL else [self.name]
 
 
-def encode_column(column: Column, table: Table) -> tuple[Array, int, int]:
-    """One column as numbers, of shape (n, its inputs); how many values are missing, and how many unknown levels."""
-    if column.kind in ("bool", "text"):
+def encode_column(column: Column, table: Table) -> tuple[Floats, int, int]:
+    """A column as numbers, of shape (n, inputs), the number of missing values, and the number of unknown levels."""
+    if column.kind in CATEGORICAL:
         return _one_hot(column, plain(table, column.name))
     values = _numbers(table, column.name) if column.kind == "number" else _days(table, column)
     infinite = np.flatnonzero(np.isinf(values))
@@ -53,9 +54,9 @@ def encode_column(column: Column, table: Table) -> tuple[Array, int, int]:
 
 
 def examine(table: Table, name: str) -> Column:
-    """What a column holds."""
+    """The encoding of a column of training data, by the values that it holds."""
     kind = kind_of(table, name)
-    if kind not in ("bool", "text"):
+    if kind not in CATEGORICAL:
         return Column(name, kind)
     levels = [text for text in _texts(plain(table, name), kind).unique().to_pylist() if text is not None]
     if not levels:
@@ -74,7 +75,7 @@ def examine(table: Table, name: str) -> Column:
 
 
 def kind_of(table: Table, name: str) -> str:
-    """What a column holds, by its type: one of `KINDS`."""
+    """The kind of a column, one of `KINDS`, by its type in the file."""
     pa = require("pyarrow", "cli")
     kind, types = plain(table, name).type, pa.types
     if types.is_boolean(kind):
@@ -92,8 +93,8 @@ def kind_of(table: Table, name: str) -> str:
     raise TableError(f"{table.name}: column {name!r} holds {kind}, which cannot be an input; use --exclude.")
 
 
-def target_of(table: Table, name: str) -> Array:
-    """The target, of shape (n,), NaN where it is missing; it must be numbers."""
+def target_of(table: Table, name: str) -> Floats:
+    """The target column, of shape (n,), NaN where a value is missing; all but numbers are refused."""
     kind = kind_of(table, name)
     if kind == "text":
         _refuse_text(table, name)
@@ -103,7 +104,8 @@ def target_of(table: Table, name: str) -> Array:
     return encode_column(Column(name, "number"), table)[0][:, 0]
 
 
-def _numbers(table: Table, name: str) -> Array:
+def _numbers(table: Table, name: str) -> Floats:
+    """A column of numbers, of shape (n,), NaN where a value is missing."""
     pa = require("pyarrow", "cli")
     data = plain(table, name)
     try:
@@ -116,8 +118,11 @@ def _numbers(table: Table, name: str) -> Array:
         raise
 
 
-def _days(table: Table, column: Column) -> Array:
-    """Dates as days since 1970, times of day and durations as days."""
+def _days(table: Table, column: Column) -> Floats:
+    """A column of dates as days since 1970, or of times of day or durations as days; of shape (n,).
+
+    Texts are read as dates, times of day as times of the first day of 1970.
+    """
     pa, data = require("pyarrow", "cli"), plain(table, column.name)
     start = "" if column.kind == "date" else "1970-01-01 "
     if _is_string(data.type):
@@ -145,7 +150,8 @@ def _days(table: Table, column: Column) -> Array:
     return np.where(gaps, np.nan, ticks / (DAY * (1000 if form.unit == "ns" else 1)))
 
 
-def _one_hot(column: Column, data: Any) -> tuple[Array, int, int]:
+def _one_hot(column: Column, data: Any) -> tuple[Floats, int, int]:
+    """A categorical column as in `encode_column`: 1 in the input of a row's level, 0 in the others, NaN if missing."""
     pa, compute = require("pyarrow", "cli"), require("pyarrow.compute", "cli")
     texts = _texts(data, column.kind)
     gaps = texts.null_count
@@ -171,6 +177,7 @@ def _texts(data: Any, kind: str) -> Any:
 
 
 def _refuse_text(table: Table, name: str) -> None:
+    """Raise the error for the first text of a column that is no number, if there is one."""
     for row, text in enumerate(plain(table, name).to_pylist()):
         if text is not None and not is_number(text):
             raise TableError(
@@ -180,7 +187,7 @@ def _refuse_text(table: Table, name: str) -> None:
 
 
 def _first_text(data: Any, forms: list[Any], table: Table, start: str) -> str:
-    """The first value that none of the forms can be read from."""
+    """The end of a message: the first value that cannot be read in any of the forms."""
     pa = require("pyarrow", "cli")
     if not _is_string(data.type):
         return f"holds {data.type}"
@@ -199,7 +206,7 @@ def _first_text(data: Any, forms: list[Any], table: Table, start: str) -> str:
 
 
 def plain(table: Table, name: str) -> Any:
-    """A column's values, each written out."""
+    """The values of a column, decoded if the file holds them by dictionary."""
     data = table.data[name]
     return data.cast(data.type.value_type) if require("pyarrow", "cli").types.is_dictionary(data.type) else data
 

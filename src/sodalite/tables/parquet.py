@@ -1,4 +1,4 @@
-"""Parquet files that are larger than memory, read a row group at a time whenever rows are asked for."""
+"""Parquet files that are larger than memory, as arrays whose rows are read when they are indexed."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ import numpy as np
 from ..core.files import PARQUET, check_readable, parquet_files
 from ..core.memory import available
 from ..core.optional import require
-from ..core.types import Array
-from .base import TableError, listed
+from ..core.types import Floats, Indices
+from .base import TableError, first_line, listed
 from .columns import Column
-from .preprocessing import Preprocessing, Training, counted, nearest
+from .preprocessing import Preprocessing, Training, check_columns, counted, nearest
 
-KEPT = 2  # row groups in memory at a time: threads that are at neighbouring rows need no more
+KEPT = 2  # row groups in memory at a time: as many as threads need that read neighbouring rows
 
 
 class ParquetRows:
-    """Columns of numbers in a Parquet file, or in all those of a folder, as an array that is read when it is sliced.
+    """Numeric columns of a Parquet file, or of all Parquet files of a folder, as an array that is read when indexed.
 
-    `X[a:b]` and `X[indices]` are arrays. A row group is read whole, so that is the least that must fit in memory; two
-    are kept. Rows are in the order of the files' names.
+    `X[a:b]` and `X[indices]` are arrays. Row groups are read whole, and the last two are kept in memory. Rows are in
+    the order of the files' names.
 
     Parameters
     ----------
     path : str or path-like
         A file, or a folder; the files in it must have the same columns.
     columns : sequence of str, optional
-        In this order; all of them unless given.
+        The columns, in this order; all columns unless given.
     dtype : {"float64", "float32"}, optional
         float32 if all columns have that type, else float64.
 
@@ -42,9 +42,9 @@ class ParquetRows:
     ----------
     shape : tuple
     names : list of str
-        The columns.
+        The names of the columns.
     held_bytes : int
-        The most memory that it takes.
+        The most memory, in bytes, that row groups take.
 
     Examples
     --------
@@ -69,7 +69,7 @@ class ParquetRows:
         self._edges = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
         self.shape = int(self._edges[-1]), len(self.names)
         self._check_missing(about)
-        # While a column is decoded, it is there as it is on disk, as Arrow has it and as it is needed.
+        # While a column is decoded, it is in memory three times: as on disk, as Arrow's array, and converted.
         self.held_bytes = self.dtype.itemsize * max(lengths, default=0) * (KEPT * len(self.names) + 3)
         self._start()
 
@@ -85,7 +85,7 @@ class ParquetRows:
     def __repr__(self) -> str:
         return f"ParquetRows({str(self.path)!r}, {self.shape[0]} x {self.shape[1]}, {self.dtype})"
 
-    def __getitem__(self, rows: Any) -> Array:
+    def __getitem__(self, rows: Any) -> Floats:
         if isinstance(rows, slice):
             begin, end, step = rows.indices(self.shape[0])
             if step != 1:
@@ -101,7 +101,7 @@ class ParquetRows:
         index = index.astype(np.int64) % max(self.shape[0], 1)
         return self._at(index) if index.ndim else self._at(index[None])[0]
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Floats:
         return np.asarray(self[:], dtype=dtype)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -113,8 +113,8 @@ class ParquetRows:
         self._arrow, self._parquet = require("pyarrow", "parquet"), require("pyarrow.parquet", "parquet")
         self._start()
 
-    def records(self, rows: Array) -> Any:
-        """Some rows with all columns of the files, whatever they hold: a pyarrow.Table. Each row group is read once."""
+    def records(self, rows: Indices) -> Any:
+        """A pyarrow.Table of some rows with all columns of the files, of any type. Each row group is read once."""
         index = np.asarray(rows, dtype=np.int64)
         groups = np.searchsorted(self._edges, index, side="right") - 1
         parts, order = [], []
@@ -129,6 +129,7 @@ class ParquetRows:
 
     @contextmanager
     def _opened(self, place: int) -> Iterator[Any]:
+        """One of the files, opened."""
         with (
             self._arrow.OSFile(os.fsencode(self._files[place])) as stream,
             self._parquet.ParquetFile(stream, pre_buffer=False) as file,
@@ -136,9 +137,11 @@ class ParquetRows:
             yield file
 
     def _start(self) -> None:
-        self._lock, self._kept = Lock(), OrderedDict[int, Array]()
+        """Begin with an empty cache."""
+        self._lock, self._kept = Lock(), OrderedDict[int, Floats]()
 
-    def _between(self, begin: int, end: int) -> Array:
+    def _between(self, begin: int, end: int) -> Floats:
+        """The rows `begin` to `end`."""
         found = np.empty((end - begin, self.shape[1]), dtype=self.dtype)
         at = begin
         while at < end:
@@ -148,8 +151,8 @@ class ParquetRows:
             at = last
         return found
 
-    def _at(self, index: Array) -> Array:
-        """Rows in any order, each row group read once."""
+    def _at(self, index: Indices) -> Floats:
+        """Rows by their indices, in any order; each row group is read once."""
         found = np.empty((len(index), self.shape[1]), dtype=self.dtype)
         order = np.argsort(index, kind="stable")
         groups = np.searchsorted(self._edges, index[order], side="right") - 1
@@ -158,36 +161,41 @@ class ParquetRows:
             found[here] = self._taken(int(group), index[here] - self._edges[group])
         return found
 
-    def _taken(self, group: int, rows: Any) -> Array:
-        """Rows of a row group, from memory if it is there; copies, so that no more groups than those are held."""
+    def _taken(self, group: int, which: Indices | slice) -> Floats:
+        """A copy of some rows of a row group, which is read unless it is in the cache.
+
+        A copy, since a view would keep the whole row group in memory.
+        """
         with self._lock:
             if group not in self._kept:
                 while len(self._kept) >= KEPT:
                     self._kept.popitem(last=False)
                 self._kept[group] = self._read(group)
             self._kept.move_to_end(group)
-            return np.array(self._kept[group][rows])
+            return np.array(self._kept[group][which])
 
-    def _read(self, group: int) -> Array:
+    def _read(self, group: int) -> Floats:
+        """All rows of a row group, converted to the array's type."""
         place, number = self._groups[group]
-        rows = int(self._edges[group + 1] - self._edges[group])
-        found = np.empty((rows, self.shape[1]), dtype=self.dtype)
+        n_rows = int(self._edges[group + 1] - self._edges[group])
+        found = np.empty((n_rows, self.shape[1]), dtype=self.dtype)
         kind = self._arrow.from_numpy_dtype(self.dtype)
         try:
             with self._opened(place) as file:
                 for column, name in enumerate(self.names):
                     values = file.read_row_group(number, columns=[name], use_threads=False).column(0)
-                    if len(values) != rows:
+                    if len(values) != n_rows:
                         raise TableError(f"{self._files[place]} changed while it was read.")
                     at = 0
                     for chunk in values.chunks:
                         here, at = slice(at, at + len(chunk)), at + len(chunk)
                         found[here, column] = chunk.cast(kind, safe=False).to_numpy(zero_copy_only=False)
         except (self._arrow.ArrowException, OSError) as error:
-            raise TableError(f"{self._files[place]} cannot be read as Parquet: {_line(error)}.") from None
+            raise TableError(f"{self._files[place]} cannot be read as Parquet: {first_line(error)}.") from None
         return found
 
     def _check_columns(self, schemas: list[Any]) -> None:
+        """Refuse files, given by their schemas, that lack a column, have it twice, or hold no numbers in it."""
         types = self._arrow.types
         for file, schema in zip(self._files, schemas, strict=True):
             counts = Counter(schema.names)
@@ -210,7 +218,7 @@ class ParquetRows:
             raise TableError(f"{self.path} has no columns to read.")
 
     def _check_missing(self, about: list[Any]) -> None:
-        """Missing values are counted in the files, as a rule; those that are not will be found as they are read."""
+        """Refuse missing values that the files' statistics count; others are found when rows are read."""
         gaps: dict[str, int] = {}
         names = set(self.names)
         for place, group in self._groups:
@@ -226,7 +234,7 @@ class ParquetRows:
 
 def open_parquet(
     path: str | os.PathLike[str], target: str, columns: Sequence[str] | None = None
-) -> tuple[ParquetRows, Array]:
+) -> tuple[ParquetRows, Floats]:
     """Inputs and targets in Parquet files that may be larger than memory.
 
     Parameters
@@ -241,7 +249,7 @@ def open_parquet(
     Returns
     -------
     X : ParquetRows
-        Of shape (n, d), on disk: what `sodalite.select` and `sodalite.GreedyGPRegressor.fit` take.
+        Of shape (n, d), on disk; `sodalite.select` and `sodalite.GreedyGPRegressor.fit` take it as X.
     y : array of shape (n,)
         In memory.
     """
@@ -254,7 +262,7 @@ def open_parquet(
 
 
 def is_on_disk(path: str | os.PathLike[str]) -> bool:
-    """Whether a table is better left on disk: a folder, or a Parquet file that would take a quarter of the memory."""
+    """Whether a table is to be left on disk: a folder, or a Parquet file larger than a quarter of the free memory."""
     path = Path(path)
     if path.is_dir():
         return True
@@ -267,12 +275,21 @@ def is_on_disk(path: str | os.PathLike[str]) -> bool:
 def learn_on_disk(
     path: str | os.PathLike[str], target: str | None, features: Sequence[str] | None, exclude: Sequence[str]
 ) -> Training:
-    """The same as `sodalite.tables.learn` for a table that is left on disk: all columns must hold numbers."""
+    """The training data of a table that is left on disk, as by `learn`; all columns must hold numbers.
+
+    Parameters
+    ----------
+    path : str or path-like
+        A Parquet file, or a folder of such files.
+    target : str or None
+        The column that is to be predicted; None is refused with a list of the columns.
+    features : sequence of str, optional
+        The columns to predict it from; all others unless given.
+    exclude : sequence of str
+        Columns to leave out.
+    """
     names = ParquetRows.columns_of(path)
-    there = set(names)
-    for name in [*([] if target is None else [target]), *(features or []), *exclude]:
-        if name not in there:
-            raise TableError(f"{path} has no column {name!r}; it has {listed(names, 12)}.{nearest(name, names)}")
+    check_columns(str(path), names, [*([] if target is None else [target]), *(features or []), *exclude])
     if target is None:
         raise TableError(f"--target is needed: which column of {path} is to be predicted? {listed(names, 12)}")
     left_out = {target, *exclude}
@@ -283,23 +300,23 @@ def learn_on_disk(
 
 
 class Taken:
-    """Some rows of an array-like, which are read when they are asked for."""
+    """Some rows of a `ParquetRows`, which are read when they are indexed."""
 
     ndim = 2
 
-    def __init__(self, X: Any, rows: Array) -> None:
+    def __init__(self, X: ParquetRows, rows: Indices) -> None:
         self.X, self.rows = X, rows
         self.shape, self.dtype, self.held_bytes = (len(rows), X.shape[1]), X.dtype, X.held_bytes
 
     def __len__(self) -> int:
         return self.shape[0]
 
-    def __getitem__(self, rows: Any) -> Array:
-        return np.asarray(self.X[self.rows[rows]])
+    def __getitem__(self, which: Any) -> Floats:
+        return np.asarray(self.X[self.rows[which]])
 
 
 def _files(path: Path) -> list[Path]:
-    """The file itself, or those of a folder."""
+    """The Parquet files at a path: the file itself, or those of a folder."""
     try:
         check_readable(path)
     except FileNotFoundError:
@@ -315,14 +332,10 @@ def _files(path: Path) -> list[Path]:
 
 
 def _about(file: Path) -> Any:
-    """What the end of a file says of it."""
+    """The metadata of a Parquet file, which stand at its end."""
     arrow, parquet = require("pyarrow", "parquet"), require("pyarrow.parquet", "parquet")
     try:
         with arrow.OSFile(os.fsencode(file)) as stream:  # a name need not be text
             return parquet.read_metadata(stream)
     except (arrow.ArrowException, OSError) as error:
-        raise TableError(f"{file} cannot be read as Parquet: {_line(error)}.") from None
-
-
-def _line(error: BaseException) -> str:
-    return (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")
+        raise TableError(f"{file} cannot be read as Parquet: {first_line(error)}.") from None

@@ -1,35 +1,35 @@
-"""From columns of all kinds to the numbers that a model takes, by a mapping that is kept with the model.
+"""Preprocessing: the mapping from the columns of a table to the inputs of a model, which is kept with the model.
 
 Numbers stay as they are. Dates become days since 1970, times of day and durations become days. Texts and truth values
-become one column for each level that was seen, 1 where it is that level and 0 elsewhere.
+become one input for each level in the training data: 1 in rows of that level, 0 in others.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Any, Self
 
 import numpy as np
 
-from ..core.types import Array
+from ..core.types import Floats, Indices
 from .base import Table, TableError, listed
-from .columns import KINDS, Column, encode_column, examine, target_of
+from .columns import CATEGORICAL, KINDS, Column, encode_column, examine, target_of
 
 MISSING = ("error", "drop", "median")
 
 
 @dataclass(frozen=True)
 class Encoded:
-    """Rows as numbers."""
+    """The rows of a table as inputs of a model."""
 
-    X: Array
-    """Of shape (n, inputs); NaN where a value is missing and nothing takes its place."""
+    X: Floats
+    """Of shape (n, inputs); NaN where a value is missing and not replaced."""
     missing: dict[str, int]
-    """How many values are missing in each column that misses any, whether or not something took their place."""
+    """The number of missing values, replaced or not, of each column that has any."""
     unknown: dict[str, int] = field(default_factory=dict)
-    """How many values of each column are levels that were not seen before: zero in all of the column's inputs."""
+    """The number of levels that are not in the training data, of each column that has any: all its inputs are 0."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class Preprocessing:
     target: str | None
     columns: tuple[Column, ...]
     missing: str = "error"
-    """What is done about missing values: one of `MISSING`."""
+    """How missing values are treated: one of `MISSING`."""
 
     @property
     def names(self) -> list[str]:
@@ -61,7 +61,7 @@ class Preprocessing:
         return [column.name for column in self.columns for _ in column.names]
 
     def to_json(self) -> dict[str, Any]:
-        """What JSON can hold."""
+        """The mapping as JSON."""
         columns = [
             {"name": column.name, "kind": column.kind, "levels": list(column.levels), "fill": column.fill}
             for column in self.columns
@@ -70,7 +70,7 @@ class Preprocessing:
 
     @classmethod
     def from_json(cls, content: Any) -> Self:
-        """What `to_json` gave; anything else is refused with a ValueError."""
+        """The mapping from the JSON of `to_json`; anything else is refused with a ValueError."""
         if not isinstance(content, dict) or set(content) != {"target", "columns", "missing"}:
             raise ValueError("preprocessing, how columns become inputs, must have target, columns and missing alone")
         if not isinstance(content["columns"], list):
@@ -86,7 +86,7 @@ class Preprocessing:
         return cls(content["target"], columns, content["missing"])
 
     def check_names(self, names: Sequence[str], source: str) -> None:
-        """Refuse a table that has not all columns; others may be there, in any order."""
+        """Refuse a table that lacks one of the columns; it may have more columns, in any order."""
         there = set(names)
         absent = [column.name for column in self.columns if column.name not in there]
         if absent:
@@ -96,22 +96,15 @@ class Preprocessing:
             )
 
     def encode(self, table: Table) -> Encoded:
-        """The rows of a table as the model's inputs. Columns are found by name, and others ignored.
+        """The rows of a table as the model's inputs. Columns are found by name; other columns are ignored.
 
         Raises
         ------
         TableError
-            Where a column is absent, holds what it must not, or misses values and `missing` is "error".
+            If a column is absent, holds values of another kind, or misses values and `missing` is "error".
         """
         self.check_names(table.names, table.name)
-        parts, missing, unknown = [], {}, {}
-        for column in self.columns:
-            part, gaps, strange = encode_column(column, table)
-            parts.append(part)
-            if gaps:
-                missing[column.name] = gaps
-            if strange:
-                unknown[column.name] = strange
+        parts, missing, unknown = _encoded(self.columns, table)
         if missing and self.missing == "error":
             raise TableError(f"{table.name} has missing values: {counted(missing)}. The model was not fitted with any.")
         return Encoded(np.concatenate(parts, axis=1), missing, unknown)
@@ -119,16 +112,17 @@ class Preprocessing:
 
 @dataclass(frozen=True)
 class Training:
-    """A table as a model is fitted to it."""
+    """The training data of a model, from a table."""
 
     preprocessing: Preprocessing
     X: Any
-    """An array; or, of a table that is left on disk, a `sodalite.tables.ParquetRows`."""
-    y: Array
-    rows: Array
-    """The rows of the table that these are; those that miss values may have been dropped."""
+    """An array of shape (n, inputs); for a table that is left on disk, a `sodalite.tables.ParquetRows`."""
+    y: Floats
+    """The target, of shape (n,)."""
+    rows: Indices
+    """The indices of these rows in the table, of shape (n,); rows with missing values may have been dropped."""
     missing: dict[str, int]
-    """How many values were missing in each column that missed any."""
+    """The number of missing values of each column that has any."""
 
 
 def learn(
@@ -138,7 +132,7 @@ def learn(
     exclude: Iterable[str] = (),
     missing: str = "error",
 ) -> Training:
-    """Choose the columns, see what each holds, and encode them.
+    """The training data of a table: its columns chosen, examined and encoded.
 
     Parameters
     ----------
@@ -150,16 +144,49 @@ def learn(
     exclude : iterable of str
         Columns to leave out.
     missing : {"error", "drop", "median"}
-        Refuse missing values; leave out the rows that have some; or put the column's median in their place, for texts
-        the most frequent one. Rows that miss the target are left out unless missing values are refused.
+        Refuse missing values; leave out the rows that have some; or replace them by the column's median, texts by the
+        most frequent one. Rows without a target are left out unless missing values are refused.
     """
-    exclude = dict.fromkeys(exclude)
-    there = set(table.names)
-    for name in [target, *(features or []), *exclude]:
+    names = _inputs(table, target, features, dict.fromkeys(exclude))
+    if not len(table):
+        raise TableError(f"{table.name} has column names but no rows.")
+    y = target_of(table, target)
+    columns = [examine(table, name) for name in names]
+    parts, gaps, _ = _encoded(columns, table)
+    if absent := int(np.isnan(y).sum()):
+        gaps[target] = absent
+    if gaps and missing == "error":
+        raise TableError(
+            f"{table.name} has missing values: {counted(gaps)}. Leave out the rows with --missing drop, put medians in "
+            f"their place with --missing median, or leave out the columns with --exclude."
+        )
+    if missing == "median":
+        known = ~np.isnan(y)
+        columns = [_with_fill(column, part[known], table) for column, part in zip(columns, parts, strict=True)]
+        parts = [
+            encode_column(column, table)[0] if column.name in gaps else part
+            for column, part in zip(columns, parts, strict=True)
+        ]
+    X = np.concatenate(parts, axis=1)
+    rows = np.flatnonzero(~np.isnan(y) & ~np.isnan(X).any(axis=1))
+    if not len(rows):
+        raise TableError(f"{table.name}: every row misses a value: {counted(gaps)}. Leave out columns with --exclude.")
+    if len(rows) < len(y):
+        X, y = X[rows], y[rows]
+    return Training(Preprocessing(target, tuple(columns), missing), X, y, rows, gaps)
+
+
+def check_columns(source: str, names: Sequence[str], wanted: Iterable[str]) -> None:
+    """Refuse a table, called `source` in the message, with columns `names`, if it lacks one of the wanted columns."""
+    there = set(names)
+    for name in wanted:
         if name not in there:
-            raise TableError(
-                f"{table.name} has no column {name!r}; it has {listed(table.names, 12)}.{nearest(name, table.names)}"
-            )
+            raise TableError(f"{source} has no column {name!r}; it has {listed(names, 12)}.{nearest(name, names)}")
+
+
+def _inputs(table: Table, target: str, features: Sequence[str] | None, exclude: Mapping[str, None]) -> list[str]:
+    """The columns that the target is predicted from, checked."""
+    check_columns(table.name, table.names, [target, *(features or []), *exclude])
     if features is None:
         names = [name for name in table.names if name != target and name not in exclude]
         nameless = [name for name in names if not name.strip()]
@@ -174,45 +201,32 @@ def learn(
         raise TableError(f"{target!r} is the target, and cannot be among the features too.")
     if not names:
         raise TableError(f"{table.name}: no column is left to predict {target!r} from.")
-    if not len(table):
-        raise TableError(f"{table.name} has column names but no rows.")
+    return names
 
-    y = target_of(table, target)
-    columns = [examine(table, name) for name in names]
-    parts, gaps = [], {}
+
+def _encoded(columns: Iterable[Column], table: Table) -> tuple[list[Floats], dict[str, int], dict[str, int]]:
+    """The columns as numbers, each of shape (n, inputs), and the counts of missing values and unknown levels by column.
+
+    Columns without such values are not counted.
+    """
+    parts, missing, unknown = [], {}, {}
     for column in columns:
-        part, count, _ = encode_column(column, table)
+        part, gaps, strange = encode_column(column, table)
         parts.append(part)
-        if count:
-            gaps[column.name] = count
-    if absent := int(np.isnan(y).sum()):
-        gaps[target] = absent
-    if gaps and missing == "error":
-        raise TableError(
-            f"{table.name} has missing values: {counted(gaps)}. Leave out the rows with --missing drop, put medians in "
-            f"their place with --missing median, or leave out the columns with --exclude."
-        )
-    keep = ~np.isnan(y)
-    if missing == "median":
-        columns = [_with_fill(column, part[keep], table) for column, part in zip(columns, parts, strict=True)]
-        parts = [
-            encode_column(column, table)[0] if column.name in gaps else part
-            for column, part in zip(columns, parts, strict=True)
-        ]
-    X = np.concatenate(parts, axis=1)
-    keep &= ~np.isnan(X).any(axis=1)
-    if not keep.any():
-        raise TableError(f"{table.name}: every row misses a value: {counted(gaps)}. Leave out columns with --exclude.")
-    rows = np.flatnonzero(keep)
-    if len(rows) < len(y):
-        X, y = X[rows], y[rows]
-    return Training(Preprocessing(target, tuple(columns), missing), X, y, rows, gaps)
+        if gaps:
+            missing[column.name] = gaps
+        if strange:
+            unknown[column.name] = strange
+    return parts, missing, unknown
 
 
-def _with_fill(column: Column, values: Array, table: Table) -> Column:
-    """The column with what takes a missing value's place: the median, or the most frequent level."""
+def _with_fill(column: Column, values: Floats, table: Table) -> Column:
+    """The column with the value that replaces missing values: the median, or the most frequent level.
+
+    `values`, of shape (n, inputs), is the encoded column.
+    """
     fill: float | str
-    if column.kind in ("bool", "text"):
+    if column.kind in CATEGORICAL:
         fill = column.levels[int(np.argmax(np.nansum(values, axis=0)))]
     elif np.isnan(values).all():
         raise TableError(f"{table.name}: column {column.name!r} has no values where there are targets; use --exclude.")
@@ -222,6 +236,7 @@ def _with_fill(column: Column, values: Array, table: Table) -> Column:
 
 
 def _column(content: Any) -> Column:
+    """A column from its JSON; anything else is refused with a ValueError."""
     if not isinstance(content, dict) or set(content) != {"name", "kind", "levels", "fill"}:
         raise ValueError("a column in preprocessing must have name, kind, levels and fill alone")
     name, kind, levels, fill = (content[key] for key in ("name", "kind", "levels", "fill"))
@@ -229,23 +244,25 @@ def _column(content: Any) -> Column:
         raise ValueError("the name of a column in preprocessing must be a text")
     if kind not in KINDS:
         raise ValueError(f"the kind of column {name!r} in preprocessing must be one of {', '.join(KINDS)}")
-    categorical = kind in ("bool", "text")
+    categorical = kind in CATEGORICAL
     if not isinstance(levels, list) or not all(isinstance(level, str) for level in levels):
         raise ValueError(f"the levels of column {name!r} in preprocessing must be a list of texts")
     if bool(levels) != categorical or len(set(levels)) < len(levels):
-        raise ValueError(f"column {name!r} in preprocessing has levels twice, or where it can have none, or none")
+        needs = "at least one level, each once" if categorical else f"no levels, since it is of kind {kind}"
+        raise ValueError(f"column {name!r} in preprocessing must have {needs}")
     if fill is not None and not isinstance(fill, str if categorical else float):
-        raise ValueError(f"what takes a missing value's place in column {name!r} of preprocessing is of another kind")
+        kind_of_fill = "a text" if categorical else "a number"
+        raise ValueError(f"the fill of column {name!r} in preprocessing, for missing values, must be {kind_of_fill}")
     return Column(name, kind, tuple(levels), fill)
 
 
 def nearest(name: str, names: Sequence[str]) -> str:
-    """A hint at the nearest of some names, if one is near."""
+    """The end of a message: a hint at the most similar of the names, if one is similar."""
     close = [other for other in names if other.lower() == name.lower()] or get_close_matches(name, names, n=1)
     return f" Did you mean {close[0]!r}?" if close else ""
 
 
 def counted(counts: dict[str, int]) -> str:
-    """Columns with their levels, the first few of many."""
+    """Columns with their counts for a message; of many, the first eight."""
     shown = ", ".join(f"{name!r} ({count})" for name, count in list(counts.items())[:8])
     return shown + (f", and {len(counts) - 8} more columns" if len(counts) > 8 else "")

@@ -1,13 +1,13 @@
-"""Tables from files, whole or in chunks: CSV, TSV, both also in gzip, Parquet, Arrow or Feather, and NPZ."""
+"""Opening files of tables by their suffix: CSV, TSV, both also in gzip, Parquet, Arrow or Feather, and NPZ."""
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import PurePath
-from typing import Any
+from typing import BinaryIO
 
 from ..core.files import check_readable
 from .base import Reader, Table, TableError
@@ -26,7 +26,7 @@ FORMATS = {
     ".npz": "npz",
 }
 
-_READERS: dict[str, Any] = {
+_READERS: dict[str, Callable[[BinaryIO, str, str], Reader]] = {
     "csv": TextReader,
     "tsv": TextReader,
     "parquet": ParquetReader,
@@ -36,7 +36,7 @@ _READERS: dict[str, Any] = {
 
 
 def format_of(path: str | os.PathLike[str]) -> str:
-    """The format of a file, by its suffix: "csv", "tsv", "parquet", "arrow" or "npz". Without one, CSV is meant.
+    """The format of a file, by its suffix: "csv", "tsv", "parquet", "arrow" or "npz"; "csv" if it has no suffix.
 
     Examples
     --------
@@ -54,15 +54,20 @@ def format_of(path: str | os.PathLike[str]) -> str:
 
 
 @contextmanager
-def open_table(path: str | os.PathLike[str], standard_input: Any = None) -> Iterator[Reader]:
-    """A file, or "-" for CSV from standard input, ready to be read; its column names are known.
+def open_table(path: str | os.PathLike[str], standard_input: BinaryIO | None = None) -> Iterator[Reader]:
+    """A reader of a file, which has read the column names.
 
-    `standard_input` is the stream to read from in that case, if it is another.
+    Parameters
+    ----------
+    path : str or path-like
+        The file, or "-" for CSV from standard input.
+    standard_input : binary stream, optional
+        Read in place of the process's standard input.
 
     Raises
     ------
     TableError
-        Also for a file that is not there, so that there is one kind of error for all that can be wrong.
+        For all that can be wrong, also if the file does not exist.
     """
     form = format_of(path)
     with ExitStack() as stack:
@@ -84,6 +89,6 @@ def open_table(path: str | os.PathLike[str], standard_input: Any = None) -> Iter
 
 
 def read_table(path: str | os.PathLike[str]) -> Table:
-    """All rows of a file, each column with the type that all of its cells have."""
+    """The table of all rows of a file, each column with a type that fits all of its cells."""
     with open_table(path) as reader:
         return reader.read()

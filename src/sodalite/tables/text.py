@@ -1,6 +1,6 @@
-"""CSV and TSV, read by Arrow's parser, strictly: every line must have as many cells as there are column names.
+"""Readers of CSV and TSV, by Arrow's parser, strictly: every line must have as many cells as there are column names.
 
-All bytes on their way to it are checked to be UTF-8, so that a message can say where they are not.
+All bytes are checked to be UTF-8 before they reach the parser, so that a message can name the line where they are not.
 """
 
 from __future__ import annotations
@@ -18,14 +18,15 @@ from typing import Any, BinaryIO
 from ..core.optional import require
 from .base import CORRECT, Reader, Table, TableError, is_number, listed
 
-BLOCK = 2**22  # bytes of text that are parsed at a time, and so the most that a line can have
+BLOCK = 2**22  # bytes of text that are parsed at a time, which is also the longest line
+# The first bytes of formats that are no text.
 MAGIC = {b"PAR1": "Parquet", b"ARROW1": "Arrow", b"PK\x03\x04": "NPZ (or another zip)", b"\x89HDF": "HDF5"}
 TOO_LONG = f"has more than {BLOCK // 10**6} million characters. Is this a table, with a row in each line?"
 UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
 class TextReader(Reader):
-    """CSV and TSV."""
+    """A reader of CSV and TSV files."""
 
     def __init__(self, stream: BinaryIO, name: str, form: str) -> None:
         super().__init__(stream, name)
@@ -40,7 +41,7 @@ class TextReader(Reader):
         return self._table(self._read(None))
 
     def read_text(self) -> Table:
-        """All rows, each cell as it is written."""
+        """The table of all rows, with each cell as the text in the file."""
         return self._table(self._read({name: self._arrow.string() for name in self.names}, null=False))
 
     def chunks(self, kinds: Mapping[str, str]) -> Iterator[Table]:
@@ -64,6 +65,7 @@ class TextReader(Reader):
 
     @property
     def _uncounted(self) -> str:
+        """A note for line numbers: the parser does not count blank lines."""
         return " (blank lines not counted)" if self._bytes.blank else ""
 
     def _read(self, types: Any, null: bool = True) -> Any:
@@ -80,10 +82,12 @@ class TextReader(Reader):
         return read, parse
 
     def _on_ragged(self, row: Any) -> str:
+        """Called by the parser for a line with too many or too few cells, which is kept for the message."""
         self._ragged = row
         return "error"
 
     def _header(self) -> list[str]:
+        """The column names in the first line; a file whose first line cannot be that is refused."""
         head = self._bytes.head()
         if not head.strip():
             raise TableError(f"{self.name} is empty; its first line must be column names, and rows must follow.")
@@ -109,6 +113,7 @@ class TextReader(Reader):
 
     @contextmanager
     def _explained(self) -> Iterator[None]:
+        """Raise errors of gzip and of the parser as a `TableError` in the user's words."""
         try:
             yield
         except (EOFError, zlib.error, gzip.BadGzipFile) as error:
@@ -119,6 +124,7 @@ class TextReader(Reader):
             raise TableError(self._explain(str(error))) from None
 
     def _explain(self, message: str) -> str:
+        """A message of the parser in the user's words: which line or cell, and what to do."""
         row = self._ragged
         if row is not None:
             mark = "a tab" if self._delimiter == "\t" else "a comma"
@@ -143,7 +149,7 @@ class TextReader(Reader):
 
 
 class Utf8(io.RawIOBase):
-    """Bytes of a file, unzipped if need be, that are checked to be UTF-8 as they are read."""
+    """A stream of a file's bytes, unzipped if need be, that is checked to be UTF-8 as it is read."""
 
     def __init__(self, stream: Any, name: str) -> None:
         self._name = name
@@ -155,7 +161,7 @@ class Utf8(io.RawIOBase):
         self._offset = self._lines = 0
         self._last = b"\n"
         self.blank = False
-        """Whether there have been blank lines, which the parser does not count."""
+        """Whether there were blank lines, which the parser does not count."""
         if self._first.startswith(UTF_16):
             raise TableError(f"{name} is UTF-16; save it as UTF-8.")
 
@@ -163,7 +169,7 @@ class Utf8(io.RawIOBase):
         return True
 
     def head(self) -> bytes:
-        """The first lines, which will be read again."""
+        """The bytes up to the end of the first line at least; `read` returns them again."""
         while b"\n" not in self._first and (more := self._stream.read(BLOCK)):
             if len(self._first) > BLOCK:
                 raise TableError(f"{self._name}: its first line {TOO_LONG}")
@@ -178,15 +184,15 @@ class Utf8(io.RawIOBase):
             return bytes(part)
         size = len(self._first) if size < 0 else size
         part, self._first = self._first[:size], self._first[size:]
-        # The parser takes what it gets for a block, and a block must not be shorter than a line.
+        # The parser takes each result for a block, and a block must not be shorter than a line.
         return part if len(part) == size else part + self.read(size - len(part))
 
     def _check(self, part: bytes) -> None:
-        """See that these are UTF-8, and count lines."""
+        """Check that the next bytes are UTF-8, and count lines."""
         try:
             self._decoder.decode(part, final=not part)
         except UnicodeDecodeError as error:
-            pending = len(error.object) - len(part)  # the start of a character that the part before ended in
+            pending = len(error.object) - len(part)  # bytes of a character that began at the end of the last part
             line = self._lines + 1 + part[: max(error.start - pending, 0)].count(b"\n")
             raise TableError(
                 f"{self._name} is not UTF-8: byte {self._offset - pending + error.start} "
@@ -202,7 +208,7 @@ class Utf8(io.RawIOBase):
 
 
 class _Chained(io.RawIOBase):
-    """Some bytes, then a stream's."""
+    """A stream of some bytes, followed by the bytes of another stream."""
 
     def __init__(self, first: bytes, stream: Any) -> None:
         self._first, self._stream = first, stream

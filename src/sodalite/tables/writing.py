@@ -1,4 +1,4 @@
-"""Tables to files, a chunk of rows at a time: written whole or not at all."""
+"""Writing tables to files, a chunk of rows at a time; a file is written whole or not at all."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import shutil
 import sys
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from tempfile import TemporaryFile
 from typing import Any
 
@@ -21,11 +21,11 @@ from ..core.optional import require
 from .base import TableError
 from .reading import format_of
 
-Write = Callable[[Mapping[str, Any]], None]
+Write = Callable[[Mapping[str, Any]], None]  # writes some rows, given as arrays by column name
 
 
 def check_output(path: str | os.PathLike[str]) -> None:
-    """See that a table can be written there, and in which format, before any long work."""
+    """Check, before any long work, that a table can be written at a path, and that its format is known."""
     if str(path) == "-":
         return
     if format_of(path) in ("parquet", "arrow"):
@@ -38,10 +38,10 @@ def check_output(path: str | os.PathLike[str]) -> None:
 
 @contextmanager
 def open_output(path: str | os.PathLike[str], names: list[str]) -> Iterator[Write]:
-    """A function that writes some rows of a table, given as arrays by the columns' names.
+    """A function that writes some rows of a table, which are given as arrays by column name.
 
-    The format follows from the suffix; "-" is CSV on standard output. A missing number (NaN) is an empty cell, or null.
-    The file is there when all rows are, and not before.
+    The format is that of the path's suffix; "-" is CSV on standard output. A missing number (NaN) becomes an empty
+    cell, or null. The file appears once all rows have been written.
     """
     check_output(path)
     with ExitStack() as stack:
@@ -59,7 +59,7 @@ def open_output(path: str | os.PathLike[str], names: list[str]) -> Iterator[Writ
 
 @contextmanager
 def _standard_output() -> Iterator[Any]:
-    """Standard output, which with PYTHONUNBUFFERED writes only as much at a time as a pipe takes."""
+    """Standard output, buffered: with PYTHONUNBUFFERED, a write to a pipe may write only a part."""
     out = sys.stdout.buffer
     if isinstance(out, io.RawIOBase):
         buffered = io.BufferedWriter(out)
@@ -125,7 +125,7 @@ def _ipc(stream: Any, names: list[str], path: str) -> Iterator[Write]:
 
 @contextmanager
 def _batches(names: list[str], make: Callable[[Any], Any]) -> Iterator[Write]:
-    """For writers that are made when the columns' types are known: by the first rows."""
+    """A function that writes rows by one of Arrow's writers, made once the first rows tell the columns' types."""
     arrow = require("pyarrow", "parquet")
     with ExitStack() as stack:
         writer: Any = None
@@ -144,7 +144,10 @@ def _batches(names: list[str], make: Callable[[Any], Any]) -> Iterator[Write]:
 
 @contextmanager
 def _npz(stream: Any, names: list[str], path: str) -> Iterator[Write]:
-    """Columns are gathered in a file each, then zipped: an array's length stands at its beginning."""
+    """A function that writes rows of an NPZ file.
+
+    Each column goes to a temporary file first, and into the zip file at the end: an array begins with its length.
+    """
     with ExitStack() as stack:
         parts = {name: stack.enter_context(TemporaryFile()) for name in names}
         types: dict[str, np.dtype[Any]] = {}
@@ -158,7 +161,7 @@ def _npz(stream: Any, names: list[str], path: str) -> Iterator[Write]:
                 if values.dtype == object:
                     values = np.array(["" if value is None else str(value) for value in values.tolist()])
                 if types.setdefault(name, values.dtype) != values.dtype:
-                    raise TableError(f"column {name!r} has no one type, as NPZ needs.")
+                    raise TableError(f"column {name!r} changes its type between rows, which NPZ cannot hold.")
                 parts[name].write(values.tobytes())
             length += len(values)
 
@@ -174,9 +177,15 @@ def _npz(stream: Any, names: list[str], path: str) -> Iterator[Write]:
 
 
 def _arrow(column: Any) -> Any:
-    """An array as Arrow's, its NaNs as nulls."""
+    """A NumPy array as an Arrow array, NaNs as nulls; an Arrow array as it is."""
     arrow = require("pyarrow", "cli")
     return arrow.array(column, from_pandas=True) if isinstance(column, np.ndarray) else column
 
 
-_WRITERS: dict[str, Any] = {"csv": _text, "tsv": _text, "parquet": _parquet, "arrow": _ipc, "npz": _npz}
+_WRITERS: dict[str, Callable[[Any, list[str], str], AbstractContextManager[Write]]] = {
+    "csv": _text,
+    "tsv": _text,
+    "parquet": _parquet,
+    "arrow": _ipc,
+    "npz": _npz,
+}
