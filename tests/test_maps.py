@@ -8,6 +8,7 @@ import re
 from functools import cache
 from importlib import import_module
 from pathlib import Path
+from textwrap import dedent
 
 import numpy as np
 import pytest
@@ -73,6 +74,25 @@ def test_citations_are_found_where_they_stand():
 def test_the_sections_that_the_code_cites_exist():
     cited = set().union(*(labels(path.read_text(encoding="utf-8")) for path in SOURCE.rglob("*.py")))
     assert cited <= set(re.findall(r"^\.\. _([\w-]+):$", METHOD, flags=re.MULTILINE))
+
+
+# All pages
+
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.rst")), *sorted((ROOT / "docs/user_guide").glob("*.rst"))]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_what_a_page_names_exists(page):
+    """Links to names of the package, and imports from it, resolve; the Python blocks are Python."""
+    text = page.read_text(encoding="utf-8")
+    for path in re.findall(r"(?<!`)`~?sodalite\.([\w.]+)`(?!`)", text):
+        resolve(path)
+    for module, imported in re.findall(r"from sodalite(?:\.([\w.]+))? import ([\w, ]+)", text):
+        for name in imported.split(","):
+            resolve(f"{module}.{name.strip()}".lstrip("."))
+    blocks = re.findall(r"^\.\. code-block:: python\n\n((?:   .*\n|\n)+)", text, flags=re.MULTILINE)
+    for block in blocks:
+        ast.parse(dedent(block))
 
 
 # NOTATION.md
