@@ -38,7 +38,10 @@ def resolve(path: str):
     parts, thing = path.split("."), import_module("sodalite")
     for place, part in enumerate(parts):
         if not hasattr(thing, part):
-            import_module(".".join(["sodalite", *parts[: place + 1]]))
+            try:
+                import_module(".".join(["sodalite", *parts[: place + 1]]))
+            except ModuleNotFoundError:
+                pytest.fail(f"sodalite.{path} does not exist: correct its name on the page")
         thing = getattr(thing, part)
     return thing
 
@@ -127,7 +130,8 @@ def test_the_letters_are_those_of_the_code(title, cell):
     known = set().union(*map(names, paths))
     for part in code:
         if part not in modules:
-            assert set(re.findall(r"[A-Za-z_]\w*", part)) - {"len"} <= known, part
+            missing = set(re.findall(r"[A-Za-z_]\w*", part)) - {"len"} - known
+            assert not missing, f"NOTATION.md names {missing}, which the code does not have there"
 
 
 # CONTRIBUTING.md
