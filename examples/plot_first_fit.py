@@ -27,8 +27,9 @@ y_test = f(X_test[:, 0]) + rng.normal(0, 1, 1000)
 # Fit
 # ---
 #
-# The estimator follows scikit-learn. Without a kernel it takes a squared exponential with noise, and finds the
-# hyperparameters from a random subset of the rows. Then it chooses its rows: the *active* ones.
+# The estimator follows scikit-learn. Without a kernel, squared-exponential and Matern kernels compete, and the
+# hyperparameters are found in rounds that are kept only if other rows are predicted better. Then it chooses its rows,
+# the *active* ones: those that most help to predict others.
 
 gp = GreedyGPRegressor(n_active=30, random_state=0).fit(X, y)
 print(gp.kernel_)
@@ -39,8 +40,8 @@ print("the first five rows chosen:", gp.active_indices_[:5])
 # Predict
 # -------
 #
-# The standard deviation is that of a new observation, noise included. So about 95 % of new targets should lie within
-# 1.96 of it.
+# A prediction is made from the active rows and from the rows nearest to it. The standard deviation is that of a new
+# observation, noise included. So about 95 % of new targets should lie within 1.96 of it.
 
 mean, std = gp.predict(X_test, return_std=True)
 print(f"RMSE on held-out rows: {rmse(y_test, mean):.3f}")
@@ -50,8 +51,9 @@ print(f"within the 95 % band:  {coverage(y_test, mean, std):.1%}")
 # What it kept
 # ------------
 #
-# The rows chosen are spread over the input. The score prefers rows with a large residual, so most of them lie at the
-# edge of the cloud, above or below the curve: where there is noise, such rows are not a fair sample.
+# The rows chosen are spread over the input, and lie near the middle of the cloud: a row whose target has much noise
+# would spoil the predictions of its neighbours, so it is passed over. The paper's score, ``score="delta"``, takes rows
+# with a large residual, most of them at the edge of the cloud.
 # :ref:`sphx_glr_gallery_plot_stopping_and_scores.py` looks at this.
 
 grid = np.linspace(0, 20, 400)
@@ -72,8 +74,8 @@ plt.show()
 # The learning curve
 # ------------------
 #
-# It comes with the fit, one value a stage: `sodalite.Selection.rmse`. It flattens where the noise begins, and there is
-# little point in keeping many more rows than that.
+# It comes with the fit, one value a stage: `sodalite.Selection.rmse`, of predictions from the active rows alone. It
+# flattens where the noise begins, and there is little point in keeping many more rows than that.
 
 fig, ax = plt.subplots(figsize=(6, 3.5), layout="constrained")
 ax.plot(range(1, len(active) + 1), gp.selection_.rmse)

@@ -1,0 +1,174 @@
+"""The written maps are true: the letters, the method, the examples for contributors, and what they name in the code."""
+
+from __future__ import annotations
+
+import ast
+import doctest
+import re
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from textwrap import dedent
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from sklearn.gaussian_process.kernels import RBF, WhiteKernel
+
+from sodalite import GreedyGPRegressor
+from test_package import ROOT, SOURCE, python_blocks
+
+METHOD, NOTATION, CONTRIBUTING = (
+    (ROOT / name).read_text(encoding="utf-8") for name in ("docs/method.rst", "NOTATION.md", "CONTRIBUTING.md")
+)
+ROOMS = {path.stem for path in SOURCE.iterdir() if path.suffix == ".py" or (path / "__init__.py").is_file()}
+
+
+# docs/method.rst
+
+
+def test_the_examples_of_the_method_run():
+    found = doctest.testfile(str(ROOT / "docs" / "method.rst"), module_relative=False, encoding="utf-8")
+    assert found.attempted > 20
+    assert not found.failed
+
+
+def resolve(path: str):
+    """What a dotted path, relative to the package, names."""
+    parts, thing = path.split("."), import_module("sodalite")
+    for place, part in enumerate(parts):
+        if not hasattr(thing, part):
+            try:
+                import_module(".".join(["sodalite", *parts[: place + 1]]))
+            except ModuleNotFoundError:
+                pytest.fail(f"sodalite.{path} does not exist: correct its name on the page")
+        thing = getattr(thing, part)
+    return thing
+
+
+def constants() -> list[tuple[str, str]]:
+    """The constants that the method names, each with the value in the parentheses behind it, if there is one."""
+    found = re.findall(r"``((?:[a-z_]+\.)+(?:\w+\.)?\w+)``(?:\s+\(([-\d.e,\s]+)\))?", METHOD)
+    return [(path, value) for path, value in found if path.partition(".")[0] in ROOMS]
+
+
+@pytest.mark.parametrize(("path", "value"), constants(), ids=lambda part: part)
+def test_the_constants_of_the_method_are_those_of_the_code(path, value):
+    thing = resolve(path)
+    if value:
+        assert thing == ast.literal_eval(f"({value})")
+
+
+def test_most_constants_of_the_method_have_a_value():
+    assert sum(bool(value) for _, value in constants()) > 40
+
+
+def labels(text: str) -> set[str]:
+    """The labels of docs/method.rst that a text cites, as in "(docs/method.rst, `ties` and `blocks`)"."""
+    lists = re.findall(r"docs/method\.rst`*,?((?:[\s#,]*(?:and|or)?[\s#]*`+[\w-]+`+)+)", text)
+    return set(re.findall(r"`([\w-]+)`", " ".join(lists)))
+
+
+def test_citations_are_found_where_they_stand():
+    text = '# (docs/method.rst,\n    # `ties` and ``blocks``)\n"""See docs/method.rst, `joint`; `other`."""'
+    assert labels(text) == {"ties", "blocks", "joint"}
+
+
+def test_the_sections_that_the_code_cites_exist():
+    cited = set().union(*(labels(path.read_text(encoding="utf-8")) for path in SOURCE.rglob("*.py")))
+    assert cited <= set(re.findall(r"^\.\. _([\w-]+):$", METHOD, flags=re.MULTILINE))
+
+
+# All pages
+
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.rst")), *sorted((ROOT / "docs/user_guide").glob("*.rst"))]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_what_a_page_names_exists(page):
+    """Links to names of the package, and imports from it, resolve; the Python blocks are Python."""
+    text = page.read_text(encoding="utf-8")
+    for path in re.findall(r"(?<!`)`~?sodalite\.([\w.]+)`(?!`)", text):
+        resolve(path)
+    for module, imported in re.findall(r"from sodalite(?:\.([\w.]+))? import ([\w, ]+)", text):
+        for name in imported.split(","):
+            resolve(f"{module}.{name.strip()}".lstrip("."))
+    blocks = re.findall(r"^\.\. code-block:: python\n\n((?:   .*\n|\n)+)", text, flags=re.MULTILINE)
+    for block in blocks:
+        ast.parse(dedent(block))
+
+
+# NOTATION.md
+
+
+@cache
+def names(path: Path) -> set[str]:
+    """The words of a source file outside its docstrings and comments."""
+    code = re.sub(r'""".*?"""|#[^\n]*', "", path.read_text(encoding="utf-8"), flags=re.DOTALL)
+    return set(re.findall(r"[A-Za-z_]\w*", code))
+
+
+def letters() -> list[tuple[str, str]]:
+    """The cells of code in NOTATION.md, each after the title of its table."""
+    found = []
+    for section in NOTATION.split("\n## ")[1:]:
+        title, _, body = section.partition("\n")
+        rows = re.findall(r"^\|[^|]*\| ?([^|]*`[^|]*)\|", body, flags=re.MULTILINE)
+        found += [(title, cell.strip()) for cell in rows]
+    return found
+
+
+@pytest.mark.parametrize(("title", "cell"), letters(), ids=lambda part: part)
+def test_the_letters_are_those_of_the_code(title, cell):
+    """The names stand in the files that the cell names, or else in the room of the title, or else anywhere."""
+    room = re.search(r"`(\w+)/`", title)
+    paths = sorted((SOURCE / room[1] if room else SOURCE).rglob("*.py"))
+    code = re.findall(r"`([^`]+)`", cell)
+    if modules := {part for part in code if part.endswith(".py")}:
+        paths = [path for path in paths if path.name in modules]
+        assert {path.name for path in paths} == modules
+    known = set().union(*map(names, paths))
+    for part in code:
+        if part not in modules:
+            missing = set(re.findall(r"[A-Za-z_]\w*", part)) - {"len"} - known
+            assert not missing, f"NOTATION.md names {missing}, which the code does not have there"
+
+
+# CONTRIBUTING.md
+
+
+def test_the_paths_for_contributors_exist():
+    paths = set(re.findall(r"`([\w/.]+(?:\.(?:py|rst|md|toml)|/))`", CONTRIBUTING))
+    missing = [path for path in paths if not (SOURCE / path).exists() and not (ROOT / path).exists()]
+    assert len(paths) > 30
+    assert not missing
+
+
+def test_the_examples_for_contributors_run():
+    generator = np.random.default_rng(0)
+    X = generator.uniform(-3, 3, (300, 1))
+    y = np.sin(2 * X[:, 0]) + 0.1 * generator.normal(size=300)
+    kernel = RBF(1.0) + WhiteKernel(0.01)
+    namespace = {"__name__": "contributing", "X": X, "y": y, "kernel": kernel}
+    blocks = python_blocks(CONTRIBUTING)
+    assert len(blocks) == 3
+    for lines, code in blocks:
+        assert code.count("\n") < 20
+        exec(compile("\n" * lines + code, "CONTRIBUTING.md", "exec", dont_inherit=True), namespace)
+    assert len(namespace["chosen"]) == 50
+    assert namespace["ended"].stop_reason == "slow"
+    own = namespace["gp"]
+    plain = GreedyGPRegressor(kernel, posterior="sod", hyperparameters="fixed", first=own.active_indices_, n_active=50)
+    (mean, std), (same, half) = (model.predict(X[:20], return_std=True) for model in (own, plain.fit(X, y)))
+    assert_allclose(mean, same)
+    assert_allclose(std, np.sqrt(2) * half)
+
+
+def test_the_signatures_for_contributors_are_those_of_the_protocols():
+    """What CONTRIBUTING lists of a posterior and of a source of rows is what their protocols ask for."""
+    for module, protocol in (("posteriors.base", "Posterior"), ("selection.source", "Source")):
+        methods = {name for name, kept in vars(getattr(resolve(module), protocol)).items() if kept and name[0] != "_"}
+        section = CONTRIBUTING.partition(f"protocol `{protocol}`")[2].partition("\n\n")[0]
+        asked = {word for part in re.findall(r"`([^`]+)`", section) for word in re.findall(r"\w+", part)}
+        asked |= set(re.findall(r"\w+", section)) & {"X", "y", "alpha"}
+        assert methods - {"name"} <= asked
