@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any, Protocol
 
 import numpy as np
 from sklearn.gaussian_process.kernels import Kernel
@@ -85,3 +86,21 @@ class Fitted:
 
     def _std_in_units(self, variance: Floats) -> Floats:
         return np.asarray(np.multiply.outer(np.sqrt(variance), self.scaling.std))
+
+
+class FittedModel(Protocol):
+    """A fitted estimator, `sodalite.GreedyGPRegressor`, as rooms below it see it.
+
+    It may have the attributes `feature_names_in_`, `preprocessing_` and `about_`.
+    """
+
+    fitted_: Fitted
+    n_features_in_: int
+
+    def predict(self, X: Any, return_std: bool = False, return_cov: bool = False) -> Any:
+        """Predict the mean, and on request the standard deviation or the covariance."""
+        ...
+
+    def novelty(self, X: Any) -> Any:
+        """Return the share of the prior variance that is left at every row."""
+        ...
