@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .cluster.client import find_client
 from .cluster.predict import learn_names, novelty_lazily, predict_lazily
-from .cluster.table import Table, share_out
+from .cluster.table import ClusterTable, share_out
 from .core.namespaces import given_back, in_numpy
 from .core.random import generator_from
 from .core.types import Array, Floats, Indices
@@ -287,7 +287,7 @@ class GreedyGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
             self.__dict__ = before
             raise
 
-    def _rows_on_cluster(self, X: Any, y: Any, alpha: Any, executor: Any) -> Table:
+    def _rows_on_cluster(self, X: Any, y: Any, alpha: Any, executor: Any) -> ClusterTable:
         """The rows, on the workers of a cluster; Dask collections are checked there, and arrays here first."""
         client = find_client(executor)
         if is_dask(X) or is_dask(y):

@@ -1,7 +1,7 @@
 """All rows of a data set, wherever they are: in memory, on disk or on a cluster.
 
 `Source` is what the steps of a fit ask of them. `Arrays` is the one for this machine;
-`sodalite.cluster.table.Table` the one for a cluster.
+`sodalite.cluster.table.ClusterTable` the one for a cluster.
 """
 
 from __future__ import annotations
