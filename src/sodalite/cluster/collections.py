@@ -50,15 +50,8 @@ def pieces_of(client: Client, X: Any, y: Any, alpha: Any = None, count: int = 1)
     lazy = is_dask(X) or is_dask(y)
     if not lazy:
         X, y = check_rows(X, y)
-    columns = [_column(client, "X", X), _column(client, "y", y)]
-    n = columns[0].n
-    if alpha is not None:
-        columns.append(_column(client, "alpha", alpha if is_dask(alpha) else check_alpha(alpha, n)))
-    _check_shapes(columns)
-    cut = next((column for column in columns if column.lazy), None)
-    sizes = [n // count + (at < n % count) for at in range(count)] if cut is None else cut.sizes
-    spans = enumerate(pairwise(accumulate(sizes, initial=0)))
-    places = [(number, begin, end) for number, (begin, end) in spans if end > begin]
+    columns = _columns(client, X, y, alpha)
+    places = _places(columns, count)
     d, dtype = columns[0].width, columns[0].dtype
 
     def send(client: Client, pieces: list[int], workers: list[str]) -> list[DaskFuture]:
@@ -75,6 +68,27 @@ def pieces_of(client: Client, X: Any, y: Any, alpha: Any = None, count: int = 1)
 
     edges = [0, *(end for _, _, end in places)]
     return Pieces(edges, send, d, columns[1].width, dtype, columns[1].flat, alpha is not None)
+
+
+def _columns(client: Client, X: Any, y: Any, alpha: Any) -> list[_Column]:
+    """X, y and, if there is any, alpha, checked to have as many rows."""
+    columns = [_column(client, "X", X), _column(client, "y", y)]
+    if alpha is not None:
+        given = alpha if is_dask(alpha) else check_alpha(alpha, columns[0].n)
+        columns.append(_column(client, "alpha", given))
+    _check_shapes(columns)
+    return columns
+
+
+def _places(columns: list[_Column], count: int) -> list[tuple[int, int, int]]:
+    """The number, the first row and the row after the last of every piece that is not empty.
+
+    Pieces are the partitions of the first Dask collection; without one, `count` parts of nearly equal size.
+    """
+    n, divided = columns[0].n, next((column for column in columns if column.lazy), None)
+    sizes = [n // count + (at < n % count) for at in range(count)] if divided is None else divided.sizes
+    spans = enumerate(pairwise(accumulate(sizes, initial=0)))
+    return [(number, begin, end) for number, (begin, end) in spans if end > begin]
 
 
 @dataclass(frozen=True)
