@@ -25,7 +25,7 @@ from sodalite import GreedyGPRegressor, hyperparameters, persistence, scores, st
 from sodalite.kernels import PeriodicColumn
 from sodalite.persistence import TRUSTED_TYPES, ModelFileError, objects, parameters
 from sodalite.persistence import model_file as container
-from sodalite.posteriors import POSTERIORS
+from sodalite.posteriors import POSTERIORS, Local, SubsetOfData
 from sodalite.tables import Column, Preprocessing
 
 N = 300
@@ -288,6 +288,14 @@ def test_other_models_say_why_they_cannot(posterior, path):
 def test_a_kernel_of_ones_own_is_refused_and_nothing_is_written(path):
     with pytest.raises(TypeError, match=r"not helpers\.Triangle.* pickle or joblib"):
         sodalite.save(fitted(kernel=ConstantKernel(1.0) * Triangle(6.0) + WhiteKernel(0.1)), path)
+    assert not os.listdir(path.parent)
+
+
+@pytest.mark.parametrize("kind", [Local, SubsetOfData])
+def test_a_posterior_of_ones_own_is_refused_and_nothing_is_written(kind, path):
+    own = type("Own", (kind,), {})
+    with pytest.raises(TypeError, match=r"the posteriors sod, .*, but not Own, .* pickle or joblib"):
+        sodalite.save(fitted(own), path)
     assert not os.listdir(path.parent)
 
 
