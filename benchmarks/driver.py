@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from sodalite import select
-from sodalite.cluster.executor import CHANGES, DaskExecutor, Host, Setting
+from sodalite.cluster.executor import CHANGES, DaskExecutor, Host, HostSetup
 from sodalite.core.threads import n_threads
 from sodalite.fitting import select as selection
 
@@ -111,7 +111,7 @@ def record(X: np.ndarray, y: np.ndarray, kernel: Any, m: int, hosts: int) -> Rec
     from sodalite.kernels import compile_kernel
     from sodalite.scores import Delta
 
-    setting = Setting(compile_kernel(kernel, X), Delta(), m, 0)
+    setting = HostSetup(compile_kernel(kernel, X), Delta(), m, 0)
     edges = np.linspace(0, len(X), hosts + 1).astype(int).tolist()
     made = [Host((X[a:b], y[a:b, None], None), a, b, setting, 1) for a, b in pairwise(edges)]
     with ThreadPoolExecutor(n_threads(None)) as pool:

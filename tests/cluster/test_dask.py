@@ -267,10 +267,10 @@ CALLS = {
 
 
 def make_host(n=100):
-    from sodalite.cluster.executor import Host, Setting
+    from sodalite.cluster.executor import Host, HostSetup
 
     X, y = rows(n)
-    return Host((X, y[:, None], None), 0, n, Setting(compile_kernel(KERNEL, X), Delta(), 10, 0), 1)
+    return Host((X, y[:, None], None), 0, n, HostSetup(compile_kernel(KERNEL, X), Delta(), 10, 0), 1)
 
 
 @pytest.mark.parametrize("method", CALLS)
@@ -284,12 +284,12 @@ def test_a_shard_that_is_behind_or_ahead_refuses_every_call(method, changes):
 
 
 def test_a_shard_that_is_ahead_is_built_again(client):
-    from sodalite.cluster.executor import DaskExecutor, Setting
+    from sodalite.cluster.executor import DaskExecutor, HostSetup
     from sodalite.cluster.table import share_out
 
     X, y = rows(1000)
-    setting = Setting(compile_kernel(KERNEL, X), Delta(), 10, 0)
-    with DaskExecutor(share_out(X, y, executor=client), setting) as executor:
+    setup = HostSetup(compile_kernel(KERNEL, X), Delta(), 10, 0)
+    with DaskExecutor(share_out(X, y, executor=client), setup) as executor:
         executor.call("start", 0.0)
         expected = executor.call("candidates", *CALLS["candidates"])
         executor._hosts[1].replay([("start", (0.0,)), ("start", (0.0,))]).result()  # an answer that went missing

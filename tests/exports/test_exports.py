@@ -206,6 +206,15 @@ def test_kernels_without_inputs_are_refused(name, path):
         model.to_onnx(path)
 
 
+def test_a_posterior_of_ones_own_is_refused_by_name(path):
+    model = fitted("sod", n_active=5)
+    own = type("Own", (), {"kernel": model.posterior_.kernel, "scale": None})
+    model.fitted_ = replace(model.fitted_, posterior=own())
+    with pytest.raises(TypeError, match=r"the posteriors sod, .*; Own is Python code"):
+        model.to_onnx(path)
+    assert os.listdir(path.parent) == []
+
+
 def test_files_are_written_whole_or_not_at_all(path, tmp_path, monkeypatch):
     model = fitted()
     with pytest.raises(OSError, match=r"no/m\.onnx cannot be written: there is no folder"):
@@ -248,8 +257,14 @@ class WordMaker:
     def scaled(self, value, free, kernel):
         return Words(f"{value:g}{'' if free else '!'} x {kernel.text}")
 
-    def stationary(self, node):
-        return Words(f"{type(node.profile).__name__}{node.length_scale.tolist()}{'' if node.free[0] else '!'}")
+    def squared_exponential(self, scale, free):
+        return Words(f"SquaredExponential{scale.tolist()}{'' if free else '!'}")
+
+    def matern(self, scale, free, nu):
+        return Words(f"Matern{scale.tolist()}{'' if free else '!'}")
+
+    def rational_quadratic(self, scale, free, alpha, alpha_is_free):
+        return Words(f"RationalQuadratic{scale.tolist()}{'' if free else '!'}")
 
 
 HANDED_OVER = {

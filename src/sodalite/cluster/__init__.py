@@ -1,6 +1,6 @@
-"""Rows that live on the workers of a Dask cluster.
+"""Rows that stay on the workers of a Dask cluster.
 
-`client` finds the cluster and waits for its answers, `collections` reads Dask arrays and dataframes, `table` keeps the
-rows on the workers and brings functions to them. What is made of them is elsewhere: the choice of rows is that of one
-machine with other shards (`sodalite.cluster.executor`); predictions are in `sodalite.cluster.predict`.
+`client` finds the cluster and waits for results, `collections` checks Dask arrays and dataframes, and `table` keeps the
+rows on the workers and runs functions there. `executor` runs the shards of a selection on the workers, `objective`
+evaluates J over all rows, `moments` computes the targets' means and spreads, and `predict` predicts Dask collections.
 """

@@ -1,4 +1,4 @@
-"""The cluster: which client speaks for it, which workers there are, and whether an answer can still come."""
+"""The Dask cluster: its client, its workers, and waiting for results although workers may be lost."""
 
 from __future__ import annotations
 
@@ -8,37 +8,44 @@ from concurrent.futures import CancelledError, Future
 from math import inf
 from threading import Thread
 from time import monotonic, sleep
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 from weakref import WeakKeyDictionary
 
 from ..core.optional import require
 
-PATIENCE = 60.0  # seconds to wait for a worker when none is left
-TRIES = 20  # times in a row that something may fail because workers are lost
-LOOK = 1.0  # seconds between two looks at whether the workers are still there
-TIMEOUT = "sodalite.worker-timeout", "5 minutes"  # the key in Dask's configuration, and Dask's own time for it
-SILENCE = 15.0  # seconds after which a silent worker is named; its heartbeats come every half second to some seconds
+Client: TypeAlias = Any
+"""A ``dask.distributed.Client``; the library is optional, and its types are not checked."""
+DaskFuture: TypeAlias = Any
+"""A ``dask.distributed.Future``, or the ActorFuture of an actor's method."""
+
+PATIENCE = 60.0  # seconds to wait for a first worker when none is left: new ones may be starting
+TRIES = 20  # consecutive failures by lost workers before an error; with the pauses between them, about 17 seconds
+LOOK = 1.0  # seconds between two checks that a worker is still there, while its result is awaited
+TIMEOUT = "sodalite.worker-timeout", "5 minutes"  # key in Dask's configuration, and default: Dask's own worker timeout
+SILENCE = 15.0  # seconds without a heartbeat before a warning; heartbeats come every half second to some seconds
 CLOSING = 10.0  # seconds for a worker's nanny to end it
 
 
 class LostError(Exception):
-    """What was asked for was on a worker that is gone; it has to be asked for again."""
+    """Raised if the worker that held or computed a result is gone: the result must be requested again."""
 
 
-class _Heard(NamedTuple):
-    """When a worker was heard from last: by the scheduler's clock, and when this was first seen, by ours."""
+class _Heartbeat(NamedTuple):
+    """The last heartbeat of a worker."""
 
     seen: float
+    """Its time by the scheduler's clock."""
     since: float
-    named: bool = False
-    """Whether its silence has been told of."""
+    """When we first saw it, by our monotonic clock."""
+    warned: bool = False
+    """Whether the user has been warned that no other has come since."""
 
 
-_heard: WeakKeyDictionary[Any, dict[str, _Heard]] = WeakKeyDictionary()  # of every client, by the workers' addresses
+_heartbeats: WeakKeyDictionary[Client, dict[str, _Heartbeat]] = WeakKeyDictionary()  # by client and worker address
 
 
 def worker_timeout() -> float:
-    """Seconds of silence after which a worker is given up, from Dask's configuration; infinite if that is None."""
+    """Return the seconds without a heartbeat after which a worker is removed; infinite if it is configured as None."""
     import dask
     from dask.utils import parse_timedelta
 
@@ -53,8 +60,8 @@ def worker_timeout() -> float:
     return seconds
 
 
-def find_client(client: Any) -> Any:
-    """The client that is given, or the one that is there."""
+def find_client(client: Client | None) -> Client:
+    """Return the given client, or the current one; an error says if there is none, or it is closed."""
     distributed = require("distributed", "dask")
     if client is None:
         try:
@@ -68,14 +75,14 @@ def find_client(client: Any) -> Any:
         raise TypeError(f"executor must be a dask.distributed.Client or None; got {client!r}.")
     if client.status != "running":
         raise ValueError(f"executor is a client that is {client.status}; make a new one.")
-    worker_timeout()  # refuses what is no time
+    worker_timeout()  # refuses a wrong configuration before any long work
     return client
 
 
-def workers_of(client: Any) -> dict[str, Any]:
-    """The workers that there are, by their addresses, in order; waits a while for the first.
+def workers_of(client: Client) -> dict[str, Any]:
+    """Return the workers by their addresses, in order. Waits up to `PATIENCE` seconds for the first.
 
-    One that has been silent for too long (stopped, or cut off) is taken out of the cluster.
+    A worker without heartbeats for too long (stopped, or cut off) is removed from the cluster.
     """
     until = monotonic() + PATIENCE
     while True:
@@ -87,19 +94,19 @@ def workers_of(client: Any) -> dict[str, Any]:
         if monotonic() > until:
             raise RuntimeError(
                 f"No worker of the cluster is left, and none came within {PATIENCE:.0f} seconds. Start "
-                f"workers and begin again; what had a checkpoint goes on from there."
+                f"workers and begin again; a run with a checkpoint continues from it."
             )
         sleep(0.2)
 
 
-def _without_silent(client: Any, workers: dict[str, Any]) -> dict[str, Any]:
-    """The workers that are heard from. Silence is told of; after too long, a worker is closed or removed by Dask."""
+def _without_silent(client: Client, workers: dict[str, Any]) -> dict[str, Any]:
+    """The workers with recent heartbeats. The user is warned of others, and after the timeout they are closed."""
     now, timeout = monotonic(), worker_timeout()
-    before, heard = _heard.get(client, {}), {}
+    before, heard = _heartbeats.get(client, {}), {}
     for address, worker in workers.items():
         last = before.get(address)
         if last is None or last.seen != worker["last_seen"]:
-            last = _Heard(worker["last_seen"], now)
+            last = _Heartbeat(worker["last_seen"], now)
         silent, name = now - last.since, f"Worker {worker['name']} ({address}) of the cluster"
         if silent > timeout:
             warnings.warn(
@@ -108,21 +115,21 @@ def _without_silent(client: Any, workers: dict[str, Any]) -> dict[str, Any]:
             )
             _close(client, address)
             continue
-        if silent > min(SILENCE, timeout / 2) and not last.named:
+        if silent > min(SILENCE, timeout / 2) and not last.warned:
             until = "for ever" if timeout == inf else f"until {timeout:.0f} seconds have passed"
             warnings.warn(
                 f"{name} has not been heard from for {silent:.0f} seconds. It is waited for {until}; set "
                 f"{TIMEOUT[0]!r} in Dask's configuration to change that.",
                 stacklevel=2,
             )
-            last = last._replace(named=True)
+            last = last._replace(warned=True)
         heard[address] = last
-    _heard[client] = heard
+    _heartbeats[client] = heard
     return {address: workers[address] for address in heard}
 
 
-def _close(client: Any, address: str) -> None:
-    """Have a worker ended by its nanny, if it has one, and in any case forgotten by the scheduler."""
+def _close(client: Client, address: str) -> None:
+    """Let a worker's nanny, if it has one, end it, and in any case let the scheduler forget it."""
     client.sync(
         client.scheduler.restart_workers,
         workers=[address],
@@ -133,32 +140,32 @@ def _close(client: Any, address: str) -> None:
     )
 
 
-def room(client: Any) -> int:
-    """Bytes that the rows' v's may take: half of what all workers may use."""
+def memory_for_coordinates(client: Client) -> int:
+    """Return the bytes that the coordinates v of all rows may take: half of the memory limits of all workers."""
     return sum(int(worker.get("memory_limit") or 0) for worker in workers_of(client).values()) // 2
 
 
-def answer(client: Any, future: Any, home: str | None = None) -> Any:
-    """The result of a future or of an actor's method, however long that takes, but only while it can still come.
+def answer(client: Client, future: DaskFuture, home: str | None = None) -> Any:
+    """Wait for the result of a future or of an actor's method, as long as its worker is there.
 
     Parameters
     ----------
     client : distributed.Client
     future : distributed.Future or ActorFuture
     home : str, optional
-        The worker that it comes from. If it comes from any, it is waited for while there is one.
+        The worker that computes it; None if any worker may.
 
     Raises
     ------
     LostError
-        If the worker is gone. An error of the work itself is raised as it is.
+        If the worker is gone. An error of the computation itself is raised as it is.
     """
     while True:
         try:
             return future.result(timeout=LOOK)
         except TimeoutError as error:
             if future.done():
-                try:  # in the meantime, or by an error of that type
+                try:  # it has finished just now, or failed with a TimeoutError of its own
                     return future.result(timeout=LOOK)
                 except Exception as later:
                     raise_if_lost(future, later)
@@ -171,29 +178,28 @@ def answer(client: Any, future: Any, home: str | None = None) -> Any:
             raise
 
 
-def raise_if_lost(future: Any, error: BaseException) -> None:
-    """Tell errors on the way to the workers, Dask's own, from those of the work that was done there."""
-    ours = type(error).__module__.startswith(("distributed", "tornado"))
-    if isinstance(error, RuntimeError) and str(error).startswith("Worker holding Actor was lost"):
-        ours = True
-    # The work may fail with an OSError as well, by reading a file: then its future says that it has failed.
-    way = isinstance(error, OSError | CancelledError) and getattr(future, "status", "") != "error"
-    if ours or way:
+def raise_if_lost(future: DaskFuture, error: BaseException) -> None:
+    """Raise a LostError if an error is Dask's or the network's, rather than one of the computation."""
+    from_dask = type(error).__module__.startswith(("distributed", "tornado"))
+    lost_actor = isinstance(error, RuntimeError) and str(error).startswith("Worker holding Actor was lost")
+    # A computation may raise an OSError too, by reading a file: the status of its future is then "error".
+    from_network = isinstance(error, OSError | CancelledError) and getattr(future, "status", "") != "error"
+    if from_dask or lost_actor or from_network:
         raise LostError(str(error)) from error
 
 
-def submit(client: Any, function: Any, *arguments: Any, **options: Any) -> Any:
-    """A future of a function's result; never one of an earlier call."""
+def submit(client: Client, function: Callable[..., Any], *arguments: Any, **options: Any) -> DaskFuture:
+    """Return a future of a function's result; never that of an earlier call with equal arguments."""
     return client.submit(function, *arguments, pure=False, **options)
 
 
-def scatter(client: Any, rows: Any, home: str) -> Any:
-    """A future of something that is sent to a worker. It is waited for as every `answer` is, so in a thread."""
+def scatter(client: Client, value: Any, home: str) -> DaskFuture:
+    """Send a value to a worker, and return a future of it. Sent by a thread, so that a lost worker can be noticed."""
     sent: Future[Any] = Future()
 
     def send() -> None:
         try:
-            sent.set_result(client.scatter([rows], workers=[home], hash=False)[0])
+            sent.set_result(client.scatter([value], workers=[home], hash=False)[0])
         except BaseException as error:
             sent.set_exception(error)
 
@@ -202,9 +208,9 @@ def scatter(client: Any, rows: Any, home: str) -> Any:
 
 
 def insist(attempt: Callable[[], bool]) -> None:
-    """Try until an attempt gets something done, though workers are lost meanwhile; but not for ever.
+    """Call a function until it returns True, up to `TRIES` times; it may raise a LostError, or return False.
 
-    Rows that are too large for a worker's memory would kill one after the other.
+    The number is limited, since rows that are too large for a worker's memory kill one worker after the other.
     """
     for number in range(TRIES):
         try:
@@ -214,6 +220,6 @@ def insist(attempt: Callable[[], bool]) -> None:
             pass
         sleep(min(0.05 * 2**number, 1.0))
     raise RuntimeError(
-        f"{TRIES} times in a row, the workers that were asked for the same thing were lost. If they run out of memory, "
-        f"use smaller partitions or more workers."
+        f"The workers that computed the same result were lost {TRIES} times in a row. If they run out of memory, use "
+        f"smaller partitions or more workers."
     )

@@ -1,4 +1,4 @@
-"""Dask arrays and dataframes as rows of numbers: checked before any long work, cut by the partitions of X."""
+"""Dask arrays and dataframes as pieces of rows: checked before any long work, and cut by the partitions of X."""
 
 from __future__ import annotations
 
@@ -6,53 +6,55 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from math import prod
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..core.types import Array
+from ..core.types import Array, Floats
 from ..core.validation import check_alpha, check_not_large, check_rows, check_targets, is_dask
-from .client import answer, scatter
+from .client import Client, DaskFuture, answer, scatter
 
-Rows = tuple[Array, Array, Array | None]
-"""X, of shape (rows, d), y, of shape (rows, q), and alpha, of shape (rows,), or None."""
+
+class Piece(NamedTuple):
+    """Consecutive rows."""
+
+    X: Floats
+    """Of shape (rows, d)."""
+    y: Floats
+    """Of shape (rows, q)."""
+    alpha: Floats | None
+    """Of shape (rows,)."""
 
 
 @dataclass(frozen=True)
 class Pieces:
-    """All rows, piece by piece, and how to have each as one future."""
+    """The division of all rows into pieces, and a function that sends them to the workers."""
 
     edges: list[int]
-    """Where the pieces begin, and where the last ends. None is empty."""
-    send: Callable[[Any, list[int], list[str]], list[Any]]
-    """Gives futures of some pieces' `Rows`, of a client and the addresses of its workers; again, if they are lost."""
+    """The first row of every piece, and the number of rows. No piece is empty."""
+    send: Callable[[Client, list[int], list[str]], list[DaskFuture]]
+    """Returns futures of some pieces, given a client and its workers' addresses. Lost pieces can be sent again."""
     d: int
     q: int
     dtype: np.dtype[Any]
+    """The type of X."""
     flat: bool
     """Whether y had one dimension."""
     has_alpha: bool
 
 
-def pieces_of(client: Any, X: Any, y: Any, alpha: Any = None, count: int = 1) -> Pieces:
-    """Cut rows up: Dask collections by the partitions of X, arrays that the driver holds into `count` pieces."""
+def pieces_of(client: Client, X: Any, y: Any, alpha: Any = None, count: int = 1) -> Pieces:
+    """Divide rows into pieces: Dask collections by the partitions of X, arrays of this machine into `count` pieces."""
     from dask.delayed import delayed
 
     lazy = is_dask(X) or is_dask(y)
     if not lazy:
         X, y = check_rows(X, y)
-    columns = [_column(client, "X", X), _column(client, "y", y)]
-    n = columns[0].n
-    if alpha is not None:
-        columns.append(_column(client, "alpha", alpha if is_dask(alpha) else check_alpha(alpha, n)))
-    _check_shapes(columns)
-    cut = next((column for column in columns if column.lazy), None)
-    sizes = [n // count + (at < n % count) for at in range(count)] if cut is None else cut.sizes
-    spans = enumerate(pairwise(accumulate(sizes, initial=0)))
-    places = [(number, begin, end) for number, (begin, end) in spans if end > begin]
+    columns = _columns(client, X, y, alpha)
+    places = _places(columns, count)
     d, dtype = columns[0].width, columns[0].dtype
 
-    def send(client: Any, pieces: list[int], workers: list[str]) -> list[Any]:
+    def send(client: Client, pieces: list[int], workers: list[str]) -> list[DaskFuture]:
         futures = []
         for piece in pieces:
             number, begin, end = places[piece]
@@ -68,6 +70,27 @@ def pieces_of(client: Any, X: Any, y: Any, alpha: Any = None, count: int = 1) ->
     return Pieces(edges, send, d, columns[1].width, dtype, columns[1].flat, alpha is not None)
 
 
+def _columns(client: Client, X: Any, y: Any, alpha: Any) -> list[_Column]:
+    """X, y and, if there is any, alpha, checked to have as many rows."""
+    columns = [_column(client, "X", X), _column(client, "y", y)]
+    if alpha is not None:
+        given = alpha if is_dask(alpha) else check_alpha(alpha, columns[0].n)
+        columns.append(_column(client, "alpha", given))
+    _check_shapes(columns)
+    return columns
+
+
+def _places(columns: list[_Column], count: int) -> list[tuple[int, int, int]]:
+    """The number, the first row and the row after the last of every piece that is not empty.
+
+    Pieces are the partitions of the first Dask collection; without one, `count` parts of nearly equal size.
+    """
+    n, divided = columns[0].n, next((column for column in columns if column.lazy), None)
+    sizes = [n // count + (at < n % count) for at in range(count)] if divided is None else divided.sizes
+    spans = enumerate(pairwise(accumulate(sizes, initial=0)))
+    return [(number, begin, end) for number, (begin, end) in spans if end > begin]
+
+
 @dataclass(frozen=True)
 class _Column:
     """X, y or alpha: one array, or the blocks of a Dask collection."""
@@ -77,9 +100,10 @@ class _Column:
     sizes: list[int]
     """Rows of each block."""
     shape: tuple[int, ...]
-    """Of one row."""
+    """The shape of one row's entry: () or (columns,)."""
     dtype: np.dtype[Any]
     lazy: bool
+    """Whether it is a Dask collection."""
 
     @property
     def n(self) -> int:
@@ -94,7 +118,7 @@ class _Column:
         return not self.shape
 
     def cover(self, begin: int, end: int) -> list[tuple[Any, int, int]]:
-        """The blocks that have some of the rows `begin` to `end`, and which rows of each these are."""
+        """The blocks with rows from `begin` to `end`, and the first and last place of these rows in each block."""
         if not self.lazy:
             return [(self.blocks[0][begin:end], 0, end - begin)]
         edges = np.concatenate([[0], np.cumsum(self.sizes)])
@@ -105,8 +129,8 @@ class _Column:
 
 def _piece(
     columns: list[list[tuple[Any, int, int]]], number: int | None, begin: int, end: int, d: int, dtype: np.dtype[Any]
-) -> Rows:
-    """Put some rows together from the blocks that have them; on a worker, or here."""
+) -> Piece:
+    """Rows `begin` to `end`, put together from the blocks that have them; runs on a worker, or here."""
     for name, parts in zip(("X", "y", "alpha"), columns, strict=False):
         for block, _, high in parts:
             if len(block) < high:
@@ -120,8 +144,13 @@ def _join(parts: list[Any]) -> Any:
     return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 
-def checked(X: Any, y: Any, alpha: Any, number: int | None, begin: int, end: int, d: int, dtype: np.dtype[Any]) -> Rows:
-    """Rows `begin` to `end` as arrays of numbers. Refuses what is not finite, or not of the shape that was promised."""
+def checked(
+    X: Any, y: Any, alpha: Any, number: int | None, begin: int, end: int, d: int, dtype: np.dtype[Any]
+) -> Piece:
+    """Return rows `begin` to `end` as arrays of numbers; refuse NaN, infinite values and unexpected shapes.
+
+    `number` is that of the partition, for messages; None for arrays of this machine.
+    """
     X = np.ascontiguousarray(X, dtype=dtype)
     y = np.array(y, dtype=np.float64)
     y = y.reshape(len(y), -1)
@@ -130,26 +159,32 @@ def checked(X: Any, y: Any, alpha: Any, number: int | None, begin: int, end: int
         width = X.shape[1] if X.ndim == 2 else X.ndim
         raise ValueError(f"X has {width} columns{where}, but {d} were promised. Partitions must be of the same width.")
     for name, found in (("X", X), ("y", y), ("alpha", alpha)):
-        if found is None:
-            continue
-        if len(found) != end - begin:
-            raise ValueError(f"{name} has {len(found)} rows{where}, but its chunks say {end - begin}.")
-        finite = np.isfinite(found).reshape(end - begin, -1).all(axis=1)
-        if not finite.all():
-            bad = int(np.flatnonzero(~finite)[0])
-            inside = "" if number is None else f" (row {bad} of that partition)"
-            raise ValueError(
-                f"{name} contains NaN or infinite values{where}, in row {begin + bad} for one{inside}. Drop such rows, "
-                f"or fill them in."
-            )
+        if found is not None:
+            _check_values(name, found, number, begin, end)
         if name != "alpha":
             check_not_large(name, found, begin)
-    if alpha is not None:
-        alpha = np.array(alpha, dtype=np.float64).reshape(-1)
-        if (alpha < 0).any():
-            bad = int(np.flatnonzero(alpha < 0)[0])
-            raise ValueError(f"alpha is a variance: it must not be negative; got {alpha[bad]} in row {begin + bad}.")
-    return X, y, alpha
+    if alpha is None:
+        return Piece(X, y, None)
+    alpha = np.array(alpha, dtype=np.float64).reshape(-1)
+    if (alpha < 0).any():
+        bad = int(np.flatnonzero(alpha < 0)[0])
+        raise ValueError(f"alpha is a variance: it must not be negative; got {alpha[bad]} in row {begin + bad}.")
+    return Piece(X, y, alpha)
+
+
+def _check_values(name: str, found: Array, number: int | None, begin: int, end: int) -> None:
+    """Refuse an array of another length than rows `begin` to `end`, or with values that are not finite."""
+    where = "" if number is None else f" in partition {number}"
+    if len(found) != end - begin:
+        raise ValueError(f"{name} has {len(found)} rows{where}, but its chunks say {end - begin}.")
+    finite = np.isfinite(found).reshape(end - begin, -1).all(axis=1)
+    if not finite.all():
+        bad = int(np.flatnonzero(~finite)[0])
+        inside = "" if number is None else f" (row {bad} of that partition)"
+        raise ValueError(
+            f"{name} contains NaN or infinite values{where}, in row {begin + bad} for one{inside}. Drop such rows, "
+            f"or fill them in."
+        )
 
 
 def _float(*dtypes: Any) -> np.dtype[Any]:
@@ -157,8 +192,8 @@ def _float(*dtypes: Any) -> np.dtype[Any]:
     return np.dtype(np.float32 if all(dtype == np.float32 for dtype in dtypes) else np.float64)
 
 
-def _column(client: Any, name: str, part: Any) -> _Column:
-    """One of the three arguments, its shape and type known, its numbers not looked at yet."""
+def _column(client: Client, name: str, part: Any) -> _Column:
+    """X, y or alpha with its shape and type checked; its values are checked when a piece is made."""
     if not is_dask(part):
         if name == "X":
             part, _ = check_rows(part, np.zeros(len(part)))
@@ -180,8 +215,8 @@ def _column(client: Any, name: str, part: Any) -> _Column:
     )
 
 
-def _of_frame(client: Any, name: str, part: Any) -> _Column:
-    """A Dask dataframe or series; the lengths of its partitions are found by one pass over its index."""
+def _of_frame(client: Client, name: str, part: Any) -> _Column:
+    """A Dask dataframe or series as a column; one pass over its index counts the rows of its partitions."""
     from dask.delayed import delayed
 
     dtype = _float(*check_columns(name, part))
@@ -208,7 +243,7 @@ def _check_shapes(columns: list[_Column]) -> None:
 
 
 def check_columns(name: str, frame: Any) -> list[Any]:
-    """The types of a dataframe's columns, or of a series; refuses those that are no numbers."""
+    """Return the types of a dataframe's columns, or of a series; refuse columns that do not hold numbers."""
     meta = frame._meta
     columns = {str(column): meta[column].dtype for column in meta.columns} if meta.ndim == 2 else {name: meta.dtype}
     kinds = {column: getattr(dtype, "numpy_dtype", dtype) for column, dtype in columns.items()}
@@ -222,8 +257,8 @@ def check_columns(name: str, frame: Any) -> list[Any]:
     return list(kinds.values())
 
 
-def numbers(part: Any, name: str, columns: list[str] | None, number: int, dtype: np.dtype[Any]) -> Array:
-    """A partition of a dataframe as an array, missing values as NaN; on the worker that has it."""
+def numbers(part: Any, name: str, columns: list[str] | None, number: int, dtype: np.dtype[Any]) -> Floats:
+    """Return a partition of a dataframe as an array, with missing values as NaN; runs on the worker that has it."""
     found = None if columns is None else [str(column) for column in part.columns]
     if found != columns:
         raise ValueError(f"{name} has the columns {found} in partition {number}, but {columns} were promised.")

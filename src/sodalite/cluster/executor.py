@@ -1,11 +1,12 @@
-"""Shards on the workers of a Dask cluster, each where its rows are.
+"""The shards of a selection on the workers of a Dask cluster, each where its rows are.
 
-A piece of the rows lives on one worker, where an actor holds its shards. The driver sends the same few calls as to
-threads: per block the picks go out and a short report comes back; rows never travel.
+Every piece of the rows has a host: an actor on the worker of the piece, which holds its shards. The driver makes the
+same calls as to threads. For every block (docs/method.rst, `blocks`), the picks go out and a short report comes back;
+the rows stay.
 
-A worker that is lost takes its shards with it. They are built again on the others, from their rows (which the table has
-made anew if they are gone too) and from the calls that have changed them so far, which the driver keeps: the blocks,
-and how many picks of each stood. So nothing else of the selection needs to know, and the picks are the same.
+If a worker is lost, its hosts are built again on other workers: from their pieces, which the table makes again if
+needed, and from a log of the calls that have changed the shards so far (the blocks, and how many picks of each were
+kept). The picks are the same as without the loss.
 """
 
 from __future__ import annotations
@@ -14,73 +15,87 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeAlias
 
 import numpy as np
 
 from ..core import memory
-from ..core.types import Array
+from ..core.types import Floats
 from ..kernels import CompiledKernel
+from ..scores import PointwiseScore
 from ..selection.executors import ThreadExecutor
 from ..selection.messages import Block, BlockReport, Candidates
 from ..selection.shard import Shard, StageError
 from ..selection.source import Scaling
-from .client import LostError, answer, insist, submit, workers_of
-from .collections import Rows as Piece
-from .table import Table
+from .client import DaskFuture, LostError, answer, insist, submit, workers_of
+from .collections import Piece
+from .table import ClusterTable
 
-CHANGES = ("start", "extend", "settle")  # the calls that change a shard
-COUNT = {"settle": 2, "candidates": 0, "draw": 0}  # which argument says how many rows are asked for, at most
+Call: TypeAlias = tuple[str, tuple[Any, ...]]
+"""A method of a shard, and its arguments."""
+
+CHANGES = ("start", "extend", "settle")  # the methods that change a shard
+COUNT = {"settle": 2, "candidates": 0, "draw": 0}  # methods that return rows: the place of the argument `count`
 
 
 @dataclass(frozen=True)
-class Setting:
-    """What every shard is told."""
+class HostSetup:
+    """The arguments of all shards of a cluster."""
 
     kernel: CompiledKernel
-    score: Any
+    score: PointwiseScore | None
     capacity: int
+    """Active rows for which shards keep coordinates; 0 if they keep none."""
     seed: int
     scaling: Scaling | None = None
 
 
 class _Offset:
-    """An array that holds rows `begin` and after of a larger one, and is sliced by the numbers of that one."""
+    """Rows from `begin` on of a larger array, indexed by slices of that array."""
 
-    def __init__(self, X: Array, begin: int) -> None:
+    def __init__(self, X: Floats, begin: int) -> None:
         self.X, self.begin = X, begin
 
-    def __getitem__(self, rows: slice) -> Array:
+    def __getitem__(self, rows: slice) -> Floats:
         return self.X[rows.start - self.begin : rows.stop - self.begin]
 
 
 class Host:
     """The shards of one piece, on a worker.
 
-    Every call says how many changes there have been before it. A host that has seen another number refuses: its answer
-    would be wrong.
+    Every call comes with the number of changes before it. A host that has made another number of changes refuses the
+    call with a `StageError`, since its result would be wrong.
+
+    Parameters
+    ----------
+    piece : Piece
+        Rows `begin` to `end`.
+    begin, end : int
+    setup : HostSetup
+    n_threads : int
+        Threads of the worker.
     """
 
-    def __init__(self, piece: Piece, begin: int, end: int, setting: Setting, n_threads: int) -> None:
+    def __init__(self, piece: Piece, begin: int, end: int, setup: HostSetup, n_threads: int) -> None:
         X, y, alpha = piece
-        if setting.scaling is not None:
-            y, alpha = setting.scaling(y, alpha)
+        if setup.scaling is not None:
+            y, alpha = setup.scaling(y, alpha)
         edges = np.linspace(begin, end, max(1, -(-(end - begin) // memory.SHARD_ROWS)) + 1).astype(int).tolist()
 
         def make(part: tuple[int, int]) -> Shard:
             here = slice(part[0] - begin, part[1] - begin)
             own = None if alpha is None else alpha[here]
-            s = setting
-            return Shard(_Offset(X, begin), y[here], *part, s.kernel, s.score, s.capacity, own, s.seed)
+            rows = _Offset(X, begin)
+            return Shard(rows, y[here], *part, setup.kernel, setup.score, setup.capacity, own, setup.seed)
 
         self._executor = ThreadExecutor(make, list(pairwise(edges)), n_threads)
-        self._dtype = setting.kernel.dtype
+        self._dtype = setup.kernel.dtype
         self._changes = 0
 
     def call(self, changes: int, method: str, arguments: tuple[Any, ...]) -> list[Any]:
-        """Call a method of every shard; reports and rows are put together before they travel."""
+        """Call a method of every shard; their reports or rows are joined before they are sent."""
         if method == "start":
-            self._changes = changes  # whatever was before
+            self._changes = changes  # a start makes all earlier changes irrelevant
         if changes != self._changes:
             raise StageError(f"Shards after {self._changes} changes were sent call number {changes}, {method}.")
         if method in CHANGES:
@@ -90,14 +105,14 @@ class Host:
             return [BlockReport.join(found)] if isinstance(found[0], BlockReport) else found
         place = COUNT[method]
         count = arguments[place]
-        if method != "draw":  # of which any shard may have all
+        if method != "draw":  # one shard may have all rows that are drawn
             share = -(-count // self._executor.n_shards)
             arguments = (*arguments[:place], share, *arguments[place + 1 :])
         found = self._executor.call(method, *arguments)
         return [Candidates.join(found).shortlist(count, arguments[-1], self._dtype)]
 
-    def replay(self, log: Sequence[tuple[str, tuple[Any, ...]]]) -> None:
-        """Do again what the lost shards had done."""
+    def replay(self, log: Sequence[Call]) -> None:
+        """Make the calls that changed the shards of a lost host."""
         for changes, (method, arguments) in enumerate(log):
             self.call(changes, method, arguments)
 
@@ -107,21 +122,28 @@ class Host:
 
 
 class DaskExecutor:
-    """Hosts of all pieces of a table."""
+    """An executor (`sodalite.selection.executors`) whose shards are in the hosts of all pieces of a table.
 
-    def __init__(self, table: Table, setting: Setting) -> None:
+    Parameters
+    ----------
+    table : ClusterTable
+    setup : HostSetup
+        Its scaling is replaced by that of the table.
+    """
+
+    def __init__(self, table: ClusterTable, setup: HostSetup) -> None:
         self.table, self.client = table, table.client
-        self.setting = replace(setting, scaling=table.scaling)
+        self.setup = replace(setup, scaling=table.scaling)
         self.n_shards = len(table)
         self.n_lost = self.n_workers = 0
-        self._log: list[tuple[str, tuple[Any, ...]]] = []
+        self._log: list[Call] = []
         self._hosts: list[Any] = [None] * len(table)
         self._homes = [""] * len(table)
-        with self.client.as_current():  # or an actor would answer to whichever client came last
+        with self.client.as_current():  # else actors would use the client that was made last
             self._build(list(range(len(table))))
 
     def call(self, method: str, *arguments: Any) -> list[Any]:
-        """Call a method of every shard, wherever it lives."""
+        """Call a method of every shard, and return the results in the order of the pieces."""
         if method == "start":
             self._log.clear()
         answers: dict[int, list[Any]] = {}
@@ -139,18 +161,18 @@ class DaskExecutor:
             while missing:
                 insist(attempt)
         if method in CHANGES:
-            self._log.append((method, _quiet(method, arguments)))
+            self._log.append((method, _for_replay(method, arguments)))
         return [found for host in range(len(self._hosts)) for found in answers[host]]
 
     def _ask(
         self, hosts: Sequence[int], method: str, arguments: tuple[Any, ...], answers: dict[int, list[Any]]
     ) -> list[int]:
-        """Ask some hosts; return those that are gone, or that have not seen what the others have."""
+        """Call some hosts and store their results; return the hosts that are lost or have missed a change."""
         lost, futures = [], {}
         for host in hosts:
             try:
                 futures[host] = self._hosts[host].call(len(self._log), method, arguments)
-            except (RuntimeError, OSError):  # nothing has been asked yet: the way is blocked
+            except (RuntimeError, OSError):  # the call could not be sent
                 lost.append(host)
         for host, future in futures.items():
             try:
@@ -160,22 +182,13 @@ class DaskExecutor:
         return lost
 
     def _build(self, hosts: Sequence[int]) -> None:
-        """Make hosts of some pieces, and bring them to where the others are."""
+        """Make the hosts of some pieces, and replay the log on them."""
         left = list(hosts)
 
         def attempt() -> bool:
             workers = workers_of(self.client)
             self.n_workers = len(workers)
-            futures = {}
-            for host in left:
-                home = self._home(host, list(workers))
-                begin, end = self.table.span(host)
-                threads = int(workers[home]["nthreads"])
-                piece, pinned = self.table.held(host), {"workers": [home], "allow_other_workers": False}
-                futures[host] = submit(
-                    self.client, Host, piece, begin, end, self.setting, threads, actor=True, **pinned
-                )
-                self._homes[host] = home
+            futures = {host: self._submit_host(host, workers) for host in left}
             failed = []
             for host, future in futures.items():
                 try:
@@ -191,8 +204,15 @@ class DaskExecutor:
         while left:
             insist(attempt)
 
+    def _submit_host(self, host: int, workers: dict[str, Any]) -> DaskFuture:
+        """A future of a new host, on the worker of its piece."""
+        home = self._homes[host] = self._home(host, list(workers))
+        piece, (begin, end) = self.table.held(host), self.table.span(host)
+        threads, pinned = int(workers[home]["nthreads"]), {"workers": [home], "allow_other_workers": False}
+        return submit(self.client, Host, piece, begin, end, self.setup, threads, actor=True, **pinned)
+
     def _home(self, host: int, workers: list[str]) -> str:
-        """The worker that has a piece already, or any; the others' hosts are shared out evenly."""
+        """The worker that has the piece of a host; if none has, the hosts take the workers in turn."""
         piece = self.table.held(host)
         holders = self.client.who_has([piece]).get(piece.key, ())
         return next((worker for worker in holders if worker in workers), workers[host % len(workers)])
@@ -206,8 +226,8 @@ class DaskExecutor:
         self._hosts.clear()
 
 
-def _quiet(method: str, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The same change, without what only its answer was for."""
+def _for_replay(method: str, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Arguments that make the same change, without the parts that only matter for the result of the call."""
     if method == "extend":
         return (replace(arguments[0], expected=None),)
     if method == "settle":

@@ -1,20 +1,20 @@
-"""The mean and spread of targets that are on the workers, by two passes over them."""
+"""The means and standard deviations of targets on the workers, by two passes."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from ..core.types import Array
+from ..core.types import Floats
 from ..core.validation import check_not_small
 from ..kernels.default import steady
-from .table import Part, Table
+from .table import ClusterTable, Part
 
 
-def mean_and_spread(table: Table) -> tuple[Array, Array]:
-    """The mean and standard deviation of every target; of one that is constant, that number and 1.
+def mean_and_spread(table: ClusterTable) -> tuple[Floats, Floats]:
+    """Return the mean and standard deviation of every target, each of shape (q,); a constant target has spread 1.
 
-    Deviations are from the mean, so nothing large is subtracted from anything large; what they add up to says how far
-    off the mean itself was.
+    The first pass computes the mean, the second the deviations from it, so that no digits cancel. The sum of the
+    deviations corrects the mean for rounding.
     """
     totals, least, most = (np.array(part) for part in zip(*table.map(_range), strict=True))
     middle = totals.sum(axis=0) / table.n
@@ -27,16 +27,16 @@ def mean_and_spread(table: Table) -> tuple[Array, Array]:
     return np.where(most > least, mean, least), steady(deviation, largest)
 
 
-def _range(part: Part) -> tuple[Array, Array, Array]:
+def _range(part: Part) -> tuple[Floats, Floats, Floats]:
     return part.y.sum(axis=0), part.y.min(axis=0), part.y.max(axis=0)
 
 
 class _Deviations:
-    """The sums of the deviations from a number, and of their squares."""
+    """The sums of each target's deviations from a value, and of their squares."""
 
-    def __init__(self, middle: Array) -> None:
+    def __init__(self, middle: Floats) -> None:
         self.middle = middle
 
-    def __call__(self, part: Part) -> tuple[Array, Array]:
+    def __call__(self, part: Part) -> tuple[Floats, Floats]:
         deviation = part.y - self.middle
         return deviation.sum(axis=0), np.square(deviation).sum(axis=0)

@@ -1,4 +1,4 @@
-"""Rows that stay on the workers. Functions are brought to them, and what comes back is small."""
+"""A table of rows that stay on the workers. Functions are sent to the rows, and only small results come back."""
 
 from __future__ import annotations
 
@@ -13,31 +13,44 @@ import numpy as np
 from ..core.fingerprint import of_block
 from ..core.memory import check_all_rows, parse_bytes
 from ..core.threads import on_this_thread
-from ..core.types import Array
+from ..core.types import Array, Floats, Indices
 from ..selection.executors import Executor
 from ..selection.source import Scaling, ShardSetup, Sums
-from .client import LostError, answer, find_client, insist, room, submit, workers_of
-from .collections import Pieces, Rows, pieces_of
+from .client import (
+    Client,
+    DaskFuture,
+    LostError,
+    answer,
+    find_client,
+    insist,
+    memory_for_coordinates,
+    submit,
+    workers_of,
+)
+from .collections import Piece, Pieces, pieces_of
 
-BRANCHES = 8  # sums that are added up at a time, on one worker
+BRANCHES = 8  # results that one task adds up: n pieces need log8(n) levels; more would fill a worker with m x m arrays
+PIECES_PER_WORKER = 2  # pieces of an array that is sent out: more divide the work more evenly, but mean more calls
 
 
 @dataclass(frozen=True)
 class Part:
-    """Rows `begin` to `end`, as a function that is brought to them sees them."""
+    """Rows `begin` to `end` with scaled targets: the argument of a function that is sent to the workers."""
 
     begin: int
     end: int
-    X: Array
-    y: Array
+    X: Floats
+    """Of shape (rows, d)."""
+    y: Floats
     """Of shape (rows, q)."""
-    alpha: Array | None
+    alpha: Floats | None
+    """Of shape (rows,)."""
 
 
-class Table:
-    """All rows, on the workers of a cluster.
+class ClusterTable:
+    """All rows, on the workers of a cluster: a `sodalite.selection.source.Source`.
 
-    A worker that is lost takes its rows along. They are then made anew from what they came from, on another.
+    If a worker is lost, its pieces are made again on another worker, from the collection or array that they came from.
 
     Parameters
     ----------
@@ -45,11 +58,11 @@ class Table:
     pieces : Pieces
     """
 
-    def __init__(self, client: Any, pieces: Pieces) -> None:
+    def __init__(self, client: Client, pieces: Pieces) -> None:
         self.client, self.pieces = client, pieces
         self.scaling: Scaling | None = None
         self.n, self.d, self.q = pieces.edges[-1], pieces.d, pieces.q
-        self._futures: list[Any] = []
+        self._futures: list[DaskFuture] = []
 
         def attempt() -> bool:
             rest = range(len(self._futures), len(pieces.edges) - 1)
@@ -59,81 +72,82 @@ class Table:
         insist(attempt)
 
     def __len__(self) -> int:
-        """How many pieces there are."""
+        """Return the number of pieces."""
         return len(self._futures)
 
     @property
-    def X(self) -> Remote:
-        """The inputs, as something to be indexed by rows."""
-        return Remote(self, "X")
+    def X(self) -> RemoteArray:
+        """The inputs, of shape (n, d)."""
+        return RemoteArray(self, "X")
 
     @property
-    def y(self) -> Remote:
-        """The targets; of shape (n, q)."""
-        return Remote(self, "y")
+    def y(self) -> RemoteArray:
+        """The targets, of shape (n, q)."""
+        return RemoteArray(self, "y")
 
     @property
-    def alpha(self) -> Remote | None:
+    def alpha(self) -> RemoteArray | None:
         """The rows' own noise variances, of shape (n,), if they have any."""
-        return Remote(self, "alpha") if self.pieces.has_alpha else None
+        return RemoteArray(self, "alpha") if self.pieces.has_alpha else None
 
-    def scaled(self, scaling: Scaling) -> Table:
-        """The same rows, with targets that are scaled wherever they are used."""
+    def scaled(self, scaling: Scaling) -> ClusterTable:
+        """Return a table of these rows whose targets are scaled on the workers, whenever they are used."""
         other = copy(self)
         other.scaling = scaling
         return other
 
     def span(self, piece: int) -> tuple[int, int]:
-        """The first row of a piece, and the one after its last."""
+        """Return the first row of a piece, and the row after its last."""
         return self.pieces.edges[piece], self.pieces.edges[piece + 1]
 
-    def held(self, piece: int) -> Any:
-        """A future of a piece's rows; a new one, if they are lost."""
+    def held(self, piece: int) -> DaskFuture:
+        """Return a future of a piece's rows; a new one, if they are lost."""
         future = self._futures[piece]
-        if future.status in ("cancelled", "lost") or (future.status == "error" and _by_dask(future)):
+        if future.status in ("cancelled", "lost") or (future.status == "error" and _failed_in_dask(future)):
             future = self.pieces.send(self.client, [piece], list(workers_of(self.client)))[0]
             self._futures[piece] = future
         return future
 
-    def check(self, needs_all_rows: bool, memory_limit: Any, say: Callable[[str], None]) -> Table:
-        """The rows, which were checked where they are; an error says if they are needed here and do not fit."""
+    def check(self, needs_all_rows: bool, memory_limit: Any, say: Callable[[str], None]) -> ClusterTable:
+        """Return the table: workers check its values. Refuse if all rows are needed here and do not fit in memory."""
         if needs_all_rows:
             check_all_rows(self.n, self.d, self.q, memory_limit)
         return self
 
     def check_room(self, m: int, dtype: np.dtype[Any], n_jobs: int | None, memory_limit: Any) -> None:
-        """Workers have the memory that they have: what does not fit there is computed again."""
+        """Do nothing: where coordinates do not fit the workers' memory, they are computed again for every block."""
 
     def moments(self) -> Scaling:
-        """The targets' means and standard deviations; 1 for a target that is constant."""
+        """Return the targets' means and standard deviations; 1 for a target that is constant."""
         from .moments import mean_and_spread
 
         return Scaling(*mean_and_spread(self))
 
     def fingerprints(self) -> dict[str, int]:
-        """A number of X, of y and, if there is any, of alpha, worked out where the rows are."""
+        """Return a fingerprint of X, of y and, if there is any, of alpha, computed on the workers."""
         names = ("X", "y", "alpha") if self.pieces.has_alpha else ("X", "y")
         pieces = range(len(self))
         return {name: int(sum(self.map(_fingerprint, dict.fromkeys(pieces, (name,)))) % 2**64) for name in names}
 
     @contextmanager
     def shards(self, setup: ShardSetup) -> Iterator[tuple[Executor, bool]]:
-        """The shards of all rows, on the workers, and whether they keep the coordinates v of their rows."""
-        from .executor import DaskExecutor, Setting
+        """Yield the executor of the shards, and whether they keep the coordinates v of their rows."""
+        from .executor import DaskExecutor, HostSetup
 
-        limit = room(self.client) if setup.memory_limit is None else parse_bytes(setup.memory_limit)
+        limit = memory_for_coordinates(self.client) if setup.memory_limit is None else parse_bytes(setup.memory_limit)
         keep = self.n * setup.m * setup.kernel.dtype.itemsize <= limit
-        with DaskExecutor(self, Setting(setup.kernel, setup.score, setup.m if keep else 0, setup.seed)) as cluster:
+        with DaskExecutor(self, HostSetup(setup.kernel, setup.score, setup.m if keep else 0, setup.seed)) as cluster:
             yield cluster, keep
 
     def map(self, function: Callable[..., Any], arguments: dict[int, tuple[Any, ...]] | None = None) -> list[Any]:
-        """Apply a function to pieces (a `Part`, and arguments of its own for each), where they are.
+        """Return the results of a function for some pieces, computed on the workers.
 
         Parameters
         ----------
         function : callable
+            Takes a `Part`, and the arguments of the piece.
         arguments : dict of piece to arguments, optional
-            All pieces, with no arguments, by default.
+            By default all pieces, without further arguments.
         """
         left = dict.fromkeys(range(len(self)), ()) if arguments is None else dict(arguments)
         order, found = list(left), {}
@@ -152,13 +166,13 @@ class Table:
             insist(attempt)
         return [found[piece] for piece in order]
 
-    def total(self, sums: Sums) -> tuple[Array, ...]:
-        """What a function of X, y and alpha of some rows comes to over all rows, worked out where they are."""
+    def total(self, sums: Sums) -> tuple[Floats, ...]:
+        """Return the sums over all rows of a function of X, y and alpha, computed on the workers."""
         return self.total_of_parts(_Unpacked(sums))
 
-    def total_of_parts(self, function: Callable[[Part], tuple[Array, ...]]) -> tuple[Array, ...]:
-        """The sums over all pieces of the arrays that a function makes of each, added up on the workers in a tree."""
-        found: list[tuple[Array, ...]] = []
+    def total_of_parts(self, function: Callable[[Part], tuple[Floats, ...]]) -> tuple[Floats, ...]:
+        """Return the sums over all pieces of the arrays that a function returns, added up in a tree on the workers."""
+        found: list[tuple[Floats, ...]] = []
 
         def attempt() -> bool:
             futures = list(self._submit(function, dict.fromkeys(range(len(self)), ())).values())
@@ -172,10 +186,10 @@ class Table:
             return True
 
         insist(attempt)
-        return tuple(np.array(total) for total in found[0])  # what has travelled may be read-only
+        return tuple(np.array(total) for total in found[0])  # arrays from the network may be read-only
 
-    def take(self, rows: Any, what: str) -> Array:
-        """Some rows of X, y or alpha (a slice or indices, in any order), here."""
+    def take(self, rows: slice | Indices, what: str) -> Floats:
+        """Fetch rows of X, y or alpha: a slice, or indices in any order."""
         index = np.arange(self.n)[rows] if isinstance(rows, slice) else np.asarray(rows)
         piece = np.searchsorted(self.pieces.edges, index, side="right") - 1
         places = {int(p): np.flatnonzero(piece == p) for p in np.unique(piece)}
@@ -187,22 +201,23 @@ class Table:
         return out[:, 0] if what == "alpha" else out
 
     def dtype(self, what: str) -> np.dtype[Any]:
-        """The type of X, y or alpha."""
+        """Return the type of X, y or alpha."""
         return self.pieces.dtype if what == "X" else np.dtype(np.float64)
 
-    def _submit(self, function: Callable[..., Any], arguments: dict[int, tuple[Any, ...]]) -> dict[int, Any]:
-        # The function, which may hold large arrays, is sent once; workers have it from each other.
-        shared = submit(self.client, _same, (function, self.scaling))
+    def _submit(self, function: Callable[..., Any], arguments: dict[int, tuple[Any, ...]]) -> dict[int, DaskFuture]:
+        """Futures of a function's results for some pieces."""
+        # The function may hold large arrays. As a future it is sent once, and workers copy it from each other.
+        shared = submit(self.client, _identity, (function, self.scaling))
         return {
             piece: submit(self.client, _work, shared, self.held(piece), *self.span(piece), some)
             for piece, some in arguments.items()
         }
 
 
-class Remote:
-    """X or y of a table: an array by its shape, which gives rows that are asked for, and fetches them from where."""
+class RemoteArray:
+    """X, y or alpha of a cluster table: has an array's shape and type, and fetches the rows by which it is indexed."""
 
-    def __init__(self, table: Table, what: str) -> None:
+    def __init__(self, table: ClusterTable, what: str) -> None:
         self.table, self.what = table, what
         self.shape: tuple[int, ...] = (table.n,) if what == "alpha" else (table.n, table.d if what == "X" else table.q)
         self.dtype = table.dtype(what)
@@ -211,45 +226,59 @@ class Remote:
     def __len__(self) -> int:
         return self.shape[0]
 
-    def __getitem__(self, rows: Any) -> Array:
+    def __getitem__(self, rows: slice | Indices) -> Floats:
         return self.table.take(rows, self.what)
 
 
 @dataclass(frozen=True)
 class _Unpacked:
-    sums: Callable[..., tuple[Array, ...]]
+    """A function of X, y and alpha, as a function of a part."""
 
-    def __call__(self, part: Part) -> tuple[Array, ...]:
+    sums: Sums
+
+    def __call__(self, part: Part) -> tuple[Floats, ...]:
         return self.sums(part.X, part.y, part.alpha)
 
 
-def share_out(X: Any, y: Any, alpha: Any = None, executor: Any = None) -> Table:
-    """A table of Dask collections or of arrays, on the cluster of a client."""
+Table = ClusterTable  # the former name
+
+
+def share_out(X: Any, y: Any, alpha: Any = None, executor: Client | None = None) -> ClusterTable:
+    """Return Dask collections, or arrays that are sent to the workers, as one table.
+
+    Parameters
+    ----------
+    X, y, alpha : Dask arrays or dataframes, or arrays
+        Of shape (n, d), (n,) or (n, q), and (n,).
+    executor : dask.distributed.Client, optional
+        By default the current client.
+    """
     client = find_client(executor)
-    return Table(client, pieces_of(client, X, y, alpha, 2 * len(workers_of(client))))
+    return ClusterTable(client, pieces_of(client, X, y, alpha, PIECES_PER_WORKER * len(workers_of(client))))
 
 
-def _by_dask(future: Any) -> bool:
+def _failed_in_dask(future: DaskFuture) -> bool:
+    """Whether a future failed by an error of Dask's own, such as a lost worker."""
     return type(future.exception()).__module__.startswith("distributed")
 
 
-def _same(value: Any) -> Any:
+def _identity(value: Any) -> Any:
     return value
 
 
 def _work(
-    shared: tuple[Callable[..., Any], Scaling | None], rows: Rows, begin: int, end: int, arguments: tuple[Any, ...]
+    shared: tuple[Callable[..., Any], Scaling | None], piece: Piece, begin: int, end: int, arguments: tuple[Any, ...]
 ) -> Any:
-    """On a worker: bring a function to some rows. Dask gives every task a thread, and that is all that it uses."""
+    """Call a function for a piece; runs on a worker, on the one thread that Dask gives to a task."""
     function, scaling = shared
-    X, y, alpha = rows
+    X, y, alpha = piece
     with on_this_thread():
         if scaling is not None:
             y, alpha = scaling(y, alpha)
         return function(Part(begin, end, X, y, alpha), *arguments)
 
 
-def _add(parts: list[tuple[Array, ...]]) -> tuple[Array, ...]:
+def _add(parts: list[tuple[Floats, ...]]) -> tuple[Floats, ...]:
     return tuple(np.sum(list(same), axis=0) for same in zip(*parts, strict=True))
 
 
@@ -257,6 +286,6 @@ def _fingerprint(part: Part, what: str) -> int:
     return of_block(getattr(part, what), part.begin)
 
 
-def _take(part: Part, what: str, places: Array) -> Array:
+def _take(part: Part, what: str, places: Indices) -> Array:
     values = np.asarray(getattr(part, what))
     return values.reshape(part.end - part.begin, -1)[places]

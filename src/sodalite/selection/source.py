@@ -1,6 +1,7 @@
 """Sources of rows: a data set in memory, on disk or on a cluster, as the steps of a fit use it.
 
-`Source` is the protocol. `Arrays` is the source for this machine, `sodalite.cluster.table.Table` that for a cluster.
+`Source` is the protocol. `Arrays` is the source for this machine, and that for a cluster is
+`sodalite.cluster.table.ClusterTable`.
 """
 
 from __future__ import annotations
