@@ -15,17 +15,22 @@ import platform
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from time import perf_counter, process_time
 from typing import Any
 
 import numpy as np
+from sklearn.gaussian_process.kernels import Kernel
 
-from sodalite import select
 from sodalite.cluster.executor import CHANGES, DaskExecutor, Host, Setting
 from sodalite.core.threads import n_threads
-from sodalite.fitting import select as selection
+from sodalite.kernels import compile_kernel
+from sodalite.scores import Delta
+from sodalite.selection.grow import grow
+from sodalite.selection.source import Arrays, ShardSetup
+from sodalite.stopping import Size
 
 from .common import smooth_problem
 
@@ -90,43 +95,47 @@ class PretendCluster(DaskExecutor):
         self._hosts = [future.result() for future in futures]
 
 
-@contextmanager
-def instead(executor: Any, keep: bool = True) -> Iterator[None]:
-    """Let selections run on this executor."""
-    real = selection._executor
+@dataclass(frozen=True)
+class Placed(Arrays):
+    """Rows whose shards are already on an executor, with their coordinates kept."""
+
+    executor: Any = None
 
     @contextmanager
-    def given(*arguments: Any) -> Iterator[tuple[Any, bool]]:
-        yield executor, keep
-
-    selection._executor = given  # type: ignore[assignment]
-    try:
-        yield
-    finally:
-        selection._executor = real
+    def shards(self, setup: ShardSetup) -> Iterator[tuple[Any, bool]]:
+        """The executor as it was given."""
+        yield self.executor, True
 
 
-def record(X: np.ndarray, y: np.ndarray, kernel: Any, m: int, hosts: int) -> Recorded:
-    """A real selection, of all that hosts say."""
-    from sodalite.kernels import compile_kernel
-    from sodalite.scores import Delta
+def choose(X: np.ndarray, y: np.ndarray, kernel: Kernel, m: int, executor: Any) -> None:
+    """Choose m rows on an executor, as `sodalite.select` would."""
+    grow(
+        Placed(X, y[:, None], executor=executor),
+        compile_kernel(kernel, X),
+        n_active=m,
+        score=Delta(),
+        rule=Size(m),
+        first=0,
+        generator=np.random.default_rng(0),
+    )
 
+
+def record(X: np.ndarray, y: np.ndarray, kernel: Kernel, m: int, hosts: int) -> Recorded:
+    """A real selection on so many hosts in this process, with every answer kept."""
     setting = Setting(compile_kernel(kernel, X), Delta(), m, 0)
     edges = np.linspace(0, len(X), hosts + 1).astype(int).tolist()
     made = [Host((X[a:b], y[a:b, None], None), a, b, setting, 1) for a, b in pairwise(edges)]
     with ThreadPoolExecutor(n_threads(None)) as pool:
         recorded = Recorded(made, pool)
-        with instead(recorded):
-            select(X, y, kernel, n_active=m, first=0)
+        choose(X, y, kernel, m, recorded)
     return recorded
 
 
-def timed(X: np.ndarray, y: np.ndarray, kernel: Any, m: int, executor: Any) -> tuple[float, float]:
-    """Seconds by the clock, and of this process's own work."""
-    with instead(executor):
-        begin, work = perf_counter(), process_time()
-        select(X, y, kernel, n_active=m, first=0)
-        return perf_counter() - begin, process_time() - work
+def timed(X: np.ndarray, y: np.ndarray, kernel: Kernel, m: int, executor: Any) -> tuple[float, float]:
+    """Seconds of a selection by the clock, and of this process's own work."""
+    begin, work = perf_counter(), process_time()
+    choose(X, y, kernel, m, executor)
+    return perf_counter() - begin, process_time() - work
 
 
 def main(n: int = 200_000, m: int = 500, hosts: int = HOSTS) -> None:

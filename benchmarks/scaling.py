@@ -14,7 +14,6 @@ from pathlib import Path
 from time import perf_counter
 
 import numpy as np
-from tests import one_at_a_time
 
 from sodalite import reference, select
 
@@ -35,7 +34,7 @@ def measure(way: str, n: int, m: int, dtype: str, limit: str | None) -> dict[str
     if way.startswith("ours"):
         select(X, y, kernel, n_active=m, first=0, dtype=dtype, memory_limit=limit)
     elif way == "one at a time":
-        one_at_a_time.select(X, y, kernel, n_active=m, first=0)
+        reference.one_at_a_time(X, y, kernel, n_active=m, first=0)
     elif way == "reference":
         reference.select(X, y, kernel, n_active=m, first=0)
     else:
