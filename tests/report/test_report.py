@@ -16,12 +16,13 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, WhiteKernel
 
 import sodalite
+from helpers import POSTERIORS, PROJECTED
 from sodalite import GreedyGPRegressor, metrics
 from sodalite.cli import report as command
 from sodalite.cli.app import app
 from sodalite.core import optional
 from sodalite.hyperparameters import Round
-from sodalite.posteriors import POSTERIORS, Evidence
+from sodalite.posteriors import Evidence
 from sodalite.report import figures, make_report, page, source, to_html, views
 from sodalite.report.build import plain, stages_of
 from sodalite.report.curve import _curve
@@ -157,7 +158,7 @@ def test_the_choices_own_curve_is_kept(model, made):
 # Judgement
 
 
-@pytest.mark.parametrize("name", ["sor", "dtc", "fitc", "vfe"])
+@pytest.mark.parametrize("name", PROJECTED)
 def test_a_projected_row_is_predicted_as_if_it_had_not_been_there(models, rows, name):
     X, _y = rows
     model = models[name]

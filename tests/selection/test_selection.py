@@ -14,22 +14,13 @@ from sklearn.datasets import make_friedman1
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, WhiteKernel
 
 import sodalite
-from helpers import KERNELS
+from helpers import EXECUTORS, KERNELS, POINTWISE
 from sodalite import reference, select, stopping
 from sodalite.core import memory
 from sodalite.core.jitter import JITTER, JitterWarning
-from sodalite.scores import Delta, Random
+from sodalite.scores import Random
 from sodalite.selection import loop
 from sodalite.selection.shard import Shard
-
-SCORES = {
-    "delta": Delta(),
-    "uncertainty": Delta(underfit=0),
-    "underfit": Delta(uncertainty=0),
-    "weighted": Delta(uncertainty=2.0, underfit=0.3),
-    "callable": lambda s, abs_r, noise: s**2 + abs_r**2,
-    "not monotone": lambda s, abs_r, noise: abs_r / (s + noise + 0.1),
-}
 
 
 def draw(n, d, noise, seed, duplicates=0.0):
@@ -60,7 +51,7 @@ def assert_same(fast, slow, rtol=1e-7):
     d=st.integers(1, 4),
     share=st.floats(0.05, 1.0),
     noise=st.sampled_from([1e-3, 1e-2, 0.3, 2.0]),
-    score=st.sampled_from(sorted(SCORES)),
+    score=st.sampled_from(sorted(POINTWISE)),
     smooth=st.booleans(),
     duplicates=st.sampled_from([0.0, 0.5, 0.9]),
     tol=st.sampled_from([None, 0.0, 1e-3, 1e-2]),
@@ -69,7 +60,7 @@ def assert_same(fast, slow, rtol=1e-7):
 def test_picks_are_the_reference_s(n, d, share, noise, score, smooth, duplicates, tol, seed):
     X, y = draw(n, d, noise, seed, duplicates)
     kernel = ConstantKernel(2.0) * (RBF(1.0) if smooth else Matern(1.5, nu=1.5)) + WhiteKernel(noise)
-    common = {"n_active": max(1, int(share * n)), "first": seed % n, "tol": tol, "score": SCORES[score]}
+    common = {"n_active": max(1, int(share * n)), "first": seed % n, "tol": tol, "score": POINTWISE[score]}
     assert_same(select(X, y, kernel, **common), reference.select(X, y, kernel, **common))
 
 
@@ -123,11 +114,11 @@ def problem(request):
 
 @pytest.mark.usefixtures("keep")
 @pytest.mark.parametrize("rows", [300, 1000, 8192])
-@pytest.mark.parametrize("n_jobs", [1, 3])
-def test_layouts(problem, n_jobs, rows, monkeypatch):
+@pytest.mark.parametrize("executor", EXECUTORS)
+def test_layouts(problem, executor, rows, monkeypatch):
     X, y, kernel, (indices, rmse, factor) = problem
     monkeypatch.setattr(memory, "ROWS", rows)
-    chosen = select(X, y, kernel, n_active=250, first=5, n_jobs=n_jobs)
+    chosen = select(X, y, kernel, n_active=250, first=5, **EXECUTORS[executor])
     assert chosen.indices.tolist() == indices.tolist()
     np.testing.assert_allclose(chosen.rmse, rmse, rtol=1e-9)
     np.testing.assert_allclose(chosen.factor, factor, atol=1e-9)
@@ -144,16 +135,16 @@ def test_block_sizes(problem, largest, monkeypatch):
     np.testing.assert_allclose(chosen.rmse, rmse[:60], rtol=1e-9)
 
 
-@pytest.mark.parametrize("score", sorted(SCORES))
+@pytest.mark.parametrize("score", sorted(POINTWISE))
 def test_every_score_on_many_rows(problem, score):
     X, y, kernel, _ = problem
-    indices, rmse, _ = reference.one_at_a_time(X, y, kernel, n_active=80, first=5, score=SCORES[score])
-    chosen = select(X, y, kernel, n_active=80, first=5, score=SCORES[score])
+    indices, rmse, _ = reference.one_at_a_time(X, y, kernel, n_active=80, first=5, score=POINTWISE[score])
+    chosen = select(X, y, kernel, n_active=80, first=5, score=POINTWISE[score])
     assert chosen.indices.tolist() == indices.tolist()
     np.testing.assert_allclose(chosen.rmse, rmse, rtol=1e-9)
 
 
-@pytest.mark.parametrize("score", sorted(SCORES))
+@pytest.mark.parametrize("score", sorted(POINTWISE))
 @pytest.mark.usefixtures("keep")
 def test_where_guesses_are_poor_shards_say_little(problem, score, monkeypatch):
     X, y, kernel, _ = problem
@@ -168,15 +159,15 @@ def test_where_guesses_are_poor_shards_say_little(problem, score, monkeypatch):
         return kept, winner
 
     monkeypatch.setattr(loop, "_verify", listening)
-    chosen = select(X, y, kernel, n_active=60, first=5, score=SCORES[score])
+    chosen = select(X, y, kernel, n_active=60, first=5, score=POINTWISE[score])
     assert sum(wrong) > 1
     assert max(said) <= 2  # rows for each pick
-    indices, rmse, _ = reference.one_at_a_time(X, y, kernel, n_active=60, first=5, score=SCORES[score])
+    indices, rmse, _ = reference.one_at_a_time(X, y, kernel, n_active=60, first=5, score=POINTWISE[score])
     assert chosen.indices.tolist() == indices.tolist()
     np.testing.assert_allclose(chosen.rmse, rmse, rtol=1e-9)
 
 
-@pytest.mark.parametrize("score", sorted(SCORES))
+@pytest.mark.parametrize("score", sorted(POINTWISE))
 @pytest.mark.parametrize("keep", ["not kept"], indirect=True)
 def test_covariances_that_are_not_kept_are_evaluated_once_a_block(problem, score, keep, monkeypatch):
     X, y, kernel, _ = problem
@@ -196,7 +187,7 @@ def test_covariances_that_are_not_kept_are_evaluated_once_a_block(problem, score
 
     monkeypatch.setattr(loop, "_verify", listening)
     monkeypatch.setattr(Shard, "_covariances", counted)
-    select(X, y, kernel, n_active=60, first=5, score=SCORES[score])
+    select(X, y, kernel, n_active=60, first=5, score=POINTWISE[score])
     assert sum(wrong) > 1
     assert len(set(shards)) >= 4
     assert len(shards) == len(set(shards)) * len(wrong)
