@@ -125,7 +125,6 @@ def make_report(model: FittedModel, X: Any = None, y: Any = None, *, target: int
     (10, [1, 2, 3, 4, 5, 6, 7, 8, 9, 10])
     """
     check_is_fitted(model, "posterior_")
-    fitted = model.fitted_
     material = gather(model, X, y, target)
     generator = np.random.default_rng(random_state)
     stages = stages_of(material)
@@ -144,7 +143,7 @@ def make_report(model: FittedModel, X: Any = None, y: Any = None, *, target: int
         stop_reason=material.selection.stop_reason,
         posterior=material.posterior.name,
         score=_name(model.get_params(deep=False)["score"]),
-        kernel=str(fitted.kernel),
+        kernel=str(model.kernel_),
         words=words,
         sources=_sources(material),
         curve=curve,
@@ -154,9 +153,9 @@ def make_report(model: FittedModel, X: Any = None, y: Any = None, *, target: int
         map=None if material.plain else active_map(material, names, generator),
         history=tuple(
             Attempt(part.name, part.objective, part.kept, part.seconds, part.n_active, str(part.kernel))
-            for part in fitted.rounds
+            for part in model.rounds_
         ),
-        baselines=fitted.baselines,
+        baselines=model.baselines_,
         held_out=tuple(HeldOut(**part) for part in about.get("test") or ()),
         n_held_out=int(about.get("n_test") or 0),
         version=__version__,
@@ -184,7 +183,7 @@ def words_of(model: FittedModel, material: Material) -> KernelWords:
     variance = float(np.var(pool.y)) * material.unit**2
     columns = groups_of(material.inputs)
     bars = bars_of(material.posterior)
-    return kernel_words(model.fitted_.kernel, pool.X[:N_WORDS], columns, material.unit, variance, bars)
+    return kernel_words(model.kernel_, pool.X[:N_WORDS], columns, material.unit, variance, bars)
 
 
 def plain(content: Any) -> Any:

@@ -31,7 +31,7 @@ def summary(model: FittedModel) -> str:
     known = fitted.X_active if fitted.rows is None else fitted.rows.X
     X = np.asarray(known[:: max(len(known) // N_ROWS, 1)], dtype=np.float64)
     unit = float(fitted.scaling.std[0])
-    words = kernel_words(fitted.kernel, X, groups_of(inputs_of(model)), unit, unit**2, bars_of(fitted.posterior))
+    words = kernel_words(model.kernel_, X, groups_of(inputs_of(model)), unit, unit**2, bars_of(fitted.posterior))
     lines = [f"<b>{len(fitted.selection):,} active rows</b> of {fitted.n_rows:,}, for {escape(target_of(model))}."]
     if model.n_features_in_ > 1:
         lines.append(escape(words.inputs()))

@@ -6,13 +6,16 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
+from sklearn.gaussian_process.kernels import Kernel
 
 from ..core.types import Array, Floats, Indices, Mask
 from ..core.validation import check_targets
 from ..fitting.fitted import Fitted
+from ..hyperparameters import Round
 from ..kernels import CompiledKernel
 from ..kernels.neighbours import distinct
 from ..posteriors import Evidence, Local, Posterior, SubsetOfData
+from ..posteriors.baselines import Baselines
 from ..selection.loop import Selection
 from ..selection.source import Arrays
 
@@ -36,6 +39,21 @@ class FittedModel(Protocol):
     @property
     def fitted_(self) -> Fitted:
         """All that the fit has found."""
+        ...
+
+    @property
+    def kernel_(self) -> Kernel:
+        """The kernel that was found."""
+        ...
+
+    @property
+    def rounds_(self) -> tuple[Round, ...]:
+        """How the kernel was found."""
+        ...
+
+    @property
+    def baselines_(self) -> Baselines | None:
+        """The model beside simple ones."""
         ...
 
     @property
