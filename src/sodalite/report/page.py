@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from html import escape
 from importlib.resources import files
 from typing import Any
@@ -40,34 +41,20 @@ def to_html(report: Report) -> str:
     True
     """
     plotly = plotly_source()
-    views = view_figures(report) if report.view is not None else []
-    relevance, where, history = relevance_figure(report), map_figure(report), history_figure(report)
-    effects, judged, curves = effect_figures(report), judgement_figures(report), curve_figures(report)
-    every = [*views, *effects, *judged, *curves, *(part for part in (relevance, where, history) if part is not None)]
-    labels = slider_labels(report) if views else []
-    sections = [
-        _section("The model in short", _short(report)),
-        _section("What the model has learnt", _slider(labels, views) + _grid(views)) if views else "",
-        _section("What each input does", _effects(effects)) if effects else "",
-        _section("The inputs" + " and the active rows" * bool(where), _grid([relevance, where]))
-        if relevance or where
-        else "",
-        _section("How good it is", _grid(judged)),
-        _section("How many rows it needs", _grid(curves)),
-        _section("How the kernel was found", _grid([history]) + _rounds(report)) if history else "",
-        _section("The numbers", _numbers(report)),
-    ]
+    figures = _Figures.of(report)
     content = {
-        "figures": {part.key: {"data": part.traces, "layout": part.layout, "frames": part.frames} for part in every},
+        "figures": {
+            part.key: {"data": part.traces, "layout": part.layout, "frames": part.frames} for part in figures.every
+        },
         "stages": report.view.stages.tolist() if report.view is not None else [],
-        "labels": labels,
+        "labels": slider_labels(report),
     }
     title = f"{report.target}, predicted from {_listed(report.inputs)}"
     return _PAGE.format(
         policy=POLICY,
         title=escape(title),
         style=_file("page.css"),
-        sections="\n".join(filter(None, sections)),
+        sections="\n".join(_sections(report, figures)),
         version=escape(report.version),
         plotly=plotly,
         content=_json(content),
@@ -105,6 +92,56 @@ _PAGE = """<!doctype html>
 </body>
 </html>
 """
+
+
+@dataclass(frozen=True)
+class _Figures:
+    """The figures of a page, by what they show."""
+
+    views: list[Figure]
+    effects: list[Figure]
+    judged: list[Figure]
+    curves: list[Figure]
+    relevance: Figure | None
+    where: Figure | None
+    history: Figure | None
+
+    @classmethod
+    def of(cls, report: Report) -> _Figures:
+        """Draw all figures of a report."""
+        return cls(
+            views=view_figures(report),
+            effects=effect_figures(report),
+            judged=judgement_figures(report),
+            curves=curve_figures(report),
+            relevance=relevance_figure(report),
+            where=map_figure(report),
+            history=history_figure(report),
+        )
+
+    @property
+    def every(self) -> list[Figure]:
+        """All figures that there are."""
+        single = (self.relevance, self.where, self.history)
+        return [*self.views, *self.effects, *self.judged, *self.curves, *(part for part in single if part is not None)]
+
+
+def _sections(report: Report, figures: _Figures) -> Iterator[str]:
+    """The sections of the page, in order."""
+    yield _section("The model in short", _short(report))
+    if figures.views:
+        slider = _slider(slider_labels(report), figures.views)
+        yield _section("What the model has learnt", slider + _grid(figures.views))
+    if figures.effects:
+        yield _section("What each input does", _effects(figures.effects))
+    if figures.relevance or figures.where:
+        heading = "The inputs" + " and the active rows" * bool(figures.where)
+        yield _section(heading, _grid([figures.relevance, figures.where]))
+    yield _section("How good it is", _grid(figures.judged))
+    yield _section("How many rows it needs", _grid(figures.curves))
+    if figures.history:
+        yield _section("How the kernel was found", _grid([figures.history]) + _rounds(report))
+    yield _section("The numbers", _numbers(report))
 
 
 def _section(heading: str, body: str) -> str:
