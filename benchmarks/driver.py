@@ -1,8 +1,8 @@
 """What the driver of a cluster costs by itself: a selection with 100 pretend shards.
 
-First a real selection, the shards of which are 100 hosts in this process; every answer is kept. Then the same again
-with shards that only hand these answers out: what is left is the driver's own work. Then once more with 100 actors of a
-Dask cluster of two processes that hand them out: the driver's work, Dask's messages and its scheduler, which is in the
+First a real selection runs on 100 hosts in this process, and every answer is recorded. Then the selection runs again on
+shards that replay these answers: the time is the driver's own work. Then once more on 100 actors of a Dask cluster of
+two processes that replay them: the time is that of the driver, of Dask's messages and of its scheduler, which is in the
 driver's process here. The rest is arithmetic: what a block would take on 100 machines like this one. The printout also
 goes to docs/driver.txt.
 """
@@ -35,13 +35,13 @@ from sodalite.stopping import Size
 from .common import smooth_problem
 
 OUTPUT = Path("docs/driver.txt")
-HOSTS = 100
-ROWS = 10**9  # of the data set that the arithmetic is about
-GIGABIT = 10**9 / 8
+HOSTS = 100  # machines of the cluster that the arithmetic is about
+ROWS = 10**9  # rows of its data set
+GIGABIT = 10**9 / 8  # bytes a second
 
 
 class Recorded:
-    """Hosts in this process; keeps all that they answer, and how long it took."""
+    """An executor of hosts in this process, which records their answers and how long these took."""
 
     def __init__(self, hosts: list[Host], pool: ThreadPoolExecutor) -> None:
         self.hosts, self.pool, self.n_shards = hosts, pool, len(hosts)
@@ -60,7 +60,7 @@ class Recorded:
 
 
 class Pretend:
-    """Shards that hand out what is written down."""
+    """An executor that replays recorded answers."""
 
     def __init__(self, log: list[tuple[str, list[Any]]], n_shards: int) -> None:
         self.log, self.n_shards = iter(log), n_shards
@@ -72,7 +72,7 @@ class Pretend:
 
 
 class PretendHost:
-    """The same as an actor: one host's share of what is written down."""
+    """An actor that replays one host's recorded answers."""
 
     def __init__(self, answers: list[list[Any]]) -> None:
         self.answers = iter(answers)
@@ -82,7 +82,7 @@ class PretendHost:
 
 
 class PretendCluster(DaskExecutor):
-    """The executor of a cluster, with pretend hosts."""
+    """The executor of a Dask cluster, on hosts that replay recorded answers."""
 
     def __init__(self, client: Any, log: list[tuple[str, list[Any]]], n_shards: int) -> None:
         self.client, self.n_shards, self.n_lost, self._log = client, n_shards, 0, []

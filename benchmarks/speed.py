@@ -22,7 +22,7 @@ from sodalite.selection import loop, shard
 
 from .common import seconds, smooth_problem
 
-NOISE = {"low noise (1 %)": 0.01, "high noise (40 %)": 0.4}
+NOISE = {"low noise (1 %)": 0.01, "high noise (40 %)": 0.4}  # noise variance; the signal's is 1
 
 
 class Arena:
