@@ -16,7 +16,7 @@ from sodalite.metrics import rmse
 from .common import load, smooth_problem
 from .scaling import in_a_process
 
-LIMIT = "600MB"  # at which the v's are kept neither of a million rows nor of ten
+LIMIT = "600MB"  # memory limit at which coordinates v are kept neither of a million rows nor of ten
 
 
 def against_threads(n: int = 1_000_000, m: int = 500, repeats: int = 3) -> None:

@@ -1,4 +1,4 @@
-"""Data, timing and problems that the benchmarks share."""
+"""Data sets, timing and synthetic problems that the benchmarks share."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ import numpy as np
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Kernel, WhiteKernel
 
 DATA = Path(os.environ.get("SODALITE_DATA", "../shared/data"))
-OPENML = {"pumadyn32nm": "puma32H", "elevators": "elevators", "pol": "pol"}  # near equivalents
+OPENML = {"pumadyn32nm": "puma32H", "elevators": "elevators", "pol": "pol"}  # names there; nearly the same rows
 
 
 def load(name: str, split: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray] | None:
-    """Training and test rows of a standard split, the targets standardised by the training ones.
+    """X and y of the training rows, then of the test rows, with targets standardised by the training ones.
 
-    From the folder $SODALITE_DATA (NAME.npz with X and y; splits/NAME.npz); without it, from OpenML with a random
-    split; None if neither can be had.
+    They are read from the folder $SODALITE_DATA (NAME.npz with X and y; splits/NAME.npz with standard splits). Data
+    sets that are not there come from OpenML, with a random split. None if neither has them.
     """
     file = DATA / f"{name}.npz"
     if file.exists():
@@ -49,7 +49,7 @@ def load(name: str, split: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray,
 
 
 def seconds(function: Callable[[], Any], repeats: int = 3) -> float:
-    """The median time of some calls."""
+    """The median time of some calls, in seconds."""
     times = []
     for _ in range(repeats):
         begin = perf_counter()
@@ -58,10 +58,20 @@ def seconds(function: Callable[[], Any], repeats: int = 3) -> float:
     return median(times)
 
 
+def standardised(X: np.ndarray, X_test: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Inputs in standard deviations of the training rows from their means; constant columns become 0 there."""
+    mean, std = X.mean(axis=0), X.std(axis=0)
+    std[std == 0] = 1
+    return (X - mean) / std, (X_test - mean) / std
+
+
 def smooth_problem(
     n: int, noise: float, d: int = 8, seed: int = 0, n_features: int = 1000, dtype: str = "float64"
 ) -> tuple[np.ndarray, np.ndarray, Kernel]:
-    """Rows of a function drawn (by random features) from the kernel's own prior, of variance 1, and that noise."""
+    """Rows X and y of a function with noise, and the kernel from whose prior it is drawn, by random features.
+
+    The prior variance is 1, `noise` the variance of the noise.
+    """
     generator = np.random.default_rng(seed)
     scale = np.sqrt(d)
     X = generator.standard_normal((n, d), dtype=dtype)

@@ -1,8 +1,8 @@
 """What the driver of a cluster costs by itself: a selection with 100 pretend shards.
 
-First a real selection, the shards of which are 100 hosts in this process; every answer is kept. Then the same again
-with shards that only hand these answers out: what is left is the driver's own work. Then once more with 100 actors of a
-Dask cluster of two processes that hand them out: the driver's work, Dask's messages and its scheduler, which is in the
+First a real selection runs on 100 hosts in this process, and every answer is recorded. Then the selection runs again on
+shards that replay these answers: the time is the driver's own work. Then once more on 100 actors of a Dask cluster of
+two processes that replay them: the time is that of the driver, of Dask's messages and of its scheduler, which is in the
 driver's process here. The rest is arithmetic: what a block would take on 100 machines like this one. The printout also
 goes to docs/driver.txt.
 """
@@ -15,28 +15,33 @@ import platform
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from time import perf_counter, process_time
 from typing import Any
 
 import numpy as np
+from sklearn.gaussian_process.kernels import Kernel
 
-from sodalite import select
 from sodalite.cluster.executor import CHANGES, DaskExecutor, Host, HostSetup
 from sodalite.core.threads import n_threads
-from sodalite.fitting import select as selection
+from sodalite.kernels import compile_kernel
+from sodalite.scores import Delta
+from sodalite.selection.grow import grow
+from sodalite.selection.source import Arrays, ShardSetup
+from sodalite.stopping import Size
 
 from .common import smooth_problem
 
 OUTPUT = Path("docs/driver.txt")
-HOSTS = 100
-ROWS = 10**9  # of the data set that the arithmetic is about
-GIGABIT = 10**9 / 8
+HOSTS = 100  # machines of the cluster that the arithmetic is about
+ROWS = 10**9  # rows of its data set
+GIGABIT = 10**9 / 8  # bytes a second
 
 
 class Recorded:
-    """Hosts in this process; keeps all that they answer, and how long it took."""
+    """An executor of hosts in this process, which records their answers and how long these took."""
 
     def __init__(self, hosts: list[Host], pool: ThreadPoolExecutor) -> None:
         self.hosts, self.pool, self.n_shards = hosts, pool, len(hosts)
@@ -55,7 +60,7 @@ class Recorded:
 
 
 class Pretend:
-    """Shards that hand out what is written down."""
+    """An executor that replays recorded answers."""
 
     def __init__(self, log: list[tuple[str, list[Any]]], n_shards: int) -> None:
         self.log, self.n_shards = iter(log), n_shards
@@ -67,7 +72,7 @@ class Pretend:
 
 
 class PretendHost:
-    """The same as an actor: one host's share of what is written down."""
+    """An actor that replays one host's recorded answers."""
 
     def __init__(self, answers: list[list[Any]]) -> None:
         self.answers = iter(answers)
@@ -77,7 +82,7 @@ class PretendHost:
 
 
 class PretendCluster(DaskExecutor):
-    """The executor of a cluster, with pretend hosts."""
+    """The executor of a Dask cluster, on hosts that replay recorded answers."""
 
     def __init__(self, client: Any, log: list[tuple[str, list[Any]]], n_shards: int) -> None:
         self.client, self.n_shards, self.n_lost, self._log = client, n_shards, 0, []
@@ -90,43 +95,47 @@ class PretendCluster(DaskExecutor):
         self._hosts = [future.result() for future in futures]
 
 
-@contextmanager
-def instead(executor: Any, keep: bool = True) -> Iterator[None]:
-    """Let selections run on this executor."""
-    real = selection._executor
+@dataclass(frozen=True)
+class Placed(Arrays):
+    """Rows whose shards are already on an executor, with their coordinates kept."""
+
+    executor: Any = None
 
     @contextmanager
-    def given(*arguments: Any) -> Iterator[tuple[Any, bool]]:
-        yield executor, keep
-
-    selection._executor = given  # type: ignore[assignment]
-    try:
-        yield
-    finally:
-        selection._executor = real
+    def shards(self, setup: ShardSetup) -> Iterator[tuple[Any, bool]]:
+        """The executor as it was given."""
+        yield self.executor, True
 
 
-def record(X: np.ndarray, y: np.ndarray, kernel: Any, m: int, hosts: int) -> Recorded:
-    """A real selection, of all that hosts say."""
-    from sodalite.kernels import compile_kernel
-    from sodalite.scores import Delta
+def choose(X: np.ndarray, y: np.ndarray, kernel: Kernel, m: int, executor: Any) -> None:
+    """Choose m rows on an executor, as `sodalite.select` would."""
+    grow(
+        Placed(X, y[:, None], executor=executor),
+        compile_kernel(kernel, X),
+        n_active=m,
+        score=Delta(),
+        rule=Size(m),
+        first=0,
+        generator=np.random.default_rng(0),
+    )
 
+
+def record(X: np.ndarray, y: np.ndarray, kernel: Kernel, m: int, hosts: int) -> Recorded:
+    """A real selection on so many hosts in this process, with every answer kept."""
     setting = HostSetup(compile_kernel(kernel, X), Delta(), m, 0)
     edges = np.linspace(0, len(X), hosts + 1).astype(int).tolist()
     made = [Host((X[a:b], y[a:b, None], None), a, b, setting, 1) for a, b in pairwise(edges)]
     with ThreadPoolExecutor(n_threads(None)) as pool:
         recorded = Recorded(made, pool)
-        with instead(recorded):
-            select(X, y, kernel, n_active=m, first=0)
+        choose(X, y, kernel, m, recorded)
     return recorded
 
 
-def timed(X: np.ndarray, y: np.ndarray, kernel: Any, m: int, executor: Any) -> tuple[float, float]:
-    """Seconds by the clock, and of this process's own work."""
-    with instead(executor):
-        begin, work = perf_counter(), process_time()
-        select(X, y, kernel, n_active=m, first=0)
-        return perf_counter() - begin, process_time() - work
+def timed(X: np.ndarray, y: np.ndarray, kernel: Kernel, m: int, executor: Any) -> tuple[float, float]:
+    """Seconds of a selection by the clock, and of this process's own work."""
+    begin, work = perf_counter(), process_time()
+    choose(X, y, kernel, m, executor)
+    return perf_counter() - begin, process_time() - work
 
 
 def main(n: int = 200_000, m: int = 500, hosts: int = HOSTS) -> None:

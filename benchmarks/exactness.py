@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
-from tests import one_at_a_time
 
-from sodalite import select
+from sodalite import reference, select
 
 from .common import load
 
@@ -25,7 +24,7 @@ def main() -> None:
         scale = np.where(X.std(axis=0) > 0, X.std(axis=0), 1.0) * np.sqrt(X.shape[1])
         for noise in (0.01, 0.3):
             kernel = ConstantKernel(1.0) * RBF(scale) + WhiteKernel(noise)
-            indices, rmse, _ = one_at_a_time.select(X, y, kernel, n_active=300, first=0)
+            indices, rmse, _ = reference.one_at_a_time(X, y, kernel, n_active=300, first=0)
             for limit in (None, 24 * len(X) + 40e6):
                 chosen = select(X, y, kernel, n_active=300, first=0, memory_limit=limit)
                 same = int(np.sum(chosen.indices == indices))

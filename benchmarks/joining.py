@@ -1,4 +1,7 @@
-"""Rows that join a full model, with and without an exchange: those beyond a line, which it has seen nothing of."""
+"""Rows that join a full model, with and without an exchange of active rows.
+
+The new rows are those with the largest values of the first input, where the model has seen none.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ from .common import load
 
 TEXT = Path("docs/joining.txt")
 SETS = ("elevators", "kin40k", "protein", "jacksboro_dem")
-ROWS, ACTIVE = 20_000, 300
+ROWS, ACTIVE = 20_000, 300  # most rows of a set; active rows
 
 
 def main() -> None:

@@ -37,14 +37,15 @@ from threadpoolctl import threadpool_limits
 from sodalite import GreedyGPRegressor
 from sodalite.metrics import coverage, nlpd, rmse
 
+from .common import standardised
 from .ordinary_sets import SETS, Ordinary, missing
 
 RESULTS, TEXT = Path("benchmarks/results/ordinary.json"), Path("docs/ordinary.txt")
-NEIGHBOURS = (1, 2, 3, 5, 8, 13, 21, 34)  # candidates for k
+NEIGHBOURS = (1, 2, 3, 5, 8, 13, 21, 34)  # candidates for k, the number of nearest rows
 LEAVES = (20, 3)  # candidates for the trees' smallest leaf, in rows: scikit-learn's default, and one for small tables
-BEARABLE = 1.1  # RMSE in those of the best simple way
-LEAST, MOST = 0.90, 0.98  # coverage of the 95 % band
-QUICK_ROWS, QUICK_SPLITS = 2000, 2  # sets and splits of --quick
+BEARABLE = 1.1  # RMSE over that of the best simple way, above which a set counts as worse
+LEAST, MOST = 0.90, 0.98  # coverage of the 95 % band that is good enough
+QUICK_ROWS, QUICK_SPLITS = 2000, 2  # with --quick: the most rows of a set, and splits
 FAMILIES = ("mean", "line", "dots", "near", "trees")
 
 
@@ -53,7 +54,7 @@ FAMILIES = ("mean", "line", "dots", "near", "trees")
 
 def straight_line(X: np.ndarray, y: np.ndarray, T: np.ndarray) -> np.ndarray:
     """Least squares on standardised inputs, the shortest solution where there are several."""
-    X, T = _standardised(X, T)
+    X, T = standardised(X, T)
     weights = np.linalg.lstsq(X, y - y.mean(), rcond=None)[0]
     return y.mean() + T @ weights
 
@@ -66,7 +67,7 @@ def joined_dots(x: np.ndarray, y: np.ndarray, t: np.ndarray) -> np.ndarray:
 
 def nearest(X: np.ndarray, y: np.ndarray, T: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
     """Every candidate k, with the means of the k nearest rows in standardised inputs."""
-    X, T = _standardised(X, T)
+    X, T = standardised(X, T)
     candidates = [k for k in NEIGHBOURS if k <= len(X)]
     which = NearestNeighbors(n_neighbors=candidates[-1]).fit(X).kneighbors(T, return_distance=False)
     sums = np.cumsum(y[which], axis=1)
@@ -87,12 +88,6 @@ def simple_ways(X: np.ndarray, y: np.ndarray, T: np.ndarray, seed: int) -> Itera
         with threadpool_limits(1, "openmp"):  # threads that wait for each other take longer on most of these sets
             guess = trees.fit(X, y).predict(T)
         yield f"trees {leaf}", guess
-
-
-def _standardised(X: np.ndarray, T: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    mean, std = X.mean(axis=0), X.std(axis=0)
-    std[std == 0] = 1
-    return (X - mean) / std, (T - mean) / std
 
 
 # What is concluded

@@ -15,7 +15,7 @@ from threading import Event, Thread
 from urllib.parse import unquote
 
 import numpy as np
-from tests.chromium import FLAGS, find_chromium
+from scripts.chromium import FLAGS, find_chromium
 
 from sodalite import GreedyGPRegressor
 from sodalite.report import make_report, to_html

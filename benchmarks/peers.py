@@ -25,23 +25,20 @@ import numpy as np
 
 from sodalite.metrics import coverage, nlpd, rmse
 
-from .common import load
+from .common import load, standardised
 
 RESULTS, TEXT = Path("benchmarks/results/peers.json"), Path("docs/peers.txt")
 SETS = (
     *("concrete", "airfoil", "mauna_loa_weekly", "pumadyn32nm", "pol", "elevators", "bike_noleak"),
     *("kin40k", "protein", "keggdirected"),
 )
-LIMIT = float(os.environ.get("SODALITE_PEER_SECONDS", "60"))
+LIMIT = float(os.environ.get("SODALITE_PEER_SECONDS", "60"))  # seconds that a peer may learn for
+GRACE = 30.0  # seconds beyond these, for imports and for the prediction after the last step
+Measured = dict[str, float | None]
+"""RMSE, NLPD and coverage of a prediction, and the seconds after which it was there."""
 OURS = {"sodalite": None, "sodalite, time_limit=4": 4.0, "sodalite, time_limit=1": 1.0}
 Prediction = tuple[np.ndarray, np.ndarray | None]
 Data = tuple[np.ndarray, np.ndarray, np.ndarray]
-
-
-def standardised(X: np.ndarray, X_test: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    mean, std = X.mean(axis=0), X.std(axis=0)
-    std[std == 0] = 1
-    return (X - mean) / std, (X_test - mean) / std
 
 
 def sodalite(X, y, X_test, seconds, time_limit: float | None = None) -> Iterator[Prediction]:
@@ -196,8 +193,8 @@ def _run(name: str, data: Data, seconds: float, pipe) -> None:
     pipe.close()
 
 
-def measure(name: str, X, y, X_test, y_test, seconds: float) -> list[dict]:
-    """What a peer had reached, and when; nothing if it was not done in time."""
+def measure(name: str, X, y, X_test, y_test, seconds: float) -> list[Measured]:
+    """How good each of a peer's predictions was, and when it was there; empty if none was in time."""
     X, X_test = standardised(X, X_test)
     context = multiprocessing.get_context("spawn")
     receive, send = context.Pipe(duplex=False)
@@ -205,10 +202,9 @@ def measure(name: str, X, y, X_test, y_test, seconds: float) -> list[dict]:
     began = perf_counter()
     process.start()
     send.close()
-    trace: list[dict] = []
-    grace = 30.0  # for imports, and for the prediction after the last step
+    trace: list[Measured] = []
     try:
-        while receive.poll(max(seconds + grace - (perf_counter() - began), 0.01)):
+        while receive.poll(max(seconds + GRACE - (perf_counter() - began), 0.01)):
             taken, (mean, std) = receive.recv()
             trace.append(
                 {
@@ -225,12 +221,13 @@ def measure(name: str, X, y, X_test, y_test, seconds: float) -> list[dict]:
     return trace
 
 
-def best_of(trace: list[dict] | None) -> dict | None:
-    """The best that a peer reached, and when."""
+def best_of(trace: list[Measured] | None) -> Measured | None:
+    """The prediction with the least NLPD; None if there is none with error bars."""
     return min((point for point in trace or () if point["nlpd"] is not None), key=lambda p: p["nlpd"], default=None)
 
 
-def text(trace: list[dict] | None) -> str:
+def text(trace: list[Measured] | None) -> str:
+    """A peer's best prediction as a part of a line."""
     if trace is None:
         return "not installed"
     if not trace:

@@ -6,10 +6,11 @@ noise variance, and how smooth the kernel is: nearly singular covariances magnif
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Kernel, WhiteKernel
 
 from sodalite import GreedyGPRegressor, select
 
@@ -17,10 +18,14 @@ from .common import smooth_problem
 
 FIGURE = Path("docs/images/float32.png")
 NOISE = (1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0)
-N, M = 20_000, 300
+N, M = 20_000, 300  # rows, active rows
 
 
-def wave(n: int, noise: float) -> tuple[np.ndarray, np.ndarray, object]:
+Problem = tuple[np.ndarray, np.ndarray, Kernel]
+"""X, y and a kernel."""
+
+
+def wave(n: int, noise: float) -> Problem:
     """One input, and far more rows than the function needs: the covariance of the picks is nearly singular."""
     generator = np.random.default_rng(0)
     X = generator.uniform(0, 20, size=(n, 1))
@@ -31,8 +36,8 @@ def wave(n: int, noise: float) -> tuple[np.ndarray, np.ndarray, object]:
 PROBLEMS = {"8 inputs": smooth_problem, "1 input": wave}
 
 
-def compare(problem, noise: float) -> dict[str, float]:
-    """The picks that agree, and the error of the model that rests on each dtype's picks, on rows apart."""
+def compare(problem: Callable[[int, float], Problem], noise: float) -> dict[str, float]:
+    """The share of picks before float32's first other one, and its test RMSE over float64's."""
     X, y, kernel = problem(N + 2000, noise)
     X, y, X_test, y_test = X[:N], y[:N], X[N:], y[N:]
     chosen = {dtype: select(X, y, kernel, n_active=M, first=0, dtype=dtype).indices for dtype in ("float64", "float32")}

@@ -14,7 +14,6 @@ from pathlib import Path
 from time import perf_counter
 
 import numpy as np
-from tests import one_at_a_time
 
 from sodalite import reference, select
 
@@ -24,7 +23,8 @@ RESULTS, FIGURE = Path("benchmarks/results"), Path("docs/images/scaling.png")
 ROWS = (1000, 3000, 10_000, 30_000, 100_000, 300_000, 1_000_000, 3_000_000, 10_000_000)
 ACTIVE = (100, 200, 500, 1000, 2000)
 MOST = {"reference": 4e11, "one at a time": 1.2e11}  # n^2 m^2 or n m^2 beyond which a slow way is not waited for
-KEPT, NOT_KEPT = "18GB", 60  # memory to work in: room for all v's; bytes a row, for none
+KEPT = "18GB"  # memory limit with room for the coordinates v of all rows
+NOT_KEPT = 60  # bytes a row of a memory limit without room for them
 
 
 def measure(way: str, n: int, m: int, dtype: str, limit: str | None) -> dict[str, float]:
@@ -35,7 +35,7 @@ def measure(way: str, n: int, m: int, dtype: str, limit: str | None) -> dict[str
     if way.startswith("ours"):
         select(X, y, kernel, n_active=m, first=0, dtype=dtype, memory_limit=limit)
     elif way == "one at a time":
-        one_at_a_time.select(X, y, kernel, n_active=m, first=0)
+        reference.one_at_a_time(X, y, kernel, n_active=m, first=0)
     elif way == "reference":
         reference.select(X, y, kernel, n_active=m, first=0)
     else:
@@ -49,7 +49,7 @@ def measure(way: str, n: int, m: int, dtype: str, limit: str | None) -> dict[str
 
 
 def in_a_process(way: str, n: int, m: int, dtype: str = "float64", limit: str | None = None) -> dict[str, float]:
-    """The same, in a fresh process."""
+    """Run `measure` in a process of its own, so that its peak memory is its own."""
     arguments = f"{way!r}, {n}, {m}, {dtype!r}, {limit!r}"
     code = f"import json; from benchmarks.scaling import measure; print(json.dumps(measure({arguments})))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -57,6 +57,7 @@ def in_a_process(way: str, n: int, m: int, dtype: str = "float64", limit: str | 
 
 
 def curve(points: list[tuple[int, int]], along: str) -> dict[str, list[tuple[int, float]]]:
+    """Seconds against the rows or the active rows, for every way that is fast enough at the point (n, m)."""
     lines: dict[str, list[tuple[int, float]]] = {}
     for way in ("ours", "ours, O(n) memory", "bare product", "one at a time", "reference"):
         lines[way] = []

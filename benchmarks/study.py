@@ -34,10 +34,11 @@ SETS = (
     *("mcycle", "concrete", "airfoil", "mauna_loa_weekly", "pumadyn32nm", "pol", "elevators", "bike_noleak"),
     *("kin40k", "protein", "keggdirected", "precip_global", "jacksboro_dem", "us_elevation", "chm"),
 )
-ROWS, ACTIVE = 10_000, 300
+ROWS, ACTIVE = 10_000, 300  # most rows of a set; active rows
 
 
 def rows_of(name: str) -> tuple[np.ndarray, ...] | None:
+    """X, y of shape (n, 1), X_test and y_test of a thinned set; None if it is not to be had."""
     data = load(name)
     if data is None:
         return None
@@ -118,6 +119,7 @@ def one_set(name: str) -> list[dict]:
 
 
 def ways(results: list[dict]) -> list[tuple[str, str, str]]:
+    """All combinations of posterior, hyperparameters and score that were measured."""
     return sorted({(r["posterior"], r["hyperparameters"], r["score"]) for r in results})
 
 
@@ -157,11 +159,11 @@ def verdicts(results: list[dict]) -> list[str]:
             for posterior in ("local+scale", "sod", "vfe")
         ]
         ends = next(r for r in results if r["set"] == name and r["score"] == "lookahead" and "ended" in r)
-        ahead, luck = (found[name, "sod", "weave", score] for score in ("lookahead", "random"))
+        ahead, drawn = (found[name, "sod", "weave", score] for score in ("lookahead", "random"))
         lines.append(
             f"{name:17} {change[0]:+7.3f} {change[1]:+7.3f} {change[2]:+7.3f} "
             f"{ends['ended']:8.3f} {ends['began']:8.3f}   "
-            f"{ahead['rmse']:6.3f} {luck['rmse']:6.3f}   {ahead['nlpd']:6.3f} {luck['nlpd']:6.3f}"
+            f"{ahead['rmse']:6.3f} {drawn['rmse']:6.3f}   {ahead['nlpd']:6.3f} {drawn['nlpd']:6.3f}"
         )
     return lines
 

@@ -20,7 +20,8 @@ from .common import load
 from .study import SETS
 
 TEXT = Path("docs/weave.txt")
-ROWS, SPLITS, BEARABLE = 20_000, 3, 0.02
+ROWS, SPLITS = 20_000, 3  # most rows of a set; splits of each
+BEARABLE = 0.02  # loss of NLPD, in nats, above which the weave counts as worse on a set
 
 
 def one_split(name: str, split: int, posterior: str) -> list[tuple[float, float]] | None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from playwright.sync_api import sync_playwright
-from tests.chromium import FLAGS, find_chromium
+from scripts.chromium import FLAGS, find_chromium
 
 from sodalite import load
 from sodalite.cli._progress import Display

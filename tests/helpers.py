@@ -1,4 +1,8 @@
-"""What the tests share: a registry of kernels. One line here has a kernel tested by all that runs over the registry."""
+"""The registry that the equivalence tests run over: kernels, scores, posteriors, executors and dtypes.
+
+One line here has a thing tested by all of them. Built-in posteriors and scores with a name come from the package, so
+that a new one is in the registry from the start.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +24,32 @@ from sklearn.gaussian_process.kernels import (
     WhiteKernel,
 )
 
+from sodalite import scores
 from sodalite.kernels import PeriodicColumn
+from sodalite.posteriors import POSTERIORS
+from sodalite.posteriors.projected import Projected
+from sodalite.scores import Delta, Lookahead, PointwiseScore, Product, Sampled
+
+__all__ = [
+    "CHANCES",
+    "DTYPES",
+    "EXECUTORS",
+    "FIXED",
+    "KERNELS",
+    "PERIODIC",
+    "POINTWISE",
+    "POSTERIORS",
+    "PROJECTED",
+    "ROUGH",
+    "SCORES",
+    "HalfRBF",
+    "OwnNoise",
+    "Triangle",
+    "own_score",
+    "scales",
+]
+
+# --- kernels ---
 
 FIXED = "fixed"
 
@@ -133,3 +162,59 @@ ROUGH = {"matern-0.8", "pairwise"}
 
 # No covariances of more than one input: a sine of a distance in the plane is not positive definite.
 PERIODIC = {"periodic", "seasonal", "fixed-period", "fixed-periodic-length-scale"}
+
+# --- scores ---
+
+
+def own_score(s, abs_r, noise):
+    """A user's own score. It has no `monotone`, though it is."""
+    return s**2 + abs_r
+
+
+def sum_of_squares(s, abs_r, noise):
+    return s**2 + abs_r**2
+
+
+def not_monotone(s, abs_r, noise):
+    return abs_r / (s + noise + 0.1)
+
+
+# Pointwise scores: the picks are those of `sodalite.reference`.
+POINTWISE: dict[str, PointwiseScore] = {
+    "delta": Delta(),
+    "uncertainty": Delta(underfit=0),
+    "underfit": Delta(uncertainty=0),
+    "weighted": Delta(uncertainty=2.0, underfit=0.3),
+    "callable": sum_of_squares,
+    "not monotone": not_monotone,
+}
+
+# Pointwise scores that are never negative: they can be sampled.
+CHANCES: dict[str, PointwiseScore] = {
+    "product": Product(),
+    "delta": Delta(),
+    "callable": sum_of_squares,
+    "not monotone": not_monotone,
+    "with zeros": lambda s, abs_r, noise: np.where(abs_r > 0.5, s, 0),
+}
+
+# All that `score=` takes: every name, and scores of every kind.
+SCORES = {
+    **{name: name for name in scores.SCORES},
+    "large blocks": Lookahead(block=100, n_candidates=120),
+    "small blocks": Lookahead(block=7),
+    "own": own_score,
+    "own, sampled": Sampled(own_score),
+}
+
+# --- posteriors ---
+
+# Projected processes: all rows, seen through the active ones.
+PROJECTED = tuple(name for name, kind in POSTERIORS.items() if issubclass(kind, Projected))
+
+# --- executors and dtypes ---
+
+# Options of `select` that change where the work is done, and nothing else. Clusters need processes: tests/cluster.
+EXECUTORS = {"one thread": {"n_jobs": 1}, "three threads": {"n_jobs": 3}}
+
+DTYPES = ("float64", "float32")

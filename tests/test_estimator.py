@@ -25,9 +25,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-import one_at_a_time
 from helpers import KERNELS, PERIODIC
-from sodalite import GreedyGPRegressor, SelectionInterrupted, select
+from sodalite import GreedyGPRegressor, SelectionInterrupted, reference, select
 from sodalite.hyperparameters import Found, Round, Subset
 from sodalite.metrics import coverage, rmse
 from sodalite.posteriors import POSTERIORS, base
@@ -289,7 +288,7 @@ def test_several_targets_in_a_frame(frame):
 def test_several_targets_share_one_active_set_by_the_root_mean_square_of_their_residuals():
     X, Y = data(n=300, q=3)
     scaled = (Y - Y.mean(axis=0)) / Y.std(axis=0)
-    indices, path, factor = one_at_a_time.select(X, scaled, KERNEL, n_active=40, first=0)
+    indices, path, factor = reference.one_at_a_time(X, scaled, KERNEL, n_active=40, first=0)
     model = fixed(n_active=40).fit(X, Y)
     assert_array_equal(model.active_indices_, indices)
     assert_allclose(model.selection_.rmse, path, rtol=1e-9)

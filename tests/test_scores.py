@@ -10,6 +10,7 @@ from scipy import stats
 from sklearn.base import clone
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, WhiteKernel
 
+from helpers import CHANCES, DTYPES, EXECUTORS
 from sodalite import GreedyGPRegressor, select
 from sodalite.core import memory
 from sodalite.core.jitter import JITTER
@@ -81,14 +82,6 @@ def test_the_largest_product_is_a_draw_in_proportion_to_the_scores():
 
 # --- sampled ---
 
-CHANCES = {
-    "product": Product(),
-    "delta": Delta(),
-    "callable": lambda s, abs_r, noise: s**2 + abs_r**2,
-    "not monotone": lambda s, abs_r, noise: abs_r / (s + noise + 0.1),
-    "with zeros": lambda s, abs_r, noise: np.where(abs_r > 0.5, s, 0),
-}
-
 
 def one_by_one(X, y, kernel, n_active, first, score, random_state):
     """Rows that maximise log(score) + a Gumbel number, one at a time; and their scores."""
@@ -152,15 +145,15 @@ def sampled():
 
 
 @pytest.mark.usefixtures("keep")
-@pytest.mark.parametrize("n_jobs", [1, 3])
+@pytest.mark.parametrize("executor", EXECUTORS)
 @pytest.mark.parametrize("rows", [300, 8192])
 @pytest.mark.parametrize("largest", [5, 64])
-def test_sampled_picks_do_not_depend_on_the_layout(sampled, n_jobs, rows, largest, monkeypatch):
+def test_sampled_picks_do_not_depend_on_the_layout(sampled, executor, rows, largest, monkeypatch):
     X, y = draw(2000)
     monkeypatch.setattr(memory, "SHARD_ROWS", rows)
     monkeypatch.setattr(memory, "LEAST_ROWS", 100)
     monkeypatch.setattr(loop, "LARGEST_BLOCK", {True: largest, False: largest})
-    chosen = select(X, y, KERNEL, n_active=50, first=4, score="sampled", random_state=1, n_jobs=n_jobs)
+    chosen = select(X, y, KERNEL, n_active=50, first=4, score="sampled", random_state=1, **EXECUTORS[executor])
     assert chosen.indices.tolist() == sampled
     assert chosen.n_proposed < 3 * len(chosen)
 
@@ -251,14 +244,14 @@ def plain():
 
 
 @pytest.mark.usefixtures("keep")
-@pytest.mark.parametrize("n_jobs", [1, 3])
+@pytest.mark.parametrize("executor", EXECUTORS)
 @pytest.mark.parametrize("rows", [300, 8192])
 @pytest.mark.parametrize("largest", [5, 64])
-def test_lookahead_does_not_depend_on_the_layout(plain, n_jobs, rows, largest, monkeypatch):
+def test_lookahead_does_not_depend_on_the_layout(plain, executor, rows, largest, monkeypatch):
     monkeypatch.setattr(memory, "SHARD_ROWS", rows)
     monkeypatch.setattr(memory, "LEAST_ROWS", 100)
     monkeypatch.setattr(loop, "LARGEST_BLOCK", {True: largest, False: largest})
-    chosen = looked_ahead(n_jobs=n_jobs)
+    chosen = looked_ahead(**EXECUTORS[executor])
     assert chosen.indices.tolist() == plain.indices.tolist()
     np.testing.assert_allclose(chosen.scores, plain.scores, rtol=1e-6, atol=1e-10)
     np.testing.assert_allclose(chosen.rmse, plain.rmse, rtol=1e-9)
@@ -328,7 +321,7 @@ def test_lookahead_predicts_new_rows_better_where_targets_are_wrong():
     assert error["lookahead"] < 0.8 * error["random"] < 0.8 * error["delta"]
 
 
-@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("dtype", DTYPES)
 def test_twins_come_in_the_order_of_their_indices(dtype):
     X, y = draw(150)
     order = np.random.default_rng(0).permutation(300)

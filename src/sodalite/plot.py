@@ -1,54 +1,57 @@
 """Pictures of a fitted model on matplotlib's axes.
 
 Each is a display, as in scikit-learn: ``from_estimator`` computes what it shows, ``plot`` draws it, and the attributes
-``ax_`` and ``figure_`` are where. The numbers are those of the HTML report (`sodalite.report`). `plot` picks the
-display that suits.
+``ax_`` and ``figure_`` are where it was drawn. The numbers are those of the HTML report (`sodalite.report`). `plot`
+chooses the display that suits the model.
 """
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Self
+from typing import Any, Self, TypeAlias
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from .core.optional import require
+from .core.types import Floats
 from .core.validation import unknown
 from .report.build import stages_of, words_of
 from .report.curve import LearningCurve, learning_curve
 from .report.judgement import Judgement, judge
 from .report.pictures import N_INPUTS, Effect, PosteriorView, effects, posterior_view
-from .report.rows import Material, gather
+from .report.rows import FittedModel, Material, gather
 
-# Okabe and Ito's colours, which the colour-blind can tell apart.
-BLUE, ORANGE, GREEN, GREY = "#0072B2", "#D55E00", "#009E73", "#777777"
+Axes: TypeAlias = Any  # matplotlib's, which is an extra
+
+# Colours of Okabe and Ito, which colour-blind people can tell apart, and a grey.
+BLUE, VERMILION, GREY = "#0072B2", "#D55E00", "#777777"
 
 
 def _literal(name: str) -> str:
-    """A name as matplotlib writes it out, rather than reads it as a formula between dollar signs."""
+    """A name that matplotlib shows as it is: text between dollar signs would be read as a formula."""
     return name.replace("$", r"\$")
 
 
 class _Display:
-    """What all displays share."""
+    """The base class of all displays."""
 
     ax_: Any
     """The axes; an array of them where there are several."""
     figure_: Any
-    n_axes: ClassVar[int] = 1
+    """Their figure."""
 
     @classmethod
     def from_estimator(
-        cls, model: Any, X: Any = None, y: Any = None, *, ax: Any = None, target: int = 0, random_state: int = 0
+        cls, model: FittedModel, X: Any = None, y: Any = None, *, ax: Any = None, target: int = 0, random_state: int = 0
     ) -> Self:
-        """Compute and draw.
+        """Compute what the display shows, and draw it.
 
         Parameters
         ----------
         model : GreedyGPRegressor
             Fitted.
         X, y : array-like, optional
-            Rows to show and to judge by; what the model holds unless given.
+            Rows to show and to judge by; unless given, those that the model holds.
         ax : matplotlib axes, optional
             Where to draw; a sequence of them for a display that needs several. New ones unless given.
         target : int, default=0
@@ -58,51 +61,53 @@ class _Display:
         """
         check_is_fitted(model, "posterior_")
         material = gather(model, X, y, target)
-        made = cls._of(model, material, np.random.default_rng(random_state))
-        return made.plot(ax=ax)
+        return cls._of(model, material, np.random.default_rng(random_state)).plot(ax=ax)
 
     @classmethod
-    def _of(cls, model: Any, material: Material, generator: np.random.Generator) -> Self:
+    def _of(cls, model: FittedModel, material: Material, generator: np.random.Generator) -> Self:
+        """Compute what the display shows."""
         raise NotImplementedError
 
     def plot(self, ax: Any = None) -> Self:
-        """Draw.
+        """Draw the display.
 
         Parameters
         ----------
         ax : matplotlib axes, optional
-            Where; new ones unless given.
+            Where to draw; new ones unless given.
         """
         raise NotImplementedError
 
-    def _axes(self, ax: Any, count: int = 1, size: tuple[float, float] = (6.4, 4.2), columns: int = 3) -> list[Any]:
-        """As many axes as are needed, and note of them."""
-        if ax is None:
-            pyplot, across = require("matplotlib.pyplot", "plot"), min(count, columns)
-            down = -(-count // across)
-            shape = (size[0] * across, size[1] * down)
-            _, made = pyplot.subplots(down, across, figsize=shape, squeeze=False, layout="constrained")
-            axes = list(made.ravel())
-            for spare in axes[count:]:
-                spare.remove()
-            axes = axes[:count]
-        else:
-            axes = list(np.ravel(ax))
-            if len(axes) != count:
-                raise ValueError(f"ax must be {count} axes for this display; got {len(axes)}.")
+    def _axes(self, ax: Any, count: int = 1, size: tuple[float, float] = (6.4, 4.2)) -> list[Axes]:
+        """The axes to draw on, those given or new ones of a size in inches; sets `ax_` and `figure_`."""
+        axes = _new_axes(count, size) if ax is None else list(np.ravel(ax))
+        if len(axes) != count:
+            raise ValueError(f"ax must be {count} axes for this display; got {len(axes)}.")
         self.ax_ = axes[0] if count == 1 else np.array(axes, dtype=object)
         self.figure_ = axes[0].figure
         return axes
 
 
+def _new_axes(count: int, size: tuple[float, float], columns: int = 3) -> list[Axes]:
+    """Axes in a grid of at most so many columns, in a figure of their own."""
+    pyplot, across = require("matplotlib.pyplot", "plot"), min(count, columns)
+    down = -(-count // across)
+    shape = (size[0] * across, size[1] * down)
+    _, made = pyplot.subplots(down, across, figsize=shape, squeeze=False, layout="constrained")
+    axes = list(made.ravel())
+    for spare in axes[count:]:
+        spare.remove()
+    return axes[:count]
+
+
 class LearningCurveDisplay(_Display):
-    """RMSE against the active rows, beside what random rows give.
+    """RMSE against the number of active rows, beside that of random rows.
 
     Parameters
     ----------
     curve : sodalite.report.curve.LearningCurve
     target : str
-        Its name.
+        The target's name.
 
     Attributes
     ----------
@@ -113,19 +118,19 @@ class LearningCurveDisplay(_Display):
         self.curve, self.target = curve, target
 
     @classmethod
-    def _of(cls, model: Any, material: Material, generator: np.random.Generator) -> Self:
+    def _of(cls, model: FittedModel, material: Material, generator: np.random.Generator) -> Self:
         return cls(curve=learning_curve(material, stages_of(material), generator), target=material.target)
 
     def plot(self, ax: Any = None) -> Self:
         (ax,) = self._axes(ax)
-        curve = self.curve
-        if curve.rmse is None or curve.random_stages is None or curve.random_rmse is None:
+        curve, known = self.curve, self.curve.judged
+        if known is None:
             ax.plot(curve.stages, curve.remainder, color=BLUE, label="rows not chosen yet")
         else:
-            drawn = curve.random_rmse
-            ax.fill_between(curve.random_stages, drawn.min(axis=0), drawn.max(axis=0), color=ORANGE, alpha=0.15, lw=0)
-            ax.plot(curve.random_stages, drawn.mean(axis=0), "--", color=ORANGE, label="random rows")
-            ax.plot(curve.stages, curve.rmse, color=BLUE, label="chosen rows")
+            t, drawn = known.random_stages, known.random_rmse
+            ax.fill_between(t, drawn.min(axis=0), drawn.max(axis=0), color=VERMILION, alpha=0.15, lw=0)
+            ax.plot(t, drawn.mean(axis=0), "--", color=VERMILION, label="random rows")
+            ax.plot(curve.stages, known.rmse, color=BLUE, label="chosen rows")
         if curve.noise > 0:
             ax.axhline(curve.noise, color=GREY, ls=":", label="noise")
         ax.set(xscale="log", yscale="log", xlabel="active rows", ylabel=f"RMSE, {_literal(self.target)}")
@@ -151,18 +156,18 @@ class PosteriorDisplay(_Display):
         self.view, self.stage = view, stage
 
     @classmethod
-    def _of(cls, model: Any, material: Material, generator: np.random.Generator) -> Self:
+    def _of(cls, model: FittedModel, material: Material, generator: np.random.Generator) -> Self:
         return cls(view=posterior_view(material, stages_of(material), generator))
 
     def plot(self, ax: Any = None, stage: int | None = None) -> Self:
-        """Draw.
+        """Draw the display.
 
         Parameters
         ----------
         ax : matplotlib axes, optional
-            Where; new ones unless given.
+            Where to draw; new ones unless given.
         stage : int, optional
-            How many rows are active, one of ``view.stages``; as the display was made with, unless given.
+            How many rows are active, one of ``view.stages``; unless given, the stage that the display was made with.
         """
         view, stage = self.view, self.stage if stage is None else stage
         mean, half, count = view.final_mean, view.final_half, len(view.active_X)
@@ -174,27 +179,36 @@ class PosteriorDisplay(_Display):
         (ax,) = self._axes(ax)
         names = [_literal(part.name) + " (days since 1970)" * (part.kind == "date") for part in view.inputs]
         if len(view.axes) == 1:
-            x = view.axes[0]
-            ax.fill_between(x, mean - half, mean + half, color=BLUE, alpha=0.18, lw=0, label="95 % band")
-            ax.plot(view.X[:, 0], view.y, ".", color=GREY, ms=3, alpha=0.6, label="rows")
-            ax.plot(x, mean, color=BLUE, label="prediction")
-            ax.plot(view.active_X[:count, 0], view.active_y[:count], "k.", ms=5, label="active rows")
             ax.set(xlabel=names[0], ylabel=_literal(view.target))
+            self._draw_curve(ax, mean, half, count)
         else:
-            shape = len(view.axes[1]), len(view.axes[0])
-            drawn = ax.contourf(*view.axes, mean.reshape(shape), levels=16, cmap="cividis")
-            self.figure_.colorbar(drawn, ax=ax, label=_literal(view.target))
-            ax.plot(*view.X.T, ".", color="0.75", ms=2, alpha=0.7, label="rows")
-            ax.plot(*view.active_X[:count].T, "o", mfc="black", mec="white", ms=5, label="active rows")
+            self._draw_map(ax, mean, count)
             ends = [(axis[0], axis[-1]) for axis in view.axes]
             ax.set(xlabel=names[0], ylabel=names[1], xlim=ends[0], ylim=ends[1])
-        above = {"loc": "lower left", "bbox_to_anchor": (0, 1), "ncols": 2}
-        ax.legend(frameon=False, **(above if len(view.axes) > 1 else {}))
         return self
+
+    def _draw_curve(self, ax: Axes, mean: Floats, half: Floats, count: int) -> None:
+        """Mean and band over one input, with the first `count` active rows."""
+        view, x = self.view, self.view.axes[0]
+        ax.fill_between(x, mean - half, mean + half, color=BLUE, alpha=0.18, lw=0, label="95 % band")
+        ax.plot(view.X[:, 0], view.y, ".", color=GREY, ms=3, alpha=0.6, label="rows")
+        ax.plot(x, mean, color=BLUE, label="prediction")
+        ax.plot(view.active_X[:count, 0], view.active_y[:count], "k.", ms=5, label="active rows")
+        ax.legend(frameon=False)
+
+    def _draw_map(self, ax: Axes, mean: Floats, count: int) -> None:
+        """The mean over two inputs, with the first `count` active rows."""
+        view = self.view
+        shape = len(view.axes[1]), len(view.axes[0])
+        drawn = ax.contourf(*view.axes, mean.reshape(shape), levels=16, cmap="cividis")
+        self.figure_.colorbar(drawn, ax=ax, label=_literal(view.target))
+        ax.plot(*view.X.T, ".", color="0.75", ms=2, alpha=0.7, label="rows")
+        ax.plot(*view.active_X[:count].T, "o", mfc="black", mec="white", ms=5, label="active rows")
+        ax.legend(frameon=False, loc="lower left", bbox_to_anchor=(0, 1), ncols=2)
 
 
 class CalibrationDisplay(_Display):
-    """The share of the rows in intervals of every probability: on the diagonal, the error bars are honest.
+    """The share of the rows in intervals of each probability; on the diagonal, the error bars are honest.
 
     Parameters
     ----------
@@ -209,7 +223,7 @@ class CalibrationDisplay(_Display):
         self.judgement = judgement
 
     @classmethod
-    def _of(cls, model: Any, material: Material, generator: np.random.Generator) -> Self:
+    def _of(cls, model: FittedModel, material: Material, generator: np.random.Generator) -> Self:
         return cls(judgement=judge(material, stages_of(material), generator))
 
     def plot(self, ax: Any = None) -> Self:
@@ -225,7 +239,7 @@ class CalibrationDisplay(_Display):
 
 
 class RelevanceDisplay(_Display):
-    """How many of the kernel's length-scales each input spreads over: which inputs matter.
+    """The inputs' relevance: how many of the kernel's length-scales the standard deviation of each is.
 
     Parameters
     ----------
@@ -241,7 +255,7 @@ class RelevanceDisplay(_Display):
         self.relevance = relevance
 
     @classmethod
-    def _of(cls, model: Any, material: Material, generator: np.random.Generator) -> Self:
+    def _of(cls, model: FittedModel, material: Material, generator: np.random.Generator) -> Self:
         return cls(relevance=words_of(model, material).relevance)
 
     def plot(self, ax: Any = None) -> Self:
@@ -258,13 +272,13 @@ class RelevanceDisplay(_Display):
 class PartialDependenceDisplay(_Display):
     """The prediction when one input changes, averaged over rows, with a band of at least 95 %.
 
-    Scikit-learn's display of that name knows no error bars.
+    Scikit-learn's display of that name has no error bars.
 
     Parameters
     ----------
     effects : sequence of sodalite.report.pictures.Effect
     target : str
-        Its name.
+        The target's name.
 
     Attributes
     ----------
@@ -276,7 +290,7 @@ class PartialDependenceDisplay(_Display):
         self.effects, self.target = effects, target
 
     @classmethod
-    def _of(cls, model: Any, material: Material, generator: np.random.Generator) -> Self:
+    def _of(cls, model: FittedModel, material: Material, generator: np.random.Generator) -> Self:
         names = [name for name, _ in words_of(model, material).relevance] or [part.name for part in material.inputs]
         return cls(effects=effects(material, names[:N_INPUTS], generator), target=material.target)
 
@@ -306,7 +320,7 @@ DISPLAYS: dict[str, type[_Display]] = {
 }
 
 
-def plot(model: Any, kind: str | None = None, X: Any = None, y: Any = None, *, ax: Any = None) -> Any:
+def plot(model: FittedModel, kind: str | None = None, X: Any = None, y: Any = None, *, ax: Any = None) -> _Display:
     """Draw a fitted model.
 
     Parameters
@@ -316,13 +330,13 @@ def plot(model: Any, kind: str | None = None, X: Any = None, y: Any = None, *, a
     kind : {"posterior", "learning", "calibration", "relevance", "dependence"}, default=None
         What to draw. None means the posterior for one or two inputs that are numbers, and partial dependence for more.
     X, y : array-like, optional
-        Rows to show and to judge by; what the model holds unless given.
+        Rows to show and to judge by; unless given, those that the model holds.
     ax : matplotlib axes, optional
         Where to draw; for "dependence", as many as there are inputs, and at most six.
 
     Returns
     -------
-    A display, whose ``ax_`` and ``figure_`` are where it was drawn.
+    The display; its attributes ``ax_`` and ``figure_`` are where it was drawn.
 
     Examples
     --------

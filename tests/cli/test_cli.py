@@ -123,9 +123,9 @@ def test_the_demo_refuses_bad_numbers_at_once(option, monkeypatch):
 
 def test_a_wide_comparison_is_shown_within_the_width(monkeypatch, capsys):
     monkeypatch.setenv("COLUMNS", "80")
-    results = tuple(demo.Result(name, 10**6, 123.4567, -12.3456, 0.95, 1234.5) for name in ("greedy", "full GP"))
+    results = tuple(demo.ModelResult(name, 10**6, 123.4567, -12.3456, 0.95, 1234.5) for name in ("greedy", "full GP"))
     kernel = " + ".join(["12.3**2 * RBF(length_scale=[0.123, 4.56])"] * 3)
-    demo.show(demo.Comparison(10**6, 10**5, kernel, "n_active", results))
+    demo.show(demo.ModelComparison(10**6, 10**5, kernel, "n_active", results))
     lines = capsys.readouterr().out.splitlines()
     assert max(map(len, lines)) <= 80
     assert any("123.457" in line and "-12.346" in line and "95.0%" in line for line in lines)

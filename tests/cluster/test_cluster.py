@@ -10,6 +10,7 @@ from sklearn.base import clone
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
 from dask_cluster import cluster
+from helpers import POSTERIORS
 from sodalite import GreedyGPRegressor, load, save, select
 from sodalite.cluster.moments import mean_and_spread
 from sodalite.cluster.objective import JointDensity
@@ -18,7 +19,6 @@ from sodalite.core.jitter import JitterWarning
 from sodalite.hyperparameters import Weave
 from sodalite.hyperparameters.joint import Joint
 from sodalite.kernels import compile_kernel, spread
-from sodalite.posteriors import POSTERIORS
 from sodalite.selection.checkpoint import CheckpointError, check_checkpoint
 from sodalite.selection.source import Scaling
 

@@ -10,6 +10,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn import config_context
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
+from helpers import DTYPES
 from sodalite import GreedyGPRegressor
 
 KERNEL = ConstantKernel(1.5) * RBF([1.2, 1.9]) + WhiteKernel(0.02)
@@ -38,7 +39,7 @@ def devices(library, dtype="float64"):
     return [device for device in info.devices() if dtype in info.dtypes(device=device)]
 
 
-@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("dtype", DTYPES)
 def test_predictions_are_arrays_as_the_rows_are(library, dtype):
     expected = model().fit(X, Y[:, 0])
     fitted = model().fit(library.asarray(X), library.asarray(Y[:, 0]))

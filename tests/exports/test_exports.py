@@ -11,12 +11,11 @@ import pytest
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, ExpSineSquared, Matern, RationalQuadratic, WhiteKernel
 
 import sodalite
-from helpers import FIXED, KERNELS, PERIODIC
+from helpers import FIXED, KERNELS, PERIODIC, POSTERIORS
 from sodalite import GreedyGPRegressor
 from sodalite.core import optional
 from sodalite.exports import greedy_allocator, handover, to_gpflow, to_gpytorch, to_onnx
 from sodalite.exports.onnx import IR_VERSION, OPSET
-from sodalite.posteriors import POSTERIORS
 from sodalite.tables import Column, Preprocessing
 
 onnx = pytest.importorskip("onnx")

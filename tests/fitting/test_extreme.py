@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, Matern, RationalQuadratic, WhiteKernel
 
+from helpers import DTYPES, POSTERIORS
 from sodalite import GreedyGPRegressor, select
 from sodalite.cluster.collections import checked
-from sodalite.posteriors import POSTERIORS
 
 NOISE = WhiteKernel(0.01)
 KERNELS = {
@@ -94,7 +94,7 @@ powers = st.floats(-323, 308).map(lambda power: 10**power)
     posterior=st.sampled_from(list(POSTERIORS)),
     kernel=st.sampled_from(list(KERNELS)),
     normalize=st.booleans(),
-    dtype=st.sampled_from(["float64", "float32"]),
+    dtype=st.sampled_from(DTYPES),
 )
 def test_any_scale_gives_finite_numbers_or_an_error_that_names_the_argument(
     scales, offsets, outlier, posterior, kernel, normalize, dtype
@@ -118,7 +118,7 @@ def test_any_scale_gives_finite_numbers_or_an_error_that_names_the_argument(
 
 @pytest.mark.parametrize("kernel", ["rbf", "matern32", "linear"])
 @pytest.mark.parametrize("score", ["delta", "lookahead", "uncertainty"])
-@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("dtype", DTYPES)
 def test_a_selection(kernel, score, dtype):
     X, y = rows()
     for scale in (1e-320, 1e-150, 1e-60, 1e8, 1e15):

@@ -10,8 +10,8 @@ from sklearn.exceptions import NotFittedError
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, Matern, WhiteKernel
 
+from helpers import POSTERIORS
 from sodalite import GreedyGPRegressor, load, save
-from sodalite.posteriors import POSTERIORS
 
 KERNEL = ConstantKernel(1.5) * RBF([1.2, 1.9]) + DotProduct(0.4) + WhiteKernel(0.02)
 THETA = KERNEL.theta + np.array([0.3, -0.2, 0.1, 0.4, 0.5])

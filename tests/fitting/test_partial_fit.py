@@ -12,13 +12,14 @@ from scipy.stats import norm
 from sklearn.base import clone
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
+from helpers import POSTERIORS
 from sodalite import GreedyGPRegressor, select
 from sodalite.fitting.exchange import exchanged, least_missed
 from sodalite.hyperparameters import Subset, Weave
 from sodalite.hyperparameters.joint import Joint
 from sodalite.kernels import compile_kernel
 from sodalite.metrics import rmse
-from sodalite.posteriors import POSTERIORS, Evidence
+from sodalite.posteriors import Evidence
 from sodalite.scores import SCORES
 from sodalite.selection.grow import grow
 from sodalite.selection.source import Arrays

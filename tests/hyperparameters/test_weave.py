@@ -10,13 +10,12 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, ExpSineSquared, Matern, WhiteKernel
 
-from helpers import FIXED, KERNELS
+from helpers import FIXED, KERNELS, POSTERIORS
 from sodalite import GreedyGPRegressor
 from sodalite.hyperparameters import Fixed, Found, Subset, Task, Weave
 from sodalite.hyperparameters.weave import Verdict, _ByActiveRows
 from sodalite.kernels import default_kernels, leaves
 from sodalite.metrics import nlpd
-from sodalite.posteriors import POSTERIORS
 from sodalite.scores import Delta
 
 QUICK = Weave(

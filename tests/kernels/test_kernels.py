@@ -20,7 +20,7 @@ from sklearn.gaussian_process.kernels import (
     WhiteKernel,
 )
 
-from helpers import FIXED, KERNELS, ROUGH, scales
+from helpers import DTYPES, FIXED, KERNELS, ROUGH, scales
 from sodalite.kernels import compile_kernel, default_kernel, n_rows, spread, take, variation
 
 # Kernels of the distance alone, at a given scale of the inputs (three of them).
@@ -40,7 +40,7 @@ STATIONARY = {
 kernels = pytest.mark.parametrize("name", KERNELS)
 stationary = pytest.mark.parametrize("name", STATIONARY)
 inputs = pytest.mark.parametrize("d", [1, 3])
-types = pytest.mark.parametrize("dtype", [np.float64, np.float32])
+types = pytest.mark.parametrize("dtype", [getattr(np, name) for name in DTYPES])
 
 
 def rows_of(n, d, seed=0):
@@ -357,7 +357,7 @@ def test_duplicated_rows_are_never_more_alike_than_the_diagonal(name, dtype):
 
 
 @pytest.mark.parametrize("name", [name for name in STATIONARY if "1/2" in name])
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@types
 def test_equal_rows_add_nothing_to_the_gradient_of_a_kernel_with_a_kink(name, dtype):
     """The slope of Matern 1/2 by the squared distance is infinite at 0; times the squared distance it is 0."""
     A = np.repeat(rows_of(1, 3), 8, axis=0)

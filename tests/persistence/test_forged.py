@@ -17,6 +17,7 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, Ma
 
 import sodalite
 from forging import forge, mutated, opened
+from helpers import DTYPES
 from sodalite import GreedyGPRegressor, persistence, select, stopping
 from sodalite.core import container
 from sodalite.core.container import DEEPEST
@@ -285,7 +286,7 @@ HARD = {
 
 
 @pytest.mark.filterwarnings(f"ignore::{JitterWarning.__module__}.JitterWarning")
-@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("kernel", HARD)
 def test_rounding_is_not_taken_for_forgery(kernel, dtype, path):
     """Of kernels whose covariance is nearly singular, where two ways to the same RMSE differ most."""

@@ -20,12 +20,12 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, ExpSineSquared
 from sklearn.pipeline import make_pipeline
 
 import sodalite
-from helpers import KERNELS, Triangle
+from helpers import KERNELS, POSTERIORS, Triangle
 from sodalite import GreedyGPRegressor, hyperparameters, persistence, scores, stopping
 from sodalite.kernels import PeriodicColumn
 from sodalite.persistence import TRUSTED_TYPES, ModelFileError, objects, parameters
 from sodalite.persistence import model_file as container
-from sodalite.posteriors import POSTERIORS, Local, SubsetOfData
+from sodalite.posteriors import Local, SubsetOfData
 from sodalite.tables import Column, Preprocessing
 
 N = 300

@@ -11,9 +11,10 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, RationalQuadratic, WhiteKernel
 
 import sodalite
+from helpers import POSTERIORS
 from sodalite import GreedyGPRegressor
 from sodalite.hyperparameters import Subset
-from sodalite.posteriors import POSTERIORS, calibration
+from sodalite.posteriors import calibration
 from sodalite.posteriors.calibration import Scale, novelty_of, outside
 from sodalite.report.words import KernelWords, bars_of, kernel_words
 

@@ -14,10 +14,10 @@ from sklearn.gaussian_process.kernels import RBF, DotProduct, Matern, WhiteKerne
 
 import dense
 from dense import given
-from helpers import KERNELS
+from helpers import DTYPES, KERNELS, POSTERIORS, PROJECTED
 from sodalite.core import threads
 from sodalite.metrics import coverage, nlpd, rmse
-from sodalite.posteriors import POSTERIORS, Evidence, SubsetOfData, base, draw, local, resolve_posterior
+from sodalite.posteriors import Evidence, SubsetOfData, base, draw, local, resolve_posterior
 
 NAMES = [
     "usual",
@@ -30,7 +30,6 @@ NAMES = [
     "own",
     "own-noise",
 ]
-PROJECTED = ["sor", "dtc", "fitc", "vfe"]
 kernels = pytest.mark.parametrize("name", NAMES)
 posteriors = pytest.mark.parametrize("kind", POSTERIORS)
 
@@ -88,7 +87,7 @@ def test_mean_variance_covariance_and_evidence_are_the_textbooks(kind, name, q):
 
 
 @pytest.mark.parametrize("kind", ["sod", *PROJECTED])
-@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("name", ["usual", "noise-by-row", "own"])
 def test_rows_with_noise_of_their_own(kind, name, dtype):
     kernel = KERNELS[name](3)

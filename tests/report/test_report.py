@@ -16,13 +16,14 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, WhiteKernel
 
 import sodalite
+from helpers import POSTERIORS, PROJECTED
 from sodalite import GreedyGPRegressor, metrics
 from sodalite.cli import report as command
 from sodalite.cli.app import app
 from sodalite.core import optional
 from sodalite.hyperparameters import Round
-from sodalite.posteriors import POSTERIORS, Evidence
-from sodalite.report import figures, make_report, page, source, to_html, views
+from sodalite.posteriors import Evidence
+from sodalite.report import figures, learning, make_report, source, to_html, views, words
 from sodalite.report.build import stages_of
 from sodalite.report.curve import _curve
 from sodalite.report.judgement import errors
@@ -157,7 +158,7 @@ def test_the_choices_own_curve_is_kept(model, made):
 # Judgement
 
 
-@pytest.mark.parametrize("name", ["sor", "dtc", "fitc", "vfe"])
+@pytest.mark.parametrize("name", PROJECTED)
 def test_a_projected_row_is_predicted_as_if_it_had_not_been_there(models, rows, name):
     X, _y = rows
     model = models[name]
@@ -428,7 +429,7 @@ def test_the_line_of_the_rounds_follows_those_that_were_kept(rows):
     model = fitted(*rows)
     values = [(-1.0, True, 100), (-0.5, True, 100), (-0.2, False, 100), (-0.4, False, 200), (-0.3, False, 200)]
     model.rounds_ = tuple(Round("round", model.kernel_, value, kept, 0.1, size) for value, kept, size in values)
-    lines = [trace for trace in figures.history_figure(make_report(model)).traces if trace["mode"] == "lines"]
+    lines = [trace for trace in learning.history_figure(make_report(model)).traces if trace["mode"] == "lines"]
     assert [(trace["x"], trace["y"]) for trace in lines] == [([1, 2, 3], [-1.0, -0.5, -0.5])]
 
 
@@ -655,8 +656,8 @@ def test_without_plotly_the_command_says_how_to_install_it(folder, monkeypatch):
 
 
 def test_every_posterior_and_score_has_words():
-    assert set(page.POSTERIORS) == set(POSTERIORS)
-    assert set(page.SCORES) == set(SCORES)
+    assert set(words.POSTERIORS) == set(POSTERIORS)
+    assert set(words.SCORES) == set(SCORES)
 
 
 def test_how_many_of_the_judging_rows_lie_outside_the_data():

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scripts.chromium import FLAGS, find_chromium
 from sklearn.datasets import make_friedman1
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
-from chromium import FLAGS, find_chromium
 from sodalite import GreedyGPRegressor
 from sodalite.hyperparameters import Round
 from sodalite.report import make_report, to_html

@@ -15,11 +15,12 @@ from safetensors.numpy import save_file
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
 import sodalite
+from helpers import SCORES
 from sodalite import GreedyGPRegressor, SelectionInterrupted, select, stopping
 from sodalite.core.fingerprint import fingerprint
 from sodalite.core.jitter import JitterWarning
 from sodalite.hyperparameters import Found, Subset
-from sodalite.scores import Lookahead, Sampled
+from sodalite.scores import Lookahead
 from sodalite.selection import checkpoint, grow, source
 from sodalite.selection.checkpoint import CheckpointError, CheckpointWarning
 from sodalite.selection.executors import ThreadExecutor
@@ -49,24 +50,6 @@ def breaking(t, error=Break):
             raise error
 
     return callback
-
-
-def own(s, abs_r, noise):
-    return s**2 + abs_r
-
-
-SCORES = {
-    "delta": "delta",
-    "uncertainty": "uncertainty",
-    "underfit": "underfit",
-    "random": "random",
-    "sampled": "sampled",
-    "lookahead": "lookahead",
-    "large blocks": Lookahead(block=100, n_candidates=120),
-    "small blocks": Lookahead(block=7),
-    "own": own,
-    "own, sampled": Sampled(own),
-}
 
 
 @pytest.fixture

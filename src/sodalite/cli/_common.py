@@ -1,4 +1,4 @@
-"""What the commands share: options, one-line errors, and exit codes."""
+"""Parts that the commands share: options, one-line errors, exit codes, and sentences."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from ..core.files import overwrites
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-FILE = click.Path(readable=False, allow_dash=True)  # any text, that the shell completes as a file; we say what is wrong
-UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
+FILE = click.Path(readable=False, allow_dash=True)  # any text, which the shell completes as a file; errors are ours
+UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}  # seconds in each unit of time
 
 
 class Mistake(click.ClickException):
@@ -40,7 +40,7 @@ class Seconds(click.ParamType):  # type: ignore[type-arg]
 
 
 def split_names(given: tuple[str, ...], names: list[str]) -> list[str]:
-    """The names in an option that may be given several times, each with commas between names or the name of a column.
+    """The columns that an option names. It may be given several times, each with one name or several with commas.
 
     Examples
     --------
@@ -122,14 +122,14 @@ def seed_option(function: F) -> F:
 
 @contextmanager
 def plain_errors(debug: bool, interrupted: str | Callable[[], str] = "Interrupted.") -> Iterator[None]:
-    """A mistake of the user's ends with one line and exit code 2, Ctrl-C with a sentence and 130; nothing with a trace.
+    """Turn errors into one line and exit code 2, and Ctrl-C into a sentence and exit code 130; no traceback is shown.
 
     Parameters
     ----------
     debug : bool
-        Show the trace as well.
+        Show the traceback as well.
     interrupted : str or callable
-        What to say on Ctrl-C, or what knows it then.
+        What to say on Ctrl-C, or a function that is asked for it then.
     """
     try:
         with warnings.catch_warnings():
@@ -155,13 +155,23 @@ def print_json(content: Any) -> None:
 
 
 def say(text: str, quiet: bool = False) -> None:
-    """A line on standard error, where it does not mix with results."""
+    """Print a line on standard error, where it does not mix with results."""
     if not quiet:
         click.echo(text, err=True)
 
 
+def not_written(output: str) -> str:
+    """What to say on Ctrl-C; "-" is standard output."""
+    return "Interrupted." if output == "-" else f"Interrupted: {output} was not written."
+
+
+def counted(missing: Mapping[str, int]) -> str:
+    """How many values each column misses, as a part of a sentence."""
+    return ", ".join(f"{name!r} ({count})" for name, count in missing.items())
+
+
 def _plain_warnings() -> Callable[..., None]:
-    """Each warning once, as one line."""
+    """A function that prints each warning once, as one line."""
     seen = set()
 
     def show(message: Any, *details: Any, **more: Any) -> None:

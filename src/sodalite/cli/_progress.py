@@ -1,4 +1,4 @@
-"""How a fit is going, shown while it goes."""
+"""The progress of a fit or a selection on a terminal."""
 
 from __future__ import annotations
 
@@ -6,14 +6,18 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from math import isfinite, log
 from time import perf_counter
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ..selection.progress import duration, pace_words
 from ..stopping import Stage
 
+if TYPE_CHECKING:
+    from rich.live import Live
+
 __all__ = ["Display", "display", "duration", "sparkline"]
 
 BARS = "▁▂▃▄▅▆▇█"
+PAUSE = 0.1  # seconds between updates, as often as rich redraws: more would cost time and not be seen
 
 
 def sparkline(values: Sequence[float], width: int = 32) -> str:
@@ -40,8 +44,8 @@ class Display:
     It is the callback of a selection. Where standard error is no terminal, nothing is shown.
     """
 
-    def __init__(self, live: Any = None) -> None:
-        self._live, self._last, self._began = live, 0.0, perf_counter()
+    def __init__(self, live: Live | None = None) -> None:
+        self._live, self._last = live, 0.0
 
     def step(self, what: str) -> None:
         """Say what is being done now."""
@@ -53,7 +57,7 @@ class Display:
             self.step(stage.step)
             return
         now = perf_counter()
-        if self._live is None or (now - self._last < 0.1 and stage.t < stage.n_active):
+        if self._live is None or (now - self._last < PAUSE and stage.t < stage.n_active):
             return
         self._last = now
         self._live.update(self.words(stage))
@@ -62,7 +66,7 @@ class Display:
 
     @staticmethod
     def words(stage: Stage) -> str:
-        """What is shown of a stage."""
+        """A stage as the display shows it: how many rows are chosen, how fast, and the RMSE so far."""
         return (
             f"Choosing rows: {stage.t} of at most {stage.n_active}, {pace_words(stage)}\n"
             f"RMSE {stage.rmse[-1]:.4g} {sparkline(stage.rmse)}"
@@ -71,7 +75,7 @@ class Display:
 
 @contextmanager
 def display(shown: bool) -> Iterator[Display]:
-    """A display on standard error, if that is a terminal and it is to be shown; it is gone at the end."""
+    """A display on standard error, which is cleared at the end; it shows nothing unless `shown`, on a terminal."""
     from rich.console import Console
     from rich.live import Live
 
@@ -79,5 +83,5 @@ def display(shown: bool) -> Iterator[Display]:
     if not shown or not console.is_terminal:
         yield Display()
         return
-    with Live(console=console, transient=True, refresh_per_second=10) as live:
+    with Live(console=console, transient=True, refresh_per_second=1 / PAUSE) as live:
         yield Display(live)

@@ -22,7 +22,7 @@ COMMANDS = {
 
 
 class LazyGroup(click.Group):
-    """A group that imports a command's module only to run it or to show its help."""
+    """A group of commands that imports a command's module only to run it or to show its help."""
 
     def list_commands(self, context: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -50,5 +50,5 @@ Completion of commands and options by the tab key: put this in ~/.bashrc (zsh_so
 @click.version_option(sodalite.__version__, prog_name="sodalite")
 def app() -> None:
     """Gaussian processes on the few rows of a large data set that the model itself chooses."""
-    if isinstance(sys.stdout, io.TextIOWrapper):  # a file's name may have bytes in it that no text has
+    if isinstance(sys.stdout, io.TextIOWrapper):  # a file name may have bytes that are no text
         sys.stdout.reconfigure(errors="backslashreplace")

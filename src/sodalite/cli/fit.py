@@ -7,7 +7,7 @@ import sys
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
@@ -23,22 +23,25 @@ from ._common import (
     print_json,
     quiet_option,
     seed_option,
-    split_names,
 )
+from ._data import EMBEDDED, read_training
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.table import Table as Grid
 
+    from ..core.types import Floats, Indices
     from ..estimator import GreedyGPRegressor
     from ..posteriors.baselines import Baselines
+    from ..report.build import HeldOut
     from ..report.words import KernelWords
-    from ..tables import Table, Training
+    from ..tables import Training
     from ._progress import Display
 
-EMBEDDED = "Mauna Loa CO2"
-MOST_TESTED = 5000  # rows that are held out: more would say little more, and take long
-FEWEST_SPLIT = 100  # rows below which a tenth says too little: each is predicted from the others instead
-MOST_ROWS = 100_000  # of a table on disk, that a straight line is fitted to
+MOST_TESTED = 5000  # most rows that are held out: more would tell RMSE better than to 1 %, and take long to predict
+FEWEST_SPLIT = 100  # rows below which none are held out: each is predicted from the others instead
+MOST_ROWS = 100_000  # most rows that simple models see of a table on disk, and that a kernel is described by
+DEFAULT_K = 5  # nearest rows that a prediction averages, where the fit has not found a better number
 
 
 @click.command("fit")
@@ -140,7 +143,7 @@ def command(
 
 
 def interrupted(output: str, checkpoint: str | None) -> str:
-    """What to say on Ctrl-C."""
+    """What to say on Ctrl-C: what was not written, and how to go on from a checkpoint."""
     words = f"Interrupted: {output} was not written."
     if checkpoint is None:
         return words
@@ -150,32 +153,24 @@ def interrupted(output: str, checkpoint: str | None) -> str:
 
 
 @dataclass(frozen=True)
-class Judged:
-    """How good a model's predictions of the rows that were held out are."""
-
-    model: str
-    rmse: float
-    nlpd: float | None = None
-    coverage: float | None = None
-    """The share of the targets in the band that should hold 95 % of them. None where there is no band."""
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What came of a fit."""
+class FitOutcome:
+    """What a fit has found, and how good it is."""
 
     data: str
     target: str
     columns: tuple[str, ...]
     n_rows: int
+    """Rows that the model was fitted to."""
     n_test: int
+    """Rows that were held out."""
     n_active: int
     stop_reason: str
     missing: dict[str, int]
-    test: tuple[Judged, ...]
+    """For each column, how many values were missing."""
+    test: tuple[HeldOut, ...]
     """The model and three that are simpler; empty if no rows were held out."""
     baselines: Baselines | None
-    """The model and simple ways by rows of the fit, each predicted from the others."""
+    """The model and simpler ones by rows of the fit, each predicted from the others."""
     kernel: str
     words: KernelWords
     posterior: str
@@ -184,7 +179,7 @@ class Outcome:
     output: str
 
     def as_dict(self) -> dict[str, Any]:
-        """What JSON can hold."""
+        """The outcome as what JSON can hold."""
         baselines = None if self.baselines is None else self.baselines.as_dict()
         return {**asdict(self), "words": self.words.as_dict(), "baselines": baselines}
 
@@ -201,7 +196,7 @@ def run(
     seed: int = 0,
     parameters: dict[str, Any],
     shown: Display,
-) -> Outcome:
+) -> FitOutcome:
     """Read, fit, test and write. An output that cannot be written is found first.
 
     `parameters` are the estimator's; those that are None are left to it.
@@ -210,72 +205,45 @@ def run(
     import numpy as np
 
     from .. import persistence
-    from ..estimator import GreedyGPRegressor
-    from ..hyperparameters import resolve_hyperparameters
-    from ..posteriors import resolve_posterior
     from ..report.words import bars_of, kernel_words
-    from ..scores import resolve_score
-    from ..selection.checkpoint import check_checkpoint
     from ..tables import Taken
 
-    check_model_path(output, "--output")
-    check_outputs({"DATA": data}, {"--checkpoint": parameters.get("checkpoint"), "--output": output})
-    persistence.check_path(output)
-    if parameters.get("checkpoint") is not None:
-        check_checkpoint(parameters["checkpoint"])
-    model = GreedyGPRegressor(random_state=seed)
-    model.set_params(**{name: value for name, value in parameters.items() if value is not None})
-    for resolve, name in (  # names that there are not are refused before the data are read
-        (resolve_score, "score"),
-        (resolve_posterior, "posterior"),
-        (resolve_hyperparameters, "hyperparameters"),
-    ):
-        resolve(model.get_params(deep=False)[name])
+    check_paths(data, output, parameters.get("checkpoint"))
+    model = make_model(parameters, seed)
     watch = Stopwatch()
     training = read_training(data, target, features, exclude, missing)
     watch("read")
 
     X, y = training.X, training.y
-    order = np.random.default_rng(seed).permutation(len(y))
-    if test_fraction is None:
-        test_fraction = 0.1 if len(y) >= FEWEST_SPLIT else 0.0
-    n_test = min(round(test_fraction * len(y)), len(y) - 1, MOST_TESTED)
-    on_disk = not isinstance(X, np.ndarray)
-    test, rest = np.sort(order[:n_test]), np.sort(order[n_test:])
-    few = rest[:: -(-len(rest) // MOST_ROWS)] if on_disk else rest
-    model.fit(Taken(X, rest) if on_disk else X[rest], y[rest], callback=shown)
+    split = hold_out(len(y), test_fraction, seed)
+    model.fit(Taken(X, split.rest) if on_disk(training) else X[split.rest], y[split.rest], callback=shown)
     watch("fit")
 
     shown.step("Testing on the rows that were held out")
-    judged = judge(model, X, y, few, test)
+    judged = judge(model, training, split)
     watch("test")
 
     shown.step(f"Writing {output}")
     mapping = training.preprocessing
-    words = kernel_words(
-        model.kernel_,
-        X[rest[:100_000]],
-        mapping.groups,
-        float(model.y_std_[0]),
-        float(np.var(y[rest])),
-        bars_of(model.posterior_),
-    )
+    known = X[split.rest[:MOST_ROWS]]
+    unit, variance = float(model.y_std_[0]), float(np.var(y[split.rest]))
+    words = kernel_words(model.kernel_, known, mapping.groups, unit, variance, bars_of(model.posterior_))
     model.preprocessing_ = mapping
     model.about_ = {
         "data": data or EMBEDDED,
-        "n_rows": len(rest),
-        "n_test": n_test,
+        "n_rows": len(split.rest),
+        "n_test": len(split.test),
         "test": [asdict(part) for part in judged],
         "kernel": words.as_dict(),
     }
     persistence.save(model, output)
     watch("write")
-    return Outcome(
+    return FitOutcome(
         data=data or EMBEDDED,
         target=str(mapping.target),
         columns=tuple(column.name for column in mapping.columns),
-        n_rows=len(rest),
-        n_test=n_test,
+        n_rows=len(split.rest),
+        n_test=len(split.test),
         n_active=len(model.active_indices_),
         stop_reason=model.selection_.stop_reason,
         missing=training.missing,
@@ -290,110 +258,143 @@ def run(
 
 
 class Stopwatch:
-    """How long each of some steps took."""
+    """How long each of some steps took, in seconds."""
 
     def __init__(self) -> None:
         self.seconds: dict[str, float] = {}
         self._last = perf_counter()
 
     def __call__(self, name: str) -> None:
-        """A step has ended."""
+        """Note that a step has ended."""
         now = perf_counter()
         self.seconds[name], self._last = now - self._last, now
 
 
-def read_training(
-    data: str | None, target: str | None, features: tuple[str, ...], exclude: tuple[str, ...], missing: str
-) -> Training:
-    """The table, or the embedded one, as a model is fitted to it."""
-    from ..tables import ParquetRows, TableError, is_on_disk, learn, learn_on_disk, read_table
+def check_paths(data: str | None, output: str, checkpoint: str | None) -> None:
+    """Refuse, before any work, paths that cannot be written or would replace each other."""
+    from .. import persistence
+    from ..selection.checkpoint import check_checkpoint
 
-    if data is not None and data != "-" and is_on_disk(data):
-        if missing != "error":
-            raise TableError(f"--missing {missing} needs a table in memory; leave out such rows of {data} first.")
-        names = ParquetRows.columns_of(data)
-        some = split_names(features, names) if features else None
-        return learn_on_disk(data, target, some, split_names(exclude, names))
-    table = embedded() if data is None else read_table(data)
-    return learn(
-        table,
-        which_target(table, target, embedded=data is None),
-        split_names(features, table.names) if features else None,
-        split_names(exclude, table.names),
-        missing,
-    )
+    check_model_path(output, "--output")
+    check_outputs({"DATA": data}, {"--checkpoint": checkpoint, "--output": output})
+    persistence.check_path(output)
+    if checkpoint is not None:
+        check_checkpoint(checkpoint)
 
 
-def which_target(table: Table, target: str | None, embedded: bool = False) -> str:
-    """The target's name; it need not be given where it is plain."""
-    from ..tables import TableError
-    from ..tables.base import listed
+def make_model(parameters: dict[str, Any], seed: int) -> GreedyGPRegressor:
+    """The estimator with these parameters. Names that there are not are refused before the data are read."""
+    from ..estimator import GreedyGPRegressor
+    from ..hyperparameters import resolve_hyperparameters
+    from ..posteriors import resolve_posterior
+    from ..scores import resolve_score
 
-    if target is not None:
-        return target
-    if embedded:
-        return "co2"
-    if table.name.lower().endswith(".npz") and "y" in table.names:
-        return "y"
-    raise TableError(f"--target is needed: which column of {table.name} is to be predicted? {listed(table.names, 12)}")
-
-
-def embedded() -> Table:
-    """The data set that comes with the package, as a table."""
-    from ..core.optional import require
-    from ..datasets import load_mauna_loa
-    from ..tables import Table
-
-    X, y = load_mauna_loa()
-    return Table(require("pyarrow", "cli").table({"year": X[:, 0], "co2": y}), EMBEDDED, lambda row: f"row {row}")
+    model = GreedyGPRegressor(random_state=seed)
+    model.set_params(**{name: value for name, value in parameters.items() if value is not None})
+    given = model.get_params(deep=False)
+    resolve_score(given["score"])
+    resolve_posterior(given["posterior"])
+    resolve_hyperparameters(given["hyperparameters"])
+    return model
 
 
-def judge(model: GreedyGPRegressor, X: Any, y: Any, rest: Any, test: Any) -> tuple[Judged, ...]:
+class Split(NamedTuple):
+    """Rows of a table by their numbers, in order."""
+
+    rest: Indices
+    """Rows that the model is fitted to."""
+    test: Indices
+    """Rows that are held out."""
+
+
+def hold_out(n: int, test_fraction: float | None, seed: int) -> Split:
+    """Hold out a random share of n rows; None for a tenth, or none where they are few."""
+    import numpy as np
+
+    if test_fraction is None:
+        test_fraction = 0.1 if n >= FEWEST_SPLIT else 0.0
+    n_test = min(round(test_fraction * n), n - 1, MOST_TESTED)
+    order = np.random.default_rng(seed).permutation(n)
+    return Split(np.sort(order[n_test:]), np.sort(order[:n_test]))
+
+
+def on_disk(training: Training) -> bool:
+    """Whether the table is left on disk, and its rows are read when they are asked for."""
+    from ..tables import ParquetRows
+
+    return isinstance(training.X, ParquetRows)
+
+
+def judge(model: GreedyGPRegressor, training: Training, split: Split) -> tuple[HeldOut, ...]:
     """The model, the nearest rows, a straight line and a constant, by the rows that were held out."""
     import numpy as np
     from sklearn.neighbors import KNeighborsRegressor
 
     from ..kernels import robust_spread, spread
     from ..metrics import coverage, nlpd, rmse
+    from ..report.build import HeldOut
 
+    X, y, test = training.X, training.y, split.test
     if not len(test):
         return ()
+    rest = split.rest[:: -(-len(split.rest) // MOST_ROWS)] if on_disk(training) else split.rest
 
-    def score(name: str, mean: Any, std: Any) -> Judged:
+    def score(name: str, mean: Floats, std: Floats) -> HeldOut:
         std = np.maximum(std, np.finfo(np.float64).tiny)
-        return Judged(name, rmse(y[test], mean), nlpd(y[test], mean, std), coverage(y[test], mean, std))
+        return HeldOut(name, rmse(y[test], mean), nlpd(y[test], mean, std), coverage(y[test], mean, std))
 
     known, held = X[rest], X[test]
     centre, scale = known.mean(axis=0), spread(known)
 
-    def design(rows: Any) -> Any:
+    def design(rows: Floats) -> Floats:
+        """The matrix of a straight line: a column of ones and the scaled inputs."""
         return np.column_stack([np.ones(len(rows)), (rows - centre) / scale])
 
     weights, _, rank, _ = np.linalg.lstsq(design(known), y[rest], rcond=None)
-    left = y[rest] - design(known) @ weights
-    noise = np.sqrt(np.sum(np.square(left)) / max(len(rest) - rank, 1))
+    residuals = y[rest] - design(known) @ weights
+    noise = np.sqrt(np.sum(np.square(residuals)) / max(len(rest) - rank, 1))
     level, width = np.full(len(test), y[rest].mean()), np.full(len(test), y[rest].std())
-    k = min(max(model.baselines_.k, 1) if model.baselines_ is not None else 5, len(rest))
+    k = min(max(model.baselines_.k, 1) if model.baselines_ is not None else DEFAULT_K, len(rest))
     near = KNeighborsRegressor(k).fit((known - centre) / robust_spread(known), y[rest])
     return (
         score("sodalite", *model.predict(held, return_std=True)),
-        Judged(f"{k} nearest rows", rmse(y[test], near.predict((held - centre) / robust_spread(known)))),
+        HeldOut(f"{k} nearest rows", rmse(y[test], near.predict((held - centre) / robust_spread(known)))),
         score("linear", design(held) @ weights, np.full(len(test), noise)),
         score("constant", level, width),
     )
 
 
-def show(outcome: Outcome, console: Console) -> None:
+def show(outcome: FitOutcome, console: Console) -> None:
     """Print a summary."""
-    import numpy as np
-    from rich import box
     from rich.table import Table as Grid
 
     from ..stopping import in_words
     from ._progress import duration
 
-    def line(name: str, text: str) -> None:
-        grid.add_row(name, text)
+    table = errors_table(outcome)
+    if table is not None:
+        console.print(table)
+        console.print()
+    kept = f"{outcome.n_active} row{'s' * (outcome.n_active != 1)} of {outcome.n_rows}"
+    grid = Grid.grid(padding=(0, 2))
+    grid.add_row("target", outcome.target)
+    grid.add_row("inputs", outcome.words.inputs())
+    grid.add_row("error bars", outcome.words.error_bars())
+    grid.add_row("noise", outcome.words.noise())
+    grid.add_row("function", outcome.words.shape)
+    grid.add_row("kept", f"{kept} ({in_words(outcome.stop_reason)})")
+    if outcome.missing:
+        grid.add_row("missing", ", ".join(f"{name} ({count})" for name, count in outcome.missing.items()))
+    grid.add_row("time", ", ".join(f"{name} {duration(seconds)}" for name, seconds in outcome.seconds.items()))
+    grid.add_row("model", outcome.output)
+    console.print(grid, soft_wrap=False)
+
+
+def errors_table(outcome: FitOutcome) -> Grid | None:
+    """The errors of the model and of simpler ones: by rows held out, else by rows left out; None if not known."""
+    import numpy as np
+    from rich import box
+    from rich.table import Table as Grid
 
     table = Grid(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
     found = outcome.baselines
@@ -405,32 +406,17 @@ def show(outcome: Outcome, console: Console) -> None:
             nlpd = "" if part.nlpd is None else f"{part.nlpd:.3f}" if abs(part.nlpd) < 1e4 else f"{part.nlpd:.1e}"
             inside = "" if part.coverage is None else f"{part.coverage:.1%}"
             table.add_row(part.model, f"{part.rmse:.4g}", nlpd, inside, style=_style(part.model))
-    elif found is not None:
-        table.add_column(f"{found.n_rows} rows, each predicted from the others")
-        table.add_column("RMSE", justify="right")
-        simple = (f"{found.k} nearest rows", found.neighbours), ("linear", found.line), ("constant", found.constant)
-        for name, value in (("sodalite", found.model), *simple):
-            table.add_row(name, f"{value:.4g}" if np.isfinite(value) else "-", style=_style(name))
-    if table.columns:
-        console.print(table)
-        console.print()
-    grid = Grid.grid(padding=(0, 2))
-    line("target", outcome.target)
-    line("inputs", outcome.words.inputs())
-    line("error bars", outcome.words.error_bars())
-    line("noise", outcome.words.noise())
-    line("function", outcome.words.shape)
-    line("kept", f"{_rows(outcome.n_active)} of {outcome.n_rows} ({in_words(outcome.stop_reason)})")
-    if outcome.missing:
-        line("missing", ", ".join(f"{name} ({count})" for name, count in outcome.missing.items()))
-    line("time", ", ".join(f"{name} {duration(seconds)}" for name, seconds in outcome.seconds.items()))
-    line("model", outcome.output)
-    console.print(grid, soft_wrap=False)
+        return table
+    if found is None:
+        return None
+    table.add_column(f"{found.n_rows} rows, each predicted from the others")
+    table.add_column("RMSE", justify="right")
+    simple = (f"{found.k} nearest rows", found.neighbours), ("linear", found.line), ("constant", found.constant)
+    for name, value in (("sodalite", found.model), *simple):
+        table.add_row(name, f"{value:.4g}" if np.isfinite(value) else "-", style=_style(name))
+    return table
 
 
 def _style(model: str) -> str:
+    """The style of a line of the table: our model stands out."""
     return "bold" if model == "sodalite" else ""
-
-
-def _rows(count: int) -> str:
-    return f"{count} row" + "s" * (count != 1)

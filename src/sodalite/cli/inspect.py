@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -42,7 +43,7 @@ def command(model: str, as_json: bool, debug: bool) -> None:
 
 
 def run(path: str) -> dict[str, Any]:
-    """What a model file says of itself."""
+    """The header of a model file, and the types and shapes of its arrays."""
     from ..persistence import read_header
 
     check_model_path(path, "MODEL")
@@ -52,52 +53,75 @@ def run(path: str) -> dict[str, Any]:
 
 
 def show(content: dict[str, Any], console: Console) -> None:
-    """Print it."""
+    """Print what a model file says of itself."""
     from rich.table import Table
 
-    from ..persistence.objects import kernel_from_json
-
     grid = Table.grid(padding=(0, 2))
-    about, mapping = content.get("about") or {}, content.get("preprocessing")
-    grid.add_row("file", f"{content['path']}, {content['bytes'] / 1e6:.2f} MB, format {content['format_version']}")
-    grid.add_row("written by", f"sodalite {content['library']}")
-    if "data" in about:
-        grid.add_row("fitted to", f"{about['data']}")
-    if mapping:
-        if mapping["target"] is not None:
-            grid.add_row("target", mapping["target"])
-        grid.add_row("columns", "\n".join(_column(column) for column in mapping["columns"]))
-    else:
-        names = content["feature_names"]
-        grid.add_row("inputs", ", ".join(names) if names else f"{content['n_features']}, without names")
-    if content["n_targets"] > 1:
-        grid.add_row("targets", str(content["n_targets"]))
-    grid.add_row("rows", f"{content['n_active']} active of {content['n_rows']} ({content['selection']['stop_reason']})")
-    grid.add_row("posterior", content["posterior"]["name"])
-    grid.add_row("kernel", str(kernel_from_json(content["kernel"])))
-    words = _words(content)
-    if words is not None:
-        if words.std is not None:
-            grid.add_row("error bars", words.error_bars())
-        grid.add_row("noise", words.noise())
-    for part in about.get("test") or []:
-        bars = "" if part["nlpd"] is None else f", NLPD {part['nlpd']:.3f}, {part['coverage']:.1%} in the 95 % band"
-        grid.add_row(f"test, {part['model']}", f"RMSE {part['rmse']:.4g}{bars}")
-    if (found := content.get("baselines")) and not about.get("test"):
-        from ..posteriors.baselines import Baselines
-
-        values: dict[str, Any] = {name: float("nan") if value is None else value for name, value in found.items()}
-        grid.add_row("judged", Baselines(**values).beside())
-    lost = [f"{name}: {part['lost']}" for name, part in content["params"].items() if "lost" in part]
-    if lost:
-        grid.add_row("not kept", "\n".join(lost))
-    sizes = [f"{name} {' x '.join(map(str, part['shape']))}" for name, part in content["arrays"].items()]
-    grid.add_row("arrays", ", ".join(sizes))
+    for name, text in (*_origin(content), *_model(content), *_quality(content), *_contents(content)):
+        grid.add_row(name, text)
     console.print(grid)
 
 
+Lines = Iterator[tuple[str, str]]
+"""Lines of the printout: a heading and a text."""
+
+
+def _origin(content: dict[str, Any]) -> Lines:
+    """The file, and the columns that the model was fitted to."""
+    about, mapping = content.get("about") or {}, content.get("preprocessing")
+    yield "file", f"{content['path']}, {content['bytes'] / 1e6:.2f} MB, format {content['format_version']}"
+    yield "written by", f"sodalite {content['library']}"
+    if "data" in about:
+        yield "fitted to", f"{about['data']}"
+    if mapping:
+        if mapping["target"] is not None:
+            yield "target", mapping["target"]
+        yield "columns", "\n".join(_column(column) for column in mapping["columns"])
+    else:
+        names = content["feature_names"]
+        yield "inputs", ", ".join(names) if names else f"{content['n_features']}, without names"
+    if content["n_targets"] > 1:
+        yield "targets", str(content["n_targets"])
+
+
+def _model(content: dict[str, Any]) -> Lines:
+    """The active rows, the posterior, the kernel and the error bars."""
+    from ..persistence.objects import kernel_from_json
+
+    yield "rows", f"{content['n_active']} active of {content['n_rows']} ({content['selection']['stop_reason']})"
+    yield "posterior", content["posterior"]["name"]
+    yield "kernel", str(kernel_from_json(content["kernel"]))
+    words = _words(content)
+    if words is not None:
+        if words.std is not None:
+            yield "error bars", words.error_bars()
+        yield "noise", words.noise()
+
+
+def _quality(content: dict[str, Any]) -> Lines:
+    """How good the model was: on rows held out, else beside simple models."""
+    tests = (content.get("about") or {}).get("test") or []
+    for part in tests:
+        bars = "" if part["nlpd"] is None else f", NLPD {part['nlpd']:.3f}, {part['coverage']:.1%} in the 95 % band"
+        yield f"test, {part['model']}", f"RMSE {part['rmse']:.4g}{bars}"
+    if (found := content.get("baselines")) and not tests:
+        from ..posteriors.baselines import Baselines
+
+        values: dict[str, Any] = {name: float("nan") if value is None else value for name, value in found.items()}
+        yield "judged", Baselines(**values).beside()
+
+
+def _contents(content: dict[str, Any]) -> Lines:
+    """Parameters that a file cannot hold, and its arrays."""
+    lost = [f"{name}: {part['lost']}" for name, part in content["params"].items() if "lost" in part]
+    if lost:
+        yield "not kept", "\n".join(lost)
+    sizes = [f"{name} {' x '.join(map(str, part['shape']))}" for name, part in content["arrays"].items()]
+    yield "arrays", ", ".join(sizes)
+
+
 def _words(content: dict[str, Any]) -> KernelWords | None:
-    """What the file says of errors and noise: in words that a fit has left, else in its posterior's numbers."""
+    """Error bars and noise in the words that a fit has left in the file, else by the posterior's numbers; or None."""
     from ..posteriors.calibration import ErrorBars
     from ..report.words import KernelWords
 
@@ -113,6 +137,7 @@ def _words(content: dict[str, Any]) -> KernelWords | None:
 
 
 def _column(column: dict[str, Any]) -> str:
+    """A column as the printout describes it."""
     text = f"{column['name']} ({column['kind']})"
     if column["levels"]:
         text += ": " + ", ".join(column["levels"][:8]) + (", ..." if len(column["levels"]) > 8 else "")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import warnings
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
@@ -16,22 +16,28 @@ from ._common import (
     FILE,
     check_model_path,
     check_outputs,
+    counted,
     debug_option,
     json_option,
+    not_written,
     plain_errors,
     print_json,
     quiet_option,
     say,
     seed_option,
 )
+from ._data import mapping_of
 
 if TYPE_CHECKING:
+    import numpy as np
+
+    from ..core.types import Floats
     from ..estimator import GreedyGPRegressor
-    from ..tables import Preprocessing, Reader
+    from ..tables import Encoded
     from ..tables.writing import Write
     from ._progress import Display
 
-BLOCK = 500  # rows whose samples are drawn together
+BLOCK = 500  # rows whose samples are drawn together, from one covariance: O(BLOCK^3) time for every block
 
 
 @click.command("predict")
@@ -78,7 +84,7 @@ def command(
 
     Example: sodalite predict houses.sodalite new.csv --std --interval 0.95
     """
-    with plain_errors(debug, "Interrupted." if output == "-" else f"Interrupted: {output} was not written."):
+    with plain_errors(debug, not_written(output)):
         from ._progress import display
 
         with display(not (quiet or as_json) and output != "-") as shown:
@@ -94,18 +100,7 @@ def command(
                 gather=as_json,
                 shown=shown,
             )
-        for name, count in outcome.unknown.items():
-            say(f"Warning: {count} values of column {name!r} are none of those that the model was fitted with.")
-        if outcome.missing:
-            counts = ", ".join(f"{name!r} ({count})" for name, count in outcome.missing.items())
-            filled = "medians took their place" if outcome.filled else "their rows have no prediction"
-            say(f"Warning: missing values: {counts}; {filled}.")
-        if outcome.n_outside:
-            lie = "rows lie" if outcome.n_outside > 1 else "row lies"
-            say(
-                f"Warning: {outcome.n_outside} of {outcome.n_rows} {lie} outside the data, with a novelty above "
-                f"{outcome.outside:.2g}: few rows of the fit say anything about them. See --novelty and --std."
-            )
+        warn(outcome)
         if as_json:
             print_json(outcome.as_dict())
         elif output != "-":
@@ -113,9 +108,24 @@ def command(
             say(f"{outcome.n_rows} rows predicted in {outcome.seconds:.1f} s, {outside}, written to {output}", quiet)
 
 
+def warn(outcome: PredictOutcome) -> None:
+    """Warn of values that the model does not know, of missing values, and of rows outside the data."""
+    for name, count in outcome.unknown.items():
+        say(f"Warning: {count} values of column {name!r} are none of those that the model was fitted with.")
+    if outcome.missing:
+        filled = "medians took their place" if outcome.filled else "their rows have no prediction"
+        say(f"Warning: missing values: {counted(outcome.missing)}; {filled}.")
+    if outcome.n_outside:
+        lie = "rows lie" if outcome.n_outside > 1 else "row lies"
+        say(
+            f"Warning: {outcome.n_outside} of {outcome.n_rows} {lie} outside the data, with a novelty above "
+            f"{outcome.outside:.2g}: few rows of the fit say anything about them. See --novelty and --std."
+        )
+
+
 @dataclass(frozen=True)
-class Outcome:
-    """What came of some predictions."""
+class PredictOutcome:
+    """How many rows were predicted, what was found in them, and, if asked for, the predictions."""
 
     model: str
     data: str
@@ -128,15 +138,15 @@ class Outcome:
     filled: bool
     """Whether something took the place of missing values."""
     n_outside: int
-    """How many rows lie outside the data that the model was fitted to: ..."""
+    """How many rows lie outside the data that the model was fitted to."""
     outside: float
-    """... those whose novelty is above this."""
+    """The novelty above which a row lies outside the data."""
     seconds: float
     predictions: dict[str, list[float]] | None
     """The predictions themselves, if they were to be gathered."""
 
     def as_dict(self) -> dict[str, Any]:
-        """What JSON can hold."""
+        """The outcome as what JSON can hold."""
         return asdict(self)
 
 
@@ -152,7 +162,7 @@ def run(
     seed: int = 0,
     gather: bool = False,
     shown: Display | None = None,
-) -> Outcome:
+) -> PredictOutcome:
     """Predict a table a chunk at a time. With `gather` and "-" as output, predictions are returned, not written."""
     import numpy as np
 
@@ -160,21 +170,19 @@ def run(
     from ..posteriors.calibration import UNKNOWN
     from ..report.words import bars_of
     from ..tables import check_output, open_output, open_table
+    from ._progress import Display
 
     began = perf_counter()
     check_outputs({"MODEL": model_path, "DATA": data}, {"--output": output})
     check_output(output)
     check_model_path(model_path, "MODEL")
-    if shown is not None:
-        shown.step(f"Loading {model_path}")
+    shown = shown or Display()
+    shown.step(f"Loading {model_path}")
     model = load(model_path)
     gathered: dict[str, list[float]] | None = {} if gather and output == "-" else None
-    unknown: Counter[str] = Counter()
-    missing: Counter[str] = Counter()
-    n_rows, n_outside, generator = 0, 0, np.random.default_rng(seed)
     bars = bars_of(model.posterior_)
-    outside = UNKNOWN if bars is None else bars.outside
-    columns = columns_of(len(model.y_mean_), std, interval, samples) + ["novelty"] * novelty
+    tally, generator = Tally(UNKNOWN if bars is None else bars.outside), np.random.default_rng(seed)
+    columns = output_columns(len(model.y_mean_), std, interval, samples) + ["novelty"] * novelty
     with open_table(data) as reader:
         mapping = mapping_of(model, reader)
         mapping.check_names(reader.names, reader.name)
@@ -182,51 +190,48 @@ def run(
             warnings.catch_warnings(),
             open_output(output, columns) if gathered is None else _gathering(gathered, columns) as write,
         ):
-            warnings.filterwarnings("ignore", "X does not have valid feature names")  # they have been seen to here
+            warnings.filterwarnings("ignore", "X does not have valid feature names")  # names were matched by `mapping`
             for table in reader.chunks({column.name: column.kind for column in mapping.columns}):
                 rows = mapping.encode(table)
                 found = predict_rows(model, rows.X, std, interval, samples, generator)
-                n_outside += int((found["novelty"] > outside).sum())  # no number where something is missing
                 write({name: found[name] for name in columns})
-                unknown.update(rows.unknown)
-                missing.update(rows.missing)
-                n_rows += len(rows.X)
-                if shown is not None:
-                    shown.step(f"{n_rows} rows predicted, {n_rows / (perf_counter() - began):.0f} rows/s")
-    return Outcome(
+                tally.add(rows, found["novelty"])
+                shown.step(f"{tally.n_rows} rows predicted, {tally.n_rows / (perf_counter() - began):.0f} rows/s")
+    return PredictOutcome(
         model=model_path,
         data=data,
         output=None if gathered is not None else output,
-        n_rows=n_rows,
+        n_rows=tally.n_rows,
         columns=tuple(columns),
-        unknown=dict(unknown),
-        missing=dict(missing),
+        unknown=dict(tally.unknown),
+        missing=dict(tally.missing),
         filled=mapping.missing == "median",
-        n_outside=n_outside,
-        outside=outside,
+        n_outside=tally.n_outside,
+        outside=tally.outside,
         seconds=perf_counter() - began,
         predictions=gathered,
     )
 
 
-def mapping_of(model: GreedyGPRegressor, reader: Reader) -> Preprocessing:
-    """How the columns become the model's inputs; for a model that was saved without it, what its inputs' names say."""
-    from ..tables import Column, Preprocessing, TableError
+@dataclass
+class Tally:
+    """Counts over the chunks of a table; the fields are those of `PredictOutcome`."""
 
-    mapping: Preprocessing | None = getattr(model, "preprocessing_", None)
-    if mapping is not None:
-        return mapping
-    names = getattr(model, "feature_names_in_", None)
-    if names is None:
-        names, d = reader.names, model.n_features_in_
-        if len(names) != d:
-            raise TableError(
-                f"The model has {d} inputs without names, so {reader.name} must have just these {d} columns."
-            )
-    return Preprocessing(None, tuple(Column(str(name), "number") for name in names))
+    outside: float
+    n_rows: int = 0
+    n_outside: int = 0
+    unknown: Counter[str] = field(default_factory=Counter)
+    missing: Counter[str] = field(default_factory=Counter)
+
+    def add(self, rows: Encoded, novelty: Floats) -> None:
+        """Count the rows of a chunk. Their novelty is NaN, and so not outside, where a value is missing."""
+        self.n_rows += len(rows.X)
+        self.n_outside += int((novelty > self.outside).sum())
+        self.unknown.update(rows.unknown)
+        self.missing.update(rows.missing)
 
 
-def columns_of(q: int, std: bool, interval: float | None, samples: int) -> list[str]:
+def output_columns(q: int, std: bool, interval: float | None, samples: int) -> list[str]:
     """The names of the output's columns; of several targets, each with its number."""
     names = ["mean", *(["std"] if std else []), *(["lower", "upper"] if interval is not None else [])]
     names += [f"sample_{place + 1}" for place in range(samples)]
@@ -234,14 +239,19 @@ def columns_of(q: int, std: bool, interval: float | None, samples: int) -> list[
 
 
 def predict_rows(
-    model: GreedyGPRegressor, X: Any, std: bool, interval: float | None, samples: int, generator: Any
-) -> dict[str, Any]:
-    """The columns of the output for some rows, and their novelty; rows with something missing have none."""
+    model: GreedyGPRegressor,
+    X: Floats,
+    std: bool,
+    interval: float | None,
+    samples: int,
+    generator: np.random.Generator,
+) -> dict[str, Floats]:
+    """The columns of the output for some rows, and their novelty; NaN for rows with a missing value."""
     import numpy as np
     from scipy.special import ndtri
 
     n, q = len(X), len(model.y_mean_)
-    names = columns_of(q, std, interval, samples)
+    names = output_columns(q, std, interval, samples)
     values, novelty = np.full((n, q, len(names) // q), np.nan), np.full(n, np.nan)
     whole = np.flatnonzero(~np.isnan(X).any(axis=1))
     if len(whole):
@@ -261,9 +271,10 @@ def predict_rows(
 
 @contextmanager
 def _gathering(gathered: dict[str, list[float]], columns: list[str]) -> Iterator[Write]:
+    """A writer that appends predictions to lists instead of a file."""
     gathered.update({name: [] for name in columns})
 
-    def write(part: Any) -> None:
+    def write(part: Mapping[str, Any]) -> None:
         for name in columns:
             gathered[name] += part[name].tolist()
 

@@ -15,19 +15,22 @@ from ._common import (
     Mistake,
     check_model_path,
     check_outputs,
+    counted,
     debug_option,
     json_option,
+    not_written,
     plain_errors,
     print_json,
     quiet_option,
     say,
     seed_option,
 )
+from ._data import mapping_and_target
 
 if TYPE_CHECKING:
+    from ..core.types import Floats
     from ..estimator import GreedyGPRegressor
     from ..report import Report
-    from ..tables import Reader
     from ._progress import Display
 
 
@@ -68,14 +71,13 @@ def command(
     check_model_path(model, "MODEL")
     if output is None:
         output = str(Path(model).with_suffix(".html"))
-    with plain_errors(debug, "Interrupted." if output == "-" else f"Interrupted: {output} was not written."):
+    with plain_errors(debug, not_written(output)):
         from ._progress import display
 
         with display(not (quiet or as_json) and output != "-") as shown:
             outcome, report = run(model, data, output, target=target, seed=seed, write=not as_json, shown=shown)
         if outcome.missing:
-            counts = ", ".join(f"{name!r} ({count})" for name, count in outcome.missing.items())
-            say(f"Warning: missing values: {counts}; their rows were left out.")
+            say(f"Warning: missing values: {counted(outcome.missing)}; their rows were left out.")
         if as_json:
             print_json(report.as_dict() if output == "-" else outcome.as_dict())
         elif output != "-":
@@ -83,8 +85,8 @@ def command(
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """What came of a report."""
+class ReportOutcome:
+    """Where a report was written, and how good it says that the model is."""
 
     model: str
     data: str | None
@@ -100,7 +102,7 @@ class Outcome:
     seconds: float
 
     def as_dict(self) -> dict[str, Any]:
-        """What JSON can hold."""
+        """The outcome as what JSON can hold."""
         return asdict(self)
 
 
@@ -113,38 +115,31 @@ def run(
     seed: int = 0,
     write: bool = True,
     shown: Display | None = None,
-) -> tuple[Outcome, Report]:
-    """Load, judge and draw. With "-" as output, the page goes to standard output, if it is to be written there."""
-    from ..core.files import check_writable
+) -> tuple[ReportOutcome, Report]:
+    """Load a model, judge it and write its page; "-" is standard output, where nothing is written unless `write`."""
     from ..core.optional import require
+    from ._progress import Display
 
     began = perf_counter()
     require("plotly", "report")
     check_outputs({"MODEL": model_path, "DATA": data}, {"--output": output})
     if output != "-":
-        try:
-            check_writable(output)
-        except OSError as error:
-            raise Mistake(f"{output} cannot be written: {error.strerror or error}.") from None
-
-    def step(what: str) -> None:
-        if shown is not None:
-            shown.step(what)
-
-    step(f"Loading {model_path}")
+        _check_writable(output)
+    shown = shown or Display()
+    shown.step(f"Loading {model_path}")
     from ..persistence import load
 
     model = load(model_path)
     X = y = None
     missing: dict[str, int] = {}
     if data is not None:
-        step(f"Reading {data}")
+        shown.step(f"Reading {data}")
         X, y, missing = read_rows(model, data, target)
-    step("Judging the model")
+    shown.step("Judging the model")
     from ..report import make_report, to_html
 
     report = make_report(model, X, y, random_state=seed)
-    step("Drawing")
+    shown.step("Drawing")
     page = to_html(report).encode(errors="backslashreplace") if write or output != "-" else b""
     if output != "-":
         _write(page, output)
@@ -152,7 +147,7 @@ def run(
         sys.stdout.buffer.write(page)
         sys.stdout.buffer.flush()
     found = report.judgement
-    outcome = Outcome(
+    outcome = ReportOutcome(
         model=model_path,
         data=data,
         output=None if output == "-" else output,
@@ -168,7 +163,7 @@ def run(
     return outcome, report
 
 
-def read_rows(model: GreedyGPRegressor, data: str, target: str | None) -> tuple[Any, Any, dict[str, int]]:
+def read_rows(model: GreedyGPRegressor, data: str, target: str | None) -> tuple[Floats, Floats, dict[str, int]]:
     """The rows of a table as the model takes them, their targets, and how many values each column misses."""
     from collections import Counter
 
@@ -181,7 +176,7 @@ def read_rows(model: GreedyGPRegressor, data: str, target: str | None) -> tuple[
         raise Mistake("The model has several targets: only make_report in Python can judge it by other rows.")
     parts, missing = [], Counter[str]()
     with open_table(data) as reader:
-        mapping, name = columns_of(model, reader, target)
+        mapping, name = mapping_and_target(model, reader, target)
         mapping = Preprocessing(
             mapping.target, mapping.columns, "drop" if mapping.missing == "error" else mapping.missing
         )
@@ -200,41 +195,18 @@ def read_rows(model: GreedyGPRegressor, data: str, target: str | None) -> tuple[
     return X, y, dict(missing)
 
 
-def columns_of(model: GreedyGPRegressor, reader: Reader, target: str | None) -> tuple[Any, str]:
-    """How a table's columns become the model's inputs, and which is the target."""
-    from ..tables import Column, Preprocessing, TableError
-    from ..tables.base import listed
-    from ..tables.preprocessing import nearest
+def _check_writable(output: str) -> None:
+    """Refuse, before any work, an output that cannot be written."""
+    from ..core.files import check_writable
 
-    mapping: Preprocessing | None = getattr(model, "preprocessing_", None)
-    known = target or (mapping.target if mapping is not None else None)
-    if mapping is None:
-        given = getattr(model, "feature_names_in_", None)
-        taken = set() if given is None else set(given)
-        others = [] if given is None else [name for name in reader.names if name not in taken]
-        if known is None and given is not None and len(others) == 1:
-            known = others[0]
-        if known is None:
-            raise TableError(
-                f"--target is needed: which column of {reader.name} did the model learn? {listed(reader.names, 12)}"
-            )
-        names = [name for name in reader.names if name != known] if given is None else [str(name) for name in given]
-        if len(names) != model.n_features_in_:
-            raise TableError(
-                f"The model has {model.n_features_in_} inputs without names, so {reader.name} must have just these "
-                f"columns and its target."
-            )
-        mapping = Preprocessing(None, tuple(Column(name, "number") for name in names))
-    if known is None or known not in reader.names:
-        raise TableError(
-            f"{reader.name} has no column {known!r}, the target: without it, rows cannot judge the model."
-            f"{nearest(str(known), reader.names)}"
-        )
-    mapping.check_names(reader.names, reader.name)
-    return mapping, known
+    try:
+        check_writable(output)
+    except OSError as error:
+        raise Mistake(f"{output} cannot be written: {error.strerror or error}.") from None
 
 
 def _write(page: bytes, output: str) -> None:
+    """Write the page, or leave the file as it was."""
     from ..core.files import replacing
 
     try:

@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-    from ..experiments.paper import Experiment, Hyperparameters, Row
+    from ..experiments.paper import Experiment, Hyperparameters, TableRow
 
-FILES = ("table.json", "figure1.png", "figure2.png")
-DPI = 200
+FILES = ("table.json", "figure1.png", "figure2.png")  # what is written to the folder
+DPI = 200  # dots an inch of the figures: sharp in print
 
 
 @click.command("reproduce")
@@ -58,7 +58,7 @@ def command(seed: int, draws: int, subset: int, output: Path, debug: bool) -> No
 
 
 def run(seed: int, draws: int, subset: int, output: Path) -> None:
-    """Draw, write and show."""
+    """Run the experiment, write its table and figures to a folder, and print them."""
     require("matplotlib", "plot")
     prepare(output)
 
@@ -105,7 +105,7 @@ def prepare(output: Path) -> None:
 
 
 def show(result: Experiment, console: Console) -> None:
-    """Print the table, what it comes to, and how the paper was read."""
+    """Print the table, what follows from it, and how the paper was read."""
     from ..experiments.paper import GRID, N_ROWS
 
     def say(text: str, style: str = "") -> None:
@@ -129,8 +129,8 @@ def show(result: Experiment, console: Console) -> None:
     say("")
 
 
-def description(row: Row) -> str:
-    """The settings of a part of the table, and the kernels: a line each."""
+def description(row: TableRow) -> str:
+    """The settings of a row of the table and its kernels, a line each."""
     from ..experiments.paper import Hyperparameters
 
     setting = row.setting
@@ -144,7 +144,7 @@ def description(row: Row) -> str:
 
 
 def formula(theta: Hyperparameters) -> str:
-    """A kernel as a sum, its numbers in three digits and never with an exponent.
+    """A kernel as a sum; its numbers have three digits and no exponent.
 
     Examples
     --------
@@ -156,8 +156,8 @@ def formula(theta: Hyperparameters) -> str:
     return f"{signal} RBF({length_scale}) + White({white})"
 
 
-def table_of(row: Row) -> Table:
-    """One setting's part of the table, of the same widths for each."""
+def table_of(row: TableRow) -> Table:
+    """The comparisons of one setting as a table, whose columns are as wide for every setting."""
     from rich import box
     from rich.table import Table
     from rich.text import Text
@@ -185,7 +185,7 @@ def table_of(row: Row) -> Table:
 
 
 def conclusions(result: Experiment) -> Table:
-    """What the table comes to: which numbers of the paper are outside, how many inside, and what ended early."""
+    """Which numbers of the paper are outside the draws' range, how many are inside, and which selections end early."""
     from rich import box
     from rich.table import Table
 
@@ -209,7 +209,7 @@ def conclusions(result: Experiment) -> Table:
 
 
 def readings() -> Table:
-    """The disagreements, the topic beside the rest."""
+    """The disagreements of the paper's text and scripts, the topic beside the rest."""
     from rich.table import Table
     from rich.text import Text
 

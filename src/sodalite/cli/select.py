@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
@@ -17,18 +17,24 @@ from ._common import (
     debug_option,
     json_option,
     missing_option,
+    not_written,
     plain_errors,
     print_json,
     quiet_option,
     say,
     seed_option,
-    split_names,
 )
+from ._data import learn_from_disk, learn_from_memory, which_target
 
 if TYPE_CHECKING:
+    from sklearn.gaussian_process.kernels import Kernel
+
+    from ..core.types import Indices
     from ..selection.loop import Selection
     from ..tables import Training
     from ._progress import Display
+
+N_SAMPLE = 10_000  # most rows that the kernel is found from: enough for their spread; `Subset` uses fewer of them
 
 
 @click.command("select")
@@ -68,7 +74,7 @@ def command(
 
     Example: sodalite select houses.csv --target price --n-active 20
     """
-    with plain_errors(debug, "Interrupted." if output == "-" else f"Interrupted: {output} was not written."):
+    with plain_errors(debug, not_written(output)):
         from ._progress import display
 
         with display(not (quiet or as_json)) as shown:
@@ -94,24 +100,24 @@ def command(
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """What came of a choice of rows."""
+class SelectOutcome:
+    """The rows that were chosen, and the error that they leave."""
 
     data: str
     target: str
     n_rows: int
     rows: tuple[int, ...]
-    """Those that were chosen, in order; 0 is the first of the table."""
+    """Numbers of the rows that were chosen, in order; 0 is the first row of the table."""
     rmse: tuple[float, ...]
-    """The other rows' RMSE after each, in units of the target."""
+    """The RMSE of the remainder after each choice, in units of the target."""
     stop_reason: str
     kernel: str
-    """In units of the inputs, and of the target's standard deviation."""
+    """The kernel, in units of the inputs and of the target's standard deviation."""
     seconds: float
     output: str | None
 
     def as_dict(self) -> dict[str, Any]:
-        """What JSON can hold."""
+        """The outcome as what JSON can hold."""
         return asdict(self)
 
 
@@ -127,31 +133,33 @@ def run(
     missing: str = "error",
     seed: int = 0,
     shown: Display | None = None,
-) -> Outcome:
-    """Choose rows and write them; None as output writes nothing."""
+) -> SelectOutcome:
+    """Choose rows of a table and write them; None as output writes nothing."""
     import numpy as np
 
     from ..scores import resolve_score
     from ..tables import check_output, is_on_disk, write_table
+    from ._progress import Display
 
     began = perf_counter()
     resolve_score(score)
     check_outputs({"DATA": data}, {"--output": output})
     if output is not None:
         check_output(output)
-    if shown is not None:
-        shown.step(f"Reading {data}")
+    shown = shown or Display()
+    shown.step(f"Reading {data}")
     read = from_disk if data != "-" and is_on_disk(data) else from_memory
-    training, names, n_rows, take = read(data, target, features, exclude, missing)
+    table = read(data, target, features, exclude, missing)
+    training = table.training
     selection, kernel, unit = choose(training, n_active, score, seed, shown)
     rows = training.rows[selection.indices]
     if output is not None:
-        name = "row" if "row" not in names else "row_number"
-        write_table(output, take(rows, output).add_column(0, name, [rows.astype(np.int64)]))
-    return Outcome(
+        name = "row" if "row" not in table.names else "row_number"
+        write_table(output, table.take(rows, output).add_column(0, name, [rows.astype(np.int64)]))
+    return SelectOutcome(
         data=data,
         target=str(training.preprocessing.target),
-        n_rows=n_rows,
+        n_rows=table.n_rows,
         rows=tuple(rows.tolist()),
         rmse=tuple((selection.rmse * unit).tolist()),
         stop_reason=selection.stop_reason,
@@ -161,22 +169,29 @@ def run(
     )
 
 
-Source = tuple["Training", list[str], int, Callable[[Any, str], Any]]
+class SelectTable(NamedTuple):
+    """A table to choose rows of."""
+
+    training: Training
+    names: list[str]
+    """The names of all columns."""
+    n_rows: int
+    take: Callable[[Indices, str], Any]
+    """A function of row numbers and the output: an Arrow table of these rows, with all columns."""
 
 
 def from_memory(
     data: str, target: str | None, features: tuple[str, ...], exclude: tuple[str, ...], missing: str
-) -> Source:
-    """What a table holds, its columns' names, how many rows it has, and what gives some of them for an output."""
-    from ..tables import format_of, learn, open_table
+) -> SelectTable:
+    """A table that is read whole."""
+    from ..tables import format_of, open_table
     from ..tables.text import TextReader
-    from .fit import which_target
 
     stream = io.BytesIO(sys.stdin.buffer.read()) if data == "-" else None  # it is read twice
     with open_table(data, stream) as reader:
         table = reader.read()
 
-    def take(rows: Any, output: str) -> Any:
+    def take(rows: Indices, output: str) -> Any:
         if stream is not None:
             stream.seek(0)
         chosen = table.data
@@ -186,29 +201,22 @@ def from_memory(
                     chosen = reader.read_text().data
         return chosen.take(rows)
 
-    some = split_names(features, table.names) if features else None
-    training = learn(table, which_target(table, target), some, split_names(exclude, table.names), missing)
-    return training, list(table.names), len(table), take
+    training = learn_from_memory(table, which_target(table, target), features, exclude, missing)
+    return SelectTable(training, list(table.names), len(table), take)
 
 
 def from_disk(
     data: str, target: str | None, features: tuple[str, ...], exclude: tuple[str, ...], missing: str
-) -> Source:
-    """The same for a table that is left on disk: its numbers as they are, and only the chosen rows read whole."""
-    from ..tables import ParquetRows, TableError, learn_on_disk
-
-    if missing != "error":
-        raise TableError(f"--missing {missing} needs a table in memory; leave out such rows of {data} first.")
-    names = list(ParquetRows.columns_of(data))
-    some = split_names(features, names) if features else None
-    training = learn_on_disk(data, target, some, split_names(exclude, names))
-    return training, names, len(training.y), lambda rows, output: training.X.records(rows)
+) -> SelectTable:
+    """A table that is left on disk: only the columns of numbers are read, and of the chosen rows all columns."""
+    training, names = learn_from_disk(data, target, features, exclude, missing)
+    return SelectTable(training, names, len(training.y), lambda rows, output: training.X.records(rows))
 
 
 def choose(
     training: Training, n_active: int, score: str, seed: int, shown: Display | None = None
-) -> tuple[Selection, Any, float]:
-    """The choice of rows, by a kernel that suits a random subset of them; the kernel, and the target's scale."""
+) -> tuple[Selection, Kernel, float]:
+    """Choose rows by a kernel that is fitted to a random sample; also the kernel, and the target's scale."""
     import numpy as np
 
     from ..fitting.select import select
@@ -220,7 +228,7 @@ def choose(
     X, unit = training.X, float(spread(training.y[:, None])[0])
     y = (training.y - training.y.mean()) / unit
     generator = np.random.default_rng(seed)
-    sample = np.sort(generator.permutation(len(y))[:10_000])
+    sample = np.sort(generator.permutation(len(y))[:N_SAMPLE])
     task = Task(X[sample], y[sample, None], n_active=n_active)
     kernel = Subset().find(task, default_kernels(task.X, task.y), generator).kernel
     return select(X, y, kernel, n_active=n_active, score=score, random_state=seed, callback=shown), kernel, unit

@@ -21,7 +21,7 @@ import numpy as np
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Kernel, WhiteKernel
 
 from ..core.threads import on_this_thread, one_blas_thread
-from ..core.types import Array
+from ..core.types import Floats, Indices
 from ..fitting.select import select
 from ..hyperparameters import Subset, Task
 from ..kernels import compile_kernel
@@ -31,16 +31,16 @@ from ..scores import Delta, best
 from ..selection.loop import Selection
 from ..selection.source import Arrays
 
-N_ROWS = 40
-INTERVAL = (0.0, 20.0)
+N_ROWS = 40  # training rows of every draw, as in the authors' scripts
+INTERVAL = (0.0, 20.0)  # from which the inputs are drawn, as in the scripts
 GRID = np.linspace(*INTERVAL, 1000)
 """The test inputs."""
 
 N_SUBSET = 20
 """Rows of the random subset whose likelihood is maximised; the paper gives no number."""
-N_STARTS = 6  # of that search; 30 find a higher maximum in 3 of 160 draws
+N_STARTS = 6  # starts of the search for that maximum; 30 find a higher one in 3 of 160 draws
 FREE = ConstantKernel(1, (1e-6, 1e9)) * RBF(1, (1e-2, 1e3)) + WhiteKernel(1, (1e-6, 1e6))
-"""The kernel whose hyperparameters that search finds, with bounds far from all plausible values."""
+"""The kernel whose likelihood is maximised, with bounds far from all plausible values."""
 
 WAYS = ("fixed", "likelihood")
 """How the hyperparameters are found: those of the scripts, or by maximum likelihood."""
@@ -83,9 +83,9 @@ class Setting:
     """A function, how it is observed and how it is modelled, with the numbers that the paper reports for it."""
 
     stream: int
-    """Sets its random numbers apart from the other settings'."""
+    """A number by which its random numbers differ from those of the other settings."""
     name: str
-    function: Callable[[Array], Array]
+    function: Callable[[Floats], Floats]
     noise: float
     """The standard deviation of the observations' noise."""
     hyperparameters: Hyperparameters
@@ -102,18 +102,18 @@ class Setting:
         return self.hyperparameters.kernel
 
 
-def x_squared_sin_x(x: Array) -> Array:
+def x_squared_sin_x(x: Floats) -> Floats:
     """The first function of the paper's table."""
     return np.asarray(x**2 * np.sin(x))
 
 
-def x_sin_x(x: Array) -> Array:
-    """The second, which is also that of figure 1."""
+def x_sin_x(x: Floats) -> Floats:
+    """The second function of the paper's table, and that of figure 1."""
     return np.asarray(x * np.sin(x))
 
 
-def sine_on_parabola(x: Array) -> Array:
-    """The third."""
+def sine_on_parabola(x: Floats) -> Floats:
+    """The third function of the paper's table."""
     return np.asarray(0.5 * np.sin(x) + 0.5 * x - 0.02 * (x - 5) ** 2)
 
 
@@ -136,7 +136,7 @@ SETTINGS = (
 )
 
 
-QUANTILES = (0.1, 0.5, 0.9)
+QUANTILES = (0.1, 0.5, 0.9)  # of the draws: low, median and high
 
 
 @dataclass(frozen=True)
@@ -164,24 +164,24 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Draw:
-    """What came of one draw of the data."""
+    """The results of one draw of the data."""
 
     found: Hyperparameters
-    """Those of maximum likelihood."""
+    """The hyperparameters of maximum likelihood."""
     outcomes: Mapping[str, Outcome]
-    """For each of `WAYS`."""
+    """The line of the table for each of `WAYS`."""
 
 
 @dataclass(frozen=True)
-class Row:
-    """A setting with what came of its draws."""
+class TableRow:
+    """A setting with the results of its draws."""
 
     setting: Setting
     draws: tuple[Draw, ...]
 
     @property
     def comparisons(self) -> tuple[Comparison, ...]:
-        """One per field of `Outcome` and way to find the hyperparameters."""
+        """The comparison for each field of `Outcome` and each of `WAYS`."""
         return tuple(
             compare(quantity, way, paper, np.array([getattr(draw.outcomes[way], quantity) for draw in self.draws]))
             for quantity, paper in asdict(self.setting.paper).items()
@@ -206,7 +206,7 @@ class Experiment:
     seed: int
     n_draws: int
     n_subset: int
-    rows: tuple[Row, ...]
+    rows: tuple[TableRow, ...]
 
     def as_dict(self) -> dict[str, Any]:
         """The table as what JSON can hold."""
@@ -231,7 +231,7 @@ class Experiment:
         }
 
 
-def compare(quantity: str, way: str, paper: float, drawn: Array) -> Comparison:
+def compare(quantity: str, way: str, paper: float, drawn: Floats) -> Comparison:
     """Where the paper's number falls among those of the draws.
 
     Examples
@@ -251,7 +251,7 @@ def experiment(
     n_subset: int = N_SUBSET,
     progress: Callable[[], None] = lambda: None,
 ) -> Experiment:
-    """The paper's table, many times over. About 100 ms a draw and setting.
+    """Repeat the paper's table over many draws of its data. About 100 ms a draw and setting.
 
     Parameters
     ----------
@@ -271,7 +271,7 @@ def experiment(
             for number in range(n_draws):
                 draws.append(draw_once(setting, seed, number, n_subset))
                 progress()
-            rows.append(Row(setting, tuple(draws)))
+            rows.append(TableRow(setting, tuple(draws)))
     return Experiment(seed, n_draws, n_subset, tuple(rows))
 
 
@@ -312,7 +312,7 @@ def outcome(setting: Setting, seed: int, number: int, kernel: Kernel) -> Outcome
     )
 
 
-def observe(setting: Setting, generator: np.random.Generator) -> tuple[Array, Array]:
+def observe(setting: Setting, generator: np.random.Generator) -> tuple[Floats, Floats]:
     """Training data: inputs of shape (40, 1), uniform on the interval, and noisy targets."""
     x = generator.uniform(*INTERVAL, N_ROWS)
     return x[:, None], setting.function(x) + setting.noise * generator.standard_normal(N_ROWS)
@@ -322,38 +322,38 @@ def observe(setting: Setting, generator: np.random.Generator) -> tuple[Array, Ar
 class StageView:
     """The greedy training at one stage, as a panel of figure 1 shows it."""
 
-    active: Array
+    active: Indices
     """I_t, in the order of choice."""
-    remainder: Array
+    remainder: Indices
     """R_t."""
-    delta: Array
+    delta: Floats
     """The score of each remainder row."""
     following: int
     """The row of the largest score, which comes next."""
     rmse: float
-    """Of the remainder."""
-    mean: Array
+    """The RMSE of the remainder."""
+    mean: Floats
     """The posterior mean on the grid."""
-    std: Array
+    std: Floats
     """The posterior's latent standard deviation on the grid."""
 
 
 @dataclass(frozen=True)
 class Demonstration:
-    """What figure 1 shows: the first stages of one draw of the greedy training."""
+    """The first stages of one draw of the greedy training, which figure 1 shows."""
 
     setting: Setting
     number: int
-    """Which draw this is."""
-    x: Array
-    y: Array
+    """The number of the draw, counted from 0."""
+    x: Floats
+    y: Floats
     stages: tuple[StageView, ...]
     n_stages: int
-    """How many stages it takes to terminate."""
+    """Stages until the training terminates."""
 
 
 def demonstration(seed: int = 0, setting: Setting = SETTINGS[1], n_shown: int = 4) -> Demonstration:
-    """The first stages of the first draw that has so many."""
+    """The first `n_shown` stages of the first draw that has so many."""
     for number in count():
         generator = _generator(seed, setting.stream, number)
         X, y = observe(setting, generator)
@@ -370,8 +370,8 @@ class PriorSamples:
 
     length_scale: float
     sigma_f: float
-    x: Array
-    samples: Array
+    x: Floats
+    samples: Floats
     """Of shape (n, size): a function a column."""
 
 
@@ -380,7 +380,7 @@ PRIORS = ((0.5, 1.0), (2.0, 1.0), (2.0, 2.0))
 
 
 def prior_samples(seed: int = 0, size: int = 5) -> tuple[PriorSamples, ...]:
-    """What figure 2 shows."""
+    """Functions drawn from the priors of `PRIORS`, which figure 2 shows."""
     x = np.linspace(0, 10, 400)
     panels = []
     for place, (length_scale, sigma_f) in enumerate(PRIORS):
@@ -392,20 +392,22 @@ def prior_samples(seed: int = 0, size: int = 5) -> tuple[PriorSamples, ...]:
 
 
 def _generator(seed: int, *key: int) -> np.random.Generator:
-    """Random numbers of their own for each draw, so that how many draws there are changes none of them."""
+    """A generator for each draw, so that the number of draws changes none of them."""
     return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=key))
 
 
-def _greedy(setting: Setting, kernel: Kernel, X: Array, y: Array, generator: np.random.Generator) -> Selection:
+def _greedy(setting: Setting, kernel: Kernel, X: Floats, y: Floats, generator: np.random.Generator) -> Selection:
     """Algorithm 1, from a random first row."""
     return select(X, y, kernel, n_active=N_ROWS, tol=setting.delta, random_state=generator)
 
 
-def _posterior(kernel: Kernel, X: Array, y: Array, selection: Selection) -> SubsetOfData:
+def _posterior(kernel: Kernel, X: Floats, y: Floats, selection: Selection) -> SubsetOfData:
+    """The exact Gaussian process given the selected rows."""
     return SubsetOfData.condition(Evidence(compile_kernel(kernel, X), Arrays(X, y[:, None]), selection))
 
 
-def _view(setting: Setting, X: Array, y: Array, active: Array, error: float) -> StageView:
+def _view(setting: Setting, X: Floats, y: Floats, active: Indices, error: float) -> StageView:
+    """The greedy training with these active rows, whose remainder has this RMSE."""
     selection = select(X, y, setting.kernel, n_active=len(active), first=active)
     posterior = _posterior(setting.kernel, X, y, selection)
     remainder = np.setdiff1d(np.arange(len(y)), active)

@@ -5,18 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ..core.optional import require
+from ..plot import BLUE, GREY, VERMILION
 from .paper import GRID, INTERVAL, Demonstration, PriorSamples, StageView
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-# Okabe and Ito's colours, which the colour-blind can tell apart.
-BLUE, ORANGE, VERMILION = "#0072B2", "#E69F00", "#D55E00"
-GREY = "#777777"
+ORANGE = "#E69F00"  # Okabe and Ito's, as the colours of `sodalite.plot` and those of the lines
 LINES = (BLUE, VERMILION, "#009E73", "#CC79A7", "#56B4E9")
 
-BAND = 1.96
-HEADROOM = 1.4  # of the bars, for the arrow above the tallest
+BAND = 1.96  # half the width of a 95 % band, in standard deviations, as the paper writes it
+HEADROOM = 1.4  # height of the bars' axis over the tallest bar: room for the arrow
 
 
 def figure1(data: Demonstration) -> Figure:
@@ -68,7 +67,7 @@ def figure2(panels: tuple[PriorSamples, ...]) -> Figure:
 
 
 def _fit(ax: Any, data: Demonstration, stage: StageView) -> None:
-    """What is known at a stage: data, posterior and truth."""
+    """Draw the data, the posterior and the true function at a stage."""
     ax.plot(GRID, data.setting.function(GRID), color=GREY, lw=1.2, alpha=0.6, label="True function")
     low, high = stage.mean - BAND * stage.std, stage.mean + BAND * stage.std
     ax.fill_between(GRID, low, high, color=BLUE, alpha=0.18, lw=0, label="95 % band, without noise")
@@ -84,7 +83,7 @@ def _fit(ax: Any, data: Demonstration, stage: StageView) -> None:
 
 
 def _bars(ax: Any, data: Demonstration, stage: StageView) -> None:
-    """The selection metric of each remainder row, the next one's set apart."""
+    """Draw the selection metric of each remainder row, with an arrow at the next one."""
     ax.vlines(data.x[stage.remainder], 0, stage.delta, color=ORANGE, lw=2, label=r"$\Delta$ of the remainder")
     ax.annotate(
         "",

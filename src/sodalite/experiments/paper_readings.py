@@ -12,7 +12,7 @@ from .paper import INTERVAL, N_ROWS, SETTINGS, Setting
 
 @dataclass(frozen=True)
 class Reading:
-    """One disagreement. The fields are parts of sentences, which `sentence` puts together."""
+    """A disagreement of the paper's text and its scripts. The fields are parts of sentences: see `sentence`."""
 
     topic: str
     text: str
@@ -20,13 +20,13 @@ class Reading:
     scripts: str
     """What the authors' scripts do."""
     here: str
-    """What is done here, ..."""
+    """What is done here."""
     why: str
-    """... and the reason."""
+    """The reason for what is done here."""
 
     @property
     def sentence(self) -> str:
-        """All of it but the topic."""
+        """The reading in sentences, without the topic."""
         return f"Text: {self.text}. Scripts: {self.scripts}. Here: {self.here}, since {self.why}."
 
 
@@ -35,7 +35,7 @@ PUBLISHED = [setting for setting in SETTINGS if setting.published]
 
 
 def _listed(values: list[float]) -> str:
-    """Numbers as "20, 1.4 and 1"."""
+    """Numbers as a part of a sentence, such as "20, 1.4 and 1"."""
     *most, last = [f"{value:g}" for value in values]
     return f"{', '.join(most)} and {last}"
 

@@ -12,20 +12,21 @@ from sklearn.utils.validation import check_is_fitted
 from ..core.jitter import JitterWarning
 from ..core.json import plain
 from ..core.version import __version__
+from ..posteriors import Local
 from ..posteriors.baselines import Baselines
 from .curve import LearningCurve, learning_curve
 from .judgement import Judgement, judge
 from .pictures import N_INPUTS, ActiveMap, Effect, PosteriorView, active_map, effects, posterior_view
-from .rows import Material, gather, groups_of
+from .rows import FittedModel, Material, gather, groups_of
 from .stages import Stages
 from .words import KernelWords, bars_of, kernel_words
 
-N_WORDS = 100_000  # rows that the kernel is described by
+N_WORDS = 100_000  # most rows whose spread a kernel is described by: more change the words no longer
 
 
 @dataclass(frozen=True)
 class Attempt:
-    """A round of the search for the kernel's parameters."""
+    """A round of the search for the kernel's parameters, as the report shows it."""
 
     name: str
     objective: float
@@ -33,22 +34,26 @@ class Attempt:
     kept: bool
     seconds: float
     n_active: int | None
+    """Active rows that the round conditioned on; None if it needs none."""
     kernel: str
 
 
 @dataclass(frozen=True)
 class HeldOut:
-    """A model and how good it was on rows held out of the fit, as `sodalite fit` found."""
+    """How good a model was on rows held out of the fit, as `sodalite fit` found."""
 
     model: str
+    """"sodalite", or the name of a simpler model."""
     rmse: float
     nlpd: float | None = None
+    """The mean negative log predictive density; None for a model without error bars."""
     coverage: float | None = None
+    """The share of the targets in their 95 % bands; None for a model without error bars."""
 
 
 @dataclass(frozen=True)
 class Report:
-    """What there is to say about a fitted model."""
+    """All numbers and words that a report shows of a fitted model."""
 
     target: str
     inputs: tuple[str, ...]
@@ -66,16 +71,24 @@ class Report:
     curve: LearningCurve
     judgement: Judgement
     view: PosteriorView | None
-    """For one or two inputs that are numbers."""
+    """The function itself; None unless there are one or two inputs, all numbers."""
     effects: tuple[Effect, ...]
-    """For more."""
+    """What each input does; empty where there is a view."""
     map: ActiveMap | None
+    """Where the active rows lie; None where there is a view, or fewer than two inputs that are numbers."""
     history: tuple[Attempt, ...]
     baselines: Baselines | None
-    """The model beside simple ways; None in files of earlier versions."""
+    """The model beside simple ones; None in files of earlier versions."""
     held_out: tuple[HeldOut, ...]
+    """The model and simpler ones on rows that were held out; empty if there were none."""
     n_held_out: int
     version: str
+    """Of the library that made the report."""
+
+    @property
+    def asks_neighbours(self) -> bool:
+        """Whether each prediction also uses the rows nearest to it."""
+        return self.posterior == Local.name
 
     def as_dict(self) -> dict[str, Any]:
         """The report as JSON, numbers to six digits."""
@@ -83,8 +96,8 @@ class Report:
         return content
 
 
-def make_report(model: Any, X: Any = None, y: Any = None, *, target: int = 0, random_state: int = 0) -> Report:
-    """Everything that there is to show about a fitted model.
+def make_report(model: FittedModel, X: Any = None, y: Any = None, *, target: int = 0, random_state: int = 0) -> Report:
+    """Compute all numbers and words that a report shows of a fitted model.
 
     Parameters
     ----------
@@ -92,8 +105,8 @@ def make_report(model: Any, X: Any = None, y: Any = None, *, target: int = 0, ra
         Fitted, or loaded from a file.
     X, y : array-like of shape (n, d) and (n,), optional
         Rows to judge the model by. Those that the fit has not seen judge it if there are at least 30 of them; rows of
-        the fit are predicted from the others. Without them, what the model holds is used: all rows, or, if it comes
-        from a file and its posterior is not "local", the active ones.
+        the fit are predicted from the others. Without X and y, the rows that the model holds are used: all rows of the
+        fit, or, if it comes from a file and its posterior is not "local", the active ones.
     target : int, default=0
         Which target, of several.
     random_state : int, default=0
@@ -129,11 +142,11 @@ def make_report(model: Any, X: Any = None, y: Any = None, *, target: int = 0, ra
         n_rows=material.n_rows,
         n_active=len(stages),
         stop_reason=material.selection.stop_reason,
-        posterior=model.posterior,
+        posterior=material.posterior.name,
         score=_name(model.get_params(deep=False)["score"]),
         kernel=str(model.kernel_),
         words=words,
-        sources=_sources(model, material),
+        sources=_sources(material),
         curve=curve,
         judgement=judge(material, stages, generator),
         view=posterior_view(material, stages, generator) if material.plain else None,
@@ -143,7 +156,7 @@ def make_report(model: Any, X: Any = None, y: Any = None, *, target: int = 0, ra
             Attempt(part.name, part.objective, part.kept, part.seconds, part.n_active, str(part.kernel))
             for part in model.rounds_
         ),
-        baselines=getattr(model, "baselines_", None),
+        baselines=model.baselines_,
         held_out=tuple(HeldOut(**part) for part in about.get("test") or ()),
         n_held_out=int(about.get("n_test") or 0),
         version=__version__,
@@ -151,7 +164,7 @@ def make_report(model: Any, X: Any = None, y: Any = None, *, target: int = 0, ra
 
 
 def stages_of(material: Material) -> Stages:
-    """The stages of the model's own choice."""
+    """The stages of the model's own selection, from its factor."""
     base = material.base
     return Stages(
         material.kernel,
@@ -162,21 +175,22 @@ def stages_of(material: Material) -> Stages:
     )
 
 
-def words_of(model: Any, material: Material) -> KernelWords:
-    """The kernel in words, by the rows at hand; by those of the fit, if the model has them in its own words."""
+def words_of(model: FittedModel, material: Material) -> KernelWords:
+    """The kernel in words, by the rows at hand; if these are the active ones alone, in the words that a file keeps."""
     said = (getattr(model, "about_", None) or {}).get("kernel")
     if said and not material.whole:
         return KernelWords.from_dict(said)
     pool = material.pool
     variance = float(np.var(pool.y)) * material.unit**2
     columns = groups_of(material.inputs)
-    return kernel_words(model.kernel_, pool.X[:N_WORDS], columns, material.unit, variance, bars_of(model.posterior_))
+    bars = bars_of(material.posterior)
+    return kernel_words(model.kernel_, pool.X[:N_WORDS], columns, material.unit, variance, bars)
 
 
-def _sources(model: Any, material: Material) -> tuple[str, ...]:
-    """What is shown and what judges, in sentences."""
+def _sources(material: Material) -> tuple[str, ...]:
+    """Which rows are shown and which judge the model, in sentences."""
     n, m = material.n_rows, len(material.active)
-    if not material.given:
+    if not material.n_given:
         if material.whole:
             return (
                 f"Made from the {n:,} rows of the fit, which the model holds.",
@@ -186,12 +200,12 @@ def _sources(model: Any, material: Material) -> tuple[str, ...]:
             f"The model holds its {m:,} active rows alone, of {n:,} in the fit, and no others were given.",
             "They were chosen, not drawn at random, so they say little about new rows. Give it rows to judge it by.",
         )
-    given = f"{material.given:,} row{'s were' if material.given != 1 else ' was'} given"
+    given = f"{material.n_given:,} row{'s were' if material.n_given != 1 else ' was'} given"
     if material.how == "unseen":
         count = len(material.judges)
-        if count == material.given:
+        if count == material.n_given:
             return (f"{given}, and are what is shown. The fit has not seen them, so they judge the model fairly.",)
-        seen = f"{material.given - count:,} were in the fit; the other {count:,} judge the model."
+        seen = f"{material.n_given - count:,} were in the fit; the other {count:,} judge the model."
         return (f"{given}, and are what is shown. {seen}",)
     if material.how == "left out":
         return (f"{given}, and the fit has seen them: each that judges the model is predicted from the others.",)
@@ -203,4 +217,5 @@ def _sources(model: Any, material: Material) -> tuple[str, ...]:
 
 
 def _name(score: Any) -> str:
+    """The name of a score; of a callable, that of its type."""
     return score if isinstance(score, str) else type(score).__name__

@@ -1,4 +1,4 @@
-"""What the report's figures are made of. Colours are names such as "@blue", which the page gives their values."""
+"""The parts that the report's figures share, as plotly takes them. Colours are names such as "@blue", for page.js."""
 
 from __future__ import annotations
 
@@ -8,10 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from ..core.types import Array
+from ..core.types import Array, Floats
 from .rows import Input
 
 Trace = dict[str, Any]
+"""A curve, some points or bars, as plotly takes them."""
+
+DAY = 86_400  # seconds; the model counts dates in days since 1970, plotly in milliseconds
 
 
 @dataclass(frozen=True)
@@ -19,21 +22,24 @@ class Figure:
     """A figure as plotly takes it, with its words."""
 
     key: str
+    """The id of its element on the page."""
     title: str
     caption: str
-    """What it shows, and what to look for."""
+    """What the figure shows, and what to look for."""
     alt: str
-    """What it says, for those who do not see it."""
+    """What the figure says, for those who do not see it."""
     traces: list[Trace]
     layout: dict[str, Any]
     height: int = 340
+    """In pixels."""
     frames: list[dict[int, Trace]] = field(default_factory=list)
-    """For each position of the slider, what changes in which trace."""
+    """For each position of the slider, what changes in which trace (counted from 0)."""
     wide: bool = False
+    """Whether it takes the whole width of the page."""
 
 
-def layout_of(x: str, y: str, **more: dict[str, Any] | Any) -> dict[str, Any]:
-    """Two axes with their titles, and what else there is to say of them; the page adds fonts and colours."""
+def layout_of(x: str, y: str, **more: Any) -> dict[str, Any]:
+    """Plotly's layout of two axes with these titles, and with further options; the page adds fonts and colours."""
     made: dict[str, Any] = {
         "xaxis": {"title": {"text": plain_text(x)}, **more.pop("xaxis", {})},
         "yaxis": {"title": {"text": plain_text(y)}, **more.pop("yaxis", {})},
@@ -43,32 +49,32 @@ def layout_of(x: str, y: str, **more: dict[str, Any] | Any) -> dict[str, Any]:
 
 
 def plain_text(text: str) -> str:
-    """A text that plotly shows as it is; it would take some tags for what they are."""
+    """A text that plotly shows as it is: it would follow HTML tags."""
     return escape(text, quote=False)
 
 
 def line(x: Any, y: Any, colour: str, name: str, dash: str = "solid") -> Trace:
-    """A line, or, with another mode, points."""
+    """A line through points; a caller may change its mode to markers."""
     style = {"color": f"@{colour}", "width": 2, "dash": dash}
     x = x.tolist() if isinstance(x, np.ndarray) else list(x)
     return {"type": "scatter", "mode": "lines", "x": x, "y": rounded(np.asarray(y)), "name": name, "line": style}
 
 
-def band(x: Any, low: Array, high: Array, colour: str, name: str = "") -> list[Trace]:
-    """The area between two curves."""
+def band(x: Any, low: Floats, high: Floats, colour: str, name: str = "") -> list[Trace]:
+    """The area between two curves, as two traces."""
     edge = {"type": "scatter", "mode": "lines", "x": x, "line": {"width": 0}, "hoverinfo": "skip", "showlegend": False}
     fill = {"fill": "tonexty", "fillcolor": f"@{colour}_band", "showlegend": bool(name), "name": name}
     return [{**edge, "y": rounded(low)}, {**edge, "y": rounded(high), **fill}]
 
 
 def dots(x: Any, y: Any, name: str) -> Trace:
-    """Small points, of which there are many."""
+    """Small points, for many rows."""
     marker = {"color": "@dot", "size": 4}
     return {"type": "scatter", "mode": "markers", "x": x, "y": y, "marker": marker, "name": name}
 
 
 def picks(x: Any, y: Any) -> list[Trace]:
-    """The active rows and the next one; the page shows as many as the slider says."""
+    """The active rows and a ring for the next one, as two traces; page.js shows as many as the slider says."""
     spot = {"color": "@text", "size": 7, "line": {"width": 1.2, "color": "@surface"}}
     ring = {"color": "@clear", "size": 15, "line": {"width": 2.5, "color": "@orange"}}
     base = {"type": "scatter", "mode": "markers", "x": x, "y": y}
@@ -81,18 +87,18 @@ def picks(x: Any, y: Any) -> list[Trace]:
 def shown(values: Array, part: Input) -> list[Any]:
     """Values of an input as an axis shows them: dates as dates."""
     if part.kind == "date":
-        return [str(day) for day in (np.asarray(values) * 86_400).astype("datetime64[s]")]
+        return [str(day) for day in (np.asarray(values) * DAY).astype("datetime64[s]")]
     return rounded(values)
 
 
-def bar_width(axis: Array, part: Input) -> float:
-    """The width of a thin bar, in what plotly counts an axis in."""
+def bar_width(axis: Floats, part: Input) -> float:
+    """The width of a thin bar, 1/300 of the axis, in plotly's units."""
     width = float(axis[-1] - axis[0]) / 300
-    return width * 86_400_000 if part.kind == "date" else width
+    return width * DAY * 1000 if part.kind == "date" else width
 
 
 def rounded(values: Any) -> list[Any]:
-    """Numbers to a few hundred-thousandths of what they spread over, which is more than can be seen.
+    """Numbers rounded to about 1/20 000 of their range, which is finer than can be seen; None for NaN.
 
     Examples
     --------
@@ -108,7 +114,7 @@ def rounded(values: Any) -> list[Any]:
 
 
 def log_ticks(most: int) -> list[int]:
-    """Round numbers up to the largest, few enough to be read.
+    """Round numbers from 1 to the largest for a logarithmic axis, few enough to be read.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""The report's figures that stand still: how good the model is, what matters, and how it was found."""
+"""The report's figures without a slider: how good the model is, which inputs matter, where its rows lie."""
 
 from __future__ import annotations
 
@@ -8,70 +8,15 @@ import numpy as np
 
 from . import charts
 from .build import Report
-from .charts import Figure, Trace, short
-from .curve import N_DRAWS
+from .charts import Figure, short
 from .pictures import BAND
 
-MOST_BARS = 15  # inputs whose relevance is drawn
-EDGE = 4.0  # standard deviations, beyond which errors are drawn at the edge
-WORDS = {1: "one draw", 3: "three draws"}
-
-
-def curve_figures(report: Report) -> list[Figure]:
-    """The learning curve: RMSE, and J."""
-    curve, last = report.curve, int(report.curve.stages[-1])
-    ticks = charts.log_ticks(last)
-    x = {"type": "log", "tickvals": ticks, "ticktext": [f"{tick:,}" for tick in ticks]}
-    rmse = charts.layout_of("active rows", f"RMSE, {report.target}", xaxis=x, yaxis=_log_axis(report))
-    title = "Error against the rows kept"
-    if curve.rmse is None or curve.random_rmse is None or curve.density is None or curve.random_density is None:
-        good = curve.remainder[np.isfinite(curve.remainder)]
-        caption = (
-            "The typical error (RMSE) of the rows not chosen yet, as the fit saw it. Where the curve is flat, more "
-            "rows add little. It is no test error: the rows that became active have left it."
-        )
-        alt = f"The error falls from {short(good[0])} to {short(good[-1])}." if len(good) else "All rows are active."
-        return [Figure("rmse", title, caption, alt, [charts.line(curve.stages, curve.remainder, "blue", "")], rmse)]
-
-    diamond = charts.line([last], [report.judgement.rmse], "green", "the finished model")
-    diamond |= {"mode": "markers", "marker": {"color": "@green", "size": 11, "symbol": "diamond"}}
-    traces = [*_random(curve.random_stages, curve.random_rmse)]
-    traces += [charts.line(curve.stages, curve.rmse, "blue", "chosen rows"), diamond]
-    if curve.noise > 0:
-        traces.append(charts.line([1, last], [curve.noise] * 2, "grey", "noise", dash="dot"))
-    both = curve.equal
-    equal = f" {both[0]:,} chosen rows are as good as {both[1]:,} random ones." if both else ""
-    near = " The finished model also asks the rows nearest to each prediction: the diamond."
-    caption = (
-        f"The typical error (RMSE) of any row, predicted from so many active rows and nothing else. Dashed: rows drawn "
-        f"at random instead, the mean and the range of {WORDS[N_DRAWS]}.{equal}"
-        f"{near if report.posterior == 'local' else ''} Where the curve is flat, more rows add little."
-    )
-    alt = (
-        f"With {last} active rows the error is {short(curve.rmse[-1])}, with one {short(curve.rmse[0])}; random rows "
-        f"end at {short(curve.random_rmse[:, -1].mean())}, the finished model has {short(report.judgement.rmse)}."
-    )
-    first = Figure("rmse", title, caption, alt, traces, rmse)
-    traces = [*_random(curve.random_stages, curve.random_density)]
-    traces.append(charts.line(curve.stages, curve.density, "blue", "chosen rows"))
-    caption = (
-        "J, the log density of all the targets under the model, per row; more is better. It judges the error bars "
-        "along with the predictions: to be sure and wrong costs most. Where it falls, rows make the model too sure of "
-        "itself."
-    )
-    ends = short(curve.density[0]), short(curve.density[-1]), short(curve.random_density[:, -1].mean())
-    alt = f"J goes from {ends[0]} to {ends[1]}; random rows end at {ends[2]}."
-    # The first few stages may be so bad that nothing else could be told apart.
-    every = np.concatenate([curve.density, curve.random_density.ravel()])
-    low, high = np.quantile(every, 0.2), every.max()
-    low = max(every.min(), low - 1.5 * (high - low))
-    margin = 0.05 * (high - low) or 1.0
-    layout = charts.layout_of("active rows", "J per row", xaxis=x, yaxis={"range": [low - margin, high + margin]})
-    return [first, Figure("density", "Log density against the rows kept", caption, alt, traces, layout)]
+MOST_BARS = 15  # most inputs whose relevance is drawn; the caption counts the others
+EDGE = 4.0  # standard deviations beyond which errors are drawn at the edge: a normal one is there once in 16 000
 
 
 def judgement_figures(report: Report) -> list[Figure]:
-    """Predicted against true, calibration, residuals."""
+    """How good the model is: predictions against targets, calibration, and standardised errors."""
     return [_truth(report), _calibration(report), _residuals(report), _cloud(report)]
 
 
@@ -167,7 +112,7 @@ def _cloud(report: Report) -> Figure:
 
 
 def relevance_figure(report: Report) -> Figure | None:
-    """Length-scales as bars; None for one input."""
+    """The relevance of the inputs as bars; None for one input."""
     pairs = report.words.relevance[:MOST_BARS]
     if len(pairs) < 2:
         return None
@@ -241,60 +186,3 @@ def map_figure(report: Report) -> Figure | None:
     alt = f"{len(found.active)} active rows among {len(found.rows)} rows, by {first.name} and {second.name}."
     layout = charts.layout_of(first.name, second.name)
     return Figure("map", "Where the active rows lie", caption, alt, [charts.dots(x, y, "rows"), active], layout, 380)
-
-
-def history_figure(report: Report) -> Figure | None:
-    """What each round was worth; None where there were none."""
-    rounds = [(place + 1, part) for place, part in enumerate(report.history) if np.isfinite(part.objective)]
-    if len(rounds) < 2:
-        return None
-    sizes = list(dict.fromkeys(part.n_active for _, part in rounds))
-    traces = []
-    for size in sizes:
-        some = [(place, part) for place, part in rounds if part.n_active == size]
-        best = [(place, part.objective) for place, part in some if part.kept]
-        if best:
-            best.append((some[-1][0], best[-1][1]))
-            name = "the best" if size is None else f"the best with {size} active rows"
-            steps = charts.line([place for place, _ in best], [value for _, value in best], "blue", name)
-            steps["line"] |= {"shape": "hv"}
-            traces.append(steps)
-    for kept, colour, symbol, name in ((True, "green", "circle", "kept"), (False, "orange", "x", "not kept")):
-        some = [(place, part) for place, part in rounds if part.kept == kept]
-        points = charts.line([place for place, _ in some], [part.objective for _, part in some], colour, name)
-        points |= {"mode": "markers", "marker": {"color": f"@{colour}", "symbol": symbol, "size": 10}}
-        traces.append({**points, "text": [part.name for _, part in some]})
-    caption = (
-        "The kernel's parameters are found in rounds. Each raises an objective on some rows, and is kept only if it "
-        "predicts other rows better: if the log density of their targets is higher. Crosses were tried and dropped."
-    )
-    caption += "" if sizes == [None] else " With more active rows the scale is another, and so is the line."
-    ends = short(rounds[0][1].objective), short(max(part.objective for _, part in rounds))
-    alt = f"{len(rounds)} rounds took the log density from {ends[0]} to {ends[1]}."
-    axis = {"dtick": 1 if len(rounds) < 16 else 5}
-    layout = charts.layout_of("round", "log density per target", xaxis=axis)
-    return Figure("history", "What each round was worth", caption, alt, traces, layout, wide=True)
-
-
-def _random(stages: Any, values: Any) -> list[Trace]:
-    """Random subsets: their range, and their mean."""
-    x = stages.tolist()
-    mean = charts.line(x, values.mean(axis=0), "orange", "random rows", dash="dash")
-    return [*charts.band(x, values.min(axis=0), values.max(axis=0), "orange"), mean]
-
-
-def _log_axis(report: Report) -> dict[str, Any]:
-    """A logarithmic axis for the errors, with round numbers on it."""
-    curve = report.curve
-    parts = [curve.remainder] if curve.rmse is None else [curve.rmse, np.ravel(curve.random_rmse)]  # type: ignore[arg-type]
-    values = np.concatenate([*parts, [report.judgement.rmse], [curve.noise] if curve.rmse is not None else []])
-    values = values[np.isfinite(values) & (values > 0)]
-    if not len(values):
-        return {}
-    low, high = float(values.min()), float(values.max())
-    powers = range(int(np.floor(np.log10(low))) - 1, int(np.ceil(np.log10(high))) + 1)
-    ticks = [factor * 10.0**power for power in powers for factor in (1, 2, 5)]
-    ticks = [tick for tick in ticks if low / 1.2 <= tick <= high * 1.2]
-    if len(ticks) > 8:
-        ticks = [tick for tick in ticks if f"{tick:e}"[0] == "1"]
-    return {"type": "log", "tickvals": ticks, "ticktext": [f"{tick:g}" for tick in ticks]} if len(ticks) > 1 else {}

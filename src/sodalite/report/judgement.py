@@ -1,67 +1,67 @@
-"""How good the finished model is: predictions of rows that they were not made from, and whether its bars are honest."""
+"""How good the finished model is: errors on rows that it was not conditioned on, and whether its bars are honest."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from scipy.special import betaincinv
 
 from .. import metrics
-from ..core.types import Array
-from ..kernels.neighbours import distinct
+from ..core.types import Floats
 from ..posteriors import Local
 from ..posteriors.calibration import novelty_of
 from ..posteriors.local import Observations
 from ..posteriors.projected import Projected
-from .rows import HOW, Material, Rows
+from .rows import HOW, LabelledRows, Material, places_among
 from .stages import Stages
 from .words import bars_of
 
-N_JUDGES = 2000  # rows, drawn at random
-LEVELS = np.array([0.05, *np.arange(0.1, 0.95, 0.1), 0.95, 0.99])
+N_JUDGES = 2000  # rows that judge the model, drawn at random: coverage to about 1 %, and few enough dots to draw
+LEVELS = np.array([0.05, *np.arange(0.1, 0.95, 0.1), 0.95, 0.99])  # probabilities of the intervals that are counted
 
 
 @dataclass(frozen=True)
 class Judgement:
-    """Predictions of some rows, beside what they should have been."""
+    """Predictions of some rows beside their targets, in units of the target; arrays of shape (rows,)."""
 
     how: str
     """Which rows these are: a key of `sodalite.report.rows.HOW`."""
     n_judges: int
     n_given: int
-    """How many there were to draw them from."""
-    y: Array
-    mean: Array
-    std: Array
-    """Of an observation: with the noise."""
+    """How many rows the judges were drawn from."""
+    y: Floats
+    mean: Floats
+    std: Floats
+    """The standard deviation of an observation: with the noise."""
     rmse: float
     nlpd: float
     coverage: float
     """The share of the targets in their 95 % intervals."""
     r2: float
     """One minus the squared errors' share of the variance; NaN where the targets are all the same."""
-    levels: Array
-    """Probabilities that an interval may have, ..."""
-    shares: Array
-    """... the share of the targets in such intervals, ..."""
-    low: Array
-    """... and a 95 % interval of what that share would be with ever more rows: from here ..."""
-    high: Array
-    """... to here."""
+    levels: Floats
+    """Probabilities of predictive intervals, `LEVELS`; this and the next three are of shape (levels,)."""
+    shares: Floats
+    """The share of the targets in the intervals of each probability."""
+    low: Floats
+    """The lower end of a 95 % interval for the share that ever more rows would give."""
+    high: Floats
+    """The upper end of that interval."""
     n_outside: int | None
     """How many of the rows lie outside the data, by their novelty; None if the model does not say what is outside."""
     outside: float | None
-    """The novelty above which a row does."""
+    """The novelty above which a row lies outside the data."""
 
     @property
-    def standardised(self) -> Array:
-        """Errors, each divided by its standard deviation."""
+    def standardised(self) -> Floats:
+        """Errors, each divided by its standard deviation; of shape (rows,)."""
         return np.asarray((self.y - self.mean) / self.std)
 
     @property
     def words(self) -> str:
-        """Which rows these are."""
+        """Which rows judge the model, and how many."""
         some = "" if self.n_judges == self.n_given else f", drawn from {self.n_given:,}"
         return f"{self.n_judges:,} {HOW[self.how]}{some}"
 
@@ -79,7 +79,7 @@ class Judgement:
 
 
 def judge(material: Material, stages: Stages, generator: np.random.Generator) -> Judgement:
-    """Predict rows, none of them from itself, and say how good that is."""
+    """Predict the rows that judge the model, none of them from itself, and compare with their targets."""
     rows = material.judges.some(N_JUDGES, generator)
     error, variance, novelty = errors(material, stages, rows)
     bars = bars_of(material.posterior)
@@ -111,47 +111,63 @@ def judge(material: Material, stages: Stages, generator: np.random.Generator) ->
     )
 
 
-def errors(material: Material, stages: Stages, rows: Rows) -> tuple[Array, Array, Array]:
-    """How far rows are from what the finished model predicts without them, the variance of that, and the novelty.
+def errors(material: Material, stages: Stages, rows: LabelledRows) -> tuple[Floats, Floats, Floats]:
+    """Leave-one-out residuals of the finished model, their variances, and the novelties; of shape (rows,).
 
-    They are of the scaled targets. Rows that the model has not seen are predicted as they are.
+    They are of the scaled targets. Rows that the model has not seen are predicted as any new row.
     """
     posterior, X = material.posterior, rows.X
     if material.how == "unseen":
         mean, variance, novelty = posterior.mean_variance_novelty(X, noisy=True)
         return rows.y - mean[:, rows.target], np.maximum(variance, material.selection.noise_floor), novelty
     noise = stages.noise(rows)
-    if isinstance(posterior, Local) and material.how == "left out":
-        error, left, latent = _without_neighbour(posterior, rows, noise)
-    elif isinstance(posterior, Projected) and material.whole:
-        error, left, latent = _without_share(posterior, rows, noise)
-    else:
-        found, variance = stages.errors(rows, np.array([len(stages)]))
-        error = found[0]
-        left = latent = np.maximum(variance[0] - noise, 0)
+    left_out = _leave_one_out(material, stages, rows, noise)
     prior = material.kernel.diag(material.kernel.prepare(X))
-    novelty, factor = novelty_of(left, prior), 1.0
+    novelty = novelty_of(left_out.remaining, prior)
+    factor: float | Floats = 1.0
     if (scale := posterior.scale) is not None:
         noise = noise + scale.extra
         factor = scale.factor(X, novelty, prior + noise)
-    return error, (latent + noise) * factor, novelty
+    return left_out.residual, (left_out.latent + noise) * factor, novelty
 
 
-def _without_neighbour(posterior: Local, rows: Rows, noise: Array) -> tuple[Array, Array, Array]:
-    """For "local": each row is taken out of the active rows, or out of the neighbours."""
-    group = distinct(np.concatenate([posterior.X, rows.X]))[1]
-    where = np.full(len(group), -1)
-    where[group[: len(posterior.X)]] = np.arange(len(posterior.X))
-    places = np.where(rows.place >= 0, -1, where[group[len(posterior.X) :]])
-    sample = Observations(rows.X, rows.Y - posterior.base.mean(rows.X), noise, places, rows.place)
-    error, variance = posterior.errors(sample, posterior.k)
+class _LeftOut(NamedTuple):
+    """What a posterior says of some rows, each left out; of shape (rows,)."""
+
+    residual: Floats
+    remaining: Floats
+    """The variance of the latent function that is left, which novelty is a share of."""
+    latent: Floats
+    """The variance of the latent function as the posterior reports it: "sor" has less than is left."""
+
+
+def _leave_one_out(material: Material, stages: Stages, rows: LabelledRows, noise: Floats) -> _LeftOut:
+    """Leave each of some rows out of the posterior, before its variances are scaled.
+
+    Where the posterior's other rows are not known, rows are left out of the active ones alone.
+    """
+    posterior = material.posterior
+    if isinstance(posterior, Local) and material.how == "left out":
+        return _leave_out_of_local(posterior, rows, noise)
+    if isinstance(posterior, Projected) and material.whole:
+        return _leave_out_of_projected(posterior, rows, noise)
+    (residual,), (variance,) = stages.errors(rows, np.array([len(stages)]))
     latent = np.maximum(variance - noise, 0)
-    return error[:, rows.target], latent, latent
+    return _LeftOut(residual, latent, latent)
 
 
-def _without_share(posterior: Projected, rows: Rows, noise: Array) -> tuple[Array, Array, Array]:
-    """For the projected processes: a row's leverage says what they are without it."""
+def _leave_out_of_local(posterior: Local, rows: LabelledRows, noise: Floats) -> _LeftOut:
+    """Take each row out of the active rows, or out of its neighbours (docs/method.rst, `posterior-local`)."""
+    groups = np.where(rows.place >= 0, -1, places_among(posterior.X, rows.X))
+    sample = Observations(rows.X, rows.Y - posterior.base.mean(rows.X), noise, groups, rows.place)
+    residual, variance = posterior.errors(sample, posterior.k)
+    latent = np.maximum(variance - noise, 0)
+    return _LeftOut(residual[:, rows.target], latent, latent)
+
+
+def _leave_out_of_projected(posterior: Projected, rows: LabelledRows, noise: Floats) -> _LeftOut:
+    """Undo each row's leverage on its own prediction (docs/method.rst, `posterior-projected`)."""
     g, rest, left = posterior.leverage(rows.X, noise)
     mean = posterior.mean(rows.X)[:, rows.target]
     latent = g / left + (rest if posterior.restored else 0)
-    return (rows.y - mean) / left, g / left + rest, latent
+    return _LeftOut((rows.y - mean) / left, g / left + rest, latent)

@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from ..core.types import Array
-from .rows import groups_of, inputs_of, target_of
+from ..core.types import Floats
+from .rows import FittedModel, groups_of, inputs_of, target_of
 from .words import bars_of, kernel_words
 
-WIDTH, HEIGHT, EDGE = 300, 84, 4
-N_ROWS = 1000  # that the kernel is described by
+WIDTH, HEIGHT, EDGE = 300, 84, 4  # of the curve and the margin around it, in pixels
+MOST_POINTS = 200  # points of the curve: more are closer than pixels
+N_ROWS = 1000  # about how many rows the kernel is described by: a summary must not be waited for
 STYLE = (
     "margin:.6em 0;padding:.5em .8em;max-width:42em;border-left:3px solid #0072b2;font-family:sans-serif;"
     "font-size:.9em;line-height:1.5;color:inherit"
@@ -24,16 +25,14 @@ def with_summary(model: Any, html: str) -> str:
     return html + summary(model) if hasattr(model, "fitted_") else html
 
 
-def summary(model: Any) -> str:
+def summary(model: FittedModel) -> str:
     """The summary of a fitted model, as HTML that needs nothing else."""
-    selection = model.selection_
     fitted = model.fitted_
-    rows = fitted.X_active if fitted.rows is None else fitted.rows.X
-    m, n = len(selection), fitted.n_rows
-    X = np.asarray(rows[:: max(len(rows) // N_ROWS, 1)], dtype=np.float64)
-    unit = float(model.y_std_[0])
-    words = kernel_words(model.kernel_, X, groups_of(inputs_of(model)), unit, unit**2, bars_of(model.posterior_))
-    lines = [f"<b>{m:,} active rows</b> of {n:,}, for {escape(target_of(model))}."]
+    known = fitted.X_active if fitted.rows is None else fitted.rows.X
+    X = np.asarray(known[:: max(len(known) // N_ROWS, 1)], dtype=np.float64)
+    unit = float(fitted.scaling.std[0])
+    words = kernel_words(model.kernel_, X, groups_of(inputs_of(model)), unit, unit**2, bars_of(fitted.posterior))
+    lines = [f"<b>{len(fitted.selection):,} active rows</b> of {fitted.n_rows:,}, for {escape(target_of(model))}."]
     if model.n_features_in_ > 1:
         lines.append(escape(words.inputs()))
     if words.std is not None:
@@ -42,18 +41,18 @@ def summary(model: Any) -> str:
         lines.append(f"Noise: {escape(words.noise())}")
     if words.shape:
         lines.append(f"Kernel: {escape(words.shape)}.")
-    return f'<div style="{STYLE}">{"<br>".join(lines)}{curve_svg(selection.rmse)}</div>'
+    return f'<div style="{STYLE}">{"<br>".join(lines)}{curve_svg(fitted.selection.rmse)}</div>'
 
 
-def curve_svg(rmse: Array, caption: str = "RMSE of the rows not chosen yet") -> str:
-    """A learning curve as an SVG element; both axes are logarithmic."""
+def curve_svg(rmse: Floats, caption: str = "RMSE of the rows not chosen yet") -> str:
+    """A learning curve, the RMSE at stages 1 to m, as an SVG element; both axes are logarithmic."""
     t = np.arange(1, len(rmse) + 1)
     good = np.isfinite(rmse) & (np.asarray(rmse) > 0)
     if good.sum() < 2:
         return ""
     t, values = t[good], np.asarray(rmse)[good]
-    if len(t) > 200:
-        some = np.unique(np.geomspace(1, len(t), 200).astype(int)) - 1
+    if len(t) > MOST_POINTS:
+        some = np.unique(np.geomspace(1, len(t), MOST_POINTS).astype(int)) - 1
         t, values = t[some], values[some]
     x = EDGE + (WIDTH - 2 * EDGE) * np.log(t / t[0]) / np.log(t[-1] / t[0])
     low, high = np.log(values.min()), np.log(values.max())

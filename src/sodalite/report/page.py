@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from html import escape
 from importlib.resources import files
 from typing import Any
@@ -13,33 +14,18 @@ import numpy as np
 from ..stopping import in_words
 from .build import Report
 from .charts import Figure
-from .figures import curve_figures, effect_figures, history_figure, judgement_figures, map_figure, relevance_figure
+from .figures import effect_figures, judgement_figures, map_figure, relevance_figure
+from .learning import curve_figures, history_figure
 from .source import plotly_source
 from .views import slider_labels, view_figures
+from .words import POSTERIORS, SCORES
 
+# The page may run its own scripts and styles, and load nothing.
 POLICY = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:"
-
-SCORES = {
-    "lookahead": "the row that most helps to predict others (lookahead)",
-    "delta": "the row where the model is most unsure and most wrong (delta)",
-    "uncertainty": "the row where the model is most unsure (uncertainty)",
-    "underfit": "the row where the model is most wrong (underfit)",
-    "sampled": "a draw that favours rows where the model is unsure and wrong (sampled)",
-    "random": "a draw among all rows (random)",
-}
-
-POSTERIORS = {
-    "local": "the active rows, and for each prediction the rows nearest to it",
-    "sod": "the active rows alone",
-    "sor": "all rows, seen through the active ones",
-    "dtc": "all rows, seen through the active ones",
-    "fitc": "all rows, seen through the active ones",
-    "vfe": "all rows, seen through the active ones",
-}
 
 
 def to_html(report: Report) -> str:
-    """One HTML file, as text: figures, captions and numbers, with plotly inside.
+    """The report as the text of one HTML file: figures, captions and numbers, with plotly inside.
 
     Parameters
     ----------
@@ -56,34 +42,20 @@ def to_html(report: Report) -> str:
     True
     """
     plotly = plotly_source()
-    views = view_figures(report) if report.view is not None else []
-    relevance, where, history = relevance_figure(report), map_figure(report), history_figure(report)
-    effects, judged, curves = effect_figures(report), judgement_figures(report), curve_figures(report)
-    every = [*views, *effects, *judged, *curves, *(part for part in (relevance, where, history) if part is not None)]
-    labels = slider_labels(report) if views else []
-    sections = [
-        _section("The model in short", _short(report)),
-        _section("What the model has learnt", _slider(labels, views) + _grid(views)) if views else "",
-        _section("What each input does", _effects(effects)) if effects else "",
-        _section("The inputs" + " and the active rows" * bool(where), _grid([relevance, where]))
-        if relevance or where
-        else "",
-        _section("How good it is", _grid(judged)),
-        _section("How many rows it needs", _grid(curves)),
-        _section("How the kernel was found", _grid([history]) + _rounds(report)) if history else "",
-        _section("The numbers", _numbers(report)),
-    ]
+    figures = _Figures.of(report)
     content = {
-        "figures": {part.key: {"data": part.traces, "layout": part.layout, "frames": part.frames} for part in every},
+        "figures": {
+            part.key: {"data": part.traces, "layout": part.layout, "frames": part.frames} for part in figures.every
+        },
         "stages": report.view.stages.tolist() if report.view is not None else [],
-        "labels": labels,
+        "labels": slider_labels(report),
     }
     title = f"{report.target}, predicted from {_listed(report.inputs)}"
     return _PAGE.format(
         policy=POLICY,
         title=escape(title),
         style=_file("page.css"),
-        sections="\n".join(filter(None, sections)),
+        sections="\n".join(_sections(report, figures)),
         version=escape(report.version),
         plotly=plotly,
         content=_json(content),
@@ -123,11 +95,70 @@ _PAGE = """<!doctype html>
 """
 
 
+@dataclass(frozen=True)
+class _Figures:
+    """The figures of a page, by what they show."""
+
+    views: list[Figure]
+    effects: list[Figure]
+    judged: list[Figure]
+    curves: list[Figure]
+    relevance: Figure | None
+    where: Figure | None
+    history: Figure | None
+
+    @classmethod
+    def of(cls, report: Report) -> _Figures:
+        """Draw all figures of a report."""
+        return cls(
+            views=view_figures(report),
+            effects=effect_figures(report),
+            judged=judgement_figures(report),
+            curves=curve_figures(report),
+            relevance=relevance_figure(report),
+            where=map_figure(report),
+            history=history_figure(report),
+        )
+
+    @property
+    def every(self) -> list[Figure]:
+        """All figures that there are."""
+        single = (self.relevance, self.where, self.history)
+        return [*self.views, *self.effects, *self.judged, *self.curves, *(part for part in single if part is not None)]
+
+
+def _sections(report: Report, figures: _Figures) -> Iterator[str]:
+    """The sections of the page, in order."""
+    yield _section("The model in short", _short(report))
+    if figures.views:
+        slider = _slider(slider_labels(report), figures.views)
+        yield _section("What the model has learnt", slider + _grid(figures.views))
+    if figures.effects:
+        yield _section("What each input does", _effects(figures.effects))
+    if figures.relevance or figures.where:
+        heading = "The inputs" + " and the active rows" * bool(figures.where)
+        yield _section(heading, _grid([figures.relevance, figures.where]))
+    yield _section("How good it is", _grid(figures.judged))
+    yield _section("How many rows it needs", _grid(figures.curves))
+    if figures.history:
+        yield _section("How the kernel was found", _grid([figures.history]) + _rounds(report))
+    yield _section("The numbers", _numbers(report))
+
+
 def _section(heading: str, body: str) -> str:
     return f"<section>\n<h2>{escape(heading)}</h2>\n{body}\n</section>"
 
 
 def _short(report: Report) -> str:
+    """The model in short: a few numbers, some sentences, and which rows they are from."""
+    shown = "".join(f"<div><dt>{escape(text)}</dt><dd>{escape(number)}</dd></div>" for number, text in _tiles(report))
+    facts = "".join(f"<li><b>{name}:</b> {escape(line)}</li>" for name, line in _facts(report) if line)
+    sources = " ".join(escape(line) for line in report.sources)
+    return f'<dl class="tiles">{shown}</dl>\n<ul class="facts">{facts}</ul>\n<p class="note">{sources}</p>'
+
+
+def _tiles(report: Report) -> list[tuple[str, str]]:
+    """The numbers that lead the page, each with what it is."""
     found, words = report.judgement, report.words
     share = "more than 99.9 %" if found.r2 > 0.9995 else f"{max(100 * found.r2, 0):.1f} %"
     explained = "" if np.isnan(found.r2) else f"; {share} of the variance explained"
@@ -136,7 +167,7 @@ def _short(report: Report) -> str:
         held = report.held_out[0]
         rmse, coverage, explained = held.rmse, held.coverage or 0.0, ""
         where = f", on {report.n_held_out:,} rows held out"
-    tiles = [
+    return [
         (f"{report.n_active:,}", f"active rows, of {report.n_rows:,}"),
         (f"{rmse:.3g}", f"typical error (RMSE){explained}{where}"),
         (f"{100 * coverage:.1f} %", f"of the rows are in their 95 % bands{where}"),
@@ -144,19 +175,20 @@ def _short(report: Report) -> str:
         if words.std is not None
         else (f"{words.noise_std:.3g}", "standard deviation of the noise, by the kernel"),
     ]
-    shown = "".join(f"<div><dt>{escape(text)}</dt><dd>{escape(number)}</dd></div>" for number, text in tiles)
-    lines = [
+
+
+def _facts(report: Report) -> list[tuple[str, str]]:
+    """Sentences about the model, each with its heading; empty where there is nothing to say."""
+    words = report.words
+    return [
         ("Inputs", words.inputs() if len(report.inputs) > 1 else ""),
         ("Error bars", words.error_bars()),
         ("Noise", words.noise()),
         ("Beside simple ways", (report.baselines and report.baselines.words()) or ""),
-        ("Outside the data", found.outside_words),
+        ("Outside the data", report.judgement.outside_words),
         ("Kernel", f"{words.shape}; it says how smooth the function is taken to be." if words.shape else ""),
         ("Predicts from", f"{POSTERIORS.get(report.posterior, report.posterior)}."),
     ]
-    facts = "".join(f"<li><b>{name}:</b> {escape(line)}</li>" for name, line in lines if line)
-    sources = " ".join(escape(line) for line in report.sources)
-    return f'<dl class="tiles">{shown}</dl>\n<ul class="facts">{facts}</ul>\n<p class="note">{sources}</p>'
 
 
 def _grid(figures: Sequence[Figure | None]) -> str:
@@ -209,11 +241,27 @@ def _rounds(report: Report) -> str:
         ]
         for place, part in enumerate(report.history)
     ]
-    return f"<details><summary>Every round in a table</summary>{_table(head, rows, left=(1, 3, 5))}</details>"
+    return _folded("Every round in a table", _table(head, rows, left=(1, 3, 5)))
 
 
 def _numbers(report: Report) -> str:
-    found, parts = report.judgement, []
+    """All numbers as tables, those that few will want folded up."""
+    parts = [
+        _about(report),
+        _comparison(report),
+        "<p class='lead'>RMSE, the root mean square error, is in units of the target. NLPD is the mean negative log "
+        "predictive density: it judges the error bars too, and less is better.</p>",
+        _folded("The learning curve in a table", _curve_table(report)),
+        _folded("The intervals in a table", _interval_table(report)),
+    ]
+    if len(report.words.relevance) > 1:
+        pairs = [[name, f"{value:.3g}"] for name, value in report.words.relevance]
+        parts.append(_folded("The inputs' relevance in a table", _table(["input", "relevance"], pairs)))
+    return "\n".join(parts)
+
+
+def _about(report: Report) -> str:
+    """What the model is, and what it was made from."""
     about = [
         ("target", report.target),
         ("inputs", _listed(report.inputs, 40)),
@@ -223,11 +271,15 @@ def _numbers(report: Report) -> str:
         ("each chosen as", SCORES.get(report.score, report.score)),
         ("predicts from", f"{POSTERIORS.get(report.posterior, report.posterior)} ({report.posterior})"),
         ("kernel, for targets scaled to unit variance", report.kernel),
-        ("judged by", found.words),
+        ("judged by", report.judgement.words),
         ("beside simple ways", "" if report.baselines is None else report.baselines.beside()),
     ]
-    parts.append(_table(["", ""], [list(pair) for pair in about if pair[1]], left=(0, 1), header=False))
-    head = ["model", "RMSE", "NLPD", "in 95 % band"]
+    return _table(["", ""], [list(pair) for pair in about if pair[1]], left=(0, 1), header=False)
+
+
+def _comparison(report: Report) -> str:
+    """How good the model is here, and beside simpler ones on the rows that were held out."""
+    found = report.judgement
     rows = [["this model, judged here", *_scores(found.rmse, found.nlpd, found.coverage)]]
     names = {"sodalite": "this model", "linear": "a straight line", "constant": "a constant"}
     rows += [
@@ -237,36 +289,41 @@ def _numbers(report: Report) -> str:
         ]
         for part in report.held_out
     ]
-    parts.append(_table(head, rows))
-    parts.append(
-        "<p class='lead'>RMSE, the root mean square error, is in units of the target. NLPD is the mean negative log "
-        "predictive density: it judges the error bars too, and less is better.</p>"
-    )
+    return _table(["model", "RMSE", "NLPD", "in 95 % band"], rows)
+
+
+def _curve_table(report: Report) -> str:
     curve = report.curve
-    heads = ["active rows", "RMSE", "J per row"] if curve.rmse is not None else ["active rows", "RMSE of the rest"]
-    values = [curve.stages, curve.rmse, curve.density] if curve.rmse is not None else [curve.stages, curve.remainder]
-    cells = [[f"{value:,.5g}" for value in row] for row in zip(*values, strict=True)]
-    parts.append(f"<details><summary>The learning curve in a table</summary>{_table(heads, cells)}</details>")
-    cover = [
+    if (known := curve.judged) is None:
+        head, values = ["active rows", "RMSE of the rest"], [curve.stages, curve.remainder]
+    else:
+        head, values = ["active rows", "RMSE", "J per row"], [curve.stages, known.rmse, known.density]
+    return _table(head, [[f"{value:,.5g}" for value in row] for row in zip(*values, strict=True)])
+
+
+def _interval_table(report: Report) -> str:
+    found = report.judgement
+    rows = [
         [f"{100 * level:.0f} %", f"{100 * share:.1f} %", f"{100 * low:.1f} to {100 * high:.1f} %"]
         for level, share, low, high in zip(found.levels, found.shares, found.low, found.high, strict=True)
     ]
-    head = ["the interval should hold", "it holds", "chance allows"]
-    parts.append(f"<details><summary>The intervals in a table</summary>{_table(head, cover)}</details>")
-    if len(report.words.relevance) > 1:
-        pairs = [[name, f"{value:.3g}"] for name, value in report.words.relevance]
-        table = _table(["input", "relevance"], pairs)
-        parts.append(f"<details><summary>The inputs' relevance in a table</summary>{table}</details>")
-    return "\n".join(parts)
+    return _table(["the interval should hold", "it holds", "chance allows"], rows)
+
+
+def _folded(heading: str, body: str) -> str:
+    """A part of the page that is shown when its heading is clicked."""
+    return f"<details><summary>{heading}</summary>{body}</details>"
 
 
 def _scores(rmse: float, nlpd: float | None, coverage: float | None) -> list[str]:
-    """The figures as the table shows them; nothing for a way without error bars."""
+    """RMSE, NLPD and coverage as a table shows them; the last two are empty for a model without error bars."""
     density = "" if nlpd is None else f"{nlpd:.4g}"
     return [f"{rmse:.4g}", density, "" if coverage is None else f"{100 * coverage:.1f} %"]
 
 
 def _table(head: list[str], rows: list[list[str]], left: tuple[int, ...] = (0,), header: bool = True) -> str:
+    """A table of texts. The columns `left` are aligned left; without `header`, the first column is the heading."""
+
     def cell(tag: str, place: int, text: str) -> str:
         return f"<{tag}{' class=left' if place in left else ''}>{escape(text)}</{tag}>"
 
@@ -279,6 +336,7 @@ def _table(head: list[str], rows: list[list[str]], left: tuple[int, ...] = (0,),
 
 
 def _listed(names: Sequence[str], most: int = 4) -> str:
+    """Names as part of a sentence: "a, b and c", or "a, b, c and 7 others"."""
     names = list(names)
     if len(names) > most:
         return f"{', '.join(names[: most - 1])} and {len(names) - most + 1} others"
@@ -286,7 +344,7 @@ def _listed(names: Sequence[str], most: int = 4) -> str:
 
 
 def _json(content: Any) -> str:
-    """JSON that ends no script element."""
+    """JSON that is safe inside a script element: it has no "<"."""
     return json.dumps(content, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
 
 

@@ -1,4 +1,4 @@
-"""What the model has learnt, as numbers to draw: its function, what each input does, and where its rows lie."""
+"""What the model has learnt, as numbers to draw: its function, the effect of each input, and where its rows lie."""
 
 from __future__ import annotations
 
@@ -7,62 +7,68 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import ndtri
 
-from ..core.types import Array
-from .rows import Input, Material, Rows
-from .stages import Stages, some_stages
+from ..core.types import Floats, Indices
+from .rows import Input, LabelledRows, Material
+from .stages import MOST_STAGES, Stages, some_stages
 
-BAND = float(ndtri(0.975))
-N_SHOWN = 1500  # rows, of all
+BAND = float(ndtri(0.975))  # half the width of a 95 % band, in standard deviations
+
+# Sizes of the pictures. Larger ones look the same, and make the page and its computation larger.
+N_SHOWN = 1500  # most rows that are drawn as dots
 N_LINE = 500  # points of a curve
-N_SIDE = 40  # points of each side of a map
-N_MAP_STAGES = 24
-N_EFFECT, N_BACKGROUND = 25, 30  # values of an input, and rows that each is put in
-N_INPUTS = 6  # inputs whose effect is shown
-MARGIN = 0.03  # of the range of the rows, that is shown beyond it
+N_SIDE = 40  # points along each side of a map
+N_MAP_STAGES = 24  # most stages of a map, each of N_SIDE^2 numbers
+N_EFFECT = 25  # values of an input at which its effect is computed
+N_BACKGROUND = 30  # rows that an effect is averaged over
+N_INPUTS = 6  # most inputs whose effect is shown
+FEW_VALUES = 12  # distinct values of an input, up to which its effect is computed at each of them
+MARGIN = 0.03  # share of the rows' range that is shown beyond it, on either side
 
 
 @dataclass(frozen=True)
 class PosteriorView:
-    """The rows, the active ones in order, and the mean and its band at some stages; of one or two inputs."""
+    """The function of one or two inputs at some stages: its mean and band, with the rows and the active rows."""
 
     inputs: tuple[Input, ...]
     target: str
-    axes: tuple[Array, ...]
-    """Where the curve or the map is drawn: one array an input."""
-    stages: Array
-    mean: Array
-    """Of shape (stages, points), a map's points row by row, the first input along the row."""
-    half: Array
-    """Half the width of the 95 % band of observations."""
-    final_mean: Array
-    """The same of the finished model, ..."""
-    final_half: Array
-    """... which may know more than the active rows."""
-    X: Array
-    """Some of all rows."""
-    y: Array
-    unsettled: Array
-    """How unsure and how wrong the model is about each of these rows, s + abs(r), at every stage; (stages, rows)."""
-    active_X: Array
-    active_y: Array
+    axes: tuple[Floats, ...]
+    """Values of each input at which the curve or the map is drawn."""
+    stages: Indices
+    mean: Floats
+    """Of shape (stages, points); a map's points row by row, the first input along the row."""
+    half: Floats
+    """Half the width of the 95 % band of observations; of shape (stages, points)."""
+    final_mean: Floats
+    """The mean of the finished model, which may know more than the active rows; of shape (points,)."""
+    final_half: Floats
+    """Half the width of the finished model's 95 % band; of shape (points,)."""
+    X: Floats
+    """The rows that are drawn; of shape (rows, 1) or (rows, 2)."""
+    y: Floats
+    """Their targets; of shape (rows,)."""
+    unsettled: Floats
+    """s + abs(r) of the rows that are drawn, at every stage; of shape (stages, rows), and empty for two inputs."""
+    active_X: Floats
+    """The active rows, in the order of their choice; of shape (m, 1) or (m, 2)."""
+    active_y: Floats
 
 
 def posterior_view(material: Material, stages: Stages, generator: np.random.Generator) -> PosteriorView:
-    """The picture for one or two inputs that are numbers."""
+    """Compute the function at some stages, for a model of one or two inputs that are numbers."""
     if not material.plain:
         raise ValueError("the posterior can be drawn for one or two inputs that are numbers; this model has others.")
     rows = _shown(material, generator)
     count = N_LINE if len(material.inputs) == 1 else N_SIDE
     axes = tuple(_axis(material, place, count) for place in range(len(material.inputs)))
     grid = np.column_stack([part.ravel() for part in np.meshgrid(*axes)])
-    shown = some_stages(len(stages), 40 if len(axes) == 1 else N_MAP_STAGES)
+    shown = some_stages(len(stages), MOST_STAGES if len(axes) == 1 else N_MAP_STAGES)
     mean, s2 = stages.predict(grid, shown)
     noise = np.maximum(material.kernel.noise(material.kernel.prepare(grid)), 0)
     final, variance = material.posterior.mean_and_variance(grid, noisy=True)
-    error, s2_rows = (np.empty((0, 0)),) * 2
+    unsettled: Floats = np.empty((0, 0))
     if len(axes) == 1:
         at_rows, s2_rows = stages.predict(rows.X, shown)
-        error = rows.y - at_rows
+        unsettled = np.sqrt(s2_rows) + np.abs(rows.y - at_rows)
     return PosteriorView(
         inputs=material.inputs,
         target=material.target,
@@ -74,7 +80,7 @@ def posterior_view(material: Material, stages: Stages, generator: np.random.Gene
         final_half=BAND * material.unit * np.sqrt(variance),
         X=rows.X,
         y=material.in_units(rows.y),
-        unsettled=material.unit * (np.sqrt(s2_rows) + np.abs(error)),
+        unsettled=material.unit * unsettled,
         active_X=material.active.X,
         active_y=material.in_units(material.active.y),
     )
@@ -82,18 +88,18 @@ def posterior_view(material: Material, stages: Stages, generator: np.random.Gene
 
 @dataclass(frozen=True)
 class Effect:
-    """What the prediction does, on average, when one column changes and the others stay as they are."""
+    """The partial dependence on a column: the mean prediction when it changes and the others stay as they are."""
 
     input: Input
-    values: Array
-    """Of the column; for levels, their places."""
-    mean: Array
-    half: Array
+    values: Floats | Indices
+    """Values of the column, for levels their places; of shape (values,), as the next two."""
+    mean: Floats
+    half: Floats
     """Half the width of a band that holds the average of the function with 95 % probability, or more."""
 
 
 def effects(material: Material, names: list[str], generator: np.random.Generator) -> tuple[Effect, ...]:
-    """The partial dependence on some columns.
+    """Compute the partial dependence on some columns.
 
     The standard deviation of a mean is at most the mean of the standard deviations, which is what is drawn.
     """
@@ -116,17 +122,17 @@ def effects(material: Material, names: list[str], generator: np.random.Generator
 
 @dataclass(frozen=True)
 class ActiveMap:
-    """Where the active rows lie, in two columns."""
+    """Where the active rows lie, in two columns that hold numbers."""
 
     inputs: tuple[Input, Input]
-    rows: Array
-    """Of shape (rows, 2)."""
-    active: Array
-    """In the order of their choice."""
+    rows: Floats
+    """Some of all rows; of shape (rows, 2)."""
+    active: Floats
+    """The active rows, in the order of their choice; of shape (active rows, 2)."""
 
 
 def active_map(material: Material, names: list[str], generator: np.random.Generator) -> ActiveMap | None:
-    """In the first two of some columns that hold numbers; None if there are not two."""
+    """Locate the active rows in the first two of some columns that hold numbers; None if there are not two."""
     pair = [part for name in names for part in material.inputs if part.name == name and part.kind != "levels"][:2]
     if len(pair) < 2:
         return None
@@ -137,22 +143,23 @@ def active_map(material: Material, names: list[str], generator: np.random.Genera
     return ActiveMap((pair[0], pair[1]), rows.X[:, places], some.X[:, places])
 
 
-def _shown(material: Material, generator: np.random.Generator) -> Rows:
+def _shown(material: Material, generator: np.random.Generator) -> LabelledRows:
+    """The rows that are drawn as dots."""
     return material.shown.some(N_SHOWN, generator)
 
 
-def _axis(material: Material, place: int, count: int) -> Array:
-    """Points over the range of all rows, and a little beyond."""
+def _axis(material: Material, place: int, count: int) -> Floats:
+    """Evenly spaced values of an input, over the range of all rows and a little beyond; of shape (count,)."""
     every = material.pool.X[:, place], material.shown.X[:, place]
     low, high = float(min(part.min() for part in every)), float(max(part.max() for part in every))
     margin = MARGIN * (high - low) or 1.0
     return np.linspace(low - margin, high + margin, count)
 
 
-def _values(column: Array) -> Array:
-    """Values of a column that stand for all: those that there are, if they are few, else evenly over most of them."""
+def _values(column: Floats) -> Floats:
+    """Values at which an effect is computed: the distinct ones, if they are few, else evenly over 96 % of the rows."""
     seen = np.unique(column)
-    if len(seen) <= 12:
+    if len(seen) <= FEW_VALUES:
         return seen
     low, high = np.quantile(column, [0.02, 0.98])
     return np.linspace(low, high, N_EFFECT) if high > low else np.linspace(seen[0], seen[-1], N_EFFECT)

@@ -3,18 +3,72 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
+from sklearn.gaussian_process.kernels import Kernel
 
-from ..core.types import Array
+from ..core.types import Array, Floats, Indices, Mask
 from ..core.validation import check_targets
+from ..fitting.fitted import Fitted
+from ..hyperparameters import Round
 from ..kernels import CompiledKernel
 from ..kernels.neighbours import distinct
-from ..posteriors import Evidence, Local, SubsetOfData
+from ..posteriors import Evidence, Local, Posterior, SubsetOfData
+from ..posteriors.baselines import Baselines
+from ..selection.loop import Selection
 from ..selection.source import Arrays
 
-ENOUGH = 30  # rows that the fit has not seen, from which they judge it
+ENOUGH = 30  # unseen rows from which on they alone judge the model; fewer say little about its coverage
+
+HOW = {
+    "unseen": "rows that the fit has not seen",
+    "left out": "rows of the fit, each predicted from the others",
+    "unsure": "of the rows given, which the fit may have seen; those that it keeps are predicted from the others",
+    "active": "active rows, each predicted from the others",
+}
+"""Which rows judge a model, in words."""
+
+
+class FittedModel(Protocol):
+    """A fitted `GreedyGPRegressor`, as far as reports and pictures look at it.
+
+    It may have the attributes `preprocessing_`, `about_` and `feature_names_in_` beside these.
+    """
+
+    @property
+    def fitted_(self) -> Fitted:
+        """All that the fit has found."""
+        ...
+
+    @property
+    def kernel_(self) -> Kernel:
+        """The kernel that was found."""
+        ...
+
+    @property
+    def rounds_(self) -> tuple[Round, ...]:
+        """How the kernel was found."""
+        ...
+
+    @property
+    def baselines_(self) -> Baselines | None:
+        """The model beside simple ones."""
+        ...
+
+    @property
+    def n_features_in_(self) -> int:
+        """Inputs, d."""
+        ...
+
+    @property
+    def normalize_y(self) -> bool:
+        """Whether targets are scaled to unit variance."""
+        ...
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """The parameters, as in scikit-learn."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -25,91 +79,95 @@ class Input:
     kind: str
     """"number", "date", "time" or "levels"."""
     places: tuple[int, ...]
+    """The model's inputs (columns of X), counted from 0: one for each level, and one for any other kind."""
     levels: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
-class Rows:
-    """Some rows, as the model sees them."""
+class LabelledRows:
+    """Rows with their targets, as the model sees them."""
 
-    X: Array
+    X: Floats
     """Of shape (n, d)."""
-    Y: Array
+    Y: Floats
     """All targets, scaled; of shape (n, q)."""
-    alpha: Array
+    alpha: Floats
     """Noise variance beyond the kernel's; of shape (n,)."""
-    place: Array
-    """The place of each among the active rows; -1 for others."""
+    place: Indices
+    """The place of each row among the active rows, in the order of their choice; -1 for others. Of shape (n,)."""
     target: int = 0
+    """Which target is shown, counted from 0."""
 
     @property
-    def y(self) -> Array:
-        """The target that is shown, scaled."""
+    def y(self) -> Floats:
+        """The target that is shown, scaled; of shape (n,)."""
         return np.asarray(self.Y[:, self.target])
 
     def __len__(self) -> int:
         return len(self.X)
 
-    def take(self, places: Any) -> Rows:
-        """Some of them."""
-        return replace(self, X=self.X[places], Y=self.Y[places], alpha=self.alpha[places], place=self.place[places])
+    def take(self, which: Indices | Mask) -> LabelledRows:
+        """The rows at some places."""
+        return replace(self, X=self.X[which], Y=self.Y[which], alpha=self.alpha[which], place=self.place[which])
 
-    def some(self, count: int, generator: np.random.Generator) -> Rows:
-        """At most so many, drawn at random."""
-        return self if len(self) <= count else self.take(np.sort(generator.permutation(len(self))[:count]))
+    def some(self, most: int, generator: np.random.Generator) -> LabelledRows:
+        """At most so many of the rows, drawn at random, in order."""
+        return self if len(self) <= most else self.take(np.sort(generator.permutation(len(self))[:most]))
 
 
 @dataclass(frozen=True)
 class Material:
-    """What all pictures are made from."""
+    """A fitted model and the rows that everything in a report is computed from."""
 
     kernel: CompiledKernel
-    posterior: Any
+    posterior: Posterior
     base: SubsetOfData
     """The posterior given the active rows alone."""
-    selection: Any
+    selection: Selection
     unit: float
-    """What one unit of the scaled target is, and ..."""
+    """One unit of the scaled target, in units of the target."""
     shift: float
-    """... where its zero lies."""
+    """The target where the scaled target is 0."""
     inputs: tuple[Input, ...]
     target: str
+    """The target's name."""
     n_rows: int
-    """That the model was fitted to."""
-    active: Rows
-    pool: Rows
+    """Rows that the model was fitted to."""
+    active: LabelledRows
+    pool: LabelledRows
     """Rows of the fit: all, if the model or the data have them; else the active ones."""
     whole: bool
     """Whether `pool` has more than the active rows."""
-    shown: Rows
+    shown: LabelledRows
     """Rows to draw: those that were given, else `pool`."""
-    judges: Rows
+    judges: LabelledRows
     """Rows that the model is judged by."""
     how: str
-    """What these are: one of `HOW`."""
-    given: int
-    """How many rows were given, beyond the model."""
+    """Which rows the judges are: a key of `HOW`."""
+    n_given: int
+    """Rows that were given beside the model."""
 
-    def in_units(self, y: Array) -> Array:
+    def in_units(self, y: Floats) -> Floats:
         """Scaled targets, or means of them, in units of the target."""
         return np.asarray(y * self.unit + self.shift)
 
     @property
     def plain(self) -> bool:
-        """Whether there are one or two inputs, both numbers: what can be drawn."""
+        """Whether the model can be drawn as a curve or a map: it has one or two inputs, all numbers."""
         return len(self.inputs) <= 2 and all(part.kind != "levels" for part in self.inputs)
 
 
-HOW = {
-    "unseen": "rows that the fit has not seen",
-    "left out": "rows of the fit, each predicted from the others",
-    "unsure": "of the rows given, which the fit may have seen; those that it keeps are predicted from the others",
-    "active": "active rows, each predicted from the others",
-}
+class _Roles(NamedTuple):
+    """Which rows are shown, and which judge the model; the fields are those of `Material`."""
+
+    pool: LabelledRows
+    shown: LabelledRows
+    judges: LabelledRows
+    how: str
 
 
-def gather(model: Any, X: Any = None, y: Any = None, target: int = 0) -> Material:
-    """What a fitted model holds, and rows that were given, sorted by whether the fit has seen them.
+def gather(model: FittedModel, X: Any = None, y: Any = None, target: int = 0) -> Material:
+    """A fitted model's rows and those that were given, sorted by whether the fit has seen them.
 
     Parameters
     ----------
@@ -120,63 +178,79 @@ def gather(model: Any, X: Any = None, y: Any = None, target: int = 0) -> Materia
     target : int
         Which target, of several.
     """
-    posterior, selection, q = model.posterior_, model.selection_, len(model.y_mean_)
-    if not 0 <= target < q:
-        raise ValueError(f"target must be from 0 to {q - 1}; got {target}.")
-    m = len(selection)
-    nothing = np.zeros(m)
-    X_active = np.asarray(model.X_train_, dtype=np.float64)
-    active = Rows(X_active, model.y_train_.reshape(m, q), nothing, np.arange(m), target)
-    own, n_rows = model.fitted_.rows, model.fitted_.n_rows
-    pool = active
-    if own is not None:
-        alpha = np.zeros(n_rows) if own.alpha is None else own.alpha
-        place = np.full(n_rows, -1)
-        place[selection.indices] = np.arange(m)
-        pool = Rows(np.asarray(own.X, dtype=np.float64), own.y, alpha, place, target)
-        active = replace(active, alpha=alpha[selection.indices])
-    judges, how, given = pool, "active" if own is None else "left out", 0
-    shown = pool
-    if X is not None:
-        rows = _given(model, X, y, target)
-        given = len(rows)
-        rows = shown = replace(rows, place=match(active, rows))
-        if own is not None:
-            known = match(pool, rows)
-            unseen = known < 0
-            if unseen.sum() >= ENOUGH or not (~unseen).any():
-                judges, how = rows.take(unseen), "unseen"
-            else:
-                judges = pool.take(np.unique(known[~unseen]))
-        else:
-            pool = judges = rows
-            how = "unsure" if (rows.place >= 0).any() else "unseen"
-    base = posterior.base if isinstance(posterior, Local) else posterior
-    if not isinstance(base, SubsetOfData):
-        chosen = replace(selection, indices=np.arange(m))
-        base = SubsetOfData.condition(Evidence(posterior.kernel, Arrays(active.X, active.Y), chosen))
+    fitted = model.fitted_
+    if not 0 <= target < fitted.q:
+        raise ValueError(f"target must be from 0 to {fitted.q - 1}; got {target}.")
+    active, own = _active_rows(fitted, target), _rows_of_fit(fitted, target)
+    if X is None:
+        pool = active if own is None else own
+        given, roles = None, _Roles(pool, pool, pool, "active" if own is None else "left out")
+    else:
+        given = _checked(model, X, y, target)
+        given = replace(given, place=match(active, given))
+        roles = _roles_of_given(given) if own is None else _roles_beside_fit(given, own)
     return Material(
-        kernel=posterior.kernel,
-        posterior=posterior,
-        base=base,
-        selection=selection,
-        unit=float(model.y_std_[target]),
-        shift=float(model.y_mean_[target]),
+        kernel=fitted.posterior.kernel,
+        posterior=fitted.posterior,
+        base=_base(fitted, active),
+        selection=fitted.selection,
+        unit=float(fitted.scaling.std[target]),
+        shift=float(fitted.scaling.mean[target]),
         inputs=inputs_of(model),
         target=target_of(model, target),
-        n_rows=n_rows,
+        n_rows=fitted.n_rows,
         active=active,
-        pool=pool,
-        whole=own is not None or given > 0,
-        shown=shown,
-        judges=judges,
-        how=how,
-        given=given,
+        whole=own is not None or given is not None,
+        n_given=0 if given is None else len(given),
+        **roles._asdict(),
     )
 
 
-def inputs_of(model: Any) -> tuple[Input, ...]:
-    """The columns that a model was fitted to; without names, they have numbers."""
+def _active_rows(fitted: Fitted, target: int) -> LabelledRows:
+    """The active rows, in the order of their choice."""
+    m, X = len(fitted.selection), np.asarray(fitted.X_active, dtype=np.float64)
+    own = None if fitted.rows is None else fitted.rows.alpha
+    alpha = np.zeros(m) if own is None else own[fitted.selection.indices]
+    return LabelledRows(X, fitted.y_active, alpha, np.arange(m), target)
+
+
+def _rows_of_fit(fitted: Fitted, target: int) -> LabelledRows | None:
+    """All rows of the fit; None if the model does not hold them."""
+    own = fitted.rows
+    if own is None:
+        return None
+    alpha = np.zeros(fitted.n_rows) if own.alpha is None else own.alpha
+    place = np.full(fitted.n_rows, -1)
+    place[fitted.selection.indices] = np.arange(len(fitted.selection))
+    return LabelledRows(np.asarray(own.X, dtype=np.float64), own.y, alpha, place, target)
+
+
+def _roles_beside_fit(given: LabelledRows, own: LabelledRows) -> _Roles:
+    """The roles where all rows of the fit are known: unseen rows judge the model, if there are enough of them."""
+    known = match(own, given)
+    unseen = known < 0
+    if unseen.sum() >= ENOUGH or unseen.all():
+        return _Roles(own, given, given.take(unseen), "unseen")
+    return _Roles(own, given, own.take(np.unique(known[~unseen])), "left out")
+
+
+def _roles_of_given(given: LabelledRows) -> _Roles:
+    """The roles where only active rows are known: if some of the given rows are active, others may be of the fit."""
+    return _Roles(given, given, given, "unsure" if (given.place >= 0).any() else "unseen")
+
+
+def _base(fitted: Fitted, active: LabelledRows) -> SubsetOfData:
+    """The posterior given the active rows alone."""
+    posterior = fitted.posterior
+    base = posterior.base if isinstance(posterior, Local) else posterior
+    if isinstance(base, SubsetOfData):
+        return base
+    chosen = replace(fitted.selection, indices=np.arange(len(active)))
+    return SubsetOfData.condition(Evidence(posterior.kernel, Arrays(active.X, active.Y), chosen))
+
+
+def inputs_of(model: FittedModel) -> tuple[Input, ...]:
+    """The columns that a model was fitted to; those without names are called "input 1", "input 2" and so on."""
     mapping = getattr(model, "preprocessing_", None)
     if mapping is None:
         names = getattr(model, "feature_names_in_", None)
@@ -191,20 +265,21 @@ def inputs_of(model: Any) -> tuple[Input, ...]:
     return tuple(found)
 
 
-def target_of(model: Any, target: int = 0) -> str:
-    """The name of the target, if it is known."""
+def target_of(model: FittedModel, target: int = 0) -> str:
+    """The name of the target; "target", or "target 1" of several, where none is known."""
     mapping = getattr(model, "preprocessing_", None)
     if mapping is not None and mapping.target:
         return str(mapping.target)
-    return "target" if len(model.y_mean_) == 1 else f"target {target + 1}"
+    return "target" if model.fitted_.q == 1 else f"target {target + 1}"
 
 
 def groups_of(inputs: tuple[Input, ...]) -> list[str]:
-    """For each of the model's inputs, the column that it comes from."""
+    """For each of the model's inputs, the name of the column that it comes from."""
     return [part.name for part in inputs for _ in part.places]
 
 
-def _given(model: Any, X: Any, y: Any, target: int) -> Rows:
+def _checked(model: FittedModel, X: Any, y: Any, target: int) -> LabelledRows:
+    """Rows that were given, with scaled targets; their places are not known yet."""
     if y is None:
         raise ValueError("y must be given with X: without the targets, rows say nothing about how good a model is.")
     X = np.asarray(X, dtype=np.float64)
@@ -212,20 +287,28 @@ def _given(model: Any, X: Any, y: Any, target: int) -> Rows:
         raise ValueError(f"X must have {model.n_features_in_} columns, as in the fit; got shape {X.shape}.")
     if not len(X) or not np.isfinite(X).all():
         raise ValueError("X has no rows, or values that are missing or infinite: leave those rows out.")
-    y, q = check_targets(np.asarray(y, dtype=np.float64), len(X)), len(model.y_mean_)
+    y, q = check_targets(np.asarray(y, dtype=np.float64), len(X)), model.fitted_.q
     if y.shape[1:] not in (() if q == 1 else (q,), (q,)):
         raise ValueError(f"y must have {q} target{'s' * (q > 1)}, as in the fit; got shape {y.shape}.")
-    Y = (y.reshape(len(X), q) - model.y_mean_) / model.y_std_
-    return Rows(X, Y, np.zeros(len(X)), np.full(len(X), -1), target)
+    scaling = model.fitted_.scaling
+    Y: Array = (y.reshape(len(X), q) - scaling.mean) / scaling.std
+    return LabelledRows(X, Y, np.zeros(len(X)), np.full(len(X), -1), target)
 
 
-def match(known: Rows, rows: Rows) -> Array:
-    """For each row, the place of one with the same inputs and targets among those that are known; -1 if there is none.
+def match(known: LabelledRows, rows: LabelledRows) -> Indices:
+    """For each of the rows, the place of a known one with equal inputs and targets; -1 if there is none."""
+    return places_among(np.column_stack([known.X, known.Y]), np.column_stack([rows.X, rows.Y]))
 
-    O(n log n).
+
+def places_among(known: Floats, rows: Floats) -> Indices:
+    """For each of the rows, the place of an equal one among those known, -1 if there is none. O(n log n).
+
+    Examples
+    --------
+    >>> places_among(np.array([[0.0], [1.0]]), np.array([[1.0], [2.0], [0.0]])).tolist()
+    [1, -1, 0]
     """
-    both = np.concatenate([np.column_stack([part.X, part.Y]) for part in (known, rows)])
-    group = distinct(both)[1]
-    where = np.full(len(both), -1)
+    group = distinct(np.concatenate([known, rows]))[1]
+    where = np.full(len(group), -1)
     where[group[: len(known)]] = np.arange(len(known))
     return np.asarray(where[group[len(known) :]])

@@ -1,22 +1,24 @@
-"""Plotly's source, as a page starts it fastest."""
+"""Plotly's source, in the form that browsers start fastest."""
 
 from __future__ import annotations
 
 from ..core.optional import require
 
-BEGIN, END = "this, () => {", "}));"
+BEGIN, END = "this, () => {", "}));"  # around the one function that all of plotly.js is in
+LONGEST_HEAD = 1000  # characters before that function; if there are more, the bundle has another form
 
 
 def plotly_source() -> str:
-    """The whole of plotly.js."""
+    """The whole of plotly.js, to be put into a page."""
     return read_once(require("plotly.offline", "report").get_plotlyjs())
 
 
 def read_once(source: str) -> str:
-    """A bundle whose function is in parentheses, or the bundle as it is where it has another form.
+    """Put a bundle's one function in parentheses, so that browsers parse it once; other forms stay as they are.
 
-    A browser skims a function when it meets it and reads it again when it is called, unless a parenthesis says that
-    the call is near. All of plotly is in one such function, and to read it takes as long as to draw several figures.
+    A browser only skims a function when it meets it, and parses it when it is called, unless a parenthesis says that
+    the call is near. All of plotly is in one such function, and to parse it takes as long as to draw several figures
+    (`python -m benchmarks page`).
 
     Examples
     --------
@@ -27,6 +29,6 @@ def read_once(source: str) -> str:
     """
     head, begin, rest = source.partition(BEGIN)
     body, end, tail = rest.rpartition(END)
-    if not begin or not end or tail.strip() or len(head) > 1000:
+    if not begin or not end or tail.strip() or len(head) > LONGEST_HEAD:
         return source
     return f"{head}this, (() => {{{body}}})));{tail}"

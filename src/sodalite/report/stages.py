@@ -1,8 +1,8 @@
-"""Every stage of a choice of rows, from one factor.
+"""The Gaussian process at every stage of a selection, from one factor.
 
 The first t rows of L^-1 belong to the first t active rows, whatever comes after them. So the mean v.z, the variance
-k(x, x) - v.v and the log likelihood at every stage are sums over the first t entries of what the last stage needs
-anyway: one matrix product, then sums.
+k(x, x) - v.v and the log likelihood of stage t are sums over the first t entries of what the last stage needs: one
+matrix product, then running sums.
 """
 
 from __future__ import annotations
@@ -14,32 +14,33 @@ import numpy as np
 from scipy.linalg import solve_triangular
 
 from ..core.threads import one_blas_thread
-from ..core.types import Array
+from ..core.types import Array, Floats, Indices
 from ..kernels import CompiledKernel, Features
 from ..posteriors.base import in_blocks
 from ..selection.factor import floored_factor
-from .rows import Rows
+from .rows import LabelledRows
 
-FEW = 10  # stages that are all shown
+FEW = 10  # first stages, all of which are shown; after them, fewer and fewer
+MOST_STAGES = 40  # stages that are shown: more make the page larger, and the curves no smoother to the eye
 
 
 @dataclass(frozen=True)
 class Stages:
-    """Rows in an order, and the Gaussian process given the first t of them, for any t."""
+    """The Gaussian process given the first t of some ordered rows, for any t."""
 
     kernel: CompiledKernel
     rows: Features
-    """Prepared."""
-    inverse: Array
+    """The m rows, prepared by the kernel."""
+    inverse: Floats
     """L^-1, of shape (m, m)."""
-    z: Array
+    z: Floats
     """L^-1 y of one target; of shape (m,)."""
     floor: float
     """The least noise variance of a row."""
 
     @classmethod
-    def of(cls, kernel: CompiledKernel, rows: Rows) -> Stages:
-        """Those of some rows, in their order. O(m^3)."""
+    def of(cls, kernel: CompiledKernel, rows: LabelledRows) -> Stages:
+        """The stages of taking some rows in their order. O(m^3)."""
         features = kernel.prepare(rows.X)
         K, noise = kernel.block(features, features), kernel.noise(features) + rows.alpha
         np.fill_diagonal(K, kernel.diag(features))
@@ -51,15 +52,15 @@ class Stages:
     def __len__(self) -> int:
         return len(self.z)
 
-    def noise(self, rows: Rows) -> Array:
-        """The noise variances of some rows."""
+    def noise(self, rows: LabelledRows) -> Floats:
+        """The noise variances of some rows, no less than the floor; of shape (n,)."""
         noise = self.kernel.noise(self.kernel.prepare(rows.X)) + rows.alpha
         return np.asarray(np.maximum(noise, self.floor))
 
-    def predict(self, X: Array, stages: Array) -> tuple[Array, Array]:
-        """The latent mean and variance at some stages (counts of rows, rising); both of shape (stages, rows of X)."""
+    def predict(self, X: Array, stages: Indices) -> tuple[Floats, Floats]:
+        """The latent mean and variance at some stages t, in rising order; both of shape (stages, rows of X)."""
 
-        def block(part: Array) -> tuple[Array, Array]:
+        def block(part: Floats) -> tuple[Floats, Floats]:
             features = self.kernel.prepare(part)
             v = self.inverse @ self.kernel.block(self.rows, features)
             s2 = self.kernel.diag(features) - _sums(v * v, stages)
@@ -68,11 +69,11 @@ class Stages:
         mean, s2 = in_blocks(block, np.asarray(X, dtype=np.float64), 3 * len(self))
         return mean.T, s2.T
 
-    def errors(self, rows: Rows, stages: Array) -> tuple[Array, Array]:
-        """How far rows are from what is predicted for them, and the variance of that; both of shape (stages, rows).
+    def errors(self, rows: LabelledRows, stages: Indices) -> tuple[Floats, Floats]:
+        """The residuals of rows and the variances of these; both of shape (stages, rows).
 
-        `rows.place` says which of these stages' rows each is, if any. One that is among the first t is predicted from
-        the others of these: with A = k(I, I) + noise, its error is (A^-1 y)_i / (A^-1)_ii, of variance 1 / (A^-1)_ii.
+        A row that is among the first t, as `rows.place` says, has its leave-one-out residual: with A = k(I, I) + noise,
+        it is (A^-1 y)_i / (A^-1)_ii, of variance 1 / (A^-1)_ii.
         """
         mean, s2 = self.predict(rows.X, stages)
         error, variance = rows.y - mean, s2 + self.noise(rows)
@@ -86,14 +87,14 @@ class Stages:
             variance[:, own] = np.where(inside, 1 / precision, variance[:, own])
         return error, variance
 
-    def log_likelihood(self, stages: Array) -> Array:
-        """Log p of the first t targets, at some stages."""
+    def log_likelihood(self, stages: Indices) -> Floats:
+        """The log density of the first t targets, at some stages t; of shape (stages,)."""
         terms = -0.5 * self.z**2 + np.log(self.inverse.diagonal()) - 0.5 * log(2 * pi)
         return np.asarray(np.cumsum(terms)[stages - 1])
 
 
-def some_stages(m: int, most: int = 40) -> Array:
-    """The first few stages and the last, and between them fewer and fewer.
+def some_stages(m: int, most: int = MOST_STAGES) -> Indices:
+    """At most so many of the stages 1 to m: the first few, the last, and between them fewer and fewer.
 
     Examples
     --------
@@ -106,8 +107,8 @@ def some_stages(m: int, most: int = 40) -> Array:
     return np.unique(np.concatenate([np.arange(1, FEW + 1), later]))
 
 
-def _sums(terms: Array, stages: Array) -> Array:
-    """The sums of the first t terms along the first axis, for rising t."""
+def _sums(terms: Floats, stages: Indices) -> Floats:
+    """The sums of the first t terms along the first axis, for each of the stages t, in rising order."""
     parts = np.add.reduceat(terms, np.concatenate([[0], stages[:-1]]), axis=0)
     if stages[-1] < len(terms):  # the last part goes on to the end
         parts[-1] = terms[stages[-2] if len(stages) > 1 else 0 : stages[-1]].sum(axis=0)

@@ -1,79 +1,54 @@
-"""The function itself, for one or two inputs, at every position of a slider over the stages."""
+"""The report's figures with a slider over the stages: the function itself, for one or two inputs."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
+from ..core.types import Floats
 from . import charts
 from .build import Report
 from .charts import Figure, Trace, short
 from .pictures import PosteriorView
 
-N_BARS = 400  # rows that have a bar
+N_BARS = 400  # most rows that have a bar: more would hide each other
 
 
 def view_figures(report: Report) -> list[Figure]:
-    """A curve, or two maps; nothing where there are more inputs."""
+    """A curve for one input, two maps for two; none for more."""
     if report.view is None:
         return []
     return [_curve(report, report.view)] if len(report.view.axes) == 1 else _maps(report, report.view)
 
 
 def slider_labels(report: Report) -> list[str]:
-    """What each position of the slider is, in words."""
+    """What each position of the slider shows, in words: the stages, then the finished model."""
     if report.view is None:
         return []
     labels = [
         f"{stage:,} active row{'s' * (stage != 1)} of {report.n_active:,}" for stage in report.view.stages.tolist()
     ]
-    near = ", with the rows near each prediction" if report.posterior == "local" else ""
+    near = ", with the rows near each prediction" if report.asks_neighbours else ""
     return [*labels, f"The finished model: {report.n_active:,} active rows{near}"]
 
 
 def _curve(report: Report, view: PosteriorView) -> Figure:
+    """The curve: rows, prediction and band, and below them how unsettled each row is."""
     part = view.inputs[0]
-    x = charts.shown(view.axes[0], part)
-    some = np.unique(np.linspace(0, len(view.X) - 1, N_BARS).astype(int))
     means, halves = [*view.mean, view.final_mean], [*view.half, view.final_half]
-    left = np.abs(view.y - np.interp(view.X[:, 0], view.axes[0], view.final_mean))
-    unsettled = [*view.unsettled, left]
-    bars = {
-        "type": "bar",
-        "x": charts.shown(view.X[some, 0], part),
-        "y": charts.rounded(unsettled[0][some]),
-        "width": charts.bar_width(view.axes[0], part),
-        "marker": {"color": "@amber", "line": {"width": 0}},
-        "name": "unsettled",
-        "showlegend": False,
-        "yaxis": "y2",
-    }
-    traces = [
-        *charts.band(x, means[0] - halves[0], means[0] + halves[0], "blue", "95 % band"),
-        charts.dots(charts.shown(view.X[:, 0], part), charts.rounded(view.y), "rows"),
-        charts.line(x, means[0], "blue", "prediction"),
-        *charts.picks(charts.shown(view.active_X[:, 0], part), charts.rounded(view.active_y)),
-        bars,
-    ]
-    frames: list[dict[int, Trace]] = [
+    final_errors = np.abs(view.y - np.interp(view.X[:, 0], view.axes[0], view.final_mean))
+    some = np.unique(np.linspace(0, len(view.X) - 1, N_BARS).astype(int))
+    bars = [values[some] for values in (*view.unsettled, final_errors)]
+    frames: list[dict[int, Trace]] = [  # by the places of the traces in `_curve_traces`
         {
             0: {"y": charts.rounded(mean - half)},
             1: {"y": charts.rounded(mean + half)},
             3: {"y": charts.rounded(mean)},
-            6: {"y": charts.rounded(row[some])},
+            6: {"y": charts.rounded(heights)},
         }
-        for mean, half, row in zip(means, halves, unsettled, strict=True)
+        for mean, half, heights in zip(means, halves, bars, strict=True)
     ]
-    low = min(float(view.y.min()), float((view.final_mean - view.final_half).min()))
-    high = max(float(view.y.max()), float((view.final_mean + view.final_half).max()))
-    margin = 0.06 * (high - low) or 1.0
-    layout = charts.layout_of(
-        part.name,
-        report.target,
-        xaxis={"anchor": "y2", "range": charts.shown(view.axes[0][[0, -1]], part)},
-        yaxis={"domain": [0.3, 1], "range": [low - margin, high + margin]},
-        yaxis2={"title": {"text": "unsettled"}, "domain": [0, 0.22], "rangemode": "tozero", "nticks": 4},
-        barmode="overlay",  # rows at one place are not stacked
-    )
     caption = (
         "Move the slider to see the model grow, row by row. The band should hold 95 % of the rows, and is wide where "
         "little is known; the ring is the row that comes next. The bars say how unsettled each row is: how unsure the "
@@ -85,48 +60,94 @@ def _curve(report: Report, view: PosteriorView) -> Figure:
         f"{report.target} against {part.name}: the rows, the prediction with its 95 % band and the active rows, at "
         f"{len(frames)} positions of a slider. The finished prediction runs from {ends[0]} to {ends[1]}."
     )
+    traces, layout = _curve_traces(view, view.X[some, 0], bars[0]), _curve_layout(report, view)
     return Figure("view", "The rows and the prediction", caption, alt, traces, layout, 540, frames, wide=True)
 
 
+def _curve_traces(view: PosteriorView, bar_places: Floats, bar_heights: Floats) -> list[Trace]:
+    """The first position of the slider: two of the band, rows, prediction, two of the active rows, bars."""
+    part = view.inputs[0]
+    x, mean, half = charts.shown(view.axes[0], part), view.mean[0], view.half[0]
+    bars = {
+        "type": "bar",
+        "x": charts.shown(bar_places, part),
+        "y": charts.rounded(bar_heights),
+        "width": charts.bar_width(view.axes[0], part),
+        "marker": {"color": "@amber", "line": {"width": 0}},
+        "name": "unsettled",
+        "showlegend": False,
+        "yaxis": "y2",
+    }
+    return [
+        *charts.band(x, mean - half, mean + half, "blue", "95 % band"),
+        charts.dots(charts.shown(view.X[:, 0], part), charts.rounded(view.y), "rows"),
+        charts.line(x, mean, "blue", "prediction"),
+        *charts.picks(charts.shown(view.active_X[:, 0], part), charts.rounded(view.active_y)),
+        bars,
+    ]
+
+
+def _curve_layout(report: Report, view: PosteriorView) -> dict[str, Any]:
+    """Axes that hold the rows and the finished model, at every position of the slider."""
+    low = min(float(view.y.min()), float((view.final_mean - view.final_half).min()))
+    high = max(float(view.y.max()), float((view.final_mean + view.final_half).max()))
+    margin = 0.06 * (high - low) or 1.0
+    part = view.inputs[0]
+    return charts.layout_of(
+        part.name,
+        report.target,
+        xaxis={"anchor": "y2", "range": charts.shown(view.axes[0][[0, -1]], part)},
+        yaxis={"domain": [0.3, 1], "range": [low - margin, high + margin]},
+        yaxis2={"title": {"text": "unsettled"}, "domain": [0, 0.22], "rangemode": "tozero", "nticks": 4},
+        barmode="overlay",  # rows at one place are not stacked
+    )
+
+
 def _maps(report: Report, view: PosteriorView) -> list[Figure]:
+    """Two maps: the mean, and half the width of the band."""
+    means, halves = [*view.mean, view.final_mean], [*view.half, view.final_half]
+    about_means = (
+        f"The prediction of {report.target} everywhere. Move the slider to see the rows being chosen; the ring is the "
+        f"row that comes next."
+    )
+    about_halves = (
+        "Half the width of the 95 % band: dark where the model is sure. Expect it to be bright where there are no "
+        "rows, and no darker than the noise allows."
+    )
+    return [
+        _map(view, "mean", "What is predicted", about_means, means, "Cividis", means[-1]),
+        _map(view, "half", "How sure that is", about_halves, halves, "Viridis", np.array(halves)),
+    ]
+
+
+def _map(
+    view: PosteriorView, key: str, title: str, caption: str, values: list[Floats], colours: str, span: Floats
+) -> Figure:
+    """A map of the values at each position of the slider, with colours over the range of `span`."""
     first, second = view.inputs
     x, y = charts.shown(view.axes[0], first), charts.shown(view.axes[1], second)
     shape = len(view.axes[1]), len(view.axes[0])
+    heat = {
+        "type": "heatmap",
+        "x": x,
+        "y": y,
+        "z": _square(values[0], shape),
+        "zmin": float(span.min()),
+        "zmax": float(span.max()),
+        "zsmooth": "best",
+        "colorscale": colours,
+        "colorbar": {"thickness": 12, "outlinewidth": 0},
+        "hovertemplate": f"%{{z:.4g}}<extra>{title.lower()}</extra>",
+    }
     rows = charts.dots(charts.shown(view.X[:, 0], first), charts.shown(view.X[:, 1], second), "rows")
     spots = charts.picks(charts.shown(view.active_X[:, 0], first), charts.shown(view.active_X[:, 1], second))
-    about = (
-        f"The prediction of {report.target} everywhere. Move the slider to see the rows being chosen; the ring is the "
-        f"row that comes next.",
-        "Half the width of the 95 % band: dark where the model is sure. Expect it to be bright where there are no "
-        "rows, and no darker than the noise allows.",
-    )
-    made = []
-    for key, title, values, scale, caption in (
-        ("mean", "What is predicted", [*view.mean, view.final_mean], "Cividis", about[0]),
-        ("half", "How sure that is", [*view.half, view.final_half], "Viridis", about[1]),
-    ):
-        ends = values[-1] if key == "mean" else np.array(values)
-        heat = {
-            "type": "heatmap",
-            "x": x,
-            "y": y,
-            "z": _square(values[0], shape),
-            "zmin": float(ends.min()),
-            "zmax": float(ends.max()),
-            "zsmooth": "best",
-            "colorscale": scale,
-            "colorbar": {"thickness": 12, "outlinewidth": 0},
-            "hovertemplate": f"%{{z:.4g}}<extra>{title.lower()}</extra>",
-        }
-        frames = [{0: {"z": _square(part, shape)}} for part in values]
-        last = short(values[-1].min()), short(values[-1].max())
-        alt = f"A map by {first.name} and {second.name}: {last[0]} to {last[1]} in the finished model."
-        layout = charts.layout_of(
-            first.name, second.name, xaxis={"range": [x[0], x[-1]]}, yaxis={"range": [y[0], y[-1]]}
-        )
-        made.append(Figure(key, title, caption, alt, [heat, rows, *spots], layout, 420, frames))
-    return made
+    frames = [{0: {"z": _square(part, shape)}} for part in values]
+    last = short(values[-1].min()), short(values[-1].max())
+    alt = f"A map by {first.name} and {second.name}: {last[0]} to {last[1]} in the finished model."
+    layout = charts.layout_of(first.name, second.name, xaxis={"range": [x[0], x[-1]]}, yaxis={"range": [y[0], y[-1]]})
+    return Figure(key, title, caption, alt, [heat, rows, *spots], layout, 420, frames)
 
 
-def _square(values: np.ndarray, shape: tuple[int, int]) -> list[list[float]]:
+def _square(values: Floats, shape: tuple[int, int]) -> list[list[float]]:
+    """A map's values as rows of numbers."""
     return np.reshape(charts.rounded(values), shape).tolist()  # type: ignore[no-any-return]

@@ -1,4 +1,4 @@
-"""A fitted kernel in words: which inputs matter, how rough the function is, and how noisy the targets are."""
+"""A fitted model in words: which inputs matter, how rough the function is, how noisy the targets are, why it ended."""
 
 from __future__ import annotations
 
@@ -10,22 +10,45 @@ from typing import Any
 import numpy as np
 from sklearn.gaussian_process import kernels as spec
 
-from ..core.types import Array
+from ..core.types import Array, Floats
 from ..kernels import PeriodicColumn, compile_kernel, leaves, spread
+from ..posteriors import Posterior
 from ..posteriors.calibration import ErrorBars
 
-HARDLY = 0.02  # of the largest relevance, below which an input hardly matters
-MOSTLY = 0.5  # of the variance of an observation, below which noise is not what most of it is
-VARIES = 1.5  # ratio of the ends of a range, up to which one number stands for both
+HARDLY = 0.02  # share of the largest relevance, up to which an input "hardly matters"
+MOSTLY = 0.5  # share of an observation's variance, below which the noise is not most of it
+VARIES = 1.5  # ratio of the upper to the lower end of a range, up to which one number stands for both
 SHAPES = {0.5: "Matern 1/2, rough", 1.5: "Matern 3/2", 2.5: "Matern 5/2", inf: "squared-exponential, very smooth"}
+"""Matern kernels by their smoothness nu."""
+
+SCORES = {
+    "lookahead": "the row that most helps to predict others (lookahead)",
+    "delta": "the row where the model is most unsure and most wrong (delta)",
+    "uncertainty": "the row where the model is most unsure (uncertainty)",
+    "underfit": "the row where the model is most wrong (underfit)",
+    "sampled": "a draw that favours rows where the model is unsure and wrong (sampled)",
+    "random": "a draw among all rows (random)",
+}
+"""Which row is chosen next, by the name of the score."""
+
+_PROJECTED = "all rows, seen through the active ones"
+POSTERIORS = {
+    "local": "the active rows, and for each prediction the rows nearest to it",
+    "sod": "the active rows alone",
+    "sor": _PROJECTED,
+    "dtc": _PROJECTED,
+    "fitc": _PROJECTED,
+    "vfe": _PROJECTED,
+}
+"""Which rows predictions are made from, by the name of the posterior."""
 
 
 @dataclass(frozen=True)
 class KernelWords:
-    """What a kernel says of some data."""
+    """What a kernel says of some data: relevance of the inputs, noise and error bars."""
 
     shape: str
-    """The kinds of covariance in it."""
+    """The kinds of covariance in the kernel."""
     relevance: tuple[tuple[str, float], ...]
     """For each column, how many length-scales its standard deviation is; the most relevant first."""
     noise_std: float
@@ -33,12 +56,13 @@ class KernelWords:
 
     It is the kernel's own where the model's error bars are not known (`std` is None)."""
     noise_share: float
-    """Its share of the variance of the target."""
+    """The noise's share of the variance of the target."""
     noise_range: tuple[float, float] | None = None
-    """The same at the 10 % and the 90 % quantile of the rows, since calibration differs by place."""
+    """The noise's standard deviation at the 10 % and the 90 % quantile of the rows: calibration differs by place."""
     std: float | None = None
     """The standard deviation of a new observation near the rows of the fit: the noise, and what rows leave open."""
     std_range: tuple[float, float] | None = None
+    """The standard deviation of a new observation at the 10 % and the 90 % quantile of the rows."""
 
     def inputs(self, most: int = 5) -> str:
         """Which inputs matter, in a sentence."""
@@ -74,7 +98,7 @@ class KernelWords:
         return f"Standard deviation {self.noise_std:.3g}{_by_place(self.noise_range)}: {of}.{rest}"
 
     def error_bars(self) -> str:
-        """How far new observations are from their predictions, in a sentence; nothing where that is not known."""
+        """How far new observations are from their predictions, in a sentence; empty where that is not known."""
         if self.std is None:
             return ""
         about = f"± {self.std:.3g} of its prediction (standard deviation){_by_place(self.std_range)}"
@@ -93,14 +117,14 @@ class KernelWords:
         }
 
     def scaled(self, bars: ErrorBars, unit: float) -> KernelWords:
-        """The same, with the noise and the error bars of predictions, whose unit is so many units of the target."""
+        """A copy with the noise and the error bars of predictions; `unit` is their unit in units of the target."""
         (a, b), (c, d) = bars.noise_range, bars.std_range
         noise, std = bars.noise * unit, bars.std * unit
         return replace(self, noise_std=noise, noise_range=(a * unit, b * unit), std=std, std_range=(c * unit, d * unit))
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> KernelWords:
-        """What `as_dict` gave; files of earlier versions say less."""
+        """The words that `as_dict` gave; files of earlier versions say less."""
         std = content.get("std")
         ranges = (content.get(name) for name in ("noise_range", "std_range"))
         noise_range, std_range = (None if ends is None else (float(ends[0]), float(ends[1])) for ends in ranges)
@@ -116,7 +140,7 @@ class KernelWords:
 
 
 def _by_place(ends: tuple[float, float] | None) -> str:
-    """A range, if it is wide enough to be worth a word."""
+    """A range as part of a sentence; empty if it is too narrow to be worth a word."""
     if ends is None or ends[1] <= VARIES * ends[0]:
         return ""
     return f", {ends[0]:.2g} to {ends[1]:.2g} by place (10 % to 90 % of the rows)"
@@ -130,7 +154,7 @@ def kernel_words(
     y_variance: float = 1.0,
     bars: ErrorBars | None = None,
 ) -> KernelWords:
-    """What a kernel says of some rows.
+    """Describe a kernel by what it says of some rows.
 
     Parameters
     ----------
@@ -170,13 +194,13 @@ def kernel_words(
     return words if bars is None else words.scaled(bars, y_std)
 
 
-def bars_of(posterior: Any) -> ErrorBars | None:
-    """What a posterior says of new observations; None if it comes from a file of an earlier version."""
-    return getattr(posterior.scale, "bars", None)
+def bars_of(posterior: Posterior) -> ErrorBars | None:
+    """The error bars of new observations near the data; None if the posterior is of a file of an earlier version."""
+    return None if posterior.scale is None else posterior.scale.bars
 
 
 def _shape(leaf: spec.Kernel) -> str:
-    """What a leaf is called; nothing for those that only scale, or are noise."""
+    """The name of a leaf's kind of covariance; empty for constants and noise."""
     if isinstance(leaf, spec.ConstantKernel | spec.WhiteKernel):
         return ""
     if isinstance(leaf, spec.Matern):
@@ -191,7 +215,7 @@ def _shape(leaf: spec.Kernel) -> str:
     return names.get(type(leaf), type(leaf).__name__)
 
 
-def _shortest(kernel: spec.Kernel, d: int) -> Array | None:
-    """One over the shortest length-scale of each input, where the kernel is no function of one distance."""
+def _shortest(kernel: spec.Kernel, d: int) -> Floats | None:
+    """One over the shortest length-scale of each input, for kernels without one metric; of shape (d,)."""
     found = [1 / np.broadcast_to(leaf.length_scale, d) for leaf in leaves(kernel) if hasattr(leaf, "length_scale")]
     return np.max(found, axis=0) if found else None

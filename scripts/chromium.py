@@ -1,4 +1,4 @@
-"""The system's browser, for tests, benchmarks and pictures."""
+"""Chromium as the tests, the benchmark `page` and the documentation's picture of a report start it."""
 
 from __future__ import annotations
 
@@ -16,5 +16,5 @@ FLAGS = [
 
 
 def find_chromium() -> str | None:
-    """Where it is."""
+    """The path of the system's Chromium or Chrome; None if there is none."""
     return next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
