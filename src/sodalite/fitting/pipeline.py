@@ -17,7 +17,7 @@ from sklearn.gaussian_process.kernels import Kernel
 from ..core.random import generator_from
 from ..core.validation import check_count, check_dtype, check_first, check_not_small
 from ..hyperparameters import Fixed, Found, Method, Task, resolve_hyperparameters
-from ..hyperparameters.record import found_before, note_of
+from ..hyperparameters.record import found_before, method_note, note_of
 from ..hyperparameters.weave import MOST_ROWS
 from ..kernels import check_bounds, compile_kernel, default_kernels, warn_at_bounds
 from ..posteriors import Evidence, Posterior, resolve_posterior
@@ -128,7 +128,11 @@ def keep(source: Source, settings: Settings, generator: np.random.Generator) -> 
         return None
     same = ("kernel", "first", "random_state", "normalize_y", "score")
     given = {name: getattr(settings, name) for name in same}
-    given |= {"posterior": settings.posterior.name, "hyperparameters": settings.method, "dtype": str(settings.dtype)}
+    given |= {
+        "posterior": settings.posterior.name,
+        "hyperparameters": method_note(settings.method),
+        "dtype": str(settings.dtype),
+    }
     return open_checkpoint(settings.checkpoint, settings.file, "fit", source, generator, **given)
 
 

@@ -54,6 +54,9 @@ OBJECTS = {
 RETIRED = {(hyperparameters.Weave, "start")}
 """Fields that objects had in files of earlier versions."""
 
+RENAMED: dict[tuple[type, str], str] = {(hyperparameters.Weave, "n_neighbours"): "n_neighbors"}
+"""Fields that have another name in files of earlier versions."""
+
 POSITIVE = ("length_scale", "alpha", "periodicity", "nu", "exponent")  # parameters of kernels
 NOT_NEGATIVE = ("constant_value", "noise_level")
 DEEPEST = 20  # levels of a kernel: scikit-learn takes time 2^levels for its bounds, which a later fit asks for
@@ -148,7 +151,7 @@ def from_json(content: Any) -> Any:
     kind = OBJECTS.get(name) if isinstance(name, str) else None
     if kind is None or set(content) != {"object", "fields"} or not isinstance(given, dict):
         raise ValueError(f"a parameter in it is {shown(content)}, which is none of the objects that are known")
-    given = {field: value for field, value in given.items() if (kind, field) not in RETIRED}
+    given = {RENAMED.get((kind, field), field): value for field, value in given.items() if (kind, field) not in RETIRED}
     if not set(given) <= {part.name for part in fields(kind)}:
         raise ValueError(f"a {kind.__name__} in it has fields {shown(', '.join(given))}")
     values = {name: from_json(value) for name, value in given.items()}

@@ -58,7 +58,7 @@ class Baselines:
         return next((name for name, share in NO_BETTER.items() if self.model >= share * getattr(self, name)), None)
 
     def words(self) -> str | None:
-        """A warning that the model is no better than a baseline; None if it is better, or if few rows were predicted."""
+        """A warning that the model is no better than a baseline; None if it is better, or few rows were predicted."""
         name = self.better
         if name is None or self.n_rows < FEWEST:
             return None
