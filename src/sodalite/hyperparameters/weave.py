@@ -32,14 +32,15 @@ FIRST_STEPS, OTHER_STEPS, ROUND_STEPS = 10, 6, 8  # of a climb: the first kernel
 
 @dataclass(frozen=True)
 class Weave:
-    """Rounds of raising an objective and of choosing rows anew, each kept only if it was worth something.
+    """Rounds that raise an objective and choose rows anew, each kept only if rows set aside are predicted better.
 
-    For the posterior "local", rounds raise in turn how well rows are predicted from their neighbours, and the exact
-    likelihoods of many neighbourhoods and of two random blocks of rows. They are judged by how well the rows set aside
-    are predicted, each from all others, as it will be. For the other posteriors, a round raises J of the active rows
-    and a sample of the remainder, and is judged by J of the rows that are then chosen, which must not fall, and by how
-    well the posterior predicts the rows set aside, which the choice of the active rows has not seen either: better than
-    before by more than chance would have it. Active sets are small first, and grow.
+    For the posterior "local", rounds raise in turn the leave-one-out log density of rows given their neighbours
+    (foresight), and the exact likelihoods of many neighbourhoods and of two random blocks of rows. They are judged by
+    the leave-one-out log density of the rows set aside, calibrated as predictions will be.
+
+    For the other posteriors, a round raises J of the active rows and a sample of the remainder. It is kept if J of the
+    rows that are then chosen does not fall, and if the log density of the rows set aside, which the choice has not
+    seen, grows by more than its standard error. Active sets are small first, and grow.
 
     Where no kernel was given, other components may be added to the best one: a second scale, where there are few
     inputs, and periods that the targets show (`sodalite.hyperparameters.components`).
