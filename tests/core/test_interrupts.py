@@ -16,7 +16,7 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 from sodalite import GreedyGPRegressor
 from sodalite.core import threads
 from sodalite.core.threads import one_blas_thread, one_openmp_thread, threaded_map
-from sodalite.hyperparameters.subset import climb
+from sodalite.hyperparameters import climb
 from sodalite.kernels import compile_kernel
 from sodalite.kernels.neighbours import Neighbours
 

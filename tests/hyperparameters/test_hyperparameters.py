@@ -29,7 +29,7 @@ from sodalite.hyperparameters import (
     revive,
     starting_points,
 )
-from sodalite.hyperparameters.subset import PANEL
+from sodalite.hyperparameters.likelihood import PANEL
 from sodalite.kernels import compile_kernel
 
 kernels = pytest.mark.parametrize("name", KERNELS)

@@ -57,11 +57,11 @@ def neighbourhoods(kernel, X, y, alpha, *_):
     return Neighbourhoods(kernel, X, y, blocks, alpha)
 
 
-def outlook(kernel, X, y, alpha, rows):
+def joint(kernel, X, y, alpha, rows):
     return Joint(kernel, X, y, np.arange(12), rows, alpha)
 
 
-MAKERS = {"foresight": foresight, "neighbourhoods": neighbourhoods, "outlook": outlook}
+MAKERS = {"foresight": foresight, "neighbourhoods": neighbourhoods, "joint": joint}
 makers = pytest.mark.parametrize("maker", MAKERS)
 
 
@@ -236,7 +236,7 @@ def J(kernel, X, y, alpha, active, sample):
 
 @kernels
 @pytest.mark.parametrize("size", [28, 10])
-def test_outlook_is_j(name, size):
+def test_joint_is_j(name, size):
     kernel, X, y, alpha = data(name)
     active = np.random.default_rng(0).permutation(40)[:12]
     sample = np.setdiff1d(np.arange(40), active)[:size]
@@ -244,7 +244,7 @@ def test_outlook_is_j(name, size):
     assert found(kernel.theta)[0] == pytest.approx(J(kernel, X, y, alpha, active, sample), rel=1e-8)
 
 
-def test_outlook_with_every_row_active_is_the_likelihood():
+def test_joint_with_every_row_active_is_the_likelihood():
     kernel, X, y, alpha = data("usual")
     A = kernel(X, X) + np.diag(noise_of(kernel, X, alpha))
     value, gradient = Joint(kernel, X, y, np.arange(40), np.arange(40), alpha)(kernel.theta)
@@ -253,7 +253,7 @@ def test_outlook_with_every_row_active_is_the_likelihood():
     assert_allclose(gradient, found[1], rtol=1e-7)
 
 
-def test_outlook_of_one_row():
+def test_joint_of_one_row():
     kernel = ConstantKernel(2.0) * RBF(1.0) + WhiteKernel(0.5)
     value, gradient = Joint(kernel, np.array([[3.0]]), np.array([[1.5]]), np.array([0]), np.array([0]))(kernel.theta)
     assert value == pytest.approx(-0.5 * (1.5**2 / 2.5 + log(2 * pi * 2.5)))

@@ -13,7 +13,9 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, Ex
 from helpers import FIXED, KERNELS, POSTERIORS
 from sodalite import GreedyGPRegressor
 from sodalite.hyperparameters import Fixed, Found, Subset, Task, Weave
-from sodalite.hyperparameters.weave import Verdict, _ByActiveRows
+from sodalite.hyperparameters.objectives import Foresight
+from sodalite.hyperparameters.record import method_note
+from sodalite.hyperparameters.strategies import ByActiveRows, Verdict
 from sodalite.kernels import default_kernels, leaves
 from sodalite.metrics import nlpd
 from sodalite.scores import Delta
@@ -81,6 +83,22 @@ def nu_of(kernel):
 # Rounds
 
 
+def test_rows_are_predicted_from_as_many_neighbours_as_asked_for(monkeypatch):
+    counts = []
+    raised = Foresight.__init__
+    monkeypatch.setattr(Foresight, "__init__", lambda self, *given: counts.append(given[-1]) or raised(self, *given))
+    find(*data(), weave=replace(QUICK, n_neighbors=7))
+    assert set(counts) == {7}
+
+
+def test_a_checkpoint_names_the_fields_of_a_weave_as_the_first_version_did():
+    assert method_note(Weave()) == (
+        "Weave(n_start=500, n_rounds=6, n_blocks=64, block_size=64, n_judged=1500, n_neighbours=32, n_active=64, "
+        "n_exact=1000)"
+    )
+    assert method_note(Subset()) == "Subset(n_rows=1000, n_starts=12, n_screen=300, n_steps=60)"
+
+
 @pytest.mark.parametrize(("n", "n_active"), [(120, 30), (500, 500), (900, 500)])
 def test_what_has_failed_is_not_tried_again(n, n_active):
     found = find(*data(n), posterior="sod", weave=replace(QUICK, n_rounds=8), n_active=n_active)
@@ -139,13 +157,13 @@ def test_a_kernel_that_gives_no_numbers_never_wins():
 
 @pytest.mark.parametrize("seed", range(4))
 def test_no_round_that_is_kept_lowers_j(seed, monkeypatch):
-    judge, verdicts = _ByActiveRows.judge, {}
+    judge, verdicts = ByActiveRows.judge, {}
 
     def noted(side, kernel):
         verdicts[side.n_active, *kernel.theta] = found = judge(side, kernel)
         return found
 
-    monkeypatch.setattr(_ByActiveRows, "judge", noted)
+    monkeypatch.setattr(ByActiveRows, "judge", noted)
     monkeypatch.setattr(Subset, "find", lambda subset, task, kernels, generator: Found(kernels[0]))  # a poor start
     X, y = data(n=400, d=3, seed=seed)
     found = find(X, y, posterior="sod", n_active=150, weave=replace(QUICK, n_rounds=6), seed=seed)

@@ -163,6 +163,17 @@ def test_a_field_that_objects_no_longer_have():
     assert objects.from_json({"object": "hyperparameters.Weave", "fields": old}) == hyperparameters.Weave(n_rounds=2)
 
 
+def test_fields_that_earlier_versions_called_by_another_name():
+    weave = hyperparameters.Weave(n_neighbors=9)
+    old = {"object": "hyperparameters.Weave", "fields": {"n_neighbours": 9}}
+    assert objects.from_json(old) == weave
+    earlier = hyperparameters.Weave.__new__(hyperparameters.Weave)
+    earlier.__setstate__(
+        {"n_neighbours" if name == "n_neighbors" else name: part for name, part in vars(weave).items()}
+    )
+    assert earlier == weave == pickle.loads(pickle.dumps(weave))
+
+
 def test_the_rounds_are_kept(path):
     method = hyperparameters.Subset(n_rows=60, n_starts=2, n_screen=40, n_steps=3)
     one = fitted("sod", hyperparameters=method, kernel=None)

@@ -1,4 +1,4 @@
-"""A fit compares itself with simple ways, and says where it is no better."""
+"""A fit compares itself with simple baselines, and warns where it is no better."""
 
 import json
 import warnings

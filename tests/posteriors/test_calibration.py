@@ -1,4 +1,4 @@
-"""Error bars scaled by errors near by: right where the kernel is right, and right where the noise varies."""
+"""Variances scaled by leave-one-out errors: right where the kernel is right, and right where the noise varies."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ KERNEL = RBF(1.0) + WhiteKernel(0.1)
 
 
 def errors(n, d=2, q=1, std=lambda X: 1.0, seed=0):
-    """Rows, errors of a standard deviation that may vary, and the variances that a model said they have."""
+    """Rows, errors whose standard deviation may vary, and the variances that a model predicted for them."""
     generator = np.random.default_rng(seed)
     X = generator.uniform(-2, 2, (n, d))
     variance = generator.uniform(0.5, 2, n)
@@ -142,7 +142,7 @@ def test_what_is_added_is_noise_of_observations_not_of_the_function():
 
 
 def test_each_error_is_judged_by_the_others():
-    """The density is that of every error under a scale that it has no part in, by brute force."""
+    """The density of every error under a scale learnt from the other errors, by brute force."""
     X, error, variance = errors(400, std=jump)
     scale = fit(X, error, variance)
     squares = error[:, 0] ** 2 / variance

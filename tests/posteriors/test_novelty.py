@@ -1,4 +1,4 @@
-"""Honest where there are no data: error bars far from all rows, and the share of the prior variance that is left."""
+"""Error bars far from all rows, and novelty: the share of the prior variance that is left."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ KERNELS = {
 
 
 def away(X, direction, steps):
-    """Ever further along a ray that starts where all rows are behind."""
+    """Points further and further along a ray that starts beyond all rows."""
     spread = X.std(axis=0)
     direction = direction / np.linalg.norm(direction)
     start = np.max((X / spread) @ direction)

@@ -21,7 +21,7 @@ from ..core.random import generator_from
 from ..core.types import Indices
 from ..core.validation import check_count, check_dtype, check_first, check_not_small
 from ..hyperparameters import Found, Method, Task, resolve_hyperparameters, takes_kernel_as_given
-from ..hyperparameters.record import found_before, note_of
+from ..hyperparameters.record import found_before, method_note, note_of
 from ..hyperparameters.weave import MOST_ROWS
 from ..kernels import check_bounds, compile_kernel, default_kernels, warn_at_bounds
 from ..posteriors import Evidence, Posterior, resolve_posterior
@@ -135,7 +135,11 @@ def open_fit_checkpoint(source: Source, settings: Settings, generator: np.random
         return None
     names = ("kernel", "first", "random_state", "normalize_y", "score")
     given = {name: getattr(settings, name) for name in names}
-    given |= {"posterior": settings.posterior.name, "hyperparameters": settings.method, "dtype": str(settings.dtype)}
+    given |= {
+        "posterior": settings.posterior.name,
+        "hyperparameters": method_note(settings.method),
+        "dtype": str(settings.dtype),
+    }
     return open_checkpoint(settings.checkpoint, settings.file, "fit", source, generator, **given)
 
 

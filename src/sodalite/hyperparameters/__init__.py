@@ -1,26 +1,15 @@
-"""How the kernel's hyperparameters are found."""
+"""Methods that find the hyperparameters of a kernel (docs/method.rst, `hyperparameters`)."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from ..core.validation import unknown
-from .subset import (
-    Fixed,
-    Found,
-    Likelihood,
-    Method,
-    Round,
-    Subset,
-    Task,
-    climb,
-    climb_all,
-    free_parameters,
-    log_marginal_likelihood,
-    natural_scale,
-    revive,
-    starting_points,
-)
+from .climb import climb, climb_all
+from .likelihood import Likelihood, log_marginal_likelihood
+from .parameters import free_parameters, natural_scale
+from .subset import Subset, revive, starting_points
+from .task import Fixed, Found, Method, Round, Task
 from .weave import Weave
 
 __all__ = [
@@ -48,7 +37,7 @@ HYPERPARAMETERS: dict[str, Method] = {"weave": Weave(), "subset": Subset(), "fix
 
 
 def resolve_hyperparameters(hyperparameters: Any) -> Method:
-    """The method of that name, or the object itself."""
+    """The method of a name, or an object with a method `find` as it is; an error that lists the names otherwise."""
     if isinstance(hyperparameters, str):
         if hyperparameters in HYPERPARAMETERS:
             return HYPERPARAMETERS[hyperparameters]

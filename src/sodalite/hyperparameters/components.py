@@ -1,106 +1,165 @@
-"""Other components of a kernel that compete, where there are too many rows for an exact likelihood.
+"""Other components of a kernel that compete: a trend, a second scale, periods (docs/method.rst, `components`).
 
-A second scale, or a period that the targets show. The likelihoods of a few sets of rows say whether one is worth a
-trial, and where it should start.
+A kernel has the form signal + noise, and a component is added to the signal. On a small table the exact likelihood says
+whether it stays (`sodalite.hyperparameters.exact`). With more rows, the likelihoods of a few sets of rows say whether a
+component is worth a trial, and where it should start.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from itertools import product
 from math import log
 
 import numpy as np
 from sklearn.gaussian_process.kernels import Kernel
 
-from ..core.types import Array
+from ..core.types import Floats, Indices
 from ..kernels import compile_kernel
+from ..kernels.forms import candidate_periods, second_scale, with_period, with_trend
 from ..kernels.neighbours import Neighbours
-from .exact import Form, period_forms, second_scale_form
+from .climb import climb, climb_all
+from .likelihood import log_marginal_likelihood
 from .objectives import Groups, Neighbourhoods
-from .subset import climb, climb_all, free_parameters, log_marginal_likelihood
+from .parameters import clipped, free_parameters
 
-FEW_INPUTS = 3  # up to which a second scale is tried (with more, it was never better), and all periods
-LEAST_GAIN = 5.0  # nats by which another component must make other rows, some thousand, more likely
-FLATTER = 300.0  # by which a length-scale is longer in an input that a component is all but constant in
+Form = Callable[[Kernel], Kernel]
+"""Adds a component to a kernel."""
+
+FEWEST = 8  # rows of a small table below which no component is tried: they could not tell
+SECOND_SCALE = {"ratio": 0.3, "share": 0.2}  # where a second scale starts: its length-scales and variance, as shares
+FEW_INPUTS = 3  # inputs up to which a second scale is tried (with more, it was never better), and all periods
+LEAST_GAIN = 5.0  # nats by which a component must make the rows of the judging windows, 4 * WINDOW, more likely
 STEPS = 20  # of every climb
-N_CLIMBED = 2  # starts of another component that are climbed
-WINDOW = 192  # rows of a set whose likelihood is raised, or judges
+N_CLIMBED = 2  # points of the grid that are climbed from; each costs as much as all of the grid
+WINDOW = 192  # rows in a set whose likelihood is raised, or judges: O(WINDOW^3) each
+
+# The grid of starting points: factors by which parameters differ from those that the kernel and the form suggest.
+LESS = (1.0, 0.03)  # variances of the components that were there
+LONGER = (1.0, 8.0, 64.0)  # length-scales of the components that were there
+SHARES = (1.0, 0.1, 0.01)  # variance of the new component
+FLATTER = 300.0  # the new component's length-scale in an input that it hardly depends on
 
 
-def candidates(rows: Groups, others: Array, errors: Array) -> list[tuple[str, Form]]:
+def small_table_forms(X: Floats, y: Floats) -> list[tuple[str, Form]]:
+    """Components to try on a small table, each with its name, in the order of trial."""
+    if len(X) < FEWEST:
+        return []
+    return [("a trend", partial(with_trend, X=X, y=y)), second_scale_form(), *period_forms(X, y)]
+
+
+def second_scale_form() -> tuple[str, Form]:
+    """A second component like the first, of shorter length-scales, with its name."""
+    return "a second scale", partial(second_scale, **SECOND_SCALE)
+
+
+def period_forms(X: Floats, y: Floats) -> list[tuple[str, Form]]:
+    """Components with the periods that the targets show, each with its name."""
+    return [
+        (
+            f"period {period:.4g}" + f" in column {column}" * (X.shape[1] > 1),
+            partial(with_period, period=period, column=column, X=X, y=y),
+        )
+        for column, period in candidate_periods(X, y)
+    ]
+
+
+def candidates(groups: Groups, X: Floats, errors: Floats) -> list[tuple[str, Form]]:
     """Components that may be worth a trial, each with its name, in the order of trial.
 
-    With few inputs, periods are sought in the targets: rows that lie close together predict each other so well that
-    their errors show no period, which would still be worth knowing where rows are missing. With many inputs, no rows
-    lie close together, and periods are sought in the errors that the best kernel so far makes on `others`.
+    With few inputs, periods are sought in the targets of all rows: rows that lie close together predict each other so
+    well that their errors show no period, although it would help where rows are missing. With many inputs, no rows lie
+    close together, and periods are sought in errors of the best kernel so far, of shape (rows, q), at the rows X.
     """
-    if rows.X.shape[1] <= FEW_INPUTS:
-        return [second_scale_form(), *period_forms(rows.X, rows.y)]
-    return period_forms(others, errors)
+    if groups.X.shape[1] <= FEW_INPUTS:
+        return [second_scale_form(), *period_forms(groups.X, groups.y)]
+    return period_forms(X, errors)
 
 
 def enriched(
     kernel: Kernel,
     form: Form,
-    rows: Groups,
+    groups: Groups,
     density: Callable[[Kernel], float],
     generator: np.random.Generator,
 ) -> list[tuple[Kernel, float]]:
-    """The kernel with another component, if that makes other rows more likely, and by how much per target value.
+    """Kernels with one more component that make other rows more likely, each with its gain per target value.
 
-    Likelihoods are those of windows of neighbouring rows and of random rows. Some are raised, from the best of a grid
-    of variances and length-scales of what was there and variances of the new component, and for the kernel as it was;
-    others judge. Where several starts lead to something, the one that `density` says predicts rows best comes first.
+    The kernel with the component and the kernel without it are both raised on some windows of rows, and compared on
+    other windows.
+
+    Parameters
+    ----------
+    kernel : scikit-learn kernel
+    form : callable
+        Adds the component.
+    groups : Groups
+    density : callable
+        How well a kernel predicts; where several starts lead to a gain, the kernel that predicts best comes first.
+    generator : numpy.random.Generator
+        Draws the windows.
     """
-    richer = form(kernel)
-    windows = _windows(kernel, rows, generator)
-    objective, coarse = (Neighbourhoods(richer, rows.X, rows.y, some, rows.alpha) for some in (windows, windows[1:3]))
-    starts = sorted(_grid(kernel, richer), key=lambda theta: -coarse(theta)[0])
-    ends = climb_all(objective, starts[:N_CLIMBED], richer.bounds, STEPS)
-    without = Neighbourhoods(kernel, rows.X, rows.y, windows, rows.alpha)
-    raised = kernel.clone_with_theta(climb(without, kernel.theta, kernel.bounds, STEPS)[1])
-    windows = _windows(kernel, rows, generator)
-    plain = max((_likelihoods(each, rows, windows) for each in (kernel, raised)), key=np.sum)
+    windows = _windows(kernel, groups, generator)
+    tried = _raised_with(kernel, form(kernel), groups, windows)
+    objective = Neighbourhoods(kernel, groups.X, groups.y, windows, groups.alpha)
+    without = kernel.clone_with_theta(climb(objective, kernel.theta, kernel.bounds, STEPS)[1])
+
+    judging = _windows(kernel, groups, generator)
+    size = sum(map(len, judging)) * groups.y.shape[1]
+    before = max((_likelihoods(each, groups, judging) for each in (kernel, without)), key=np.sum)
     found = []
-    for _, theta in ends:
-        tried = richer.clone_with_theta(theta)
-        gains = _likelihoods(tried, rows, windows) - plain
+    for richer in tried:
+        gains = _likelihoods(richer, groups, judging) - before
         if gains.sum() > LEAST_GAIN and np.median(gains) > 0:
-            found.append((tried, float(gains.sum()) / (sum(map(len, windows)) * rows.y.shape[1])))
+            found.append((richer, float(gains.sum()) / size))
     return found if len(found) < 2 else sorted(found, key=lambda each: -density(each[0]))
 
 
-def _windows(kernel: Kernel, rows: Groups, generator: np.random.Generator) -> list[Array]:
-    """Two windows of neighbouring rows and two random sets of rows."""
-    order = generator.permutation(len(rows.X))
+def _raised_with(kernel: Kernel, richer: Kernel, groups: Groups, windows: list[Indices]) -> list[Kernel]:
+    """The kernel with one more component, `richer`, climbed from the best points of a grid, the highest first.
+
+    The points are compared on one window of neighbours and one of random rows.
+    """
+    objective, coarse = (
+        Neighbourhoods(richer, groups.X, groups.y, some, groups.alpha) for some in (windows, windows[1:3])
+    )
+    starts = sorted(_grid(kernel, richer), key=lambda theta: -coarse(theta)[0])
+    ends = climb_all(objective, starts[:N_CLIMBED], richer.bounds, STEPS)
+    return [richer.clone_with_theta(theta) for _, theta in ends]
+
+
+def _windows(kernel: Kernel, groups: Groups, generator: np.random.Generator) -> list[Indices]:
+    """Two windows of neighbouring rows, then two of random rows."""
+    order = generator.permutation(len(groups.X))
     size = min(WINDOW, len(order))
-    near = Neighbours(compile_kernel(kernel, rows.X), rows.X)
-    return [*near.query(rows.X[order[:2]], size), order[:size], order[-size:]]
+    near = Neighbours(compile_kernel(kernel, groups.X), groups.X)
+    return [*near.query(groups.X[order[:2]], size), order[:size], order[-size:]]
 
 
-def _grid(kernel: Kernel, richer: Kernel) -> Iterator[Array]:
-    """Log-parameters of a kernel that has one component more than another, to start from.
+def _grid(kernel: Kernel, richer: Kernel) -> Iterator[Floats]:
+    """Log-parameters, each of shape (p,), from which to climb with a kernel that has one component more than another.
 
-    The other's variances are less and its length-scales longer by some factors; so is the new component's variance,
-    whose place among the parameters is before the noise, which comes last. With a few inputs, the new component may
-    also be all but constant in one of them: a season that is the same every year, for one.
+    The parameters of the new component come after those of the other kernel, but before its noise, which is last; the
+    variance is the first of them. With a few inputs, the new component may also be nearly constant in one of them: for
+    instance a season that is the same every year.
     """
     new, old = int(kernel.n_dims) - 1, free_parameters(kernel)
     scales = [here for name, here in free_parameters(richer) if name == "length_scale" and here.start > new]
-    several = bool(scales) and 1 < scales[0].stop - scales[0].start <= FEW_INPUTS
-    inputs = range(scales[0].start, scales[0].stop) if several else ()
-    for less, longer, share, flat in product((1.0, 0.03), (1.0, 8.0, 64.0), (1.0, 0.1, 0.01), (None, *inputs)):
+    has_several = bool(scales) and 1 < scales[0].stop - scales[0].start <= FEW_INPUTS
+    inputs = range(scales[0].start, scales[0].stop) if has_several else ()
+    for less, longer, share, flat in product(LESS, LONGER, SHARES, (None, *inputs)):
         theta = richer.theta.copy()
         for name, here in old:
             theta[here] += {"constant_value": log(less), "length_scale": log(longer)}.get(name, 0.0)
         theta[new] += log(share)
         if flat is not None:
             theta[flat] += log(FLATTER)
-        yield np.clip(theta, richer.bounds[:, 0], richer.bounds[:, 1])
+        yield clipped(theta, richer)
 
 
-def _likelihoods(kernel: Kernel, rows: Groups, windows: Sequence[Array]) -> Array:
-    """The log likelihood of each of some sets of rows."""
-    compiled = compile_kernel(kernel, rows.X)
-    return np.array([log_marginal_likelihood(compiled, rows.X[w], rows.y[w], rows.alpha[w])[0] for w in windows])
+def _likelihoods(kernel: Kernel, groups: Groups, windows: Sequence[Indices]) -> Floats:
+    """The log likelihood of every window; of shape (windows,)."""
+    compiled = compile_kernel(kernel, groups.X)
+    X, y, alpha = groups.X, groups.y, groups.alpha
+    return np.array([log_marginal_likelihood(compiled, X[w], y[w], alpha[w])[0] for w in windows])

@@ -1,4 +1,4 @@
-"""The hyperparameters that were found, as a checkpoint keeps them: numbers for the kernels that are given."""
+"""The result of a search as a checkpoint stores it: which of the competing kernels, at which parameters."""
 
 from __future__ import annotations
 
@@ -12,17 +12,27 @@ from sklearn.gaussian_process.kernels import Kernel
 
 from ..core.json import described, shown
 from ..selection.checkpoint import Checkpoint, invalid
-from . import Found, Round
 from .exact import MOST_OPTIMISTIC
+from .task import Found, Method, Round
+from .weave import Weave
 
-ROUND = {"name", "kernel", "objective", "kept", "seconds", "n_active"}  # what a file says of each round
-SLACK = 1e-6  # by which the logarithm of a parameter may lie outside its bounds: rounding, and more
+ROUND = {"name", "kernel", "objective", "kept", "seconds", "n_active"}  # keys of a round in a file
+SLACK = 1e-6  # by which the logarithm of a parameter may lie outside its bounds: far above rounding, and harmless
+
+
+def method_note(method: Method) -> Any:
+    """Describe a method as JSON, by which a checkpoint knows whether a later run searches the same way.
+
+    The description has the names that the first version gave to the fields, so that its checkpoints can be continued.
+    """
+    text = described(method)
+    return text.replace("n_neighbors=", "n_neighbours=") if isinstance(method, Weave) else text
 
 
 def note_of(found: Found, kernels: Sequence[Kernel]) -> dict[str, Any] | None:
-    """Describe what was found as JSON; None where a kernel is none of those that were given, or beyond their bounds.
+    """Describe the result of a search as JSON; None where a kernel has none of the given forms, or exceeds its bounds.
 
-    What is not noted will be searched for again.
+    Without a note, a run that is continued searches again.
     """
     kernel = _note(found.kernel, kernels)
     rounds = [{**vars(part), "kernel": _note(part.kernel, kernels)} for part in found.rounds]
@@ -36,16 +46,16 @@ def note_of(found: Found, kernels: Sequence[Kernel]) -> dict[str, Any] | None:
 
 
 def found_before(keeper: Checkpoint, kernels: Sequence[Kernel]) -> Found | None:
-    """Return what a checkpoint says was found, checked against the kernels that compete; None if it says nothing."""
+    """The result of a search that a checkpoint holds, checked against the competing kernels; None if it holds none."""
     found = keeper.found
     if found is None:
         return None
     try:
         if not isinstance(found, dict) or set(found) != {"kernel", "rounds", "optimism"}:
-            raise ValueError("what it says of the kernel that was found is not a kernel, its rounds and their optimism")
+            raise ValueError("the kernel found in it must have the fields kernel, rounds and optimism")
         rounds, optimism = found["rounds"], found["optimism"]
         if not isinstance(rounds, list):
-            raise ValueError(f"the rounds of its search for the kernel are {shown(rounds)}, where a list belongs")
+            raise ValueError(f"rounds, the steps of its search for the kernel, must be a list; it is {shown(rounds)}")
         if type(optimism) is not float or not 1 <= optimism <= MOST_OPTIMISTIC:
             raise ValueError(f"optimism must be a number from 1 to {MOST_OPTIMISTIC}; it is {shown(optimism)}")
         kernel = _kernel(found["kernel"], kernels)
@@ -57,8 +67,12 @@ def found_before(keeper: Checkpoint, kernels: Sequence[Kernel]) -> Found | None:
 
 
 def _round(content: Any, kernels: Sequence[Kernel]) -> Round:
+    """The round that a file describes; a ValueError where it is none."""
     if not isinstance(content, dict) or set(content) != ROUND:
-        raise ValueError(f"a round of its search for the kernel is {shown(content)}")
+        raise ValueError(
+            f"a round of its search for the kernel must have the fields {', '.join(sorted(ROUND))}; "
+            f"it is {shown(content)}"
+        )
     number, seconds, count = content["objective"], content["seconds"], content["n_active"]
     fits = {
         "name": isinstance(content["name"], str),
@@ -69,34 +83,36 @@ def _round(content: Any, kernels: Sequence[Kernel]) -> Round:
     }
     for name, fit in fits.items():
         if not fit:
-            raise ValueError(f"a round of its search for the kernel has {name} {shown(content[name])}")
+            raise ValueError(f"a round of its search for the kernel has an impossible {name}, {shown(content[name])}")
     value = -np.inf if number is None else float(number)
     return Round(content["name"], _kernel(content["kernel"], kernels), value, content["kept"], float(seconds), count)
 
 
 def _note(kernel: Kernel, kernels: Sequence[Kernel]) -> dict[str, Any] | None:
-    """Which of some kernels one is, and at what values of its parameters; None if it is none of them."""
+    """The position of a kernel among some, and the values of its parameters; None if it has none of their forms."""
     given = kernel.get_params()
     values = {part.name: described(given[part.name]) for part in kernel.hyperparameters}
     for which in range(len(kernels)):
         note = {"which": which, "values": values}
-        with suppress(ValueError):  # it has other parameters
+        with suppress(ValueError):  # a kernel with other parameters
             if described(_kernel(note, kernels)) == described(kernel):
                 return note
     return None
 
 
 def _kernel(note: Any, kernels: Sequence[Kernel]) -> Kernel:
-    """Make the kernel that `_note` was given; a ValueError where none of those that compete can have become it."""
+    """The kernel that a note describes; a ValueError where no competing kernel can have become it."""
     if not isinstance(note, dict) or set(note) != {"which", "values"} or not isinstance(note["values"], dict):
-        raise ValueError(f"a kernel in it is {shown(note)}")
+        raise ValueError(f"a kernel in it must have the fields which and values; it is {shown(note)}")
     which, values = note["which"], note["values"]
     if type(which) is not int or not 0 <= which < len(kernels):
-        raise ValueError(f"a kernel in it is number {shown(which)} of the {len(kernels)} that compete in this fit")
+        raise ValueError(
+            f"a kernel in it is number {shown(which)}, but {len(kernels)} compete in this fit, numbered from 0"
+        )
     given = kernels[which]
     parts, before = given.hyperparameters, given.get_params()
     if set(values) != {part.name for part in parts}:
-        raise ValueError("a kernel in it has other parameters than the one that competes in this fit")
+        raise ValueError("a kernel in it has other parameters than the kernel that competes in this fit")
     for part in parts:
         value, same = values[part.name], described(before[part.name])
         each = value if isinstance(value, list) else [value]

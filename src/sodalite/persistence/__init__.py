@@ -28,7 +28,9 @@ TRUSTED_TYPES = [
     *sorted(f"{kind.__module__}.{kind.__qualname__}" for kind in (*KERNELS.values(), *OBJECTS.values())),
     "sodalite.estimator.GreedyGPRegressor",
     "sodalite.fitting.fitted.Fitted",
-    "sodalite.hyperparameters.subset.Round",
+    "sodalite.hyperparameters.subset.Fixed",  # in files of earlier versions
+    "sodalite.hyperparameters.subset.Round",  # in files of earlier versions
+    "sodalite.hyperparameters.task.Round",
     "sodalite.kernels.compiled.CompiledKernel",
     "sodalite.kernels.compiled.Cycle",
     "sodalite.kernels.neighbours.Index",

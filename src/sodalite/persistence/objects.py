@@ -56,6 +56,9 @@ OBJECTS = {
 RETIRED = {(hyperparameters.Weave, "start")}
 """Fields that objects have in files of earlier versions, and that are ignored."""
 
+RENAMED: dict[tuple[type, str], str] = {(hyperparameters.Weave, "n_neighbours"): "n_neighbors"}
+"""Fields that have another name in files of earlier versions."""
+
 POSITIVE = ("length_scale", "alpha", "periodicity", "nu", "exponent")  # parameters of kernels that must be above 0
 NOT_NEGATIVE = ("constant_value", "noise_level")  # parameters of kernels that may be 0
 SMALLEST = 5e-324  # the least positive float64
@@ -161,7 +164,7 @@ def _object(content: Mapping[str, Any]) -> Any:
     if kind is None or set(content) != {"object", "fields"} or not isinstance(given, dict):
         raise wrong("a parameter that is an object", f"one of {', '.join(OBJECTS)}, with its fields", content)
     annotations = {part.name: part.type for part in fields(kind)}
-    given = {field: value for field, value in given.items() if (kind, field) not in RETIRED}
+    given = {RENAMED.get((kind, field), field): value for field, value in given.items() if (kind, field) not in RETIRED}
     if not set(given) <= set(annotations):
         raise ValueError(
             f"{name} has the fields {', '.join(annotations)}; in the file it has {shown(', '.join(given))}"

@@ -12,7 +12,7 @@ from .. import metrics
 from ..core.types import Floats
 from ..posteriors import Local
 from ..posteriors.calibration import novelty_of
-from ..posteriors.local import Observations
+from ..posteriors.leave_one_out import Observations
 from ..posteriors.projected import Projected
 from .rows import HOW, LabelledRows, Material, places_among
 from .stages import Stages

@@ -1,0 +1,337 @@
+"""How the rounds of a weave raise a kernel's parameters, and how they are judged (docs/method.rst, `weave`).
+
+`ByNeighbours` is for a posterior that predicts rows from their neighbours, as "local" does; `ByActiveRows` for one that
+knows the active rows alone, or sees the others through them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import product
+from math import log
+from typing import TYPE_CHECKING, NamedTuple, Protocol, cast
+
+import numpy as np
+from sklearn.gaussian_process.kernels import Kernel
+
+from ..core.types import Floats, Indices
+from ..kernels import CompiledKernel, compile_kernel, spacing
+from ..kernels.neighbours import Neighbours
+from ..posteriors import Evidence, Local
+from ..posteriors.calibration import Scale, log_densities
+from ..selection.factor import floored_factor
+from ..selection.grow import grow
+from ..selection.loop import Selection
+from ..selection.source import Arrays
+from ..stopping import Size
+from .climb import climb
+from .joint import Joint
+from .objectives import Foresight, Groups, Neighbourhoods
+from .parameters import clipped, free_parameters
+from .task import Task
+
+if TYPE_CHECKING:
+    from .weave import Weave
+
+# Accepting another component, in nats per row set aside. Gaps in the data are not among those rows, so a component that
+# fills gaps may predict them a little worse.
+FORM_LOSS = 0.005  # a loss that is accepted always
+TRADE = 0.05  # a loss that is accepted, as a share of the gain in likelihood per target value
+
+# The grid of `ByNeighbours.scaled`.
+N_SCALED = 500  # rows that it is judged by
+SCALED_NEIGHBORS = 24  # the most neighbours that each is predicted from there
+SHARES = (1.0, 0.3, 0.1, 0.03, 0.01, 1e-3)  # factors of the noise
+MOST_HALVINGS = 12  # of the length-scales: bounds the grid where two rows nearly coincide
+USUAL_HALVINGS = 3  # where the kernel has no metric, or rows coincide
+NEAR_HALVINGS, NEAR_SHARE = 3, 0.03  # a point with more halvings or less noise is far from the start ...
+FAR_WORTH = 0.05  # ... and must gain so many nats per row more: the start is seldom that far off
+
+N_FORESIGHT = 1000  # rows whose leave-one-out densities a round raises
+RANDOM_BLOCK = 6  # rows in a random block, in units of `block_size`: they see the long length-scales
+
+
+class Verdict(NamedTuple):
+    """The value of a kernel, per target value."""
+
+    densities: Floats
+    """Log densities of the rows set aside: of shape (rows,), or (1,) if they are judged together."""
+    joint: float = 0.0
+    """J, for strategies that raise it."""
+
+    @property
+    def density(self) -> float:
+        return float(self.densities.mean())
+
+    def beats(self, other: Verdict, worth: float = 0.0) -> bool:
+        """Whether the mean density is larger, by more than `worth` and than its standard error, and J is no lower."""
+        if not np.isfinite([self.density, other.density]).all():
+            return bool(self.density > other.density)
+        gain = self.densities - other.densities
+        standard_error = gain.std() / np.sqrt(len(gain))
+        return self.joint >= other.joint and bool(gain.mean() > max(worth, standard_error))
+
+
+class Strategy(Protocol):
+    """How a weave goes about it for one kind of posterior."""
+
+    groups: Groups
+    """The rows that rounds may use."""
+
+    @property
+    def patience(self) -> int:
+        """How many rounds in a row may fail before the search ends."""
+        ...
+
+    @property
+    def n_active(self) -> int | None:
+        """The number of active rows that kernels are judged with; None if that is always the same."""
+        ...
+
+    @property
+    def can_grow(self) -> bool:
+        """Whether `grow` will be able to enlarge the active set."""
+        ...
+
+    def grow(self) -> bool:
+        """Enlarge the active set, if that is planned; whether it was. Verdicts before and after do not compare."""
+        ...
+
+    def scaled(self, kernel: Kernel) -> Kernel:
+        """The first kernel, moved to a better scale if the strategy can tell."""
+        ...
+
+    def judge(self, kernel: Kernel) -> Verdict:
+        """The value of a kernel, by the rows set aside."""
+        ...
+
+    def errors(self, kernel: Kernel) -> tuple[Floats, Floats]:
+        """The rows set aside, of shape (rows, d), and the errors of their predictions, (rows, q)."""
+        ...
+
+    def accepts(self, verdict: Verdict, top: Verdict, gain: float) -> bool:
+        """Whether another component may stay, which makes rows more likely by `gain` per target value."""
+        ...
+
+    def raised(self, kernel: Kernel, steps: int, turn: int = 0) -> Kernel:
+        """The kernel after a climb of a few steps on the rows that rounds may use."""
+        ...
+
+
+def _set_aside(task: Task, count: int, generator: np.random.Generator) -> tuple[Indices, Indices]:
+    """The rows that judge, at most a third of all, and the rows that rounds may use; each in random order."""
+    order = generator.permutation(len(task.X))
+    if len(order) == 1:
+        return order, order
+    count = min(count, max(len(order) // 3, 1))
+    return order[:count], order[count:]
+
+
+class ByNeighbours:
+    """Rounds for "local". Rows are judged by leave-one-out predictions from active rows and neighbours."""
+
+    n_active = None
+    can_grow = False
+    patience = 2  # one for each objective
+
+    def __init__(self, weave: Weave, task: Task, generator: np.random.Generator) -> None:
+        self.weave, self.task, self.generator = weave, task, generator
+        self.judged, others = _set_aside(task, weave.n_judged, generator)
+        self.active = others[: min(weave.n_active, task.n_active)]
+        part = task.take(others)
+        self.groups = Groups(part.X, part.y, part.alpha)
+        self.k = min(weave.n_neighbors, len(self.groups.places) - 1)
+
+    def grow(self) -> bool:
+        return False
+
+    def judge(self, kernel: Kernel) -> Verdict:
+        """The mean leave-one-out log density of the rows set aside, calibrated as predictions will be."""
+        compiled = compile_kernel(kernel, self.task.X)
+        left = self._left_out(compiled)
+        if left is None:
+            return Verdict(np.full(1, -np.inf))
+        return Verdict(np.full(1, Scale.fit(compiled, self.task.X[self.judged], *left).density))
+
+    def errors(self, kernel: Kernel) -> tuple[Floats, Floats]:
+        left = self._left_out(compile_kernel(kernel, self.task.X))
+        X = np.asarray(self.task.X[self.judged], dtype=np.float64)
+        return X, self.task.y[self.judged] if left is None else left[0].reshape(len(X), -1)
+
+    def accepts(self, verdict: Verdict, top: Verdict, gain: float) -> bool:
+        return verdict.density > top.density - max(FORM_LOSS, TRADE * gain)
+
+    def _left_out(self, kernel: CompiledKernel) -> tuple[Floats, Floats] | None:
+        """Leave-one-out errors, (rows, q), and variances, (rows,), of the rows set aside.
+
+        None if the kernel gives no finite covariances.
+        """
+        task, selection = self.task, self._selection(kernel)
+        if selection is None:
+            return None
+        kind = cast("type[Local]", task.posterior)  # or a user's own: `leaves_out` says that it has these methods
+        local, every = kind.prepare(Evidence(kernel, Arrays(task.X, task.y, task.alpha), selection))
+        return local.errors(every.take(self.judged), min(self.weave.n_neighbors, len(local.X)))
+
+    def _selection(self, kernel: CompiledKernel) -> Selection | None:
+        """The active rows as a selection; None if the kernel gives no finite covariances."""
+        active = self.active
+        rows = kernel.prepare(self.task.X[active])
+        noise = kernel.noise(rows) + (0 if self.task.alpha is None else self.task.alpha[active])
+        K = kernel.block(rows, rows)
+        if not np.isfinite(K).all() or not np.isfinite(noise).all():
+            return None
+        L, floor = floored_factor(K, noise, float(kernel.diag(rows).max()))
+        unknown = np.full(len(active), np.nan)
+        return Selection(active, unknown, L, unknown, "n_active", floor, len(active))
+
+    def scaled(self, kernel: Kernel) -> Kernel:
+        """The kernel at the point of a grid, of shorter length-scales and less noise, where rows are predicted best.
+
+        A thin subset sees no short length-scales, and may take what varies quickly for noise. All length-scales are
+        divided by the same number, which changes no neighbours, so one objective on a few hundred rows serves all
+        points.
+        """
+        some = self.generator.permutation(len(self.groups.X))[:N_SCALED]
+        objective = Foresight(self.groups, kernel, some, min(self.k, SCALED_NEIGHBORS))
+        best, top, best_is_far = kernel.theta, -np.inf, False
+        for point in _scale_grid(kernel, self._halvings(kernel)):
+            value = objective.value(point.theta)
+            if value > top + FAR_WORTH * (point.is_far and not best_is_far):
+                best, top, best_is_far = point.theta, value, point.is_far
+        return kernel.clone_with_theta(best)
+
+    def _halvings(self, kernel: Kernel) -> int:
+        """How often the length-scales can be halved before they are shorter than half the rows' spacing."""
+        weights = compile_kernel(kernel, self.groups.X).metric()
+        nearest = 0.0 if weights is None else spacing(self.groups.X * np.sqrt(weights))
+        return int(np.clip(np.ceil(np.log2(2 / nearest)), 1, MOST_HALVINGS)) if nearest else USUAL_HALVINGS
+
+    def raised(self, kernel: Kernel, steps: int, turn: int = 0) -> Kernel:
+        """The kernel after a climb on fresh rows: of foresight in odd turns, of likelihoods of blocks in even ones."""
+        order = self.generator.permutation(len(self.groups.X))
+        if turn % 2:
+            objective: Foresight | Neighbourhoods = Foresight(self.groups, kernel, order[:N_FORESIGHT], self.k)
+        else:
+            objective = self._neighbourhoods(kernel, order)
+        return kernel.clone_with_theta(climb(objective, kernel.theta, kernel.bounds, steps)[1])
+
+    def _neighbourhoods(self, kernel: Kernel, order: Indices) -> Neighbourhoods:
+        """The likelihoods of blocks of neighbouring rows and of two random blocks; all rows, in random order, given."""
+        groups, size = self.groups, self.weave.block_size
+        near = Neighbours(compile_kernel(kernel, groups.X), groups.X)
+        count = min(self.weave.n_blocks, max(1, 2 * len(order) // size))  # enough to see every row twice
+        blocks = list(near.query(groups.X[order[:count]], size))
+        large = RANDOM_BLOCK * size
+        blocks += [order[:large], order[-large:]] if len(order) > large else [order]
+        return Neighbourhoods(kernel, groups.X, groups.y, blocks, groups.alpha)
+
+
+class _Point(NamedTuple):
+    """A point of the grid of `ByNeighbours.scaled`."""
+
+    theta: Floats
+    is_far: bool
+    """Whether it is far from the kernel as it was."""
+
+
+def _scale_grid(kernel: Kernel, most_halvings: int) -> Iterator[_Point]:
+    """Yield a kernel's log-parameters with all length-scales halved 0 to `most_halvings` times, and less noise."""
+    parameters = free_parameters(kernel)
+    for halvings, share in product(range(most_halvings + 1), SHARES):
+        theta = kernel.theta.copy()
+        for name, here in parameters:
+            if name == "length_scale":
+                theta[here] -= halvings * log(2)
+            elif name == "noise_level":
+                theta[here] += log(share)
+        yield _Point(clipped(theta, kernel), halvings > NEAR_HALVINGS or share < NEAR_SHARE)
+
+
+class ByActiveRows:
+    """Rounds for the posteriors that know the active rows alone, or see the others through them.
+
+    A round raises J for fixed active rows. It is judged by J of the rows that its kernel then chooses, and by the
+    posterior's log densities of the rows set aside.
+    """
+
+    sizes = (100, 200, 400)  # of the active sets: small ones first, as a round costs O(m^3 + n m^2)
+    patience = 1  # the same rows again would say the same
+    n_raised = 4000  # rows of the sample that stands for all of the remainder in J
+
+    def __init__(self, weave: Weave, task: Task, generator: np.random.Generator) -> None:
+        judged, others = _set_aside(task, 2 * weave.n_judged, generator)  # twice as many as cost little each
+        self.aside, self.task = task.take(judged), task.take(others)
+        self.groups = Groups(self.task.X, self.task.y, self.task.alpha)
+        most = max(1, min(task.n_active, len(task.X) // 2))
+        self.plan = sorted({min(size, most) for size in self.sizes})
+        self.n_active = self.plan.pop(0)
+        self._last: _Choice | None = None
+
+    @property
+    def can_grow(self) -> bool:
+        return bool(self.plan)
+
+    def grow(self) -> bool:
+        if not self.plan:
+            return False
+        self.n_active, self._last = self.plan.pop(0), None
+        return True
+
+    def judge(self, kernel: Kernel) -> Verdict:
+        """The log densities of the rows set aside, and J of the rows that the kernel chooses."""
+        error, variance = self._predicted(kernel)
+        alpha, floor = self.aside.alpha, self._chosen(kernel).noise_floor
+        densities = log_densities(error, np.maximum(variance if alpha is None else variance + alpha, floor))
+        return Verdict(densities, self._joint(kernel)(kernel.theta)[0])
+
+    def errors(self, kernel: Kernel) -> tuple[Floats, Floats]:
+        return np.asarray(self.aside.X, dtype=np.float64), self._predicted(kernel)[0]
+
+    def _predicted(self, kernel: Kernel) -> tuple[Floats, Floats]:
+        """Errors, (rows, q), and variances, (rows,), of the rows set aside."""
+        task, aside = self.task, self.aside
+        source = Arrays(task.X, task.y, task.alpha)
+        evidence = Evidence(compile_kernel(kernel, task.X), source, self._chosen(kernel))
+        mean, variance = task.posterior.condition(evidence).mean_and_variance(aside.X, noisy=True)
+        return aside.y - mean, variance
+
+    def accepts(self, verdict: Verdict, top: Verdict, gain: float) -> bool:
+        return verdict.beats(top)
+
+    def scaled(self, kernel: Kernel) -> Kernel:
+        """The kernel as it is: the search by a subset has found its scale."""
+        return kernel
+
+    def raised(self, kernel: Kernel, steps: int, turn: int = 0) -> Kernel:
+        """The kernel after a climb of J for fixed active rows."""
+        return kernel.clone_with_theta(climb(self._joint(kernel), kernel.theta, kernel.bounds, steps)[1])
+
+    def _joint(self, kernel: Kernel) -> Joint:
+        task = self.task
+        sample = np.arange(min(self.n_raised, len(task.X)))  # the rows are in random order
+        return Joint(kernel, task.X, task.y, self._chosen(kernel).indices, sample, task.alpha)
+
+    def _chosen(self, kernel: Kernel) -> Selection:
+        """The rows that a kernel chooses. The last choice is cached: a round starts from a kernel that was judged."""
+        if self._last is None or self._last.kernel is not kernel:
+            task = self.task
+            selection = grow(
+                Arrays(task.X, task.y, task.alpha),
+                compile_kernel(kernel, task.X),
+                n_active=self.n_active,
+                score=task.score,
+                rule=Size(self.n_active),
+                generator=np.random.default_rng(0),
+            )
+            self._last = _Choice(kernel, selection)
+        return self._last.selection
+
+
+@dataclass(frozen=True)
+class _Choice:
+    """A kernel, and the rows that it chooses."""
+
+    kernel: Kernel
+    selection: Selection

@@ -1,0 +1,91 @@
+"""What a search for hyperparameters is given, and what it returns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from math import inf
+from typing import Protocol
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.gaussian_process.kernels import Kernel
+
+from ..core.types import Array, Floats, Indices
+from ..posteriors import Posterior, SubsetOfData
+from ..scores import Delta, Score
+
+
+@dataclass(frozen=True)
+class Task:
+    """The rows, and what the kernel is for."""
+
+    X: Array
+    """Inputs, of shape (n, d)."""
+    y: Floats
+    """Targets, of shape (n, q)."""
+    alpha: Floats | None = None
+    """Noise variance of each row beyond the kernel's; of shape (n,)."""
+    posterior: type[Posterior] = SubsetOfData
+    """The posterior that will predict with the kernel."""
+    score: Score = field(default_factory=Delta)
+    """The score that will choose the active rows."""
+    n_active: int = 1000
+    """The most active rows."""
+    seconds: float = inf
+    """Time limit: no step of the search that could be left out begins after so many seconds."""
+    forms: bool = False
+    """Whether kernels with more components than those given may compete: a second scale, periods."""
+
+    def take(self, which: Indices) -> Task:
+        """The task for some of the rows."""
+        alpha = None if self.alpha is None else self.alpha[which]
+        return replace(self, X=self.X[which], y=self.y[which], alpha=alpha)
+
+
+@dataclass(frozen=True)
+class Round:
+    """One step of a search: a kernel that was tried, and whether it was kept."""
+
+    name: str
+    """The kind of step."""
+    kernel: Kernel
+    """The kernel that was tried."""
+    objective: float
+    """Its value, per target value; comparable within one search, at the same `n_active`."""
+    kept: bool
+    seconds: float
+    n_active: int | None = None
+    """The number of active rows that the value is for; None if there are none."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """The kernel that a search found, and the steps that led to it."""
+
+    kernel: Kernel
+    rounds: tuple[Round, ...] = ()
+    optimism: float = 1.0
+    """How many times as large squared standardised errors are for rows that the hyperparameters have not seen, over
+    leave-one-out errors of rows that they have seen. 1 where that is not known, or where rows are many."""
+
+
+class Method(Protocol):
+    """A way to find the hyperparameters."""
+
+    def find(self, task: Task, kernels: Sequence[Kernel], generator: np.random.Generator) -> Found:
+        """The best of some kernels with the same parameters, at the best parameters found."""
+        ...
+
+
+@dataclass(frozen=True)
+class Fixed:
+    """Use the kernel as it is given."""
+
+    @property
+    def takes_kernel_as_given(self) -> bool:
+        """True, unless a subclass overrides `find`."""
+        return type(self).find is Fixed.find
+
+    def find(self, task: Task, kernels: Sequence[Kernel], generator: np.random.Generator) -> Found:
+        return Found(clone(kernels[0]))
