@@ -1,14 +1,14 @@
-"""What is concluded from the active rows. One class each, all built from the same evidence."""
+"""Posteriors: the predictions that follow from the rows. One class each, all conditioned on the same `Evidence`."""
 
 from __future__ import annotations
 
 from typing import Any, cast
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import eigh
 
 from ..core.threads import one_blas_thread
+from ..core.types import Floats
 from ..core.validation import unknown
 from .base import Evidence, Posterior, PosteriorTraits
 from .local import Local
@@ -38,7 +38,7 @@ POSTERIORS = {kind.name: kind for kind in BUILT_IN}
 
 
 def resolve_posterior(posterior: Any) -> type[Posterior]:
-    """The posterior of that name, or a class of the user's own."""
+    """The posterior class of a name, or a user's own class as it is; an error that lists the names otherwise."""
     if isinstance(posterior, str) and posterior in POSTERIORS:
         return POSTERIORS[posterior]
     if isinstance(posterior, type) and issubclass(posterior, PosteriorTraits) and hasattr(posterior, "condition"):
@@ -46,8 +46,8 @@ def resolve_posterior(posterior: Any) -> type[Posterior]:
     raise unknown("posterior", POSTERIORS, posterior, " or a class that derives from PosteriorTraits")
 
 
-def draw(mean: NDArray[Any], covariance: NDArray[Any], size: int, generator: np.random.Generator) -> NDArray[Any]:
-    """Samples, as columns, of a normal distribution whose covariance may be singular. O(n^3)."""
+def draw(mean: Floats, covariance: Floats, size: int, generator: np.random.Generator) -> Floats:
+    """Samples of a normal distribution, as columns of shape (n, size); its covariance may be singular. O(n^3)."""
     with one_blas_thread():
         values, vectors = eigh(covariance)
         root = vectors * np.sqrt(np.maximum(values, 0))

@@ -1,4 +1,4 @@
-"""What all posteriors are built from, and how they go through many rows in bounded memory."""
+"""The evidence that posteriors are conditioned on, what a posterior is, and passes over many rows in bounded memory."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ import numpy as np
 
 from ..core.memory import parse_bytes
 from ..core.threads import n_threads, threaded_map
-from ..core.types import Array
+from ..core.types import Array, Floats, Indices
 from ..kernels import CompiledKernel, Features
 from ..selection.loop import Selection
 from ..selection.source import Sliced, Source
 from .calibration import Scale
 
-BLOCK = 2**20  # entries of k(I, x) that are held at a time, per thread: 8 MB
-N_SOME = 1000  # rows that error bars are summarised by
+BLOCK = 2**20  # numbers that one thread holds at a time, 8 MB of k(I, x): large for the product, small for memory
+N_SOME = 1000  # rows that error bars are summarised from; a quantile of 10 % then rests on 100 rows
 
 
 @dataclass(frozen=True)
@@ -27,23 +27,25 @@ class Evidence:
     kernel: CompiledKernel
     """In float64."""
     source: Source
-    """The rows, wherever they are."""
+    """The rows: in memory, on disk or on a cluster."""
     selection: Selection
-    memory_limit: Any = None
-    """What may be kept beside the data, in bytes or as a string; None for a share of what is free."""
+    memory_limit: str | float | None = None
+    """The most memory to use beside the data, in bytes or as a string; None for a share of the free memory."""
     n_neighbors: int | None = None
-    """For "local": how many neighbours a query has; None for as many as the data ask for."""
+    """For "local": how many neighbours a query has; None for a number that is chosen by leave-one-out errors."""
     calibrate: bool = False
-    """Whether error bars are made honest (`sodalite.posteriors.calibration`): far from all rows, no less than the
-    targets' own spread, and for "local" scaled by how wrong the model was near by."""
+    """Whether variances are calibrated (`sodalite.posteriors.calibration`): far from all rows, no less than the
+    targets' own variance, and for "local" scaled by leave-one-out errors of the rows near by."""
     generator: np.random.Generator = field(default_factory=lambda: np.random.default_rng(0))
-    """Draws the rows by which these are chosen."""
+    """Draws `seed` in `of_model`."""
     seed: int = 0
-    """Says which rows a summary of all rows is made from."""
+    """The random seed of `judged`."""
     optimism: float = 1.0
-    """How many times as large squared errors are as leave-one-out errors say, as the hyperparameters saw all rows."""
+    """How many times as large squared errors are for rows that the hyperparameters have not seen, over leave-one-out
+    errors, which are those of rows that they have seen."""
     floor: float | None = None
-    """The least variance of an observation far from all rows; None for a process that is no part of a model."""
+    """The least variance of an observation far from all rows; None for a posterior that is no part of a model, which
+    needs neither error bars nor a scale."""
 
     @property
     def X(self) -> Sliced:
@@ -61,29 +63,33 @@ class Evidence:
         return self.source.alpha
 
     def of_model(self) -> Evidence:
-        """The same evidence, for the posterior of a model: its error bars are summed up, and have a floor.
+        """The evidence with `floor` and `seed` set, as the posterior of a model needs it. O(n q).
 
-        That is the targets' mean square about the prior mean, of several targets the largest; nothing if error bars are
-        not to be calibrated.
+        The floor is the mean square of the targets, which have a prior mean of zero; of several targets the largest;
+        0 if variances are not to be calibrated.
         """
         total = self.source.total(_squares)[0] if self.calibrate else np.zeros(1)
         return replace(self, floor=float(np.max(total)) / len(self.X), seed=int(self.generator.integers(2**32)))
 
-    def judged(self, most: int) -> Array:
-        """The places of at most so many rows, that a summary of all rows is made from: the same at every call."""
+    def judged(self, most: int) -> Indices:
+        """At most `most` rows, drawn at random, that summaries of all rows are made from; in increasing order.
+
+        They follow from `seed`: every call returns the same rows, and fewer rows are a subset of more.
+        """
         return np.sort(np.random.default_rng(self.seed).permutation(len(self.X))[:most])
 
-    def noise(self, rows: Any) -> Array:
-        """The noise variance of some rows, and no less than the selection's floor."""
-        noise = self.kernel.noise(self.kernel.prepare(self.X[rows])).astype(np.float64)
+    def noise(self, which: Indices | slice) -> Floats:
+        """The noise variance of some rows, no less than the selection's noise floor; of shape (rows,)."""
+        noise = self.kernel.noise(self.kernel.prepare(self.X[which])).astype(np.float64)
         if self.alpha is not None:
-            noise += self.alpha[rows]
+            noise += self.alpha[which]
         return np.maximum(noise, self.selection.noise_floor)
 
     def block_rows(self, m: int) -> int:
-        """How many rows to take at a time, with m covariances for each: few if there are many columns or a limit."""
+        """How many rows to take at a time, with m covariances each, within `BLOCK` numbers and the memory limit."""
         d, size = self.X.shape[1], BLOCK // m
-        if self.memory_limit is not None:  # half of it, for covariances, the rows and the rows prepared, with copies
+        if self.memory_limit is not None:
+            # Half of the limit. A row takes 4 m numbers for covariances and about 8 d for inputs, prepared and copied.
             share = parse_bytes(self.memory_limit) // (2 * n_threads(None))
             size = min(size, share // (8 * (4 * m + 8 * d)))
         return int(max(1, min(size, BLOCK // d)))
@@ -93,11 +99,11 @@ class PosteriorTraits:
     """What a posterior needs and can do. A posterior of your own derives from this, and overrides what differs."""
 
     name: ClassVar[str]
-    """What it is called in files and reports; the name of the class, unless it says otherwise."""
+    """Its name in files and reports: the name of the class, unless it sets another."""
     needs_all_rows: ClassVar[bool] = False
     """Whether `condition` needs all rows in memory; if not, they may stay on disk or on a cluster."""
     leaves_out: ClassVar[bool] = False
-    """Whether it predicts rows each from all others, by `prepare` and `errors` as those of `Local`."""
+    """Whether it computes leave-one-out errors, with methods `prepare` and `errors` as `Local` has them."""
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -107,7 +113,7 @@ class PosteriorTraits:
 class Posterior(Protocol):
     """The latent function given the data; with `noisy`, new observations of it.
 
-    A posterior derives from `PosteriorTraits`, and has these methods beside.
+    A posterior derives from `PosteriorTraits` and has these methods.
     """
 
     name: ClassVar[str]
@@ -121,64 +127,69 @@ class Posterior(Protocol):
 
     @property
     def scale(self) -> Scale | None:
-        """What the variances are multiplied by; None for the process as it is."""
+        """The factor that variances are multiplied by; None for the Gaussian process as it is."""
         ...
 
     @property
     def log_marginal_likelihood(self) -> float:
-        """Of the rows that it is about."""
+        """Log density of the targets of the rows that it is conditioned on."""
         ...
 
     @classmethod
     def condition(cls, evidence: Evidence) -> Self:
-        """The posterior given all rows, or those that it uses."""
+        """The posterior given all rows, or given the active ones."""
         ...
 
-    def mean(self, X: Array) -> Array:
+    def mean(self, X: Array) -> Floats:
         """The mean at every row of X, of shape (n, q)."""
         ...
 
-    def mean_and_variance(self, X: Array, noisy: bool = False) -> tuple[Array, Array]:
+    def mean_and_variance(self, X: Array, noisy: bool = False) -> tuple[Floats, Floats]:
         """The mean, of shape (n, q), and the variance, of shape (n,)."""
         ...
 
-    def mean_and_covariance(self, X: Array, noisy: bool = False) -> tuple[Array, Array]:
+    def mean_and_covariance(self, X: Array, noisy: bool = False) -> tuple[Floats, Floats]:
         """The mean, of shape (n, q), and the covariance, of shape (n, n)."""
         ...
 
-    def mean_variance_novelty(self, X: Array, noisy: bool = False) -> tuple[Array, Array, Array]:
+    def mean_variance_novelty(self, X: Array, noisy: bool = False) -> tuple[Floats, Floats, Floats]:
         """The mean and the variance, and the share of the latent prior variance that is left, of shape (n,)."""
         ...
 
 
 def scaled(
-    scale: Scale | None, kernel: CompiledKernel, X: Array, latent: Array, novelty: Array, noisy: bool, rows: Any = None
-) -> Array:
-    """Variances as predictions have them: of the latent function, or with `noisy` of observations; of shape (n,).
+    scale: Scale | None,
+    kernel: CompiledKernel,
+    X: Array,
+    latent: Floats,
+    novelty: Floats,
+    noisy: bool,
+    rows: Features = None,
+) -> Floats:
+    """Calibrated variances of the latent function or, with `noisy`, of observations; of shape (n,).
 
-    `latent` is the variance of the latent function as the process has it; `rows` are those of X, prepared.
+    Parameters
+    ----------
+    scale : Scale or None
+    kernel : CompiledKernel
+    X : array of shape (n, d)
+    latent : array of shape (n,)
+        Variances of the latent function, not calibrated.
+    novelty : array of shape (n,)
+        The share of the latent prior variance that is left.
+    noisy : bool
+    rows : features, default=None
+        X as `kernel.prepare` returns it, where that is known already.
     """
-    factor, noise = _scaling(scale, kernel, X, novelty, rows)
+    factor, noise = _factor_and_noise(scale, kernel, X, novelty, rows)
     return np.asarray((latent + noise if noisy else latent) * factor)
 
 
-def _scaling(
-    scale: Scale | None, kernel: CompiledKernel, X: Array, novelty: Array, rows: Any = None
-) -> tuple[Any, Array]:
-    """What variances are multiplied by, and the noise variances before that; of shape (n,)."""
-    rows = kernel.prepare(X) if rows is None else rows
-    noise = kernel.noise(rows)
-    if scale is None:
-        return 1.0, noise
-    noise += scale.extra
-    return scale.factor(X, novelty, kernel.diag(rows) + noise), noise
-
-
 def scaled_covariance(
-    scale: Scale | None, kernel: CompiledKernel, X: Array, covariance: Array, novelty: Array, noisy: bool
-) -> Array:
-    """A covariance as predictions have it, made from that of the latent function, which is overwritten."""
-    factor, noise = _scaling(scale, kernel, X, novelty)
+    scale: Scale | None, kernel: CompiledKernel, X: Array, covariance: Floats, novelty: Floats, noisy: bool
+) -> Floats:
+    """Calibrated covariance, of shape (n, n), made from that of the latent function, which is overwritten."""
+    factor, noise = _factor_and_noise(scale, kernel, X, novelty)
     if noisy:
         covariance.flat[:: len(noise) + 1] += noise
     if scale is not None:
@@ -187,15 +198,27 @@ def scaled_covariance(
     return covariance
 
 
-def _squares(X: Array, y: Array, alpha: Array | None) -> tuple[Array, ...]:
-    """The sum of each target's squares over some rows."""
+def _factor_and_noise(
+    scale: Scale | None, kernel: CompiledKernel, X: Array, novelty: Floats, rows: Features = None
+) -> tuple[Floats | float, Floats]:
+    """The factor that variances are multiplied by, and the noise variances before that; of shape (n,)."""
+    rows = kernel.prepare(X) if rows is None else rows
+    noise = kernel.noise(rows)
+    if scale is None:
+        return 1.0, noise
+    noise += scale.extra
+    return scale.factor(X, novelty, kernel.diag(rows) + noise), noise
+
+
+def _squares(X: Array, y: Floats, alpha: Floats | None) -> tuple[Floats, ...]:
+    """The sum of each target's squares over some rows; of shape (q,)."""
     return (np.square(y).sum(axis=0),)
 
 
-def in_blocks(function: Callable[[Array], tuple[Array, ...]], X: Any, width: int, entries: int = 0) -> list[Array]:
+def in_blocks(function: Callable[[Array], tuple[Floats, ...]], X: Sliced, width: int, entries: int = 0) -> list[Floats]:
     """Apply a function to blocks of rows, in threads, and join each of the arrays that it returns.
 
-    A block has as many rows as fit `entries` numbers (`BLOCK`, unless given), at `width` numbers a row.
+    A block has as many rows as fit into `entries` numbers (by default `BLOCK`) with `width` numbers a row.
     """
     size = max(1, (entries or BLOCK) // max(width, 1))
     blocks = [X[begin : begin + size] for begin in range(0, max(len(X), 1), size)]
@@ -203,8 +226,8 @@ def in_blocks(function: Callable[[Array], tuple[Array, ...]], X: Any, width: int
     return [np.concatenate(part) for part in zip(*parts, strict=True)]
 
 
-def covariance_block(kernel: CompiledKernel, rows: Features) -> Array:
-    """k(x, x') of some rows, the diagonal as exact as it can be had."""
+def covariance_block(kernel: CompiledKernel, rows: Features) -> Floats:
+    """The latent covariance k(x, x') of some rows, its diagonal free of the rounding of distances; shape (n, n)."""
     K = kernel.block(rows, rows)
     np.fill_diagonal(K, kernel.diag(rows))
     return K

@@ -1,6 +1,7 @@
-"""Simple ways to predict, that a model should be better than: a constant, a straight line, the nearest rows.
+"""Baselines, simple models that a fit should beat: a constant, a straight line, the mean of the nearest rows.
 
-Each of some rows is predicted from all others, by the model and by these. So a fit knows when it has lost.
+They are described in docs/method.rst, `baselines`. A sample of the rows is predicted, each from all others, by the
+model and by the baselines, and their root mean square errors are compared.
 """
 
 from __future__ import annotations
@@ -12,51 +13,54 @@ import numpy as np
 from scipy.spatial import cKDTree
 
 from ..core.threads import one_blas_thread
-from ..core.types import Array
+from ..core.types import Floats, Indices
 from ..kernels import robust_spread
+from ..selection.source import Sliced
 
-COUNTS = (1, 2, 3, 5, 8, 13, 21, 34)  # neighbours that are tried; the best number counts
-MOST_JUDGED = 1000  # rows that neighbours are asked of; each costs O(n) where there are many inputs
-MOST_ROWS = 50_000  # rows that the simple ways know; of more, a random sample, ...
-MOST_NUMBERS = 2**19  # ... and at most so many numbers: 4 MB
-NO_BETTER = {"constant": 0.99, "line": 0.99, "neighbours": 1.02}  # of a simple way's RMSE, from which on a model is
-# called no better; the number of neighbours is chosen by the same rows, so they look a little better than they are
-FEWEST = 20  # rows below which the comparison is too uncertain to warn
+COUNTS = (1, 2, 3, 5, 8, 13, 21, 34)  # numbers of neighbours that are tried; the best one is reported
+MOST_JUDGED = 1000  # rows that are predicted; with many inputs, finding the neighbours of one costs O(n)
+MOST_ROWS = 50_000  # rows that the baselines are fitted to; of more rows, a random sample
+MOST_NUMBERS = 2**19  # numbers in these rows, 4 MB: with many inputs, fewer rows
+# A model is called no better than a baseline if its RMSE is at least this share of the baseline's. Neighbours have a
+# larger share: their number is chosen by the rows that are predicted, which makes them look a little too good.
+NO_BETTER = {"constant": 0.99, "line": 0.99, "neighbours": 1.02}
+FEWEST = 20  # predicted rows below which there is no warning: the ratio of two RMSEs is too uncertain
 
 
 class NoBetterWarning(UserWarning):
-    """A model predicts rows that it has not seen no better than a simple way does."""
+    """A model predicts rows that it has not seen no better than a baseline does."""
 
 
 @dataclass(frozen=True)
 class Baselines:
-    """The root mean square errors of a model and of simple ways, each row predicted from all others.
+    """Root mean square errors of a model and of the baselines, each row predicted from all others.
 
-    In units of the target; of several targets, in standard deviations of each.
+    In units of the target; with several targets, in standard deviations of each.
     """
 
     n_rows: int
-    """Rows that were predicted."""
+    """How many rows were predicted."""
     model: float
     constant: float
-    """The mean of the others."""
+    """The mean of the other rows."""
     line: float
     """Least squares, linear in every input."""
     neighbours: float
-    """The mean of the `k` nearest others, the inputs scaled by their spread; the best of several k."""
+    """The mean of the `k` nearest other rows, the inputs scaled by their spread; the best of several k."""
     k: int
+    """How many neighbours that is."""
 
     @property
     def better(self) -> str | None:
-        """The simplest way that the model is no better than; None if it beats them all."""
+        """The simplest baseline that the model is no better than; None if the model beats them all."""
         if not np.isfinite(self.model) or self.constant == 0:
             return None
         return next((name for name, share in NO_BETTER.items() if self.model >= share * getattr(self, name)), None)
 
     def words(self) -> str | None:
-        """Where the model is no better than a simple way: which, by what figures, and what to try; else None."""
-        way = self.better
-        if way is None or self.n_rows < FEWEST:
+        """A warning that the model is no better than a baseline; None if it is better, or if few rows were predicted."""
+        name = self.better
+        if name is None or self.n_rows < FEWEST:
             return None
         names = {
             "constant": "a constant",
@@ -68,26 +72,28 @@ class Baselines:
             "line": "The simpler model will do: try sklearn.linear_model.LinearRegression, or inputs that say more.",
             "neighbours": "Try a kernel of your own, or sklearn.neighbors.KNeighborsRegressor.",
         }
-        other = getattr(self, way)
+        other = getattr(self, name)
         return (
-            f"No better than {names[way]}: RMSE {self.model:.4g} against {other:.4g} for {self.n_rows} rows, each "
-            f"predicted from the others. {remedies[way]}"
+            f"No better than {names[name]}: RMSE {self.model:.4g} against {other:.4g} for {self.n_rows} rows, each "
+            f"predicted from the others. {remedies[name]}"
         )
 
     def beside(self) -> str:
-        """The figures in a sentence."""
+        """The four errors in one sentence."""
         near = f"the {self.k} nearest rows" if self.k > 1 else "the nearest row"
         parts = [(near, self.neighbours), ("a straight line", self.line), ("a constant", self.constant)]
         others = ", ".join(f"{name} {value:.4g}" for name, value in parts if np.isfinite(value))
         return f"RMSE {self.model:.4g} for {self.n_rows:,} rows, each predicted from the others; {others}."
 
     def as_dict(self) -> dict[str, Any]:
-        """What JSON can hold."""
+        """The fields and `better`, for JSON."""
         return {**asdict(self), "no_better_than": self.better}
 
 
-def compare(X: Any, y: Any, judged: Array, rmse: float, unit: float, generator: np.random.Generator) -> Baselines:
-    """How well simple ways predict some rows, each from all others, beside a model.
+def compare(
+    X: Sliced, y: Sliced, judged: Indices, rmse: float, unit: float, generator: np.random.Generator
+) -> Baselines:
+    """The errors of the baselines on some rows, each predicted from all others, beside those of a model.
 
     Parameters
     ----------
@@ -95,59 +101,60 @@ def compare(X: Any, y: Any, judged: Array, rmse: float, unit: float, generator: 
     y : array of shape (n, q)
         The scaled targets.
     judged : array of int
-        The rows that the model was judged by.
+        The rows that the model was judged by, in increasing order.
     rmse : float
-        The model's, of the scaled targets.
+        The root mean square error of the model, of the scaled targets.
     unit : float
-        What one unit of the scaled targets is.
+        One unit of the scaled targets, in units of the target.
     generator : numpy.random.Generator
-        Draws the rows that the simple ways know, if there are many.
+        Draws the rows that the baselines are fitted to, if there are many.
     """
-    n = X.shape[0]
+    n, d = X.shape
     judged = judged if len(judged) <= MOST_JUDGED else np.sort(generator.permutation(judged)[:MOST_JUDGED])
     known = np.arange(n)
-    if n > (most := min(MOST_ROWS, MOST_NUMBERS // X.shape[1] + 1)):
+    if n > (most := min(MOST_ROWS, MOST_NUMBERS // d + 1)):
         known = np.union1d(judged, generator.choice(n, most, replace=False))
     A, target = np.asarray(X[known], dtype=np.float64), np.asarray(y[known], dtype=np.float64)
     places = np.searchsorted(known, judged)
     with one_blas_thread():
         scaled = (A - np.median(A, axis=0)) / robust_spread(A)
         neighbours, k = _nearest(scaled, target, places)
-        ways = _constant(target, places), _line(scaled, target, places), neighbours
-    constant, line, neighbours = (unit * way for way in ways)
-    return Baselines(len(judged), unit * rmse, constant, line, neighbours, k)
+        constant, line = _constant(target, places), _line(scaled, target, places)
+    return Baselines(len(judged), unit * rmse, unit * constant, unit * line, unit * neighbours, k)
 
 
-def _root(error: Array) -> float:
+def _root_mean_square(error: Floats) -> float:
+    """The root mean square of some errors; NaN if there are none."""
     return float(np.sqrt(np.mean(np.square(error)))) if error.size else float("nan")
 
 
-def _constant(y: Array, places: Array) -> float:
+def _constant(y: Floats, places: Indices) -> float:
+    """The error of the mean of the other rows: n / (n - 1) times the deviation from the mean of all."""
     n = len(y)
-    return _root((y[places] - y.mean(axis=0)) * n / (n - 1)) if n > 1 else float("nan")
+    return _root_mean_square((y[places] - y.mean(axis=0)) * n / (n - 1)) if n > 1 else float("nan")
 
 
-def _line(X: Array, y: Array, places: Array) -> float:
-    """Errors e / (1 - h), with h the leverage of a row."""
+def _line(X: Floats, y: Floats, places: Indices) -> float:
+    """The error of least squares without the row: e / (1 - h), with e its residual and h its leverage."""
     design = np.column_stack([np.ones(len(X)), X])
     if len(design) <= design.shape[1]:
         return float("inf")
     inverse = np.linalg.pinv(design.T @ design, hermitian=True)
     error = y[places] - design[places] @ (inverse @ (design.T @ y))
     leverage = np.einsum("ij,jk,ik->i", design[places], inverse, design[places])
-    return _root(error / np.maximum(1 - leverage, 1e-9)[:, None])
+    return _root_mean_square(error / np.maximum(1 - leverage, 1e-9)[:, None])
 
 
-def _nearest(X: Array, y: Array, places: Array) -> tuple[float, int]:
-    """The least error over several numbers of neighbours, and the number."""
+def _nearest(X: Floats, y: Floats, places: Indices) -> tuple[float, int]:
+    """The smallest error over several numbers of neighbours, and that number."""
     counts = [count for count in COUNTS if count < len(X)]
     if not counts:
         return float("nan"), 0
     _, found = cKDTree(X, balanced_tree=False).query(X[places], k=[*range(1, max(counts) + 2)])
     own = found == places[:, None]
-    own[~own.any(axis=1), -1] = True  # among many equal rows: the last is one too many
+    own[~own.any(axis=1), -1] = True  # not found among many equal rows: then the last found is one too many
     others = found[~own].reshape(len(places), -1)
     means = np.cumsum(y[others], axis=1) / np.arange(1, others.shape[1] + 1)[:, None]
-    errors = {count: _root(y[places] - means[:, count - 1]) for count in counts}
+    errors = {count: _root_mean_square(y[places] - means[:, count - 1]) for count in counts}
     best = min(errors, key=errors.__getitem__)
     return errors[best], best

@@ -1,113 +1,152 @@
-"""Error bars scaled by how wrong the model was near by.
+"""Calibration: variances multiplied by a scale that is learnt from leave-one-out errors.
 
-Multiplying a kernel and its noise by the same number changes no mean, and multiplies every variance by that number. So
-the number can be learnt last, and it can differ from place to place: where the model predicted rows, each from all
-others, with squared errors larger than it said, its variances there are too small, and by how much. One number for the
-whole data is the usual maximum-likelihood scale; one for each neighbourhood is what local Gaussian processes use
-(Gramacy and Apley 2015). Where a kernel says that there is hardly any noise and a few errors say otherwise, no factor
-mends that, so a little noise may be added first, the same everywhere. How much, and how local the factor should be, is
-chosen by the density of the same errors, each judged by the others' scale.
+The method is described in docs/method.rst, `calibration` and `far-from-data`.
 
-What rows near by say holds as far as they know: up to a novelty (the share of the prior variance that is left) that
-they have themselves, each left out. Beyond that, the scale goes over to one for all, until nothing is known: there the
-variance is the prior's times the overall scale, and no less than that of the targets themselves. An overall scale below
-one shrinks the prior only as far as the errors that it was learnt from had any of the prior's variance left.
+Multiplying a kernel and its noise by one number changes no posterior mean and multiplies every posterior variance by
+that number. So the number can be learnt last, and it can differ from place to place. Let e be the leave-one-out errors
+of a row, one for each of its q targets, and v the variance that the model predicted for them. With the squared
+standardised error u = mean(e^2) / v of every row, the scale at x is
+
+    scale(x) = (sum of u over the k rows nearest to x + strength * mean) / (k + strength)
+
+where `mean` is the mean of u over all rows. With k = 0 the scale is `mean` everywhere: the maximum-likelihood scale,
+shrunk slightly towards 1. Local Gaussian processes use a scale for each neighbourhood (Gramacy and Apley 2015).
+
+A kernel may find hardly any noise where a few large errors show that there is some, and no factor mends that. So a
+little noise, `extra`, may be added to all variances before they are multiplied. The values of `extra`, k and `strength`
+are those that give the leave-one-out errors the largest log density, the scale of each row learnt from the other rows.
+
+A scale holds near the rows that it was learnt from. How far, the *novelty* says: the share of the latent prior variance
+that is left at x. Up to `edge`, the novelty that the rows themselves have when they are left out, the scale is
+scale(x). Beyond it, the scale goes over to the one that holds where nothing is known: there the variance of an
+observation is the prior's times `mean`, and no less than `floor`, the variance of the targets. A `mean` below one
+shrinks the prior variance only by the power `edge`: as far as the errors that it was learnt from had any prior
+variance left.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 
-from ..core.types import Array
+from ..core.types import Array, Floats, Indices, Mask
 from ..kernels import CompiledKernel
 from ..kernels.neighbours import Neighbours
 
-SIZES = (32, 64, 128)  # rows near by
-STRENGTHS = (4.0, 8.0, 16.0, 64.0)  # how many rows the mean of all counts for
-FEW = 100  # rows below which there is one scale for all
-EXTRAS = (0.0, 1e-3, 3e-3, 1e-2, 3e-2, 0.1)  # of the mean squared error: noise that the kernel may have missed
-WORTH = 0.002  # of log density per row, that a scale for each place must gain over one for all
-EXCEPT = 0.05  # share of the rows near by whose own novelty may be larger than that up to which their scale holds
-UNKNOWN = 0.5  # novelty up to which a scale holds, where that of the rows is not known: half of the prior variance
-MOST = 1 - 1e-6  # of that novelty: rows that are all on their own leave room for what is further out
-RARE = 0.005  # share of the rows of the fit, each left out, whose novelty is called outside: one outlier in 200 is
-LEAST = 0.1  # novelty below which nothing is outside the data: at the edge of dense rows it is small, but not theirs
+# Candidates of the search. `benchmarks calibration` shows what the chosen ones are worth on eight data sets.
+SIZES = (32, 64, 128)  # k, rows near by; fewer estimate a variance poorly, more see less of where it changes
+STRENGTHS = (4.0, 8.0, 16.0, 64.0)  # how many rows the overall mean counts for; the first also draws that mean to 1
+EXTRAS = (0.0, 1e-3, 3e-3, 1e-2, 3e-2, 0.1)  # `extra`, as shares of the mean squared error
+FEW = 100  # rows below which only k = 0 is tried: the 32 nearest of them would be a third of all
+WORTH = 0.002  # nats per row that a candidate must gain over k = 0 without `extra`; less may be chance
+
+# Novelty, a share of the prior variance from 0 to 1.
+EXCEPT = 0.05  # share of the rows whose novelty may exceed `edge`, so that a few outlying rows do not raise it
+UNKNOWN = 0.5  # `edge` where the novelty of the rows is not known: files of earlier versions
+MOST = 1 - 1e-6  # largest `edge`: below 1, so that the scale can still change beyond it
+RARE = 0.005  # share of the rows of the fit whose novelty is called outside the data: one in 200
+LEAST = 0.1  # smallest novelty that is called outside: among dense rows, the edge of the data has very little
 
 
 @dataclass(frozen=True)
 class ErrorBars:
-    """What predictions say of new observations near the rows of the fit: standard deviations, of scaled targets.
+    """Standard deviations that predictions have near the rows of the fit, in units of the scaled targets.
 
-    Each row is predicted from the others. The ranges are from the 10 % to the 90 % quantile of the rows.
+    Each row is predicted from the other rows. The ranges are from the 10 % to the 90 % quantile of the rows.
     """
 
     noise: float
-    """Of the noise, scaled as predictions scale it; the root mean square over the rows."""
+    """The noise, scaled as predictions scale it: the root mean square over the rows."""
     noise_range: tuple[float, float]
     std: float
-    """Of an observation: the noise, and what the other rows leave open."""
+    """An observation, which is the latent function and the noise: the root mean square over the rows."""
     std_range: tuple[float, float]
     outside: float
-    """The novelty above which a row is outside the data."""
+    """The novelty above which a row is called outside the data."""
     rmse: float | None = None
-    """The root mean square error of the predictions. None in files of earlier versions."""
+    """The root mean square of the leave-one-out errors. None in files of earlier versions."""
 
     @classmethod
-    def of(cls, noise: Array, variance: Array, novelty: Array, error: Array) -> ErrorBars:
-        """Summarise the noise variances, the variances of observations, the novelties and the errors of some rows."""
+    def of(cls, noise: Floats, variance: Floats, novelty: Floats, error: Floats) -> ErrorBars:
+        """Summarise some rows.
+
+        Parameters
+        ----------
+        noise, variance, novelty : arrays of shape (rows,)
+            Scaled variances of the noise and of an observation; the share of the prior variance that is left.
+        error : array of shape (rows, q)
+            Leave-one-out errors.
+        """
         noise_low, noise_high, low, high = np.sqrt(
             [*np.quantile(noise, [0.1, 0.9]), *np.quantile(variance, [0.1, 0.9])]
         ).tolist()
         rare = float(np.quantile(novelty, 1 - RARE))
         return cls(
-            float(np.sqrt(noise.mean())),
-            (noise_low, noise_high),
-            float(np.sqrt(variance.mean())),
-            (low, high),
-            min(max(rare, LEAST), MOST),
-            float(np.sqrt(np.mean(np.square(error)))),
+            noise=float(np.sqrt(noise.mean())),
+            noise_range=(noise_low, noise_high),
+            std=float(np.sqrt(variance.mean())),
+            std_range=(low, high),
+            outside=min(max(rare, LEAST), MOST),
+            rmse=float(np.sqrt(np.mean(np.square(error)))),
         )
 
 
 @dataclass(frozen=True)
 class Scale:
-    """What variances are multiplied by, at any place."""
+    """The factor that variances are multiplied by, as a function of place and novelty."""
 
     mean: float
     """The mean of the squared standardised errors."""
-    squares: Array = field(repr=False)
-    """The squared standardised errors; of shape (rows,)."""
-    X: Array = field(repr=False)
-    """Their rows; of shape (rows, d)."""
+    squares: Floats = field(repr=False)
+    """The squared standardised error of every row, a mean over the targets; of shape (rows,)."""
+    X: Floats = field(repr=False)
+    """The rows that the scale was learnt from; of shape (rows, d)."""
     near: Neighbours | None = field(repr=False)
-    """An index of these; None where there is one scale for all."""
+    """Finds the rows nearest to a query; None where k is 0."""
     k: int = 0
+    """How many rows near by a local scale is learnt from; 0 for one scale everywhere."""
     strength: float = 0.0
+    """How many rows the overall mean counts for in a local scale."""
     density: float = -np.inf
-    """The mean log density of the errors, each under the others' scale."""
+    """The mean log density of the leave-one-out errors, the scale of each row learnt from the other rows."""
     extra: float = 0.0
-    """What is added to the variances of observations before they are multiplied."""
-    novelty: Array | None = field(default=None, repr=False)
+    """Noise variance that is added to observations before they are multiplied."""
+    novelty: Floats | None = field(default=None, repr=False)
     """The novelty of the rows, each left out; of shape (rows,). None in files of earlier versions."""
     edge: float = UNKNOWN
-    """The novelty up to which the mean of all holds; of single places, that of the rows near by says so."""
+    """The novelty up to which `mean` holds. A local scale has an edge of its own, from the rows near by."""
     floor: float = 0.0
-    """The least variance of an observation where nothing is known: the targets' own."""
+    """The least variance of an observation where nothing is known: the variance of the targets."""
     bars: ErrorBars | None = None
-    """What the variances come to at the rows of the fit."""
+    """The standard deviations that predictions have at the rows of the fit."""
 
     @classmethod
     def fit(
-        cls, kernel: CompiledKernel, X: Array, error: Array, variance: Array, noise: Any = None, floor: float = 0.0
+        cls,
+        kernel: CompiledKernel,
+        X: Array,
+        error: Floats,
+        variance: Floats,
+        noise: Floats | None = None,
+        floor: float = 0.0,
     ) -> Scale:
-        """Learn the scale from errors, of shape (rows, q), and the variances that they should have had.
+        """Learn the scale from leave-one-out errors. O(rows^2 d), or O(rows log rows) in few dimensions.
 
-        `noise` is the part of these variances that is noise; None if all of it may be. `floor` is the targets' own
-        variance. O(rows^2 d), or rows log rows in few dimensions.
+        Parameters
+        ----------
+        kernel : CompiledKernel
+            Says which rows are near each other.
+        X : array of shape (rows, d)
+        error : array of shape (rows, q)
+            Leave-one-out errors.
+        variance : array of shape (rows,)
+            The variances that the model predicted for them, noise included.
+        noise : array of shape (rows,), default=None
+            The part of these variances that is noise; None if all of it is.
+        floor : float
+            The variance of the targets.
         """
         return cls.fit_each(kernel, X, error[None], variance[None], noise, floor)[0]
 
@@ -116,46 +155,104 @@ class Scale:
         cls,
         kernel: CompiledKernel,
         X: Array,
-        errors: Array,
-        variances: Array,
-        noise: Any = None,
+        errors: Floats,
+        variances: Floats,
+        noise: Floats | None = None,
         floor: float = 0.0,
         optimism: float = 1.0,
     ) -> list[Scale]:
-        """The scale for each of several models' errors on the same rows; of shape (models, rows, q) and (models, rows).
+        """Learn one scale for each of several models that predict the rows of X.
 
-        `optimism` is how many times as large squared errors are where the model has not seen the rows in any way.
+        Parameters are those of `fit`, with errors of shape (models, rows, q) and variances of shape (models, rows).
+        `optimism` is how many times as large squared errors are for rows that no step of the fit has seen.
         """
         X = np.asarray(X, dtype=np.float64)
-        near = found = None
-        if len(X) >= FEW:
-            near = Neighbours(kernel, X, by_period=False)
-            found = near.query(X, max(SIZES) + 1)
+        near = _Near.of(kernel, X)
         prior = kernel.diag(kernel.prepare(X))
-        latent = np.zeros_like(variances) if noise is None else np.maximum(variances - noise, 0)
-        made = [cls._fit(X, near, found, prior, floor, *each) for each in zip(errors, variances, latent, strict=True)]
-        wide = [replace(scale, mean=optimism * scale.mean, squares=optimism * scale.squares) for scale in made]
-        return [scale.with_bars(kernel, *each) for scale, *each in zip(wide, latent, errors, strict=True)]
+        latents = np.zeros_like(variances) if noise is None else np.maximum(variances - noise, 0)
+        scales = []
+        for error, variance, latent in zip(errors, variances, latents, strict=True):
+            novelty = novelty_of(latent, prior)
+            best = cls._best(X, near, _LeftOut(error, variance, latent, prior, novelty), floor)
+            wide = replace(best, mean=optimism * best.mean, squares=optimism * best.squares)
+            scales.append(wide.with_bars(kernel, X, latent, error, novelty))
+        return scales
 
     @classmethod
     def none(
-        cls, kernel: CompiledKernel, X: Array, latent: Array, error: Array, floor: float, novelty: Any = None
+        cls,
+        kernel: CompiledKernel,
+        X: Floats,
+        latent: Floats,
+        error: Floats,
+        floor: float,
+        novelty: Floats | None = None,
     ) -> Scale:
-        """The scale that leaves variances as they are, up to the novelty that rows have of which each is left out.
+        """The scale that leaves variances as they are up to the novelty of the rows, and then rises to `floor`.
 
-        `latent` are the variances of the latent function there, of shape (rows,), `error` the errors, (rows, q).
+        Parameters
+        ----------
+        kernel : CompiledKernel
+        X : array of shape (rows, d)
+        latent : array of shape (rows,)
+            Variances of the latent function at the rows, each left out.
+        error : array of shape (rows, q)
+            Leave-one-out errors.
+        floor : float
+            The variance of the targets; 0 if variances are to stay as they are everywhere.
+        novelty : array of shape (rows,), default=None
+            The novelty of the rows, each left out; None if it follows from `latent`.
         """
         if novelty is None:
             novelty = novelty_of(latent, kernel.diag(kernel.prepare(X)))
-        nothing = np.empty(0)
-        made = cls(1.0, nothing, np.empty((0, X.shape[1])), None, edge=float(_edge(novelty)), floor=floor)
-        return made.with_bars(kernel, latent, error, X, novelty)
+        made = cls(1.0, np.empty(0), np.empty((0, X.shape[1])), None, edge=float(_edge(novelty)), floor=floor)
+        return made.with_bars(kernel, X, latent, error, novelty)
 
-    def with_bars(
-        self, kernel: CompiledKernel, latent: Array, error: Array, X: Any = None, novelty: Any = None
-    ) -> Scale:
-        """The same, with what the variances come to at some rows, or at its own."""
-        X, novelty = self.X if X is None else X, self.novelty if novelty is None else novelty
+    @classmethod
+    def _best(cls, X: Floats, near: _Near | None, left_out: _LeftOut, floor: float) -> Scale:
+        """The candidate of the largest log density; a simple one is given up only for a gain of `WORTH`."""
+        if not len(X):
+            return cls(1.0, np.empty(0), X, None, novelty=np.empty(0), floor=floor)
+        candidates = cls._candidates(X, near, left_out, floor)
+        best = next(candidates)
+        for made in candidates:
+            is_simple = best.k == 0 and best.extra == 0
+            if made.density > best.density + (WORTH if is_simple else 0.0):
+                best = made
+        return best
+
+    @classmethod
+    def _candidates(cls, X: Floats, near: _Near | None, left_out: _LeftOut, floor: float) -> Iterator[Scale]:
+        """Every combination of `extra`, k and `strength`, the simplest first, each with its log density."""
+        error, variance, novelty = left_out.error, left_out.variance, left_out.novelty
+        mean_square = float(np.mean(np.square(error)))
+        edge = float(_edge(novelty))
+        edges: dict[int, Floats | float] = {0: edge}
+        if near is not None:
+            edges |= near.edges(novelty)
+        for share in EXTRAS:
+            extra = share * mean_square
+            total = variance + extra
+            far = left_out.prior + (variance - left_out.latent) + extra
+            squares = np.mean(np.square(error), axis=1) / total
+            for mean, local, k, strength in _scales(squares, near):
+                index = near.index if near is not None and k else None
+                made = cls(mean, squares, X, index, k, strength, -np.inf, extra, novelty, edge, floor)
+                scale = _blended(local, made.far(far), outside(novelty, edges[k]))
+                yield replace(made, density=float(log_densities(error, total * scale).mean()))
+
+    def with_bars(self, kernel: CompiledKernel, X: Floats, latent: Floats, error: Floats, novelty: Floats) -> Scale:
+        """The scale with `bars`, the summary of what it makes of some rows; unchanged if there are no rows.
+
+        Parameters
+        ----------
+        kernel : CompiledKernel
+        X : array of shape (rows, d)
+        latent, novelty : arrays of shape (rows,)
+            Variances of the latent function and novelties, each row left out.
+        error : array of shape (rows, q)
+            Leave-one-out errors.
+        """
         if not len(X):
             return self
         rows = kernel.prepare(X)
@@ -163,49 +260,12 @@ class Scale:
         factor = self.factor(X, novelty, kernel.diag(rows) + noise)
         return replace(self, bars=ErrorBars.of(noise * factor, (latent + noise) * factor, novelty, error))
 
-    @classmethod
-    def _fit(
-        cls,
-        X: Array,
-        near: Neighbours | None,
-        found: Array | None,
-        prior: Array,
-        floor: float,
-        error: Array,
-        variance: Array,
-        latent: Array,
-    ) -> Scale:
-        if not len(X):
-            return cls(1.0, variance, X, None, novelty=latent, floor=floor)
-        best, top = None, -np.inf
-        own = None if found is None else found == np.arange(len(X))[:, None]
-        novelty = novelty_of(latent, prior)
-        edge = float(_edge(novelty))
-        edges: dict[int, Any] = {0: edge}
-        if found is not None and own is not None:
-            others = np.where(own, -1.0, novelty[found])
-            edges |= {k: _edge(others[:, : k + 1]) for k in SIZES}
-        for share in EXTRAS:
-            extra = share * float(np.mean(np.square(error)))
-            total, far = variance + extra, prior + (variance - latent) + extra
-            squares = np.mean(np.square(error), axis=1) / total
-            for mean, scale, k, strength in _scales(squares, found, own):
-                made = cls(float(mean), squares, X, near if k else None, k, strength, -np.inf, extra)
-                made = replace(made, novelty=novelty, edge=edge, floor=floor)
-                scale = _blended(scale, made.far(far), outside(novelty, edges[k]))
-                density = float(log_densities(error, total * scale).mean())
-                # One scale for all and no extra noise, unless that is worth something.
-                if best is None or density > top + WORTH * (best.k == 0 and best.extra == 0):
-                    best, top = replace(made, density=density), density
-        assert best is not None
-        return best
-
-    def __call__(self, X: Array) -> Array:
-        """The scale at every row of X, as far as the rows near by know."""
+    def __call__(self, X: Array) -> Floats:
+        """The scale of the rows near by, at every row of X and whatever its novelty; of shape (n,)."""
         return self._near(X)[0]
 
-    def factor(self, X: Array, novelty: Array, prior: Array) -> Array:
-        """What the variances at X are multiplied by.
+    def factor(self, X: Array, novelty: Floats, prior: Floats) -> Floats:
+        """The factor that the variances at X are multiplied by; of shape (n,).
 
         Parameters
         ----------
@@ -218,13 +278,13 @@ class Scale:
         scale, edge = self._near(X)
         return _blended(scale, self.far(prior), outside(novelty, edge))
 
-    def far(self, prior: Array) -> Array:
-        """The scale where nothing is known, and the variance of an observation there is `prior` times that."""
+    def far(self, prior: Floats) -> Floats:
+        """The scale where nothing is known; of shape (n,), as `prior`, the variance of an observation there."""
         least = np.divide(self.floor, prior, out=np.zeros(len(prior)), where=prior > 0)
         return np.maximum(max(self.mean, min(self.mean, 1.0) ** self.edge), least)
 
-    def _near(self, X: Array) -> tuple[Array, Array]:
-        """The scale by the rows near by, and the novelty up to which it holds."""
+    def _near(self, X: Array) -> tuple[Floats, Floats]:
+        """The scale of the rows near by, and the novelty up to which it holds; each of shape (n,)."""
         if self.near is None:
             return np.full(len(X), self.mean), np.full(len(X), self.edge)
         found = self.near.query(np.asarray(X, dtype=np.float64), self.k)
@@ -233,8 +293,70 @@ class Scale:
         return scale, np.full(len(X), self.edge) if self.novelty is None else _edge(self.novelty[found])
 
 
-def novelty_of(latent: Array, prior: Array) -> Array:
-    """The share of the prior variance that is left, from 0 to 1; 1 where there is none to begin with.
+@dataclass(frozen=True)
+class _LeftOut:
+    """A model's predictions of some rows, each from the other rows."""
+
+    error: Floats
+    """Observation minus predicted mean; of shape (rows, q)."""
+    variance: Floats
+    """Predicted variance of an observation, noise included; of shape (rows,)."""
+    latent: Floats
+    """Predicted variance of the latent function; of shape (rows,)."""
+    prior: Floats
+    """Prior variance of the latent function; of shape (rows,)."""
+    novelty: Floats
+    """`latent` as a share of `prior`; of shape (rows,)."""
+
+
+@dataclass(frozen=True)
+class _Near:
+    """The rows nearest to every row, from which a local scale of that row is learnt."""
+
+    index: Neighbours
+    found: Indices
+    """The nearest rows, the nearest first; of shape (rows, max(SIZES) + 1)."""
+    own: Mask
+    """Where `found` is the row itself: the nearest, unless other rows have the same inputs; of the same shape."""
+
+    @classmethod
+    def of(cls, kernel: CompiledKernel, X: Floats) -> _Near | None:
+        """The nearest rows of every row of X; None if there are too few rows for local scales."""
+        if len(X) < FEW:
+            return None
+        index = Neighbours(kernel, X, by_period=False)
+        found = index.query(X, max(SIZES) + 1)
+        return cls(index, found, found == np.arange(len(X))[:, None])
+
+    def edges(self, novelty: Floats) -> dict[int, Floats]:
+        """For every k, the novelty up to which the local scale of each row holds; of shape (rows,)."""
+        others = np.where(self.own, -1.0, novelty[self.found])
+        return {k: _edge(others[:, : k + 1]) for k in SIZES}
+
+    def scales(self, squares: Floats, mean: float) -> Iterator[tuple[Floats, int, float]]:
+        """Yield (scales of the rows, of shape (rows,), k, strength), each row's own error left out."""
+        for k in SIZES:
+            found, others = self.found[:, : k + 1], ~self.own[:, : k + 1]
+            total, count = (squares[found] * others).sum(axis=1), others.sum(axis=1)
+            for strength in STRENGTHS:
+                yield (total + strength * mean) / (count + strength), k, strength
+
+
+def _scales(squares: Floats, near: _Near | None) -> Iterator[tuple[float, Floats | float, int, float]]:
+    """Yield (overall mean, scales of the rows, k, strength), the simplest first.
+
+    The overall mean counts `STRENGTHS[0]` rows with a squared standardised error of 1, so a few rows leave it near 1.
+    """
+    prior = STRENGTHS[0]
+    mean = float((squares.sum() + prior) / (len(squares) + prior))
+    yield mean, mean, 0, 0.0
+    if near is not None:
+        for scales, k, strength in near.scales(squares, mean):
+            yield mean, scales, k, strength
+
+
+def novelty_of(latent: Floats, prior: Floats) -> Floats:
+    """The share of the prior variance that is left, from 0 to 1; 1 where the prior variance is 0.
 
     Examples
     --------
@@ -245,28 +367,29 @@ def novelty_of(latent: Array, prior: Array) -> Array:
     return np.asarray(np.clip(share, 0.0, 1.0))
 
 
-def outside(novelty: Array, edge: Any) -> Array:
-    """How far rows are outside of what is known up to some novelty: 0 up to there, 1 where nothing is known."""
+def outside(novelty: Floats, edge: Floats | float) -> Floats:
+    """How far outside the known a row is: 0 up to a novelty of `edge`, rising linearly to 1 at a novelty of 1."""
     return np.asarray(np.maximum(novelty - edge, 0) / (1 - edge))
 
 
 def rank_of_edge(count: int) -> int:
-    """Which of so many novelties is that up to which a scale holds, counted from the largest, that being 1."""
+    """The rank of the edge among `count` novelties, the largest having rank 1: all but a few do not exceed it."""
     return 1 + int(EXCEPT * count)
 
 
-def _edge(novelty: Array) -> Any:
-    """The novelty that all but a few of some rows, along the last axis, do not exceed."""
+def _edge(novelty: Floats) -> Floats:
+    """The novelty that all but the share `EXCEPT` of some rows do not exceed; the rows are the last axis."""
     count = novelty.shape[-1]
     place = count - rank_of_edge(count)
-    return np.minimum(np.partition(novelty, place, axis=-1)[..., place], MOST)
+    return np.asarray(np.minimum(np.partition(novelty, place, axis=-1)[..., place], MOST))
 
 
-def _blended(near: Any, far: Array, weight: Array) -> Array:
-    """From one scale to another, as `weight` grows from 0 to 1.
+def _blended(near: Floats | float, far: Floats, weight: Floats) -> Floats:
+    """Go over from the scale `near` to the scale `far` as `weight` grows from 0 to 1; of shape (n,).
 
-    The mean of scales if the other is larger, of their inverses if it is smaller: so the variance, which is a scale
-    times what grows with novelty, goes from what it is near the data to what it is far away, and never back.
+    The weighted arithmetic mean if `far` is larger, the weighted harmonic mean if it is smaller. A variance is a scale
+    times something that grows with novelty, and so it changes monotonically from its value near the data to its value
+    far away.
     """
     near = np.broadcast_to(near, weight.shape)
     low = np.minimum(near, far)
@@ -274,21 +397,9 @@ def _blended(near: Any, far: Array, weight: Array) -> Array:
     return np.asarray(np.where(far < near, down, near + weight * (far - near)))
 
 
-def _scales(squares: Array, found: Array | None, own: Array | None) -> Iterator[tuple[float, Any, int, float]]:
-    """The mean of some squared errors, and the scale of each row by the others'; the way to it, from plain to local."""
-    n, prior = len(squares), STRENGTHS[0]
-    mean = (squares.sum() + prior) / (n + prior)
-    yield mean, mean, 0, 0.0
-    if found is None or own is None:
-        return
-    for k in SIZES:
-        # Each row's own error is left out: it is the nearest, unless another has the same inputs.
-        here, others = found[:, : k + 1], ~own[:, : k + 1]
-        total, count = (squares[here] * others).sum(axis=1), others.sum(axis=1)
-        for strength in STRENGTHS:
-            yield mean, (total + strength * mean) / (count + strength), k, strength
+def log_densities(error: Floats, variance: Floats) -> Floats:
+    """The log density of every row's errors, a mean over the targets; of shape (rows,).
 
-
-def log_densities(error: Array, variance: Array) -> Array:
-    """The mean log density of each row's errors, of shape (rows, q), that have these variances, of shape (rows,)."""
+    Errors, of shape (rows, q), are normal with mean zero and these variances, of shape (rows,).
+    """
     return np.asarray(-0.5 * (np.mean(np.square(error), axis=1) / variance + np.log(2 * np.pi * variance)))

@@ -1,4 +1,4 @@
-"""Whether the noise floor (`sodalite.core.jitter`) gave rows more noise than a user's `alpha` says."""
+"""A warning where the noise floor gives rows more noise than a user's `alpha` (docs/method.rst, `noise-floor`)."""
 
 from __future__ import annotations
 
@@ -8,44 +8,47 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..core.jitter import JitterWarning
-from ..core.types import Array
+from ..core.types import Array, Floats
 from ..kernels import CompiledKernel
 from .base import Evidence
 
-BLOCK = 2**16  # rows that are looked at at a time
-ROUNDING = 1e-6  # relative: alpha at the floor, but for the rounding of its scaling, is not below it
+BLOCK = 2**16  # rows that are prepared at a time, so that memory is bounded
+ROUNDING = 1e-6  # relative tolerance: alpha equal to the floor, but for the rounding of its scaling, is not below it
 
 
 @dataclass(frozen=True)
 class Floored:
-    """How many rows with an `alpha` of their own have less noise than the floor, and the sum of their alphas."""
+    """Count the rows whose noise is below the floor although they have an `alpha`, and add up their alphas.
+
+    Called with X, y and alpha of some rows, as `Source.total` asks for.
+    """
 
     kernel: CompiledKernel
     floor: float
 
-    def __call__(self, X: Array, y: Array, alpha: Array | None) -> tuple[Array, ...]:
-        """The two sums over some rows, as an array of shape (2,)."""
+    def __call__(self, X: Array, y: Floats, alpha: Floats | None) -> tuple[Floats, ...]:
+        """The count and the sum, as one array of shape (2,)."""
         found = np.zeros(2)
         if alpha is None:
             return (found,)
-        # An alpha of 0 is that of a row with no noise of its own, as all rows have without alpha.
+        # An alpha of 0 means that the row has no noise of its own, as all rows do without alpha.
         small = np.flatnonzero((alpha > 0) & (alpha < (1 - ROUNDING) * self.floor))
         for begin in range(0, len(small), BLOCK):
-            rows = small[begin : begin + BLOCK]
-            noise = self.kernel.noise(self.kernel.prepare(np.asarray(X[rows], dtype=np.float64)))
-            low = alpha[rows][noise + alpha[rows] < (1 - ROUNDING) * self.floor]
+            which = small[begin : begin + BLOCK]
+            noise = self.kernel.noise(self.kernel.prepare(np.asarray(X[which], dtype=np.float64)))
+            low = alpha[which][noise + alpha[which] < (1 - ROUNDING) * self.floor]
             found += len(low), low.sum()
         return (found,)
 
 
 def warn_of_floor(evidence: Evidence, unit: float) -> None:
-    """Warn where the noise floor is above the noise that `alpha` and the kernel give to rows. O(n).
+    """Warn if rows have less noise, by `alpha` and the kernel, than the noise floor. O(n).
 
     Parameters
     ----------
     evidence : Evidence
     unit : float
-        What one unit of the scaled targets is, in those of y.
+        One unit of the scaled targets, in units of y.
     """
     if evidence.alpha is None:
         return

@@ -1,20 +1,20 @@
-"""What a model says before it has seen any rows: the prior, as scikit-learn's Gaussian process predicts from it."""
+"""Predictions before any rows have been seen: the prior, as scikit-learn's Gaussian process predicts from it."""
 
 from __future__ import annotations
 
 import numpy as np
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Kernel
 
-from ..core.types import Array
+from ..core.types import Array, Floats
 from ..kernels import compile_kernel
 from .base import covariance_block
 
 
-def prior_predictions(kernel: Kernel | None, X: Array, return_std: bool, return_cov: bool) -> tuple[Array, ...]:
-    """Zeros of shape (n,); with the standard deviations, of shape (n,), or the covariance, (n, n), if asked for.
+def prior_predictions(kernel: Kernel | None, X: Array, return_std: bool, return_cov: bool) -> tuple[Floats, ...]:
+    """The prior mean, zeros of shape (n,), and if asked for the standard deviations, (n,), or the covariance, (n, n).
 
-    Those of observations, noise included. None is ``ConstantKernel(1.0) * RBF(1.0)``, scikit-learn's default: the
-    kernels that compete in a fit are made from its rows, and there are none yet.
+    Both are those of observations, noise included. A kernel of None stands for scikit-learn's default,
+    ``ConstantKernel(1.0) * RBF(1.0)``: the kernels that compete in a fit are made from its rows.
     """
     compiled = compile_kernel(ConstantKernel(1.0) * RBF(1.0) if kernel is None else kernel, X)
     mean, rows = np.zeros(len(X)), compiled.prepare(X)

@@ -1,4 +1,7 @@
-"""Subset of data, the paper's posterior: the exact Gaussian process given the active rows, the others dropped."""
+"""Subset of data, the paper's posterior: the exact Gaussian process given the active rows, the others dropped.
+
+The method is described in docs/method.rst, `posterior-sod`.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from typing import ClassVar
 import numpy as np
 from scipy.linalg import solve_triangular
 
-from ..core.types import Array
+from ..core.types import Array, Floats
 from ..kernels import CompiledKernel, Features
 from .base import N_SOME, Evidence, PosteriorTraits, covariance_block, in_blocks, scaled, scaled_covariance
 from .calibration import Scale, novelty_of
@@ -27,50 +30,58 @@ class SubsetOfData(PosteriorTraits):
     kernel: CompiledKernel
     rows: Features
     """The active rows, prepared."""
-    factor: Array
+    factor: Floats
     """L, of shape (m, m)."""
-    inverse: Array
-    """L^-1: with it, the v's are a product, which threads share out."""
-    z: Array
+    inverse: Floats
+    """L^-1, of shape (m, m): with it, the v's are a product, which threads share out."""
+    z: Floats
     """L^-1 y_I, of shape (m, q)."""
-    weights: Array
+    weights: Floats
     """(k(I, I) + noise)^-1 y_I = L^-T z, of shape (m, q)."""
     scale: Scale | None = field(default=None, repr=False)
-    """What the variances are multiplied by."""
+    """The factor that variances are multiplied by."""
 
     @classmethod
     def condition(cls, evidence: Evidence) -> SubsetOfData:
-        """The posterior given the selected rows. O(m^3)."""
+        """The posterior given the active rows. O(m^3)."""
         L, indices = evidence.selection.factor, evidence.selection.indices
         z = solve_triangular(L, evidence.y[indices], lower=True)
         weights = solve_triangular(L, z, lower=True, trans="T")
         inverse = solve_triangular(L, np.eye(len(L)), lower=True)
         made = cls(evidence.kernel, evidence.kernel.prepare(evidence.X[indices]), L, inverse, z, weights)
-        if evidence.floor is None:
-            return made
-        # The remainder is predicted as it is; of an active row i, the others leave 1 / P_ii, P = (k(I, I) + noise)^-1.
-        places = evidence.judged(N_SOME)
-        X, position = np.asarray(evidence.X[places], dtype=np.float64), np.full(len(evidence.X), -1)
+        return made if evidence.floor is None else replace(made, scale=made._scale(evidence, evidence.floor))
+
+    def _scale(self, evidence: Evidence, floor: float) -> Scale:
+        """The scale that leaves variances as they are near the data, with a summary of leave-one-out errors.
+
+        A row of the remainder is predicted as it is. Of an active row i, the other active rows leave a variance of
+        1 / P_ii and an error of (P y_I)_i / P_ii, with P = (k(I, I) + noise)^-1.
+        """
+        which, indices = evidence.judged(N_SOME), evidence.selection.indices
+        X = np.asarray(evidence.X[which], dtype=np.float64)
+        position = np.full(len(evidence.X), -1)
         position[indices] = np.arange(len(indices))
-        here, (mean, latent) = position[places], made.latent(X)[:2]
-        error, active = evidence.y[places] - mean, here >= 0
-        alone = 1 / np.einsum("ij,ij->j", inverse, inverse)[here[active]]
-        latent[active] = np.maximum(alone - evidence.noise(places[active]), 0)
-        error[active] = weights[here[active]] * alone[:, None]
-        return replace(made, scale=Scale.none(evidence.kernel, X, latent, error, evidence.floor))
+        active = position[which] >= 0
+        i = position[which][active]
+        mean, latent = self.latent(X)
+        error = evidence.y[which] - mean
+        left = 1 / np.einsum("ij,ij->j", self.inverse, self.inverse)[i]
+        latent[active] = np.maximum(left - evidence.noise(which[active]), 0)
+        error[active] = self.weights[i] * left[:, None]
+        return Scale.none(evidence.kernel, X, latent, error, floor)
 
-    def mean(self, X: Array) -> Array:
+    def mean(self, X: Array) -> Floats:
         """The mean at every row of X, of shape (n, q)."""
-        return in_blocks(lambda part: (self._mean(self._covariances(part)[1]),), X, len(self.z))[0]
+        return in_blocks(lambda part: (self.mean_of(self.covariances(part)[1]),), X, len(self.z))[0]
 
-    def mean_and_variance(self, X: Array, noisy: bool = False) -> tuple[Array, Array]:
+    def mean_and_variance(self, X: Array, noisy: bool = False) -> tuple[Floats, Floats]:
         """The mean, of shape (n, q), and the variance, of shape (n,): the latent one, or with the noise."""
         return self.mean_variance_novelty(X, noisy)[:2]
 
-    def mean_variance_novelty(self, X: Array, noisy: bool = False) -> tuple[Array, Array, Array]:
+    def mean_variance_novelty(self, X: Array, noisy: bool = False) -> tuple[Floats, Floats, Floats]:
         """The mean and the variance, and the share of the latent prior variance that is left, of shape (n,)."""
 
-        def block(part: Array) -> tuple[Array, Array, Array]:
+        def block(part: Array) -> tuple[Floats, Floats, Floats]:
             mean, latent, prior = self._latent(part)
             novelty = novelty_of(latent, prior)
             return mean, scaled(self.scale, self.kernel, part, latent, novelty, noisy), novelty
@@ -78,24 +89,13 @@ class SubsetOfData(PosteriorTraits):
         mean, variance, novelty = in_blocks(block, X, 2 * len(self.z))
         return mean, variance, novelty
 
-    def latent(self, X: Array) -> tuple[Array, Array]:
-        """The mean, of shape (n, q), and the variance of the latent function, of shape (n,), as the process has it."""
-        mean, variance = in_blocks(lambda part: self._latent(part)[:2], X, 2 * len(self.z))
-        return mean, variance
-
-    def _latent(self, X: Array) -> tuple[Array, Array, Array]:
-        """Mean and variance, and the prior variance, of some rows."""
-        rows, K = self._covariances(X)
-        v, prior = self.inverse @ K, self.kernel.diag(rows)
-        return self._mean(K), np.maximum(prior - np.einsum("ij,ij->j", v, v), 0), prior
-
-    def mean_and_covariance(self, X: Array, noisy: bool = False) -> tuple[Array, Array]:
+    def mean_and_covariance(self, X: Array, noisy: bool = False) -> tuple[Floats, Floats]:
         """The mean, of shape (n, q), and the covariance, of shape (n, n)."""
-        rows, K = self._covariances(X)
+        rows, K = self.covariances(X)
         v = self.inverse @ K
         covariance = covariance_block(self.kernel, rows) - v.T @ v
         novelty = novelty_of(covariance.diagonal(), self.kernel.diag(rows))
-        return self._mean(K), scaled_covariance(self.scale, self.kernel, X, covariance, novelty, noisy)
+        return self.mean_of(K), scaled_covariance(self.scale, self.kernel, X, covariance, novelty, noisy)
 
     @property
     def log_marginal_likelihood(self) -> float:
@@ -104,9 +104,28 @@ class SubsetOfData(PosteriorTraits):
         determinant = 2 * np.log(np.diag(self.factor)).sum() + m * log(2 * pi)
         return float(-0.5 * np.vdot(self.z, self.z) - 0.5 * q * determinant)
 
-    def _covariances(self, X: Array) -> tuple[Features, Array]:
+    # Parts that other posteriors build on
+
+    def latent(self, X: Array) -> tuple[Floats, Floats]:
+        """The mean, of shape (n, q), and the variance of the latent function, of shape (n,), not calibrated."""
+        mean, variance = in_blocks(lambda part: self._latent(part)[:2], X, 2 * len(self.z))
+        return mean, variance
+
+    def covariances(self, X: Array) -> tuple[Features, Floats]:
+        """The rows of X, prepared, and their covariances with the active rows, k(I, x); of shape (m, n)."""
         rows = self.kernel.prepare(X)
         return rows, self.kernel.block(self.rows, rows)
 
-    def _mean(self, K: Array) -> Array:
+    def mean_of(self, K: Floats) -> Floats:
+        """The mean mu(x) from k(I, x), of shape (m, n); of shape (n, q)."""
         return np.asarray(K.T @ self.weights)
+
+    def coordinates(self, rows: Features) -> Floats:
+        """The v's of prepared rows, of shape (m, n)."""
+        return np.asarray(self.inverse @ self.kernel.block(self.rows, rows))
+
+    def _latent(self, X: Array) -> tuple[Floats, Floats, Floats]:
+        """Mean, latent variance and latent prior variance of some rows; of shape (n, q), (n,) and (n,)."""
+        rows, K = self.covariances(X)
+        v, prior = self.inverse @ K, self.kernel.diag(rows)
+        return self.mean_of(K), np.maximum(prior - np.einsum("ij,ij->j", v, v), 0), prior

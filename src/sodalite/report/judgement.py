@@ -12,7 +12,7 @@ from ..core.types import Array
 from ..kernels.neighbours import distinct
 from ..posteriors import Local
 from ..posteriors.calibration import novelty_of
-from ..posteriors.local import Observations
+from ..posteriors.leave_one_out import Observations
 from ..posteriors.projected import Projected
 from .rows import HOW, Material, Rows
 from .stages import Stages

@@ -1,0 +1,130 @@
+"""Leave-one-out predictions of `local`: each observation from all others (docs/method.rst, `posterior-local`).
+
+`Systems` holds, for some queries at once, the small linear systems that `sodalite.posteriors.local` solves. Leaving an
+observation out changes a system by a rank-one term, so no system is built from scratch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..core.types import Array, Floats, Indices
+
+if TYPE_CHECKING:
+    from .sod import SubsetOfData
+
+FAR = 1e12  # noise of a neighbour that is left out, in units of the largest variance: its weight is nearly zero
+ALONE = 1e-9  # share of a group's precision below which, but for rounding, nothing is left without the observation
+
+
+@dataclass(frozen=True)
+class Observations:
+    """Observations to be predicted, each from all others."""
+
+    X: Array
+    """Of shape (rows, d)."""
+    r: Floats
+    """Residuals given the active rows; of shape (rows, q)."""
+    noise: Floats
+    """Noise variances; of shape (rows,)."""
+    group: Indices
+    """The distinct row of the remainder that an observation belongs to; -1 for active rows. Of shape (rows,)."""
+    active: Indices
+    """The position of an observation among the active rows; -1 for the remainder. Of shape (rows,)."""
+
+    def take(self, which: Indices) -> Observations:
+        """Some of the observations."""
+        return Observations(self.X[which], self.r[which], self.noise[which], self.group[which], self.active[which])
+
+
+@dataclass(frozen=True)
+class Systems:
+    """Queries x with their neighbours N, given the active rows: one linear system a query, letters as in NOTATION.md.
+
+    Leaving observations out overwrites the arrays.
+    """
+
+    found: Indices
+    """N, the neighbours of every query, the nearest first; of shape (queries, k)."""
+    C: Floats
+    """c(N, N) + noise; of shape (queries, k, k)."""
+    c: Floats
+    """c(x, N); of shape (queries, k)."""
+    s2: Floats
+    """s^2(x); of shape (queries,)."""
+    mean: Floats
+    """mu(x); of shape (queries, q)."""
+    r: Floats
+    """Residuals of N; of shape (queries, k, q)."""
+    noise: Floats
+    """Noise variances of N; of shape (queries, k)."""
+    v: Floats
+    """v(x); of shape (queries, m)."""
+    V: Floats
+    """v(N); of shape (queries, k, m)."""
+
+    def solve(self, size: int) -> tuple[Floats, Floats]:
+        """What the nearest `size` neighbours add to mu(x), of shape (queries, q), and the latent variance, (queries,).
+
+        With w = [c(N, N) + noise]^-1 c(N, x), these are w.r_N and s^2(x) - w.c(N, x).
+        """
+        c = self.c[:, :size]
+        w = np.linalg.solve(self.C[:, :size, :size], c[..., None])[..., 0]
+        correction = np.einsum("ij,ijq->iq", w, self.r[:, :size])
+        return correction, np.maximum(self.s2 - np.einsum("ij,ij->i", w, c), 0)
+
+    def leave_out(self, sample: Observations, base: SubsetOfData, sizes: Sequence[int]) -> tuple[Floats, Floats]:
+        """Leave-one-out errors and variances of observations at the queries, for several numbers of neighbours.
+
+        Returns arrays of shape (queries, sizes, q) and (queries, sizes). The variances include the noise.
+        """
+        self._drop_from_groups(sample)
+        r = self._drop_active(sample, base)
+        error, variance = np.empty((len(r), len(sizes), r.shape[1])), np.empty((len(r), len(sizes)))
+        for i, size in enumerate(sizes):
+            correction, latent = self.solve(size + 1)  # one more, as a row of the remainder has lost its own
+            error[:, i] = r - correction
+            variance[:, i] = latent + sample.noise
+        return error, variance
+
+    def _drop_from_groups(self, sample: Observations) -> None:
+        """Take every observation of the remainder out of the mean of its group, where that is among its neighbours.
+
+        A group of observations with the same inputs is one neighbour. Its precision is the sum of its observations'
+        precisions 1 / noise, and its residual their mean, weighted by precision.
+        """
+        query, place = np.nonzero(self.found == sample.group[:, None])
+        noise, r = self.noise[query, place], self.r[query, place]
+        own, whole = 1 / sample.noise[query], 1 / noise
+        rest = whole - own
+        alone = rest < ALONE * whole
+        far = FAR * (self.s2.max(initial=0.0) + self.noise.max(initial=0.0))
+        noise_left = np.where(alone, far, 1 / np.where(alone, 1, rest))
+        sum_left = r * whole[:, None] - sample.r[query] * own[:, None]
+        self.r[query, place] = np.where(alone[:, None], 0.0, sum_left * noise_left[:, None])
+        self.C[query, place, place] += noise_left - noise
+
+    def _drop_active(self, sample: Observations, base: SubsetOfData) -> Floats:
+        """Take every observation of an active row out of the active rows; return all residuals, of shape (queries, q).
+
+        With P = (k(I, I) + noise)^-1, a = P y_I and g(x) the weight of active row i in the prediction of x, leaving i
+        out raises the covariance of x and x' by g(x) g(x') / P_ii and lowers the mean at x by g(x) a_i / P_ii.
+        """
+        which = np.flatnonzero(sample.active >= 0)
+        i = sample.active[which]
+        column = base.inverse[:, i]  # of L^-1, so that P_ii = column.column and g(x) = column.v(x)
+        P = np.einsum("ij,ij->j", column, column)
+        g = np.einsum("ij,ji->i", self.v[which], column)
+        G = np.matmul(self.V[which], column.T[..., None])[..., 0]  # g of the neighbours
+        self.C[which] += G[:, :, None] * G[:, None, :] / P[:, None, None]
+        self.c[which] += g[:, None] * G / P[:, None]
+        self.s2[which] += g * g / P
+        change = base.weights[i] / P[:, None]
+        self.r[which] += G[..., None] * change[:, None, :]
+        r = sample.r.copy()
+        r[which] += g[:, None] * change
+        return r
