@@ -9,7 +9,7 @@ other without a jump.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import log, pi
 
 import numpy as np
@@ -45,7 +45,7 @@ class Standard:
         density = log_t(z, self.nu)
         if len(self.weights) > 1:
             density += np.log(np.maximum(bernstein(stdtr(self.nu, z), len(self.weights)) @ self.weights, TINY))
-        return density
+        return np.asarray(density)
 
     def normal_scores(self, z: Floats) -> Floats:
         """The standard normal quantiles of z's cumulative probabilities, as exact in the upper tail as in the lower."""
@@ -53,7 +53,7 @@ class Standard:
         if len(self.weights) > 1:
             tail = np.where(upper, _mixed(tail, self.weights[::-1]), _mixed(tail, self.weights))
         scores = ndtri(np.maximum(tail, TINY))
-        return np.where(upper, -scores, scores)
+        return np.asarray(np.where(upper, -scores, scores))
 
     def quantiles(self, levels: Floats) -> Floats:
         """The quantiles of cumulative probabilities between 0 and 1, of any shape."""
@@ -92,6 +92,15 @@ class Predictive:
     targets: Sequence[Standard | None]
     """The distribution of Z for every target; None for a Gaussian whose width is the standard deviation."""
 
+    @classmethod
+    def gaussian(cls, mean: Floats, std: Floats) -> Predictive:
+        """A Gaussian for every target, with means and standard deviations of shape (n, q)."""
+        return cls(mean, std, std, np.zeros(len(mean)), (None,) * mean.shape[1])
+
+    def in_units(self, centre: Floats, unit: Floats) -> Predictive:
+        """The distribution of unit * y + centre, with arrays of shape (q,)."""
+        return replace(self, mean=self.mean * unit + centre, std=self.std * unit, width=self.width * unit)
+
     def quantiles(self, levels: Floats) -> Floats:
         """The quantiles of the same levels for every row, of shape (levels,); the result is (n, q, levels)."""
         return self._at(np.asarray(levels, dtype=np.float64), ndtri(levels))
@@ -117,12 +126,12 @@ class Predictive:
         for j, standard in enumerate(self.targets):
             with np.errstate(divide="ignore", invalid="ignore"):
                 if standard is None:
-                    found[:, j] = _gaussian(self._error(y, j), self.std[:, j])
+                    found[:, j] = log_gaussian(self._error(y, j), self.std[:, j])
                     continue
                 z, scores = self._standardised(y, j, standard)
                 inner = standard.log_density(z)
                 # p(y) = f(z) / ((1 - w) width + w std f(z) / phi(score)): the inverse of the quantile's derivative.
-                slope = self.outside * self.std[:, j] * np.exp(np.minimum(inner - _gaussian(scores, 1.0), 700))
+                slope = self.outside * self.std[:, j] * np.exp(np.minimum(inner - log_gaussian(scores, 1.0), 700))
                 found[:, j] = inner - np.log((1 - self.outside) * self.width[:, j] + slope)
         return found
 
@@ -172,7 +181,7 @@ def _solve(standard: Standard, error: Floats, a: Floats, b: Floats, z: Floats) -
         scores = standard.normal_scores(z)
         miss = a * z + b * scores - error
         low, high = np.where(miss < 0, z, low), np.where(miss < 0, high, z)
-        slope = a + b * np.exp(np.clip(standard.log_density(z) - _gaussian(scores, 1.0), -700, 700))
+        slope = a + b * np.exp(np.clip(standard.log_density(z) - log_gaussian(scores, 1.0), -700, 700))
         step = z - miss / slope
         z = np.where((step > low) & (step < high), step, 0.5 * (low + high))
     return z
@@ -197,5 +206,6 @@ def _mixed(u: Floats, weights: Floats) -> Floats:
     return np.asarray(betainc(j, len(weights) - j + 1, u[..., None]) @ weights)
 
 
-def _gaussian(error: Floats, std: Floats | float) -> Floats:
+def log_gaussian(error: Floats, std: Floats | float) -> Floats:
+    """The log density of a normal distribution with mean zero."""
     return np.asarray(-0.5 * np.square(error / std) - np.log(std) - 0.5 * log(2 * pi))

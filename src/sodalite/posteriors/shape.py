@@ -5,32 +5,35 @@ large they are depends on the place in ways that the kernel does not know. So th
 leave-one-out errors that the error bars are scaled by. The error at x is width(x) times a number Z that is distributed
 alike everywhere,
 
-    log width(x) = c + b_0 log std(x) + sum_k b_k log a_k(x),
+    log width(x) = c + b_0 log s(x) + b_1 log novelty(x) + sum_k b_k log a_k(x).
 
-where a_k(x) is the mean absolute error at the k nearest places, each error in units of its own standard deviation. Z is
-Student's t, corrected by a Bernstein polynomial (`sodalite.posteriors.predictive.Standard`), which gives skewness and
-other shapes, and leaves the tails those of a t. What is fitted, from simple to flexible, is chosen by the log density
-of errors that the fit has not seen: a Gaussian, a t, a t with widths by place, corrections of growing degree.
+s(x) is the standard deviation that the process predicts, before it is calibrated. a_k(x) is the mean absolute error at
+the k nearest places, each error in units of its own s. Z is Student's t, corrected by a Bernstein polynomial
+(`sodalite.posteriors.predictive.Standard`), which gives skewness and other shapes, and leaves the tails those of a t.
+What is fitted, from simple to flexible, is chosen by the log density of errors that the fit has not seen: a Gaussian
+with the calibrated standard deviation, a t, a t with widths by place, corrections of growing degree.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 from scipy.optimize import minimize
 from scipy.special import digamma, stdtr
 
+from ..core.threads import one_blas_thread
 from ..core.types import Floats, Indices, Mask
 from ..kernels import CompiledKernel
 from ..kernels.neighbours import Neighbours, distinct
-from .predictive import TINY, Predictive, Standard, bernstein, log_t
+from .predictive import TINY, Standard, bernstein, log_gaussian, log_t
 
 SIZES = (4, 16, 64)  # places near by whose errors tell the width; other or more sizes change less than 0.005 nats a row
 STRENGTH = 2.0  # rows that the mean absolute error of all rows counts for, among those near by
 LEAST = 20  # rows below which errors are taken for Gaussian
-FEW = 100  # rows below which widths are proportional to the standard deviation
-RIDGE = 1.0  # weight of |b - (1, 0, ...)|^2, in rows: holds coefficients that few rows do not determine
+KNOWN = 1e-4  # added to the novelty before its logarithm is taken: less is rounding
+RIDGE = 1.0  # weight of |b - (1, 0, ...)|^2, in rows: for coefficients that few rows do not determine
 NU = (0.7, 1000.0)  # degrees of freedom: the heaviest tails that are allowed, and as good as Gaussian
 DEGREES = (4, 8, 16, 32)  # of the Bernstein polynomials that are tried
 SMOOTH = 2.0  # their prior, that all weights are equal, counts for SMOOTH sqrt(degree) rows
@@ -42,21 +45,25 @@ WORTH = 0.002  # gain in mean log density, in nats a row, that makes up for a mo
 
 @dataclass(frozen=True)
 class LeftOut:
-    """Some rows of a fit, each predicted from all others."""
+    """A model's predictions of some rows of its fit, each from the other rows."""
 
     X: Floats
     """Inputs, of shape (rows, d)."""
     error: Floats
-    """Targets less predictions, of shape (rows, q)."""
-    std: Floats
-    """Standard deviations of the predictions, noise included, of shape (rows,)."""
+    """Observation minus predicted mean; of shape (rows, q)."""
+    variance: Floats
+    """Predicted variance of an observation, noise included, not calibrated; of shape (rows,)."""
+    latent: Floats
+    """Predicted variance of the latent function, not calibrated; of shape (rows,)."""
+    prior: Floats
+    """Prior variance of the latent function; of shape (rows,)."""
     novelty: Floats
-    """Shares of the prior variance that the other rows leave, of shape (rows,)."""
+    """Share of the prior variance that the other rows leave; of shape (rows,)."""
 
 
 @dataclass(frozen=True)
 class Places:
-    """Rows with equal inputs as one place, and an index of the places nearest to a query.
+    """The distinct inputs of some rows, and the places nearest to each row.
 
     Rows that repeat say many things about one place. Taken one by one, ties would decide which of them are near.
     """
@@ -64,27 +71,41 @@ class Places:
     X: Floats
     """The distinct inputs, of shape (places, d)."""
     counts: Floats
-    """Rows at each place, of shape (places,)."""
+    """How many rows each place has; of shape (places,)."""
     index: Neighbours = field(repr=False)
+    """Finds the places nearest to a query."""
+    place: Indices
+    """The place of every row; of shape (rows,)."""
+    found: Indices
+    """The places nearest to every row, the nearest first; of shape (rows, k + 1)."""
 
     @classmethod
-    def of(cls, kernel: CompiledKernel, X: Floats) -> tuple[Places, Indices]:
-        """The places of some rows, and the place of each row."""
+    def of(cls, kernel: CompiledKernel, X: Floats, k: int) -> Places:
+        """The places of the rows of X, and for each row the k nearest and its own."""
         first, place = distinct(X)
-        return cls.restore(kernel, X[first], np.bincount(place, minlength=len(first)).astype(np.float64)), place
+        index = Neighbours(kernel, X[first], by_period=False)
+        counts = np.bincount(place, minlength=len(first)).astype(np.float64)
+        return cls(X[first], counts, index, place, index.query(X, k + 1))
 
-    @classmethod
-    def restore(cls, kernel: CompiledKernel, X: Floats, counts: Floats) -> Places:
-        """The places from their inputs and counts."""
-        return cls(X, counts, Neighbours(kernel, X, by_period=False))
+    def sums(self, values: Floats) -> Floats:
+        """Sums of values, of shape (rows, q), over the rows of every place; of shape (places, q)."""
+        return np.stack([np.bincount(self.place, column, minlength=len(self.X)) for column in values.T], axis=1)
 
-    def sums(self, values: Floats, place: Indices) -> Floats:
-        """Sums of some values of shape (rows, q) over the rows of each place, of shape (places, q)."""
-        return np.stack([np.bincount(place, column, minlength=len(self.X)) for column in values.T], axis=1)
+    def others(self, values: Floats, sums: Floats, k: int) -> tuple[Floats, Floats]:
+        """Sums and numbers of values at the k places nearest to every row, without the row's own value.
 
-    def query(self, X: Floats, k: int) -> Indices:
-        """The k places nearest to every row of X, the nearest first; of shape (n, k)."""
-        return self.index.query(np.asarray(X, dtype=np.float64), k)
+        The row's own place is one of the k if it has other rows. Returns arrays of shape (rows, q) and (rows,).
+        """
+        found = self.found[:, : k + 1]
+        used, own = self.used(k), found == self.place[:, None]
+        mine = (own & used).any(axis=1)
+        total = np.einsum("ik,ikq->iq", used, sums[found]) - mine[:, None] * values
+        return np.maximum(total, 0.0), (self.counts[found] * used).sum(axis=1) - mine
+
+    def used(self, k: int) -> Mask:
+        """Which of the first k + 1 places of `found` are the k nearest once a row is left out; (rows, k + 1)."""
+        alone = self.counts[self.place] == 1
+        return np.asarray(np.arange(min(k + 1, self.found.shape[1])) < (k + alone)[:, None])
 
 
 @dataclass(frozen=True)
@@ -93,14 +114,19 @@ class Width:
 
     level: float
     coefficients: Floats
-    """Of log std, and of every log a_k if the width depends on them; of shape (1,) or (1 + sizes,)."""
+    """Of log s alone, or of all features; of shape (features,)."""
     limits: Floats
-    """The least and the largest value of every feature in the fit, of shape (2, features)."""
+    """The least and the largest value of every feature in the fit; of shape (2, features)."""
+
+    @property
+    def by_place(self) -> bool:
+        """Whether the width depends on errors near by."""
+        return len(self.coefficients) > 1
 
     def __call__(self, features: Floats) -> Floats:
         """Widths for features of shape (n, features); of shape (n,).
 
-        Beyond the limits, features count as the limit, but for the standard deviation: the width grows with it.
+        A feature beyond its limits counts as at the limit, but for log s: the width stays proportional to s there.
         """
         features = features[:, : len(self.coefficients)]
         inside = np.clip(features, *self.limits)
@@ -112,147 +138,155 @@ class Shape:
     """The distribution of errors around predictions, for all targets."""
 
     targets: tuple[tuple[Width, Standard] | None, ...]
-    """Width and distribution of every target; None for a Gaussian with the predicted standard deviation."""
-    edge: float = 1.0
-    """The novelty up to which it holds."""
-    mean: Floats = field(default_factory=lambda: np.ones(1))
-    """Mean absolute errors in standard deviations, over all rows; of shape (q,)."""
-    places: Places | None = field(default=None, repr=False)
-    """The places that widths depend on; None if they depend on none."""
+    """Width and distribution of every target; None for a Gaussian with the calibrated standard deviation."""
+    mean: Floats
+    """Mean absolute errors in units of s, over all rows; of shape (q,)."""
     sums: Floats | None = field(default=None, repr=False)
-    """Sums of absolute errors, in standard deviations, of every place's rows; of shape (places, q)."""
+    """Sums of absolute errors in units of s over every place's rows, of shape (places, q); None if no width depends on
+    the place."""
     gain: tuple[float, ...] = ()
-    """Every target's gain in mean log density over the Gaussian, for errors that the fit has not seen."""
+    """Gain in mean log density over a Gaussian, of errors that the fit has not seen; for every target."""
 
     @classmethod
-    def learn(cls, kernel: CompiledKernel, rows: LeftOut, edge: float) -> Shape:
-        """The shape of leave-one-out errors. O(rows^2 d), or rows log rows in few dimensions, and O(rows q)."""
-        n, q = rows.error.shape
-        gaussian = cls((None,) * q, edge)
-        if n < LEAST or not np.all(rows.std > 0):
-            return gaussian
-        sizes = np.abs(rows.error) / rows.std[:, None]
-        made = cls(gaussian.targets, edge, np.maximum(sizes.mean(axis=0), TINY))
-        if n >= FEW:
-            places, place = Places.of(kernel, rows.X)
-            made = cls(made.targets, edge, made.mean, places, places.sums(sizes, place))
-            features = made._features_left_out(rows, sizes, place)
-        else:
-            features = made._features(rows.X, rows.std)
-        chosen = [_choose(features[..., j], rows.error[:, j]) for j in range(q)]
-        targets, gain = tuple(part for part, _ in chosen), tuple(gain for _, gain in chosen)
-        if all(part is None or len(part[0].coefficients) == 1 for part in targets):
-            return cls(targets, edge, made.mean, gain=gain)
-        return cls(targets, edge, made.mean, made.places, made.sums, gain)
-
-    def predictive(self, X: Floats, mean: Floats, variance: Floats, novelty: Floats) -> Predictive:
-        """The predictive distribution of observations at X.
+    def learn(cls, rows: LeftOut, places: Places | None, variance: Floats, extra: float, optimism: float) -> Shape:
+        """Learn the shape of leave-one-out errors. O(rows q).
 
         Parameters
         ----------
-        X : array of shape (n, d)
-        mean : array of shape (n, q)
-        variance : array of shape (n,)
-            Of observations, as predictions have it.
-        novelty : array of shape (n,)
+        rows : LeftOut
+        places : Places or None
+            None if there are too few rows for widths that depend on the place.
+        variance : array of shape (rows,)
+            Calibrated variances of observations, that of each row by the other rows.
+        extra : float
+            Noise variance that calibration adds.
+        optimism : float
+            How many times as large squared errors are for rows that no step of the fit has seen.
         """
-        std = np.sqrt(variance)
-        both = np.broadcast_to(std[:, None], mean.shape)
-        outside = np.maximum(novelty - self.edge, 0) / max(1 - self.edge, TINY)
-        if all(part is None for part in self.targets):
-            return Predictive(mean, both, both, outside, self.targets)  # type: ignore[arg-type]
-        features = self._features(X, np.maximum(std, TINY))
-        widths = [std if part is None else part[0](features[..., j]) for j, part in enumerate(self.targets)]
-        width = np.where(both > 0, np.stack(widths, axis=1), 0.0)
-        return Predictive(mean, both, width, outside, [part and part[1] for part in self.targets])
+        n, q = rows.error.shape
+        s = np.sqrt(rows.variance + extra)
+        if n < LEAST or not (np.all(s > 0) and np.all(variance > 0)):
+            return cls((None,) * q, np.ones(q))
+        error = np.sqrt(optimism) * rows.error
+        sizes = np.abs(error) / s[:, None]
+        mean = np.maximum(sizes.mean(axis=0), TINY)
+        sums = None if places is None else places.sums(sizes)
+        near = []
+        if places is not None and sums is not None:
+            near = [places.others(sizes, sums, k) for k in SIZES]
+        features = _features(s, rows.novelty, near, mean)
+        std = np.sqrt(optimism * variance)
+        with one_blas_thread():  # products too small to share out
+            found = [_choose(features[..., j], error[:, j], std) for j in range(q)]
+        by_place = any(target is not None and target[0].by_place for target, _ in found)
+        targets, gain = tuple(target for target, _ in found), tuple(gain for _, gain in found)
+        return cls(targets, mean, sums if by_place else None, gain)
 
-    def _features(self, X: Floats, std: Floats) -> Floats:
-        """Log std and every log a_k, of shape (n, features, q)."""
-        if self.places is None or self.sums is None:
-            return self._joined(std, [])
-        found = self.places.query(X, max(SIZES))
-        counts, sums = self.places.counts, self.sums
-        return self._joined(std, [(sums[found[:, :k]].sum(1), counts[found[:, :k]].sum(1)) for k in SIZES])
+    @property
+    def is_gaussian(self) -> bool:
+        """Whether all targets have Gaussian errors with the calibrated standard deviation."""
+        return all(target is None for target in self.targets)
 
-    def _features_left_out(self, rows: LeftOut, sizes: Floats, place: Indices) -> Floats:
-        """The features of the rows themselves, without each row's own error.
+    def widths(self, variance: Floats, novelty: Floats, found: Indices | None, counts: Floats | None) -> Floats:
+        """Widths of the errors of some queries, of shape (n, q); of a Gaussian target, zero.
 
-        A place stays if it has other rows; if not, the next one takes its turn.
+        Parameters
+        ----------
+        variance, novelty : arrays of shape (n,)
+            Of observations, not calibrated, with the noise that calibration adds.
+        found : array of shape (n, max(SIZES)) or None
+            The places nearest to each query, if `sums` is not None.
+        counts : array of shape (places,) or None
+            The rows of every place.
         """
-        assert self.places is not None and self.sums is not None
-        found = self.places.query(rows.X, max(SIZES) + 1)
-        own, alone = found == place[:, None], self.places.counts[place] == 1
-        parts = []
-        for k in SIZES:
-            some = found[:, : k + 1]
-            taken: Mask = np.arange(some.shape[1]) < (k + alone)[:, None]
-            mine = (own[:, : k + 1] & taken).any(axis=1)
-            total = np.einsum("ik,ikq->iq", taken, self.sums[some]) - mine[:, None] * sizes
-            parts.append((np.maximum(total, 0), (self.places.counts[some] * taken).sum(axis=1) - mine))
-        return self._joined(rows.std, parts)
-
-    def _joined(self, std: Floats, parts: list[tuple[Floats, Floats]]) -> Floats:
-        """Log std, and the log means of some sums, of shape (n, q), over so many rows, of shape (n,)."""
-        shape = (len(std), len(self.targets))
-        means = [(total + STRENGTH * self.mean) / (count + STRENGTH)[:, None] for total, count in parts]
-        return np.log(np.stack([np.broadcast_to(std[:, None], shape), *means], axis=1))
+        near = []
+        if self.sums is not None:
+            assert found is not None
+            assert counts is not None
+            near = [(self.sums[found[:, :k]].sum(axis=1), counts[found[:, :k]].sum(axis=1)) for k in SIZES]
+        features = _features(np.sqrt(np.maximum(variance, TINY)), novelty, near, self.mean)
+        widths = [np.zeros(len(variance)) if t is None else t[0](features[..., j]) for j, t in enumerate(self.targets)]
+        return np.stack(widths, axis=1)
 
 
-# One target: features of shape (rows, features), the first of them log std, and errors of shape (rows,)
+def _features(s: Floats, novelty: Floats, near: list[tuple[Floats, Floats]], mean: Floats) -> Floats:
+    """Log s; then, if errors near by are known, log novelty and every log a_k; of shape (n, features, q).
+
+    `near` has sums of shape (n, q) over so many rows, of shape (n,), for each k. `mean` is the mean of all, (q,).
+    """
+    columns = [np.broadcast_to(s[:, None], (len(s), len(mean)))]
+    if near:
+        columns.append(np.broadcast_to(np.sqrt(novelty + KNOWN)[:, None], (len(s), len(mean))))
+    columns += [(total + STRENGTH * mean) / (count + STRENGTH)[:, None] for total, count in near]
+    return np.asarray(np.log(np.stack(columns, axis=1)))
 
 
-def _choose(features: Floats, error: Floats) -> tuple[tuple[Width, Standard] | None, float]:
+# One target: features of shape (rows, features), the first of them log s, and errors of shape (rows,)
+
+
+def _choose(features: Floats, error: Floats, std: Floats) -> tuple[tuple[Width, Standard] | None, float]:
     """The shape that gives errors left out of its fit the largest density, unless a simpler one is nearly as good.
 
-    None stands for a Gaussian with the predicted standard deviation. The second result is the gain in mean log density
-    over that Gaussian.
+    None stands for a Gaussian with the calibrated standard deviations `std`, of shape (rows,). The second result is the
+    gain in mean log density over that Gaussian.
     """
     if not np.any(error):
         return None, 0.0
-    gaussian = density = _log_gaussian(error, features[:, 0])
+    gaussian = density = log_gaussian(error, std)
     chosen: tuple[int, int] | None = None
-    for candidate, held in sorted(_held_out(features, error).items(), key=lambda item: item[0][::-1]):
-        gain = held - density
-        # By more than it is worth, and by more than chance: one standard error of the difference.
-        if gain.mean() > max(WORTH, gain.std() / np.sqrt(len(gain))):
-            chosen, density = candidate, held
+    count = 1
+    for width in sorted({1, features.shape[1]}):
+        held = _held_out(features[:, :width], error, (1,))[0]
+        if _is_better(held, density):
+            chosen, density, count = (width, 1), held, width
+    for degree, held in zip(DEGREES, _held_out(features[:, :count], error, DEGREES), strict=True):
+        if _is_better(held, density):
+            chosen, density = (count, degree), held
     if chosen is None:
         return None, 0.0
     some, degree = features[:, : chosen[0]], chosen[1]
     theta = _fit_t(some, error)
-    width = Width(float(theta[1]), theta[2:], np.stack([some.min(axis=0), some.max(axis=0)]))
-    u = stdtr(np.exp(theta[0]), error / width(some))
-    return (width, Standard(float(np.exp(theta[0])), _fit_weights(u, degree))), float(np.mean(density - gaussian))
+    width_of = Width(float(theta[1]), theta[2:], np.stack([some.min(axis=0), some.max(axis=0)]))
+    nu = float(np.exp(theta[0]))
+    weights = _fit_weights(stdtr(nu, error / width_of(some)), degree)
+    return (width_of, Standard(nu, weights)), float(np.mean(density - gaussian))
 
 
-def _held_out(features: Floats, error: Floats) -> dict[tuple[int, int], Floats]:
-    """The log density of every error by every candidate, fitted to the other folds.
+def _is_better(held: Floats, density: Floats) -> bool:
+    """Whether log densities, of shape (rows,), are larger by more than is worth it, and by more than chance.
 
-    A candidate is a number of features and a degree; 1 for a t without correction.
+    Chance is one standard error of the mean difference.
     """
-    n, fold = len(error), np.arange(len(error)) % FOLDS
-    counts = sorted({1, features.shape[1]})
-    held = {(count, degree): np.empty(n) for count in counts for degree in (1, *DEGREES)}
-    for count in counts:
-        start = _fit_t(features[:, :count], error)
-        for here in (fold == number for number in range(FOLDS)):
-            theta = _fit_t(features[~here, :count], error[~here], start)
-            log_width = theta[1] + features[:, :count] @ theta[2:]
-            nu, z = np.exp(theta[0]), error * np.exp(-log_width)
-            u, density = stdtr(nu, z), log_t(z[here], nu) - log_width[here]
-            for degree in (1, *DEGREES):
-                weights = _fit_weights(u[~here], degree)
-                held[count, degree][here] = density + np.log(np.maximum(bernstein(u[here], degree) @ weights, TINY))
+    gain = held - density
+    return bool(gain.mean() > max(WORTH, gain.std() / np.sqrt(len(gain))))
+
+
+def _held_out(features: Floats, error: Floats, degrees: Sequence[int]) -> list[Floats]:
+    """The log density of every error, of shape (rows,), by shapes that were fitted to the other folds.
+
+    One for each degree of the correction; degree 1 is a t without one.
+    """
+    fold = np.arange(len(error)) % FOLDS
+    held: list[Floats] = [np.empty(len(error)) for _ in degrees]
+    start = _fit_t(features, error)
+    for here in (fold == number for number in range(FOLDS)):
+        theta = _fit_t(features[~here], error[~here], start)
+        log_width = theta[1] + features @ theta[2:]
+        nu, z = float(np.exp(theta[0])), error * np.exp(-log_width)
+        u, density = stdtr(nu, z), log_t(z[here], nu) - log_width[here]
+        for degree, found in zip(degrees, held, strict=True):
+            weights = _fit_weights(u[~here], degree)
+            found[here] = density + np.log(np.maximum(bernstein(u[here], degree) @ weights, TINY))
     return held
 
 
 def _fit_t(features: Floats, error: Floats, start: Floats | None = None) -> Floats:
     """Log nu, the level and the coefficients of a t by maximum likelihood; of shape (2 + features,).
 
-    A single coefficient, that of log std, is held at 1.
+    A single coefficient, that of log s, is held at 1.
     """
     centre, count = features.mean(axis=0), features.shape[1]
-    plain = np.eye(1, count)[0]  # the standard deviation, and nothing else
+    plain = np.eye(1, count)[0]  # a width proportional to s
     if start is None:
         level = np.log(max(float(np.median(np.abs(error) * np.exp(-features[:, 0]))), TINY))
         start = np.array([np.log(5.0), level, *plain])  # 5: between heavy tails and none
@@ -287,7 +321,3 @@ def _fit_weights(u: Floats, degree: int) -> Floats:
         share = basis.T @ (counts / (basis @ weights))
         weights = (weights * share + prior / degree) / (len(u) + prior)
     return np.asarray(weights)
-
-
-def _log_gaussian(error: Floats, log_std: Floats) -> Floats:
-    return np.asarray(-0.5 * np.square(error * np.exp(-log_std)) - log_std - 0.5 * np.log(2 * np.pi))
