@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from operator import attrgetter
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import ArrayLike, DTypeLike
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.gaussian_process.kernels import Kernel
 from sklearn.utils import check_array
@@ -13,10 +17,10 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .cluster.client import find_client
 from .cluster.predict import learn_names, novelty_lazily, predict_lazily
-from .cluster.table import share_out
+from .cluster.table import Table, share_out
 from .core.namespaces import given_back, in_numpy
 from .core.random import generator_from
-from .core.types import Array
+from .core.types import Array, Floats, Indices
 from .core.validation import (
     check_alpha,
     check_not_large,
@@ -34,30 +38,31 @@ from .fitting.callbacks import CallbackSupportMixin, scikit_learn_callbacks
 from .fitting.fitted import Fitted
 from .fitting.joining import join
 from .fitting.likelihood import likelihood_at
-from .fitting.pipeline import Settings, fit
+from .fitting.pipeline import RandomState, Settings, fit
+from .hyperparameters import Method
 from .kernels import check_numeric
-from .posteriors import draw
+from .posteriors import Posterior, draw
 from .posteriors.prior import prior_predictions
+from .scores import Score
 from .selection.progress import following
-from .selection.source import Arrays, Source
-from .stopping import Callback
+from .selection.source import Arrays
+from .stopping import Callback, Rule
 
-BLOCK = 2**20  # numbers that are read at a time, of rows that are to be predicted and are not in memory
+BLOCK = 2**20  # entries of X (8 MB) that `predict` reads at a time from rows on disk; less would mean more calls
 
 
 def _r2(self: Any, X: Any, y: Any, sample_weight: Any = None) -> float:
     """The R^2 of a fitted model's predictions at X, as in scikit-learn."""
-    check_is_fitted(self, "fitted_")  # a prior could be judged, but who asks for that has forgotten to fit
+    check_is_fitted(self, "fitted_")  # `predict` knows the prior too, but a score of it is a fit forgotten
     return float(RegressorMixin.score(self, X, y, sample_weight))
 
 
 class _ScoreMethod:
-    """The method ``score(X, y, sample_weight=None)``, of an estimator that has a parameter of the same name.
+    """The method ``score(X, y, sample_weight=None)`` of an estimator that has a parameter of the same name.
 
-    `score` names a parameter here (which row comes next) and a method in scikit-learn (the R^2 of predictions). As a
-    parameter it is passed, set, listed and cloned; as an attribute it is the method, which is all that is ever looked
-    up that way. On the class it is a plain function, whose signature tells scikit-learn that weights can be routed to
-    it, as a property's would not.
+    `score` names a parameter here (which row comes next) and a method in scikit-learn (the R^2 of predictions). The
+    parameter is read by ``get_params`` and written by ``__init__`` and ``set_params``; the attribute is the method. On
+    the class it is a plain function: from its signature, scikit-learn learns that it takes sample weights.
     """
 
     def __get__(self, instance: Any, owner: type) -> Any:
@@ -68,8 +73,8 @@ class _ScoreMethod:
         instance.__dict__["score"] = value
 
 
-class _Found:
-    """An attribute of the fitted model, which an estimator has once it is fitted."""
+class _FromFitted:
+    """An attribute that an estimator has once it is fitted: a part of its `fitted_`, given by a dotted path."""
 
     def __init__(self, path: str) -> None:
         self.get = attrgetter(path)
@@ -84,39 +89,43 @@ class GreedyGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
     Parameters
     ----------
     kernel : scikit-learn kernel, default=None
-        The covariance. A ``WhiteKernel`` in it is the noise; a kernel without one means noiseless observations. None
-        lets several compete, all started from the data: constant x squared-exponential, Matern 5/2, Matern 3/2 or, of
-        up to two inputs, Matern 1/2, with one length-scale per input, plus white noise. To the best of them a trend, a
-        second scale or, of one input, a period may be added, where the data ask for it.
+        The covariance. A ``WhiteKernel`` in it is the noise; a kernel without one means noiseless observations. With
+        None, several kernels compete, started from the data: constant x squared-exponential, Matern 5/2, Matern 3/2 or,
+        for up to two inputs, Matern 1/2, with one length-scale per input, plus white noise. A trend, a second scale or,
+        for one input, a period is added to the best of them where that predicts better.
     n_active : int, default=500
-        The most rows to keep. With fewer rows than that, all are kept.
+        The most active rows. With fewer rows than that, all are active.
     tol : float, default=None
-        The paper's rule: stop when another row lowers the remaining rows' RMSE by less than this (in units of y).
+        The paper's stopping rule: stop when another row lowers the remaining rows' RMSE by less than this (in units of
+        y).
     score : {"lookahead", "delta", "uncertainty", "underfit", "sampled", "random"} or callable, default="lookahead"
         Which row comes next: see `sodalite.select`. "delta" is the paper's.
     posterior : {"local", "sod", "sor", "dtc", "fitc", "vfe"}, default="local"
-        What is concluded from the chosen rows. "local" is the exact Gaussian process given them and each query's
-        nearest rows, "sod" (the paper's) given them alone; the others see all rows through them.
+        The predictive distribution given the active rows. "local" is the exact Gaussian process given the active rows
+        and each query's nearest rows, "sod" (the paper's) given the active rows alone. The others are projected
+        processes: all rows count, through the latent function at the active rows. A class that derives from
+        `sodalite.posteriors.PosteriorTraits` will do too.
     hyperparameters : {"weave", "subset", "fixed"} or object, default="weave"
         How the kernel's free parameters are found: in rounds, each kept only if it predicts other rows better; by the
         likelihood of a random subset of the rows; or not at all. See `sodalite.hyperparameters.Weave` and
-        `sodalite.hyperparameters.Subset` for how many rows they look at.
+        `sodalite.hyperparameters.Subset` for the numbers of rows that they use.
     n_neighbors : int, default=None
-        How many neighbours a query has, for "local". None means as few as predict the rows well, each from all others.
+        For "local", the number of neighbours of a query. None means the fewest with good leave-one-out predictions.
     calibrate : bool, default=True
-        Whether error bars are made honest: far from all rows no less than the targets' own spread, and, for "local",
-        scaled by how wrong it was near by. See `sodalite.posteriors.calibration`. False leaves them as the Gaussian
-        process has them, which far from all rows is the prior's, whatever the kernel says that to be (for "sor", none).
+        Whether predictive standard deviations are calibrated: far from all rows they are no less than the targets' own
+        spread, and for "local" they are scaled by the leave-one-out errors of nearby rows. See
+        `sodalite.posteriors.calibration`. With False they are the Gaussian process's own, which far from all rows are
+        the prior's (for "sor", zero).
     normalize_y : bool, default=True
         Centre and scale every target before the fit; `kernel` is in units of the scaled targets, as in scikit-learn.
     patience : int, default=1
-        How many stages in a row must fall by less than `tol`.
+        The number of consecutive stages at which the RMSE must fall by less than `tol`.
     target_rmse : float, default=None
         Stop when the remaining rows' RMSE is at most this (in units of y).
     time_limit : float, default=None
-        Seconds for the kernel's parameters and the choice of rows. The search for the parameters takes no new step (the
-        weave no new round) after three quarters of them; the choice gets what is left, and at least a quarter. What has
-        been begun is finished, and the posterior of all rows comes on top.
+        Seconds for the search for hyperparameters and the selection of rows. After three quarters of the time, the
+        search begins no new step (the weave no new round); the selection has the rest, at least a quarter. A step that
+        has begun is finished, and conditioning the posterior is not included.
     stop : sodalite.stopping.Rule, default=None
         Any other stopping rule.
     first : int or sequence of int, default=None
@@ -124,51 +133,52 @@ class GreedyGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
     dtype : {"float64", "float32"}, default="float64"
         The type of the covariances while rows are chosen; the posterior is float64 either way. See `sodalite.select`.
     n_jobs : int, default=None
-        Threads for the choice of rows; None means all cores.
+        Threads for the selection of rows; None means all cores.
     memory_limit : int or str, default=None
-        Bytes to work in while rows are chosen, such as ``"2GB"``; None means half of what is free.
+        Bytes of working memory for the selection of rows, such as ``"2GB"``; None means half of the free memory.
     random_state : int, RandomState instance or None, default=None
-        For the rows that hyperparameters and neighbours are judged by, the starts and the first row.
+        For the samples of rows on which hyperparameters and neighbours are compared, the starts and the first row.
     verbose : bool, default=False
         Show progress on standard error.
     checkpoint : str or path-like, default=None
-        A file in which `fit` keeps the hyperparameters that it found and the rows that it chose, as it goes on. If it
-        is there already, the fit goes on from it: see `sodalite.select`.
+        A file to which `fit` writes the hyperparameters and the active rows as it finds them. If the file exists, the
+        fit continues from it: see `sodalite.select`.
 
     Attributes
     ----------
     active_indices_ : ndarray of shape (m,)
-        The rows that were kept, in the order in which they were chosen.
+        The active rows, in the order in which they were chosen.
     fitted_ : sodalite.fitting.fitted.Fitted
-        All that the fit has found, in one frozen object; the other attributes are parts of it.
+        Everything that the fit has found, in one frozen object; the other attributes are parts of it.
     kernel_ : scikit-learn kernel
-        The kernel with its hyperparameters found.
+        The kernel with the hyperparameters that were found.
     rounds_ : tuple of sodalite.hyperparameters.Round
-        How they were found.
+        The rounds of the search for them.
     selection_ : sodalite.Selection
-        How the choice went. Its `rmse` is in units of y; of several targets, in standard deviations of each.
-    posterior_ : object
+        The active rows, and the stages of their selection. Its `rmse` is in units of y; for several targets, in
+        standard deviations of each.
+    posterior_ : sodalite.posteriors.Posterior
         The posterior of the scaled targets.
     X_train_, y_train_ : ndarray of shape (m, d), (m,) or (m, q)
-        The rows that were kept; the targets are scaled.
+        The active rows; the targets are scaled.
     y_mean_, y_std_ : ndarray of shape (q,)
-        What the targets were centred and scaled by.
+        The means and standard deviations by which the targets were centred and scaled.
     baselines_ : sodalite.posteriors.baselines.Baselines
-        How well the model and simple ways (a constant, a straight line, the nearest rows) predict rows of the fit, each
-        from all others. Where the model is no better, `fit` warns.
+        The leave-one-out errors of the model and of simple ones (a constant, a straight line, the nearest rows). `fit`
+        warns if the model is no better than one of these.
     log_marginal_likelihood_value_ : float
-        The log marginal likelihood at ``kernel_.theta``: of the kept rows for "local" and "sod", of all rows under the
-        approximate prior for "sor", "dtc" and "fitc"; for "vfe", its bound on the exact one of all rows.
+        The log marginal likelihood at ``kernel_.theta``: of the active rows for "local" and "sod", of all rows under
+        the approximate prior for "sor", "dtc" and "fitc"; for "vfe", its lower bound on that of the exact process.
     n_features_in_, feature_names_in_
         As in scikit-learn.
 
     Notes
     -----
-    With scikit-learn's ``array_api_dispatch``, arrays of PyTorch, CuPy and others are taken: NumPy works on copies, and
-    predictions are arrays as the rows are, on the same device. Fitted attributes are NumPy's.
+    With scikit-learn's ``array_api_dispatch``, X and y may be arrays of PyTorch, CuPy and others. The work is done on
+    NumPy copies; predictions are arrays of the library of X, on its device. Fitted attributes are NumPy arrays.
 
-    With several targets, one active set serves them all. They share the kernel, and the absolute residual that a score
-    sees is the root mean square over the scaled targets.
+    Several targets share one active set and one kernel. The absolute residual in a score is then the root mean square
+    over the scaled targets.
 
     Examples
     --------
@@ -188,23 +198,23 @@ class GreedyGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
         *,
         n_active: int = 500,
         tol: float | None = None,
-        score: Any = "lookahead",
-        posterior: str = "local",
-        hyperparameters: Any = "weave",
+        score: str | Score = "lookahead",
+        posterior: str | type[Posterior] = "local",
+        hyperparameters: str | Method = "weave",
         n_neighbors: int | None = None,
         calibrate: bool = True,
         normalize_y: bool = True,
         patience: int = 1,
         target_rmse: float | None = None,
         time_limit: float | None = None,
-        stop: Any = None,
-        first: Any = None,
-        dtype: Any = "float64",
+        stop: Rule | None = None,
+        first: int | Sequence[int] | Indices | None = None,
+        dtype: DTypeLike = "float64",
         n_jobs: int | None = None,
-        memory_limit: Any = None,
-        random_state: Any = None,
+        memory_limit: int | float | str | None = None,
+        random_state: RandomState = None,
         verbose: bool = False,
-        checkpoint: Any = None,
+        checkpoint: str | os.PathLike[str] | None = None,
     ) -> None:
         self.kernel = kernel
         self.n_active = n_active
@@ -228,59 +238,69 @@ class GreedyGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
         self.checkpoint = checkpoint
 
     def fit(self, X: Any, y: Any, *, alpha: Any = None, executor: Any = None, callback: Callback | None = None) -> Self:
-        """Find the hyperparameters, choose the rows and condition on them. A fit that fails changes nothing.
+        """Find the hyperparameters, choose the active rows and condition on them. A fit that fails changes nothing.
 
         Parameters
         ----------
         X : array-like or data frame of shape (n, d)
-            With a Dask client, also a Dask array or dataframe.
-            A memory map, or an array-like that is read when it is sliced (`sodalite.tables.open_parquet` gives one),
-            is never read whole, unless the posterior is "local", which needs all rows in memory.
+            With a Dask client, also a Dask array or dataframe. A memory map, or an array-like that is read when it is
+            sliced (such as that of `sodalite.tables.open_parquet`), is never read whole, unless the posterior is
+            "local", which needs all rows in memory.
         y : array-like of shape (n,) or (n, q)
             With a Dask client, also a Dask array, series or dataframe.
         alpha : float or array-like of shape (n,), default=None
-            The variance of each row's own noise, in units of y squared (of several targets, of each scaled one), beyond
-            what the kernel's ``WhiteKernel`` says of all rows: known measurement errors. As scikit-learn's, it is added
-            to the diagonal of the training covariance, and no part of predictions. A row of weight w among rows of
-            noise v has alpha v / w. No row has less noise than the floor of `sodalite.core.jitter`; where `alpha` is
-            positive and below it, `fit` warns.
+            Known noise variance of each row, such as a measurement error, in addition to that of the kernel's
+            ``WhiteKernel``; in units of y squared, or, for several targets, of the scaled targets. As in scikit-learn,
+            it is added to the diagonal of the training covariance, and is no part of predictions. A row of weight w
+            among rows of noise v has alpha v / w. No row has less noise than the floor of `sodalite.core.jitter`; `fit`
+            warns where `alpha` is positive and below it.
         executor : dask.distributed.Client, default=None
-            A cluster to work on; for Dask collections, by default the client that there is. The rows stay on its
-            workers, but for a sample of them that hyperparameters are learnt from, and for posterior="local", which
-            keeps all rows and so fetches them.
+            A cluster to work on; for Dask collections, by default the current client. The rows stay on its workers,
+            except for a sample in the search for hyperparameters. posterior="local" keeps all rows, so it fetches them.
         callback : callable, default=None
             Called with a `sodalite.stopping.Stage` when a step of the fit begins, and for every row that is chosen:
-            what is being done, the RMSE so far, and how long it may still take.
+            the step, the RMSE so far, and the times by which to estimate how long it will take.
         """
         X, y, alpha = in_numpy(X, y, alpha)
         check_numeric(self.kernel, X)
+        with (
+            self._unchanged_on_failure(),
+            scikit_learn_callbacks(self, self.n_active) as report,
+            following(callback, report, verbose=self.verbose) as follow,
+        ):
+            settings = Settings.of(self.get_params(deep=False))
+            if executor is not None or is_dask(X) or is_dask(y):
+                table = self._rows_on_cluster(X, y, alpha, executor)
+                self.fitted_ = fit(table, () if table.pieces.flat else (table.q,), settings, follow)
+            else:
+                rows, target_shape = self._rows_here(X, y, alpha)
+                self.fitted_ = fit(rows, target_shape, settings, follow)
+        return self
+
+    @contextmanager
+    def _unchanged_on_failure(self) -> Iterator[None]:
+        """Restore all attributes if an exception is raised."""
         before = self.__dict__.copy()
         try:
-            with (
-                scikit_learn_callbacks(self, self.n_active) as told,
-                following(callback, told, verbose=self.verbose) as follow,
-            ):
-                settings = Settings.of(self.get_params(deep=False))
-                source, target_shape = self._source(X, y, alpha, executor)
-                self.fitted_ = fit(source, target_shape, settings, follow)
+            yield
         except BaseException:
             self.__dict__ = before
             raise
-        return self
 
-    def _source(self, X: Any, y: Any, alpha: Any, executor: Any) -> tuple[Source, tuple[int, ...]]:
-        """The rows, checked as far as scikit-learn's conventions go, and the shape of a row's target."""
-        if executor is not None or is_dask(X) or is_dask(y):
-            client = find_client(executor)
-            if is_dask(X) or is_dask(y):
-                learn_names(self, X, reset=True)
-            else:
-                X, y = self._numbers(X, y)
-            table = share_out(X, y, alpha, client)
-            return table, () if table.pieces.flat else (table.q,)
+    def _rows_on_cluster(self, X: Any, y: Any, alpha: Any, executor: Any) -> Table:
+        """The rows, on the workers of a cluster; Dask collections are checked there, and arrays here first."""
+        client = find_client(executor)
+        if is_dask(X) or is_dask(y):
+            learn_names(self, X, reset=True)
+        else:
+            X, y = self._numbers(X, y)
+        return share_out(X, y, alpha, client)
+
+    def _rows_here(self, X: Any, y: Any, alpha: Any) -> tuple[Arrays, tuple[int, ...]]:
+        """The rows on this machine, checked, and the shape of a row's target."""
         if is_on_disk(X):
             X, y = check_rows(X, y)
-            validate_data(self, X, skip_check_array=True)  # notes how many columns there are
+            validate_data(self, X, skip_check_array=True)  # sets n_features_in_
         else:
             X, y = self._numbers(X, y)
             check_not_small("X", check_not_large("X", X))
@@ -290,7 +310,8 @@ class GreedyGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
         check_not_small("y", np.abs(Y).max(axis=0))
         return Arrays(X, Y, None if alpha is None else check_alpha(alpha, len(X))), y.shape[1:]
 
-    def _numbers(self, X: Any, y: Any, reset: bool = True) -> tuple[Array, Array]:
+    def _numbers(self, X: Any, y: Any, reset: bool = True) -> tuple[Floats, Floats]:
+        """X and y as arrays of numbers, by scikit-learn's checks; with `reset`, its attributes for columns are set."""
         with readable_errors(X):
             both = validate_data(
                 self, X, y, dtype=[np.float64, np.float32], multi_output=True, y_numeric=True, reset=reset
@@ -300,56 +321,54 @@ class GreedyGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
     def partial_fit(
         self, X: Any, y: Any, *, alpha: Any = None, exchange: bool = False, callback: Callback | None = None
     ) -> Self:
-        """Let new rows join a fitted model; the first call is a fit.
+        """Add new rows to a fitted model; the first call is a fit.
 
-        The kernel, and what the targets were scaled by, stay as they are. The choice of rows goes on from the present
-        active rows, among all rows, up to `n_active` (which may have been raised by ``set_params``), and the posterior
-        is conditioned on all rows. What comes out is what the same picks give on the joined data.
+        The kernel and the scaling of the targets stay. The selection continues from the present active rows, among all
+        rows, up to `n_active` (which may have been raised by ``set_params``), and the posterior is conditioned on all
+        rows. The model is the one that the same active rows give on the joined data.
 
         Parameters
         ----------
         X, y, alpha, callback : as in `fit`
         exchange : bool, default=False
-            Whether active rows may be given up for others, where there is no room for as large a share of the new rows
-            as there is of the old: those that are missed least, and only if J, the log density of all targets, rises.
-            It takes up to three more choices of rows.
+            Whether active rows may be replaced by others, if the share of new rows among them would otherwise be
+            smaller than among all rows. The rows whose removal costs least are replaced, and only if J, the log density
+            of all targets, rises. It takes up to three more selections.
         """
         if not hasattr(self, "fitted_"):
             return self.fit(X, y, alpha=alpha, callback=callback)
         X, y, alpha = in_numpy(X, y, alpha)
-        before = self.__dict__.copy()
-        try:
-            with following(callback, verbose=self.verbose) as follow:
-                settings = Settings.of({**self.get_params(deep=False), "checkpoint": None})
-                X, y = self._numbers(X, y, reset=False)
-                check_not_large("X", X)
-                y = check_targets(y, len(X))
-                if y.shape[1:] != self.fitted_.target_shape:
-                    raise ValueError(
-                        f"y has targets of shape {y.shape[1:]}, but the model was fitted with "
-                        f"{self.fitted_.target_shape}."
-                    )
-                new = Arrays(X, y.reshape(len(X), -1), None if alpha is None else check_alpha(alpha, len(X)))
-                self.fitted_ = join(self.fitted_, new, settings, exchange, follow)
-        except BaseException:
-            self.__dict__ = before
-            raise
+        with self._unchanged_on_failure(), following(callback, verbose=self.verbose) as follow:
+            settings = Settings.of({**self.get_params(deep=False), "checkpoint": None})
+            new = self._new_rows(X, y, alpha)
+            self.fitted_ = join(self.fitted_, new, settings, exchange, follow)
         return self
+
+    def _new_rows(self, X: Any, y: Any, alpha: Any) -> Arrays:
+        """Rows that are to join the model, checked to have its columns and targets."""
+        X, y = self._numbers(X, y, reset=False)
+        check_not_large("X", X)
+        y = check_targets(y, len(X))
+        if y.shape[1:] != self.fitted_.target_shape:
+            raise ValueError(
+                f"y has targets of shape {y.shape[1:]}, but the model was fitted with {self.fitted_.target_shape}."
+            )
+        return Arrays(X, y.reshape(len(X), -1), None if alpha is None else check_alpha(alpha, len(X)))
 
     @given_back
     def predict(self, X: Any, return_std: bool = False, return_cov: bool = False) -> Any:
-        """The predictive mean, with the standard deviation or the covariance if asked for.
+        """Predict the mean, and on request the standard deviation or the covariance.
 
-        Before `fit`, it is that of the prior, as in scikit-learn: zero, with the covariance of `kernel`, where None
-        stands for ``ConstantKernel(1.0) * RBF(1.0)``.
+        These are of new observations, noise included, as in scikit-learn. The noise is that of the kernel's
+        ``WhiteKernel``; without one, they are those of the latent function.
 
-        Both are those of new observations, noise included, as in scikit-learn: the noise is what the kernel's
-        ``WhiteKernel`` says, so a kernel without one gives those of the latent function.
+        Before `fit`, the prediction is that of the prior, as in scikit-learn: zero, with the covariance of `kernel`, or
+        of ``ConstantKernel(1.0) * RBF(1.0)`` if that is None.
 
         Parameters
         ----------
         X : array-like or data frame of shape (n, d)
-            Of a Dask array or dataframe, the results are Dask arrays: nothing is computed until they are.
+            For a Dask array or dataframe, the results are lazy Dask arrays.
         return_std, return_cov : bool, default=False
             At most one of them. Dask collections have no `return_cov`.
 
@@ -364,52 +383,56 @@ class GreedyGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
         if return_std and return_cov:
             raise ValueError("At most one of return_std and return_cov can be asked for.")
         if not hasattr(self, "fitted_") and not is_dask(X):
-            check_numeric(self.kernel, X)
-            with readable_errors(X):
-                X = check_array(X, dtype=[np.float64, np.float32], estimator=self, input_name="X")
-            known = prior_predictions(self.kernel, X, return_std, return_cov)
-            return known if return_std or return_cov else known[0]
+            return self._predict_prior(X, return_std, return_cov)
         check_is_fitted(self, "fitted_")
         if is_dask(X):
             return predict_lazily(self, X, return_std, return_cov)
-        if (
-            is_on_disk(X)
-            and len(X.shape) == 2
-            and len(X) > (size := BLOCK // max(X.shape[1], 1) + 1)
-            and not return_cov
-        ):
-            parts = [self.predict(np.asarray(X[at : at + size]), return_std) for at in range(0, len(X), size)]
+        if not return_cov and (size := _rows_to_read(X)) is not None:
+            parts = _in_blocks(lambda block: self.predict(block, return_std), X, size)
             return tuple(map(np.concatenate, zip(*parts, strict=True))) if return_std else np.concatenate(parts)
-        with readable_errors(X):
-            X = validate_data(self, X, dtype=[np.float64, np.float32], reset=False)
+        X = self._queries(X)
         fitted: Fitted = self.fitted_
         check_variance(fitted.posterior.kernel, X)
-        with np.errstate(over="ignore"):  # what is not finite is refused
+        with np.errstate(over="ignore"):  # check_predictions refuses values that are not finite
             if return_cov:
-                found: tuple[Array, ...] = fitted.mean_and_covariance(X)
+                found: tuple[Floats, ...] = fitted.mean_and_covariance(X)
             else:
                 found = fitted.mean_and_std(X) if return_std else (fitted.mean(X),)
         found = tuple(map(_squeeze, found))
         check_predictions(X, *found)
         return found if return_std or return_cov else found[0]
 
+    def _predict_prior(self, X: Any, return_std: bool, return_cov: bool) -> Any:
+        """The predictions of `predict` before a fit."""
+        check_numeric(self.kernel, X)
+        with readable_errors(X):
+            X = check_array(X, dtype=[np.float64, np.float32], estimator=self, input_name="X")
+        found = prior_predictions(self.kernel, X, return_std, return_cov)
+        return found if return_std or return_cov else found[0]
+
+    def _queries(self, X: Any) -> Floats:
+        """Rows to predict for, as an array of numbers with the columns of the fit."""
+        with readable_errors(X):
+            checked: Floats = validate_data(self, X, dtype=[np.float64, np.float32], reset=False)
+        return checked
+
     @given_back
     def novelty(self, X: Any) -> Any:
-        """How little the rows of the fit say about others: the share of the prior variance that they leave.
+        """Return the share of the prior variance of the latent function that is left given the rows of the fit.
 
         It is 0 where the function is known, as at the rows of the fit if there is no noise, and 1 far from all of them,
         where a prediction is no more than the mean of the targets. Between rows that are far apart for the kernel, it
-        is high too. The noise has no part in it.
+        is high too. Noise is not included.
 
         Parameters
         ----------
         X : array-like or data frame of shape (n, d)
-            Of a Dask array or dataframe, the result is a Dask array: nothing is computed until it is.
+            For a Dask array or dataframe, the result is a lazy Dask array.
 
         Returns
         -------
         ndarray of shape (n,)
-            One number a row, also of several targets. O(m^2) a row.
+            One number a row, also for several targets. O(m^2) a row.
 
         Examples
         --------
@@ -423,15 +446,13 @@ class GreedyGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
         check_is_fitted(self, "fitted_")
         if is_dask(X):
             return novelty_lazily(self, X)
-        if is_on_disk(X) and len(X.shape) == 2 and len(X) > (size := BLOCK // max(X.shape[1], 1) + 1):
-            return np.concatenate([self.novelty(np.asarray(X[at : at + size])) for at in range(0, len(X), size)])
-        with readable_errors(X):
-            X = validate_data(self, X, dtype=[np.float64, np.float32], reset=False)
-        return self.fitted_.posterior.mean_variance_novelty(X)[2]
+        if (size := _rows_to_read(X)) is not None:
+            return np.concatenate(_in_blocks(self.novelty, X, size))
+        return self.fitted_.posterior.mean_variance_novelty(self._queries(X))[2]
 
     @given_back
-    def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = 0) -> Array:
-        """Draw new observations at X from the predictive distribution, jointly over the rows; before `fit`, the prior.
+    def sample_y(self, X: Any, n_samples: int = 1, random_state: RandomState = 0) -> Floats:
+        """Draw new observations at X from the joint predictive distribution; before `fit`, from the prior.
 
         Parameters
         ----------
@@ -449,10 +470,12 @@ class GreedyGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
             return draw(mean, cov, n_samples, generator)
         return np.stack([draw(mean[:, j], cov[..., j], n_samples, generator) for j in range(mean.shape[1])], axis=1)
 
-    def log_marginal_likelihood(self, theta: Any = None, eval_gradient: bool = False, clone_kernel: bool = True) -> Any:
-        """The log marginal likelihood of the scaled targets at some hyperparameters, the active rows held.
+    def log_marginal_likelihood(
+        self, theta: ArrayLike | None = None, eval_gradient: bool = False, clone_kernel: bool = True
+    ) -> float | tuple[float, Floats]:
+        """Return the log marginal likelihood of the scaled targets at some hyperparameters, with fixed active rows.
 
-        It is that of the rows that `log_marginal_likelihood_value_` is about.
+        It is the likelihood of the same rows as `log_marginal_likelihood_value_`.
 
         Parameters
         ----------
@@ -460,7 +483,7 @@ class GreedyGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
             The logarithms of the kernel's free parameters, as in ``kernel_.theta``. None means those of the fit, whose
             value is known.
         eval_gradient : bool, default=False
-            Whether to return the gradient by `theta` too, which must be given then.
+            Whether to return the gradient by `theta` too. `theta` must then be given.
         clone_kernel : bool, default=True
             For compatibility with scikit-learn. `kernel_` is not changed in either case.
 
@@ -475,23 +498,29 @@ class GreedyGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
         if theta is None:
             if eval_gradient:
                 raise ValueError("theta must be given where eval_gradient is True; kernel_.theta is that of the fit.")
-            return self.log_marginal_likelihood_value_
+            return float(self.log_marginal_likelihood_value_)
         found = likelihood_at(theta, self.fitted_, self.memory_limit)
         return found if eval_gradient else found[0]
 
     def to_gpytorch(self, X: Any = None, y: Any = None) -> Any:
-        """The model as GPyTorch's, with the active rows as inducing points: see `sodalite.exports.to_gpytorch`."""
+        """Return the model as a GPyTorch model whose inducing points are the active rows.
+
+        See `sodalite.exports.to_gpytorch`.
+        """
         from .exports import to_gpytorch
 
         return to_gpytorch(self, X, y)
 
     def to_gpflow(self, X: Any = None, y: Any = None) -> Any:
-        """The model as GPflow's, with the active rows as inducing points: see `sodalite.exports.to_gpflow`."""
+        """Return the model as a GPflow model whose inducing points are the active rows.
+
+        See `sodalite.exports.to_gpflow`.
+        """
         from .exports import to_gpflow
 
         return to_gpflow(self, X, y)
 
-    def to_onnx(self, path: Any, *, input_dtype: Any = "float64") -> None:
+    def to_onnx(self, path: str | os.PathLike[str], *, input_dtype: DTypeLike = "float64") -> None:
         """Write the predictor, mean and standard deviation, as an ONNX file: see `sodalite.exports.to_onnx`."""
         from .exports import to_onnx
 
@@ -503,9 +532,9 @@ class GreedyGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
         Parameters
         ----------
         kind : {"posterior", "learning", "calibration", "relevance", "dependence"}, default=None
-            What to draw. None means the posterior for one or two inputs, and partial dependence for more.
+            The kind of plot. None means the posterior for one or two inputs, and partial dependence for more.
         X, y : array-like, optional
-            Rows to show and to judge by; those of the fit unless given.
+            Rows to show, and on which the model is evaluated; by default those of the fit.
         ax : matplotlib axes, optional
             Where to draw.
         """
@@ -527,27 +556,40 @@ class GreedyGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
     score = _ScoreMethod()
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """The parameters, as in scikit-learn."""
+        """Return the parameters, as in scikit-learn."""
         return {**super().get_params(deep), "score": self.__dict__["score"]}
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.requires_fit = False  # predict and sample_y know the prior
+        tags.requires_fit = False  # before `fit`, predict and sample_y use the prior
         return tags
 
-    kernel_ = _Found("kernel")
-    selection_ = _Found("selection")
-    active_indices_ = _Found("selection.indices")
-    posterior_ = _Found("posterior")
-    rounds_ = _Found("rounds")
-    baselines_ = _Found("baselines")
-    X_train_ = _Found("X_active")
-    y_train_ = _Found("y_train")
-    y_mean_ = _Found("scaling.mean")
-    y_std_ = _Found("scaling.std")
-    log_marginal_likelihood_value_ = _Found("posterior.log_marginal_likelihood")
+    kernel_ = _FromFitted("kernel")
+    selection_ = _FromFitted("selection")
+    active_indices_ = _FromFitted("selection.indices")
+    posterior_ = _FromFitted("posterior")
+    rounds_ = _FromFitted("rounds")
+    baselines_ = _FromFitted("baselines")
+    X_train_ = _FromFitted("X_active")
+    y_train_ = _FromFitted("y_train")
+    y_mean_ = _FromFitted("scaling.mean")
+    y_std_ = _FromFitted("scaling.std")
+    log_marginal_likelihood_value_ = _FromFitted("posterior.log_marginal_likelihood")
 
 
-def _squeeze(values: Array) -> Array:
-    """Without its last axis, the targets', where there is one target."""
+def _rows_to_read(X: Any) -> int | None:
+    """The number of rows to read at a time; None if X is in memory, or can be read at once."""
+    if not is_on_disk(X) or len(X.shape) != 2:
+        return None
+    size = BLOCK // max(X.shape[1], 1) + 1
+    return size if len(X) > size else None
+
+
+def _in_blocks(function: Callable[[Array], Any], X: Any, size: int) -> list[Any]:
+    """The results of a function for blocks of so many rows, each read when its turn comes."""
+    return [function(np.asarray(X[begin : begin + size])) for begin in range(0, len(X), size)]
+
+
+def _squeeze(values: Floats) -> Floats:
+    """Drop the last axis, that of the targets, if there is one target."""
     return values[..., 0] if values.shape[-1] == 1 else values

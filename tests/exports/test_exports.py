@@ -248,8 +248,14 @@ class WordMaker:
     def scaled(self, value, free, kernel):
         return Words(f"{value:g}{'' if free else '!'} x {kernel.text}")
 
-    def stationary(self, node):
-        return Words(f"{type(node.profile).__name__}{node.length_scale.tolist()}{'' if node.free[0] else '!'}")
+    def squared_exponential(self, scale, free):
+        return Words(f"SquaredExponential{scale.tolist()}{'' if free else '!'}")
+
+    def matern(self, scale, free, nu):
+        return Words(f"Matern{scale.tolist()}{'' if free else '!'}")
+
+    def rational_quadratic(self, scale, free, alpha, alpha_is_free):
+        return Words(f"RationalQuadratic{scale.tolist()}{'' if free else '!'}")
 
 
 HANDED_OVER = {

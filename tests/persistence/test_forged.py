@@ -379,41 +379,71 @@ def deep(depth):
 NESTED = f"its description is nested more than {DEEPEST} levels deep"
 MODELS = {
     "checkpoint": (changed("params", "checkpoint", value={"value": "x"}), "a path that a later fit would write to"),
-    "deep kernel": (deep(30), "a kernel in it is nested more than 20 levels deep"),
+    "deep kernel": (deep(30), "a kernel is nested more than 20 levels deep"),
     "deeper kernel": (deep(200), NESTED),
     "deep notes": (changed("about", value=json.loads("[" * 150 + "]" * 150)), NESTED),
     "more active rows than rows": (changed("n_active", value=81), "it has 81 active rows, but only 80 rows"),
     "rows without end": (changed("n_rows", value=10**12), r"array 'X' has shape \(80, 2\), where \(1000000000000, 2\)"),
     "singular factor": (array("factor", put((7, 7), 1e-200)), "array 'factor'"),
-    "another factor": (array("factor", lambda a: 1.01 * a), "'factor' does not fit the kernel's variances"),
+    "another factor": (
+        array("factor", lambda a: 1.01 * a),
+        "'factor' does not fit the kernel: it gives other variances",
+    ),
     "one covariance": (array("factor", lambda a: a[:, ::-1][::-1].T.copy()), "array 'factor'"),
-    "no noise": (changed("kernel", "k2", "noise_level", value=0.0), "array 'factor' does not fit"),
-    "negative noise": (changed("kernel", "k2", "noise_level", value=-1.0), "WhiteKernel's noise_level is -1.0"),
-    "negative variance": (changed("kernel", "k1", "k1", "constant_value", value=-2.0), "constant_value is -2.0"),
+    "no noise": (changed("kernel", "k2", "noise_level", value=0.0), "array 'factor' does not fit the kernel"),
+    "negative noise": (
+        changed("kernel", "k2", "noise_level", value=-1.0),
+        "WhiteKernel's noise_level must be a finite number of at least 0; it is -1.0",
+    ),
+    "negative variance": (
+        changed("kernel", "k1", "k1", "constant_value", value=-2.0),
+        "constant_value .* at least 0; it is -2.0",
+    ),
     "huge variance": (
         changed("kernel", "k1", "k1", "constant_value", value=1e308),
         "array 'factor'|finite|noise_floor",
     ),
     "bounds that do not fit": (changed("kernel", "k2", "noise_level_bounds", value=[[1, 2]] * 3), "bounds"),
-    "no scale": (changed("posterior", "scale", "mean", value=0), "the scale of its error bars is 0"),
-    "negative scale": (changed("posterior", "scale", "mean", value=-1.0), "mean, the scale of the error bars, is -1.0"),
+    "no scale": (
+        changed("posterior", "scale", "mean", value=0),
+        "the scale of the error bars, must be positive; it is 0",
+    ),
+    "negative scale": (
+        changed("posterior", "scale", "mean", value=-1.0),
+        "the error bars, must be a finite number of at least 0; it is -1.0",
+    ),
     "huge errors": (array("scale_squares", put(0, 1e300)), "'scale_squares' has values above 1e"),
-    "residual": (array("residuals", put(3, 1e100)), "array 'residuals' is larger than the data allow"),
+    "residual": (array("residuals", put(3, 1e100)), "array 'residuals' has values that are larger than the targets"),
     "residuals": (array("residuals", lambda a: a + 0.1), "array 'residuals' does not follow from the rows"),
     "noises": (array("noises", lambda a: 2 * a), "array 'noises' does not fit the kernel's noise"),
-    "spread": (array("y_std", put(0, 1.7e308)), "its predictions at its own rows are no finite numbers"),
+    "spread": (array("y_std", put(0, 1.7e308)), "its predictions at its own rows are not finite"),
     "centre": (array("centre", put(0, 1e300)), "array 'centre' is so far from the active rows"),
-    "NaN for an RMSE": (array("rmse", put(3, np.nan)), "its RMSE or its scores"),
-    "floor": (changed("selection", "noise_floor", value="0"), "noise_floor is '0', where a number of at least 0 bel"),
-    "first": (changed("params", "first", value={"value": [1, -1]}), "the parameter first is -1"),
-    "seed": (changed("params", "random_state", value={"value": "x"}), "the parameter random_state is 'x'"),
-    "kernel's parameter": (changed("params", "kernel", value={"value": 3}), "the parameter kernel is 3"),
+    "NaN for an RMSE": (
+        array("rmse", put(3, np.nan)),
+        "array 'rmse' must be a number of at least 0; at stage 4 it is nan",
+    ),
+    "floor": (
+        changed("selection", "noise_floor", value="0"),
+        "noise_floor must be a finite number of at least 0; it is '0'",
+    ),
+    "first": (
+        changed("params", "first", value={"value": [1, -1]}),
+        "the parameter first must be a whole number from 0 .*; it is -1",
+    ),
+    "seed": (
+        changed("params", "random_state", value={"value": "x"}),
+        "the parameter random_state must be .*; it is 'x'",
+    ),
+    "kernel's parameter": (
+        changed("params", "kernel", value={"value": 3}),
+        "the parameter kernel must be a kernel or null; it is 3",
+    ),
     "steps": (
         changed("params", "hyperparameters", "value", "fields", "n_steps", value="9"),
-        "a Subset in it has n_steps '9'",
+        "n_steps of a Subset must be a whole number from 0 to 1000000; it is '9'",
     ),
     "threads": (changed("params", "n_jobs", value={"value": "all"}), "n_jobs must be a whole number or None"),
-    "names": (changed("feature_names", value="ab"), "feature_names is 'ab', where a list belongs"),
+    "names": (changed("feature_names", value="ab"), "feature_names must be a list of texts; it is 'ab'"),
     "column": (changed("preprocessing", "columns", 0, "kind", value="x"), "the kind of column 'a' in preprocessing"),
     "infinite": (changed("preprocessing", "columns", 0, "fill", value=float("inf")), "its description is not JSON"),
 }
@@ -430,7 +460,9 @@ def test_a_model_that_makes_no_sense_is_refused_in_plain_words(what, models, pat
     assert found.endswith("Copy it again, or fit it again.")
 
 
-@pytest.mark.parametrize(("name", "message"), [("inverse", "'inverse' does not fit"), ("root", "'root' is no inverse")])
+@pytest.mark.parametrize(
+    ("name", "message"), [("inverse", "'inverse' does not fit"), ("root", "'root' must be an inverse")]
+)
 def test_the_factors_of_a_posterior_of_all_rows_are_checked(name, message, models, path):
     content, arrays, header = opened(models / "vfe", "model")
     arrays[name] = 1000 * arrays[name]
@@ -498,7 +530,7 @@ def test_notes_that_are_too_deep_to_be_read_are_not_written(path):
 def test_sizes_of_earlier_files_are_read_from_the_header(models):
     for name in POSTERIORS:
         header = persistence.read_header(models / name)
-        persistence.checks.Layout.of(header.content).check(header.arrays)
+        persistence.layout.Layout.of(header.content).check(header.arrays)
 
 
 def test_inspect_of_a_forged_header_is_one_line(models, path):

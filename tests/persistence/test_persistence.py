@@ -23,7 +23,7 @@ import sodalite
 from helpers import KERNELS, Triangle
 from sodalite import GreedyGPRegressor, hyperparameters, persistence, scores, stopping
 from sodalite.kernels import PeriodicColumn
-from sodalite.persistence import TRUSTED_TYPES, ModelFileError, model, objects
+from sodalite.persistence import TRUSTED_TYPES, ModelFileError, objects, parameters
 from sodalite.persistence import model_file as container
 from sodalite.posteriors import POSTERIORS
 from sodalite.tables import Column, Preprocessing
@@ -215,8 +215,8 @@ PARAMETERS = {
 
 @pytest.mark.parametrize(("name", "value"), [(name, value) for name in PARAMETERS for value in PARAMETERS[name]])
 def test_parameters_are_kept(name, value):
-    content = json.loads(json.dumps(model._parameter(name, value), allow_nan=False))
-    values, notes = model._parameters({name: content})
+    content = json.loads(json.dumps(parameters.parameter_to_json(name, value), allow_nan=False))
+    values, notes = parameters.parameters_from_json({name: content})
     assert not notes
     assert values[name] == value
     assert type(values[name]) is type(value) or np.isscalar(value)
@@ -224,7 +224,10 @@ def test_parameters_are_kept(name, value):
 
 def test_the_dtype_is_kept_as_a_word():
     for dtype in (np.float32, "float32", np.dtype("float32")):
-        assert model._parameters({"dtype": model._parameter("dtype", dtype)})[0]["dtype"] == "float32"
+        assert (
+            parameters.parameters_from_json({"dtype": parameters.parameter_to_json("dtype", dtype)})[0]["dtype"]
+            == "float32"
+        )
 
 
 @pytest.mark.parametrize(
@@ -450,24 +453,33 @@ def drop(*keys):
 WRONG = {
     "not JSON's object": (lambda content, arrays: content.clear(), "has no 'n_rows'"),
     "no kernel": (drop("kernel"), "has no 'kernel'"),
-    "unknown kernel": (put("kernel", "name", value="PairwiseKernel"), "which is none of RBF, Matern"),
-    "kernel that is code": (put("kernel", value="os.system('true')"), "which is none of RBF, Matern"),
-    "kernel's parameter": (put("kernel", "k1", "evil", value=1), "has parameters"),
-    "negative length-scale": (put("kernel", "k1", "length_scale", value=-1.0), "RBF's length_scale is -1.0"),
+    "unknown kernel": (put("kernel", "name", value="PairwiseKernel"), "a kernel must be one of RBF, Matern"),
+    "kernel that is code": (put("kernel", value="os.system('true')"), "a kernel must be one of RBF, Matern"),
+    "kernel's parameter": (
+        put("kernel", "k1", "evil", value=1),
+        "RBF must have the parameters length_scale, length_scale_bounds; it has .*evil",
+    ),
+    "negative length-scale": (
+        put("kernel", "k1", "length_scale", value=-1.0),
+        "RBF's length_scale must be a finite number above 0; it is -1.0",
+    ),
     "two length-scales": (put("kernel", "k1", "length_scale", value=[1.0, 2.0]), "2 length-scales, but X has 1"),
-    "infinite noise": (put("kernel", "k2", "noise_level", value="inf"), "noise_level is 'inf'"),
-    "noise is text": (put("kernel", "k2", "noise_level", value="much"), "'much' is no number"),
+    "infinite noise": (
+        put("kernel", "k2", "noise_level", value="inf"),
+        "noise_level must be a finite number of at least 0; it is 'inf'",
+    ),
+    "noise is text": (put("kernel", "k2", "noise_level", value="much"), "noise_level must be a number; it is 'much'"),
     "bounds": (put("kernel", "k2", "noise_level_bounds", value=[2.0, 1.0]), "noise_level_bounds"),
     "object": (
         put("params", "score", value={"value": {"object": "os.system", "fields": {}}}),
-        "none of the objects that are known",
+        "must be one of scores.Delta, .* with its fields; it is .*os.system",
     ),
     "parameter": (put("params", "command", value={"value": 1}), "parameter 'command'"),
-    "posterior": (put("posterior", "name", value="exact"), "posterior is 'exact'"),
-    "another posterior": (put("params", "posterior", value={"value": "sod"}), "parameter says 'sod'"),
+    "posterior": (put("posterior", "name", value="exact"), "posterior must be one of sod, .*; it is 'exact'"),
+    "another posterior": (put("params", "posterior", value={"value": "sod"}), "parameter posterior is 'sod'"),
     "rows": (put("n_rows", value=13), r"array 'X' has shape \(12, 1\), where \(13, 1\)"),
-    "rows is text": (put("n_rows", value="12"), "n_rows is '12'"),
-    "k": (put("posterior", "k", value=9), "k, the number of neighbours, is 9"),
+    "rows is text": (put("n_rows", value="12"), "n_rows must be a whole number from 1 .*; it is '12'"),
+    "k": (put("posterior", "k", value=9), "k, the number of neighbours, must be a whole number from 0 to 8; it is 9"),
     "names": (put("feature_names", value=["a", "b"]), "2 feature names for 1 features"),
     "preprocessing": (
         put("preprocessing", value={"target": "y"}),
@@ -485,19 +497,28 @@ WRONG = {
     "array's dimensions": (replace_array("active", lambda a: a[:, None]), "array 'active' has shape"),
     "NaN": (replace_array("X", at(0, np.nan)), "array 'X' has NaN or infinite values"),
     "infinite": (replace_array("residuals", at(0, np.inf)), "array 'residuals' has NaN or infinite values"),
-    "no triangle": (replace_array("factor", at((0, 1), 1.0)), "no lower triangle"),
-    "diagonal": (replace_array("factor", at((1, 1), 0.0)), "no lower triangle with a positive diagonal"),
-    "index too large": (replace_array("active", at(0, 12)), "active rows are not 4 different"),
-    "index negative": (replace_array("active", at(0, -1)), "active rows are not 4 different"),
+    "no triangle": (replace_array("factor", at((0, 1), 1.0)), "must be a lower triangle"),
+    "diagonal": (replace_array("factor", at((1, 1), 0.0)), "must be a lower triangle with a positive diagonal"),
+    "index too large": (
+        replace_array("active", at(0, 12)),
+        "array 'active' must hold 4 different rows, numbered from 0 to 11",
+    ),
+    "index negative": (
+        replace_array("active", at(0, -1)),
+        "array 'active' must hold 4 different rows, numbered from 0 to 11",
+    ),
     "index twice": (
         replace_array("active", lambda a: np.repeat(a[:1], 4)),
-        "active rows are not 4 different",
+        "array 'active' must hold 4 different rows, numbered from 0 to 11",
     ),
     "spread": (replace_array("y_std", at(0, 0.0)), "array 'y_std' must be positive"),
     "noise": (replace_array("noises", at(0, -1.0)), "array 'noises' must be positive"),
-    "rmse": (replace_array("rmse", at(0, -1.0)), "RMSE or its scores"),
-    "too few residuals": (replace_array("residuals", lambda a: a[:-1]), "8 rows that differ, but 7 residuals"),
-    "squares": (replace_array("scale_squares", lambda a: a[:-1]), "scaled by 11 errors of 12 rows"),
+    "rmse": (replace_array("rmse", at(0, -1.0)), "array 'rmse' must be a number of at least 0; at stage 1 it is -1"),
+    "too few residuals": (
+        replace_array("residuals", lambda a: a[:-1]),
+        "each of the 8 different rows .* they have 7 and 8",
+    ),
+    "squares": (replace_array("scale_squares", lambda a: a[:-1]), "must have as many rows; they have 12 and 11"),
     "deep kernel": (
         lambda content, arrays: content.update(kernel=nested(content["kernel"], 5000)),
         "no valid model file",

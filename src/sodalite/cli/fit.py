@@ -283,7 +283,7 @@ def run(
         baselines=model.baselines_,
         kernel=str(model.kernel_),
         words=words,
-        posterior=model.posterior,
+        posterior=str(model.posterior),
         seconds=watch.seconds,
         output=output,
     )

@@ -1,6 +1,6 @@
-"""To other libraries: a fitted model as GPyTorch's or GPflow's, as an ONNX file, and BoTorch's inducing points.
+"""Models for other libraries: GPyTorch, GPflow, ONNX files; and inducing points for BoTorch.
 
-Each needs the library in question, which is imported when it is asked for and not before.
+Each function imports the library that it needs when it is called.
 """
 
 from .botorch import greedy_allocator

@@ -4,32 +4,35 @@ from __future__ import annotations
 
 from typing import Any
 
+from numpy.typing import ArrayLike
+
 from ..core.optional import require
-from ..kernels import stationary
+from ..core.types import Floats
+from ..fitting.fitted import FittedModel
 from .handover import hand_over
 
 
-def to_gpflow(model: Any, X: Any = None, y: Any = None) -> Any:
-    """A fitted model as a ``gpflow.models.SGPR`` whose inducing points are the active rows, ready to train on.
+def to_gpflow(model: FittedModel, X: ArrayLike | None = None, y: ArrayLike | None = None) -> Any:
+    """Return a fitted model as a ``gpflow.models.SGPR`` whose inducing points are the active rows, for more training.
 
-    Kernel and noise are at the values found, in float64; those that are fixed stay so. The targets are the scaled ones,
-    (y - y_mean) / y_std, and so are its predictions: its attributes `y_mean` and `y_std` say by what.
+    Kernel and noise have the values that were found, in float64; parameters that are fixed stay fixed. Targets and
+    predictions are scaled: (y - y_mean) / y_std, with its attributes `y_mean` and `y_std`.
 
     Parameters
     ----------
     model : GreedyGPRegressor
         Fitted. Its kernel may hold ConstantKernel, RBF, Matern, RationalQuadratic and WhiteKernel.
     X, y : array-like of shape (n, d) and (n,) or (n, q), default=None
-        The rows to train on, in the units of the fit; those of the fit by default. A model from a file may not have
+        The rows to train on, in the units of the fit; by default those of the fit. A model from a file may not have
         them.
 
     Notes
     -----
-    It predicts the mean and the variance of the posterior "vfe", but for what GPflow adds to the diagonal
+    Its predictions are those of the posterior "vfe", except for the jitter that GPflow adds to the diagonal
     (``gpflow.config.default_jitter()``).
     """
     gpflow = require("gpflow", "gpflow")
-    parts = hand_over(model, _Maker(gpflow), X, y)
+    parts = hand_over(model, GPflowMaker(gpflow), X, y)
     likelihood = gpflow.likelihoods.Gaussian(parts.noise, variance_lower_bound=min(1e-6, 0.1 * parts.noise))
     gpflow.set_trainable(likelihood, parts.noise_is_free)
     found = gpflow.models.SGPR((parts.X, parts.Y), parts.kernel, parts.inducing, likelihood=likelihood)
@@ -37,8 +40,8 @@ def to_gpflow(model: Any, X: Any = None, y: Any = None) -> Any:
     return found
 
 
-class _Maker:
-    """Kernels as GPflow has them: each has a variance, which is 1 unless a constant multiplies it."""
+class GPflowMaker:
+    """Makes GPflow's kernels. Each has a variance, which is 1 unless a constant multiplies it."""
 
     def __init__(self, gpflow: Any) -> None:
         self._gpflow = gpflow
@@ -55,18 +58,26 @@ class _Maker:
         self._gpflow.set_trainable(kernel.variance, free or kernel.variance.trainable)
         return kernel
 
-    def stationary(self, node: stationary.Stationary) -> Any:
-        kinds, profile = self._gpflow.kernels, node.profile
-        scale = node.length_scale if node.length_scale.size > 1 else float(node.length_scale[0])
-        options = {"variance": 1.0, "lengthscales": scale}
-        if isinstance(profile, stationary.Matern):
-            kind = {0.5: kinds.Matern12, 1.5: kinds.Matern32, 2.5: kinds.Matern52}[profile.nu]
-            kernel = kind(**options)
-        elif isinstance(profile, stationary.RationalQuadratic):
-            kernel = kinds.RationalQuadratic(alpha=profile.alpha, **options)
-            self._gpflow.set_trainable(kernel.alpha, node.free[1])
-        else:
-            kernel = kinds.SquaredExponential(**options)
+    def squared_exponential(self, scale: Floats, free: bool) -> Any:
+        return self._set(self._gpflow.kernels.SquaredExponential(**_options(scale)), free)
+
+    def matern(self, scale: Floats, free: bool, nu: float) -> Any:
+        kinds = self._gpflow.kernels
+        kind = {0.5: kinds.Matern12, 1.5: kinds.Matern32, 2.5: kinds.Matern52}[nu]
+        return self._set(kind(**_options(scale)), free)
+
+    def rational_quadratic(self, scale: Floats, free: bool, alpha: float, alpha_is_free: bool) -> Any:
+        kernel = self._gpflow.kernels.RationalQuadratic(alpha=alpha, **_options(scale))
+        self._gpflow.set_trainable(kernel.alpha, alpha_is_free)
+        return self._set(kernel, free)
+
+    def _set(self, kernel: Any, free: bool) -> Any:
+        """A kernel with a fixed variance, and a length-scale that may be trained if it is free."""
         self._gpflow.set_trainable(kernel.variance, False)
-        self._gpflow.set_trainable(kernel.lengthscales, node.free[0])
+        self._gpflow.set_trainable(kernel.lengthscales, free)
         return kernel
+
+
+def _options(scale: Floats) -> dict[str, Any]:
+    """The arguments of a stationary kernel: a variance of 1, and one length-scale or one per input."""
+    return {"variance": 1.0, "lengthscales": scale if scale.size > 1 else float(scale[0])}

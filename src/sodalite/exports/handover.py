@@ -1,14 +1,17 @@
-"""What another library is given: the rows, the active ones as inducing points, the kernel and the noise."""
+"""A fitted model in the parts that other libraries have: rows, inducing points, kernel and noise."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import singledispatch
 from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
-from ..core.types import Array
+from ..core.types import Floats
+from ..fitting.fitted import Fitted, FittedModel
 from ..kernels import nodes, stationary
 
 KNOWN = "ConstantKernel, RBF, Matern (nu of 1/2, 3/2, 5/2 or infinity), RationalQuadratic, WhiteKernel, sums, products"
@@ -18,106 +21,76 @@ KNOWN = "ConstantKernel, RBF, Matern (nu of 1/2, 3/2, 5/2 or infinity), Rational
 class Handover:
     """A model in parts that any library has."""
 
-    X: Array
-    """The training rows; of shape (n, d)."""
-    Y: Array
-    """The scaled targets, (y - y_mean) / y_std; of shape (n, q)."""
-    inducing: Array
-    """The active rows; of shape (m, d)."""
+    X: Floats
+    """The training rows, of shape (n, d)."""
+    Y: Floats
+    """The scaled targets, (y - y_mean) / y_std, of shape (n, q)."""
+    inducing: Floats
+    """The active rows, of shape (m, d)."""
     kernel: Any
-    """The library's own kernel: the latent part."""
+    """The latent covariance, as the library's own kernel."""
     noise: float
     """The noise variance, in units of the scaled targets squared."""
     noise_is_free: bool
-    """Whether it is to be trained."""
-    y_mean: Array
-    y_std: Array
+    """Whether the noise variance may be trained."""
+    y_mean: Floats
+    y_std: Floats
 
 
 class Maker(Protocol):
-    """How a library makes kernels; two of them can be added and multiplied."""
+    """How a library makes kernels. Its kernels can be added and multiplied."""
 
     def constant(self, value: float, free: bool) -> Any:
-        """The same covariance everywhere."""
+        """Return a constant covariance; `free` parameters may be trained."""
         ...
 
     def scaled(self, value: float, free: bool, kernel: Any) -> Any:
-        """A constant times a kernel."""
+        """Return a constant times a kernel."""
         ...
 
-    def stationary(self, node: stationary.Stationary) -> Any:
-        """A squared-exponential, Matern or rational quadratic kernel."""
+    def squared_exponential(self, scale: Floats, free: bool) -> Any:
+        """Return a squared-exponential kernel; `scale` are its length-scales, one or one per input."""
+        ...
+
+    def matern(self, scale: Floats, free: bool, nu: float) -> Any:
+        """Return a Matern kernel with `nu` of 1/2, 3/2 or 5/2."""
+        ...
+
+    def rational_quadratic(self, scale: Floats, free: bool, alpha: float, alpha_is_free: bool) -> Any:
+        """Return a rational quadratic kernel."""
         ...
 
 
-def hand_over(model: Any, maker: Maker, X: Any, y: Any) -> Handover:
-    """A fitted model in parts; of rows that are not given, those of the fit."""
-    check_is_fitted(model, "posterior_")
-    compiled = model.posterior_.kernel
-    kernel = build(compiled._root, maker)
+def hand_over(model: FittedModel, maker: Maker, X: ArrayLike | None, y: ArrayLike | None) -> Handover:
+    """Return a fitted model in parts. X and y are the rows to train on; by default those of the fit."""
+    check_is_fitted(model, "fitted_")
+    fitted = model.fitted_
+    compiled = fitted.posterior.kernel
+    kernel = build(compiled.root, maker)
     if kernel is None:
-        raise ValueError(f"The kernel {model.kernel_} is noise and nothing else: there is nothing to hand over.")
-    if (X is None) != (y is None):
-        raise ValueError("X and y must be given together, or neither.")
-    if X is None:
-        X, Y = _own_rows(model)
+        raise ValueError(f"The kernel {fitted.kernel} is noise and nothing else: there is nothing to hand over.")
+    if X is not None and y is not None:
+        X, Y = _scaled_rows(fitted, np.asarray(X, dtype=np.float64), np.asarray(y, dtype=np.float64))
+    elif X is None and y is None:
+        X, Y = _own_rows(fitted)
     else:
-        X, Y = np.asarray(X, dtype=np.float64), np.asarray(y, dtype=np.float64)
-        q, d = len(model.y_mean_), model.n_features_in_
-        if X.ndim != 2 or X.shape[1] != d:
-            raise ValueError(f"X must have shape (n, {d}), as the rows of the fit; got {X.shape}.")
-        if Y.shape not in ((len(X), q), *([(len(X),)] if q == 1 else [])):
-            raise ValueError(f"y must hold {q} target{'s' * (q > 1)} of each of the {len(X)} rows; got {Y.shape}.")
-        Y = (Y.reshape(len(X), q) - model.y_mean_) / model.y_std_
-    noise = float(compiled.noise(compiled.prepare(X[:1]))[0])  # of stationary kernels, the same everywhere
+        raise ValueError("X and y must be given together, or neither.")
+    noise = float(compiled.noise(compiled.prepare(X[:1]))[0])  # these kernels have the same noise everywhere
     return Handover(
         X=np.array(X, dtype=np.float64),
         Y=np.array(Y, dtype=np.float64),
-        inducing=np.array(model.X_train_, dtype=np.float64),
+        inducing=np.array(fitted.X_active, dtype=np.float64),
         kernel=kernel,
-        noise=max(noise, float(model.selection_.noise_floor)),
-        noise_is_free=_noise_is_free(compiled._root),
-        y_mean=model.y_mean_.copy(),
-        y_std=model.y_std_.copy(),
+        noise=max(noise, float(fitted.selection.noise_floor)),
+        noise_is_free=_noise_is_free(compiled.root),
+        y_mean=fitted.scaling.mean.copy(),
+        y_std=fitted.scaling.std.copy(),
     )
 
 
-def build(node: Any, maker: Maker) -> Any:
-    """The latent part of a compiled kernel as another library's; None where there is none, as of noise."""
-    if isinstance(node, nodes.White):
-        return None
-    if isinstance(node, nodes.Constant):
-        return maker.constant(node.value, node.free)
-    if isinstance(node, nodes.Sum):
-        left, right = build(node.left, maker), build(node.right, maker)
-        if left is None or right is None:
-            return right if left is None else left
-        return left + right
-    if isinstance(node, nodes.Product):
-        for constant, other in ((node.left, node.right), (node.right, node.left)):
-            if isinstance(constant, nodes.Constant):
-                kernel = build(other, maker)
-                return None if kernel is None else maker.scaled(constant.value, constant.free, kernel)
-        left, right = build(node.left, maker), build(node.right, maker)
-        return None if left is None or right is None else left * right
-    if isinstance(node, stationary.Stationary) and not isinstance(node.profile, stationary.Periodic):
-        return maker.stationary(node)
-    raise ValueError(f"The kernel has {part_name(node)} in it, which cannot be handed over; these can: {KNOWN}.")
-
-
-def part_name(node: Any) -> str:
-    """What the user calls a part of a kernel."""
-    if isinstance(node, nodes.Opaque):
-        return repr(node.kernel)
-    if isinstance(node, nodes.Power):
-        return f"a power (Exponentiation, {node.exponent:g})"
-    if isinstance(node, nodes.DotProduct):
-        return "a DotProduct"
-    return "an ExpSineSquared"
-
-
-def _own_rows(model: Any) -> tuple[Array, Array]:
-    rows = model.fitted_.rows
+def _own_rows(fitted: Fitted) -> tuple[Floats, Floats]:
+    """The rows of the fit, with scaled targets."""
+    rows = fitted.rows
     if rows is None:
         raise ValueError(
             "This model comes from a file that holds its active rows alone: pass the training rows as X and y."
@@ -130,7 +103,109 @@ def _own_rows(model: Any) -> tuple[Array, Array]:
     return rows.X, rows.y
 
 
-def _noise_is_free(node: Any) -> bool:
-    if isinstance(node, nodes.Sum | nodes.Product):
-        return _noise_is_free(node.left) or _noise_is_free(node.right)
-    return isinstance(node, nodes.White) and node.free
+def _scaled_rows(fitted: Fitted, X: Floats, y: Floats) -> tuple[Floats, Floats]:
+    """Rows that the user gave, checked, with targets scaled as those of the fit."""
+    q, d = fitted.q, fitted.X_active.shape[1]
+    if X.ndim != 2 or X.shape[1] != d:
+        raise ValueError(f"X must have shape (n, {d}), as the rows of the fit; got {X.shape}.")
+    if y.shape not in ((len(X), q), *([(len(X),)] if q == 1 else [])):
+        raise ValueError(f"y must hold {q} target{'s' * (q > 1)} of each of the {len(X)} rows; got {y.shape}.")
+    return X, fitted.scaling(y.reshape(len(X), q), None)[0]
+
+
+@singledispatch
+def build(node: nodes.Node, maker: Maker) -> Any:
+    """Return the latent part of a compiled kernel as another library's kernel; None for noise."""
+    raise ValueError(f"The kernel has {part_name(node)} in it, which cannot be handed over; these can: {KNOWN}.")
+
+
+@build.register
+def _(node: nodes.White, maker: Maker) -> Any:
+    return None
+
+
+@build.register
+def _(node: nodes.Constant, maker: Maker) -> Any:
+    return maker.constant(node.value, node.free)
+
+
+@build.register
+def _(node: nodes.Sum, maker: Maker) -> Any:
+    left, right = build(node.left, maker), build(node.right, maker)
+    if left is None or right is None:
+        return right if left is None else left
+    return left + right
+
+
+@build.register
+def _(node: nodes.Product, maker: Maker) -> Any:
+    for constant, other in ((node.left, node.right), (node.right, node.left)):
+        if isinstance(constant, nodes.Constant):
+            kernel = build(other, maker)
+            return None if kernel is None else maker.scaled(constant.value, constant.free, kernel)
+    left, right = build(node.left, maker), build(node.right, maker)
+    return None if left is None or right is None else left * right
+
+
+@build.register
+def _(node: stationary.Stationary, maker: Maker) -> Any:
+    return _stationary(node.profile, node, maker)
+
+
+@singledispatch
+def _stationary(profile: stationary.Profile, node: stationary.Stationary, maker: Maker) -> Any:
+    """The library's kernel for a profile."""
+    raise ValueError(f"The kernel has {part_name(node)} in it, which cannot be handed over; these can: {KNOWN}.")
+
+
+@_stationary.register
+def _(profile: stationary.SquaredExponential, node: stationary.Stationary, maker: Maker) -> Any:
+    return maker.squared_exponential(node.length_scale, node.free[0])
+
+
+@_stationary.register
+def _(profile: stationary.Matern, node: stationary.Stationary, maker: Maker) -> Any:
+    return maker.matern(node.length_scale, node.free[0], profile.nu)
+
+
+@_stationary.register
+def _(profile: stationary.RationalQuadratic, node: stationary.Stationary, maker: Maker) -> Any:
+    return maker.rational_quadratic(node.length_scale, node.free[0], profile.alpha, node.free[1])
+
+
+@singledispatch
+def part_name(node: nodes.Node) -> str:
+    """Return the user's name for a part of a kernel that cannot be handed over."""
+    return "an ExpSineSquared"
+
+
+@part_name.register
+def _(node: nodes.Opaque) -> str:
+    return repr(node.kernel)
+
+
+@part_name.register
+def _(node: nodes.Power) -> str:
+    return f"a power (Exponentiation, {node.exponent:g})"
+
+
+@part_name.register
+def _(node: nodes.DotProduct) -> str:
+    return "a DotProduct"
+
+
+@singledispatch
+def _noise_is_free(node: nodes.Node) -> bool:
+    """Whether a kernel has noise whose variance may be trained."""
+    return False
+
+
+@_noise_is_free.register
+def _(node: nodes.White) -> bool:
+    return node.free
+
+
+@_noise_is_free.register(nodes.Sum)
+@_noise_is_free.register(nodes.Product)
+def _(node: nodes.Sum | nodes.Product) -> bool:
+    return _noise_is_free(node.left) or _noise_is_free(node.right)

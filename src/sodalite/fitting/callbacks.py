@@ -1,4 +1,4 @@
-"""Scikit-learn's own callbacks (version 1.9 and later), which follow a fit as a callback of the user's own does."""
+"""Scikit-learn's own callbacks (version 1.9 and later), set by ``estimator.set_callbacks``."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..stopping import Callback, Stage
 if TYPE_CHECKING or find_spec("sklearn.callback") is None:
 
     class CallbackSupportMixin:
-        """Nothing: scikit-learn has no callbacks before its version 1.9."""
+        """An empty class: scikit-learn has no callbacks before version 1.9."""
 
 else:
     from sklearn.callback import CallbackSupportMixin
@@ -23,9 +23,17 @@ __all__ = ["CallbackSupportMixin", "scikit_learn_callbacks"]
 
 @contextmanager
 def scikit_learn_callbacks(estimator: Any, n_active: int) -> Iterator[Callback | None]:
-    """What tells the callbacks of ``estimator.set_callbacks`` how a fit goes on; None if there are none.
+    """Yield a callback of ours that reports every stage to the callbacks of ``estimator.set_callbacks``.
 
-    A fit is one task, and every row that is chosen one of its subtasks. They are torn down at the end, however it ends.
+    It is None if the estimator has no callbacks. To scikit-learn, a fit is one task, and every active row one of its
+    subtasks. The callbacks are torn down at the end, also if the fit fails.
+
+    Parameters
+    ----------
+    estimator : scikit-learn estimator
+        With `CallbackSupportMixin`.
+    n_active : int
+        The most subtasks.
     """
     if not getattr(estimator, "_skl_callbacks", None):
         yield None
@@ -35,11 +43,11 @@ def scikit_learn_callbacks(estimator: Any, n_active: int) -> Iterator[Callback |
         context = estimator._init_callback_context(max_subtasks=n_active)
         context.call_on_fit_task_begin(estimator=estimator)
 
-        def tell(stage: Stage) -> None:
-            if stage.t:
-                row = context.subcontext(task_name="active row")
-                row.call_on_fit_task_begin(estimator=estimator)
-                row.call_on_fit_task_end(estimator=estimator, metadata={"rmse": float(stage.rmse[-1])})
+        def report(stage: Stage) -> None:
+            if stage.t:  # a stage without active rows only announces a step of the fit
+                subtask = context.subcontext(task_name="active row")
+                subtask.call_on_fit_task_begin(estimator=estimator)
+                subtask.call_on_fit_task_end(estimator=estimator, metadata={"rmse": float(stage.rmse[-1])})
 
-        yield tell
+        yield report
         context.call_on_fit_task_end(estimator=estimator)

@@ -1,13 +1,14 @@
-"""A fitted model: all that a fit has found, in one frozen object."""
+"""A fitted model: everything that a fit has found, in one frozen object."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any, Protocol
 
 import numpy as np
 from sklearn.gaussian_process.kernels import Kernel
 
-from ..core.types import Array
+from ..core.types import Array, Floats
 from ..hyperparameters import Round
 from ..posteriors import Posterior
 from ..posteriors.baselines import Baselines
@@ -17,63 +18,89 @@ from ..selection.source import Arrays, Scaling
 
 @dataclass(frozen=True)
 class Fitted:
-    """All that a fit has found. Targets are scaled, unless it says otherwise."""
+    """Everything that a fit has found.
+
+    Targets and their variances are in units of the scaled targets (`scaling`). The methods return units of y.
+    """
 
     kernel: Kernel
-    """With the hyperparameters that were found."""
+    """The kernel with the hyperparameters that were found."""
     selection: Selection
+    """The active rows, and the stages of their selection."""
     posterior: Posterior
+    """The posterior of the scaled targets."""
     scaling: Scaling
-    """What the targets were centred and scaled by."""
+    """The means and standard deviations by which the targets were centred and scaled."""
     target_shape: tuple[int, ...]
     """() for targets of shape (n,), (q,) for targets of shape (n, q)."""
     n_rows: int
-    """Rows of the fit, active or not."""
-    X_active: Array
+    """The number of rows of the fit, active or not."""
+    X_active: Floats
     """Inputs of the active rows, of shape (m, d)."""
-    y_active: Array
-    """Targets of the active rows, of shape (m, q)."""
+    y_active: Floats
+    """Scaled targets of the active rows, of shape (m, q)."""
     optimism: float = 1.0
     """`sodalite.hyperparameters.Found.optimism`."""
     rounds: tuple[Round, ...] = ()
-    """How the hyperparameters were found."""
+    """The rounds of the search for the hyperparameters."""
     baselines: Baselines | None = None
-    """The model beside simple ones; None if it has no leave-one-out errors."""
+    """Leave-one-out errors of the model and of simple ones; None if the posterior computes no such errors."""
     rows: Arrays | None = None
-    """All rows of the fit; None if they are not on this machine, or were not kept in a file."""
+    """All rows of the fit, with scaled targets; None if they are on a cluster, or are not part of the model's file."""
 
     def without_rows(self) -> Fitted:
-        """The same model without the rows that no prediction needs."""
+        """Return a copy without `rows`, which no prediction needs."""
         return replace(self, rows=None)
 
     @property
     def q(self) -> int:
-        """How many targets there are."""
+        """The number of targets."""
         return len(self.scaling.mean)
 
     @property
-    def y_train(self) -> Array:
-        """Scaled targets of the active rows, of shape (m,) or (m, q) as y was."""
+    def y_train(self) -> Floats:
+        """Scaled targets of the active rows, of shape (m,) or (m, q), as y had."""
         return self.y_active.reshape(-1, *self.target_shape)
 
-    def mean(self, X: Array) -> Array:
-        """The predictive mean in units of y, of shape (n, q)."""
+    def mean(self, X: Array) -> Floats:
+        """Return the predictive mean in units of y, of shape (n, q)."""
         return self._in_units(self.posterior.mean(X))
 
-    def mean_and_std(self, X: Array) -> tuple[Array, Array]:
-        """The mean and the standard deviation of new observations in units of y; of shape (n, q)."""
+    def mean_and_std(self, X: Array) -> tuple[Floats, Floats]:
+        """Return the mean and the standard deviation of new observations in units of y, each of shape (n, q)."""
         mean, variance = self.posterior.mean_and_variance(X, noisy=True)
-        return self._in_units(mean), np.multiply.outer(np.sqrt(variance), self.scaling.std)
+        return self._in_units(mean), self._std_in_units(variance)
 
-    def mean_and_covariance(self, X: Array) -> tuple[Array, Array]:
-        """The mean, of shape (n, q), and the covariance of new observations, of shape (n, n, q), in units of y."""
+    def mean_and_covariance(self, X: Array) -> tuple[Floats, Floats]:
+        """Return the mean, of shape (n, q), and the covariance of new observations, (n, n, q), in units of y."""
         mean, covariance = self.posterior.mean_and_covariance(X, noisy=True)
         return self._in_units(mean), np.multiply.outer(covariance, self.scaling.std**2)
 
-    def mean_std_novelty(self, X: Array) -> tuple[Array, Array, Array]:
-        """The mean and the standard deviation, of shape (n, q), and the novelty, of shape (n,), at once."""
+    def mean_std_novelty(self, X: Array) -> tuple[Floats, Floats, Floats]:
+        """Return mean and standard deviation as `mean_and_std` does, and the novelty, of shape (n,)."""
         mean, variance, novelty = self.posterior.mean_variance_novelty(X, noisy=True)
-        return self._in_units(mean), np.multiply.outer(np.sqrt(variance), self.scaling.std), novelty
+        return self._in_units(mean), self._std_in_units(variance), novelty
 
-    def _in_units(self, mean: Array) -> Array:
+    def _in_units(self, mean: Floats) -> Floats:
         return np.asarray(mean * self.scaling.std + self.scaling.mean)
+
+    def _std_in_units(self, variance: Floats) -> Floats:
+        return np.asarray(np.multiply.outer(np.sqrt(variance), self.scaling.std))
+
+
+class FittedModel(Protocol):
+    """A fitted estimator, `sodalite.GreedyGPRegressor`, as rooms below it see it.
+
+    It may have the attributes `feature_names_in_`, `preprocessing_` and `about_`.
+    """
+
+    fitted_: Fitted
+    n_features_in_: int
+
+    def predict(self, X: Any, return_std: bool = False, return_cov: bool = False) -> Any:
+        """Predict the mean, and on request the standard deviation or the covariance."""
+        ...
+
+    def novelty(self, X: Any) -> Any:
+        """Return the share of the prior variance that is left at every row."""
+        ...

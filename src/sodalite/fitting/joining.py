@@ -1,4 +1,4 @@
-"""New rows that join a fitted model."""
+"""Add new rows to a fitted model: the steps of ``partial_fit``."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from ..core.random import generator_from
-from ..core.types import Array
+from ..core.types import Indices
 from ..core.validation import check_not_large
 from ..hyperparameters import Found
 from ..kernels import compile_kernel
@@ -21,17 +21,22 @@ from .pipeline import Settings, choose_rows, condition
 
 
 def join(fitted: Fitted, new: Arrays, settings: Settings, exchange: bool, follow: Follower) -> Fitted:
-    """The model with more rows: kernel and scaling stay, the choice of rows goes on, and the posterior is made anew.
+    """Return a model of the old and the new rows.
+
+    Kernel and scaling stay. The selection continues from the present active rows, among all rows, and the posterior is
+    conditioned anew.
 
     Parameters
     ----------
     fitted : Fitted
+        With all its rows.
     new : Arrays
         The new rows, with targets in units of y.
     settings : Settings
     exchange : bool
-        Whether active rows may be given up for others (`sodalite.fitting.exchange`).
+        Whether active rows may be replaced by others (`sodalite.fitting.exchange`).
     follow : Follower
+        Reports the progress of the selection.
     """
     if fitted.rows is None:
         raise ValueError(
@@ -41,10 +46,10 @@ def join(fitted: Fitted, new: Arrays, settings: Settings, exchange: bool, follow
         )
     scaled = new.scaled(fitted.scaling)
     check_not_large("y, in standard deviations of the targets of the fit,", scaled.y)
-    rows, generator = _joined(fitted.rows, scaled), generator_from(settings.random_state)
+    rows, generator = _concatenated(fitted.rows, scaled), generator_from(settings.random_state)
     found = Found(fitted.kernel, optimism=fitted.optimism)
 
-    def choose(first: Array) -> Selection:
+    def choose(first: Indices) -> Selection:
         return choose_rows(rows, fitted.scaling, found, settings, None, generator, follow, first)
 
     selection = choose(fitted.selection.indices[: settings.n_active])
@@ -55,7 +60,8 @@ def join(fitted: Fitted, new: Arrays, settings: Settings, exchange: bool, follow
     return replace(joined, rounds=fitted.rounds)
 
 
-def _joined(old: Arrays, new: Arrays) -> Arrays:
+def _concatenated(old: Arrays, new: Arrays) -> Arrays:
+    """The old rows, then the new ones; alpha is 0 where only the other part has it."""
     alpha = None
     if old.alpha is not None or new.alpha is not None:
         alpha = np.concatenate([np.zeros(len(part.y)) if part.alpha is None else part.alpha for part in (old, new)])

@@ -1,22 +1,26 @@
-"""One fit, from rows to a model: check, scale, find the kernel, choose rows, condition.
+"""The steps of a fit: check, scale, find the kernel, choose rows, condition.
 
-It is the same for rows in memory, on disk and on a cluster: `sodalite.selection.source` is all that it asks of them.
+They are the same for rows in memory, on disk and on a cluster, since they ask of the rows only what
+`sodalite.selection.source.Source` lists.
 """
 
 from __future__ import annotations
 
+import os
 import warnings
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from math import inf
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from sklearn.base import clone
 from sklearn.gaussian_process.kernels import Kernel
 
 from ..core.random import generator_from
+from ..core.types import Indices
 from ..core.validation import check_count, check_dtype, check_first, check_not_small
-from ..hyperparameters import Fixed, Found, Method, Task, resolve_hyperparameters
+from ..hyperparameters import Found, Method, Task, resolve_hyperparameters, takes_kernel_as_given
 from ..hyperparameters.record import found_before, note_of
 from ..hyperparameters.weave import MOST_ROWS
 from ..kernels import check_bounds, compile_kernel, default_kernels, warn_at_bounds
@@ -32,12 +36,14 @@ from ..selection.source import Arrays, Scaling, Source, in_memory, sample
 from ..stopping import Rule, resolve_rule
 from .fitted import Fitted
 
-SEARCH = 0.75  # share of a time limit after which the search for hyperparameters should end
+RandomState: TypeAlias = int | np.random.RandomState | np.random.Generator | None
+
+SEARCH = 0.75  # share of `time_limit` for the hyperparameters; the selection gets the rest, at least a quarter
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What a fit is asked for: the estimator's parameters, seen to make sense."""
+    """The parameters of a fit: the estimator's, checked, and names replaced by what they stand for."""
 
     kernel: Kernel | None
     n_active: int
@@ -50,34 +56,34 @@ class Settings:
     time_limit: float | None
     stop: Rule | None
     normalize_y: bool
-    first: Any
+    first: int | Sequence[int] | Indices | None
     dtype: np.dtype[Any]
     n_jobs: int | None
-    memory_limit: Any
+    memory_limit: int | float | str | None
     n_neighbors: int | None
     calibrate: bool
-    random_state: Any
-    checkpoint: Any
+    random_state: RandomState
+    checkpoint: str | os.PathLike[str] | None
     file: File | None
-    """What is in the checkpoint already."""
+    """The content of the checkpoint's file, if it exists already."""
 
     @classmethod
     def of(cls, given: dict[str, Any]) -> Settings:
-        """The settings of an estimator's parameters; an error names one that makes no sense, before any long work."""
+        """Return the settings of an estimator's parameters; an error names one that is wrong, before any long work."""
         method, score = resolve_hyperparameters(given["hyperparameters"]), resolve_score(given["score"])
         posterior = resolve_posterior(given["posterior"])
         dtype, path = check_dtype(given["dtype"]), given["checkpoint"]
         check_count("n_neighbors", given["n_neighbors"])
         resolved = {"score": score, "posterior": posterior, "method": method, "dtype": dtype}
-        same = {field.name: given[field.name] for field in fields(cls) if field.name in given}
-        settings = cls(**{**same, **resolved, "file": None})
-        settings.rule_after(0.0)
-        if not isinstance(method, Fixed):
+        unchanged = {field.name: given[field.name] for field in fields(cls) if field.name in given}
+        settings = cls(**{**unchanged, **resolved, "file": None})
+        settings.rule_after(0.0)  # checks the parameters of the stopping rules
+        if not takes_kernel_as_given(method):
             check_bounds(settings.kernel)
         return replace(settings, file=None if path is None else check_checkpoint(path))
 
     def rule_after(self, seconds: float) -> Rule:
-        """When to stop choosing rows, if it has taken so long to find the kernel's parameters."""
+        """Return the stopping rule of a selection that begins after a search for the kernel of so many seconds."""
         limit = self.time_limit
         if limit is not None and seconds:
             limit = max(limit - seconds, (1 - SEARCH) * limit)
@@ -90,23 +96,24 @@ def fit(source: Source, target_shape: tuple[int, ...], settings: Settings, follo
     Parameters
     ----------
     source : Source
+        Targets are in units of y.
     target_shape : tuple of int
         () if y had one dimension, (q,) if it had two.
     settings : Settings
     follow : Follower
-        Is told how the fit goes on.
+        Reports the progress of the fit.
     """
     generator = generator_from(settings.random_state)
     source = check(source, settings, follow)
     scaling, scaled = scale(source, settings)
-    keeper = keep(source, settings, generator)
-    found = find_kernel(scaled, settings, keeper, generator, follow)
-    selection = choose_rows(scaled, scaling, found, settings, keeper, generator, follow)
+    checkpoint = open_fit_checkpoint(source, settings, generator)
+    found = find_kernel(scaled, settings, checkpoint, generator, follow)
+    selection = choose_rows(scaled, scaling, found, settings, checkpoint, generator, follow)
     return condition(scaled, scaling, target_shape, found, selection, settings, generator)
 
 
 def check(source: Source, settings: Settings, follow: Follower) -> Source:
-    """The rows, seen to be fit for what is asked; in memory, if the posterior needs them all there."""
+    """Return the rows, checked against the settings; in memory, if the posterior needs all of them there."""
     n = len(source.X)
     m = min(settings.n_active, n)
     if settings.first is not None:
@@ -116,51 +123,58 @@ def check(source: Source, settings: Settings, follow: Follower) -> Source:
 
 
 def scale(source: Source, settings: Settings) -> tuple[Scaling, Source]:
-    """What the targets are centred and scaled by, and the rows with scaled targets."""
+    """Return the targets' means and standard deviations (0 and 1 without `normalize_y`), and the scaled rows."""
     q = source.y.shape[1]
     scaling = source.moments() if settings.normalize_y else Scaling(np.zeros(q), np.ones(q))
     return scaling, source.scaled(scaling)
 
 
-def keep(source: Source, settings: Settings, generator: np.random.Generator) -> Checkpoint | None:
-    """The checkpoint, if there is to be one, seen to be of this fit."""
+def open_fit_checkpoint(source: Source, settings: Settings, generator: np.random.Generator) -> Checkpoint | None:
+    """Return the checkpoint of this fit, or None without one; a checkpoint of another fit is an error."""
     if settings.checkpoint is None:
         return None
-    same = ("kernel", "first", "random_state", "normalize_y", "score")
-    given = {name: getattr(settings, name) for name in same}
+    names = ("kernel", "first", "random_state", "normalize_y", "score")
+    given = {name: getattr(settings, name) for name in names}
     given |= {"posterior": settings.posterior.name, "hyperparameters": settings.method, "dtype": str(settings.dtype)}
     return open_checkpoint(settings.checkpoint, settings.file, "fit", source, generator, **given)
 
 
 def find_kernel(
-    source: Source, settings: Settings, keeper: Checkpoint | None, generator: np.random.Generator, follow: Follower
+    source: Source, settings: Settings, checkpoint: Checkpoint | None, generator: np.random.Generator, follow: Follower
 ) -> Found:
-    """The kernel with its hyperparameters: those of the checkpoint, if they were found before."""
+    """Return the kernel with its hyperparameters, from the checkpoint or from a search on a sample of the rows."""
     given, method = settings.kernel, settings.method
-    if given is not None and type(method) is Fixed:  # it needs no rows, as a subclass may
-        task, kernels = None, [given]
-        compile_kernel(given, source.X, settings.dtype)  # refuses what it cannot compile, before any long work
-    else:
-        task = _task(source, settings, generator)
-        kernels = default_kernels(task.X, task.y) if given is None else [given]
-        compile_kernel(kernels[0], task.X, settings.dtype)
-    found = None if keeper is None else found_before(keeper, kernels)
-    if found is None:
-        if task is None:
-            found = Found(clone(given))
-        else:
-            follow.say("Finding the kernel's parameters")
-            found = method.find(task, kernels, generator)
-        if keeper is not None:
-            keeper.keep(found.kernel, note_of(found, kernels))
-    # The default kernels' bounds are not the user's to change, and mean no more than "none" or "as good as flat".
-    if task is not None and given is not None:
+    if given is not None and takes_kernel_as_given(method):  # no sample: it would read rows and take random numbers
+        compile_kernel(given, source.X, settings.dtype)  # refuses an unsuitable kernel, before any long work
+        return _found(checkpoint, [given], lambda: Found(clone(given)))
+    task = _task(source, settings, generator)
+    kernels = default_kernels(task.X, task.y) if given is None else [given]
+    compile_kernel(kernels[0], task.X, settings.dtype)
+
+    def search() -> Found:
+        follow.say("Finding the kernel's parameters")
+        return method.find(task, kernels, generator)
+
+    found = _found(checkpoint, kernels, search)
+    # No warning about the bounds of default kernels: the user did not set them, and parameters may well reach them.
+    if given is not None:
         warn_at_bounds(found.kernel, stacklevel=5)
     return found
 
 
+def _found(checkpoint: Checkpoint | None, kernels: Sequence[Kernel], search: Callable[[], Found]) -> Found:
+    """The result of a search among some kernels: from the checkpoint if it is there, else found and written to it."""
+    if checkpoint is None:
+        return search()
+    found = found_before(checkpoint, kernels)
+    if found is None:
+        found = search()
+        checkpoint.keep(found.kernel, note_of(found, kernels))
+    return found
+
+
 def _task(source: Source, settings: Settings, generator: np.random.Generator) -> Task:
-    """What the search for hyperparameters is given: a sample of the rows, and what the kernel is for."""
+    """The input of a search for hyperparameters: a sample of the rows, and what the kernel will be used for."""
     some = sample(source, MOST_ROWS, generator)
     check_not_small("X", np.abs(some.X).max(axis=0))
     seconds = inf if settings.time_limit is None else SEARCH * settings.time_limit
@@ -173,12 +187,21 @@ def choose_rows(
     scaling: Scaling,
     found: Found,
     settings: Settings,
-    keeper: Checkpoint | None,
+    checkpoint: Checkpoint | None,
     generator: np.random.Generator,
     follow: Follower,
-    first: Any = None,
+    first: Indices | None = None,
 ) -> Selection:
-    """The active rows, with a kernel that is known. `first`: rows to begin with; those of the settings unless given."""
+    """Select the active rows, with the kernel that was found.
+
+    Parameters
+    ----------
+    source : Source
+        With scaled targets.
+    scaling, found, settings, checkpoint, generator, follow : results of the steps before
+    first : array of int, optional
+        The rows to begin with; by default those of the settings.
+    """
     return grow(
         source,
         compile_kernel(found.kernel, source.X, settings.dtype),
@@ -191,7 +214,7 @@ def choose_rows(
         n_jobs=settings.n_jobs,
         memory_limit=settings.memory_limit,
         unit=scaling.unit,
-        keeper=keeper,
+        keeper=checkpoint,
     )
 
 
@@ -204,7 +227,7 @@ def condition(
     settings: Settings,
     generator: np.random.Generator,
 ) -> Fitted:
-    """The model, conditioned on the rows that were chosen."""
+    """Condition the posterior on the rows, and return the model. `source` has scaled targets."""
     if settings.posterior.needs_all_rows:
         source = in_memory(source)
     evidence = Evidence(
@@ -230,13 +253,16 @@ def condition(
         n_rows=len(source.X),
         X_active=source.X[selection.indices],
         y_active=source.y[selection.indices],
-        baselines=beside_simple_ways(evidence, posterior, scaling),
+        baselines=compare_with_simple_models(evidence, posterior, scaling),
         rows=source if isinstance(source, Arrays) else None,
     )
 
 
-def beside_simple_ways(evidence: Evidence, posterior: Posterior, scaling: Scaling) -> Baselines | None:
-    """The model beside simple ones; warns where it is no better."""
+def compare_with_simple_models(evidence: Evidence, posterior: Posterior, scaling: Scaling) -> Baselines | None:
+    """Return the leave-one-out errors of the model and of simple ones, with a warning if the model is no better.
+
+    None if the posterior computes no leave-one-out errors.
+    """
     bars = None if posterior.scale is None else posterior.scale.bars
     if bars is None or bars.rmse is None:
         return None

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import DTypeLike
 from sklearn.gaussian_process.kernels import Kernel
 
 from ..cluster.table import share_out
 from ..core.random import generator_from
+from ..core.types import Indices
 from ..core.validation import check_dtype, check_rows, is_dask
 from ..kernels import check_numeric, compile_kernel
 from ..scores import Score, resolve_score
@@ -18,6 +21,7 @@ from ..selection.grow import grow
 from ..selection.loop import Selection
 from ..selection.source import Arrays, Source
 from ..stopping import Callback, Rule, resolve_rule
+from .pipeline import RandomState
 
 
 def select(
@@ -32,10 +36,10 @@ def select(
     target_rmse: float | None = None,
     time_limit: float | None = None,
     stop: Rule | None = None,
-    first: Any = None,
-    random_state: Any = None,
+    first: int | Sequence[int] | Indices | None = None,
+    random_state: RandomState = None,
     callback: Callback | None = None,
-    dtype: Any = "float64",
+    dtype: DTypeLike = "float64",
     n_jobs: int | None = None,
     memory_limit: int | float | str | None = None,
     executor: Any = None,
@@ -56,28 +60,28 @@ def select(
         The covariance, its hyperparameters as they are to be used. A ``WhiteKernel`` in it is the noise; without
         one the observations are noiseless (see `sodalite.core.jitter`).
     n_active : int
-        The most rows to choose. With fewer rows than that, all become active.
+        The most rows to choose. With fewer rows than that, all rows become active.
     score : {"delta", "uncertainty", "underfit", "sampled", "lookahead", "random"} or callable, default="delta"
         The row that maximises this comes next: the paper's ``s + abs(r)``, one of its terms, or a function of the
         latent standard deviation s, the absolute residual and the noise variance (three arrays over the rows).
         Ties go to the lowest index. See `sodalite.scores.Delta` for weights on the terms. For noisy targets, some of
         them perhaps plain wrong: ``"sampled"`` draws rows with a chance proportional to ``s * abs(r)``
         (`sodalite.scores.Sampled` does so with any function), and ``"lookahead"`` takes the row that most raises the
-        density of other rows' targets (`sodalite.scores.Lookahead`). ``"random"`` looks at nothing.
+        density of other rows' targets (`sodalite.scores.Lookahead`). ``"random"`` draws rows uniformly.
     tol : float, optional
-        The paper's delta: stop at the first stage whose RMSE on the remainder is not at least this much below the
-        stage before. That stage's rows are what is returned.
+        The paper's delta: stop at the first stage whose RMSE on the remainder is not at least this much below that of
+        the stage before. The rows of that stage are returned.
     patience : int, default=1
-        How many stages in a row must fall by less than `tol`.
+        The number of consecutive stages at which the RMSE must fall by less than `tol`.
     target_rmse : float, optional
         Stop when the remainder's RMSE is at most this.
     time_limit : float, optional
-        Stop at the first stage that ends after so many seconds.
+        Stop at the first stage that ends after this many seconds.
     stop : sodalite.stopping.Rule, optional
         Any other rule, or a combination of them.
     first : int or sequence of int, optional
-        The row to start from (the paper draws it at random), or several rows, in order: then the rules that end the
-        selection early are first asked after the last of them.
+        The row to start from (the paper draws it at random), or several rows, in order: then the stopping rules are
+        first asked after the last of them.
     random_state : int, numpy.random.RandomState or None, default=None
         For the first row, and for the scores that draw rows: ``"sampled"``, ``"lookahead"`` and ``"random"``.
     callback : callable, optional
@@ -91,11 +95,11 @@ def select(
         Bytes to work in, beside the data: a number or a string such as ``"300MB"``. By default half of what is free.
     executor : dask.distributed.Client, optional
         A cluster to work on. X and y may then be Dask arrays or dataframes, whose partitions stay where they are; the
-        picks are those of one machine. Workers may be lost while it runs, as long as one is left or comes.
+        picks are those of one machine. Workers may be lost during the selection, as long as one is left or joins.
     checkpoint : str or path-like, optional
-        A file in which the choice is kept as it goes on, also on Ctrl-C and on failure. If it is there already, the
-        choice goes on from it and ends with the rows that it would have had without a break: `n_active` and the rules
-        may be others then; data, kernel, score, first, dtype and random_state may not. See
+        A file to which the selection is written as it goes on, also on Ctrl-C and on failure. If the file exists, the
+        selection continues from it, and ends with the rows that it would have had without a break. `n_active` and the
+        stopping rules may then be different; data, kernel, score, first, dtype and random_state may not. See
         `sodalite.selection.checkpoint`.
 
     Returns
@@ -105,9 +109,9 @@ def select(
     Raises
     ------
     SelectionInterrupted
-        On Ctrl-C. A `KeyboardInterrupt` whose attribute `selection` is the selection as far as it got.
+        On Ctrl-C. A `KeyboardInterrupt` whose attribute `selection` holds the rows chosen so far.
     sodalite.selection.checkpoint.CheckpointError
-        Where the checkpoint is damaged, of another run, or cannot be written. Nothing is changed.
+        If the checkpoint is damaged, belongs to another run, or cannot be written. The file is left as it is.
 
     Examples
     --------
@@ -120,21 +124,17 @@ def select(
     >>> chosen.stop_reason
     'n_active'
     """
-    checked, score = check_dtype(dtype), resolve_score(score)
+    checked_dtype, score = check_dtype(dtype), resolve_score(score)
     rule = resolve_rule(n_active, tol, patience, target_rmse, time_limit, stop)
     file = None if checkpoint is None else check_checkpoint(checkpoint)
     check_numeric(kernel, X)
-    if executor is not None or is_dask(X) or is_dask(y):
-        source: Source = share_out(X, y, executor=executor)
-    else:
-        X, y = check_rows(X, y, [np.float64, np.float32])
-        source = Arrays(X, y.reshape(len(y), -1))
-    compiled, generator = compile_kernel(kernel, source.X, checked), generator_from(random_state)
-    keeper = None
+    source = _source(X, y, executor)
+    compiled, generator = compile_kernel(kernel, source.X, checked_dtype), generator_from(random_state)
+    opened = None
     if checkpoint is not None:
         given = {"kernel": kernel, "score": score, "first": first, "random_state": random_state}
         given["dtype"] = str(compiled.dtype)
-        keeper = open_checkpoint(checkpoint, file, "select", source, generator, **given)
+        opened = open_checkpoint(checkpoint, file, "select", source, generator, **given)
     return grow(
         source,
         compiled,
@@ -146,5 +146,13 @@ def select(
         callback=callback,
         n_jobs=n_jobs,
         memory_limit=memory_limit,
-        keeper=keeper,
+        keeper=opened,
     )
+
+
+def _source(X: Any, y: Any, executor: Any) -> Source:
+    """The rows, checked: on a cluster if there is one, else on this machine."""
+    if executor is not None or is_dask(X) or is_dask(y):
+        return share_out(X, y, executor=executor)
+    X, y = check_rows(X, y, [np.float64, np.float32])
+    return Arrays(X, y.reshape(len(y), -1))

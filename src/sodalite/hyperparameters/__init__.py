@@ -41,6 +41,7 @@ __all__ = [
     "resolve_hyperparameters",
     "revive",
     "starting_points",
+    "takes_kernel_as_given",
 ]
 
 HYPERPARAMETERS: dict[str, Method] = {"weave": Weave(), "subset": Subset(), "fixed": Fixed()}
@@ -59,3 +60,11 @@ def resolve_hyperparameters(hyperparameters: Any) -> Method:
         f"hyperparameters must be one of {names}, or an object with a method find, such as "
         f"sodalite.hyperparameters.Subset(n_rows=2000); got {hyperparameters!r}."
     )
+
+
+def takes_kernel_as_given(method: Method) -> bool:
+    """Whether a method uses the kernel as it is given, so that it needs neither rows nor valid bounds.
+
+    A method of your own may have an attribute of this name; without one, it is taken to search.
+    """
+    return bool(getattr(method, "takes_kernel_as_given", False))

@@ -91,6 +91,11 @@ class Method(Protocol):
 class Fixed:
     """Use the kernel as it is given."""
 
+    @property
+    def takes_kernel_as_given(self) -> bool:
+        """True, unless a subclass overrides `find`."""
+        return type(self).find is Fixed.find
+
     def find(self, task: Task, kernels: Sequence[Kernel], generator: np.random.Generator) -> Found:
         return Found(clone(kernels[0]))
 

@@ -40,6 +40,11 @@ class CompiledKernel:
     centre: Array
     _root: Node
 
+    @property
+    def root(self) -> Node:
+        """The expression that the kernel was compiled to."""
+        return self._root
+
     def prepare(self, X: Array) -> Features:
         """The rows of X (n x d), ready for `block`, `diag` and `noise`. O(n d)."""
         return self._root.prepare(X)

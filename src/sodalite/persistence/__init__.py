@@ -1,8 +1,8 @@
 """Models in files: `save` and `load`.
 
 A file holds what prediction needs, in the safetensors format: arrays, and one JSON text with the kernel, the
-parameters, how the rows were chosen, and how a table's columns become numbers. Loading one runs no code, whoever made
-it. pickle, joblib and skops work too, with all that they imply.
+parameters, the stages of the selection, and how a table's columns become numbers. Loading a file runs no code from it,
+so files of unknown origin are safe. pickle, joblib and skops work too, with the risks that each of them has.
 """
 
 from .model import load, save
@@ -60,5 +60,5 @@ TRUSTED_TYPES = [
     "sodalite.tables.columns.Column",
     "sodalite.tables.preprocessing.Preprocessing",
 ]
-"""What ``skops.io.load(path, trusted=TRUSTED_TYPES)`` may make of a model with scikit-learn's kernels: none of these
-types runs anything that it finds in the file."""
+"""The types that ``skops.io.load(path, trusted=TRUSTED_TYPES)`` needs for a model with scikit-learn's kernels. None of
+them runs code from the file."""

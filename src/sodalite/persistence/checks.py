@@ -1,240 +1,241 @@
-"""Whether what a model file says makes sense: a ValueError says what does not.
+"""Check that the arrays of a model file fit each other and the kernel; a ValueError says which does not.
 
-Checksums tell damage, not forgery. So shapes are checked before any memory is taken for arrays, then every value, and
-then whether the arrays fit together and the kernel, so that predictions are finite numbers.
+Checksums reveal damage, but not a file that someone made on purpose. So every value is checked, and samples of what can
+be computed again are, such that predictions are finite numbers. Shapes have been checked before (`layout`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
 from ..core.jitter import JITTER
-from ..core.json import shown
-from ..core.types import Array
+from ..core.types import Array, Floats, Indices
 from ..kernels import CompiledKernel
-from ..posteriors import POSTERIORS, Evidence, Local, SubsetOfData
+from ..posteriors import Evidence, Posterior, SubsetOfData
 from ..selection.verification import GROWTH, rounding
 
-LARGEST = 1e150  # of what is squared in predictions: float64 ends at 1e308
-SOME = 256  # rows, evenly spread, for which covariances and residuals are computed again
-CLOSE = 1e-6  # tolerance, relative to the largest value: far above rounding, far below what matters
-USELESS = 0.01  # relative error of covariances, from which on predictions mean nothing
-PLAIN = {"X", "centre", "scale_X", "y_mean", "y_std"}  # arrays in the user's own units, however large these are
-POSITIVE = {"y_std", "noises"}
-NOT_NEGATIVE = {"alpha", "scale_squares", "scale_novelty"}
-FACTORS = {"factor", "inverse", "root"}  # lower triangles
-MAY_BE_MISSING = {"rmse", "scores"}  # arrays that may hold NaN
+LARGEST = 1e150  # largest value that predictions can square: float64 ends at 1.8e308
+N_SAMPLE = 256  # rows, evenly spread, whose covariances and residuals are computed again, at O(m) each
+N_PREDICTED = 8  # rows that are predicted; predictions that overflow do so at most rows
+CLOSE = 1e-6  # tolerance relative to the largest value: far above rounding, far below errors that predictions show
+N_ROUNDINGS = 64  # tolerance for computed covariances, in multiples of `rounding`, their estimated relative error
+JITTER_SHARE = 1e-3  # tolerance for w(x).w(x) = k(x, x), relative to the prior: the jitter of K_II is at most 1e-5
+USELESS = 0.01  # relative error of covariances above which predictions mean nothing
 
 
 @dataclass(frozen=True)
-class Layout:
-    """The sizes of a model, and the arrays that its file must have."""
+class ArrayRule:
+    """The types and values that an array of a model file may have."""
 
-    n: int
-    m: int
-    d: int
-    q: int
-    posterior: str
-    shapes: dict[str, tuple[int | None, ...]]
-    """None stands for any number."""
+    dtypes: tuple[str, ...] = ("float64",)
+    sign: Literal["any", "positive", "not negative"] = "any"
+    may_be_missing: bool = False
+    """Whether NaN is allowed."""
+    in_user_units: bool = False
+    """Whether values may exceed `LARGEST`: predictions subtract and divide before they square."""
+    lower_triangle: bool = False
+    """Whether it is a Cholesky factor, or the inverse of one."""
 
-    @classmethod
-    def of(cls, content: Mapping[str, Any]) -> Layout:
-        """What a file's text asks for."""
-        n, m, d, q = (count(content[key], key, 1) for key in ("n_rows", "n_active", "n_features", "n_targets"))
-        if m > n:
-            raise ValueError(f"it has {m} active rows, but only {n} rows")
-        if not isinstance(content["flat"], bool) or (content["flat"] and q != 1):
-            raise ValueError(f"it has {q} targets, but says that predictions have one dimension")
-        about = mapping(content["posterior"], "posterior")
-        name = about["name"]
-        if not isinstance(name, str) or name not in POSTERIORS:
-            raise ValueError(f"its posterior is {shown(name)}, which there is not")
-        rows = n if name == "local" else m
-        shapes: dict[str, tuple[int | None, ...]] = {"centre": (d,), "X": (rows, d), "Y": (rows, q), "factor": (m, m)}
-        shapes |= dict.fromkeys(("active", "rmse", "scores"), (m,)) | dict.fromkeys(("y_mean", "y_std"), (q,))
-        if name == "local":
-            shapes |= {"residuals": (None, q), "noises": (None,)}
-            if about["alpha"]:
-                shapes |= {"alpha": (n,)}
-            if about["scale"] is not None:
-                shapes |= {"scale_X": (None, d), "scale_squares": (None,)}
-                if mapping(about["scale"], "scale").get("novelty"):
-                    shapes |= {"scale_novelty": (None,)}
-        elif name != "sod":
-            shapes |= {"inverse": (m, m), "root": (m, m), "weights": (m, q)}
-        return cls(n, m, d, q, name, shapes)
-
-    def check(self, arrays: Mapping[str, tuple[str, tuple[int, ...]]]) -> None:
-        """Refuse arrays, given by their types and shapes, that are not those of the layout."""
-        if set(arrays) != set(self.shapes):
-            wrong = sorted(set(arrays) ^ set(self.shapes))
-            raise ValueError(f"array {wrong[0]!r} {'should not be there' if wrong[0] in arrays else 'is missing'}")
-        for name, wanted in self.shapes.items():
-            dtype, shape = arrays[name]
-            kinds = ("int64",) if name == "active" else ("float64", "float32") if name == "X" else ("float64",)
-            if dtype not in kinds:
-                raise ValueError(f"array {name!r} is of type {dtype}, where {kinds[0]} is needed")
-            if len(shape) != len(wanted) or any(b not in (a, None) for a, b in zip(shape, wanted, strict=True)):
-                words = str(wanted).replace("None", "any")
-                raise ValueError(f"array {name!r} has shape {shape}, where {words} is needed")
-            if any(size > self.n for size, free in zip(shape, wanted, strict=True) if free is None):
-                raise ValueError(f"array {name!r} has shape {shape}, but the model has {self.n} rows")
-
-
-def check_values(arrays: Mapping[str, Array], layout: Layout) -> None:
-    """Refuse arrays of values that they cannot have."""
-    for name, array in arrays.items():
-        if name not in MAY_BE_MISSING and not np.isfinite(array).all():
+    def check(self, name: str, array: Array) -> None:
+        """Refuse values that the array cannot have."""
+        if not self.may_be_missing and not np.isfinite(array).all():
             raise ValueError(f"array {name!r} has NaN or infinite values")
-        if name not in PLAIN and (np.abs(array) > LARGEST).any():
+        if not self.in_user_units and (np.abs(array) > LARGEST).any():
             raise ValueError(f"array {name!r} has values above {LARGEST:g}, which predictions cannot use")
-        if name in POSITIVE and (array <= 0).any():
-            raise ValueError(f"array {name!r} must be positive, and has {array.min():g}")
-        if name in NOT_NEGATIVE and (array < 0).any():
-            raise ValueError(f"array {name!r} must not be negative, and has {array.min():g}")
-        if name in FACTORS and (np.triu(array, 1).any() or (array.diagonal() <= 0).any()):
-            raise ValueError(f"array {name!r} is no lower triangle with a positive diagonal")
-    active, rmse, scores = arrays["active"], arrays["rmse"], arrays["scores"]
-    if active.min() < 0 or active.max() >= layout.n or len(np.unique(active)) < layout.m:
-        raise ValueError(f"its active rows are not {layout.m} different ones of {layout.n}")
-    known = np.arange(1, layout.m + 1) < layout.n  # of all rows, none remains whose error it could be
-    if not np.isfinite(rmse[known]).all() or (rmse[known] < 0).any() or np.isposinf(scores).any():
-        raise ValueError("its RMSE or its scores have values that there cannot be")
+        if self.sign == "positive" and (array <= 0).any():
+            raise ValueError(f"array {name!r} must be positive; its least value is {array.min():g}")
+        if self.sign == "not negative" and (array < 0).any():
+            raise ValueError(f"array {name!r} must not be negative; its least value is {array.min():g}")
+        if self.lower_triangle and (np.triu(array, 1).any() or (array.diagonal() <= 0).any()):
+            raise ValueError(f"array {name!r} must be a lower triangle with a positive diagonal")
 
 
-def check_factor(kernel: CompiledKernel, X: Array, factor: Array, noise: Array, exact: bool) -> None:
-    """Refuse a factor that is not that of the active rows' covariance. O(m^2) for a sample of its rows.
+RULES = {
+    "X": ArrayRule(("float64", "float32"), in_user_units=True),
+    "Y": ArrayRule(),
+    "alpha": ArrayRule(sign="not negative"),
+    "centre": ArrayRule(in_user_units=True),
+    "y_mean": ArrayRule(in_user_units=True),
+    "y_std": ArrayRule(sign="positive", in_user_units=True),
+    "active": ArrayRule(("int64",)),
+    "rmse": ArrayRule(may_be_missing=True),
+    "scores": ArrayRule(may_be_missing=True),
+    "factor": ArrayRule(lower_triangle=True),
+    "inverse": ArrayRule(lower_triangle=True),
+    "root": ArrayRule(lower_triangle=True),
+    "weights": ArrayRule(),
+    "residuals": ArrayRule(),
+    "noises": ArrayRule(sign="positive"),
+    "scale_X": ArrayRule(in_user_units=True),
+    "scale_squares": ArrayRule(sign="not negative"),
+    "scale_novelty": ArrayRule(sign="not negative"),
+}
+"""Every array that a model file can have."""
+
+
+def check_values(arrays: Mapping[str, Array]) -> None:
+    """Refuse arrays with values that they cannot have, each looked at by itself."""
+    for name, array in arrays.items():
+        RULES[name].check(name, array)
+
+
+def check_stages(active: Indices, rmse: Floats, scores: Floats, n: int) -> None:
+    """Refuse active rows that are not m different ones of n, and an RMSE or a score that no stage can have.
+
+    All three arrays are of shape (m,): one entry a stage.
+    """
+    m = len(active)
+    if active.min() < 0 or active.max() >= n or len(np.unique(active)) < m:
+        raise ValueError(f"array 'active' must hold {m} different rows, numbered from 0 to {n - 1}")
+    with_remainder = rmse[: n - 1]  # once all n rows are active, none is left to have an error
+    wrong = ~np.isfinite(with_remainder) | (with_remainder < 0)
+    if wrong.any():
+        t = int(wrong.argmax())
+        raise ValueError(f"array 'rmse' must be a number of at least 0; at stage {t + 1} it is {rmse[t]:g}")
+    if np.isposinf(scores).any():
+        raise ValueError("array 'scores' must not be infinite")
+
+
+def check_factor(kernel: CompiledKernel, X: Floats, factor: Floats, noise: Floats, noise_is_known: bool) -> None:
+    """Refuse an L that is not the factor of K_II + noise. O(m^2) for each of a sample of rows.
 
     Parameters
     ----------
     kernel : CompiledKernel
     X : array of shape (m, d)
+        The active rows.
     factor : array of shape (m, m)
     noise : array of shape (m,)
-        The noise variances of the rows; without noise of their own, where that is not known.
-    exact : bool
-        Whether it is known.
+        The noise variances of the rows.
+    noise_is_known : bool
+        Whether `noise` is all noise. If not, the rows' own noise (alpha), which the file does not hold, may be missing.
     """
-    rows = kernel.prepare(X)
-    prior, some = kernel.diag(rows), spread_out(len(X))
-    top = float((prior + noise).max())
-    error = rounding(kernel, X)
-    tolerance = (CLOSE + 64 * error) * top
+    features = kernel.prepare(X)
+    prior, error = kernel.diag(features), rounding(kernel, X)
+    _check_kernel(kernel, X, prior, noise, error)
+    tolerance = (CLOSE + N_ROUNDINGS * error) * float((prior + noise).max())
+    excess = np.einsum("ij,ij->i", factor, factor) - prior - noise
+    if not (excess >= -tolerance).all() or (noise_is_known and not (excess <= tolerance).all()):
+        raise ValueError("array 'factor' does not fit the kernel: it gives other variances of the active rows")
+    if not (factor.diagonal() ** 2 >= 0.25 * noise).all():  # a pivot is s^2 + noise, so no less than the noise
+        raise ValueError("array 'factor' is singular to working precision")
+    sample = spread_out(len(X))
+    difference = factor[sample] @ factor.T - kernel.block(kernel.prepare(X[sample]), features)
+    difference[np.arange(len(sample)), sample] = 0  # the diagonal has the noise too, and was checked above
+    if not (np.abs(difference) <= tolerance).all():
+        raise ValueError("array 'factor' does not fit the kernel: it gives other covariances of the active rows")
+
+
+def _check_kernel(kernel: CompiledKernel, X: Floats, prior: Floats, noise: Floats, error: float) -> None:
+    """Refuse a kernel without usable variances at the active rows; `error` is the relative error of covariances."""
     low, high = X.min(axis=0), X.max(axis=0)
-    beyond = np.maximum(low - kernel.centre, kernel.centre - high) > high - low
-    if beyond.any() and not error < USELESS:
+    is_outside = np.maximum(low - kernel.centre, kernel.centre - high) > high - low
+    if is_outside.any() and not error < USELESS:
         raise ValueError("array 'centre' is so far from the active rows that covariances cannot be computed")
     if not np.isfinite(prior).all() or (prior < 0).any() or (noise < 0).any():
-        raise ValueError("its kernel gives variances that are negative or no finite numbers")
+        raise ValueError("its kernel gives variances that are negative or not finite")
     if not noise.min() >= 0.5 * JITTER[np.dtype(np.float64)] * prior.max():
-        raise ValueError("its noise_floor is less than any model has with this kernel")
-    excess = np.einsum("ij,ij->i", factor, factor) - prior - noise
-    if not (excess >= -tolerance).all() or (exact and not (excess <= tolerance).all()):
-        raise ValueError("array 'factor' does not fit the kernel's variances of the active rows")
-    if not (factor.diagonal() ** 2 >= 0.25 * noise).all():  # the noise is part of every pivot
-        raise ValueError("array 'factor' is singular to working precision")
-    here = np.arange(len(X))[some]
-    difference = factor[some] @ factor.T - kernel.block(kernel.prepare(X[some]), rows)
-    difference[np.arange(len(here)), here] = 0
-    if not (np.abs(difference) <= tolerance).all():
-        raise ValueError("array 'factor' does not fit the kernel's covariances of the active rows")
+        raise ValueError("noise_floor is smaller than in any fit with this kernel")
 
 
-def check_projection(kernel: CompiledKernel, X: Array, inverse: Array, root: Array) -> None:
-    """Refuse the inverse factors of a posterior that sees all rows through the active ones, if they cannot be."""
-    rows, some = kernel.prepare(X), spread_out(len(X))
-    W = inverse @ kernel.block(rows, kernel.prepare(X[some]))
-    prior = kernel.diag(rows)
-    # What W leaves of the variance is the jitter, at most 1e-5 of the largest.
-    tolerance = (1e-3 + 64 * rounding(kernel, X)) * float(prior.max())
-    if not (np.abs(np.einsum("ij,ij->j", W, W) - prior[some]) <= tolerance).all():
+def check_projection(kernel: CompiledKernel, X: Floats, inverse: Floats, root: Floats) -> None:
+    """Refuse L_u^-1 and the inverse factor of B, of a projected process, if they do not fit the kernel.
+
+    Parameters
+    ----------
+    kernel : CompiledKernel
+    X : array of shape (m, d)
+        The active rows.
+    inverse, root : arrays of shape (m, m)
+        See `sodalite.posteriors.projected.Projected`.
+    """
+    features, sample = kernel.prepare(X), spread_out(len(X))
+    prior, W = kernel.diag(features), inverse @ kernel.block(features, kernel.prepare(X[sample]))
+    tolerance = (JITTER_SHARE + N_ROUNDINGS * rounding(kernel, X)) * float(prior.max())
+    if not (np.abs(np.einsum("ij,ij->j", W, W) - prior[sample]) <= tolerance).all():
         raise ValueError("array 'inverse' does not fit the kernel's covariances of the active rows")
-    if not (np.einsum("ij,ij->j", root, root) <= 1 + CLOSE).all():
-        raise ValueError("array 'root' is no inverse factor of a matrix that is larger than the identity")
+    if not (np.einsum("ij,ij->j", root, root) <= 1 + CLOSE).all():  # B is at least the identity
+        raise ValueError("array 'root' must be an inverse Cholesky factor whose columns have norms of at most 1")
 
 
-def check_rest(
-    evidence: Evidence, base: SubsetOfData, first: Array, group: Array, rest: Array, residuals: Array, noises: Array
+@dataclass(frozen=True)
+class Remainder:
+    """The rows that are not active, grouped into sets of equal inputs."""
+
+    indices: Indices
+    """The rows, of shape (rows,)."""
+    first: Indices
+    """For each set, the place of its first row among `indices`; of shape (sets,)."""
+    group: Indices
+    """For each row, the place of its set; of shape (rows,)."""
+
+
+def check_residuals(
+    evidence: Evidence, base: SubsetOfData, remainder: Remainder, residuals: Floats, noises: Floats
 ) -> None:
-    """Refuse residuals and noises of the distinct rows of the remainder that do not follow from the data.
+    """Refuse residuals and noise variances of the remainder that do not follow from the data and the kernel.
 
     Parameters
     ----------
     evidence : Evidence
     base : SubsetOfData
         The posterior given the active rows alone.
-    first, group, rest : arrays of int
-        The first row of each set of equal ones among the rows `rest`, and for each of these the place of its set.
+    remainder : Remainder
     residuals, noises : arrays of shape (sets, q), (sets,)
+        Of the mean target of each set of equal rows: its residual given `base`, and its noise variance.
     """
-    if not len(first) == len(residuals) == len(noises):
+    n_sets = len(remainder.first)
+    if not n_sets == len(residuals) == len(noises):
         raise ValueError(
-            f"it has {len(first)} rows that differ, but {len(residuals)} residuals and {len(noises)} noises"
+            f"arrays 'residuals' and 'noises' must have one entry for each of the {n_sets} different rows that are "
+            f"not active; they have {len(residuals)} and {len(noises)}"
         )
-    if not len(first):
+    if not n_sets:
         return
-    kernel, noise, Y = evidence.kernel, evidence.noise(rest), evidence.y[rest]
-    precision = np.bincount(group, 1 / noise, minlength=len(first))
-    if not (np.abs(noises * precision - 1) <= CLOSE).all():
-        raise ValueError("array 'noises' does not fit the kernel's noise")
-    means = np.stack([np.bincount(group, c / noise, minlength=len(first)) for c in Y.T], axis=1) / precision[:, None]
-    X, some = np.asarray(evidence.X[rest][first], dtype=np.float64), spread_out(len(first))
-    prior = kernel.diag(kernel.prepare(X)).max() + kernel.diag(base.rows).max()
-    most = np.abs(means).max() + prior * np.abs(base.weights).sum()  # abs(k(x, I) w) is at most the prior times w's sum
-    if not (np.abs(residuals) <= (1 + CLOSE) * most).all():
-        raise ValueError("array 'residuals' is larger than the data allow")
-    own = np.square(base.factor).sum(axis=1)
-    worst = GROWTH * rounding(kernel, X) * float(own.sum() / evidence.noise(evidence.selection.indices).min())
+    means = _check_noises(evidence, remainder, noises)
+    X = np.asarray(evidence.X[remainder.indices][remainder.first], dtype=np.float64)
+    _check_residual_sizes(evidence.kernel, base, X, means, residuals)
+    sample = spread_out(n_sets)
+    total = np.square(base.factor).sum()  # the trace of K_II + noise
+    least = evidence.noise(evidence.selection.indices).min()
+    worst = GROWTH * rounding(evidence.kernel, X) * float(total / least)  # rounding times the condition number
     tolerance = CLOSE * np.abs(means).max() + worst * np.abs(evidence.y[:]).max()
-    if not (np.abs(means[some] - base.mean(X[some]) - residuals[some]) <= tolerance).all():
+    if not (np.abs(means[sample] - base.mean(X[sample]) - residuals[sample]) <= tolerance).all():
         raise ValueError("array 'residuals' does not follow from the rows and the kernel")
 
 
-def check_predictions(posterior: Any, X: Array, y_mean: Array, y_std: Array) -> None:
-    """Refuse a model that predicts, at some of its own rows, what is no finite number."""
-    if isinstance(posterior, Local):
-        posterior = replace(posterior, limit=0)  # so few queries are no reason to keep anything for later ones
-    mean, variance = posterior.mean_and_variance(np.asarray(X[:8], dtype=np.float64), noisy=True)
+def _check_noises(evidence: Evidence, remainder: Remainder, noises: Floats) -> Floats:
+    """Refuse noise variances of the sets that do not fit the kernel; return the sets' mean targets, (sets, q)."""
+    noise, y, n_sets = evidence.noise(remainder.indices), evidence.y[remainder.indices], len(remainder.first)
+    precision = np.bincount(remainder.group, 1 / noise, minlength=n_sets)
+    if not (np.abs(noises * precision - 1) <= CLOSE).all():
+        raise ValueError("array 'noises' does not fit the kernel's noise")
+    sums = [np.bincount(remainder.group, column / noise, minlength=n_sets) for column in y.T]
+    return np.asarray(np.stack(sums, axis=1) / precision[:, None])
+
+
+def _check_residual_sizes(
+    kernel: CompiledKernel, base: SubsetOfData, X: Floats, means: Floats, residuals: Floats
+) -> None:
+    """Refuse residuals that are larger than abs(target) + abs(k(x, I) w) can be, w the weights of `base`."""
+    prior = kernel.diag(kernel.prepare(X)).max() + kernel.diag(base.rows).max()  # bounds abs(k(x, I))
+    largest = np.abs(means).max() + prior * np.abs(base.weights).sum()
+    if not (np.abs(residuals) <= (1 + CLOSE) * largest).all():
+        raise ValueError("array 'residuals' has values that are larger than the targets and the kernel allow")
+
+
+def check_predictions(posterior: Posterior, X: Floats, y_mean: Floats, y_std: Floats) -> None:
+    """Refuse a model whose predictions at some of its active rows X are not finite."""
+    mean, variance = posterior.mean_and_variance(np.asarray(X[:N_PREDICTED], dtype=np.float64), noisy=True)
     mean, std = mean * y_std + y_mean, np.sqrt(variance)[:, None] * y_std
     if not (np.isfinite(mean).all() and np.isfinite(std).all()):
-        raise ValueError("its predictions at its own rows are no finite numbers")
+        raise ValueError("its predictions at its own rows are not finite")
 
 
-def spread_out(n: int) -> Array:
-    """At most `SOME` places among n, evenly spread."""
-    return np.unique(np.linspace(0, n - 1, min(n, SOME)).astype(int))
-
-
-def mapping(value: Any, what: str) -> Mapping[str, Any]:
-    """A part of the text that must be an object with fields."""
-    if not isinstance(value, dict):
-        raise ValueError(f"{what} is {shown(value)}, where fields and values belong")
-    return value
-
-
-def count(value: Any, what: str, least: int = 0, most: float = 2**63 - 1) -> int:
-    """A whole number within bounds."""
-    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
-        raise ValueError(f"{what} is {shown(value)}, where a whole number from {least} to {most} belongs")
-    return value
-
-
-def real(value: Any, what: str, least: float = 0.0, most: float = np.inf) -> float:
-    """A finite number within bounds."""
-    number = not isinstance(value, bool) and isinstance(value, int | float) and abs(value) < np.inf
-    if not number or not least <= value <= most:
-        words = f"of at least {least:g}" + (f" and at most {most:g}" if most < np.inf else "")
-        raise ValueError(f"{what} is {shown(value)}, where a number {words} belongs")
-    return float(value)
-
-
-def text(value: Any, what: str) -> str:
-    """A text."""
-    if not isinstance(value, str):
-        raise ValueError(f"{what} is {shown(value)}, where a text belongs")
-    return value
+def spread_out(n: int) -> Indices:
+    """Return at most `N_SAMPLE` places among n, evenly spread."""
+    return np.unique(np.linspace(0, n - 1, min(n, N_SAMPLE)).astype(int))

@@ -1,8 +1,7 @@
-"""What a model file says, and the model that it makes: format version 1."""
+"""Save a model to a file and load it: the JSON and the arrays of format version 1."""
 
 from __future__ import annotations
 
-import inspect
 import os
 import warnings
 from collections.abc import Mapping
@@ -10,65 +9,49 @@ from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
-from sklearn.gaussian_process.kernels import Kernel
 from sklearn.utils.validation import check_is_fitted
 
 from ..core.json import shown
-from ..core.memory import available, parse_bytes
-from ..core.threads import n_threads
-from ..core.types import Array
+from ..core.types import Array, Floats
 from ..core.version import __version__
 from ..estimator import GreedyGPRegressor
 from ..fitting.fitted import Fitted
-from ..fitting.pipeline import Settings
 from ..hyperparameters import Round
 from ..kernels import CompiledKernel
 from ..kernels.compiled import _compile
-from ..kernels.neighbours import Neighbours, distinct
-from ..posteriors import POSTERIORS, Evidence, Local, Posterior, SubsetOfData
+from ..posteriors import Evidence, Posterior
 from ..posteriors.baselines import Baselines
-from ..posteriors.calibration import MOST, UNKNOWN, ErrorBars, Scale
-from ..posteriors.projected import Projected
 from ..selection.loop import Selection
 from ..selection.source import Arrays, Scaling
 from ..tables.preprocessing import Preprocessing
-from .checks import (
-    Layout,
-    check_factor,
-    check_predictions,
-    check_projection,
-    check_rest,
-    check_values,
-    count,
-    mapping,
-    real,
-    text,
-)
+from .checks import check_factor, check_predictions, check_stages, check_values
+from .fields import count, flag, mapping, real, text, wrong
+from .layout import Layout
 from .model_file import KIND, ModelFileError, check_path, read, write
-from .objects import Lost, from_json, kernel_from_json, kernel_to_json, to_json
-
-MOST_THREADS = 8  # per core, that n_jobs in a file may ask for: a larger machine's, perhaps, but no attack
+from .objects import kernel_from_json, kernel_to_json
+from .parameters import check_parameters, parameters_from_json, parameters_to_json, reset_unaffordable
+from .posteriors import Stored, describe_posterior
 
 
 def save(model: GreedyGPRegressor, path: str | os.PathLike[str]) -> None:
     """Write a fitted model to a file that can be loaded without running any code in it.
 
-    The file holds what prediction needs: the active rows, and for the posterior "local" all rows. It is written whole
-    or not at all. Of a parameter that is an object of your own (a score, a rule), a note is kept and no more.
+    The file holds what prediction needs: the active rows, or all rows for the posterior "local". It is written whole or
+    not at all. A parameter that is an object of your own (a score, a rule) is not saved; the file has a note of it.
 
     Parameters
     ----------
     model : GreedyGPRegressor
-        Fitted, with scikit-learn's kernels. What it has as attributes `preprocessing_` (a
-        `sodalite.tables.Preprocessing`) and `about_` (anything that JSON can hold) is kept too.
+        Fitted, with scikit-learn's kernels. Its attributes `preprocessing_` (a `sodalite.tables.Preprocessing`) and
+        `about_` (any JSON), if it has them, are saved too.
     path : str or path-like
 
     Raises
     ------
     TypeError
-        For a kernel of your own, or of more than 21 terms, which only pickle and joblib can keep.
+        For a kernel or a posterior of your own, or a kernel of more than 21 terms: use pickle or joblib.
     sodalite.persistence.ModelFileError
-        Where the file cannot be written.
+        If the file cannot be written.
 
     Examples
     --------
@@ -89,10 +72,10 @@ def save(model: GreedyGPRegressor, path: str | os.PathLike[str]) -> None:
 
 
 def load(path: str | os.PathLike[str]) -> GreedyGPRegressor:
-    """The model in a file. It predicts as the one that was saved; no code in the file is run.
+    """Load a model from a file. It predicts as the one that was saved; no code in the file is run.
 
-    A model with the posterior "local" can go on learning by ``partial_fit``. The file of any other holds its active
-    rows alone, which are enough to predict, but not to choose again.
+    A model with the posterior "local" can learn more rows by ``partial_fit``. The file of any other posterior holds the
+    active rows alone, which are enough to predict, but not to select rows again.
 
     Parameters
     ----------
@@ -106,55 +89,52 @@ def load(path: str | os.PathLike[str]) -> GreedyGPRegressor:
     Raises
     ------
     sodalite.persistence.ModelFileError
-        For a file that is not there, is truncated or damaged, was written by a later version, or is no model at all.
+        If the file does not exist, is truncated or damaged, was written by a later version, or is not a model file.
     """
     try:
-        # A ValueError for shapes that make no sense comes before memory is taken for them.
+        # Wrong shapes are refused before memory is allocated for the arrays.
         header, arrays = read(path, lambda header: Layout.of(header.content).check(header.arrays))
-        with np.errstate(all="ignore"):  # what comes of it is looked at
+        with np.errstate(all="ignore"):  # values that overflow are refused by the checks
             return rebuild(header.content, arrays, str(path))
     except ModelFileError:
         raise
     except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError) as error:
         reason = f"it has no {error}" if isinstance(error, KeyError) else str(error).rstrip(".") or repr(error)
-        reason = " ".join(reason.split())  # of one line
+        reason = " ".join(reason.split())  # on one line
         raise ModelFileError(f"{path} is no valid model file: {reason}. {KIND.remedy}") from error
 
 
-def describe(model: GreedyGPRegressor) -> tuple[dict[str, Any], dict[str, Array]]:
-    """What a file says of a model: JSON, and arrays."""
+def describe(model: GreedyGPRegressor) -> tuple[dict[str, Any], dict[str, Floats]]:
+    """Return the JSON and the arrays of a model's file."""
     fitted: Fitted = model.fitted_
     posterior, selection = fitted.posterior, fitted.selection
-    m, q = len(selection), fitted.q
     names = getattr(model, "feature_names_in_", None)
     preprocessing = getattr(model, "preprocessing_", None)
+    about_posterior, arrays = describe_posterior(fitted)
     content: dict[str, Any] = {
         "library": __version__,
         "baselines": _baselines_to_json(fitted.baselines),
-        "params": {
-            name: _parameter(name, value)
-            for name, value in model.get_params(deep=False).items()
-            if name != "checkpoint"  # a path is no part of a model
-        },
+        "params": parameters_to_json(model),
         "kernel": kernel_to_json(fitted.kernel),
-        "rounds": [_round(part) for part in fitted.rounds],
+        "rounds": [_round_to_json(part) for part in fitted.rounds],
         "selection": {
             "stop_reason": selection.stop_reason,
             "noise_floor": float(selection.noise_floor),
             "n_proposed": int(selection.n_proposed),
         },
         "n_rows": int(fitted.n_rows),
-        "n_active": m,
+        "n_active": len(selection),
         "n_features": int(model.n_features_in_),
-        "n_targets": q,
-        "y_std": fitted.scaling.std.tolist(),  # for those who read the header alone
+        "n_targets": fitted.q,
+        "y_std": fitted.scaling.std.tolist(),  # again, for readers of the header, which has no arrays
         "flat": not fitted.target_shape,
         "feature_names": None if names is None else [str(name) for name in names],
         "log_marginal_likelihood": float(posterior.log_marginal_likelihood),
         "preprocessing": None if preprocessing is None else preprocessing.to_json(),
         "about": getattr(model, "about_", None),
+        "posterior": about_posterior,
     }
-    arrays = {
+    arrays |= {
         "centre": posterior.kernel.centre,
         "active": selection.indices.astype(np.int64),
         "rmse": selection.rmse,
@@ -163,78 +143,23 @@ def describe(model: GreedyGPRegressor) -> tuple[dict[str, Any], dict[str, Array]
         "y_mean": fitted.scaling.mean,
         "y_std": fitted.scaling.std,
     }
-    if isinstance(posterior, Local):
-        assert fitted.rows is not None
-        rows, scale = fitted.rows, posterior.scale
-        content["posterior"] = {"name": "local", "k": int(posterior.k), "alpha": rows.alpha is not None}
-        arrays |= {"X": rows.X, "Y": rows.y, "residuals": posterior.r, "noises": posterior.noises}
-        if rows.alpha is not None:
-            arrays["alpha"] = rows.alpha
-        if scale is not None:
-            arrays |= {"scale_X": scale.X, "scale_squares": scale.squares}
-            if scale.novelty is not None:
-                arrays["scale_novelty"] = scale.novelty
-    else:
-        if POSTERIORS.get(posterior.name) is not type(posterior):
-            raise TypeError(
-                f"a model file can hold the posteriors {', '.join(POSTERIORS)}, but not {type(posterior).__name__}, "
-                f"which would need code to be run. Use pickle or joblib.dump instead."
-            )
-        content["posterior"] = {"name": posterior.name}
-        arrays |= {"X": fitted.X_active, "Y": fitted.y_active}
-        if isinstance(posterior, Projected):
-            arrays |= {"inverse": posterior.inverse, "root": posterior.root, "weights": posterior.weights}
-    content["posterior"]["scale"] = None if posterior.scale is None else _scale_to_json(posterior.scale)
     return content, arrays
 
 
 def rebuild(content: Mapping[str, Any], arrays: dict[str, Array], path: str) -> GreedyGPRegressor:
-    """The model that a file describes. Raises a ValueError, or the like, where the file makes no sense."""
+    """Return the model that a file describes.
+
+    Raises a ValueError, or another error of a value that Python or a library refuses, if the file is not valid.
+    """
     layout = Layout.of(content)
-    n, m, d, q, name = layout.n, layout.m, layout.d, layout.q, layout.posterior
-    layout.check({key: (str(array.dtype), array.shape) for key, array in arrays.items()})
-    check_values(arrays, layout)
-    parameters, notes = _parameters(content["params"])
-    if parameters["posterior"] != name:
-        raise ValueError(f"its posterior is {name!r}, but its parameter says {shown(parameters['posterior'])}")
-    model = GreedyGPRegressor(**parameters)
-    _check_parameters(model)
-    notes += _fit_to_machine(model)
+    layout.check_arrays(arrays)
+    check_values(arrays)
+    check_stages(arrays["active"], arrays["rmse"], arrays["scores"], layout.sizes.n)
+    model, notes = _unfitted(content["params"], layout.posterior)
     kernel = _compile(kernel_from_json(content["kernel"]), arrays["centre"], np.dtype(np.float64))
-    selection = _selection(content["selection"], arrays)
-    rows = None
-    if name == "local":
-        rows = Arrays(arrays["X"], arrays["Y"], arrays.get("alpha"))
-        limit = available() // 4 if model.memory_limit is None else parse_bytes(model.memory_limit)
-        active, evidence = selection.indices, Evidence(kernel, rows, selection)
-    else:
-        active = np.arange(m)
-        evidence = Evidence(kernel, Arrays(arrays["X"], arrays["Y"]), replace(selection, indices=active))
-    X = np.asarray(arrays["X"][active], dtype=np.float64)
-    check_factor(kernel, X, selection.factor, evidence.noise(active), exact=name == "local")
-    if name == "local":
-        posterior: Posterior = _local(evidence, arrays, content["posterior"], limit)
-    else:
-        found = _posterior(name, evidence, arrays, content["log_marginal_likelihood"])
-        scale = mapping(content["posterior"], "posterior").get("scale")
-        posterior = replace(found, scale=_scale(kernel, arrays, scale))
-    check_predictions(posterior, X, arrays["y_mean"], arrays["y_std"])
-    real(content["log_marginal_likelihood"], "log_marginal_likelihood", -np.inf)
-    model.fitted_ = Fitted(
-        kernel=kernel.spec,
-        selection=selection,
-        posterior=posterior,
-        scaling=Scaling(arrays["y_mean"], arrays["y_std"]),
-        target_shape=() if content["flat"] else (q,),
-        n_rows=n,
-        X_active=arrays["X"][active],
-        y_active=arrays["Y"][active],
-        rounds=tuple(_round_from(mapping(part, "a round")) for part in content["rounds"]),
-        baselines=_baselines(content.get("baselines")),
-        rows=rows,
-    )
-    model.n_features_in_ = d
-    _add_names(model, content, d)
+    model.fitted_ = _fitted(content, arrays, layout, kernel, model.memory_limit)
+    model.n_features_in_ = layout.sizes.d
+    _add_names(model, content, layout.sizes.d)
     if content["about"] is not None:
         model.about_ = content["about"]
     for note in notes:
@@ -242,41 +167,79 @@ def rebuild(content: Mapping[str, Any], arrays: dict[str, Array], path: str) -> 
     return model
 
 
-def _baselines_to_json(found: Baselines | None) -> dict[str, Any] | None:
-    if found is None:
-        return None
-    return {name: value if np.isfinite(value) else None for name, value in asdict(found).items()}
+def _unfitted(content: Any, posterior: str) -> tuple[GreedyGPRegressor, list[str]]:
+    """The estimator with its parameters, and notes of those that are not as they were saved."""
+    parameters, notes = parameters_from_json(content)
+    if parameters["posterior"] != posterior:
+        raise ValueError(
+            f"its posterior is {posterior!r}, but the parameter posterior is {shown(parameters['posterior'])}"
+        )
+    model = GreedyGPRegressor(**parameters)
+    check_parameters(model)
+    return model, notes + reset_unaffordable(model)
 
 
-def _baselines(content: Any) -> Baselines | None:
-    """The model beside simple ways; files of earlier versions do not say."""
-    if content is None:
-        return None
-    about = mapping(content, "baselines")
-    values = {name: about[name] for name in ("model", "constant", "line", "neighbours")}
-    found = {name: np.nan if value is None else real(value, name) for name, value in values.items()}
-    return Baselines(count(about["n_rows"], "n_rows"), **found, k=count(about["k"], "k"))
+def _fitted(
+    content: Mapping[str, Any],
+    arrays: Mapping[str, Array],
+    layout: Layout,
+    kernel: CompiledKernel,
+    memory_limit: int | float | str | None,
+) -> Fitted:
+    """The fitted state, checked against the kernel."""
+    holds_all, selection = layout.format.holds_all_rows, _selection(content["selection"], arrays)
+    rows = Arrays(arrays["X"], arrays["Y"], arrays.get("alpha"))
+    active = selection.indices if holds_all else np.arange(layout.sizes.m)
+    evidence = Evidence(kernel, rows, replace(selection, indices=active))
+    scaling = Scaling(arrays["y_mean"], arrays["y_std"])
+    likelihood = content["log_marginal_likelihood"]
+    real(likelihood, "log_marginal_likelihood", -np.inf)
+    stored = Stored(evidence, mapping(content["posterior"], "posterior"), arrays, likelihood, memory_limit)
+    return Fitted(
+        kernel=kernel.spec,
+        selection=selection,
+        posterior=_posterior(layout, stored, scaling),
+        scaling=scaling,
+        target_shape=() if content["flat"] else (layout.sizes.q,),
+        n_rows=layout.sizes.n,
+        X_active=rows.X[active],
+        y_active=rows.y[active],
+        rounds=tuple(_round(mapping(part, "a round")) for part in content["rounds"]),
+        baselines=_baselines(content.get("baselines")),
+        rows=rows if holds_all else None,
+    )
+
+
+def _posterior(layout: Layout, stored: Stored, scaling: Scaling) -> Posterior:
+    """The posterior, after a check of the factor, and with predictions that are finite."""
+    evidence, kind = stored.evidence, layout.format
+    active = evidence.selection.indices
+    X = np.asarray(evidence.X[active], dtype=np.float64)
+    check_factor(evidence.kernel, X, evidence.selection.factor, evidence.noise(active), kind.holds_all_rows)
+    posterior = kind.restore(stored)
+    check_predictions(kind.without_cache(posterior), X, scaling.mean, scaling.std)
+    return posterior
 
 
 def _selection(content: Any, arrays: Mapping[str, Array]) -> Selection:
-    stages = mapping(content, "selection")
+    about = mapping(content, "selection")
     return Selection(
         arrays["active"],
         arrays["rmse"],
         arrays["factor"],
         arrays["scores"],
-        text(stages["stop_reason"], "stop_reason"),
-        real(stages["noise_floor"], "noise_floor"),
-        count(stages["n_proposed"], "n_proposed"),
+        text(about["stop_reason"], "stop_reason"),
+        real(about["noise_floor"], "noise_floor"),
+        count(about["n_proposed"], "n_proposed"),
     )
 
 
 def _add_names(model: GreedyGPRegressor, content: Mapping[str, Any], d: int) -> None:
-    """The names of the inputs, and how a table's columns become them, if the file has them."""
+    """Set the names of the inputs, and the preprocessing of a table's columns, if the file has them."""
     names = content["feature_names"]
     if names is not None:
         if not isinstance(names, list):
-            raise ValueError(f"feature_names is {shown(names)}, where a list belongs")
+            raise wrong("feature_names", "a list of texts", names)
         names = [text(part, "feature_names") for part in names]
         if len(names) != d:
             raise ValueError(f"it has {len(names)} feature names for {d} features")
@@ -287,146 +250,23 @@ def _add_names(model: GreedyGPRegressor, content: Mapping[str, Any], d: int) -> 
             raise ValueError(f"its columns make {len(model.preprocessing_.names)} inputs, but it has {d}")
 
 
-def _posterior(name: str, evidence: Evidence, arrays: Mapping[str, Array], evidence_value: Any) -> Any:
-    if name == "sod":
-        return SubsetOfData.condition(evidence)
-    kind: Any = POSTERIORS[name]
-    check_projection(evidence.kernel, np.asarray(evidence.X, dtype=np.float64), arrays["inverse"], arrays["root"])
-    rows = evidence.kernel.prepare(np.asarray(evidence.X))
-    value = real(evidence_value, "log_marginal_likelihood", -np.inf)
-    return kind(evidence.kernel, rows, arrays["inverse"], arrays["root"], arrays["weights"], value)
-
-
-def _local(evidence: Evidence, arrays: Mapping[str, Array], about: Mapping[str, Any], limit: int) -> Local:
-    remains = np.ones(len(evidence.X), dtype=bool)
-    remains[evidence.selection.indices] = False
-    rest = np.flatnonzero(remains)
-    X_rest = np.asarray(evidence.X[rest], dtype=np.float64)
-    first, group = distinct(X_rest)
-    X, residuals, noises = X_rest[first], arrays["residuals"], arrays["noises"]
-    base = SubsetOfData.condition(evidence)
-    check_rest(evidence, base, first, group, rest, residuals, noises)
-    k = count(about["k"], "k, the number of neighbours,", most=len(X))
-    scale = _scale(evidence.kernel, arrays, about["scale"])
-    return Local.restore(evidence.kernel, base, X, residuals, noises, k, scale, limit)
-
-
-def _scale_to_json(scale: Scale) -> dict[str, Any]:
-    bars = scale.bars
-    return {
-        "mean": float(scale.mean),
-        "k": int(scale.k),
-        "strength": float(scale.strength),
-        "density": float(scale.density) if np.isfinite(scale.density) else None,
-        "extra": float(scale.extra),
-        "novelty": scale.novelty is not None,
-        "edge": float(scale.edge),
-        "floor": float(scale.floor),
-        "bars": None if bars is None else asdict(bars),
-    }
-
-
-def _scale(kernel: CompiledKernel, arrays: Mapping[str, Array], about: Mapping[str, Any] | None) -> Scale | None:
-    if about is None:
+def _baselines_to_json(found: Baselines | None) -> dict[str, Any] | None:
+    if found is None:
         return None
-    nothing = np.empty(0)
-    X, squares = arrays.get("scale_X", np.empty((0, len(kernel.centre)))), arrays.get("scale_squares", nothing)
-    novelty = arrays.get("scale_novelty")
-    if len(X) != len(squares):
-        raise ValueError(f"its error bars are scaled by {len(squares)} errors of {len(X)} rows")
-    if novelty is not None and (len(novelty) != len(X) or (novelty > 1).any()):
-        raise ValueError(f"its error bars are scaled by the novelty of {len(novelty)} rows, for errors of {len(X)}")
-    about = mapping(about, "scale")
-    k = count(about["k"], "k, the number of errors near by,", most=len(X))
-    mean = real(about["mean"], "mean, the scale of the error bars,")
-    if not mean > 0:
-        raise ValueError("the scale of its error bars is 0, where it must be positive")
-    strength = real(about["strength"], "strength")
-    density = -np.inf if about["density"] is None else real(about["density"], "density", -np.inf)
-    # Files of earlier versions say less.
-    extra = real(about.get("extra", 0.0), "extra")
-    edge = real(about.get("edge", UNKNOWN), "edge", most=MOST)
-    floor = real(about.get("floor", float(np.square(arrays["Y"]).mean(axis=0).max())), "floor")
-    near = Neighbours(kernel, X, by_period=False) if k else None
-    bars = None if about.get("bars") is None else _bars(mapping(about["bars"], "bars"))
-    return Scale(mean, squares, X, near, k, strength, density, extra, novelty, edge, floor, bars)
+    return {name: value if np.isfinite(value) else None for name, value in asdict(found).items()}
 
 
-def _bars(about: Mapping[str, Any]) -> ErrorBars:
-    ranges = {name: tuple(real(end, name) for end in about[name]) for name in ("noise_range", "std_range")}
-    if any(len(ends) != 2 for ends in ranges.values()):
-        raise ValueError("the ranges of its error bars have no two ends")
-    noise, std, outside = (real(about[name], name) for name in ("noise", "std", "outside"))
-    rmse = None if about.get("rmse") is None else real(about["rmse"], "rmse")
-    return ErrorBars(noise, ranges["noise_range"], std, ranges["std_range"], outside, rmse)  # type: ignore[arg-type]
+def _baselines(content: Any) -> Baselines | None:
+    """The errors of simple models; None in files of earlier versions."""
+    if content is None:
+        return None
+    about = mapping(content, "baselines")
+    values = {name: about[name] for name in ("model", "constant", "line", "neighbours")}
+    found = {name: np.nan if value is None else real(value, name) for name, value in values.items()}
+    return Baselines(count(about["n_rows"], "n_rows"), **found, k=count(about["k"], "k"))
 
 
-def _parameter(name: str, value: Any) -> Any:
-    if name == "dtype":
-        value = str(np.dtype(value))
-    try:
-        return {"value": to_json(value)}
-    except Lost:
-        return {"lost": repr(value)[:200]}
-
-
-def _parameters(content: Any) -> tuple[dict[str, Any], list[str]]:
-    """The parameters, and notes of those that could not be kept."""
-    defaults = {name: parameter.default for name, parameter in inspect.signature(GreedyGPRegressor).parameters.items()}
-    strange = sorted(set(mapping(content, "params")) - set(defaults))
-    if strange:
-        raise ValueError(f"it has a parameter {shown(strange[0])}, which there is not")
-    if "checkpoint" in content:
-        raise ValueError(
-            "it sets the parameter checkpoint, a path that a later fit would write to, as no model that was saved does"
-        )
-    values, notes = dict(defaults), []
-    for name, part in content.items():
-        if "lost" in mapping(part, f"the parameter {name}"):
-            notes.append(
-                f"the parameter {name} was {text(part['lost'], name)[:200]}, which a file cannot hold, and is "
-                f"{defaults[name]!r} now. Predictions are not affected; another fit would be."
-            )
-        else:
-            values[name] = from_json(part["value"])
-    return values, notes
-
-
-def _check_parameters(model: GreedyGPRegressor) -> None:
-    """Refuse parameters that a later fit would refuse, and any of a type that no model was saved with."""
-    Settings.of(model.get_params(deep=False))
-    n_threads(model.n_jobs)
-    if model.memory_limit is not None:
-        parse_bytes(model.memory_limit)
-    if model.kernel is not None and not isinstance(model.kernel, Kernel):
-        raise ValueError(f"the parameter kernel is {shown(model.kernel)}, which is no kernel")
-    for name in ("calibrate", "normalize_y", "verbose"):
-        if not isinstance(getattr(model, name), bool | int):
-            raise ValueError(f"the parameter {name} is {shown(getattr(model, name))}, where true or false belongs")
-    if model.random_state is not None:
-        count(model.random_state, "the parameter random_state")
-    first = () if model.first is None else model.first
-    for row in first if isinstance(first, tuple) else (first,):
-        count(row, "the parameter first")
-
-
-def _fit_to_machine(model: GreedyGPRegressor) -> list[str]:
-    """Take back what asks for more than this machine has; notes of it."""
-    notes = []
-    threads, memory = MOST_THREADS * n_threads(-1), available()
-    if model.n_jobs is not None and model.n_jobs > threads:
-        notes.append(f"the parameter n_jobs was {shown(model.n_jobs)}, more than {threads} threads, and is None now.")
-        model.n_jobs = None
-    if model.memory_limit is not None and parse_bytes(model.memory_limit) > memory:
-        notes.append(
-            f"the parameter memory_limit was {shown(model.memory_limit)}, more than the {memory / 1e9:.1f} GB that are "
-            f"free, and is None now."
-        )
-        model.memory_limit = None
-    return notes
-
-
-def _round(part: Round) -> dict[str, Any]:
+def _round_to_json(part: Round) -> dict[str, Any]:
     return {
         "name": part.name,
         "kernel": kernel_to_json(part.kernel),
@@ -437,14 +277,13 @@ def _round(part: Round) -> dict[str, Any]:
     }
 
 
-def _round_from(content: Mapping[str, Any]) -> Round:
-    if not isinstance(content["kept"], bool):
-        raise ValueError(f"a round's kept is {shown(content['kept'])}, where true or false belongs")
+def _round(content: Mapping[str, Any]) -> Round:
+    objective, n_active = content["objective"], content["n_active"]
     return Round(
         text(content["name"], "a round's name"),
         kernel_from_json(content["kernel"]),
-        -np.inf if content["objective"] is None else real(content["objective"], "a round's objective", -np.inf),
-        content["kept"],
+        -np.inf if objective is None else real(objective, "a round's objective", -np.inf),
+        flag(content["kept"], "a round's kept"),
         real(content["seconds"], "a round's seconds"),
-        None if content["n_active"] is None else count(content["n_active"], "a round's n_active"),
+        None if n_active is None else count(n_active, "a round's n_active"),
     )

@@ -1,4 +1,4 @@
-"""A model file's container: see `sodalite.core.container`."""
+"""Read and write model files as containers of JSON and arrays (`sodalite.core.container`)."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ VERSION = 1
 
 
 class ModelFileError(ValueError):
-    """A model file that cannot be read or written: one line that names the file and says what is wrong."""
+    """Raised if a model file cannot be read or written; one line names the file and says what is wrong."""
 
 
 KIND = Kind(FORMAT, VERSION, "model", "model file", ModelFileError, "Copy it again, or fit it again.")
 
 
 def check_path(path: str | os.PathLike[str]) -> None:
-    """See that a model file can be written there, before any long work."""
+    """Refuse a path to which no model file can be written, before any long work."""
     container.check_path(KIND, path)
 
 
@@ -34,12 +34,12 @@ def write(path: str | os.PathLike[str], content: Mapping[str, Any], arrays: Mapp
 
 
 def read_header(path: str | os.PathLike[str]) -> Header:
-    """What is in a file, without its arrays."""
+    """Read the JSON, and the types and shapes of the arrays."""
     return container.read_header(KIND, path)
 
 
 def read(
     path: str | os.PathLike[str], check: Callable[[Header], None] | None = None
 ) -> tuple[Header, dict[str, Array]]:
-    """What is in a file, all of it, checked to be what was written; `check` sees the header before the arrays."""
+    """Read a whole file, and check it by its checksums; `check` is called with the header before arrays are read."""
     return container.read(KIND, path, check)

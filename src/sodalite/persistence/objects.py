@@ -1,8 +1,9 @@
-"""Kernels and parameters as JSON, and back, by a fixed list of names: what is not on it is not made."""
+"""Kernels and parameters as JSON, and back. Only classes on a fixed list are ever made from a file."""
 
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable, Mapping
 from dataclasses import fields
 from math import inf, isfinite
 from numbers import Integral, Real
@@ -13,7 +14,9 @@ from sklearn.gaussian_process import kernels as spec
 
 from .. import hyperparameters, scores, stopping
 from ..core.json import shown
+from ..core.types import Floats
 from ..kernels import PeriodicColumn
+from .fields import wrong
 
 KERNELS = {
     kind.__name__: kind
@@ -49,23 +52,25 @@ OBJECTS = {
     "hyperparameters.Subset": hyperparameters.Subset,
     "hyperparameters.Weave": hyperparameters.Weave,
 }
-"""The objects that a parameter in a file can be."""
+"""The objects that a parameter in a file can be, by the names that stand in files."""
 
 RETIRED = {(hyperparameters.Weave, "start")}
-"""Fields that objects had in files of earlier versions."""
+"""Fields that objects have in files of earlier versions, and that are ignored."""
 
-POSITIVE = ("length_scale", "alpha", "periodicity", "nu", "exponent")  # parameters of kernels
-NOT_NEGATIVE = ("constant_value", "noise_level")
-DEEPEST = 20  # levels of a kernel: scikit-learn takes time 2^levels for its bounds, which a later fit asks for
-MOST = 10**6  # of rows, starts, steps and the like, that an object may ask a later fit for
+POSITIVE = ("length_scale", "alpha", "periodicity", "nu", "exponent")  # parameters of kernels that must be above 0
+NOT_NEGATIVE = ("constant_value", "noise_level")  # parameters of kernels that may be 0
+SMALLEST = 5e-324  # the least positive float64
+DEEPEST = 20  # levels of sums and products: scikit-learn takes time 2^levels for the bounds, which a later fit needs
+MOST = 10**6  # largest number of rows, starts or steps that an object in a file may ask a later fit for
+INFINITE = ("inf", "-inf", "nan")  # numbers that JSON does not have, as they stand in files
 
 
 class Lost(Exception):
-    """A value that JSON cannot hold: its `repr` is kept."""
+    """Raised for a value that JSON cannot hold."""
 
 
 def kernel_to_json(kernel: spec.Kernel, depth: int = 0) -> dict[str, Any]:
-    """A kernel as JSON; one of a user's own, or one of too many terms, is refused with a TypeError.
+    """Return a kernel as JSON; a TypeError refuses a kernel of the user's own, or one of too many terms.
 
     Examples
     --------
@@ -90,42 +95,45 @@ def kernel_to_json(kernel: spec.Kernel, depth: int = 0) -> dict[str, Any]:
 
 
 def kernel_from_json(content: Any) -> spec.Kernel:
-    """What `kernel_to_json` gave; anything else is refused with a ValueError."""
+    """Return the kernel of which `kernel_to_json` made this; a ValueError refuses anything else."""
     return _kernel(content, 0)
 
 
 def _kernel(content: Any, depth: int) -> spec.Kernel:
     if depth > DEEPEST:
-        raise ValueError(f"a kernel in it is nested more than {DEEPEST} levels deep")
+        raise ValueError(f"a kernel is nested more than {DEEPEST} levels deep")
     name = content.get("name") if isinstance(content, dict) else None
     kind = KERNELS.get(name) if isinstance(name, str) else None
     if kind is None:
-        raise ValueError(f"a kernel in it is {shown(content)}, which is none of {', '.join(KERNELS)}")
+        raise wrong("a kernel", f"one of {', '.join(KERNELS)}", content)
     given = {key: value for key, value in content.items() if key != "name"}
-    if set(given) != set(inspect.signature(kind).parameters):
-        raise ValueError(f"a {kind.__name__} in it has parameters {shown(', '.join(given))}")
-    values: dict[str, Any] = {}
-    for key, value in given.items():
-        if key in ("k1", "k2", "kernel"):
-            values[key] = _kernel(value, depth + 1)
-        elif key == "column":
-            if type(value) is not int or not 0 <= value < MOST:
-                raise ValueError(f"{kind.__name__}'s column is {shown(value)}")
-            values[key] = value
-        elif key.endswith("_bounds"):
-            values[key] = _bounds(value, f"{kind.__name__}'s {key}")
-        else:
-            values[key] = _numbers(value, f"{kind.__name__}'s {key}", key)
-    kernel = kind(**values)
-    if not {"k1", "kernel"} & set(values):
+    needed = inspect.signature(kind).parameters
+    if set(given) != set(needed):
+        raise ValueError(f"{name} must have the parameters {', '.join(needed)}; it has {shown(', '.join(given))}")
+    kernel = kind(**{key: _kernel_parameter(kind.__name__, key, value, depth) for key, value in given.items()})
+    if not {"k1", "kernel"} & set(given):  # scikit-learn does not compare bounds and parameters of a leaf before
         with np.errstate(divide="ignore"):  # the logarithm of a noise of 0
-            if not len(kernel.theta) == len(kernel.bounds):  # scikit-learn looks at a leaf's bounds no earlier
-                raise ValueError(f"a {kind.__name__} in it has bounds that do not fit its parameters")
+            if not len(kernel.theta) == len(kernel.bounds):
+                raise ValueError(
+                    f"a {kind.__name__} has {len(kernel.bounds)} bounds for {len(kernel.theta)} parameters"
+                )
     return kernel
 
 
+def _kernel_parameter(kind: str, key: str, value: Any, depth: int) -> Any:
+    """A parameter of a kernel of this kind, checked."""
+    name = f"{kind}'s {key}"
+    if key in ("k1", "k2", "kernel"):
+        return _kernel(value, depth + 1)
+    if key == "column":
+        if type(value) is not int or not 0 <= value < MOST:
+            raise wrong(name, f"a whole number from 0 to {MOST - 1}", value)
+        return value
+    return _bounds(value, name) if key.endswith("_bounds") else _numbers(value, name, key)
+
+
 def to_json(value: Any) -> Any:
-    """A parameter's value as JSON. Raises `Lost` where it is an object that no file can hold."""
+    """Return a parameter's value as JSON; `Lost` is raised for an object that no file can hold."""
     if isinstance(value, spec.Kernel):
         return {"kernel": kernel_to_json(value)}
     name = next((name for name, kind in OBJECTS.items() if type(value) is kind), None)
@@ -137,42 +145,67 @@ def to_json(value: Any) -> Any:
 
 
 def from_json(content: Any) -> Any:
-    """What `to_json` was given; anything that it cannot have given is refused with a ValueError."""
+    """Return the value of which `to_json` made this; a ValueError refuses anything else."""
     if isinstance(content, list):
         return tuple(from_json(part) for part in content)
     if not isinstance(content, dict):
-        return float(content) if isinstance(content, str) and content in ("inf", "-inf", "nan") else content
+        return float(content) if isinstance(content, str) and content in INFINITE else content
     if set(content) == {"kernel"}:
         return kernel_from_json(content["kernel"])
+    return _object(content)
+
+
+def _object(content: Mapping[str, Any]) -> Any:
+    """An object of `OBJECTS`, its fields checked by their annotations."""
     name, given = content.get("object"), content.get("fields")
     kind = OBJECTS.get(name) if isinstance(name, str) else None
     if kind is None or set(content) != {"object", "fields"} or not isinstance(given, dict):
-        raise ValueError(f"a parameter in it is {shown(content)}, which is none of the objects that are known")
+        raise wrong("a parameter that is an object", f"one of {', '.join(OBJECTS)}, with its fields", content)
+    annotations = {part.name: part.type for part in fields(kind)}
     given = {field: value for field, value in given.items() if (kind, field) not in RETIRED}
-    if not set(given) <= {part.name for part in fields(kind)}:
-        raise ValueError(f"a {kind.__name__} in it has fields {shown(', '.join(given))}")
-    values = {name: from_json(value) for name, value in given.items()}
-    for part in fields(kind):
-        if part.name in values and not _fits(values[part.name], part.type):
-            raise ValueError(f"a {kind.__name__} in it has {part.name} {shown(values[part.name])}")
+    if not set(given) <= set(annotations):
+        raise ValueError(
+            f"{name} has the fields {', '.join(annotations)}; in the file it has {shown(', '.join(given))}"
+        )
+    values = {field: from_json(value) for field, value in given.items()}
+    for field, value in values.items():
+        fits, needed = FIELDS.get(str(annotations[field]), (_anything, ""))
+        if not fits(value):
+            raise wrong(f"{field} of a {kind.__name__}", needed, value)
     return kind(**values)
 
 
-def _fits(value: Any, annotation: Any) -> bool:
-    """Whether a value can be that of a field with this annotation; of types that are not listed, any can."""
-    if annotation == "int":
-        return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MOST
-    if annotation == "float":
-        return isinstance(value, int | float) and not isinstance(value, bool)
-    if annotation == "Subset":
-        return isinstance(value, hyperparameters.Subset)
-    if annotation == "tuple[Rule, ...]":
-        return isinstance(value, tuple) and all(isinstance(rule, stopping.Rule) for rule in value)
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MOST
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _is_subset(value: Any) -> bool:
+    return isinstance(value, hyperparameters.Subset)
+
+
+def _are_rules(value: Any) -> bool:
+    return isinstance(value, tuple) and all(isinstance(rule, stopping.Rule) for rule in value)
+
+
+def _anything(value: Any) -> bool:
     return True
 
 
+FIELDS: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "int": (_is_count, f"a whole number from 0 to {MOST}"),
+    "float": (_is_number, "a number"),
+    "Subset": (_is_subset, "a Subset"),
+    "tuple[Rule, ...]": (_are_rules, "stopping rules"),
+}
+"""For an annotation: what a field's value must be, as a function and in words. The classes check all other fields."""
+
+
 def _plain(value: Any) -> Any:
-    """Numbers, texts and arrays of numbers as JSON has them; infinite ones as texts."""
+    """Numbers, texts and arrays of numbers as JSON; NaN and infinite numbers as texts."""
     if isinstance(value, np.ndarray):
         value = value.tolist()
     if isinstance(value, list | tuple):
@@ -188,33 +221,34 @@ def _plain(value: Any) -> Any:
     raise Lost(repr(value))
 
 
-def _number(value: Any) -> float | int:
-    if isinstance(value, str) and value in ("inf", "-inf", "nan"):
+def _number(value: Any, name: str) -> float | int:
+    if isinstance(value, str) and value in INFINITE:
         return float(value)
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise ValueError(f"{shown(value)} is no number, where one belongs")
-    return value
+    if not _is_number(value):
+        raise wrong(name, "a number", value)
+    return value  # type: ignore[no-any-return]
 
 
-def _numbers(value: Any, what: str, key: str) -> Any:
-    """One number, or an array of some."""
-    found = [_number(part) for part in (value if isinstance(value, list) else [value])]
+def _numbers(value: Any, name: str, key: str) -> float | int | Floats:
+    """The value of a kernel's parameter: a number, or an array of numbers, in the range that the parameter has."""
+    found = [_number(part, name) for part in (value if isinstance(value, list) else [value])]
     most = inf if key == "nu" else np.finfo(np.float64).max
-    least = 5e-324 if key in POSITIVE else 0.0 if key in NOT_NEGATIVE else -most
+    least = SMALLEST if key in POSITIVE else 0.0 if key in NOT_NEGATIVE else -most
     if not found or not all(least <= part <= most for part in found):
-        raise ValueError(f"{what} is {shown(value)}")
+        sign = " above 0" if key in POSITIVE else " of at least 0" if key in NOT_NEGATIVE else ""
+        raise wrong(name, f"a {'' if most == inf else 'finite '}number{sign}", value)
     return np.array(found, dtype=np.float64) if isinstance(value, list) else found[0]
 
 
-def _bounds(value: Any, what: str) -> Any:
-    """A pair, an array of pairs, or the word fixed."""
+def _bounds(value: Any, name: str) -> Any:
+    """The bounds of a kernel's parameter: a pair, an array of pairs, or the word fixed."""
     if isinstance(value, str) and value == "fixed":
         return value
     many = isinstance(value, list) and bool(value) and isinstance(value[0], list)
     pairs = value if many else [value]
     if not all(isinstance(pair, list) and len(pair) == 2 for pair in pairs):
-        raise ValueError(f"{what} is {shown(value)}, where a lower and an upper bound belong")
-    ends = np.array([[float(_number(end)) for end in pair] for pair in pairs])
+        raise wrong(name, "a lower and an upper bound", value)
+    ends = np.array([[float(_number(end, name)) for end in pair] for pair in pairs])
     if not (ends[:, 0] <= ends[:, 1]).all():
-        raise ValueError(f"{what} is {shown(value)}, where a lower and an upper bound belong")
+        raise wrong(name, "a lower and an upper bound", value)
     return ends if many else (value[0], value[1])
