@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils import check_array
 
-from .types import Array
+from .types import Array, Floats
 
 OUTLYING = 1000.0  # distance from the median of the rows over the range of 80 % of them: no distribution that is met
 
@@ -276,6 +276,22 @@ def check_predictions(X: Array, *found: Array) -> None:
             f"X has values that are too large to predict for with this kernel: as large as "
             f"{np.abs(X[row]).max():.3g}, in row {row}."
         )
+
+
+def check_levels(name: str, values: Any) -> Floats:
+    """Return probabilities between 0 and 1 as an array of shape (levels,); refuse all else by name."""
+    try:
+        levels = np.atleast_1d(np.asarray(values, dtype=np.float64))
+    except (TypeError, ValueError):
+        raise TypeError(f"{name} must be numbers between 0 and 1; got {values!r}.") from None
+    if levels.ndim != 1 or not len(levels):
+        raise ValueError(f"{name} must be a list of at least one number between 0 and 1; its shape is {levels.shape}.")
+    wrong = ~((levels > 0) & (levels < 1))  # NaN is wrong too
+    if wrong.any():
+        raise ValueError(
+            f"{name} must lie between 0 and 1, both excluded; got {levels[wrong][0]:g}. Write 0.95 for 95 %."
+        )
+    return levels
 
 
 def scaled_alpha(alpha: Array, std: Array) -> Array:

@@ -30,6 +30,7 @@ from ..kernels.neighbours import Neighbours, distinct
 from .predictive import TINY, Standard, bernstein, log_gaussian, log_t
 
 SIZES = (4, 16, 64)  # places near by whose errors tell the width; other or more sizes change less than 0.005 nats a row
+N_FEATURES = 2 + len(SIZES)  # log s, log novelty and every log a_k
 STRENGTH = 2.0  # rows that the mean absolute error of all rows counts for, among those near by
 LEAST = 20  # rows below which errors are taken for Gaussian
 KNOWN = 1e-4  # added to the novelty before its logarithm is taken: less is rounding
