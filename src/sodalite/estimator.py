@@ -16,13 +16,14 @@ from sklearn.utils import check_array
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .cluster.client import find_client
-from .cluster.predict import learn_names, novelty_lazily, predict_lazily
+from .cluster.predict import learn_names, method_lazily, predict_lazily
 from .cluster.table import ClusterTable, share_out
 from .core.namespaces import given_back, in_numpy
 from .core.random import generator_from
 from .core.types import Array, Floats, Indices
 from .core.validation import (
     check_alpha,
+    check_levels,
     check_not_large,
     check_not_small,
     check_predictions,
@@ -42,6 +43,7 @@ from .fitting.pipeline import RandomState, Settings, fit
 from .hyperparameters import Method
 from .kernels import check_numeric
 from .posteriors import Posterior, draw
+from .posteriors.predictive import Predictive
 from .posteriors.prior import prior_predictions
 from .scores import Score
 from .selection.progress import following
@@ -416,6 +418,129 @@ class GreedyGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
             checked: Floats = validate_data(self, X, dtype=[np.float64, np.float32], reset=False)
         return checked
 
+    def predict_interval(self, X: Any, coverage: float = 0.95) -> tuple[Any, Any]:
+        """Predict central intervals that hold new observations with a given probability.
+
+        They follow the distribution of errors that the fit has learnt, which need be neither Gaussian nor symmetric:
+        half of ``1 - coverage`` is below the interval, and half above.
+
+        Parameters
+        ----------
+        X : array-like or data frame of shape (n, d)
+            For a Dask array or dataframe, the results are lazy Dask arrays.
+        coverage : float, default=0.95
+            The probability, between 0 and 1.
+
+        Returns
+        -------
+        lower, upper : ndarrays of shape (n,) or (n, q)
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sodalite import GreedyGPRegressor
+        >>> generator = np.random.default_rng(0)
+        >>> X = generator.uniform(0, 10, (200, 1))
+        >>> gp = GreedyGPRegressor(random_state=0).fit(X, np.sin(X[:, 0]) + generator.exponential(0.2, 200))
+        >>> lower, upper = gp.predict_interval([[2.5]], coverage=0.9)
+        >>> bool(lower[0] < np.sin(2.5) + 0.2 < upper[0])
+        True
+        """
+        (level,) = check_levels("coverage", [coverage] if np.ndim(coverage) == 0 else coverage)
+        found = self.predict_quantiles(X, [0.5 - level / 2, 0.5 + level / 2])
+        return found[..., 0], found[..., 1]
+
+    @given_back
+    def predict_quantiles(self, X: Any, quantiles: ArrayLike) -> Any:
+        """Predict quantiles of new observations, by the distribution of errors that the fit has learnt.
+
+        Parameters
+        ----------
+        X : array-like or data frame of shape (n, d)
+            For a Dask array or dataframe, the result is a lazy Dask array.
+        quantiles : array-like of shape (levels,)
+            Cumulative probabilities between 0 and 1, in any order.
+
+        Returns
+        -------
+        ndarray of shape (n, levels) or (n, q, levels)
+            In the order of `quantiles`. A larger level has a larger quantile.
+        """
+        levels = check_levels("quantiles", quantiles)
+        check_is_fitted(self, "fitted_")
+        if is_dask(X):
+            tail = (len(levels),) if self.fitted_.q == 1 else (self.fitted_.q, len(levels))
+            return method_lazily(self, X, "predict_quantiles", tail, levels)
+        if (size := _rows_to_read(X)) is not None:
+            return np.concatenate(_in_blocks(lambda block: self.predict_quantiles(block, levels), X, size))
+        X = self._queries(X)
+        found = self._predictive(X).quantiles(levels)
+        check_predictions(X, found)
+        return found[:, 0] if self.fitted_.q == 1 else found
+
+    @given_back
+    def log_density(self, X: Any, y: Any) -> Any:
+        """Return the log density of observations y at X, by the distribution of errors that the fit has learnt.
+
+        Its mean over new rows says how good the whole predictive distribution is; `sodalite.metrics.neg_nlpd` is the
+        scorer.
+
+        Parameters
+        ----------
+        X : array-like or data frame of shape (n, d)
+            For a Dask array or dataframe, the result is a lazy Dask array, and y must have the same blocks of rows.
+        y : array-like of shape (n,) or (n, q)
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            In units of y: densities per unit. For several targets, the sum of their log densities.
+        """
+        return self._of_targets("log_density", X, y, lambda rows, Y: self._predictive(rows).log_density(Y).sum(axis=1))
+
+    @given_back
+    def pit(self, X: Any, y: Any) -> Any:
+        """Return the cumulative probability of observations y at X, by the distribution that the fit has learnt.
+
+        These are the values of the probability integral transform. For new rows they are uniform between 0 and 1 if
+        error bars are honest at every level: a histogram of them that rises at both ends shows error bars that are too
+        narrow, one that rises in the middle error bars that are too wide.
+
+        Parameters
+        ----------
+        X, y : as in `log_density`
+
+        Returns
+        -------
+        ndarray of shape (n,) or (n, q)
+        """
+        return self._of_targets("pit", X, y, lambda rows, Y: _squeeze(self._predictive(rows).cumulative(Y)))
+
+    def _of_targets(self, name: str, X: Any, y: Any, function: Callable[[Floats, Floats], Floats]) -> Any:
+        """A function of rows and their targets, of shape (n, d) and (n, q), for X and y wherever they are."""
+        check_is_fitted(self, "fitted_")
+        q = self.fitted_.q
+        if is_dask(X):
+            return method_lazily(self, X, name, (q,) if name == "pit" and q > 1 else (), y=y)
+        (y,) = in_numpy(y)
+        if (size := _rows_to_read(X)) is not None:
+            y = np.asarray(y)
+            parts = range(0, len(X), size)
+            method = getattr(self, name)
+            return np.concatenate([method(np.asarray(X[at : at + size]), y[at : at + size]) for at in parts])
+        X = self._queries(X)
+        Y = check_targets(y, len(X))
+        if Y.reshape(len(X), -1).shape[1] != q:
+            raise ValueError(f"y has {Y.reshape(len(X), -1).shape[1]} targets, but the model was fitted to {q}.")
+        return function(X, Y.reshape(len(X), -1))
+
+    def _predictive(self, X: Floats) -> Predictive:
+        """The predictive distribution at rows that have been checked."""
+        check_variance(self.fitted_.posterior.kernel, X)
+        with np.errstate(over="ignore"):
+            found: Predictive = self.fitted_.predictive(X)
+        return found
+
     @given_back
     def novelty(self, X: Any) -> Any:
         """Return the share of the prior variance of the latent function that is left given the rows of the fit.
@@ -445,7 +570,7 @@ class GreedyGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
         """
         check_is_fitted(self, "fitted_")
         if is_dask(X):
-            return novelty_lazily(self, X)
+            return method_lazily(self, X, "novelty")
         if (size := _rows_to_read(X)) is not None:
             return np.concatenate(_in_blocks(self.novelty, X, size))
         return self.fitted_.posterior.mean_variance_novelty(self._queries(X))[2]
@@ -453,6 +578,10 @@ class GreedyGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
     @given_back
     def sample_y(self, X: Any, n_samples: int = 1, random_state: RandomState = 0) -> Floats:
         """Draw new observations at X from the joint predictive distribution; before `fit`, from the prior.
+
+        Samples of one row have the distribution of `predict_quantiles`. Those of several rows are correlated as the
+        Gaussian process says: joint normal samples, each of whose rows is then given its own learnt distribution (a
+        Gaussian copula).
 
         Parameters
         ----------
@@ -465,10 +594,17 @@ class GreedyGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
         ndarray of shape (n, n_samples) or (n, q, n_samples)
         """
         mean, cov = self.predict(X, return_cov=True)
-        generator = generator_from(random_state)
-        if mean.ndim == 1:
-            return draw(mean, cov, n_samples, generator)
-        return np.stack([draw(mean[:, j], cov[..., j], n_samples, generator) for j in range(mean.shape[1])], axis=1)
+        generator, shape = generator_from(random_state), mean.shape
+        mean, cov = mean.reshape(len(mean), -1), cov.reshape(len(mean), len(mean), -1)
+        q = mean.shape[1]
+        normal = np.stack([draw(mean[:, j], cov[..., j], n_samples, generator) for j in range(q)], axis=1)
+        if hasattr(self, "fitted_"):
+            distribution = self._predictive(self._queries(X))
+            if not distribution.is_gaussian:
+                std = np.sqrt(np.einsum("iij->ij", cov))[..., None]
+                scores = np.divide(normal - mean[..., None], std, out=np.zeros(normal.shape), where=std > 0)
+                normal = distribution.from_normal(scores)
+        return normal.reshape(*shape, n_samples)
 
     def log_marginal_likelihood(
         self, theta: ArrayLike | None = None, eval_gradient: bool = False, clone_kernel: bool = True
@@ -520,11 +656,13 @@ class GreedyGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
 
         return to_gpflow(self, X, y)
 
-    def to_onnx(self, path: str | os.PathLike[str], *, input_dtype: DTypeLike = "float64") -> None:
-        """Write the predictor, mean and standard deviation, as an ONNX file: see `sodalite.exports.to_onnx`."""
+    def to_onnx(
+        self, path: str | os.PathLike[str], *, input_dtype: DTypeLike = "float64", quantiles: ArrayLike = ()
+    ) -> None:
+        """Write the predictor (mean, standard deviation, quantiles) as ONNX: see `sodalite.exports.to_onnx`."""
         from .exports import to_onnx
 
-        to_onnx(self, path, input_dtype=input_dtype)
+        to_onnx(self, path, input_dtype=input_dtype, quantiles=quantiles)
 
     def plot(self, kind: str | None = None, X: Any = None, y: Any = None, *, ax: Any = None) -> Any:
         """Draw the model with matplotlib: see `sodalite.plot.plot`.

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from copy import copy
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from sklearn.utils.validation import validate_data
@@ -16,17 +16,7 @@ from ..core.validation import is_dask
 from .collections import check_columns
 
 
-class Predictor(Protocol):
-    """A fitted estimator, as this room sees it."""
-
-    fitted_: Any
-    y_mean_: Floats
-
-    def predict(self, X: Any, return_std: bool = False, return_cov: bool = False) -> Any: ...
-    def novelty(self, X: Any) -> Any: ...
-
-
-def predict_lazily(model: Predictor, X: Any, return_std: bool, return_cov: bool) -> Any:
+def predict_lazily(model: Any, X: Any, return_std: bool, return_cov: bool) -> Any:
     """Return the mean, and on request the standard deviation, as Dask arrays. The model is one node of their graph.
 
     If both are computed together, each block is predicted once.
@@ -36,15 +26,26 @@ def predict_lazily(model: Predictor, X: Any, return_std: bool, return_cov: bool)
             "return_cov is the joint covariance of all rows, and a Dask collection may have too many of them; use "
             "return_std, or predict some rows at a time."
         )
-    q = len(model.y_mean_)
-    both = _lazily(model, X, _predicted, 2 * q if return_std else q, return_std)
+    q = model.fitted_.q
+    both = _lazily(model, X, _predicted, (2 * q if return_std else q,), return_std)
     mean, std = (part[:, 0] if q == 1 else part for part in (both[:, :q], both[:, q:] if return_std else both))
     return (mean, std) if return_std else mean
 
 
-def novelty_lazily(model: Predictor, X: Any) -> Any:
-    """Return the novelty of every row as a Dask array. The model is one node of its graph."""
-    return _lazily(model, X, _novelty, 1)[:, 0]
+def method_lazily(model: Any, X: Any, name: str, tail: tuple[int, ...] = (), *options: Any, y: Any = None) -> Any:
+    """Return the result of a method of a model as a Dask array of shape (n, *tail).
+
+    Parameters
+    ----------
+    model : GreedyGPRegressor
+    X : Dask array or dataframe
+    name : str
+        The method, which takes X, y if that is given, and the options.
+    tail : tuple of int
+    y : Dask array, dataframe or series, default=None
+        Targets in the same blocks of rows as X.
+    """
+    return _lazily(model, X, _called, tail, name, *options, y=y)
 
 
 def learn_names(model: Any, X: Any, reset: bool) -> None:
@@ -57,8 +58,10 @@ def learn_names(model: Any, X: Any, reset: bool) -> None:
         validate_data(model, np.empty((0, X.shape[1])), reset=reset, skip_check_array=True)
 
 
-def _lazily(model: Predictor, X: Any, function: Callable[..., Floats], width: int, *options: Any) -> Any:
-    """A function of a model, a block of rows and options, applied to all blocks: a Dask array of `width` columns."""
+def _lazily(
+    model: Any, X: Any, function: Callable[..., Floats], tail: tuple[int, ...], *options: Any, y: Any = None
+) -> Any:
+    """A function of a model, a block of rows, its targets if there are any, and options: one Dask array."""
     require("dask.array", "dask")
     from dask.array import concatenate, from_delayed
     from dask.delayed import delayed
@@ -72,30 +75,54 @@ def _lazily(model: Predictor, X: Any, function: Callable[..., Floats], width: in
             raise ValueError(f"X must have two dimensions, rows and columns; got {X.ndim}.")
         X = X.rechunk({1: -1})
         blocks, sizes = X.to_delayed().ravel(), X.chunks[0]
+    targets = [()] * len(blocks) if y is None else [(part,) for part in _blocks_of(y, sizes)]
     sent = copy(model)
     sent.fitted_ = model.fitted_.without_rows()  # predictions do not need them
     node, call = delayed(sent, pure=False, traverse=False), delayed(_block, pure=False)
     parts = [
-        from_delayed(call(node, block, function, width, *options), (size, width), np.float64)  # type: ignore[no-untyped-call]
-        for block, size in zip(blocks, sizes, strict=True)
+        from_delayed(call(node, block, function, tail, *target, *options), (size, *tail), np.float64)  # type: ignore[no-untyped-call]
+        for block, target, size in zip(blocks, targets, sizes, strict=True)
     ]
     return concatenate(parts, allow_unknown_chunksizes=True)  # type: ignore[no-untyped-call]
 
 
-def _block(model: Predictor, X: Any, function: Callable[..., Floats], width: int, *options: Any) -> Floats:
-    """The columns of one block; runs on a worker."""
+def _blocks_of(y: Any, sizes: Sequence[float]) -> list[Any]:
+    """The targets in blocks of so many rows; NaN for a size that is not known."""
+    if not is_dask(y):
+        if np.isnan(sizes).any():
+            raise ValueError("y must be a Dask collection, as X is, with the same partitions; it is in memory.")
+        ends = np.cumsum(sizes).astype(int)
+        if len(y) != ends[-1]:
+            raise ValueError(f"X and y must have as many rows; they have {ends[-1]} and {len(y)}.")
+        return np.split(np.asarray(y), ends[:-1])
+    if hasattr(y, "to_dask_array"):
+        blocks = list(y.to_delayed())
+    else:
+        known = not (np.isnan(sizes).any() or np.isnan(y.shape[0]))
+        if known and y.shape[0] == sum(sizes):
+            y = y.rechunk({0: tuple(int(size) for size in sizes)})
+        blocks = list((y.rechunk({1: -1}) if y.ndim == 2 else y).to_delayed().ravel())
+    if len(blocks) != len(sizes):
+        raise ValueError(f"X and y must have the same blocks of rows; X has {len(sizes)} and y {len(blocks)}.")
+    return blocks
+
+
+def _block(model: Any, X: Any, function: Callable[..., Floats], tail: tuple[int, ...], *options: Any) -> Floats:
+    """The result for one block; runs on a worker."""
     if not len(X):
-        return np.empty((0, width))
+        return np.empty((0, *tail))
     with on_this_thread():
         return np.asarray(function(model, X, *options))
 
 
-def _predicted(model: Predictor, X: Any, return_std: bool) -> Floats:
+def _predicted(model: Any, X: Any, return_std: bool) -> Floats:
     """The means, and on request the standard deviations, as columns of one array."""
     found = model.predict(X, return_std=return_std)
     columns = found if return_std else [found]
     return np.concatenate([column.reshape(len(X), -1) for column in columns], axis=1)
 
 
-def _novelty(model: Predictor, X: Any) -> Floats:
-    return np.asarray(model.novelty(X)[:, None])
+def _called(model: Any, X: Any, *options: Any) -> Floats:
+    """A method by its name, which is the first option, or the second where targets come first."""
+    at = 0 if isinstance(options[0], str) else 1
+    return np.asarray(getattr(model, options[at])(X, *options[:at], *options[at + 1 :]))

@@ -326,6 +326,22 @@ def check_predictions(X: Array, *found: Array) -> None:
         )
 
 
+def check_levels(name: str, values: Any) -> Floats:
+    """Return probabilities between 0 and 1 as an array of shape (levels,); refuse all else by name."""
+    try:
+        levels = np.atleast_1d(np.asarray(values, dtype=np.float64))
+    except (TypeError, ValueError):
+        raise TypeError(f"{name} must be numbers between 0 and 1; got {values!r}.") from None
+    if levels.ndim != 1 or not len(levels):
+        raise ValueError(f"{name} must be a list of at least one number between 0 and 1; its shape is {levels.shape}.")
+    wrong = ~((levels > 0) & (levels < 1))  # NaN is wrong too
+    if wrong.any():
+        raise ValueError(
+            f"{name} must lie between 0 and 1, both excluded; got {levels[wrong][0]:g}. Write 0.95 for 95 %."
+        )
+    return levels
+
+
 def scaled_alpha(alpha: Floats, std: Floats) -> Floats:
     """The rows' noise variances, of shape (n,), in units of the scaled targets.
 

@@ -1,4 +1,4 @@
-"""A fitted model as an ONNX file: the mean and the standard deviation of new observations, in float64."""
+"""A fitted model as an ONNX file: mean, standard deviation and quantiles of new observations, in float64."""
 
 from __future__ import annotations
 
@@ -7,23 +7,30 @@ import os
 from typing import Any
 
 import numpy as np
-from numpy.typing import DTypeLike
+from numpy.typing import ArrayLike, DTypeLike
 from sklearn.utils.validation import check_is_fitted
 
 from ..core.files import check_writable, replacing
 from ..core.optional import require
-from ..core.validation import check_dtype
+from ..core.types import Floats
+from ..core.validation import check_dtype, check_levels
 from ..core.version import __version__
 from ..fitting.fitted import FittedModel
 from .onnx_graph import Graph
 from .onnx_kernel import translate
-from .onnx_posterior import moments
+from .onnx_posterior import predicted
 
 OPSET, IR_VERSION = 11, 6  # the first versions whose TopK finds the smallest entries; later ones exclude older runtimes
 MOST_BYTES = 2**31 - 2**20  # size of the constants in bytes: protobuf files end at 2 GiB, and the nodes need some
 
 
-def to_onnx(model: FittedModel, path: str | os.PathLike[str], *, input_dtype: DTypeLike = "float64") -> None:
+def to_onnx(
+    model: FittedModel,
+    path: str | os.PathLike[str],
+    *,
+    input_dtype: DTypeLike = "float64",
+    quantiles: ArrayLike = (),
+) -> None:
     """Write the predictor of a fitted model as an ONNX file, whole or not at all.
 
     Its input ``X`` has the type `input_dtype` and the shape (rows, d), for any number of rows. Its outputs ``mean`` and
@@ -42,6 +49,9 @@ def to_onnx(model: FittedModel, path: str | os.PathLike[str], *, input_dtype: DT
         first, since covariances and their products need it, and the outputs are float64 in either case. Predictions are
         then those of the rounded rows: for inputs that need more than seven digits, such as seconds since 1970, use
         float64, or subtract an origin before the fit.
+    quantiles : array-like of shape (levels,), default=()
+        Cumulative probabilities, such as (0.025, 0.975) for a 95 % interval. The file then has a third output,
+        ``quantiles``, as ``predict_quantiles`` returns them: of shape (rows, levels) or (rows, q, levels).
 
     Notes
     -----
@@ -55,23 +65,25 @@ def to_onnx(model: FittedModel, path: str | os.PathLike[str], *, input_dtype: DT
         check_writable(path)
     except OSError as error:
         raise type(error)(f"{path} cannot be written: {error.strerror or error}.") from None
-    data = _file(onnx, model, single).SerializeToString()
+    levels = check_levels("quantiles", quantiles) if np.size(quantiles) else np.empty(0)
+    data = _file(onnx, model, single, levels).SerializeToString()
     with replacing(path) as unfinished:
         unfinished.write_bytes(data)
 
 
-def _file(onnx: Any, model: FittedModel, single: bool) -> Any:
+def _file(onnx: Any, model: FittedModel, single: bool, levels: Floats) -> Any:
     """The ONNX model; with `single`, for rows of float32."""
     helper, double = onnx.helper, onnx.TensorProto.DOUBLE
-    g, fitted = _graph(onnx, model, single), model.fitted_
+    g, fitted = _graph(onnx, model, single, levels), model.fitted_
     if sum(part.ByteSize() for part in g.constants) > MOST_BYTES:
         raise ValueError("The model is larger than the 2 GB that an ONNX file can hold; fit one with fewer rows.")
     shape, d = ["rows"] if fitted.q == 1 else ["rows", fitted.q], int(model.n_features_in_)
+    shapes = {"mean": shape, "std": shape} | ({"quantiles": [*shape, len(levels)]} if len(levels) else {})
     graph = helper.make_graph(
         g.nodes,
         "sodalite",
         [helper.make_tensor_value_info("X", onnx.TensorProto.FLOAT if single else double, ["rows", d])],
-        [helper.make_tensor_value_info(name, double, shape) for name in ("mean", "std")],
+        [helper.make_tensor_value_info(name, double, shape) for name, shape in shapes.items()],
         g.constants,
     )
     file = helper.make_model(
@@ -82,18 +94,23 @@ def _file(onnx: Any, model: FittedModel, single: bool) -> Any:
     return file
 
 
-def _graph(onnx: Any, model: FittedModel, single: bool) -> Graph:
-    """The graph from the input "X" to the outputs "mean" and "std"."""
+def _graph(onnx: Any, model: FittedModel, single: bool, levels: Floats) -> Graph:
+    """The graph from the input "X" to the outputs "mean", "std" and, if there are levels, "quantiles"."""
     fitted = model.fitted_
     kernel = translate(fitted.posterior.kernel.root)
     if not kernel.has_inputs:
         raise ValueError(f"The kernel {fitted.kernel} does not depend on the inputs: there is nothing to write.")
     g = Graph(onnx)
     X = g("Cast", "X", to=onnx.TensorProto.DOUBLE) if single else "X"
-    mean, variance = moments(g, fitted.posterior, kernel, X)
-    mean = g("Add", g("Mul", mean, fitted.scaling.std), fitted.scaling.mean)
-    std = g("Mul", g("Sqrt", variance), fitted.scaling.std)
-    for name, value in (("mean", mean), ("std", std)):
+    found = predicted(g, fitted.posterior, kernel, X, levels)
+    unit, centre = fitted.scaling.std, fitted.scaling.mean
+    outputs = {
+        "mean": g("Add", g("Mul", found.mean, unit), centre),
+        "std": g("Mul", g("Sqrt", found.variance), unit),
+    }
+    if found.quantiles is not None:
+        outputs["quantiles"] = g("Add", g("Mul", found.quantiles, unit[:, None]), centre[:, None])
+    for name, value in outputs.items():
         output = g("Squeeze", value, axes=[1]) if fitted.q == 1 else value
         g.nodes.append(onnx.helper.make_node("Identity", [output], [name]))
     return g

@@ -1,4 +1,4 @@
-"""A posterior's predictions in an ONNX graph: mean and variance of new observations of the scaled targets.
+"""A posterior's predictions in an ONNX graph: mean, variance and quantiles of new observations of the scaled targets.
 
 All posteriors are products with k(x, I). "local" looks for the nearest rows among all, and solves each query's small
 system by elimination, since ONNX has no operation for that. Letters are those of NOTATION.md, "Posteriors".
@@ -10,13 +10,17 @@ from dataclasses import dataclass
 from functools import singledispatch
 
 import numpy as np
+from scipy.special import ndtri
 
 from ..core.types import Floats
 from ..kernels import CompiledKernel
 from ..kernels.neighbours import ALL, Neighbours
 from ..posteriors import POSTERIORS, Local, Posterior, SubsetOfData
 from ..posteriors.calibration import MOST, Scale, rank_of_edge
+from ..posteriors.predictive import TINY as SMALLEST
+from ..posteriors.predictive import Standard
 from ..posteriors.projected import Projected
+from ..posteriors.shape import KNOWN, SIZES, STRENGTH, Shape, Width
 from .onnx_graph import Graph, Tensor, Value
 from .onnx_kernel import Features, OnnxNode, each
 
@@ -46,20 +50,99 @@ class Latent:
     """With the part that "sor" leaves out: the novelty is its share of the prior variance."""
 
 
-def moments(g: Graph, posterior: Posterior, kernel: OnnxNode, X: Tensor) -> tuple[Tensor, Value]:
-    """Return the mean, of shape (queries, q), and the variance of observations, of shape (queries, 1)."""
+@dataclass(frozen=True)
+class Predicted:
+    """Observations at the queries, of the scaled targets."""
+
+    mean: Tensor
+    """Of shape (queries, q)."""
+    variance: Value
+    """Of shape (queries, 1)."""
+    quantiles: Tensor | None
+    """Of shape (queries, q, levels); None if none are asked for."""
+
+
+def predicted(g: Graph, posterior: Posterior, kernel: OnnxNode, X: Tensor, levels: Floats) -> Predicted:
+    """Return mean, variance and the quantiles of some levels, as `sodalite.posteriors.predictive.Predictive` does."""
     x = kernel.prepare(g, X)
     prior, noise = kernel.diagonal(g, x)
     queries = Queries(X, x, prior)
     found = latent(posterior, g, kernel, queries)
     variance, scale = g.add(found.variance, noise), posterior.scale
     if scale is None:
-        return found.mean, variance
+        return Predicted(found.mean, variance, _gaussian_quantiles(g, found.mean, variance, levels))
     extra = g.constant(np.array(scale.extra))
     far = g.add(g.add(prior, noise), extra)
     novelty = _novelty(g, found.full_variance, prior)
     factor = _scale(g, scale, posterior.kernel, kernel, queries, novelty, far)
-    return found.mean, g.multiply(g.add(variance, extra), factor)
+    total = g.add(variance, extra)
+    calibrated = g.multiply(total, factor)
+    shape = scale.shape
+    if not len(levels) or shape is None or shape.is_gaussian:
+        return Predicted(found.mean, calibrated, _gaussian_quantiles(g, found.mean, calibrated, levels))
+    width = _widths(g, scale, shape, posterior.kernel, kernel, queries, total, novelty)
+    outside = g("Unsqueeze", _outside(g, novelty, scale.edge), axes=[2])
+    learnt = np.stack([np.zeros(len(levels)) if t is None else t[1].quantiles(levels) for t in shape.targets])
+    gaussian = np.array([[t is None] for t in shape.targets], dtype=np.float64)  # (q, 1): these stay Gaussian
+    share = g("Max", outside, gaussian)
+    near = g("Mul", g("Unsqueeze", width, axes=[2]), learnt)
+    far = g("Mul", _std(g, calibrated), ndtri(levels))
+    error = g("Add", g("Mul", g("Sub", 1.0, share), near), g("Mul", share, far))
+    return Predicted(found.mean, calibrated, g("Add", g("Unsqueeze", found.mean, axes=[2]), error))
+
+
+def _std(g: Graph, variance: Value) -> Tensor:
+    """Standard deviations of shape (queries, 1, 1)."""
+    return g("Unsqueeze", g("Sqrt", variance), axes=[2])
+
+
+def _gaussian_quantiles(g: Graph, mean: Tensor, variance: Value, levels: Floats) -> Tensor | None:
+    """Quantiles of shape (queries, q, levels); None if there are no levels."""
+    if not len(levels):
+        return None
+    return g("Add", g("Unsqueeze", mean, axes=[2]), g("Mul", _std(g, variance), ndtri(levels)))
+
+
+def _widths(
+    g: Graph,
+    scale: Scale,
+    shape: Shape,
+    compiled: CompiledKernel,
+    kernel: OnnxNode,
+    queries: Queries,
+    variance: Value,
+    novelty: Tensor,
+) -> Tensor:
+    """The widths of the errors, of shape (queries, q), as `Shape.widths` computes them; 0 of a Gaussian target."""
+    columns = [g("Sqrt", g("Max", variance, SMALLEST))]
+    if shape.sums is not None:
+        assert scale.near is not None
+        assert scale.counts is not None
+        columns.append(g("Sqrt", g("Add", novelty, KNOWN)))
+        found = _nearest(g, scale.near, scale.X, compiled, kernel, queries, min(max(SIZES), len(scale.X)))
+        for k in SIZES:
+            some = g("Gather", found, np.arange(min(k, len(scale.X))), axis=1)
+            total = g("ReduceSum", g("Gather", shape.sums, some, axis=0), axes=[1], keepdims=0)  # (queries, q)
+            number = g("Add", g.sum_of(g("Gather", scale.counts, some, axis=0), 1), STRENGTH)
+            columns.append(g("Div", g("Add", total, STRENGTH * shape.mean), number))
+    logs = [g("Log", column) for column in columns]  # each of shape (queries, 1) or (queries, q)
+    widths = [_width(g, target, logs, j) for j, target in enumerate(shape.targets)]
+    return g("Concat", *widths, axis=1)
+
+
+def _width(g: Graph, target: tuple[Width, Standard] | None, logs: list[Tensor], j: int) -> Tensor:
+    """The width of target j, of shape (queries, 1), from the logarithms of the features."""
+    if target is None:
+        return g("Mul", logs[0], 0.0)
+    width = target[0]
+    sum_of = g.constant(np.full((1, 1), width.level))
+    for at, (log, coefficient) in enumerate(zip(logs, width.coefficients, strict=False)):
+        column = log if at < 2 else g("Gather", log, [j], axis=1)
+        inside = g("Min", g("Max", column, float(width.limits[0, at])), float(width.limits[1, at]))
+        sum_of = g("Add", sum_of, g("Mul", inside, float(coefficient)))
+        if at == 0:
+            sum_of = g("Add", sum_of, g("Sub", column, inside))
+    return g("Exp", sum_of)
 
 
 @singledispatch
@@ -237,11 +320,12 @@ def _scale(
     """The factor of the variances, of shape (queries, 1), as `Scale.factor` computes it."""
     near: Value = scale.mean
     edge: Value = scale.edge
-    if scale.near is not None:
+    if scale.near is not None and scale.k:
         k = min(scale.k, len(scale.X))
         found = _nearest(g, scale.near, scale.X, compiled, kernel, queries, k)
         total = g("Add", g.sum_of(g("Gather", scale.squares, found, axis=0), 1), scale.strength * scale.mean)
-        near = g("Mul", total, 1 / (k + scale.strength))
+        counts = np.ones(len(scale.X)) if scale.counts is None else scale.counts
+        near = g("Div", total, g("Add", g.sum_of(g("Gather", counts, found, axis=0), 1), scale.strength))
         if scale.novelty is not None:
             own, rank = g("Gather", scale.novelty, found, axis=0), rank_of_edge(k)
             largest, _ = g.outputs(2, "TopK", own, [rank], axis=1, largest=1, sorted=1)

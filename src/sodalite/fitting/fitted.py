@@ -12,6 +12,7 @@ from ..core.types import Array, Floats
 from ..hyperparameters import Round
 from ..posteriors import Posterior
 from ..posteriors.baselines import Baselines
+from ..posteriors.predictive import Predictive
 from ..selection.loop import Selection
 from ..selection.source import Arrays, Scaling
 
@@ -80,6 +81,10 @@ class Fitted:
         """Return mean and standard deviation as `mean_and_std` does, and the novelty, of shape (n,)."""
         mean, variance, novelty = self.posterior.mean_variance_novelty(X, noisy=True)
         return self._in_units(mean), self._std_in_units(variance), novelty
+
+    def predictive(self, X: Array) -> Predictive:
+        """Return the predictive distribution of new observations in units of y."""
+        return self.posterior.predictive(X).in_units(self.scaling.mean, self.scaling.std)
 
     def _in_units(self, mean: Floats) -> Floats:
         return np.asarray(mean * self.scaling.std + self.scaling.mean)

@@ -73,6 +73,8 @@ RULES = {
     "scale_X": ArrayRule(in_user_units=True),
     "scale_squares": ArrayRule(sign="not negative"),
     "scale_novelty": ArrayRule(sign="not negative"),
+    "scale_counts": ArrayRule(sign="positive"),
+    "scale_sums": ArrayRule(sign="not negative"),
 }
 """Every array that a model file can have."""
 

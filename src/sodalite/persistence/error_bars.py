@@ -12,6 +12,8 @@ from ..core.types import Floats
 from ..kernels import CompiledKernel
 from ..kernels.neighbours import Neighbours
 from ..posteriors.calibration import MOST, UNKNOWN, ErrorBars, Scale
+from ..posteriors.predictive import Standard
+from ..posteriors.shape import DEGREES, N_FEATURES, NU, Shape, Width
 from .fields import count, mapping, real
 
 
@@ -25,27 +27,50 @@ def scale_to_json(scale: Scale | None) -> dict[str, Any] | None:
         "strength": float(scale.strength),
         "density": float(scale.density) if np.isfinite(scale.density) else None,
         "extra": float(scale.extra),
-        "novelty": scale.novelty is not None,
         "edge": float(scale.edge),
         "floor": float(scale.floor),
         "bars": None if scale.bars is None else asdict(scale.bars),
+        "arrays": sorted(scale_arrays(scale)),
+        "shape": _shape_to_json(scale.shape),
     }
 
 
 def scale_arrays(scale: Scale | None) -> dict[str, Floats]:
-    """Return the rows, squared errors and novelties from which a scale for each place is computed."""
-    if scale is None:
+    """Return the places, and what is known of each, from which a scale and a width for each place are computed."""
+    if scale is None or not len(scale.X):
         return {}
-    arrays = {"scale_X": scale.X, "scale_squares": scale.squares}
-    return arrays if scale.novelty is None else arrays | {"scale_novelty": scale.novelty}
+    given = {
+        "scale_X": scale.X,
+        "scale_squares": scale.squares if scale.k else None,
+        "scale_novelty": scale.novelty if scale.k else None,
+        "scale_counts": scale.counts,
+        "scale_sums": None if scale.shape is None else scale.shape.sums,
+    }
+    by_place = scale.k or given["scale_sums"] is not None
+    return {name: array for name, array in given.items() if array is not None} if by_place else {}
 
 
-def scale_shapes(about: Any, d: int) -> dict[str, tuple[int | None, ...]]:
-    """Return the shapes of `scale_arrays` for a scale in JSON; None stands for any number."""
+def scale_shapes(about: Any, d: int, q: int, old: tuple[str, ...] = ()) -> dict[str, tuple[int | None, ...]]:
+    """Return the shapes of `scale_arrays` for a scale in JSON; None stands for any number.
+
+    `old` are the arrays of a file of version 1, which does not list them.
+    """
     if about is None:
         return {}
-    shapes: dict[str, tuple[int | None, ...]] = {"scale_X": (None, d), "scale_squares": (None,)}
-    return shapes | {"scale_novelty": (None,)} if mapping(about, "scale").get("novelty") else shapes
+    about = mapping(about, "scale")
+    tails: dict[str, tuple[int, ...]] = {
+        "scale_X": (d,),
+        "scale_squares": (),
+        "scale_novelty": (),
+        "scale_counts": (),
+        "scale_sums": (q,),
+    }
+    names = about.get("arrays")
+    if names is None:
+        names = [*old, *(["scale_novelty"] if old and about.get("novelty") else [])]
+    if not isinstance(names, list) or not all(isinstance(name, str) and name in tails for name in names):
+        raise ValueError(f"the arrays of the scale must be some of {', '.join(tails)}; they are {names!r:.200}")
+    return {name: (None, *tails[name]) for name in names}
 
 
 def scale_from_json(kernel: CompiledKernel, arrays: Mapping[str, Floats], about: Any) -> Scale | None:
@@ -55,44 +80,116 @@ def scale_from_json(kernel: CompiledKernel, arrays: Mapping[str, Floats], about:
     """
     if about is None:
         return None
-    X, squares, novelty = _rows_of_scale(arrays, len(kernel.centre))
     about = mapping(about, "scale")
-    k = count(about["k"], "k, the number of nearby errors that scale the error bars,", most=len(X))
+    places = _places(arrays, len(kernel.centre))
+    X, squares = places["X"], places.get("squares", np.empty(0))
+    k = count(about["k"], "k, the number of nearby errors that scale the error bars,", most=len(squares))
     mean = real(about["mean"], "mean, the scale of the error bars,")
     if not mean > 0:
         raise ValueError("mean, the scale of the error bars, must be positive; it is 0")
     spread = float(np.square(arrays["Y"]).mean(axis=0).max())
+    shape = _shape_from_json(about.get("shape"), arrays["Y"].shape[1], places.get("sums"))
+    by_place = bool(k) or (shape is not None and shape.sums is not None)
+    if shape is not None and shape.sums is not None and "counts" not in places:
+        raise ValueError("array 'scale_counts' is missing, which the widths of the errors depend on")
     return Scale(
         mean=mean,
         squares=squares,
         X=X,
-        near=Neighbours(kernel, X, by_period=False) if k else None,
+        near=Neighbours(kernel, X, by_period=False) if by_place else None,
         k=k,
         strength=real(about["strength"], "strength"),
         density=-np.inf if about["density"] is None else real(about["density"], "density", -np.inf),
         extra=real(about.get("extra", 0.0), "extra"),
-        novelty=novelty,
+        novelty=places.get("novelty"),
         edge=real(about.get("edge", UNKNOWN), "edge", most=MOST),
         floor=real(about.get("floor", spread), "floor"),
         bars=None if about.get("bars") is None else _bars(mapping(about["bars"], "bars")),
+        counts=places.get("counts"),
+        shape=shape,
     )
 
 
-def _rows_of_scale(arrays: Mapping[str, Floats], d: int) -> tuple[Floats, Floats, Floats | None]:
-    """The arrays X, of shape (rows, d), squares and novelty, of shape (rows,); empty if the file has none."""
-    X, squares = arrays.get("scale_X", np.empty((0, d))), arrays.get("scale_squares", np.empty(0))
-    if len(X) != len(squares):
-        raise ValueError(
-            f"arrays 'scale_X' and 'scale_squares' must have as many rows; they have {len(X)} and {len(squares)}"
-        )
-    novelty = arrays.get("scale_novelty")
-    if novelty is not None and len(novelty) != len(X):
-        raise ValueError(
-            f"arrays 'scale_X' and 'scale_novelty' must have as many rows; they have {len(X)} and {len(novelty)}"
-        )
+def _places(arrays: Mapping[str, Floats], d: int) -> dict[str, Floats]:
+    """The arrays of the scale by their names without "scale_"; X, of shape (0, d), if the file has none."""
+    found = {"X": np.empty((0, d))} | {
+        name.removeprefix("scale_"): array for name, array in arrays.items() if name.startswith("scale_")
+    }
+    n = len(found["X"])
+    for name, array in found.items():
+        if len(array) != n:
+            raise ValueError(
+                f"arrays 'scale_X' and 'scale_{name}' must have as many rows; they have {n} and {len(array)}"
+            )
+    novelty = found.get("novelty")
     if novelty is not None and (novelty > 1).any():
         raise ValueError(f"array 'scale_novelty' must be at most 1; its largest value is {novelty.max():g}")
-    return X, squares, novelty
+    return found
+
+
+def _shape_to_json(shape: Shape | None) -> dict[str, Any] | None:
+    if shape is None:
+        return None
+    return {
+        "mean": shape.mean.tolist(),
+        "gain": list(shape.gain),
+        "targets": [None if target is None else _target_to_json(*target) for target in shape.targets],
+    }
+
+
+def _target_to_json(width: Width, standard: Standard) -> dict[str, Any]:
+    return {
+        "nu": standard.nu,
+        "weights": standard.weights.tolist(),
+        "level": width.level,
+        "coefficients": width.coefficients.tolist(),
+        "limits": width.limits.tolist(),
+    }
+
+
+def _shape_from_json(about: Any, q: int, sums: Floats | None) -> Shape | None:
+    """The shape of errors of q targets; `sums` is what its widths by place depend on."""
+    if about is None:
+        return None
+    about = mapping(about, "shape")
+    targets = about["targets"]
+    if not isinstance(targets, list) or len(targets) != q:
+        raise ValueError(f"shape must have a list of {q} targets, one for each of the model's")
+    mean = _numbers(about["mean"], "the mean of the shape", q, least=0.0)
+    if not np.all(mean > 0):
+        raise ValueError("the mean of the shape must be positive")
+    found = tuple(
+        None if part is None else _target_from_json(mapping(part, "a target of the shape")) for part in targets
+    )
+    by_place = any(part is not None and part[0].by_place for part in found)
+    if by_place and sums is None:
+        raise ValueError("array 'scale_sums' is missing, which the widths of the errors depend on")
+    gain = tuple(real(part, "gain", -np.inf) for part in about.get("gain", ()))
+    return Shape(found, mean, sums if by_place else None, gain)
+
+
+def _target_from_json(about: Mapping[str, Any]) -> tuple[Width, Standard]:
+    weights = _numbers(about["weights"], "weights", None, least=0.0)
+    if not (0 < len(weights) <= max(DEGREES)) or abs(weights.sum() - 1) > 1e-6:
+        raise ValueError(f"weights must be 1 to {max(DEGREES)} numbers whose sum is 1")
+    coefficients = _numbers(about["coefficients"], "coefficients", None)
+    if len(coefficients) not in (1, N_FEATURES):
+        raise ValueError(f"coefficients must be 1 or {N_FEATURES} numbers; there are {len(coefficients)}")
+    limits = about["limits"]
+    if not isinstance(limits, list) or len(limits) != 2:
+        raise ValueError("limits must be a list of two: the least and the largest of each feature")
+    low, high = (_numbers(part, "limits", len(coefficients)) for part in limits)
+    if np.any(low > high):
+        raise ValueError("limits must be the least and the largest of each feature, in this order")
+    nu = real(about["nu"], "nu", NU[0] * (1 - 1e-9), NU[1] * (1 + 1e-9))
+    return Width(real(about["level"], "level", -np.inf), coefficients, np.stack([low, high])), Standard(nu, weights)
+
+
+def _numbers(values: Any, name: str, length: int | None, least: float = -np.inf) -> Floats:
+    """A list of so many finite numbers as an array."""
+    if not isinstance(values, list) or (length is not None and len(values) != length):
+        raise ValueError(f"{name} must be a list of {length or 'some'} numbers")
+    return np.array([real(value, name, least) for value in values], dtype=np.float64)
 
 
 def _bars(about: Mapping[str, Any]) -> ErrorBars:

@@ -8,6 +8,7 @@ from typing import Any
 
 from ..core.types import Array
 from .checks import RULES
+from .error_bars import scale_shapes
 from .fields import count, flag, mapping, wrong
 from .posteriors import FORMATS, PosteriorFormat, Shapes, Sizes
 
@@ -38,6 +39,7 @@ class Layout:
         n_held = n if kind.holds_all_rows else m
         shapes: Shapes = {"centre": (d,), "X": (n_held, d), "Y": (n_held, q), "factor": (m, m)}
         shapes |= dict.fromkeys(("active", "rmse", "scores"), (m,)) | dict.fromkeys(("y_mean", "y_std"), (q,))
+        shapes |= scale_shapes(about.get("scale"), d, q)
         return cls(sizes, name, kind, shapes | kind.shapes(about, sizes))
 
     def check(self, arrays: Mapping[str, tuple[str, tuple[int, ...]]]) -> None:

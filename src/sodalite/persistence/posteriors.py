@@ -143,18 +143,18 @@ class LocalFormat:
     holds_all_rows: ClassVar[bool] = True
 
     def shapes(self, about: Mapping[str, Any], sizes: Sizes) -> Shapes:
-        """Return the shapes of residuals and noises, and, if there are any, of alpha and of the errors of the scale."""
+        """Return the shapes of residuals and noises, of alpha if there is one, and of what version 1 does not list."""
         shapes: Shapes = {"residuals": (None, sizes.q), "noises": (None,)}
         if about["alpha"]:
             shapes |= {"alpha": (sizes.n,)}
-        return shapes | scale_shapes(about["scale"], sizes.d)
+        return shapes | scale_shapes(about["scale"], sizes.d, sizes.q, old=("scale_X", "scale_squares"))
 
     def describe(self, fitted: Fitted) -> tuple[dict[str, Any], dict[str, Floats]]:
         """Return the number of neighbours and whether rows have noise of their own; and the arrays."""
         posterior, rows = fitted.posterior, fitted.rows
         assert isinstance(posterior, Local)
         assert rows is not None
-        arrays = {"residuals": posterior.r, "noises": posterior.noises} | scale_arrays(posterior.scale)
+        arrays = {"residuals": posterior.r, "noises": posterior.noises}
         if rows.alpha is not None:
             arrays["alpha"] = rows.alpha
         return {"k": int(posterior.k), "alpha": rows.alpha is not None}, arrays
@@ -206,6 +206,7 @@ def describe_posterior(fitted: Fitted) -> tuple[dict[str, Any], dict[str, Floats
         )
     kind = FORMATS[posterior.name]
     fields, arrays = kind.describe(fitted)
+    arrays |= scale_arrays(posterior.scale)
     if kind.holds_all_rows:
         assert fitted.rows is not None
         arrays |= {"X": fitted.rows.X, "Y": fitted.rows.y}

@@ -14,7 +14,8 @@ from ..core.types import Array, Floats, Indices
 from ..kernels import CompiledKernel, Features
 from ..selection.loop import Selection
 from ..selection.source import Sliced, Source
-from .calibration import Scale
+from .calibration import Scale, outside
+from .predictive import Predictive
 
 BLOCK = 2**20  # numbers that one thread holds at a time, 8 MB of k(I, x): large for the product, small for memory
 N_SOME = 1000  # rows that error bars are summarised from; a quantile of 10 % then rests on 100 rows
@@ -109,11 +110,16 @@ class PosteriorTraits:
         super().__init_subclass__(**options)
         cls.name = cls.__dict__.get("name", cls.__name__)
 
+    def predictive(self: Any, X: Array) -> Predictive:
+        """The predictive distribution of new observations at X: Gaussian, unless a posterior knows better."""
+        mean, variance, _ = self.mean_variance_novelty(X, noisy=True)
+        return Predictive.gaussian(mean, _each(np.sqrt(variance), mean))
+
 
 class Posterior(Protocol):
     """The latent function given the data; with `noisy`, new observations of it.
 
-    A posterior derives from `PosteriorTraits` and has these methods.
+    A posterior derives from `PosteriorTraits` and has these methods, of which `predictive` is there already.
     """
 
     name: ClassVar[str]
@@ -156,40 +162,68 @@ class Posterior(Protocol):
         """The mean and the variance, and the share of the latent prior variance that is left, of shape (n,)."""
         ...
 
+    def predictive(self, X: Array) -> Predictive:
+        """The predictive distribution of new observations; `PosteriorTraits` has a Gaussian one."""
+        ...
 
-def scaled(
-    scale: Scale | None,
-    kernel: CompiledKernel,
-    X: Array,
-    latent: Floats,
-    novelty: Floats,
-    noisy: bool,
-    rows: Features = None,
-) -> Floats:
-    """Calibrated variances of the latent function or, with `noisy`, of observations; of shape (n,).
 
-    Parameters
-    ----------
-    scale : Scale or None
-    kernel : CompiledKernel
-    X : array of shape (n, d)
-    latent : array of shape (n,)
-        Variances of the latent function, not calibrated.
-    novelty : array of shape (n,)
-        The share of the latent prior variance that is left.
-    noisy : bool
-    rows : features, default=None
-        X as `kernel.prepare` returns it, where that is known already.
-    """
-    factor, noise = _factor_and_noise(scale, kernel, X, novelty, rows)
-    return np.asarray((latent + noise if noisy else latent) * factor)
+class Calibrated(PosteriorTraits):
+    """What the built-in posteriors share: calibrated variances and distributions, from those of the process."""
+
+    kernel: CompiledKernel
+    scale: Scale | None
+
+    def uncalibrated(self, X: Floats) -> tuple[Floats, Floats, Floats]:
+        """The mean, of shape (n, q), the variance of the latent function and the novelty, of shape (n,)."""
+        raise NotImplementedError
+
+    def mean_and_variance(self, X: Array, noisy: bool = False) -> tuple[Floats, Floats]:
+        """The mean, of shape (n, q), and the variance, of shape (n,): the latent one, or with the noise."""
+        return self.mean_variance_novelty(X, noisy)[:2]
+
+    def mean_variance_novelty(self, X: Array, noisy: bool = False) -> tuple[Floats, Floats, Floats]:
+        """The mean and the variance, and the share of the latent prior variance that is left, of shape (n,)."""
+        X = np.asarray(X, dtype=np.float64)
+        mean, latent, novelty = self.uncalibrated(X)
+
+        def block(which: Indices) -> tuple[Floats]:
+            factor, noise = factor_and_noise(self.scale, self.kernel, X[which], novelty[which])
+            return (np.asarray((latent[which] + noise if noisy else latent[which]) * factor),)
+
+        (variance,) = in_blocks(block, np.arange(len(X)), 4 * X.shape[1])
+        return mean, variance, novelty
+
+    def predictive(self, X: Array) -> Predictive:
+        """The predictive distribution of new observations at X, by the learnt shape of errors."""
+        X = np.asarray(X, dtype=np.float64)
+        scale = self.scale
+        if scale is None or scale.shape is None or scale.shape.is_gaussian:
+            mean, variance, _ = self.mean_variance_novelty(X, noisy=True)
+            return Predictive.gaussian(mean, _each(np.sqrt(variance), mean))
+        mean, latent, novelty = self.uncalibrated(X)
+
+        def block(which: Indices) -> tuple[Floats, Floats]:
+            rows = self.kernel.prepare(X[which])
+            noise = self.kernel.noise(rows) + scale.extra
+            prior, variance = self.kernel.diag(rows) + noise, latent[which] + noise
+            factor, width = scale.factor_and_widths(X[which], variance, novelty[which], prior)
+            return np.sqrt(variance * factor), width
+
+        std, width = in_blocks(block, np.arange(len(X)), 4 * X.shape[1])
+        standards = [target and target[1] for target in scale.shape.targets]
+        return Predictive(mean, _each(std, mean), width, outside(novelty, scale.edge), standards)
+
+
+def _each(std: Floats, mean: Floats) -> Floats:
+    """Standard deviations of shape (n,), for every target of means of shape (n, q)."""
+    return np.broadcast_to(std[:, None], mean.shape)
 
 
 def scaled_covariance(
     scale: Scale | None, kernel: CompiledKernel, X: Array, covariance: Floats, novelty: Floats, noisy: bool
 ) -> Floats:
     """Calibrated covariance, of shape (n, n), made from that of the latent function, which is overwritten."""
-    factor, noise = _factor_and_noise(scale, kernel, X, novelty)
+    factor, noise = factor_and_noise(scale, kernel, X, novelty)
     if noisy:
         covariance.flat[:: len(noise) + 1] += noise
     if scale is not None:
@@ -198,11 +232,11 @@ def scaled_covariance(
     return covariance
 
 
-def _factor_and_noise(
-    scale: Scale | None, kernel: CompiledKernel, X: Array, novelty: Floats, rows: Features = None
+def factor_and_noise(
+    scale: Scale | None, kernel: CompiledKernel, X: Array, novelty: Floats
 ) -> tuple[Floats | float, Floats]:
     """The factor that variances are multiplied by, and the noise variances before that; of shape (n,)."""
-    rows = kernel.prepare(X) if rows is None else rows
+    rows = kernel.prepare(X)
     noise = kernel.noise(rows)
     if scale is None:
         return 1.0, noise

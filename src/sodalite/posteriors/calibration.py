@@ -7,7 +7,7 @@ that number. So the number can be learnt last, and it can differ from place to p
 of a row, one for each of its q targets, and v the variance that the model predicted for them. With the squared
 standardised error u = mean(e^2) / v of every row, the scale at x is
 
-    scale(x) = (sum of u over the k rows nearest to x + strength * mean) / (k + strength)
+    scale(x) = (sum of u over the rows at the k places nearest to x + strength * mean) / (their number + strength)
 
 where `mean` is the mean of u over all rows. With k = 0 the scale is `mean` everywhere: the maximum-likelihood scale,
 shrunk slightly towards 1. Local Gaussian processes use a scale for each neighbourhood (Gramacy and Apley 2015).
@@ -31,9 +31,11 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from ..core.types import Array, Floats, Indices, Mask
+from ..core.types import Array, Floats, Indices
 from ..kernels import CompiledKernel
 from ..kernels.neighbours import Neighbours
+from .shape import SIZES as WIDTH_SIZES
+from .shape import LeftOut, Places, Shape
 
 # Candidates of the search. `benchmarks calibration` shows what the chosen ones are worth on eight data sets.
 SIZES = (32, 64, 128)  # k, rows near by; fewer estimate a variance poorly, more see less of where it changes
@@ -100,13 +102,13 @@ class Scale:
     mean: float
     """The mean of the squared standardised errors."""
     squares: Floats = field(repr=False)
-    """The squared standardised error of every row, a mean over the targets; of shape (rows,)."""
+    """Squared standardised errors, means over the targets, summed over the rows of each place; of shape (places,)."""
     X: Floats = field(repr=False)
-    """The rows that the scale was learnt from; of shape (rows, d)."""
+    """The places: distinct inputs of the rows that the scale was learnt from; of shape (places, d)."""
     near: Neighbours | None = field(repr=False)
-    """Finds the rows nearest to a query; None where k is 0."""
+    """Finds the places nearest to a query; None if neither the scale nor the shape depends on the place."""
     k: int = 0
-    """How many rows near by a local scale is learnt from; 0 for one scale everywhere."""
+    """How many places near by a local scale is learnt from; 0 for one scale everywhere."""
     strength: float = 0.0
     """How many rows the overall mean counts for in a local scale."""
     density: float = -np.inf
@@ -114,13 +116,17 @@ class Scale:
     extra: float = 0.0
     """Noise variance that is added to observations before they are multiplied."""
     novelty: Floats | None = field(default=None, repr=False)
-    """The novelty of the rows, each left out; of shape (rows,). None in files of earlier versions."""
+    """The mean novelty of every place's rows, each left out; of shape (places,). None in files of earlier versions."""
     edge: float = UNKNOWN
     """The novelty up to which `mean` holds. A local scale has an edge of its own, from the rows near by."""
     floor: float = 0.0
     """The least variance of an observation where nothing is known: the variance of the targets."""
     bars: ErrorBars | None = None
     """The standard deviations that predictions have at the rows of the fit."""
+    counts: Floats | None = field(default=None, repr=False)
+    """How many rows each place has; of shape (places,). None in files of earlier versions: one each."""
+    shape: Shape | None = None
+    """The distribution of errors; None for a Gaussian, and in files of earlier versions."""
 
     @classmethod
     def fit(
@@ -148,7 +154,7 @@ class Scale:
         floor : float
             The variance of the targets.
         """
-        return cls.fit_each(kernel, X, error[None], variance[None], noise, floor)[0]
+        return cls.fit_each(kernel, X, error[None], variance[None], noise, floor)[0].scale
 
     @classmethod
     def fit_each(
@@ -159,24 +165,20 @@ class Scale:
         variances: Floats,
         noise: Floats | None = None,
         floor: float = 0.0,
-        optimism: float = 1.0,
-    ) -> list[Scale]:
+    ) -> list[LearntScale]:
         """Learn one scale for each of several models that predict the rows of X.
 
         Parameters are those of `fit`, with errors of shape (models, rows, q) and variances of shape (models, rows).
-        `optimism` is how many times as large squared errors are for rows that no step of the fit has seen.
         """
         X = np.asarray(X, dtype=np.float64)
-        near = _Near.of(kernel, X)
+        places = Places.of(kernel, X, max(SIZES)) if len(X) >= FEW else None
         prior = kernel.diag(kernel.prepare(X))
         latents = np.zeros_like(variances) if noise is None else np.maximum(variances - noise, 0)
-        scales = []
+        found = []
         for error, variance, latent in zip(errors, variances, latents, strict=True):
-            novelty = novelty_of(latent, prior)
-            best = cls._best(X, near, _LeftOut(error, variance, latent, prior, novelty), floor)
-            wide = replace(best, mean=optimism * best.mean, squares=optimism * best.squares)
-            scales.append(wide.with_bars(kernel, X, latent, error, novelty))
-        return scales
+            rows = LeftOut(X, error, variance, latent, prior, novelty_of(latent, prior))
+            found.append(cls._best(rows, places, floor))
+        return found
 
     @classmethod
     def none(
@@ -187,7 +189,7 @@ class Scale:
         error: Floats,
         floor: float,
         novelty: Floats | None = None,
-    ) -> Scale:
+    ) -> LearntScale:
         """The scale that leaves variances as they are up to the novelty of the rows, and then rises to `floor`.
 
         Parameters
@@ -203,66 +205,59 @@ class Scale:
         novelty : array of shape (rows,), default=None
             The novelty of the rows, each left out; None if it follows from `latent`.
         """
+        features = kernel.prepare(X)
+        prior, noise = kernel.diag(features), kernel.noise(features)
         if novelty is None:
-            novelty = novelty_of(latent, kernel.diag(kernel.prepare(X)))
+            novelty = novelty_of(latent, prior)
         made = cls(1.0, np.empty(0), np.empty((0, X.shape[1])), None, edge=float(_edge(novelty)), floor=floor)
-        return made.with_bars(kernel, X, latent, error, novelty)
+        variance = latent + noise
+        places = Places.of(kernel, X, max(WIDTH_SIZES)) if len(X) >= FEW else None
+        rows = LeftOut(X, error, variance, latent, prior, novelty)
+        return LearntScale(made, rows, places, variance * made.factor(X, novelty, prior + noise))
 
     @classmethod
-    def _best(cls, X: Floats, near: _Near | None, left_out: _LeftOut, floor: float) -> Scale:
+    def _best(cls, rows: LeftOut, places: Places | None, floor: float) -> LearntScale:
         """The candidate of the largest log density; a simple one is given up only for a gain of `WORTH`."""
-        if not len(X):
-            return cls(1.0, np.empty(0), X, None, novelty=np.empty(0), floor=floor)
-        candidates = cls._candidates(X, near, left_out, floor)
+        if not len(rows.X):
+            return LearntScale(
+                cls(1.0, np.empty(0), rows.X, None, novelty=np.empty(0), floor=floor), rows, None, np.empty(0)
+            )
+        candidates = cls._candidates(rows, places, floor)
         best = next(candidates)
         for made in candidates:
-            is_simple = best.k == 0 and best.extra == 0
-            if made.density > best.density + (WORTH if is_simple else 0.0):
+            is_simple = best.scale.k == 0 and best.scale.extra == 0
+            if made.scale.density > best.scale.density + (WORTH if is_simple else 0.0):
                 best = made
         return best
 
     @classmethod
-    def _candidates(cls, X: Floats, near: _Near | None, left_out: _LeftOut, floor: float) -> Iterator[Scale]:
+    def _candidates(cls, rows: LeftOut, places: Places | None, floor: float) -> Iterator[LearntScale]:
         """Every combination of `extra`, k and `strength`, the simplest first, each with its log density."""
-        error, variance, novelty = left_out.error, left_out.variance, left_out.novelty
+        error, variance = rows.error, rows.variance
         mean_square = float(np.mean(np.square(error)))
-        edge = float(_edge(novelty))
+        novelty = rows.novelty if places is None else _place_means(places, rows.novelty)
+        edge = float(_edge(rows.novelty))
         edges: dict[int, Floats | float] = {0: edge}
-        if near is not None:
-            edges |= near.edges(novelty)
+        if places is not None:
+            edges |= {k: _edges_left_out(places, novelty, k) for k in SIZES}
+        X = rows.X if places is None else places.X
         for share in EXTRAS:
             extra = share * mean_square
             total = variance + extra
-            far = left_out.prior + (variance - left_out.latent) + extra
+            far = rows.prior + (variance - rows.latent) + extra
             squares = np.mean(np.square(error), axis=1) / total
-            for mean, local, k, strength in _scales(squares, near):
-                index = near.index if near is not None and k else None
-                made = cls(mean, squares, X, index, k, strength, -np.inf, extra, novelty, edge, floor)
-                scale = _blended(local, made.far(far), outside(novelty, edges[k]))
-                yield replace(made, density=float(log_densities(error, total * scale).mean()))
-
-    def with_bars(self, kernel: CompiledKernel, X: Floats, latent: Floats, error: Floats, novelty: Floats) -> Scale:
-        """The scale with `bars`, the summary of what it makes of some rows; unchanged if there are no rows.
-
-        Parameters
-        ----------
-        kernel : CompiledKernel
-        X : array of shape (rows, d)
-        latent, novelty : arrays of shape (rows,)
-            Variances of the latent function and novelties, each row left out.
-        error : array of shape (rows, q)
-            Leave-one-out errors.
-        """
-        if not len(X):
-            return self
-        rows = kernel.prepare(X)
-        noise = kernel.noise(rows) + self.extra
-        factor = self.factor(X, novelty, kernel.diag(rows) + noise)
-        return replace(self, bars=ErrorBars.of(noise * factor, (latent + noise) * factor, novelty, error))
+            sums = squares if places is None else places.sums(squares[:, None])[:, 0]
+            for mean, local, k, strength in _scales(squares, sums, places):
+                index = places.index if places is not None and k else None
+                counts = None if places is None else places.counts
+                made = cls(mean, sums, X, index, k, strength, -np.inf, extra, novelty, edge, floor, counts=counts)
+                calibrated = total * _blended(local, made.far(far), outside(rows.novelty, edges[k]))
+                density = float(log_densities(error, calibrated).mean())
+                yield LearntScale(replace(made, density=density), rows, places, calibrated)
 
     def __call__(self, X: Array) -> Floats:
-        """The scale of the rows near by, at every row of X and whatever its novelty; of shape (n,)."""
-        return self._near(X)[0]
+        """The scale of the places near by, at every row of X and whatever its novelty; of shape (n,)."""
+        return self._near(self._query(X, self.k), len(X))[0]
 
     def factor(self, X: Array, novelty: Floats, prior: Floats) -> Floats:
         """The factor that the variances at X are multiplied by; of shape (n,).
@@ -275,7 +270,24 @@ class Scale:
         prior : array of shape (n,)
             The variance that an observation has where nothing is known, with `extra`.
         """
-        scale, edge = self._near(X)
+        return self._factor(self._query(X, self.k), novelty, prior)
+
+    def factor_and_widths(self, X: Array, variance: Floats, novelty: Floats, prior: Floats) -> tuple[Floats, Floats]:
+        """The factor, as `factor` has it, and the widths of the errors by the learnt shape, of shape (n, q).
+
+        `variance` are the variances of observations before calibration, with `extra`; of shape (n,).
+        """
+        assert self.shape is not None
+        by_place = self.shape.sums is not None
+        found = self._query(X, max(self.k, max(WIDTH_SIZES) if by_place else 0))
+        return self._factor(found, novelty, prior), self.shape.widths(variance, novelty, found, self.counts)
+
+    def _query(self, X: Array, k: int) -> Indices | None:
+        """The k places nearest to every row of X; None if no place matters."""
+        return None if self.near is None or not k else self.near.query(np.asarray(X, dtype=np.float64), k)
+
+    def _factor(self, found: Indices | None, novelty: Floats, prior: Floats) -> Floats:
+        scale, edge = self._near(found, len(novelty))
         return _blended(scale, self.far(prior), outside(novelty, edge))
 
     def far(self, prior: Floats) -> Floats:
@@ -283,76 +295,80 @@ class Scale:
         least = np.divide(self.floor, prior, out=np.zeros(len(prior)), where=prior > 0)
         return np.maximum(max(self.mean, min(self.mean, 1.0) ** self.edge), least)
 
-    def _near(self, X: Array) -> tuple[Floats, Floats]:
-        """The scale of the rows near by, and the novelty up to which it holds; each of shape (n,)."""
-        if self.near is None:
-            return np.full(len(X), self.mean), np.full(len(X), self.edge)
-        found = self.near.query(np.asarray(X, dtype=np.float64), self.k)
-        total = self.squares[found].sum(axis=1) + self.strength * self.mean
-        scale = np.asarray(total / (found.shape[1] + self.strength))
-        return scale, np.full(len(X), self.edge) if self.novelty is None else _edge(self.novelty[found])
+    def _near(self, found: Indices | None, n: int) -> tuple[Floats, Floats]:
+        """The scale of the places near by, and the novelty up to which it holds; each of shape (n,)."""
+        if found is None or not self.k:
+            return np.full(n, self.mean), np.full(n, self.edge)
+        found = found[:, : self.k]
+        count = float(found.shape[1]) if self.counts is None else self.counts[found].sum(axis=1)
+        scale = np.asarray((self.squares[found].sum(axis=1) + self.strength * self.mean) / (count + self.strength))
+        return scale, np.full(n, self.edge) if self.novelty is None else _edge(self.novelty[found])
 
 
 @dataclass(frozen=True)
-class _LeftOut:
-    """A model's predictions of some rows, each from the other rows."""
+class LearntScale:
+    """A scale, beside the rows that it was learnt from."""
 
-    error: Floats
-    """Observation minus predicted mean; of shape (rows, q)."""
+    scale: Scale
+    rows: LeftOut
+    places: Places | None
+    """None if there are too few rows for anything that depends on the place."""
     variance: Floats
-    """Predicted variance of an observation, noise included; of shape (rows,)."""
-    latent: Floats
-    """Predicted variance of the latent function; of shape (rows,)."""
-    prior: Floats
-    """Prior variance of the latent function; of shape (rows,)."""
-    novelty: Floats
-    """`latent` as a share of `prior`; of shape (rows,)."""
+    """LearntScale variances of observations, that of each row by the other rows; of shape (rows,)."""
+
+    def of_model(self, kernel: CompiledKernel, calibrate: bool, optimism: float = 1.0) -> Scale:
+        """The scale that a model keeps: with `bars` and, if `calibrate`, with the shape of its errors.
+
+        `optimism` is how many times as large squared errors are for rows that no step of the fit has seen.
+        """
+        scale, rows = self.scale, self.rows
+        if not len(rows.X):
+            return scale
+        wide = (
+            replace(scale, mean=optimism * scale.mean, squares=optimism * scale.squares)
+            if scale.k or len(scale.squares)
+            else scale
+        )
+        noise = kernel.noise(kernel.prepare(rows.X)) + scale.extra
+        factor = wide.factor(rows.X, rows.novelty, rows.prior + noise)
+        bars = ErrorBars.of(noise * factor, (rows.latent + noise) * factor, rows.novelty, rows.error)
+        wide = replace(wide, bars=bars)
+        if not calibrate:
+            return wide
+        shape = Shape.learn(rows, self.places, self.variance, scale.extra, optimism)
+        if shape.sums is None or self.places is None:
+            return replace(wide, shape=shape)
+        places = self.places
+        return replace(wide, shape=shape, X=places.X, counts=places.counts, near=places.index)
 
 
-@dataclass(frozen=True)
-class _Near:
-    """The rows nearest to every row, from which a local scale of that row is learnt."""
-
-    index: Neighbours
-    found: Indices
-    """The nearest rows, the nearest first; of shape (rows, max(SIZES) + 1)."""
-    own: Mask
-    """Where `found` is the row itself: the nearest, unless other rows have the same inputs; of the same shape."""
-
-    @classmethod
-    def of(cls, kernel: CompiledKernel, X: Floats) -> _Near | None:
-        """The nearest rows of every row of X; None if there are too few rows for local scales."""
-        if len(X) < FEW:
-            return None
-        index = Neighbours(kernel, X, by_period=False)
-        found = index.query(X, max(SIZES) + 1)
-        return cls(index, found, found == np.arange(len(X))[:, None])
-
-    def edges(self, novelty: Floats) -> dict[int, Floats]:
-        """For every k, the novelty up to which the local scale of each row holds; of shape (rows,)."""
-        others = np.where(self.own, -1.0, novelty[self.found])
-        return {k: _edge(others[:, : k + 1]) for k in SIZES}
-
-    def scales(self, squares: Floats, mean: float) -> Iterator[tuple[Floats, int, float]]:
-        """Yield (scales of the rows, of shape (rows,), k, strength), each row's own error left out."""
-        for k in SIZES:
-            found, others = self.found[:, : k + 1], ~self.own[:, : k + 1]
-            total, count = (squares[found] * others).sum(axis=1), others.sum(axis=1)
-            for strength in STRENGTHS:
-                yield (total + strength * mean) / (count + strength), k, strength
+def _place_means(places: Places, values: Floats) -> Floats:
+    """Means of values, of shape (rows,), over the rows of every place; of shape (places,)."""
+    return np.asarray(places.sums(values[:, None])[:, 0] / places.counts)
 
 
-def _scales(squares: Floats, near: _Near | None) -> Iterator[tuple[float, Floats | float, int, float]]:
+def _edges_left_out(places: Places, novelty: Floats, k: int) -> Floats:
+    """The novelty up to which the local scale of each row holds, by the k places near by; of shape (rows,)."""
+    found = places.found[:, : k + 1]
+    alone = (found == places.place[:, None]) & (places.counts[places.place] == 1)[:, None]
+    return _edge(np.where(alone | ~places.used(k), -1.0, novelty[found]))
+
+
+def _scales(squares: Floats, sums: Floats, places: Places | None) -> Iterator[tuple[float, Floats | float, int, float]]:
     """Yield (overall mean, scales of the rows, k, strength), the simplest first.
 
+    Squared standardised errors are given for the rows, of shape (rows,), and summed over places, of shape (places,).
     The overall mean counts `STRENGTHS[0]` rows with a squared standardised error of 1, so a few rows leave it near 1.
     """
     prior = STRENGTHS[0]
     mean = float((squares.sum() + prior) / (len(squares) + prior))
     yield mean, mean, 0, 0.0
-    if near is not None:
-        for scales, k, strength in near.scales(squares, mean):
-            yield mean, scales, k, strength
+    if places is None:
+        return
+    for k in SIZES:
+        total, count = places.others(squares[:, None], sums[:, None], k)
+        for strength in STRENGTHS:
+            yield mean, (total[:, 0] + strength * mean) / (count + strength), k, strength
 
 
 def novelty_of(latent: Floats, prior: Floats) -> Floats:

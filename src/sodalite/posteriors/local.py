@@ -26,7 +26,7 @@ from ..core.threads import threaded_map
 from ..core.types import Array, Floats, Indices
 from ..kernels import CompiledKernel, Features, n_rows, take
 from ..kernels.neighbours import Neighbours, distinct
-from .base import BLOCK, N_SOME, Evidence, PosteriorTraits, covariance_block, in_blocks, scaled, scaled_covariance
+from .base import BLOCK, N_SOME, Calibrated, Evidence, covariance_block, in_blocks, scaled_covariance
 from .calibration import Scale, log_densities, novelty_of
 from .leave_one_out import Observations, Systems
 from .sod import SubsetOfData
@@ -78,7 +78,7 @@ class Coordinates:
 
 
 @dataclass(frozen=True)
-class Local(PosteriorTraits):
+class Local(Calibrated):
     """The posterior given the active rows and each query's neighbours. O(k m + k^2 m + k^3) a query, in batches."""
 
     name: ClassVar[str] = "local"
@@ -129,22 +129,19 @@ class Local(PosteriorTraits):
             return replace(made, k=sizes[0])
         sample = every.take(evidence.judged(N_SOME if is_settled else N_JUDGED))
         errors, variances = made.leave_out(sample, sizes)
-        scales: Sequence[Scale | None]
         if evidence.calibrate:
-            scales = fitted = Scale.fit_each(
-                made.kernel, sample.X, errors, variances, sample.noise, evidence.floor or 0.0, evidence.optimism
-            )
-            density = [scale.density for scale in fitted]
-        else:
-            scales = [None] * len(sizes)
-            density = [log_densities(error, variance).mean() for error, variance in zip(errors, variances, strict=True)]
-        chosen = int(np.argmax(np.array(density) >= max(density) - GOOD_ENOUGH))
-        scale = scales[chosen]
-        if scale is None and evidence.floor is not None:
-            latent = np.maximum(variances[chosen] - sample.noise, 0)
-            X = np.asarray(sample.X, dtype=np.float64)
-            scale = Scale.none(made.kernel, X, latent, errors[chosen], evidence.floor)
-        return replace(made, k=sizes[chosen], scale=scale)
+            floor = evidence.floor or 0.0
+            fitted = Scale.fit_each(made.kernel, sample.X, errors, variances, sample.noise, floor)
+            chosen = _fewest([found.scale.density for found in fitted])
+            scale = fitted[chosen].of_model(made.kernel, calibrate=True, optimism=evidence.optimism)
+            return replace(made, k=sizes[chosen], scale=scale)
+        chosen = _fewest([log_densities(e, variance).mean() for e, variance in zip(errors, variances, strict=True)])
+        made = replace(made, k=sizes[chosen])
+        if evidence.floor is None:
+            return made
+        latent = np.maximum(variances[chosen] - sample.noise, 0)
+        found = Scale.none(made.kernel, np.asarray(sample.X, dtype=np.float64), latent, errors[chosen], evidence.floor)
+        return replace(made, scale=found.of_model(made.kernel, calibrate=False))
 
     @classmethod
     def prepare(cls, evidence: Evidence) -> tuple[Local, Observations]:
@@ -211,17 +208,10 @@ class Local(PosteriorTraits):
         """The mean at every row of X, of shape (n, q)."""
         return self._unscaled(np.asarray(X, dtype=np.float64))[0]
 
-    def mean_and_variance(self, X: Array, noisy: bool = False) -> tuple[Floats, Floats]:
-        """The mean, of shape (n, q), and the variance, of shape (n,): the latent one, or with the noise."""
-        return self.mean_variance_novelty(X, noisy)[:2]
-
-    def mean_variance_novelty(self, X: Array, noisy: bool = False) -> tuple[Floats, Floats, Floats]:
-        """The mean and the variance, and the share of the latent prior variance that is left, of shape (n,)."""
-        X = np.asarray(X, dtype=np.float64)
+    def uncalibrated(self, X: Floats) -> tuple[Floats, Floats, Floats]:
+        """The mean, of shape (n, q), the variance of the latent function and the novelty, of shape (n,)."""
         mean, latent = self._unscaled(X)
-        rows = self.kernel.prepare(X)
-        novelty = novelty_of(latent, self.kernel.diag(rows))
-        return mean, scaled(self.scale, self.kernel, X, latent, novelty, noisy, rows), novelty
+        return mean, latent, novelty_of(latent, self.kernel.diag(self.kernel.prepare(X)))
 
     def mean_and_covariance(self, X: Array, noisy: bool = False) -> tuple[Floats, Floats]:
         """The mean, of shape (n, q), and the covariance, of shape (n, n), given the union of the neighbours."""
@@ -309,6 +299,11 @@ class Local(PosteriorTraits):
         if self.V is not None:
             return np.asarray(self.V[which])
         return np.asarray((self.base.inverse @ self.kernel.block(self.base.rows, take(self.rows, which))).T)
+
+
+def _fewest(densities: Sequence[float]) -> int:
+    """The first of some numbers of neighbours whose mean log density is nearly that of the best."""
+    return int(np.argmax(np.array(densities) >= max(densities) - GOOD_ENOUGH))
 
 
 def _group_means(r: Floats, noise: Floats, group: Indices, count: int) -> tuple[Floats, Floats]:

@@ -28,7 +28,7 @@ from ..core.jitter import with_jitter
 from ..core.threads import one_blas_thread, threaded_map
 from ..core.types import Array, Floats
 from ..kernels import CompiledKernel, Features
-from .base import N_SOME, Evidence, PosteriorTraits, covariance_block, in_blocks, scaled, scaled_covariance
+from .base import N_SOME, Calibrated, Evidence, covariance_block, in_blocks, scaled_covariance
 from .calibration import Scale, novelty_of, outside
 
 N_SHARES = 4  # sums over blocks are added up in so many shares, whatever the number of cores: so rounding is the same
@@ -95,7 +95,7 @@ def _added(parts: Iterable[tuple[Floats, ...]]) -> tuple[Floats, ...]:
 
 
 @dataclass(frozen=True)
-class Projected(PosteriorTraits):
+class Projected(Calibrated):
     """The base class of the projected processes.
 
     One pass over the rows, O(n m^2); then O(m) per mean and O(m^2) per variance.
@@ -149,7 +149,8 @@ class Projected(PosteriorTraits):
         # Near the data, predictions of sor do not include k - Q, so its error bars do not either.
         shown = latent if self.restored else np.minimum(g / left, latent)
         error = (evidence.y[which] - self.mean(X)) / left[:, None]
-        return Scale.none(self.kernel, X, shown, error, floor, novelty_of(latent, prior))
+        found = Scale.none(self.kernel, X, shown, error, floor, novelty_of(latent, prior))
+        return found.of_model(self.kernel, evidence.calibrate)
 
     def leverage(self, X: Array, noise: Floats) -> tuple[Floats, Floats, Floats]:
         """Return g = w.B^-1 w, k - w.w and 1 - h of rows of the fit with these noise variances; each of shape (n,).
@@ -164,22 +165,17 @@ class Projected(PosteriorTraits):
         """The mean at every row of X, of shape (n, q)."""
         return in_blocks(lambda part: (self._block(part)[1].T @ self.weights,), X, len(self.weights))[0]
 
-    def mean_and_variance(self, X: Array, noisy: bool = False) -> tuple[Floats, Floats]:
-        """The mean, of shape (n, q), and the variance, of shape (n,): the latent one, or with the noise."""
-        return self.mean_variance_novelty(X, noisy)[:2]
-
-    def mean_variance_novelty(self, X: Array, noisy: bool = False) -> tuple[Floats, Floats, Floats]:
-        """The mean and the variance, and the share of the latent prior variance that is left, of shape (n,)."""
+    def uncalibrated(self, X: Floats) -> tuple[Floats, Floats, Floats]:
+        """The mean, of shape (n, q), the variance of the latent function and the novelty, of shape (n,)."""
 
         def block(part: Array) -> tuple[Floats, Floats, Floats]:
             rows, K = self._block(part)
             _, rest, g = self._parts(rows, K)
             novelty = novelty_of(g + rest, self.kernel.diag(rows))
-            latent = g + self._restored(novelty) * rest
-            return K.T @ self.weights, scaled(self.scale, self.kernel, part, latent, novelty, noisy, rows), novelty
+            return K.T @ self.weights, g + self._restored(novelty) * rest, novelty
 
-        mean, variance, novelty = in_blocks(block, X, 3 * len(self.weights))
-        return mean, variance, novelty
+        mean, latent, novelty = in_blocks(block, X, 3 * len(self.weights))
+        return mean, latent, novelty
 
     def _parts(self, rows: Features, K: Floats) -> tuple[Floats, Floats, Floats]:
         """W, of shape (m, n), k - w.w and w.B^-1 w, of shape (n,), from K = k(I, x)."""

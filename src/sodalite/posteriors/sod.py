@@ -14,12 +14,12 @@ from scipy.linalg import solve_triangular
 
 from ..core.types import Array, Floats
 from ..kernels import CompiledKernel, Features
-from .base import N_SOME, Evidence, PosteriorTraits, covariance_block, in_blocks, scaled, scaled_covariance
+from .base import N_SOME, Calibrated, Evidence, covariance_block, in_blocks, scaled_covariance
 from .calibration import Scale, novelty_of
 
 
 @dataclass(frozen=True)
-class SubsetOfData(PosteriorTraits):
+class SubsetOfData(Calibrated):
     """The latent posterior: mean k(x, I) L^-T z, covariance k(x, x') - v(x).v(x').
 
     O(m) per mean, O(m^2) per variance, in blocks of bounded memory.
@@ -68,26 +68,21 @@ class SubsetOfData(PosteriorTraits):
         left = 1 / np.einsum("ij,ij->j", self.inverse, self.inverse)[i]
         latent[active] = np.maximum(left - evidence.noise(which[active]), 0)
         error[active] = self.weights[i] * left[:, None]
-        return Scale.none(evidence.kernel, X, latent, error, floor)
+        return Scale.none(self.kernel, X, latent, error, floor).of_model(self.kernel, evidence.calibrate)
 
     def mean(self, X: Array) -> Floats:
         """The mean at every row of X, of shape (n, q)."""
         return in_blocks(lambda part: (self.mean_of(self.covariances(part)[1]),), X, len(self.z))[0]
 
-    def mean_and_variance(self, X: Array, noisy: bool = False) -> tuple[Floats, Floats]:
-        """The mean, of shape (n, q), and the variance, of shape (n,): the latent one, or with the noise."""
-        return self.mean_variance_novelty(X, noisy)[:2]
-
-    def mean_variance_novelty(self, X: Array, noisy: bool = False) -> tuple[Floats, Floats, Floats]:
-        """The mean and the variance, and the share of the latent prior variance that is left, of shape (n,)."""
+    def uncalibrated(self, X: Floats) -> tuple[Floats, Floats, Floats]:
+        """The mean, of shape (n, q), the variance of the latent function and the novelty, of shape (n,)."""
 
         def block(part: Array) -> tuple[Floats, Floats, Floats]:
             mean, latent, prior = self._latent(part)
-            novelty = novelty_of(latent, prior)
-            return mean, scaled(self.scale, self.kernel, part, latent, novelty, noisy), novelty
+            return mean, latent, novelty_of(latent, prior)
 
-        mean, variance, novelty = in_blocks(block, X, 2 * len(self.z))
-        return mean, variance, novelty
+        mean, latent, novelty = in_blocks(block, X, 2 * len(self.z))
+        return mean, latent, novelty
 
     def mean_and_covariance(self, X: Array, noisy: bool = False) -> tuple[Floats, Floats]:
         """The mean, of shape (n, q), and the covariance, of shape (n, n)."""

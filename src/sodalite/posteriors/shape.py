@@ -1,0 +1,324 @@
+"""The distribution of prediction errors, learnt from leave-one-out errors (docs/method.rst, `distribution`).
+
+A Gaussian process says that errors are Gaussian. Those of most tables are not: many are small, a few are large, and how
+large they are depends on the place in ways that the kernel does not know. So their distribution is learnt from the
+leave-one-out errors that the error bars are scaled by. The error at x is width(x) times a number Z that is distributed
+alike everywhere,
+
+    log width(x) = c + b_0 log s(x) + b_1 log novelty(x) + sum_k b_k log a_k(x).
+
+s(x) is the standard deviation that the process predicts, before it is calibrated. a_k(x) is the mean absolute error at
+the k nearest places, each error in units of its own s. Z is Student's t, corrected by a Bernstein polynomial
+(`sodalite.posteriors.predictive.Standard`), which gives skewness and other shapes, and leaves the tails those of a t.
+What is fitted, from simple to flexible, is chosen by the log density of errors that the fit has not seen: a Gaussian
+with the calibrated standard deviation, a t, a t with widths by place, corrections of growing degree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from scipy.optimize import minimize
+from scipy.special import digamma, stdtr
+
+from ..core.threads import one_blas_thread
+from ..core.types import Floats, Indices, Mask
+from ..kernels import CompiledKernel
+from ..kernels.neighbours import Neighbours, distinct
+from .predictive import TINY, Standard, bernstein, log_gaussian, log_t
+
+SIZES = (4, 16, 64)  # places near by whose errors tell the width; other or more sizes change less than 0.005 nats a row
+N_FEATURES = 2 + len(SIZES)  # log s, log novelty and every log a_k
+STRENGTH = 2.0  # rows that the mean absolute error of all rows counts for, among those near by
+LEAST = 20  # rows below which errors are taken for Gaussian
+KNOWN = 1e-4  # added to the novelty before its logarithm is taken: less is rounding
+RIDGE = 1.0  # weight of |b - (1, 0, ...)|^2, in rows: for coefficients that few rows do not determine
+NU = (0.7, 1000.0)  # degrees of freedom: the heaviest tails that are allowed, and as good as Gaussian
+DEGREES = (4, 8, 16, 32)  # of the Bernstein polynomials that are tried
+SMOOTH = 2.0  # their prior, that all weights are equal, counts for SMOOTH sqrt(degree) rows
+BINS = 512  # that cumulative probabilities are counted in, to fit the weights
+STEPS = 100  # of expectation maximisation for the weights
+FOLDS = 5  # parts of the rows, each of which judges what was fitted to the others
+WORTH = 0.002  # gain in mean log density, in nats a row, that makes up for a more flexible shape
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """A model's predictions of some rows of its fit, each from the other rows."""
+
+    X: Floats
+    """Inputs, of shape (rows, d)."""
+    error: Floats
+    """Observation minus predicted mean; of shape (rows, q)."""
+    variance: Floats
+    """Predicted variance of an observation, noise included, not calibrated; of shape (rows,)."""
+    latent: Floats
+    """Predicted variance of the latent function, not calibrated; of shape (rows,)."""
+    prior: Floats
+    """Prior variance of the latent function; of shape (rows,)."""
+    novelty: Floats
+    """Share of the prior variance that the other rows leave; of shape (rows,)."""
+
+
+@dataclass(frozen=True)
+class Places:
+    """The distinct inputs of some rows, and the places nearest to each row.
+
+    Rows that repeat say many things about one place. Taken one by one, ties would decide which of them are near.
+    """
+
+    X: Floats
+    """The distinct inputs, of shape (places, d)."""
+    counts: Floats
+    """How many rows each place has; of shape (places,)."""
+    index: Neighbours = field(repr=False)
+    """Finds the places nearest to a query."""
+    place: Indices
+    """The place of every row; of shape (rows,)."""
+    found: Indices
+    """The places nearest to every row, the nearest first; of shape (rows, k + 1)."""
+
+    @classmethod
+    def of(cls, kernel: CompiledKernel, X: Floats, k: int) -> Places:
+        """The places of the rows of X, and for each row the k nearest and its own."""
+        first, place = distinct(X)
+        index = Neighbours(kernel, X[first], by_period=False)
+        counts = np.bincount(place, minlength=len(first)).astype(np.float64)
+        return cls(X[first], counts, index, place, index.query(X, k + 1))
+
+    def sums(self, values: Floats) -> Floats:
+        """Sums of values, of shape (rows, q), over the rows of every place; of shape (places, q)."""
+        return np.stack([np.bincount(self.place, column, minlength=len(self.X)) for column in values.T], axis=1)
+
+    def others(self, values: Floats, sums: Floats, k: int) -> tuple[Floats, Floats]:
+        """Sums and numbers of values at the k places nearest to every row, without the row's own value.
+
+        The row's own place is one of the k if it has other rows. Returns arrays of shape (rows, q) and (rows,).
+        """
+        found = self.found[:, : k + 1]
+        used, own = self.used(k), found == self.place[:, None]
+        mine = (own & used).any(axis=1)
+        total = np.einsum("ik,ikq->iq", used, sums[found]) - mine[:, None] * values
+        return np.maximum(total, 0.0), (self.counts[found] * used).sum(axis=1) - mine
+
+    def used(self, k: int) -> Mask:
+        """Which of the first k + 1 places of `found` are the k nearest once a row is left out; (rows, k + 1)."""
+        alone = self.counts[self.place] == 1
+        return np.asarray(np.arange(min(k + 1, self.found.shape[1])) < (k + alone)[:, None])
+
+
+@dataclass(frozen=True)
+class Width:
+    """The width of one target's errors: log width = level + coefficients . features."""
+
+    level: float
+    coefficients: Floats
+    """Of log s alone, or of all features; of shape (features,)."""
+    limits: Floats
+    """The least and the largest value of every feature in the fit; of shape (2, features)."""
+
+    @property
+    def by_place(self) -> bool:
+        """Whether the width depends on errors near by."""
+        return len(self.coefficients) > 1
+
+    def __call__(self, features: Floats) -> Floats:
+        """Widths for features of shape (n, features); of shape (n,).
+
+        A feature beyond its limits counts as at the limit, but for log s: the width stays proportional to s there.
+        """
+        features = features[:, : len(self.coefficients)]
+        inside = np.clip(features, *self.limits)
+        return np.asarray(np.exp(self.level + inside @ self.coefficients + features[:, 0] - inside[:, 0]))
+
+
+@dataclass(frozen=True)
+class Shape:
+    """The distribution of errors around predictions, for all targets."""
+
+    targets: tuple[tuple[Width, Standard] | None, ...]
+    """Width and distribution of every target; None for a Gaussian with the calibrated standard deviation."""
+    mean: Floats
+    """Mean absolute errors in units of s, over all rows; of shape (q,)."""
+    sums: Floats | None = field(default=None, repr=False)
+    """Sums of absolute errors in units of s over every place's rows, of shape (places, q); None if no width depends on
+    the place."""
+    gain: tuple[float, ...] = ()
+    """Gain in mean log density over a Gaussian, of errors that the fit has not seen; for every target."""
+
+    @classmethod
+    def learn(cls, rows: LeftOut, places: Places | None, variance: Floats, extra: float, optimism: float) -> Shape:
+        """Learn the shape of leave-one-out errors. O(rows q).
+
+        Parameters
+        ----------
+        rows : LeftOut
+        places : Places or None
+            None if there are too few rows for widths that depend on the place.
+        variance : array of shape (rows,)
+            Calibrated variances of observations, that of each row by the other rows.
+        extra : float
+            Noise variance that calibration adds.
+        optimism : float
+            How many times as large squared errors are for rows that no step of the fit has seen.
+        """
+        n, q = rows.error.shape
+        s = np.sqrt(rows.variance + extra)
+        if n < LEAST or not (np.all(s > 0) and np.all(variance > 0)):
+            return cls((None,) * q, np.ones(q))
+        error = np.sqrt(optimism) * rows.error
+        sizes = np.abs(error) / s[:, None]
+        mean = np.maximum(sizes.mean(axis=0), TINY)
+        sums = None if places is None else places.sums(sizes)
+        near = []
+        if places is not None and sums is not None:
+            near = [places.others(sizes, sums, k) for k in SIZES]
+        features = _features(s, rows.novelty, near, mean)
+        std = np.sqrt(optimism * variance)
+        with one_blas_thread():  # products too small to share out
+            found = [_choose(features[..., j], error[:, j], std) for j in range(q)]
+        by_place = any(target is not None and target[0].by_place for target, _ in found)
+        targets, gain = tuple(target for target, _ in found), tuple(gain for _, gain in found)
+        return cls(targets, mean, sums if by_place else None, gain)
+
+    @property
+    def is_gaussian(self) -> bool:
+        """Whether all targets have Gaussian errors with the calibrated standard deviation."""
+        return all(target is None for target in self.targets)
+
+    def widths(self, variance: Floats, novelty: Floats, found: Indices | None, counts: Floats | None) -> Floats:
+        """Widths of the errors of some queries, of shape (n, q); of a Gaussian target, zero.
+
+        Parameters
+        ----------
+        variance, novelty : arrays of shape (n,)
+            Of observations, not calibrated, with the noise that calibration adds.
+        found : array of shape (n, max(SIZES)) or None
+            The places nearest to each query, if `sums` is not None.
+        counts : array of shape (places,) or None
+            The rows of every place.
+        """
+        near = []
+        if self.sums is not None:
+            assert found is not None
+            assert counts is not None
+            near = [(self.sums[found[:, :k]].sum(axis=1), counts[found[:, :k]].sum(axis=1)) for k in SIZES]
+        features = _features(np.sqrt(np.maximum(variance, TINY)), novelty, near, self.mean)
+        widths = [np.zeros(len(variance)) if t is None else t[0](features[..., j]) for j, t in enumerate(self.targets)]
+        return np.stack(widths, axis=1)
+
+
+def _features(s: Floats, novelty: Floats, near: list[tuple[Floats, Floats]], mean: Floats) -> Floats:
+    """Log s; then, if errors near by are known, log novelty and every log a_k; of shape (n, features, q).
+
+    `near` has sums of shape (n, q) over so many rows, of shape (n,), for each k. `mean` is the mean of all, (q,).
+    """
+    columns = [np.broadcast_to(s[:, None], (len(s), len(mean)))]
+    if near:
+        columns.append(np.broadcast_to(np.sqrt(novelty + KNOWN)[:, None], (len(s), len(mean))))
+    columns += [(total + STRENGTH * mean) / (count + STRENGTH)[:, None] for total, count in near]
+    return np.asarray(np.log(np.stack(columns, axis=1)))
+
+
+# One target: features of shape (rows, features), the first of them log s, and errors of shape (rows,)
+
+
+def _choose(features: Floats, error: Floats, std: Floats) -> tuple[tuple[Width, Standard] | None, float]:
+    """The shape that gives errors left out of its fit the largest density, unless a simpler one is nearly as good.
+
+    None stands for a Gaussian with the calibrated standard deviations `std`, of shape (rows,). The second result is the
+    gain in mean log density over that Gaussian.
+    """
+    if not np.any(error):
+        return None, 0.0
+    gaussian = density = log_gaussian(error, std)
+    chosen: tuple[int, int] | None = None
+    count = 1
+    for width in sorted({1, features.shape[1]}):
+        held = _held_out(features[:, :width], error, (1,))[0]
+        if _is_better(held, density):
+            chosen, density, count = (width, 1), held, width
+    for degree, held in zip(DEGREES, _held_out(features[:, :count], error, DEGREES), strict=True):
+        if _is_better(held, density):
+            chosen, density = (count, degree), held
+    if chosen is None:
+        return None, 0.0
+    some, degree = features[:, : chosen[0]], chosen[1]
+    theta = _fit_t(some, error)
+    width_of = Width(float(theta[1]), theta[2:], np.stack([some.min(axis=0), some.max(axis=0)]))
+    nu = float(np.exp(theta[0]))
+    weights = _fit_weights(stdtr(nu, error / width_of(some)), degree)
+    return (width_of, Standard(nu, weights)), float(np.mean(density - gaussian))
+
+
+def _is_better(held: Floats, density: Floats) -> bool:
+    """Whether log densities, of shape (rows,), are larger by more than is worth it, and by more than chance.
+
+    Chance is one standard error of the mean difference.
+    """
+    gain = held - density
+    return bool(gain.mean() > max(WORTH, gain.std() / np.sqrt(len(gain))))
+
+
+def _held_out(features: Floats, error: Floats, degrees: Sequence[int]) -> list[Floats]:
+    """The log density of every error, of shape (rows,), by shapes that were fitted to the other folds.
+
+    One for each degree of the correction; degree 1 is a t without one.
+    """
+    fold = np.arange(len(error)) % FOLDS
+    held: list[Floats] = [np.empty(len(error)) for _ in degrees]
+    start = _fit_t(features, error)
+    for here in (fold == number for number in range(FOLDS)):
+        theta = _fit_t(features[~here], error[~here], start)
+        log_width = theta[1] + features @ theta[2:]
+        nu, z = float(np.exp(theta[0])), error * np.exp(-log_width)
+        u, density = stdtr(nu, z), log_t(z[here], nu) - log_width[here]
+        for degree, found in zip(degrees, held, strict=True):
+            weights = _fit_weights(u[~here], degree)
+            found[here] = density + np.log(np.maximum(bernstein(u[here], degree) @ weights, TINY))
+    return held
+
+
+def _fit_t(features: Floats, error: Floats, start: Floats | None = None) -> Floats:
+    """Log nu, the level and the coefficients of a t by maximum likelihood; of shape (2 + features,).
+
+    A single coefficient, that of log s, is held at 1.
+    """
+    centre, count = features.mean(axis=0), features.shape[1]
+    plain = np.eye(1, count)[0]  # a width proportional to s
+    if start is None:
+        level = np.log(max(float(np.median(np.abs(error) * np.exp(-features[:, 0]))), TINY))
+        start = np.array([np.log(5.0), level, *plain])  # 5: between heavy tails and none
+    bounds = [tuple(np.log(NU)), (None, None), *([(1, 1)] if count == 1 else [(None, None)] * count)]
+    shifted = np.concatenate([start[:1], [start[1] + centre @ start[2:]], start[2:]])
+    found = minimize(_cost, shifted, (features - centre, error, plain), jac=True, method="L-BFGS-B", bounds=bounds).x
+    return np.concatenate([found[:1], [found[1] - centre @ found[2:]], found[2:]])
+
+
+def _cost(theta: Floats, features: Floats, error: Floats, plain: Floats) -> tuple[float, Floats]:
+    """Minus the mean log density of errors, with a weak prior on the coefficients; and its gradient."""
+    n, nu, b = len(error), np.exp(theta[0]), theta[2:]
+    log_width = np.clip(theta[1] + features @ b, -600, 600)
+    q = np.square(np.clip(error * np.exp(-log_width), -1e100, 1e100)) / nu
+    grown, share = np.log1p(q), q / (1 + q)
+    value = np.mean(log_width) - log_t(np.zeros(1), nu)[0] + (nu + 1) / 2 * grown.mean()
+    by_nu = 0.5 * (digamma(nu / 2) - digamma((nu + 1) / 2) + 1 / nu + grown.mean() - (nu + 1) / nu * share.mean())
+    by_width = 1 - (nu + 1) * share
+    value += RIDGE / n * np.square(b - plain).sum()
+    by_b = features.T @ by_width / n + 2 * RIDGE / n * (b - plain)
+    return float(value), np.array([nu * by_nu, by_width.mean(), *by_b])
+
+
+def _fit_weights(u: Floats, degree: int) -> Floats:
+    """Weights of a mixture of beta densities for cumulative probabilities u, by expectation maximisation."""
+    weights = np.full(degree, 1 / degree)
+    if degree == 1:
+        return weights
+    counts = np.histogram(u, BINS, (0, 1))[0]
+    basis, prior = bernstein((np.arange(BINS) + 0.5) / BINS, degree), SMOOTH * np.sqrt(degree)
+    for _ in range(STEPS):
+        share = basis.T @ (counts / (basis @ weights))
+        weights = (weights * share + prior / degree) / (len(u) + prior)
+    return np.asarray(weights)
