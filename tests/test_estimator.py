@@ -13,6 +13,7 @@ import pandas as pd
 import polars as pl
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy.special import ndtri
 from sklearn import config_context
 from sklearn.base import clone
 from sklearn.compose import TransformedTargetRegressor
@@ -689,7 +690,7 @@ def test_the_band_covers_new_observations():
 
 
 def test_samples_have_the_predictive_mean_and_covariance():
-    model = fixed().fit(*data(q=2))
+    model = fixed(calibrate=False).fit(*data(q=2))
     T = np.vstack([new_rows(4), [[9.0, 9.0], [9.1, 9.0]]])
     mean, cov = model.predict(T, return_cov=True)
     samples = model.sample_y(T, 40_000, random_state=1)
@@ -699,6 +700,22 @@ def test_samples_have_the_predictive_mean_and_covariance():
         assert_allclose((np.cov(samples[:, j]) - cov[..., j]) / np.outer(size, size), 0, atol=0.03)
     between = np.corrcoef(samples[0, 0], samples[0, 1])[0, 1]
     assert abs(between) < 0.03
+
+
+def test_samples_have_the_learnt_distribution_and_the_correlations_of_the_process():
+    model = fixed().fit(*data(q=2))
+    assert not model.posterior_.scale.shape.is_gaussian
+    T = np.vstack([new_rows(4), [[9.0, 9.0], [9.1, 9.0]]])
+    samples = model.sample_y(T, 20_000, random_state=1)
+    levels = np.array([0.05, 0.3, 0.5, 0.95])
+    below = np.mean(samples[..., None] <= model.predict_quantiles(T, levels)[:, :, None], axis=2)
+    assert_allclose(below, np.broadcast_to(levels, below.shape), atol=0.015)
+    cov = model.predict(T, return_cov=True)[1]
+    for j in range(2):
+        size = np.sqrt(np.diag(cov[..., j]))
+        ranks = np.argsort(np.argsort(samples[:, j], axis=1), axis=1)
+        scores = ndtri((ranks + 0.5) / samples.shape[2])
+        assert_allclose(np.corrcoef(scores), cov[..., j] / np.outer(size, size), atol=0.03)
 
 
 def test_samples_are_repeatable():

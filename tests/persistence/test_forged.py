@@ -413,7 +413,6 @@ MODELS = {
         changed("posterior", "scale", "mean", value=-1.0),
         "the error bars, must be a finite number of at least 0; it is -1.0",
     ),
-    "huge errors": (array("scale_squares", put(0, 1e300)), "'scale_squares' has values above 1e"),
     "residual": (array("residuals", put(3, 1e100)), "array 'residuals' has values that are larger than the targets"),
     "residuals": (array("residuals", lambda a: a + 0.1), "array 'residuals' does not follow from the rows"),
     "noises": (array("noises", lambda a: 2 * a), "array 'noises' does not fit the kernel's noise"),

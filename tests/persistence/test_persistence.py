@@ -56,6 +56,8 @@ def assert_same(a, b, X=None):
             np.testing.assert_allclose(one, other, rtol=1e-10, atol=1e-10)
     np.testing.assert_allclose(a.predict(X), b.predict(X), rtol=1e-10, atol=1e-10)
     np.testing.assert_allclose(a.sample_y(X, 3), b.sample_y(X, 3), rtol=1e-10, atol=1e-10)
+    levels = [0.01, 0.5, 0.9]
+    np.testing.assert_allclose(a.predict_quantiles(X, levels), b.predict_quantiles(X, levels), rtol=1e-10, atol=1e-10)
 
 
 @pytest.fixture
@@ -411,8 +413,8 @@ def rewrite(small, path, change, arrays_of=None, **about):
 
 
 def test_a_file_of_a_later_version_says_how_to_upgrade(small, path):
-    rewrite(small, path, lambda content, arrays: None, version="2")
-    with pytest.raises(ModelFileError, match=r"later version .*format 2.* up to 1.*pip install --upgrade sodalite"):
+    rewrite(small, path, lambda content, arrays: None, version="3")
+    with pytest.raises(ModelFileError, match=r"later version .*format 3.* up to 2.*pip install --upgrade sodalite"):
         sodalite.load(path)
     with pytest.raises(ModelFileError, match="later version"):
         persistence.read_header(path)
@@ -537,7 +539,6 @@ WRONG = {
         replace_array("residuals", lambda a: a[:-1]),
         "each of the 8 different rows .* they have 7 and 8",
     ),
-    "squares": (replace_array("scale_squares", lambda a: a[:-1]), "must have as many rows; they have 12 and 11"),
     "deep kernel": (
         lambda content, arrays: content.update(kernel=nested(content["kernel"], 5000)),
         "no valid model file",
@@ -565,6 +566,46 @@ def test_what_makes_no_sense_is_refused_although_the_checksums_are_right(what, s
         sodalite.load(path)
     assert str(path) in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+@pytest.fixture(scope="module")
+def by_place(tmp_path_factory):
+    """The bytes of a file with error bars, and a distribution of errors, that depend on the place."""
+    path = tmp_path_factory.mktemp("by_place") / "model"
+    X = rows(300)
+    noise = np.random.default_rng(3).standard_t(2, size=300) * np.where(X[:, 1] > 0, 1.0, 0.01)
+    one = GreedyGPRegressor(KERNEL, n_active=20, hyperparameters="fixed", random_state=0).fit(X, X[:, 0] + noise)
+    assert one.posterior_.scale.k
+    assert one.posterior_.scale.shape.sums is not None
+    sodalite.save(one, path)
+    return path.read_bytes()
+
+
+SHAPE = ("posterior", "scale", "shape")
+TARGET = (*SHAPE, "targets", 0)
+WRONG_BARS = {
+    "squares": (replace_array("scale_squares", lambda a: a[:-1]), "must have as many rows; they have 300 and 299"),
+    "huge errors": (replace_array("scale_squares", at(0, 1e300)), "'scale_squares' has values above 1e"),
+    "counts": (replace_array("scale_counts", at(0, 0.0)), "'scale_counts' must be positive"),
+    "sums": (lambda content, arrays: arrays.pop("scale_sums"), "'scale_sums' is missing"),
+    "arrays": (put("posterior", "scale", "arrays", value=["evil"]), "arrays of the scale must be some of"),
+    "a target": (put(*SHAPE, "targets", value=[]), "a list of 1 targets"),
+    "no mean": (put(*SHAPE, "mean", value=[0.0]), "the mean of the shape must be positive"),
+    "weights": (put(*TARGET, "weights", value=[0.5, 0.4]), "numbers whose sum is 1"),
+    "many weights": (put(*TARGET, "weights", value=[1e-6] * 10**6), "weights must be 1 to 32 numbers"),
+    "nu": (put(*TARGET, "nu", value=0.0), "nu must be a finite number of at least 0.7 and at most 1000; it is 0"),
+    "coefficients": (put(*TARGET, "coefficients", value=[1.0, 2.0]), "coefficients must be 1 or 5 numbers"),
+    "level": (put(*TARGET, "level", value=None), "level must be a finite number"),
+    "limits": (put(*TARGET, "limits", value=[[1.0] * 5, [0.0] * 5]), "the least and the largest of each feature"),
+}
+
+
+@pytest.mark.parametrize("what", WRONG_BARS)
+def test_error_bars_that_make_no_sense_are_refused(what, by_place, path):
+    change, message = WRONG_BARS[what]
+    rewrite(by_place, path, change)
+    with pytest.raises(ModelFileError, match=message):
+        sodalite.load(path)
 
 
 def test_nothing_is_changed_by_writing_it_again(small, path):
@@ -623,7 +664,7 @@ def test_what_is_made_again_keeps_to_the_limit(path):
     sodalite.save(one, path)
     other = sodalite.load(path)
     assert other.posterior_.limit == 10**8
-    other.posterior_.__dict__["limit"] = 1000
+    other.posterior_.coordinates.limit = 1000
     other.predict(rows(500, seed=3))
     assert other.posterior_.V is None
 
@@ -649,7 +690,7 @@ def test_the_published_types_exist(name):
 # Files of earlier versions of the format, which every later one must read
 
 DATA = Path(__file__).parents[1] / "data"
-EARLIER = [(version, name) for version in (1,) for name in ("local", "sod", "vfe")]
+EARLIER = [(version, name) for version in (1, 2) for name in ("local", "sod", "vfe")]
 
 
 @pytest.mark.parametrize(("version", "name"), EARLIER)
@@ -662,6 +703,9 @@ def test_files_of_every_version_are_read(version, name):
     np.testing.assert_allclose(mean, expected[name]["mean"], rtol=1e-8)
     np.testing.assert_allclose(std, expected[name]["std"], rtol=1e-8)
     assert model.posterior == name
+    if version >= 2:
+        quantiles = model.predict_quantiles(np.array(expected["X"]), expected["levels"])
+        np.testing.assert_allclose(quantiles, expected[name]["quantiles"], rtol=1e-8)
     if name == "local":
         assert (model.preprocessing_.target, model.preprocessing_.columns[0].fill) == ("y", 0.5)
         assert model.about_ == {"data": "a table", "test": []}

@@ -13,6 +13,7 @@ from ..core.types import Floats
 from ..fitting.fitted import Fitted
 from ..kernels.neighbours import distinct
 from ..posteriors import POSTERIORS, Evidence, Local, Posterior, SubsetOfData
+from ..posteriors.local import Coordinates
 from ..posteriors.projected import (
     DeterministicTraining,
     FullyIndependentTraining,
@@ -176,7 +177,7 @@ class LocalFormat:
     def without_cache(self, posterior: Posterior) -> Posterior:
         """Return a copy that keeps no coordinates v of the rows."""
         assert isinstance(posterior, Local)
-        return replace(posterior, limit=0)
+        return replace(posterior, coordinates=Coordinates(posterior.base, posterior.rows, limit=0))
 
 
 FORMATS: dict[str, PosteriorFormat] = {
