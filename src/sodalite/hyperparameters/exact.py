@@ -9,7 +9,7 @@ of the grid are climbed. A weak prior keeps what the rows cannot tell near what 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from math import log, sqrt
 from time import perf_counter
@@ -20,7 +20,7 @@ from sklearn.gaussian_process.kernels import Kernel
 from ..core.threads import threaded_map
 from ..core.types import Floats
 from ..kernels.neighbours import distinct
-from .climb import ROUGH, TIGHT, climb
+from .climb import climb, climb_to_maximum
 from .components import small_table_forms
 from .dense import leave_one_out, leave_one_out_densities, squared_errors
 from .grid import scale_starts
@@ -37,11 +37,11 @@ MOST_OPTIMISTIC = 4.0  # largest optimism, a ratio of variances: one outlying ro
 
 
 def find_exactly(
-    task: Task, kernels: Sequence[Kernel], generator: np.random.Generator, tolerance: float = TIGHT
+    task: Task, kernels: Sequence[Kernel], generator: np.random.Generator, to_maximum: bool = True
 ) -> Found:
     """The best of some kernels with the same parameters, and of richer forms, by the likelihood of all rows.
 
-    The last climb ends at a step that gains less than `tolerance`.
+    The last climb goes on to the maximum, unless `to_maximum` is False: then it ends as all others do.
     """
     X, y, alpha = np.asarray(task.X, dtype=np.float64), task.y.reshape(len(task.X), -1), task.alpha
     # A row that stands twice, targets and all, is a record kept twice rather than proof that there is no noise.
@@ -56,7 +56,7 @@ def find_exactly(
         if search.is_over:
             break
         search.try_form(name, form(search.best))
-    search.finish(tolerance)
+    search.finish(to_maximum)
     return Found(search.best, tuple(search.rounds))
 
 
@@ -102,15 +102,19 @@ class _Search:
         value, tried = self._climbed(kernel, kernel.theta, FORM_STEPS)
         self._keep_if(name, tried, value, self._evidence(tried, value) > self._evidence(self.best, self.top))
 
-    def finish(self, tolerance: float) -> None:
+    def finish(self, to_maximum: bool) -> None:
         """Climb from the best kernel to its maximum."""
-        value, self.best = self._climbed(self.best, self.best.theta, LAST_STEPS, tolerance)
+        value, self.best = self._climbed(
+            self.best, self.best.theta, LAST_STEPS, climb_to_maximum if to_maximum else climb
+        )
         self._note("to the end", self.best, value, True)
 
-    def _climbed(self, kernel: Kernel, start: Floats, steps: int, tolerance: float = ROUGH) -> tuple[float, Kernel]:
+    def _climbed(
+        self, kernel: Kernel, start: Floats, steps: int, method: Callable[..., tuple[float, Floats]] = climb
+    ) -> tuple[float, Kernel]:
         """The plausibility that a climb gets to, and the kernel there."""
         objective = Plausibility(kernel, self.X, self.y, self.alpha)
-        value, theta = climb(objective, start, kernel.bounds, steps, self._end, tolerance)
+        value, theta = method(objective, start, kernel.bounds, steps, self._end)
         return value, kernel.clone_with_theta(theta)
 
     def _evidence(self, kernel: Kernel, value: float) -> float:

@@ -17,7 +17,7 @@ from sklearn.gaussian_process.kernels import Kernel
 
 from ..core.types import Floats
 from ..kernels import variation
-from .climb import TIGHT, climb, climb_all
+from .climb import climb, climb_all, climb_to_maximum
 from .likelihood import Likelihood
 from .parameters import clipped, free_parameters, natural_scale
 from .task import Fixed as Fixed  # here in pickles of earlier versions
@@ -83,7 +83,7 @@ class Subset:
             began = perf_counter()
         best = int(np.argmax([value for value, _ in ends]))
         whole = Likelihood(kernels[best], X, y, alpha)
-        value, theta = climb(whole, ends[best][1], bounds, self.n_steps, end, TIGHT)
+        value, theta = climb_to_maximum(whole, ends[best][1], bounds, self.n_steps, end)
         found = kernels[best].clone_with_theta(theta)
         rounds.append(Round("to the end", found, value, True, perf_counter() - began))
         return Found(found, tuple(rounds))

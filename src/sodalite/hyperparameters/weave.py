@@ -17,7 +17,6 @@ from typing import Any
 import numpy as np
 from sklearn.gaussian_process.kernels import Kernel
 
-from .climb import ROUGH
 from .components import candidates, enriched
 from .exact import find_exactly, or_as_given, with_optimism
 from .strategies import ByActiveRows, ByNeighbours, Strategy, Verdict
@@ -118,7 +117,7 @@ class Weave:
             family = kernels[(len(kernels) - 1) // 2]
             few = task.take(generator.permutation(len(task.X))[: self.n_start])
             few = replace(few, seconds=inf, forms=False)  # short, and components are tried later
-            theta = find_exactly(few, [family], generator, ROUGH).kernel.theta
+            theta = find_exactly(few, [family], generator, to_maximum=False).kernel.theta
             return family, family.clone_with_theta(theta)
         by_subset = Subset().find(replace(task, seconds=SUBSET_SHARE * task.seconds), kernels, generator).kernel
         theta = by_subset.theta
