@@ -78,7 +78,7 @@ def test_pit(predictions):
     assert_allclose(metrics.pit(y, mean, std), stats.norm.cdf(y, mean, std), rtol=1e-12)
 
 
-@pytest.mark.parametrize("level", [0, 1, 95, -0.1, np.nan, "wide", None, [0.5, 1.5]])
+@pytest.mark.parametrize("level", [0, 1, 95, -0.1, np.nan, "wide", "0.5", None, True, [0.5, 1.5]])
 def test_bad_levels_are_refused_by_name(level):
     y = np.zeros(4)
     for name, call in {

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 from scipy.special import ndtr, ndtri
 
 from .core.types import Floats
-from .core.validation import check_levels
+from .core.validation import check_level, check_levels
 
 N_LEVELS = 200  # quantiles that `neg_crps` integrates over: its error is some 1e-4 of the score
 
@@ -80,7 +80,7 @@ def coverage(y: Floats, mean: Floats, std: Floats, level: float = 0.95) -> float
     >>> coverage(np.array([0.0, 1.0, 2.0, 3.0]), np.zeros(4), np.ones(4))
     0.5
     """
-    (level,) = check_levels("level", level)
+    level = check_level("level", level)
     return float(np.mean(np.abs(y - mean) <= ndtri(0.5 + level / 2) * std))
 
 
@@ -100,7 +100,7 @@ def interval_score(y: Floats, lower: Floats, upper: Floats, coverage: float = 0.
     >>> interval_score(np.array([0.5, 1.5]), np.zeros(2), np.ones(2), coverage=0.5)
     2.0
     """
-    (coverage,) = check_levels("coverage", coverage)
+    coverage = check_level("coverage", coverage)
     _check_shapes(np.shape(y), lower=lower, upper=upper)
     beyond = np.maximum(lower - y, 0) + np.maximum(y - upper, 0)
     return float(np.mean(upper - lower + 2 / (1 - coverage) * beyond))
