@@ -9,7 +9,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from sodalite import GreedyGPRegressor
-from sodalite.metrics import coverage, rmse
+from sodalite.metrics import interval_coverage, rmse
 
 rng = np.random.default_rng(0)
 
@@ -41,11 +41,13 @@ print("the first five rows chosen:", gp.active_indices_[:5])
 # -------
 #
 # A prediction is made from the active rows and from the rows nearest to it. The standard deviation is that of a new
-# observation, noise included. So about 95 % of new targets should lie within 1.96 of it.
+# observation, noise included. Intervals follow the distribution of errors that the fit has learnt, so about 95 % of new
+# targets should lie in those of 95 %.
 
 mean, std = gp.predict(X_test, return_std=True)
+lower, upper = gp.predict_interval(X_test, coverage=0.95)
 print(f"RMSE on held-out rows: {rmse(y_test, mean):.3f}")
-print(f"within the 95 % band:  {coverage(y_test, mean, std):.1%}")
+print(f"within the 95 % band:  {interval_coverage(y_test, lower, upper):.1%}")
 
 # %%
 # What it kept
@@ -57,12 +59,12 @@ print(f"within the 95 % band:  {coverage(y_test, mean, std):.1%}")
 # :ref:`sphx_glr_gallery_plot_stopping_and_scores.py` looks at this.
 
 grid = np.linspace(0, 20, 400)
-mean, std = gp.predict(grid[:, None], return_std=True)
+mean, (lower, upper) = gp.predict(grid[:, None]), gp.predict_interval(grid[:, None])
 active = gp.active_indices_
 
 fig, ax = plt.subplots(figsize=(8, 4.5), layout="constrained")
 ax.plot(X[:, 0], y, ".", color="0.7", markersize=3, label="all rows")
-ax.fill_between(grid, mean - 1.96 * std, mean + 1.96 * std, alpha=0.25, label="95 % band")
+ax.fill_between(grid, lower, upper, alpha=0.25, label="95 % band")
 ax.plot(grid, f(grid), "k--", linewidth=1, label="truth")
 ax.plot(grid, mean, label="mean")
 ax.plot(X[active, 0], y[active], "o", color="C3", markersize=5, label="active rows")

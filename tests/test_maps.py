@@ -33,6 +33,13 @@ def test_the_examples_of_the_method_run():
     assert not found.failed
 
 
+@pytest.mark.parametrize("name", ["intervals"])
+def test_the_examples_of_the_guide_run(name):
+    found = doctest.testfile(str(ROOT / f"docs/user_guide/{name}.rst"), module_relative=False, encoding="utf-8")
+    assert found.attempted > 20
+    assert not found.failed
+
+
 def resolve(path: str):
     """What a dotted path, relative to the package, names."""
     parts, thing = path.split("."), import_module("sodalite")

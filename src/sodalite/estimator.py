@@ -23,6 +23,7 @@ from .core.random import generator_from
 from .core.types import Array, Floats, Indices
 from .core.validation import (
     check_alpha,
+    check_level,
     check_levels,
     check_not_large,
     check_not_small,
@@ -446,7 +447,7 @@ class GreedyGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
         >>> bool(lower[0] < np.sin(2.5) + 0.2 < upper[0])
         True
         """
-        (level,) = check_levels("coverage", [coverage] if np.ndim(coverage) == 0 else coverage)
+        level = check_level("coverage", coverage)
         found = self.predict_quantiles(X, [0.5 - level / 2, 0.5 + level / 2])
         return found[..., 0], found[..., 1]
 
@@ -521,18 +522,18 @@ class GreedyGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
         check_is_fitted(self, "fitted_")
         q = self.fitted_.q
         if is_dask(X):
+            _check_n_targets(y, q)
             return method_lazily(self, X, name, (q,) if name == "pit" and q > 1 else (), y=y)
         (y,) = in_numpy(y)
         if (size := _rows_to_read(X)) is not None:
-            y = np.asarray(y)
+            y = check_targets(y, len(X))
             parts = range(0, len(X), size)
             method = getattr(self, name)
             return np.concatenate([method(np.asarray(X[at : at + size]), y[at : at + size]) for at in parts])
         X = self._queries(X)
-        Y = check_targets(y, len(X))
-        if Y.reshape(len(X), -1).shape[1] != q:
-            raise ValueError(f"y has {Y.reshape(len(X), -1).shape[1]} targets, but the model was fitted to {q}.")
-        return function(X, Y.reshape(len(X), -1))
+        y = check_targets(y, len(X))
+        _check_n_targets(y, q)
+        return function(X, y.reshape(len(X), q))
 
     def _predictive(self, X: Floats) -> Predictive:
         """The predictive distribution at rows that have been checked."""
@@ -726,6 +727,13 @@ def _rows_to_read(X: Any) -> int | None:
 def _in_blocks(function: Callable[[Array], Any], X: Any, size: int) -> list[Any]:
     """The results of a function for blocks of so many rows, each read when its turn comes."""
     return [function(np.asarray(X[begin : begin + size])) for begin in range(0, len(X), size)]
+
+
+def _check_n_targets(y: Any, q: int) -> None:
+    """Refuse targets of another number than the model has; y is an array, a series or a data frame."""
+    found = 1 if getattr(y, "ndim", 1) == 1 else y.shape[1]
+    if found != q:
+        raise ValueError(f"y has {found} target{'s' * (found != 1)}, but the model was fitted to {q}.")
 
 
 def _squeeze(values: Floats) -> Floats:

@@ -40,8 +40,8 @@ def fitted(posterior="sod", kernel=USUAL, X=None, q=1, **options):
     return GreedyGPRegressor(kernel, posterior=posterior, **options).fit(X, targets(X, q))
 
 
-def session(model, path):
-    model.to_onnx(path)
+def session(model, path, **options):
+    model.to_onnx(path, **options)
     return onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
 
 
@@ -60,6 +60,51 @@ def path(tmp_path):
 
 
 # ONNX
+
+
+def with_heavy_tails(posterior, q):
+    """A model whose errors have heavy tails and widths that differ by place; of two targets, the second is skewed."""
+    generator = np.random.default_rng(2)
+    X = rows(300)
+    Y = np.stack([np.sin(2 * X[:, 0]), 30 + 4 * X[:, 1]], axis=1)
+    Y[:, 0] += generator.standard_t(2.5, 300) * np.where(X[:, 1] > 0, 0.4, 0.02)
+    Y[:, 1] += generator.exponential(3, 300)
+    model = GreedyGPRegressor(USUAL, posterior=posterior, n_active=20, hyperparameters="fixed", random_state=0)
+    model.fit(X, Y[:, 0] if q == 1 else Y)
+    assert not model.posterior_.scale.shape.is_gaussian
+    return model
+
+
+@pytest.mark.parametrize("q", [1, 2])
+@pytest.mark.parametrize("posterior", POSTERIORS)
+def test_quantiles_are_the_models(posterior, q, path):
+    model, levels = with_heavy_tails(posterior, q), [0.975, 0.001, 0.5]
+    file = session(model, path, quantiles=levels)
+    assert [output.name for output in file.get_outputs()] == ["mean", "std", "quantiles"]
+    # Among the rows, between them and the unknown, and where nothing is known
+    X = np.concatenate([rows(30, seed=3), 2.5 * rows(30, seed=4), 1e3 * rows(3, seed=5)])
+    mean, std, quantiles = file.run(None, {"X": X})
+    assert quantiles.shape == (63, 3) if q == 1 else (63, 2, 3)
+    for found, expected in zip((mean, std), model.predict(X, return_std=True), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-8, atol=1e-8)
+    np.testing.assert_allclose(quantiles, model.predict_quantiles(X, levels), rtol=1e-8, atol=1e-8)
+
+
+@pytest.mark.parametrize("posterior", ["local", "vfe"])
+def test_quantiles_of_a_gaussian_and_without_calibration(posterior, path):
+    X = rows(9, seed=3)
+    for calibrate in (True, False):
+        model = fitted(posterior, calibrate=calibrate)
+        (found,) = session(model, path, quantiles=[0.1, 0.9]).run(["quantiles"], {"X": X})
+        np.testing.assert_allclose(found, model.predict_quantiles(X, [0.1, 0.9]), rtol=1e-8, atol=1e-8)
+
+
+@pytest.mark.parametrize("wrong", [[0.5, 1.0], np.nan, "wide", ["0.5"]])
+def test_bad_quantiles_are_refused_and_no_file_is_left(wrong, path):
+    with pytest.raises((TypeError, ValueError), match=r"^quantiles must"):
+        fitted().to_onnx(path, quantiles=wrong)
+    assert not path.exists()
+
 
 OPAQUE = {name for name in KERNELS if name.startswith("own") or name in ("pairwise", "matern-0.8")}
 FLAT = {"constant", "white", "two-constants", "constant-with-noise", "constant-squared"}

@@ -98,8 +98,9 @@ def _blocks_of(y: Any, sizes: Sequence[float]) -> list[Any]:
     if hasattr(y, "to_dask_array"):
         blocks = list(y.to_delayed())
     else:
-        known = not (np.isnan(sizes).any() or np.isnan(y.shape[0]))
-        if known and y.shape[0] == sum(sizes):
+        if not (np.isnan(sizes).any() or np.isnan(y.shape[0])):
+            if y.shape[0] != sum(sizes):
+                raise ValueError(f"X and y must have as many rows; they have {sum(sizes)} and {y.shape[0]}.")
             y = y.rechunk({0: tuple(int(size) for size in sizes)})
         blocks = list((y.rechunk({1: -1}) if y.ndim == 2 else y).to_delayed().ravel())
     if len(blocks) != len(sizes):

@@ -329,9 +329,11 @@ def check_predictions(X: Array, *found: Array) -> None:
 def check_levels(name: str, values: Any) -> Floats:
     """Return probabilities between 0 and 1 as an array of shape (levels,); refuse all else by name."""
     try:
+        if np.asarray(values).dtype.kind in "USb":  # texts and truth values, which NumPy would take for numbers
+            raise TypeError
         levels = np.atleast_1d(np.asarray(values, dtype=np.float64))
     except (TypeError, ValueError):
-        raise TypeError(f"{name} must be numbers between 0 and 1; got {values!r}.") from None
+        raise TypeError(f"{name} must be numbers between 0 and 1; got {values!r:.100}.") from None
     if levels.ndim != 1 or not len(levels):
         raise ValueError(f"{name} must be a list of at least one number between 0 and 1; its shape is {levels.shape}.")
     wrong = ~((levels > 0) & (levels < 1))  # NaN is wrong too
@@ -340,6 +342,13 @@ def check_levels(name: str, values: Any) -> Floats:
             f"{name} must lie between 0 and 1, both excluded; got {levels[wrong][0]:g}. Write 0.95 for 95 %."
         )
     return levels
+
+
+def check_level(name: str, value: Any) -> float:
+    """Return one probability between 0 and 1; refuse all else by name."""
+    if np.ndim(value):
+        raise TypeError(f"{name} must be one number between 0 and 1; got {value!r:.100}.")
+    return float(check_levels(name, value)[0])
 
 
 def scaled_alpha(alpha: Floats, std: Floats) -> Floats:
