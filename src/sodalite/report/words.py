@@ -14,6 +14,7 @@ from ..core.types import Array, Floats
 from ..kernels import PeriodicColumn, compile_kernel, leaves, spread
 from ..posteriors import Posterior
 from ..posteriors.calibration import ErrorBars
+from ..posteriors.shape import Shape
 
 HARDLY = 0.02  # share of the largest relevance, up to which an input "hardly matters"
 MOSTLY = 0.5  # share of an observation's variance, below which the noise is not most of it
@@ -197,6 +198,15 @@ def kernel_words(
 def bars_of(posterior: Posterior) -> ErrorBars | None:
     """The error bars of new observations near the data; None if the posterior is of a file of an earlier version."""
     return None if posterior.scale is None else posterior.scale.bars
+
+
+def error_words(shape: Shape | None, target: int = 0) -> str:
+    """The distribution of a target's errors, in a sentence or two."""
+    if shape is None or (learnt := shape.targets[target]) is None:
+        return "Errors are Gaussian."
+    width, standard = learnt
+    text = f"Errors have tails like those of Student's t with {standard.nu:.2g} degrees of freedom."
+    return text + (" Their width is learnt from errors near by." if width.by_place else "")
 
 
 def _shape(leaf: spec.Kernel) -> str:
