@@ -257,7 +257,7 @@ def test_a_rows_own_error_is_no_part_of_its_width(skewed):
     scale = replace(posterior.scale, shape=replace(posterior.scale.shape, sums=sums))
     changed = replace(material, posterior=replace(posterior, scale=scale))
     before, after = (predict(part, stages_of(part), material.pool)[0].width[:, 0] for part in (material, changed))
-    (own,) = np.flatnonzero((material.pool.X == scale.X[place]).all(axis=1))
+    (own,) = np.flatnonzero((scale.X[place] == material.pool.X).all(axis=1))
     assert after[own] == before[own]
     assert (after > 1.5 * before).sum() >= 4  # of the rows near by
 
