@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike
 from scipy.special import ndtr, ndtri
 
 from .core.types import Floats
+from .core.validation import check_levels
 
 N_LEVELS = 200  # quantiles that `neg_crps` integrates over: its error is some 1e-4 of the score
 
@@ -65,8 +66,10 @@ def quantile_crps(y: Floats, quantiles: Floats, levels: ArrayLike) -> float:
         As `GreedyGPRegressor.predict_quantiles` returns them.
     levels : array-like of shape (levels,)
     """
+    levels = check_levels("levels", levels)
+    _check_shapes((*np.shape(y), len(levels)), quantiles=quantiles)
     error = np.asarray(y)[..., None] - quantiles
-    return float(2 * np.mean(error * (np.asarray(levels, dtype=np.float64) - (error < 0))))
+    return float(2 * np.mean(error * (levels - (error < 0))))
 
 
 def coverage(y: Floats, mean: Floats, std: Floats, level: float = 0.95) -> float:
@@ -77,11 +80,13 @@ def coverage(y: Floats, mean: Floats, std: Floats, level: float = 0.95) -> float
     >>> coverage(np.array([0.0, 1.0, 2.0, 3.0]), np.zeros(4), np.ones(4))
     0.5
     """
+    (level,) = check_levels("level", level)
     return float(np.mean(np.abs(y - mean) <= ndtri(0.5 + level / 2) * std))
 
 
 def interval_coverage(y: Floats, lower: Floats, upper: Floats) -> float:
     """The share of the targets within their intervals: best if it is the coverage that was asked for."""
+    _check_shapes(np.shape(y), lower=lower, upper=upper)
     return float(np.mean((y >= lower) & (y <= upper)))
 
 
@@ -95,6 +100,8 @@ def interval_score(y: Floats, lower: Floats, upper: Floats, coverage: float = 0.
     >>> interval_score(np.array([0.5, 1.5]), np.zeros(2), np.ones(2), coverage=0.5)
     2.0
     """
+    (coverage,) = check_levels("coverage", coverage)
+    _check_shapes(np.shape(y), lower=lower, upper=upper)
     beyond = np.maximum(lower - y, 0) + np.maximum(y - upper, 0)
     return float(np.mean(upper - lower + 2 / (1 - coverage) * beyond))
 
@@ -116,8 +123,9 @@ def neg_nlpd(estimator: Any, X: Any, y: Any) -> float:
     Parameters
     ----------
     estimator : GreedyGPRegressor
-        Or a scikit-learn pipeline that ends in one.
+        Or a scikit-learn pipeline that ends in one, or a search among them, such as `GridSearchCV`.
     X, y : array-like
+        Of several targets, the log densities of a row are added.
 
     Examples
     --------
@@ -128,25 +136,43 @@ def neg_nlpd(estimator: Any, X: Any, y: Any) -> float:
     >>> scores.shape
     (3,)
     """
-    model, X = _last_step(estimator, X)
+    model, X = _last_step(estimator, X, "log_density")
     return float(np.mean(model.log_density(X, y)))
 
 
 def neg_crps(estimator: Any, X: Any, y: Any) -> float:
     """Minus the mean continuous ranked probability score of targets: a scorer, used as `neg_nlpd`."""
-    model, X = _last_step(estimator, X)
+    model, X = _last_step(estimator, X, "predict_quantiles")
     levels = (np.arange(N_LEVELS) + 0.5) / N_LEVELS
-    return -quantile_crps(np.asarray(y), model.predict_quantiles(X, levels), levels)
+    quantiles = np.asarray(model.predict_quantiles(X, levels))
+    return -quantile_crps(np.reshape(y, quantiles.shape[:-1]), quantiles, levels)
 
 
 def neg_interval_score(estimator: Any, X: Any, y: Any) -> float:
     """Minus the mean score of 95 % intervals: a scorer, used as `neg_nlpd`."""
-    model, X = _last_step(estimator, X)
-    return -interval_score(np.asarray(y), *model.predict_interval(X))
+    model, X = _last_step(estimator, X, "predict_interval")
+    lower, upper = (np.asarray(end) for end in model.predict_interval(X))
+    return -interval_score(np.reshape(y, lower.shape), lower, upper)
 
 
-def _last_step(estimator: Any, X: Any) -> tuple[Any, Any]:
-    """The model at the end of a pipeline, and the rows as it gets them; of a model alone, both as they are."""
-    if hasattr(estimator, "steps"):
-        return estimator[-1], estimator[:-1].transform(X) if len(estimator) > 1 else X
+def _last_step(estimator: Any, X: Any, method: str) -> tuple[Any, Any]:
+    """The model within searches and pipelines, and the rows as it gets them; of a model alone, both as they are."""
+    while not hasattr(estimator, method):
+        if hasattr(estimator, "best_estimator_"):
+            estimator = estimator.best_estimator_
+        elif hasattr(estimator, "steps"):
+            X = estimator[:-1].transform(X) if len(estimator) > 1 else X
+            estimator = estimator[-1]
+        else:
+            raise TypeError(
+                f"{type(estimator).__name__} has no method {method}: score a GreedyGPRegressor, or a pipeline or a "
+                "search that ends in one."
+            )
     return estimator, X
+
+
+def _check_shapes(shape: tuple[int, ...], **arrays: Any) -> None:
+    """Refuse arrays of another shape by name: NumPy would combine all rows with all others."""
+    for name, array in arrays.items():
+        if np.shape(array) != shape:
+            raise ValueError(f"{name} must have the shape {shape}, to go with y; its shape is {np.shape(array)}.")

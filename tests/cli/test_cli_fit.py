@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import json
 import os
 import re
@@ -19,6 +20,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from click.testing import CliRunner, Result
+from rich.console import Console
 from sklearn.gaussian_process.kernels import RBF, DotProduct, WhiteKernel
 
 import sodalite
@@ -26,8 +28,10 @@ from sodalite import scores
 from sodalite.cli import _common, _progress, fit, inspect, predict, select
 from sodalite.cli.app import COMMANDS, app
 from sodalite.core import files
-from sodalite.metrics import coverage, nlpd, rmse
-from sodalite.report.words import kernel_words
+from sodalite.metrics import coverage, interval_coverage, nlpd, rmse
+from sodalite.posteriors.calibration import COVERAGES
+from sodalite.posteriors.predictive import Standard
+from sodalite.report.words import distribution_words, kernel_words
 from sodalite.stopping import Stage
 from sodalite.tables import learn, read_table
 
@@ -99,7 +103,11 @@ def test_fit_says_how_good_the_model_is_and_writes_it(folder):
     judged = {part["model"]: part for part in model.about_["test"]}
     for name in ("sodalite", "linear", "constant"):
         part = judged[name]
-        assert cells[name] == [f"{part['rmse']:.4g}", f"{part['nlpd']:.3f}", f"{part['coverage']:.1%}"]
+        shares = [f"{share:.1%}" for share in part["coverages"].values()]
+        assert cells[name] == [f"{part['rmse']:.4g}", f"{part['nlpd']:.3f}", *shares]
+        assert part["coverage"] == part["coverages"]["0.95"]
+    (heading,) = [line for line in result.stdout.splitlines() if "rows held out" in line]
+    assert re.findall(r"in \d+ %", heading) == ["in 50 %", "in 80 %", "in 95 %", "in 99 %"]
     assert judged["linear"]["rmse"] < 2 < judged["sodalite"]["rmse"] < judged["constant"]["rmse"]
     assert cells["model"] == ["model.sodalite"]
     assert cells["target"] == ["price"]
@@ -122,11 +130,14 @@ def test_the_figures_are_those_of_the_rows_held_out(folder):
     test = np.sort(np.random.default_rng(3).permutation(160)[:40])
     rest = np.setdiff1d(np.arange(160), test)
     X, y = training.X, training.y
-    mean, std = sodalite.load("m").predict(X[test], return_std=True)
+    loaded = sodalite.load("m")
+    mean = loaded.predict(X[test])
     assert outcome.n_test == 40
     assert outcome.test[0].rmse == pytest.approx(rmse(y[test], mean), rel=1e-9)
-    assert outcome.test[0].nlpd == pytest.approx(nlpd(y[test], mean, std), rel=1e-9)
-    assert outcome.test[0].coverage == coverage(y[test], mean, std)
+    assert outcome.test[0].nlpd == pytest.approx(-loaded.log_density(X[test], y[test]).mean(), rel=1e-9)
+    intervals = [loaded.predict_interval(X[test], level) for level in COVERAGES]
+    shares = [interval_coverage(y[test], *ends) for ends in intervals]
+    assert outcome.test[0].coverages == dict(zip(["0.5", "0.8", "0.95", "0.99"], shares, strict=True))
     from sklearn.linear_model import LinearRegression
 
     line = LinearRegression().fit(X[rest], y[rest])
@@ -137,7 +148,10 @@ def test_the_figures_are_those_of_the_rows_held_out(folder):
     assert outcome.test[2].nlpd == pytest.approx(expected, rel=1e-6)
     constant = np.full(40, y[rest].mean())
     assert outcome.test[3].rmse == pytest.approx(rmse(y[test], constant), rel=1e-9)
-    assert outcome.test[3].nlpd == pytest.approx(nlpd(y[test], constant, np.full(40, y[rest].std())), rel=1e-9)
+    width = np.full(40, y[rest].std())
+    assert outcome.test[3].nlpd == pytest.approx(nlpd(y[test], constant, width), rel=1e-9)
+    shares = [coverage(y[test], constant, width, level) for level in COVERAGES]
+    assert list(outcome.test[3].coverages.values()) == shares
 
 
 def test_without_data_the_embedded_set_is_used(folder):
@@ -367,7 +381,7 @@ def test_predictions_are_the_models(model, folder):
     mean, std = loaded.predict(X, return_std=True)
     np.testing.assert_allclose(found["mean"], mean, rtol=1e-12)
     np.testing.assert_allclose(found["std"], std, rtol=1e-12)
-    np.testing.assert_allclose(found["upper"] - found["lower"], 2 * 1.6448536269514722 * std, rtol=1e-9)
+    np.testing.assert_allclose(found[["lower", "upper"]].T, loaded.predict_interval(X, 0.9), rtol=1e-9)
     drawn = loaded.sample_y(X, 2, random_state=np.random.default_rng(0))
     np.testing.assert_allclose(found[["sample_1", "sample_2"]], drawn, rtol=1e-9)
 
@@ -492,6 +506,123 @@ def test_what_is_said_of_noise_is_what_predictions_are_off_by(folder):
     assert f"Standard deviation {words['noise_std']:.3g}" in shown
 
 
+@pytest.mark.parametrize("name", ["out.csv", "out.tsv.gz", "out.parquet", "out.arrow", "out.npz", None])
+def test_quantiles_in_every_output(name, model, folder):
+    options = ["--interval", ".8", "--quantiles", ".95, 0.05,.5"]
+    content = json.loads(run("predict", model, "new.csv", *options, *(["-o", name] if name else []), "--json").stdout)
+    names = ["mean", "lower", "upper", "quantile_0.95", "quantile_0.05", "quantile_0.5"]
+    assert content["columns"] == names
+    if name is None:
+        found = content["predictions"]
+    else:
+        table = read_table(name)
+        assert table.names == names
+        found = {key: table.data[key].to_numpy().astype(float) for key in names}
+    loaded = sodalite.load(model)
+    X = loaded.preprocessing_.encode(read_table("new.csv")).X
+    expected = loaded.predict_quantiles(X, [0.1, 0.9, 0.95, 0.05, 0.5])
+    np.testing.assert_allclose([found[key] for key in names[1:]], expected.T, rtol=1e-9)
+
+
+def test_samples_have_the_distribution_of_the_quantiles(model, folder):
+    found = json.loads(
+        run("predict", model, "new.csv", "--quantiles", "0.1,0.9", "--samples", "2000", "--json").stdout
+    )["predictions"]
+    samples = np.array([found[f"sample_{place + 1}"] for place in range(2000)])
+    np.testing.assert_allclose(np.mean(samples < found["quantile_0.1"], axis=0), 0.1, atol=0.035)
+    np.testing.assert_allclose(np.mean(samples < found["quantile_0.9"], axis=0), 0.9, atol=0.035)
+    assert not sodalite.load(model).posterior_.scale.shape.is_gaussian
+
+
+def test_quantiles_of_several_targets(folder):
+    X = np.random.default_rng(0).normal(size=(60, 2))
+    Y = np.stack([X[:, 0], X.sum(axis=1)], axis=1)
+    one = sodalite.GreedyGPRegressor(n_active=20, posterior="sod", hyperparameters="fixed").fit(X, Y)
+    sodalite.save(one, "m")
+    pd.DataFrame(X, columns=["a", "b"]).to_csv("x.csv", index=False)
+    result = run("predict", "m", "x.csv", "-o", "out.csv", "--quantiles", "0.1,0.9")
+    assert result.exit_code == 0, result.output
+    found = pd.read_csv("out.csv")
+    names = ["quantile_0.1_y0", "quantile_0.9_y0", "quantile_0.1_y1", "quantile_0.9_y1"]
+    assert list(found) == ["mean_y0", *names[:2], "mean_y1", *names[2:]]
+    expected = one.predict_quantiles(X, [0.1, 0.9])
+    np.testing.assert_allclose(found[names], expected.reshape(60, 4), rtol=1e-9, atol=1e-12)
+    X[3, 1] = np.nan  # a row with a missing value has no prediction, and changes no other
+    asked = predict.Asked(quantiles=(0.1, 0.9), samples=1)
+    found = predict.predict_rows(one, X, asked, np.random.default_rng(0))
+    expected[3] = np.nan
+    np.testing.assert_allclose(np.stack([found[name] for name in names]).T, expected.reshape(60, 4), rtol=1e-9)
+    assert np.flatnonzero(np.isnan(found["sample_1_y1"])).tolist() == [3]
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [("--interval", value) for value in ("0", "1", "95", "-0.1", "nan", "wide", "")]
+    + [("--quantiles", value) for value in ("0.5,1", "nan", "5%", "0.1;0.9", "0.1,,0.9", "", "0.5,0.50")],
+)
+def test_bad_levels_are_refused_before_any_work(option, value, folder, monkeypatch):
+    monkeypatch.setattr(predict, "run", lambda *given, **options: pytest.fail("the work began"))
+    result = run("predict", "m", "new.csv", option, value)
+    assert result.exit_code == 2
+    message = "0.5 is there twice" if value.startswith("0.5,0.5") else "is no number between 0 and 1, both excluded"
+    assert f"Invalid value for '{option}'" in result.stderr
+    assert message in " ".join(result.stderr.split())
+
+
+def test_the_distribution_of_errors_in_fit_and_inspect(folder):
+    """Words about the shape, and the same shares in the summary, in JSON and in the file."""
+    random = np.random.default_rng(0)
+    x = random.uniform(0, 10, 800)
+    pd.DataFrame({"x": x, "y": np.sin(x) + random.exponential(0.5, 800)}).to_csv("skewed.csv", index=False)
+    parameters = {"posterior": "sod", "hyperparameters": "fixed", "n_active": 40}
+    outcome = fit.run("skewed.csv", "y", "m", test_fraction=0, parameters=parameters, shown=_progress.Display())
+    content = json.loads(json.dumps(outcome.as_dict()))
+    assert "large ones are more often above the prediction than below it" in content["errors"]
+    left_out = content["left_out"]
+    shares = list(left_out["coverages"].values())
+    assert list(left_out["coverages"]) == ["0.5", "0.8", "0.95", "0.99"]
+    np.testing.assert_allclose(shares, COVERAGES, atol=0.03)
+    x, loaded = random.uniform(0, 10, 2000), sodalite.load("m")
+    X, y = x[:, None], np.sin(x) + random.exponential(0.5, 2000)
+    assert left_out["rmse"] == pytest.approx(rmse(y, loaded.predict(X)), rel=0.1)
+    assert left_out["nlpd"] == pytest.approx(-loaded.log_density(X, y).mean(), abs=0.1)
+    fit.show(outcome, console := Console(width=80, record=True, file=io.StringIO()))
+    text = console.export_text()
+    cells = {line.split()[0]: line.split()[1:] for line in text.splitlines() if line.strip()}
+    assert cells["sodalite"][1:] == [f"{left_out['nlpd']:.3f}", *(f"{share:.1%}" for share in shares)]
+    assert max(map(len, text.splitlines())) <= 80
+    shown = run("inspect", "m").stdout
+    assert max(map(len, shown.splitlines())) <= 80
+    for printed in (text, shown):
+        assert content["errors"] in " ".join(printed.split())
+    assert f"NLPD {left_out['nlpd']:.3f}; intervals of 50, 80, 95 and 99 % hold" in " ".join(shown.split())
+
+
+@pytest.mark.parametrize(
+    ("standard", "words"),
+    [
+        (None, "Errors are Gaussian."),
+        (Standard(2.4), "heavier tails than Gaussian ones: those of Student's t with 2.4 degrees of freedom."),
+        (Standard(1000.0), "Errors are nearly Gaussian."),
+        (Standard(1000.0, np.array([0.0, 0.25, 0.15, 0.1, 0.1, 0.15, 0.25, 0.0])), "lighter tails"),
+        (Standard(1000.0, np.array([0.5, 0.4, 0.1])), "more often below the prediction than above"),
+        (Standard(1000.0, np.array([0.1, 0.4, 0.5])), "more often above the prediction than below"),
+    ],
+)
+def test_distributions_in_words(standard, words):
+    assert words in distribution_words(standard)
+    assert ("skewed" in distribution_words(standard)) == ("more often" in words)
+    assert distribution_words(standard, by_place=True).endswith("near by.") == (standard is not None)
+
+
+def test_inspect_of_files_of_earlier_versions(folder):
+    for version in (1, 2):
+        for name in ("local", "sod", "vfe"):
+            result = run("inspect", str(Path(__file__).parents[1] / "data" / f"version_{version}_{name}.sodalite"))
+            assert result.exit_code == 0, result.output
+            assert ("Errors " in result.stdout) == (version == 2)
+
+
 def test_mistakes_in_predict(model, folder):
     pd.read_csv("new.csv").drop(columns="town").to_csv("absent.csv", index=False)
     assert_mistake(
@@ -584,7 +715,7 @@ def test_inspect_says_what_is_in_a_file(model, folder):
         assert text in " ".join(result.stdout.split()), text
     content = json.loads(run("inspect", model, "--json").stdout)
     assert content["arrays"]["factor"] == {"dtype": "float64", "shape": [30, 30]}
-    assert content["format_version"] == 1
+    assert content["format_version"] == 2
     assert content["kernel"]["name"] == "Sum"
     assert content["bytes"] == os.path.getsize(model)
 

@@ -596,6 +596,9 @@ WRONG_BARS = {
     "nu": (put(*TARGET, "nu", value=0.0), "nu must be a finite number of at least 0.7 and at most 1000; it is 0"),
     "coefficients": (put(*TARGET, "coefficients", value=[1.0, 2.0]), "coefficients must be 1 or 5 numbers"),
     "level": (put(*TARGET, "level", value=None), "level must be a finite number"),
+    "shares": (put("posterior", "scale", "bars", "shares", value=[0.5]), "shares must be a list of 4 numbers"),
+    "a share": (put("posterior", "scale", "bars", "shares", value=[0.5, 0.8, 0.9, 2.0]), "and at most 1; it is 2"),
+    "density": (put("posterior", "scale", "bars", "nlpd", value="low"), "nlpd must be a finite number"),
     "limits": (put(*TARGET, "limits", value=[[1.0] * 5, [0.0] * 5]), "the least and the largest of each feature"),
 }
 
@@ -606,6 +609,20 @@ def test_error_bars_that_make_no_sense_are_refused(what, by_place, path):
     rewrite(by_place, path, change)
     with pytest.raises(ModelFileError, match=message):
         sodalite.load(path)
+
+
+def test_what_rows_left_out_say_is_kept_and_may_be_absent(by_place, path):
+    path.write_bytes(by_place)
+    bars = sodalite.load(path).posterior_.scale.bars
+    assert len(bars.shares) == 4
+    assert bars.nlpd is not None
+
+    def forget(content, arrays):
+        for name in ("nlpd", "shares"):
+            del content["posterior"]["scale"]["bars"][name]
+
+    rewrite(by_place, path, forget)
+    assert sodalite.load(path).posterior_.scale.bars == replace(bars, nlpd=None, shares=None)
 
 
 def test_nothing_is_changed_by_writing_it_again(small, path):

@@ -9,6 +9,7 @@ from sklearn.gaussian_process.kernels import RBF, WhiteKernel
 
 from sodalite import GreedyGPRegressor
 from sodalite.kernels import compile_kernel
+from sodalite.posteriors.calibration import COVERAGES
 from sodalite.posteriors.shape import LEAST, SIZES, LeftOut, Places, Shape, _fit_t
 
 POSTERIORS = ["local", "sod", "sor", "dtc", "fitc", "vfe"]
@@ -16,12 +17,17 @@ POSTERIORS = ["local", "sod", "sor", "dtc", "fitc", "vfe"]
 
 def learn(error, X=None, variance=None, optimism=1.0):
     """The shape of errors, with widths by place if there are inputs."""
+    rows, places = left_out(error, X, variance)
+    return Shape.learn(rows, places, rows.variance, 0.0, optimism)
+
+
+def left_out(error, X=None, variance=None):
+    """Rows with these errors, and their places if there are inputs."""
     n = len(error)
     error = error.reshape(n, -1)
     variance = np.ones(n) if variance is None else variance
     rows = LeftOut(np.zeros((n, 1)) if X is None else X, error, variance, 0.5 * variance, np.ones(n), np.full(n, 0.1))
-    places = None if X is None else Places.of(compile_kernel(RBF() + WhiteKernel(), X), X, max(SIZES))
-    return Shape.learn(rows, places, variance, 0.0, optimism)
+    return rows, None if X is None else Places.of(compile_kernel(RBF() + WhiteKernel(), X), X, max(SIZES))
 
 
 def test_gaussian_errors_stay_gaussian():
@@ -77,6 +83,39 @@ def test_every_target_has_a_shape_of_its_own():
     gaussian, heavy = learn(error).targets
     assert gaussian is None
     assert heavy[1].nu < 4
+
+
+@pytest.mark.parametrize("posterior", POSTERIORS)
+def test_what_is_said_of_rows_left_out_holds_for_new_rows(posterior, heavy):
+    """Coverage and density of the summary, each row by the others, beside those of rows that the fit has not seen."""
+    X, y, T, t = heavy
+    model = GreedyGPRegressor(
+        RBF(1.5) + WhiteKernel(0.1), n_active=40, posterior=posterior, hyperparameters="fixed", random_state=0
+    ).fit(X, y)
+    bars = model.posterior_.scale.bars
+    pit = model.pit(T, t)
+    shares = [np.mean(np.abs(2 * pit - 1) <= coverage) for coverage in COVERAGES]
+    assert np.allclose(bars.shares, shares, atol=0.05)
+    assert np.allclose(bars.shares, COVERAGES, atol=0.04)
+    assert bars.nlpd + np.log(model.y_std_[0]) == pytest.approx(-model.log_density(T, t).mean(), abs=0.12)
+
+
+def test_rows_left_out_do_not_see_themselves():
+    """A width by place that saw its own error would be narrow for small errors and wide for large ones."""
+    generator = np.random.default_rng(0)
+    X = generator.uniform(0, 10, (400, 1))
+    error = generator.standard_t(2.0, (400, 1)) * np.where(X > 5, 1.0, 0.1)
+    shape, (rows, places) = learn(error, X), left_out(error, X)
+    assert shape.targets[0][0].by_place
+    plain = shape.widths_left_out(rows, places, 0.0, 1.0)
+    changed = error.copy()
+    changed[7] *= 1.5
+    again = shape.widths_left_out(left_out(changed, X)[0], places, 0.0, 1.0)
+    mean = (
+        np.abs(changed).mean() / np.abs(error).mean()
+    )  # the mean of all rows, to which widths are drawn, moves a little
+    assert again[7, 0] == pytest.approx(plain[7, 0], rel=2 * (mean - 1))
+    assert np.max(again / plain) > 1.01
 
 
 def test_optimism_widens():

@@ -28,7 +28,6 @@ from sodalite.report import figures, learning, make_report, source, to_html, vie
 from sodalite.report.build import stages_of
 from sodalite.report.curve import _curve
 from sodalite.report.honesty import LEVEL, GroupCoverage, PitHistogram, by_distance, by_region, chance
-from sodalite.report.judgement import HEADLINE
 from sodalite.report.pictures import effects
 from sodalite.report.predictions import predict
 from sodalite.report.rows import Input, gather
@@ -201,8 +200,11 @@ def test_new_rows_are_judged_as_the_model_predicts_them(model):
     np.testing.assert_allclose(np.stack([found.lower, found.upper]), model.predict_interval(X))
     np.testing.assert_allclose(found.pit, model.pit(X, y), atol=1e-9)
     for level, share in found.coverages.items():
-        assert share == metrics.interval_coverage(y, *model.predict_interval(X, level))
-    assert list(found.coverages) == [0.5, 0.8, 0.95, 0.99]
+        assert share == metrics.interval_coverage(y, *model.predict_interval(X, float(level)))
+    assert list(found.coverages) == ["0.5", "0.8", "0.95", "0.99"]
+    assert [found.shares[found.levels.round(9) == float(level)][0] for level in found.coverages] == [
+        *found.coverages.values()
+    ]
     assert found.shares[-2] == found.coverage
     assert (found.low <= found.shares).all()
     assert (found.shares <= found.high).all()
@@ -243,7 +245,7 @@ def test_rows_of_the_fit_are_judged_as_new_rows_would_be(skewed, heavy, name):
     assert (left_out.how, new.how) == ("left out", "unseen")
     for found in (left_out, new):
         for level, share in found.coverages.items():
-            assert share == pytest.approx(level, abs=0.06 if level < 0.95 else 0.03)
+            assert share == pytest.approx(float(level), abs=0.06 if level < "0.95" else 0.03)
         assert found.nlpd < metrics.nlpd(found.y, found.mean, found.std) - 0.3
     assert left_out.nlpd == pytest.approx(new.nlpd, abs=0.1)
 
@@ -624,7 +626,7 @@ def test_the_numbers_are_on_the_page(html, rows):
     assert "40" in html
     assert "half a round" in html
     assert "of the rows are in their 95 % intervals, typically" in html
-    assert f"Intervals of 50, 80, 95 and 99 % hold {100 * found.coverages[0.5]:.1f}," in html
+    assert f"Intervals of 50, 80, 95 and 99 % hold {100 * found.coverages['0.5']:.1f}," in html
 
 
 def test_names_cannot_break_the_page():
@@ -708,9 +710,9 @@ def test_the_command_judges_by_new_rows(folder):
     X = model.preprocessing_.encode(read_table(folder / "new.csv")).X
     assert content["rmse"] == pytest.approx(metrics.rmse(frame["price"], model.predict(X)))
     assert content["nlpd"] == pytest.approx(-model.log_density(X, frame["price"]).mean())
-    held = {
-        f"{level:g}": metrics.interval_coverage(frame["price"], *model.predict_interval(X, level)) for level in HEADLINE
-    }
+    levels = ("0.5", "0.8", "0.95", "0.99")
+    intervals = {level: model.predict_interval(X, float(level)) for level in levels}
+    held = {level: metrics.interval_coverage(frame["price"], *ends) for level, ends in intervals.items()}
     assert content["coverages"] == held
     assert content["coverage"] == held["0.95"]
     assert "80 rows that the fit has not seen" in content["judged_by"]

@@ -39,6 +39,36 @@ class Seconds(click.ParamType):  # type: ignore[type-arg]
         return float(match[1]) * UNITS[match[2]]
 
 
+class Level(click.ParamType):  # type: ignore[type-arg]
+    """A probability between 0 and 1, such as 0.95."""
+
+    name = "level"
+
+    def convert(self, value: Any, param: click.Parameter | None, context: click.Context | None) -> float:
+        try:
+            level = float(value)
+        except ValueError:
+            level = float("nan")
+        if not 0 < level < 1:  # NaN is neither
+            self.fail(f"{value!r} is no number between 0 and 1, both excluded. Write 0.95 for 95 %.", param, context)
+        return level
+
+
+class Levels(click.ParamType):  # type: ignore[type-arg]
+    """Different probabilities between 0 and 1 with commas between them, such as .05,.5,.95."""
+
+    name = "levels"
+
+    def convert(self, value: Any, param: click.Parameter | None, context: click.Context | None) -> tuple[float, ...]:
+        if isinstance(value, tuple):  # a default
+            return value
+        levels = tuple(Level().convert(part.strip(), param, context) for part in str(value).split(","))
+        for place, level in enumerate(levels):
+            if level in levels[:place]:
+                self.fail(f"{level} is there twice: every level has one column. Leave one out.", param, context)
+        return levels
+
+
 def split_names(given: tuple[str, ...], names: list[str]) -> list[str]:
     """The columns that an option names. It may be given several times, each with one name or several with commas.
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import shlex
 import sys
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from math import isfinite, log
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
     from ..core.types import Floats, Indices
     from ..estimator import GreedyGPRegressor
     from ..posteriors.baselines import Baselines
+    from ..posteriors.calibration import ErrorBars
     from ..report.build import HeldOut
     from ..report.words import KernelWords
     from ..tables import Training
@@ -171,6 +174,10 @@ class FitOutcome:
     """The model and three that are simpler; empty if no rows were held out."""
     baselines: Baselines | None
     """The model and simpler ones by rows of the fit, each predicted from the others."""
+    left_out: HeldOut | None
+    """The model by rows of the fit, each predicted from the others; None if that is not known."""
+    errors: str
+    """The distribution of the errors in words."""
     kernel: str
     words: KernelWords
     posterior: str
@@ -205,7 +212,7 @@ def run(
     import numpy as np
 
     from .. import persistence
-    from ..report.words import bars_of, kernel_words
+    from ..report.words import bars_of, error_words, kernel_words
     from ..tables import Taken
 
     check_paths(data, output, parameters.get("checkpoint"))
@@ -227,7 +234,8 @@ def run(
     mapping = training.preprocessing
     known = X[split.rest[:MOST_ROWS]]
     unit, variance = float(model.y_std_[0]), float(np.var(y[split.rest]))
-    words = kernel_words(model.kernel_, known, mapping.groups, unit, variance, bars_of(model.posterior_))
+    scale, bars = model.posterior_.scale, bars_of(model.posterior_)
+    words = kernel_words(model.kernel_, known, mapping.groups, unit, variance, bars)
     model.preprocessing_ = mapping
     model.about_ = {
         "data": data or EMBEDDED,
@@ -249,6 +257,8 @@ def run(
         missing=training.missing,
         test=judged,
         baselines=model.baselines_,
+        left_out=left_out(bars, [unit]),
+        errors=error_words(None if scale is None else scale.shape),
         kernel=str(model.kernel_),
         words=words,
         posterior=str(model.posterior),
@@ -331,7 +341,9 @@ def judge(model: GreedyGPRegressor, training: Training, split: Split) -> tuple[H
     from sklearn.neighbors import KNeighborsRegressor
 
     from ..kernels import robust_spread, spread
-    from ..metrics import coverage, nlpd, rmse
+    from ..metrics import rmse
+    from ..posteriors.calibration import shares_inside
+    from ..posteriors.predictive import Predictive
     from ..report.build import HeldOut
 
     X, y, test = training.X, training.y, split.test
@@ -339,9 +351,15 @@ def judge(model: GreedyGPRegressor, training: Training, split: Split) -> tuple[H
         return ()
     rest = split.rest[:: -(-len(split.rest) // MOST_ROWS)] if on_disk(training) else split.rest
 
-    def score(name: str, mean: Floats, std: Floats) -> HeldOut:
-        std = np.maximum(std, np.finfo(np.float64).tiny)
-        return HeldOut(name, rmse(y[test], mean), nlpd(y[test], mean, std), coverage(y[test], mean, std))
+    def score(name: str, found: Predictive) -> HeldOut:
+        target = y[test][:, None]
+        coverages = by_level(shares_inside(found.cumulative(target)))
+        nlpd = -float(np.mean(found.log_density(target)))
+        return HeldOut(name, rmse(target, found.mean), nlpd, coverages["0.95"], coverages)
+
+    def gaussian(name: str, mean: Floats, std: float) -> HeldOut:
+        std = max(std, np.finfo(np.float64).tiny)
+        return score(name, Predictive.gaussian(mean[:, None], np.full((len(mean), 1), std)))
 
     known, held = X[rest], X[test]
     centre, scale = known.mean(axis=0), spread(known)
@@ -352,16 +370,39 @@ def judge(model: GreedyGPRegressor, training: Training, split: Split) -> tuple[H
 
     weights, _, rank, _ = np.linalg.lstsq(design(known), y[rest], rcond=None)
     residuals = y[rest] - design(known) @ weights
-    noise = np.sqrt(np.sum(np.square(residuals)) / max(len(rest) - rank, 1))
-    level, width = np.full(len(test), y[rest].mean()), np.full(len(test), y[rest].std())
+    noise = float(np.sqrt(np.sum(np.square(residuals)) / max(len(rest) - rank, 1)))
+    level = np.full(len(test), y[rest].mean())
     k = min(max(model.baselines_.k, 1) if model.baselines_ is not None else DEFAULT_K, len(rest))
     near = KNeighborsRegressor(k).fit((known - centre) / robust_spread(known), y[rest])
     return (
-        score("sodalite", *model.predict(held, return_std=True)),
+        score("sodalite", model.fitted_.predictive(held)),
         HeldOut(f"{k} nearest rows", rmse(y[test], near.predict((held - centre) / robust_spread(known)))),
-        score("linear", design(held) @ weights, np.full(len(test), noise)),
-        score("constant", level, width),
+        gaussian("linear", design(held) @ weights, noise),
+        gaussian("constant", level, float(y[rest].std())),
     )
+
+
+def left_out(bars: ErrorBars | None, units: Sequence[float]) -> HeldOut | None:
+    """The model by rows of its fit, each predicted from the others; None if that is not known.
+
+    `units` are what one unit of each scaled target is, in units of the target.
+    """
+    from ..report.build import HeldOut
+
+    if bars is None or bars.rmse is None or bars.shares is None:
+        return None
+    # Densities are per unit of every target. Errors are scaled: with several targets, no unit is that of all of them.
+    nlpd = None if bars.nlpd is None else bars.nlpd + sum(log(unit) for unit in units)
+    rmse = bars.rmse * (units[0] if len(units) == 1 else 1.0)
+    coverages = by_level(bars.shares)
+    return HeldOut("sodalite", rmse, nlpd, coverages["0.95"], coverages)
+
+
+def by_level(shares: Sequence[float]) -> dict[str, float]:
+    """Shares of rows in the intervals of `COVERAGES`, by these probabilities."""
+    from ..posteriors.calibration import COVERAGES
+
+    return {f"{level:g}": share for level, share in zip(COVERAGES, shares, strict=True)}
 
 
 def show(outcome: FitOutcome, console: Console) -> None:
@@ -374,12 +415,13 @@ def show(outcome: FitOutcome, console: Console) -> None:
     table = errors_table(outcome)
     if table is not None:
         console.print(table)
-        console.print()
+        console.print("in 50 %: the share of the rows in intervals that should hold 50 % of them\n")
     kept = f"{outcome.n_active} row{'s' * (outcome.n_active != 1)} of {outcome.n_rows}"
     grid = Grid.grid(padding=(0, 2))
     grid.add_row("target", outcome.target)
     grid.add_row("inputs", outcome.words.inputs())
     grid.add_row("error bars", outcome.words.error_bars())
+    grid.add_row("errors", outcome.errors)
     grid.add_row("noise", outcome.words.noise())
     grid.add_row("function", outcome.words.shape)
     grid.add_row("kept", f"{kept} ({in_words(outcome.stop_reason)})")
@@ -392,31 +434,40 @@ def show(outcome: FitOutcome, console: Console) -> None:
 
 def errors_table(outcome: FitOutcome) -> Grid | None:
     """The errors of the model and of simpler ones: by rows held out, else by rows left out; None if not known."""
-    import numpy as np
     from rich import box
     from rich.table import Table as Grid
 
-    table = Grid(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
-    found = outcome.baselines
-    if outcome.test:
-        table.add_column(f"{outcome.n_test} rows held out")
-        for header in ("RMSE", "NLPD", "in 95 % band"):
-            table.add_column(header, justify="right")
-        for part in outcome.test:
-            nlpd = "" if part.nlpd is None else f"{part.nlpd:.3f}" if abs(part.nlpd) < 1e4 else f"{part.nlpd:.1e}"
-            inside = "" if part.coverage is None else f"{part.coverage:.1%}"
-            table.add_row(part.model, f"{part.rmse:.4g}", nlpd, inside, style=_style(part.model))
-        return table
-    if found is None:
+    from ..posteriors.calibration import COVERAGES
+
+    parts = outcome.test or judged_left_out(outcome)
+    if not parts:
         return None
-    table.add_column(f"{found.n_rows} rows, each predicted from the others")
-    table.add_column("RMSE", justify="right")
-    simple = (f"{found.k} nearest rows", found.neighbours), ("linear", found.line), ("constant", found.constant)
-    for name, value in (("sodalite", found.model), *simple):
-        table.add_row(name, f"{value:.4g}" if np.isfinite(value) else "-", style=_style(name))
+    found = outcome.baselines
+    what = f"{outcome.n_test} rows held out"
+    if not outcome.test and found is not None:
+        what = f"{found.n_rows} rows, each\nfrom the others"
+    table = Grid(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    table.add_column(what)
+    for header in ("RMSE", "NLPD", *(f"in {100 * level:g} %" for level in COVERAGES)):
+        table.add_column(header, justify="right")
+    for part in parts:
+        nlpd = "" if part.nlpd is None else f"{part.nlpd:.3f}" if abs(part.nlpd) < 1e4 else f"{part.nlpd:.1e}"
+        shares = [] if part.coverages is None else [f"{share:.1%}" for share in part.coverages.values()]
+        table.add_row(part.model, f"{part.rmse:.4g}" if isfinite(part.rmse) else "-", nlpd, *shares, style=_style(part))
     return table
 
 
-def _style(model: str) -> str:
+def judged_left_out(outcome: FitOutcome) -> tuple[HeldOut, ...]:
+    """The model and simpler ones by rows of the fit, each predicted from the others; empty if that is not known."""
+    from ..report.build import HeldOut
+
+    found = outcome.baselines
+    if found is None:
+        return ()
+    simple = (f"{found.k} nearest rows", found.neighbours), ("linear", found.line), ("constant", found.constant)
+    return outcome.left_out or HeldOut("sodalite", found.model), *(HeldOut(name, value) for name, value in simple)
+
+
+def _style(part: HeldOut) -> str:
     """The style of a line of the table: our model stands out."""
-    return "bold" if model == "sodalite" else ""
+    return "bold" if part.model == "sodalite" else ""

@@ -12,6 +12,7 @@ from ._common import FILE, check_model_path, debug_option, json_option, plain_er
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from ..report.build import HeldOut
     from ..report.words import KernelWords
 
 
@@ -95,20 +96,65 @@ def _model(content: dict[str, Any]) -> Lines:
     if words is not None:
         if words.std is not None:
             yield "error bars", words.error_bars()
+        yield from _errors(content)
         yield "noise", words.noise()
 
 
 def _quality(content: dict[str, Any]) -> Lines:
-    """How good the model was: on rows held out, else beside simple models."""
+    """How good the model was: on rows held out, else on rows left out, and beside simple models."""
+    from ..posteriors.calibration import ErrorBars
+    from ..report.build import HeldOut
+    from ..report.words import coverages_words
+
     tests = (content.get("about") or {}).get("test") or []
     for part in tests:
-        bars = "" if part["nlpd"] is None else f", NLPD {part['nlpd']:.3f}, {part['coverage']:.1%} in the 95 % band"
-        yield f"test, {part['model']}", f"RMSE {part['rmse']:.4g}{bars}"
-    if (found := content.get("baselines")) and not tests:
+        yield f"test, {part['model']}", _judged(HeldOut(**part))
+    if tests:
+        return
+    scale = content["posterior"].get("scale") or {}
+    if scale.get("bars") and "y_std" in content:
+        from .fit import left_out
+
+        found = left_out(ErrorBars(**scale["bars"]), content["y_std"])
+        if found is not None and found.coverages is not None:
+            nlpd = "" if found.nlpd is None else f"NLPD {found.nlpd:.3f}; "
+            yield "left out", f"{nlpd}{coverages_words(found.coverages)}, each predicted from the others."
+    if baselines := content.get("baselines"):
         from ..posteriors.baselines import Baselines
 
-        values: dict[str, Any] = {name: float("nan") if value is None else value for name, value in found.items()}
+        values: dict[str, Any] = {name: float("nan") if value is None else value for name, value in baselines.items()}
         yield "judged", Baselines(**values).beside()
+
+
+def _judged(part: HeldOut) -> str:
+    """What a model's predictions of some rows were like; files of earlier versions know less."""
+    from ..report.words import coverages_words
+
+    text = f"RMSE {part.rmse:.4g}"
+    if part.nlpd is not None:
+        text += f", NLPD {part.nlpd:.3f}"
+    if part.coverages is not None:
+        return f"{text}; {coverages_words(part.coverages)}"
+    return text if part.coverage is None else f"{text}, {part.coverage:.1%} in the 95 % band"
+
+
+def _errors(content: dict[str, Any]) -> Lines:
+    """The distribution of every target's errors; nothing of files of earlier versions, which do not say."""
+    import numpy as np
+
+    from ..posteriors.predictive import Standard
+    from ..report.words import distribution_words
+
+    shape = (content["posterior"].get("scale") or {}).get("shape")
+    if shape is None:
+        return
+    lines = []
+    for part in shape["targets"]:
+        standard = None if part is None else Standard(float(part["nu"]), np.array(part["weights"], dtype=np.float64))
+        lines.append(distribution_words(standard, part is not None and len(part["coefficients"]) > 1))
+    if len(set(lines)) > 1:
+        lines = [f"target {number}: {line}" for number, line in enumerate(lines)]
+    yield "errors", "\n".join(dict.fromkeys(lines))
 
 
 def _contents(content: dict[str, Any]) -> Lines:

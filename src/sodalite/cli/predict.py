@@ -14,6 +14,8 @@ import click
 
 from ._common import (
     FILE,
+    Level,
+    Levels,
     check_model_path,
     check_outputs,
     counted,
@@ -49,9 +51,16 @@ BLOCK = 500  # rows whose samples are drawn together, from one covariance: O(BLO
 @click.option("--std", is_flag=True, help="Add the standard deviation of each prediction.")
 @click.option(
     "--interval",
-    type=click.FloatRange(0, 1, min_open=True, max_open=True),
+    type=Level(),
     metavar="LEVEL",
     help="Add the ends of the interval that holds the target with this probability, such as 0.95.",
+)
+@click.option(
+    "--quantiles",
+    default=(),
+    type=Levels(),
+    metavar="LEVELS",
+    help="Add the quantiles of these levels, such as .05,.5,.95.",
 )
 @click.option(
     "--samples", default=0, type=click.IntRange(0), metavar="K", help="Add K samples of what might be observed."
@@ -67,6 +76,7 @@ def command(
     output: str,
     std: bool,
     interval: float | None,
+    quantiles: tuple[float, ...],
     samples: int,
     novelty: bool,
     seed: int,
@@ -78,9 +88,10 @@ def command(
 
     MODEL is a file that fit has written. DATA is a table in any format that fit reads, or - for CSV from standard
     input. Its columns are found by name, in any order; others are ignored. It may be of any size. The output has one
-    row for each, with the columns mean, std, lower, upper, sample_1 to sample_K and novelty as asked for; it is CSV, or
-    what the suffix of FILE says. Samples are drawn together for 500 rows at a time. Rows that lie outside the data that
-    the model was fitted to are counted.
+    row for each, with the columns mean, std, lower, upper, quantile_0.05 and so on, sample_1 to sample_K and novelty as
+    asked for; it is CSV, or what the suffix of FILE says. Intervals, quantiles and samples follow the distribution of
+    errors that the fit has learnt. Samples are drawn together for 500 rows at a time. Rows that lie outside the data
+    that the model was fitted to are counted.
 
     Example: sodalite predict houses.sodalite new.csv --std --interval 0.95
     """
@@ -94,6 +105,7 @@ def command(
                 output,
                 std=std,
                 interval=interval,
+                quantiles=quantiles,
                 samples=samples,
                 novelty=novelty,
                 seed=seed,
@@ -157,6 +169,7 @@ def run(
     *,
     std: bool = False,
     interval: float | None = None,
+    quantiles: tuple[float, ...] = (),
     samples: int = 0,
     novelty: bool = False,
     seed: int = 0,
@@ -182,7 +195,8 @@ def run(
     gathered: dict[str, list[float]] | None = {} if gather and output == "-" else None
     bars = bars_of(model.posterior_)
     tally, generator = Tally(UNKNOWN if bars is None else bars.outside), np.random.default_rng(seed)
-    columns = output_columns(len(model.y_mean_), std, interval, samples) + ["novelty"] * novelty
+    asked = Asked(std, interval, quantiles, samples)
+    columns = asked.columns(len(model.y_mean_)) + ["novelty"] * novelty
     with open_table(data) as reader:
         mapping = mapping_of(model, reader)
         mapping.check_names(reader.names, reader.name)
@@ -193,7 +207,7 @@ def run(
             warnings.filterwarnings("ignore", "X does not have valid feature names")  # names were matched by `mapping`
             for table in reader.chunks({column.name: column.kind for column in mapping.columns}):
                 rows = mapping.encode(table)
-                found = predict_rows(model, rows.X, std, interval, samples, generator)
+                found = predict_rows(model, rows.X, asked, generator)
                 write({name: found[name] for name in columns})
                 tally.add(rows, found["novelty"])
                 shown.step(f"{tally.n_rows} rows predicted, {tally.n_rows / (perf_counter() - began):.0f} rows/s")
@@ -231,42 +245,70 @@ class Tally:
         self.missing.update(rows.missing)
 
 
-def output_columns(q: int, std: bool, interval: float | None, samples: int) -> list[str]:
-    """The names of the output's columns; of several targets, each with its number."""
-    names = ["mean", *(["std"] if std else []), *(["lower", "upper"] if interval is not None else [])]
-    names += [f"sample_{place + 1}" for place in range(samples)]
-    return names if q == 1 else [f"{name}_y{target}" for target in range(q) for name in names]
+@dataclass(frozen=True)
+class Asked:
+    """What to write of every row beside the mean."""
+
+    std: bool = False
+    interval: float | None = None
+    """The probability of the interval; None for no interval."""
+    quantiles: tuple[float, ...] = ()
+    """The levels of the quantiles."""
+    samples: int = 0
+
+    @property
+    def names(self) -> list[str]:
+        """The names of one target's columns."""
+        names = ["mean", *(["std"] if self.std else []), *(["lower", "upper"] if self.interval is not None else [])]
+        names += [f"quantile_{level!r}" for level in self.quantiles]
+        return names + [f"sample_{place + 1}" for place in range(self.samples)]
+
+    @property
+    def levels(self) -> list[float]:
+        """The levels of all quantiles: those of the ends of the interval come first."""
+        ends = [] if self.interval is None else [0.5 - self.interval / 2, 0.5 + self.interval / 2]
+        return [*ends, *self.quantiles]
+
+    def columns(self, q: int) -> list[str]:
+        """The names of the output's columns; of several targets, each with its number."""
+        return self.names if q == 1 else [f"{name}_y{target}" for target in range(q) for name in self.names]
 
 
 def predict_rows(
-    model: GreedyGPRegressor,
-    X: Floats,
-    std: bool,
-    interval: float | None,
-    samples: int,
-    generator: np.random.Generator,
+    model: GreedyGPRegressor, X: Floats, asked: Asked, generator: np.random.Generator
 ) -> dict[str, Floats]:
     """The columns of the output for some rows, and their novelty; NaN for rows with a missing value."""
     import numpy as np
-    from scipy.special import ndtri
 
     n, q = len(X), len(model.y_mean_)
-    names = output_columns(q, std, interval, samples)
-    values, novelty = np.full((n, q, len(names) // q), np.nan), np.full(n, np.nan)
+    values, novelty = np.full((n, q, len(asked.names)), np.nan), np.full(n, np.nan)
     whole = np.flatnonzero(~np.isnan(X).any(axis=1))
     if len(whole):
         X = X[whole] if len(whole) < n else X
-        mean, deviation, novelty[whole] = model.fitted_.mean_std_novelty(X)
-        parts = [mean, *([deviation] if std else [])]
-        if interval is not None:
-            half = ndtri(0.5 + interval / 2) * deviation
-            parts += [mean - half, mean + half]
-        values[whole, :, : len(parts)] = np.stack(parts, axis=2)
-        for begin in range(0, len(X), BLOCK) if samples else ():
+        mean, std, novelty[whole], quantiles = predicted(model, X, asked.levels)
+        parts = [mean[..., None], *([std[..., None]] if asked.std else []), quantiles]
+        first = len(asked.names) - asked.samples
+        values[whole, :, :first] = np.concatenate(parts, axis=2)
+        for begin in range(0, len(X), BLOCK) if asked.samples else ():
             here = slice(begin, begin + BLOCK)
-            drawn = model.sample_y(X[here], samples, random_state=generator)
-            values[whole[here], :, len(parts) :] = drawn.reshape(len(drawn), q, samples)
-    return dict(zip(names, values.reshape(n, -1).T, strict=True)) | {"novelty": novelty}
+            drawn = model.sample_y(X[here], asked.samples, random_state=generator)
+            values[whole[here], :, first:] = drawn.reshape(len(drawn), q, asked.samples)
+    return dict(zip(asked.columns(q), values.reshape(n, -1).T, strict=True)) | {"novelty": novelty}
+
+
+def predicted(model: GreedyGPRegressor, X: Floats, levels: list[float]) -> tuple[Floats, Floats, Floats, Floats]:
+    """Mean and standard deviation, of shape (n, q), novelty, (n,), and quantiles of some levels, (n, q, levels).
+
+    The distribution is asked for only if there are levels: its widths may take longer than mean and variance.
+    """
+    import numpy as np
+
+    if not levels:
+        mean, std, novelty = model.fitted_.mean_std_novelty(X)
+        return mean, std, novelty, np.empty((*mean.shape, 0))
+    found = model.fitted_.predictive(X)
+    novelty = model.novelty(X) if found.novelty is None else found.novelty
+    return found.mean, found.std, novelty, found.quantiles(np.array(levels))
 
 
 @contextmanager

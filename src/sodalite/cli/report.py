@@ -160,7 +160,7 @@ def run(
         rmse=found.rmse,
         nlpd=found.nlpd,
         coverage=found.coverage,
-        coverages={f"{level:g}": share for level, share in found.coverages.items()},
+        coverages=found.coverages,
         missing=missing,
         seconds=perf_counter() - began,
     )

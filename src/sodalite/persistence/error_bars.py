@@ -11,7 +11,7 @@ import numpy as np
 from ..core.types import Floats
 from ..kernels import CompiledKernel
 from ..kernels.neighbours import Neighbours
-from ..posteriors.calibration import MOST, UNKNOWN, ErrorBars, Scale
+from ..posteriors.calibration import COVERAGES, MOST, UNKNOWN, ErrorBars, Scale
 from ..posteriors.predictive import Standard
 from ..posteriors.shape import DEGREES, N_FEATURES, NU, Shape, Width
 from .fields import count, mapping, real
@@ -200,7 +200,18 @@ def _bars(about: Mapping[str, Any]) -> ErrorBars:
         std_range=_range(about, "std_range"),
         outside=real(about["outside"], "outside"),
         rmse=None if about.get("rmse") is None else real(about["rmse"], "rmse"),
+        nlpd=None if about.get("nlpd") is None else real(about["nlpd"], "nlpd", -np.inf),
+        shares=_shares(about.get("shares")),
     )
+
+
+def _shares(values: Any) -> tuple[float, ...] | None:
+    """The shares of the rows in intervals of `COVERAGES`; None in files of earlier versions."""
+    if values is None:
+        return None
+    if not isinstance(values, list) or len(values) != len(COVERAGES):
+        raise ValueError(f"shares must be a list of {len(COVERAGES)} numbers, one for each interval")
+    return tuple(real(value, "shares", most=1.0) for value in values)
 
 
 def _range(about: Mapping[str, Any], name: str) -> tuple[float, float]:

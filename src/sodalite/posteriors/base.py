@@ -112,8 +112,8 @@ class PosteriorTraits:
 
     def predictive(self: Any, X: Array) -> Predictive:
         """The predictive distribution of new observations at X: Gaussian, unless a posterior knows better."""
-        mean, variance, _ = self.mean_variance_novelty(X, noisy=True)
-        return Predictive.gaussian(mean, _each(np.sqrt(variance), mean))
+        mean, variance, novelty = self.mean_variance_novelty(X, noisy=True)
+        return Predictive.gaussian(mean, _each(np.sqrt(variance), mean), novelty)
 
 
 class Posterior(Protocol):
@@ -198,8 +198,8 @@ class Calibrated(PosteriorTraits):
         X = np.asarray(X, dtype=np.float64)
         scale = self.scale
         if scale is None or scale.shape is None or scale.shape.is_gaussian:
-            mean, variance, _ = self.mean_variance_novelty(X, noisy=True)
-            return Predictive.gaussian(mean, _each(np.sqrt(variance), mean))
+            mean, variance, novelty = self.mean_variance_novelty(X, noisy=True)
+            return Predictive.gaussian(mean, _each(np.sqrt(variance), mean), novelty)
         mean, latent, novelty = self.uncalibrated(X)
 
         def block(which: Indices) -> tuple[Floats, Floats]:
@@ -211,7 +211,7 @@ class Calibrated(PosteriorTraits):
 
         std, width = in_blocks(block, np.arange(len(X)), 4 * X.shape[1])
         standards = [target and target[1] for target in scale.shape.targets]
-        return Predictive(mean, _each(std, mean), width, outside(novelty, scale.edge), standards)
+        return Predictive(mean, _each(std, mean), width, outside(novelty, scale.edge), standards, novelty)
 
 
 def _each(std: Floats, mean: Floats) -> Floats:

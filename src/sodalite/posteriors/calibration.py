@@ -34,6 +34,7 @@ import numpy as np
 from ..core.types import Array, Floats, Indices
 from ..kernels import CompiledKernel
 from ..kernels.neighbours import Neighbours
+from .predictive import Predictive
 from .shape import SIZES as WIDTH_SIZES
 from .shape import LeftOut, Places, Shape
 
@@ -49,6 +50,7 @@ EXCEPT = 0.05  # share of the rows whose novelty may exceed `edge`, so that a fe
 UNKNOWN = 0.5  # `edge` where the novelty of the rows is not known: files of earlier versions
 MOST = 1 - 1e-6  # largest `edge`: below 1, so that the scale can still change beyond it
 RARE = 0.005  # share of the rows of the fit whose novelty is called outside the data: one in 200
+COVERAGES = (0.5, 0.8, 0.95, 0.99)  # probabilities of the intervals that a fit is judged by
 LEAST = 0.1  # smallest novelty that is called outside: among dense rows, the edge of the data has very little
 
 
@@ -69,9 +71,16 @@ class ErrorBars:
     """The novelty above which a row is called outside the data."""
     rmse: float | None = None
     """The root mean square of the leave-one-out errors. None in files of earlier versions."""
+    nlpd: float | None = None
+    """Minus the mean log density of the rows' targets by the learnt distribution; of several targets, that of their
+    sum. None in files of earlier versions, and where densities are infinite."""
+    shares: tuple[float, ...] | None = None
+    """The share of the targets in the central intervals of each of `COVERAGES`. None in files of earlier versions."""
 
     @classmethod
-    def of(cls, noise: Floats, variance: Floats, novelty: Floats, error: Floats) -> ErrorBars:
+    def of(
+        cls, noise: Floats, variance: Floats, novelty: Floats, error: Floats, left_out: Predictive | None = None
+    ) -> ErrorBars:
         """Summarise some rows.
 
         Parameters
@@ -80,6 +89,8 @@ class ErrorBars:
             Scaled variances of the noise and of an observation; the share of the prior variance that is left.
         error : array of shape (rows, q)
             Leave-one-out errors.
+        left_out : Predictive, optional
+            The distribution of the errors of every row, by the other rows.
         """
         noise_low, noise_high, low, high = np.sqrt(
             [*np.quantile(noise, [0.1, 0.9]), *np.quantile(variance, [0.1, 0.9])]
@@ -92,6 +103,8 @@ class ErrorBars:
             std_range=(low, high),
             outside=min(max(rare, LEAST), MOST),
             rmse=float(np.sqrt(np.mean(np.square(error)))),
+            nlpd=None if left_out is None else _nlpd(left_out, error),
+            shares=None if left_out is None else shares_inside(left_out.cumulative(error)),
         )
 
 
@@ -360,7 +373,7 @@ class LearntScale:
     places: Places | None
     """None if there are too few rows for anything that depends on the place."""
     variance: Floats
-    """LearntScale variances of observations, that of each row by the other rows; of shape (rows,)."""
+    """Calibrated variances of observations, that of each row by the other rows; of shape (rows,)."""
 
     def of_model(self, kernel: CompiledKernel, calibrate: bool, optimism: float = 1.0) -> Scale:
         """The scale that a model keeps: with `bars` and, if `calibrate`, with the shape of its errors.
@@ -375,17 +388,45 @@ class LearntScale:
             if scale.k or len(scale.squares)
             else scale
         )
+        shape = Shape.learn(rows, self.places, self.variance, scale.extra, optimism) if calibrate else None
         noise = kernel.noise(kernel.prepare(rows.X)) + scale.extra
         factor = wide.factor(rows.X, rows.novelty, rows.prior + noise)
-        bars = ErrorBars.of(noise * factor, (rows.latent + noise) * factor, rows.novelty, rows.error)
-        wide = replace(wide, bars=bars)
-        if not calibrate:
+        left_out = self._left_out(shape, optimism)
+        bars = ErrorBars.of(noise * factor, (rows.latent + noise) * factor, rows.novelty, rows.error, left_out)
+        wide = replace(wide, bars=bars, shape=shape)
+        if shape is None or shape.sums is None or self.places is None:
             return wide
-        shape = Shape.learn(rows, self.places, self.variance, scale.extra, optimism)
-        if shape.sums is None or self.places is None:
-            return replace(wide, shape=shape)
         places = self.places
-        return replace(wide, shape=shape, X=places.X, counts=places.counts, near=places.index)
+        return replace(wide, X=places.X, counts=places.counts, near=places.index)
+
+    def _left_out(self, shape: Shape | None, optimism: float) -> Predictive:
+        """The distribution of the error of every row, by the other rows but for the few numbers of the shape."""
+        rows, scale = self.rows, self.scale
+        mean = np.zeros(rows.error.shape)
+        std = np.broadcast_to(np.sqrt(optimism * self.variance)[:, None], mean.shape)
+        if shape is None:
+            return Predictive.gaussian(mean, std)
+        width = shape.widths_left_out(rows, self.places, scale.extra, optimism)
+        standards = [target and target[1] for target in shape.targets]
+        return Predictive(mean, std, width, outside(rows.novelty, scale.edge), standards)
+
+
+def shares_inside(pit: Floats) -> tuple[float, ...]:
+    """The share of cumulative probabilities, of any shape, in the central interval of each of `COVERAGES`.
+
+    Examples
+    --------
+    >>> shares_inside(np.array([0.2, 0.4, 0.6, 0.999]))
+    (0.5, 0.75, 0.75, 0.75)
+    """
+    return tuple(float(np.mean(np.abs(2 * pit - 1) <= coverage)) for coverage in COVERAGES)
+
+
+def _nlpd(distribution: Predictive, y: Floats) -> float | None:
+    """Minus the mean log density of targets, summed over the targets of a row; None if it is not finite."""
+    with np.errstate(invalid="ignore"):  # infinite densities of both signs
+        found = -float(np.mean(distribution.log_density(y).sum(axis=1)))
+    return found if np.isfinite(found) else None
 
 
 def _place_means(places: Places, values: Floats) -> Floats:

@@ -91,11 +91,13 @@ class Predictive:
     """Share of the Gaussian with the predicted standard deviation, of shape (n,): 0 among the data, 1 far away."""
     targets: Sequence[Standard | None]
     """The distribution of Z for every target; None for a Gaussian whose width is the standard deviation."""
+    novelty: Floats | None = None
+    """The share of the latent prior variance that is left, of shape (n,); None if it is not known."""
 
     @classmethod
-    def gaussian(cls, mean: Floats, std: Floats) -> Predictive:
+    def gaussian(cls, mean: Floats, std: Floats, novelty: Floats | None = None) -> Predictive:
         """A Gaussian for every target, with means and standard deviations of shape (n, q)."""
-        return cls(mean, std, std, np.zeros(len(mean)), (None,) * mean.shape[1])
+        return cls(mean, std, std, np.zeros(len(mean)), (None,) * mean.shape[1], novelty)
 
     @property
     def is_gaussian(self) -> bool:

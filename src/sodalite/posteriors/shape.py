@@ -169,19 +169,22 @@ class Shape:
         if n < LEAST or not (np.all(s > 0) and np.all(variance > 0)):
             return cls((None,) * q, np.ones(q))
         error = np.sqrt(optimism) * rows.error
-        sizes = np.abs(error) / s[:, None]
-        mean = np.maximum(sizes.mean(axis=0), TINY)
-        sums = None if places is None else places.sums(sizes)
-        near = []
-        if places is not None and sums is not None:
-            near = [places.others(sizes, sums, k) for k in SIZES]
-        features = _features(s, rows.novelty, near, mean)
+        features, mean, sums = _features_left_out(rows, places, extra, optimism)
         std = np.sqrt(optimism * variance)
         with one_blas_thread():  # products too small to share out
             found = [_choose(features[..., j], error[:, j], std) for j in range(q)]
         by_place = any(target is not None and target[0].by_place for target, _ in found)
         targets, gain = tuple(target for target, _ in found), tuple(gain for _, gain in found)
         return cls(targets, mean, sums if by_place else None, gain)
+
+    def widths_left_out(self, rows: LeftOut, places: Places | None, extra: float, optimism: float) -> Floats:
+        """Widths of the errors of the rows that the shape was learnt from, that of each by the other rows; (rows, q).
+
+        Parameters are those of `learn`.
+        """
+        if self.is_gaussian:
+            return np.zeros(rows.error.shape)
+        return self._widths(_features_left_out(rows, places, extra, optimism)[0])
 
     @property
     def is_gaussian(self) -> bool:
@@ -205,9 +208,25 @@ class Shape:
             assert found is not None
             assert counts is not None
             near = [(self.sums[found[:, :k]].sum(axis=1), counts[found[:, :k]].sum(axis=1)) for k in SIZES]
-        features = _features(np.sqrt(np.maximum(variance, TINY)), novelty, near, self.mean)
-        widths = [np.zeros(len(variance)) if t is None else t[0](features[..., j]) for j, t in enumerate(self.targets)]
+        return self._widths(_features(np.sqrt(np.maximum(variance, TINY)), novelty, near, self.mean))
+
+    def _widths(self, features: Floats) -> Floats:
+        """Widths for features of shape (n, features, q); of shape (n, q), and zero of a Gaussian target."""
+        widths = [np.zeros(len(features)) if t is None else t[0](features[..., j]) for j, t in enumerate(self.targets)]
         return np.stack(widths, axis=1)
+
+
+def _features_left_out(
+    rows: LeftOut, places: Places | None, extra: float, optimism: float
+) -> tuple[Floats, Floats, Floats | None]:
+    """The features of every row by the other rows, of shape (rows, features, q); and `mean` and `sums` of `Shape`."""
+    s = np.sqrt(rows.variance + extra)
+    sizes = np.sqrt(optimism) * np.abs(rows.error) / s[:, None]
+    mean = np.maximum(sizes.mean(axis=0), TINY)
+    if places is None:
+        return _features(s, rows.novelty, [], mean), mean, None
+    sums = places.sums(sizes)
+    return _features(s, rows.novelty, [places.others(sizes, sums, k) for k in SIZES], mean), mean, sums
 
 
 def _features(s: Floats, novelty: Floats, near: list[tuple[Floats, Floats]], mean: Floats) -> Floats:

@@ -49,6 +49,9 @@ class HeldOut:
     """The mean negative log predictive density; None for a model without error bars."""
     coverage: float | None = None
     """The share of the targets in their 95 % intervals; None for a model without error bars."""
+    coverages: dict[str, float] | None = None
+    """The share of the targets in the intervals of each probability, "0.5", "0.8", "0.95" and "0.99"; None for a model
+    without error bars, and in files of earlier versions."""
 
 
 @dataclass(frozen=True)

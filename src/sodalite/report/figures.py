@@ -12,6 +12,7 @@ from .build import Report
 from .charts import Figure, Trace, short
 from .honesty import LEVEL, GroupCoverage
 from .pictures import BAND
+from .words import coverages_words
 
 MOST_BARS = 15  # most inputs whose relevance is drawn; the caption counts the others
 FURTHEST = 6.0  # normal scores beyond which rows are drawn at the edge of a figure
@@ -118,12 +119,10 @@ def _calibration(report: Report) -> Figure:
         "of what the share would be with more rows. Intervals are by the distribution of errors that the model has "
         "learnt."
     )
-    held = ", ".join(f"the {100 * level:.0f} % ones {100 * share:.1f} %" for level, share in found.coverages.items())
     axis = {"range": [0, 102], "tick0": 0, "dtick": 20}
     layout = charts.layout_of("intervals should hold, % of rows", "they hold, %", xaxis=axis, yaxis=axis)
-    return Figure(
-        "calibration", "At every level", caption, f"Of the intervals, {held} of the rows.", [ideal, actual], layout
-    )
+    alt = f"The {coverages_words(found.coverages)}."
+    return Figure("calibration", "At every level", caption, alt, [ideal, actual], layout)
 
 
 def _pit(report: Report) -> Figure:

@@ -9,15 +9,15 @@ from scipy.special import betaincinv, ndtri
 
 from .. import metrics
 from ..core.types import Floats, Mask
+from ..posteriors.calibration import COVERAGES, shares_inside
 from .honesty import LEVEL, ErrorHistogram, GroupCoverage, PitHistogram, by_distance, by_region
 from .predictions import predict
 from .rows import HOW, Input, Material
 from .stages import Stages
-from .words import bars_of, error_words
+from .words import bars_of, coverages_words, error_words
 
 N_JUDGES = 2000  # rows that judge the model, drawn at random: coverage to about 1 %, and few enough dots to draw
 LEVELS = np.array([0.05, *np.arange(0.1, 0.95, 0.1), 0.95, 0.99])  # probabilities of the intervals that are counted
-HEADLINE = (0.5, 0.8, 0.95, 0.99)  # those of `LEVELS` that summaries name
 
 
 @dataclass(frozen=True)
@@ -49,6 +49,8 @@ class Judgement:
     """Minus the mean log density of the targets."""
     coverage: float
     """The share of the targets in their 95 % intervals."""
+    coverages: dict[str, float]
+    """The share of the targets in the intervals of each probability, "0.5", "0.8", "0.95" and "0.99"."""
     r2: float
     """One minus the squared errors' share of the variance; NaN where the targets are all the same."""
     levels: Floats
@@ -86,11 +88,6 @@ class Judgement:
         return np.asarray(ndtri(self.pit))
 
     @property
-    def coverages(self) -> dict[float, float]:
-        """The share of the targets in the intervals of each probability of `HEADLINE`."""
-        return {level: float(self.shares[np.argmin(np.abs(self.levels - level))]) for level in HEADLINE}
-
-    @property
     def words(self) -> str:
         """Which rows judge the model, and how many."""
         some = "" if self.n_judges == self.n_given else f", drawn from {self.n_given:,}"
@@ -99,10 +96,8 @@ class Judgement:
     @property
     def interval_words(self) -> str:
         """How many of the rows are in their intervals, and how errors are distributed, in sentences."""
-        levels = [f"{100 * level:.0f}" for level in self.coverages]
-        shares = [f"{100 * share:.1f}" for share in self.coverages.values()]
-        held = f"Intervals of {_listed(levels)} % hold {_listed(shares)} % of the rows that judge the model."
-        return f"{held} {self.distribution}"
+        held = coverages_words(self.coverages)
+        return f"{held[0].upper()}{held[1:]} that judge the model. {self.distribution}"
 
     @property
     def outside_words(self) -> str:
@@ -115,11 +110,6 @@ class Judgement:
             f"{count} of the {self.n_judges:,} rows that judge the model {lie} where other rows say little: more than "
             f"{100 * self.outside:.2g} % of the prior variance is left there (novelty)."
         )
-
-
-def _listed(parts: list[str]) -> str:
-    """Two or more words as a list in a sentence."""
-    return f"{', '.join(parts[:-1])} and {parts[-1]}"
 
 
 def judge(
@@ -157,6 +147,7 @@ def judge(
         rmse=rmse,
         nlpd=float(np.log(material.unit) - np.mean(scaled.log_density(rows.y[:, None]))),
         coverage=float(inside.mean()),
+        coverages={f"{level:g}": share for level, share in zip(COVERAGES, shares_inside(pit), strict=True)},
         r2=1 - rmse**2 / spread if spread > 0 else float("nan"),
         levels=LEVELS,
         shares=shares,

@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 
+from ..posteriors.calibration import COVERAGES
 from ..stopping import in_words
-from .build import Report
+from .build import HeldOut, Report
 from .charts import Figure
 from .figures import effect_figures, honesty_figures, judgement_figures, map_figure, relevance_figure
-from .honesty import LEVEL, GroupCoverage
-from .judgement import HEADLINE
+from .honesty import GroupCoverage
 from .learning import curve_figures, history_figure
 from .source import plotly_source
 from .views import slider_labels, view_figures
@@ -300,11 +300,16 @@ def _comparison(report: Report) -> str:
     rows += [
         [
             f"{names.get(part.model, part.model)}, {report.n_held_out:,} rows held out",
-            *_scores(part.rmse, part.nlpd, {} if part.coverage is None else {LEVEL: part.coverage}),
+            *_scores(part.rmse, part.nlpd, _coverages(part)),
         ]
         for part in report.held_out
     ]
-    return _table(["model", "RMSE", "NLPD", *(f"in {100 * level:.0f}\N{NO-BREAK SPACE}%" for level in HEADLINE)], rows)
+    return _table(["model", "RMSE", "NLPD", *(f"in {100 * level:.0f}\N{NO-BREAK SPACE}%" for level in COVERAGES)], rows)
+
+
+def _coverages(part: HeldOut) -> dict[str, float]:
+    """The shares of the rows in their intervals, as far as they are known: files of earlier versions have one."""
+    return part.coverages or ({} if part.coverage is None else {"0.95": part.coverage})
 
 
 def _curve_table(report: Report) -> str:
@@ -340,9 +345,9 @@ def _folded(heading: str, body: str) -> str:
     return f"<details><summary>{heading}</summary>{body}</details>"
 
 
-def _scores(rmse: float, nlpd: float | None, shares: Mapping[float, float]) -> list[str]:
+def _scores(rmse: float, nlpd: float | None, shares: Mapping[str, float]) -> list[str]:
     """RMSE, NLPD and coverage of intervals as a table shows them; empty where they are not known."""
-    held = [f"{100 * shares[level]:.1f}" if level in shares else "" for level in HEADLINE]
+    held = [f"{100 * shares[level]:.1f}" if level in shares else "" for level in map("{:g}".format, COVERAGES)]
     return [f"{rmse:.4g}", "" if nlpd is None else f"{nlpd:.4g}", *held]
 
 

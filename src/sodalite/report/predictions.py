@@ -27,7 +27,10 @@ def predict(material: Material, stages: Stages, rows: LabelledRows) -> tuple[Pre
         return _left_out(material, stages, rows)
     found = of_target(material.posterior.predictive(rows.X), rows.target)
     least = np.sqrt(max(material.selection.noise_floor, np.finfo(np.float64).tiny))
-    return replace(found, std=np.maximum(found.std, least)), material.posterior.mean_variance_novelty(rows.X)[2]
+    novelty = found.novelty
+    if novelty is None:  # a posterior of the user's own
+        novelty = material.posterior.mean_variance_novelty(rows.X)[2]
+    return replace(found, std=np.maximum(found.std, least)), novelty
 
 
 def of_target(found: Predictive, target: int) -> Predictive:

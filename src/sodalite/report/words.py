@@ -14,11 +14,16 @@ from ..core.types import Array, Floats
 from ..kernels import PeriodicColumn, compile_kernel, leaves, spread
 from ..posteriors import Posterior
 from ..posteriors.calibration import ErrorBars
+from ..posteriors.predictive import Standard
 from ..posteriors.shape import Shape
 
 HARDLY = 0.02  # share of the largest relevance, up to which an input "hardly matters"
 MOSTLY = 0.5  # share of an observation's variance, below which the noise is not most of it
 VARIES = 1.5  # ratio of the upper to the lower end of a range, up to which one number stands for both
+HEAVY = 30.0  # degrees of freedom from which the tails of a t are as good as Gaussian: the 99 % band differs by 7 %
+SKEWED = 0.1  # difference of the 90 % band's parts above and below the prediction, as a share of it, worth a word
+NARROW = 0.9  # 98 % band in units of the 50 % band, as a share of the Gaussian's, below which tails are called lighter
+GAUSSIAN_98 = 3.449  # the 98 % band of a Gaussian in units of its 50 % band
 SHAPES = {0.5: "Matern 1/2, rough", 1.5: "Matern 3/2", 2.5: "Matern 5/2", inf: "squared-exponential, very smooth"}
 """Matern kernels by their smoothness nu."""
 
@@ -202,11 +207,63 @@ def bars_of(posterior: Posterior) -> ErrorBars | None:
 
 def error_words(shape: Shape | None, target: int = 0) -> str:
     """The distribution of a target's errors, in a sentence or two."""
-    if shape is None or (learnt := shape.targets[target]) is None:
+    learnt = None if shape is None else shape.targets[target]
+    return distribution_words(None if learnt is None else learnt[1], learnt is not None and learnt[0].by_place)
+
+
+def distribution_words(standard: Standard | None, by_place: bool = False) -> str:
+    """A distribution of errors, in a sentence or two.
+
+    Parameters
+    ----------
+    standard : Standard or None
+        None for a Gaussian.
+    by_place : bool
+        Whether the width of the errors is learnt from those near by.
+
+    Examples
+    --------
+    >>> distribution_words(None)
+    'Errors are Gaussian.'
+    >>> distribution_words(Standard(2.4))
+    "Errors have heavier tails than Gaussian ones: those of Student's t with 2.4 degrees of freedom."
+    """
+    if standard is None:
         return "Errors are Gaussian."
-    width, standard = learnt
-    text = f"Errors have tails like those of Student's t with {standard.nu:.2g} degrees of freedom."
-    return text + (" Their width is learnt from errors near by." if width.by_place else "")
+    levels = np.array([0.01, 0.05, 0.25, 0.75, 0.95, 0.99])
+    low, below, lower, upper, above, high = standard.quantiles(levels).tolist()
+    skewness = (above + below) / (above - below)
+    if standard.nu < HEAVY:
+        tails = f"have heavier tails than Gaussian ones: those of Student's t with {standard.nu:.2g} degrees of freedom"
+    elif (high - low) / (upper - lower) < NARROW * GAUSSIAN_98:
+        tails = "have lighter tails than Gaussian ones"
+    else:
+        tails = "are nearly Gaussian"
+    text = f"Errors {tails}."
+    if abs(skewness) > SKEWED:
+        far, near = ("above", "below") if skewness > 0 else ("below", "above")
+        text += f" They are skewed: large ones are more often {far} the prediction than {near} it."
+    return text + (" Their width is learnt from errors near by." if by_place else "")
+
+
+def coverages_words(coverages: Mapping[str, float]) -> str:
+    """The shares of some rows in their intervals, after what they should be, as part of a sentence.
+
+    Examples
+    --------
+    >>> coverages_words({"0.5": 0.514, "0.8": 0.802, "0.95": 0.946, "0.99": 0.986})
+    'intervals of 50, 80, 95 and 99 % hold 51.4, 80.2, 94.6 and 98.6 % of the rows'
+    """
+    levels, found = (
+        [f"{100 * float(level):g}" for level in coverages],
+        [f"{100 * share:.1f}" for share in coverages.values()],
+    )
+    return f"intervals of {_listed(levels)} % hold {_listed(found)} % of the rows"
+
+
+def _listed(parts: Sequence[str]) -> str:
+    """Two or more words as a list in a sentence."""
+    return f"{', '.join(parts[:-1])} and {parts[-1]}"
 
 
 def _shape(leaf: spec.Kernel) -> str:
