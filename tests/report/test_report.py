@@ -370,6 +370,9 @@ def test_the_page_of_active_rows_leads_with_those_held_out(tmp_path):
     assert f"<dd>{made.held_out[0].rmse:.3g}</dd>" in html
     assert f"<dd>{made.judgement.rmse:.3g}</dd>" not in html
     assert "on 16 rows held out" in html
+    held = made.held_out[0].coverages
+    assert f"<b>Coverage:</b> intervals of 50, 80, 95 and 99 % hold {100 * held['0.5']:.1f}," in html
+    assert "% of the rows held out.</li>" in html
     assert "20 active rows, each predicted from the others" in html
     given = to_html(make_report(sodalite.load(tmp_path / "m"), *_rows_of(tmp_path / "m", table)))
     assert "160 of the rows given" in given
@@ -626,7 +629,7 @@ def test_the_numbers_are_on_the_page(html, rows):
     assert "40" in html
     assert "half a round" in html
     assert "of the rows are in their 95 % intervals, typically" in html
-    assert f"Intervals of 50, 80, 95 and 99 % hold {100 * found.coverages['0.5']:.1f}," in html
+    assert f"</b> intervals of 50, 80, 95 and 99 % hold {100 * found.coverages['0.5']:.1f}," in html
 
 
 def test_names_cannot_break_the_page():

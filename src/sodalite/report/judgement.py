@@ -14,7 +14,7 @@ from .honesty import LEVEL, ErrorHistogram, GroupCoverage, PitHistogram, by_dist
 from .predictions import predict
 from .rows import HOW, Input, Material
 from .stages import Stages
-from .words import bars_of, coverages_words, error_words
+from .words import bars_of, error_words
 
 N_JUDGES = 2000  # rows that judge the model, drawn at random: coverage to about 1 %, and few enough dots to draw
 LEVELS = np.array([0.05, *np.arange(0.1, 0.95, 0.1), 0.95, 0.99])  # probabilities of the intervals that are counted
@@ -92,12 +92,6 @@ class Judgement:
         """Which rows judge the model, and how many."""
         some = "" if self.n_judges == self.n_given else f", drawn from {self.n_given:,}"
         return f"{self.n_judges:,} {HOW[self.how]}{some}"
-
-    @property
-    def interval_words(self) -> str:
-        """How many of the rows are in their intervals, and how errors are distributed, in sentences."""
-        held = coverages_words(self.coverages)
-        return f"{held[0].upper()}{held[1:]} that judge the model. {self.distribution}"
 
     @property
     def outside_words(self) -> str:

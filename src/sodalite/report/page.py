@@ -20,7 +20,7 @@ from .honesty import GroupCoverage
 from .learning import curve_figures, history_figure
 from .source import plotly_source
 from .views import slider_labels, view_figures
-from .words import POSTERIORS, SCORES
+from .words import POSTERIORS, SCORES, coverages_words
 
 # The page may run its own scripts and styles, and load nothing.
 POLICY = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:"
@@ -170,8 +170,7 @@ def _tiles(report: Report) -> list[tuple[str, str]]:
     explained = "" if np.isnan(found.r2) else f"; {share} of the variance explained"
     rmse, coverage, where = found.rmse, found.coverage, ""
     wide = f", typically {np.median(found.upper - found.lower):.3g} wide"
-    if found.how == "active" and report.held_out:  # rows held out of the fit say more
-        held = report.held_out[0]
+    if (held := _held_out(report)) is not None:
         rmse, coverage, explained = held.rmse, held.coverage or 0.0, ""
         wide, where = "", f", on {report.n_held_out:,} rows held out"
     return [
@@ -184,13 +183,26 @@ def _tiles(report: Report) -> list[tuple[str, str]]:
     ]
 
 
+def _held_out(report: Report) -> HeldOut | None:
+    """The rows held out of the fit, if they say more than those that judge the model here: the active rows alone."""
+    return report.held_out[0] if report.judgement.how == "active" and report.held_out else None
+
+
+def _coverage(report: Report) -> str:
+    """How many rows are in their intervals, in a sentence; empty where that is not known."""
+    held = _held_out(report)
+    if held is None:
+        return f"{coverages_words(report.judgement.coverages)}."
+    return "" if held.coverages is None else f"{coverages_words(held.coverages)} held out."
+
+
 def _facts(report: Report) -> list[tuple[str, str]]:
     """Sentences about the model, each with its heading; empty where there is nothing to say."""
     words = report.words
     return [
         ("Inputs", words.inputs() if len(report.inputs) > 1 else ""),
         ("Error bars", words.error_bars()),
-        ("Intervals", report.judgement.interval_words),
+        ("Coverage", _coverage(report)),
         ("Noise", words.noise()),
         ("Beside simple ways", (report.baselines and report.baselines.words()) or ""),
         ("Outside the data", report.judgement.outside_words),
@@ -286,6 +298,7 @@ def _about(report: Report) -> str:
         ("each chosen as", SCORES.get(report.score, report.score)),
         ("predicts from", f"{POSTERIORS.get(report.posterior, report.posterior)} ({report.posterior})"),
         ("kernel, for targets scaled to unit variance", report.kernel),
+        ("distribution of errors", report.judgement.distribution),
         ("judged by", report.judgement.words),
         ("beside simple ways", "" if report.baselines is None else report.baselines.beside()),
     ]
