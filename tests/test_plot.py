@@ -15,7 +15,7 @@ from sklearn.preprocessing import StandardScaler
 
 import sodalite
 from sodalite import GreedyGPRegressor
-from sodalite.metrics import coverage
+from sodalite.metrics import interval_coverage
 from sodalite.plot import (
     DISPLAYS,
     CalibrationDisplay,
@@ -79,6 +79,23 @@ def test_the_line_is_the_prediction():
     assert len(lines["active rows"].get_xdata()) == 25
 
 
+def test_the_band_is_the_learnt_interval_and_need_not_be_symmetric():
+    random = np.random.default_rng(0)
+    X = random.uniform(0, 10, (400, 1))
+    model = GreedyGPRegressor(RBF(1.5) + WhiteKernel(0.1), n_active=25, hyperparameters="fixed", random_state=0)
+    model.fit(X, np.sin(X[:, 0]) + random.exponential(0.5, 400) ** 1.5)
+    display = PosteriorDisplay.from_estimator(model)
+    (band,) = display.ax_.collections
+    lower, upper = model.predict_interval(display.view.axes[0][:, None])
+    edges = band.get_paths()[0].vertices[:, 1]
+    assert edges.min() == pytest.approx(lower.min())
+    assert edges.max() == pytest.approx(upper.max())
+    mean = display.view.final_mean
+    assert np.median((upper - mean) / (mean - lower)) > 1.5
+    (effect,) = PartialDependenceDisplay.from_estimator(model).effects
+    assert np.all(effect.upper - effect.mean > effect.mean - effect.lower)
+
+
 def test_a_stage_shows_its_rows_alone():
     display = fitted()[0].plot("posterior")
     display.plot(stage=4)
@@ -113,7 +130,7 @@ def test_the_numbers_are_those_of_the_report():
     assert RelevanceDisplay.from_estimator(model).relevance == made.words.relevance
     X_new, y_new = X + 0.1, y
     shown = CalibrationDisplay.from_estimator(model, X_new, y_new).judgement
-    assert shown.coverage == coverage(y_new, *model.predict(X_new, return_std=True))
+    assert shown.coverage == interval_coverage(y_new, *model.predict_interval(X_new))
 
 
 def test_unknown_kinds_and_unfitted_models_are_refused():

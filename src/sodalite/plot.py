@@ -139,7 +139,10 @@ class LearningCurveDisplay(_Display):
 
 
 class PosteriorDisplay(_Display):
-    """The rows, the active ones and the prediction with its 95 % band, for one or two inputs.
+    """The rows, the active ones and the prediction with its 95 % interval, for one or two inputs.
+
+    The finished model's interval is by the distribution of errors that it has learnt, a stage's that of the Gaussian
+    process given the rows chosen so far.
 
     Parameters
     ----------
@@ -170,27 +173,27 @@ class PosteriorDisplay(_Display):
             How many rows are active, one of ``view.stages``; unless given, the stage that the display was made with.
         """
         view, stage = self.view, self.stage if stage is None else stage
-        mean, half, count = view.final_mean, view.final_half, len(view.active_X)
+        mean, lower, upper, count = view.final_mean, view.final_lower, view.final_upper, len(view.active_X)
         if stage is not None:
             if stage not in view.stages:
                 raise ValueError(f"stage must be one of {view.stages.tolist()}; got {stage!r}.")
             place, count = int(np.searchsorted(view.stages, stage)), stage
-            mean, half = view.mean[place], view.half[place]
+            mean, lower, upper = view.mean[place], view.lower[place], view.upper[place]
         (ax,) = self._axes(ax)
         names = [_literal(part.name) + " (days since 1970)" * (part.kind == "date") for part in view.inputs]
         if len(view.axes) == 1:
             ax.set(xlabel=names[0], ylabel=_literal(view.target))
-            self._draw_curve(ax, mean, half, count)
+            self._draw_curve(ax, mean, lower, upper, count)
         else:
             self._draw_map(ax, mean, count)
             ends = [(axis[0], axis[-1]) for axis in view.axes]
             ax.set(xlabel=names[0], ylabel=names[1], xlim=ends[0], ylim=ends[1])
         return self
 
-    def _draw_curve(self, ax: Axes, mean: Floats, half: Floats, count: int) -> None:
-        """Mean and band over one input, with the first `count` active rows."""
+    def _draw_curve(self, ax: Axes, mean: Floats, lower: Floats, upper: Floats, count: int) -> None:
+        """Mean and interval over one input, with the first `count` active rows."""
         view, x = self.view, self.view.axes[0]
-        ax.fill_between(x, mean - half, mean + half, color=BLUE, alpha=0.18, lw=0, label="95 % band")
+        ax.fill_between(x, lower, upper, color=BLUE, alpha=0.18, lw=0, label="95 % interval")
         ax.plot(view.X[:, 0], view.y, ".", color=GREY, ms=3, alpha=0.6, label="rows")
         ax.plot(x, mean, color=BLUE, label="prediction")
         ax.plot(view.active_X[:count, 0], view.active_y[:count], "k.", ms=5, label="active rows")
@@ -209,6 +212,8 @@ class PosteriorDisplay(_Display):
 
 class CalibrationDisplay(_Display):
     """The share of the rows in intervals of each probability; on the diagonal, the error bars are honest.
+
+    The intervals are by the distribution of errors that the model has learnt.
 
     Parameters
     ----------
@@ -272,7 +277,8 @@ class RelevanceDisplay(_Display):
 class PartialDependenceDisplay(_Display):
     """The prediction when one input changes, averaged over rows, with a band of at least 95 %.
 
-    Scikit-learn's display of that name has no error bars.
+    The band is by the distribution of errors that the model has learnt, without the noise. Scikit-learn's display of
+    that name has no error bars.
 
     Parameters
     ----------
@@ -296,16 +302,15 @@ class PartialDependenceDisplay(_Display):
 
     def plot(self, ax: Any = None) -> Self:
         axes = self._axes(ax, len(self.effects), (3.4, 2.8))
-        low = min(float((part.mean - part.half).min()) for part in self.effects)
-        high = max(float((part.mean + part.half).max()) for part in self.effects)
+        low = min(float(part.lower.min()) for part in self.effects)
+        high = max(float(part.upper.max()) for part in self.effects)
         for here, part in zip(axes, self.effects, strict=True):
             if part.input.kind == "levels":
-                here.errorbar(part.values, part.mean, yerr=part.half, color=BLUE, fmt="o", capsize=2)
+                bars = np.maximum([part.mean - part.lower, part.upper - part.mean], 0)
+                here.errorbar(part.values, part.mean, yerr=bars, color=BLUE, fmt="o", capsize=2)
                 here.set_xticks(part.values, [_literal(level) for level in part.input.levels])
             else:
-                here.fill_between(
-                    part.values, part.mean - part.half, part.mean + part.half, color=BLUE, alpha=0.18, lw=0
-                )
+                here.fill_between(part.values, part.lower, part.upper, color=BLUE, alpha=0.18, lw=0)
                 here.plot(part.values, part.mean, color=BLUE)
             here.set(xlabel=_literal(part.input.name), ylabel=_literal(self.target), ylim=(low, high))
         return self

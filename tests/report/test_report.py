@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 from click.testing import CliRunner
 from plotly.offline import get_plotlyjs
+from scipy import stats
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, WhiteKernel
 
@@ -26,9 +27,10 @@ from sodalite.posteriors import Evidence
 from sodalite.report import figures, learning, make_report, source, to_html, views, words
 from sodalite.report.build import stages_of
 from sodalite.report.curve import _curve
-from sodalite.report.judgement import errors
+from sodalite.report.honesty import LEVEL, GroupCoverage, PitHistogram, by_distance, by_region, chance
 from sodalite.report.pictures import effects
-from sodalite.report.rows import gather
+from sodalite.report.predictions import predict
+from sodalite.report.rows import Input, gather
 from sodalite.report.stages import some_stages
 from sodalite.scores import SCORES
 from sodalite.selection.source import Arrays
@@ -163,7 +165,7 @@ def test_a_projected_row_is_predicted_as_if_it_had_not_been_there(models, rows, 
     X, _y = rows
     model = models[name]
     material = gather(model)
-    error, variance, _ = errors(material, stages_of(material), material.pool)
+    found, _ = predict(material, stages_of(material), material.pool)
     rest = np.setdiff1d(np.arange(120), model.active_indices_)
     for row in rest[:4]:
         others = np.setdiff1d(np.arange(120), [row])
@@ -172,30 +174,37 @@ def test_a_projected_row_is_predicted_as_if_it_had_not_been_there(models, rows, 
         chosen = replace(model.selection_, indices=indices)
         without = POSTERIORS[name].condition(Evidence(model.posterior_.kernel, Arrays(X[others], Y), chosen))
         mean, expected = without.mean_and_variance(X[[row]], noisy=True)
-        assert error[row] == pytest.approx(material.pool.y[row] - mean[0, 0], abs=1e-7)
-        assert variance[row] == pytest.approx(expected[0], rel=1e-6)
+        assert found.mean[row, 0] == pytest.approx(mean[0, 0], abs=1e-7)
+        assert found.std[row, 0] ** 2 == pytest.approx(expected[0], rel=1e-6)
 
 
 def test_a_local_row_is_predicted_from_all_others(rows):
     X, y = rows
     model = fitted(X, y, n_neighbors=80, calibrate=False)
     material = gather(model)
-    error, variance, _ = errors(material, stages_of(material), material.pool)
+    found, _ = predict(material, stages_of(material), material.pool)
     for row in (int(model.active_indices_[3]), int(np.setdiff1d(np.arange(120), model.active_indices_)[5])):
         others = np.setdiff1d(np.arange(120), [row])
         mean, std = gpr(model, X[others], y[others]).predict(X[[row]], return_std=True)
-        assert error[row] == pytest.approx(material.pool.y[row] - mean[0], abs=1e-7)
-        assert np.sqrt(variance[row]) == pytest.approx(std[0], rel=1e-6)
+        assert found.mean[row, 0] == pytest.approx(mean[0], abs=1e-7)
+        assert found.std[row, 0] == pytest.approx(std[0], rel=1e-6)
 
 
 def test_new_rows_are_judged_as_the_model_predicts_them(model):
     X, y = data(60, seed=5)
     found = make_report(model, X, y).judgement
-    mean, std = model.predict(X, return_std=True)
     assert found.how == "unseen"
-    assert found.rmse == pytest.approx(metrics.rmse(y, mean))
-    assert found.nlpd == pytest.approx(metrics.nlpd(y, mean, std))
-    assert found.coverage == metrics.coverage(y, mean, std)
+    assert found.rmse == pytest.approx(metrics.rmse(y, model.predict(X)))
+    assert found.nlpd == pytest.approx(-model.log_density(X, y).mean())
+    assert found.coverage == metrics.interval_coverage(y, *model.predict_interval(X))
+    np.testing.assert_allclose(np.stack([found.lower, found.upper]), model.predict_interval(X))
+    np.testing.assert_allclose(found.pit, model.pit(X, y), atol=1e-9)
+    for level, share in found.coverages.items():
+        assert share == metrics.interval_coverage(y, *model.predict_interval(X, float(level)))
+    assert list(found.coverages) == ["0.5", "0.8", "0.95", "0.99"]
+    assert [found.shares[found.levels.round(9) == float(level)][0] for level in found.coverages] == [
+        *found.coverages.values()
+    ]
     assert found.shares[-2] == found.coverage
     assert (found.low <= found.shares).all()
     assert (found.shares <= found.high).all()
@@ -213,6 +222,121 @@ def test_rows_of_the_fit_are_found_among_others(model, rows):
     assert seen.judgement.rmse == pytest.approx(make_report(model).judgement.rmse)
     other = make_report(model, rows[0], rows[1] + 1.0)  # the same places, but other targets
     assert other.judgement.how == "unseen"
+
+
+@pytest.fixture(scope="module")
+def heavy():
+    """Rows whose errors are skewed, with heavy tails, and ten times as large in one half; training and test."""
+    generator = np.random.default_rng(0)
+    X = generator.uniform(0, 10, (1600, 1))
+    noise = np.where(X[:, 0] > 5, 0.5, 0.05) * generator.exponential(1.0, 1600) ** 1.5
+    y = np.sin(X[:, 0]) + noise
+    return X[:800], y[:800], X[800:], y[800:]
+
+
+@pytest.fixture(scope="module")
+def skewed(heavy):
+    return {name: fitted(*heavy[:2], RBF(1.5) + WhiteKernel(0.1), posterior=name) for name in ("local", "sod", "fitc")}
+
+
+@pytest.mark.parametrize("name", ["local", "sod", "fitc"])
+def test_rows_of_the_fit_are_judged_as_new_rows_would_be(skewed, heavy, name):
+    left_out, new = make_report(skewed[name]).judgement, make_report(skewed[name], *heavy[2:]).judgement
+    assert (left_out.how, new.how) == ("left out", "unseen")
+    for found in (left_out, new):
+        for level, share in found.coverages.items():
+            assert share == pytest.approx(float(level), abs=0.06 if level < "0.95" else 0.03)
+        assert found.nlpd < metrics.nlpd(found.y, found.mean, found.std) - 0.3
+    assert left_out.nlpd == pytest.approx(new.nlpd, abs=0.1)
+
+
+def test_a_rows_own_error_is_no_part_of_its_width(skewed):
+    material = gather(skewed["sod"])
+    posterior = material.posterior
+    place = int(np.flatnonzero(posterior.scale.counts == 1)[0])
+    sums = posterior.scale.shape.sums.copy()
+    sums[place] *= 1000
+    scale = replace(posterior.scale, shape=replace(posterior.scale.shape, sums=sums))
+    changed = replace(material, posterior=replace(posterior, scale=scale))
+    before, after = (predict(part, stages_of(part), material.pool)[0].width[:, 0] for part in (material, changed))
+    (own,) = np.flatnonzero((scale.X[place] == material.pool.X).all(axis=1))
+    assert after[own] == before[own]
+    assert (after > 1.5 * before).sum() >= 4  # of the rows near by
+
+
+def test_the_pictures_have_the_learnt_interval(skewed):
+    made = make_report(skewed["local"])
+    up, down = made.view.final_upper - made.view.final_mean, made.view.final_mean - made.view.final_lower
+    assert np.median(up / down) > 2  # errors are skewed
+    (figure,) = views.view_figures(made)
+    np.testing.assert_allclose(figure.frames[-1][1]["y"], made.view.final_upper, atol=1e-3)
+    (effect,) = effects(gather(skewed["local"]), ["input 1"], np.random.default_rng(0))
+    assert np.all(effect.upper - effect.mean > 1.5 * (effect.mean - effect.lower))
+    drawn = {part.key: part for part in [*figures.judgement_figures(made), *figures.honesty_figures(made)]}
+    bars, learnt, bell = drawn["residuals"].traces
+    miss = [np.abs(np.subtract(line["y"], bars["y"])).mean() for line in (learnt, bell)]
+    assert miss[0] < 0.4 * miss[1]
+    crosses = drawn["truth"].traces[2]["x"]
+    assert len(crosses) == round((1 - made.judgement.coverage) * 800)
+
+
+def test_chance_allows_what_the_binomial_distribution_does():
+    counts = np.array([20, 57, 300])
+    low, high = chance(counts, LEVEL)
+    expected = stats.binom(counts, LEVEL)
+    np.testing.assert_allclose(low * counts, expected.ppf(0.025))
+    np.testing.assert_allclose(high * counts, expected.ppf(0.975))
+
+
+def test_level_bars_for_honest_pit_values():
+    uniform = (np.arange(2000) + 0.5) / 2000
+    assert np.allclose(PitHistogram.of(uniform).density, 1)
+    for n, bars in ((2000, 20), (399, 10), (199, 5), (3, 5)):
+        found = PitHistogram.of(uniform[:n])
+        assert len(found.density) == bars
+        assert found.density.mean() == pytest.approx(1)
+    narrow = PitHistogram.of(stats.norm.cdf(2 * stats.norm.ppf(uniform)))
+    assert narrow.density[0] > narrow.high[0]
+    assert narrow.density[10] < narrow.low[10]
+
+
+def test_a_region_where_the_bars_are_too_narrow_is_found():
+    generator = np.random.default_rng(0)
+    X = generator.uniform(0, 6, (1200, 2))
+    inside = generator.random(1200) < np.where(X[:, 1] > 5, 0.6, 0.95)
+    found = by_region(X, X[:, 0], inside, Input("b", "number", (1,)))
+    assert (found.by, len(found.labels), found.counts.sum()) == ("b", 6, 1200)
+    assert found.is_allowed.tolist() == [True] * 5 + [False]
+    assert found.labels[-1] == "5 to 6"
+    by_mean = by_region(X, X[:, 0], inside, None)
+    assert by_mean.by == "prediction"
+    np.testing.assert_allclose(by_mean.shares @ by_mean.counts / 1200, inside.mean())
+    assert by_region(X[:39], X[:39, 0], inside[:39], None) is None
+
+
+def test_levels_and_few_values_are_groups_of_their_own():
+    level = np.repeat(np.arange(9), 9 * (np.arange(9) + 1))
+    X, inside = np.eye(9)[level], np.ones(len(level), dtype=bool)
+    part = Input("town", "levels", tuple(range(9)), tuple("ABCDEFGHI"))
+    found = by_region(X, X[:, 0], inside, part)
+    assert found.labels == ("E", "F", "G", "H", "I", "others")
+    assert found.counts.tolist() == [45, 54, 63, 72, 81, 90]
+    binary = by_region(X, X[:, 0], inside, Input("b", "number", (8,)))
+    assert (binary.labels, binary.counts.tolist()) == (("0", "1"), [324, 81])
+    days = by_region(np.repeat([[0.0], [365.0]], 30, axis=0), X[:60, 0], inside[:60], Input("d", "date", (0,)))
+    assert days.labels == ("1970-01-01", "1971-01-01")
+
+
+def test_rows_outside_the_data_are_a_group_of_their_own():
+    novelty = np.concatenate([np.linspace(0, 0.05, 300), np.full(12, 0.8)])
+    inside = novelty < 0.1
+    found = by_distance(novelty, inside, 0.1)
+    assert found.labels[-1] == "outside the data"
+    assert (found.counts[-1], found.shares[-1]) == (12, 0)
+    assert not found.is_allowed[-1]
+    assert by_distance(novelty, inside, None).labels[-1].endswith("80")
+    assert by_distance(novelty[:303], inside[:303], 0.1).labels[-1].endswith("80")
+    assert isinstance(found, GroupCoverage)
 
 
 def test_leaving_out_is_worse_than_looking(model, rows):
@@ -246,6 +370,9 @@ def test_the_page_of_active_rows_leads_with_those_held_out(tmp_path):
     assert f"<dd>{made.held_out[0].rmse:.3g}</dd>" in html
     assert f"<dd>{made.judgement.rmse:.3g}</dd>" not in html
     assert "on 16 rows held out" in html
+    held = made.held_out[0].coverages
+    assert f"<b>Coverage:</b> intervals of 50, 80, 95 and 99 % hold {100 * held['0.5']:.1f}," in html
+    assert "% of the rows held out.</li>" in html
     assert "20 active rows, each predicted from the others" in html
     given = to_html(make_report(sodalite.load(tmp_path / "m"), *_rows_of(tmp_path / "m", table)))
     assert "160 of the rows given" in given
@@ -304,7 +431,10 @@ def test_the_last_stage_and_the_finished_model_are_predictions():
     mean, std = model.predict(view.axes[0][:, None], return_std=True)
     np.testing.assert_allclose(view.final_mean, mean)
     np.testing.assert_allclose(view.mean[-1], mean, rtol=1e-6)
-    np.testing.assert_allclose(view.half[-1], 1.959964 * std, rtol=1e-5)
+    np.testing.assert_allclose(view.upper[-1] - mean, 1.959964 * std, rtol=1e-5)  # the stages are Gaussian
+    np.testing.assert_allclose(mean - view.lower[-1], 1.959964 * std, rtol=1e-5)
+    interval = model.predict_interval(view.axes[0][:, None])
+    np.testing.assert_allclose(np.stack([view.final_lower, view.final_upper]), interval)
     assert view.axes[0][0] < X.min() < X.max() < view.axes[0][-1]
     shown = view.X[:, 0]
     assert np.isin(shown, X).all()
@@ -339,7 +469,9 @@ def test_the_effect_of_an_input_is_an_average(model, rows):
     _mean, cov = model.posterior_.mean_and_covariance(places)
     assert wide.mean[4] == pytest.approx(model.predict(places).mean())
     exact = 1.959964 * np.sqrt(cov.mean()) * model.y_std_[0]
-    assert exact <= wide.half[4] * (1 + 1e-6)
+    assert model.posterior_.scale.shape.is_gaussian
+    assert exact <= (wide.upper[4] - wide.mean[4]) * (1 + 1e-6)
+    assert exact <= (wide.mean[4] - wide.lower[4]) * (1 + 1e-6)
 
 
 def houses(n=160, seed=0):
@@ -481,7 +613,8 @@ def test_every_figure_has_words_for_those_who_do_not_see_it(html):
         attributes["id"]: attributes for tag, attributes in tags if "plot" in (attributes.get("class") or "").split()
     }
     assert set(plots) == set(content_of(html)["figures"])
-    expected = {"truth", "calibration", "residuals", "cloud", "rmse", "density", "relevance", "map", "history"}
+    expected = {"truth", "residuals", "cloud", "calibration", "pit", "regions", "distances"}
+    expected |= {"rmse", "density", "relevance", "map", "history"}
     assert expected | {"effect0", "effect1", "effect2"} == set(plots)
     for attributes in plots.values():
         assert attributes["role"] == "img"
@@ -495,6 +628,8 @@ def test_the_numbers_are_on_the_page(html, rows):
     assert f"{100 * found.coverage:.1f} %" in html
     assert "40" in html
     assert "half a round" in html
+    assert "of the rows are in their 95 % intervals, typically" in html
+    assert f"</b> intervals of 50, 80, 95 and 99 % hold {100 * found.coverages['0.5']:.1f}," in html
 
 
 def test_names_cannot_break_the_page():
@@ -577,6 +712,12 @@ def test_the_command_judges_by_new_rows(folder):
     model = sodalite.load(folder / "m.sodalite")
     X = model.preprocessing_.encode(read_table(folder / "new.csv")).X
     assert content["rmse"] == pytest.approx(metrics.rmse(frame["price"], model.predict(X)))
+    assert content["nlpd"] == pytest.approx(-model.log_density(X, frame["price"]).mean())
+    levels = ("0.5", "0.8", "0.95", "0.99")
+    intervals = {level: model.predict_interval(X, float(level)) for level in levels}
+    held = {level: metrics.interval_coverage(frame["price"], *ends) for level, ends in intervals.items()}
+    assert content["coverages"] == held
+    assert content["coverage"] == held["0.95"]
     assert "80 rows that the fit has not seen" in content["judged_by"]
     assert (folder / "new.html").stat().st_size == content["n_bytes"]
 

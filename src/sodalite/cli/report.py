@@ -97,6 +97,9 @@ class ReportOutcome:
     rmse: float
     nlpd: float
     coverage: float
+    """The share of the targets in their 95 % intervals."""
+    coverages: dict[str, float]
+    """The share of the targets in the intervals of each probability, "0.5", "0.8", "0.95" and "0.99"."""
     missing: dict[str, int]
     """For each column, how many values of DATA are missing."""
     seconds: float
@@ -157,6 +160,7 @@ def run(
         rmse=found.rmse,
         nlpd=found.nlpd,
         coverage=found.coverage,
+        coverages=found.coverages,
         missing=missing,
         seconds=perf_counter() - began,
     )

@@ -295,6 +295,52 @@ class Scale:
         found = self._query(X, max(self.k, max(WIDTH_SIZES) if by_place else 0))
         return self._factor(found, novelty, prior), self.shape.widths(variance, novelty, found, self.counts)
 
+    def left_out(self, rows: LeftOut, place: Indices) -> tuple[Floats, Floats]:
+        """The factor and the widths at rows of the fit, as `factor_and_widths` has them, without each row's own error.
+
+        Parameters
+        ----------
+        rows : LeftOut
+        place : array of shape (rows,)
+            The place of every row among `X`; -1 for rows that the scale was not learnt from.
+        """
+        shape, variance = self.shape, rows.variance + self.extra
+        k = max(self.k, max(WIDTH_SIZES) if shape is not None and shape.sums is not None else 0)
+        scale, found = self, self._query(rows.X, k + 1) if k else None
+        if found is not None:
+            scale, found = self._without(rows, place, found)
+        factor = scale._factor(found, rows.novelty, rows.prior + variance - rows.latent)
+        if scale.shape is None:
+            return factor, np.zeros(rows.error.shape)
+        return factor, scale.shape.widths(variance, rows.novelty, found, scale.counts)
+
+    def _without(self, rows: LeftOut, place: Indices, found: Indices) -> tuple[Scale, Indices]:
+        """A scale with further places, each row's own without that row, and the places nearest to every row in it.
+
+        A row that is alone at its place leaves none: the empty place comes last. What other rows of a place leave is
+        exact but for `optimism`, which squares and sums of small tables contain.
+        """
+        n, count = len(self.X), len(place)
+        counts = np.ones(n) if self.counts is None else self.counts
+        own, alone = found == place[:, None], counts[place] == 1
+        found = np.where(own, n + np.arange(count)[:, None], found)
+        found = np.take_along_axis(found, np.argsort(own & alone[:, None], axis=1, kind="stable"), axis=1)
+
+        def added(values: Floats, mine: Floats) -> Floats:
+            rest = np.where(alone.reshape(-1, *[1] * (values.ndim - 1)), 0.0, np.maximum(values[place] - mine, 0.0))
+            return np.concatenate([values, rest])
+
+        variance = rows.variance + self.extra
+        made = replace(self, counts=added(counts, np.ones(count)))
+        if self.k:
+            made = replace(made, squares=added(self.squares, np.mean(np.square(rows.error), axis=1) / variance))
+            if self.novelty is not None:
+                made = replace(made, novelty=np.concatenate([self.novelty, np.where(alone, -1.0, self.novelty[place])]))
+        if self.shape is not None and self.shape.sums is not None:
+            sums = added(self.shape.sums, np.abs(rows.error) / np.sqrt(variance)[:, None])
+            made = replace(made, shape=replace(self.shape, sums=sums))
+        return made, found
+
     def _query(self, X: Array, k: int) -> Indices | None:
         """The k places nearest to every row of X; None if no place matters."""
         return None if self.near is None or not k else self.near.query(np.asarray(X, dtype=np.float64), k)

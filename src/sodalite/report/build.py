@@ -48,7 +48,7 @@ class HeldOut:
     nlpd: float | None = None
     """The mean negative log predictive density; None for a model without error bars."""
     coverage: float | None = None
-    """The share of the targets in their 95 % bands; None for a model without error bars."""
+    """The share of the targets in their 95 % intervals; None for a model without error bars."""
     coverages: dict[str, float] | None = None
     """The share of the targets in the intervals of each probability, "0.5", "0.8", "0.95" and "0.99"; None for a model
     without error bars, and in files of earlier versions."""
@@ -134,6 +134,7 @@ def make_report(model: FittedModel, X: Any = None, y: Any = None, *, target: int
     stages = stages_of(material)
     words = words_of(model, material)
     names = [name for name, _ in words.relevance] or [part.name for part in material.inputs]
+    matters = next((part for part in material.inputs if words.relevance and part.name == names[0]), None)
     about = getattr(model, "about_", None) or {}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", JitterWarning)  # of random subsets, which are no part of the model
@@ -151,7 +152,7 @@ def make_report(model: FittedModel, X: Any = None, y: Any = None, *, target: int
         words=words,
         sources=_sources(material),
         curve=curve,
-        judgement=judge(material, stages, generator),
+        judgement=judge(material, stages, generator, matters),
         view=posterior_view(material, stages, generator) if material.plain else None,
         effects=() if material.plain else effects(material, names[:N_INPUTS], generator),
         map=None if material.plain else active_map(material, names, generator),

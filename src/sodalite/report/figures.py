@@ -6,40 +6,97 @@ from typing import Any
 
 import numpy as np
 
+from ..core.types import Floats, Mask
 from . import charts
 from .build import Report
-from .charts import Figure, short
+from .charts import Figure, Trace, short
+from .honesty import LEVEL, GroupCoverage
 from .pictures import BAND
+from .words import coverages_words
 
 MOST_BARS = 15  # most inputs whose relevance is drawn; the caption counts the others
-EDGE = 4.0  # standard deviations beyond which errors are drawn at the edge: a normal one is there once in 16 000
+FURTHEST = 6.0  # normal scores beyond which rows are drawn at the edge of a figure
 
 
 def judgement_figures(report: Report) -> list[Figure]:
-    """How good the model is: predictions against targets, calibration, and standardised errors."""
-    return [_truth(report), _calibration(report), _residuals(report), _cloud(report)]
+    """How good the model is: predictions against targets, and errors."""
+    return [_truth(report), _residuals(report), _cloud(report)]
+
+
+def honesty_figures(report: Report) -> list[Figure]:
+    """Whether the error bars are honest: at every level, by PIT values, by region, and by distance from the data."""
+    found = report.judgement
+    made = [_calibration(report), _pit(report)]
+    if found.regions is not None:
+        made.append(_regions(report, found.regions))
+    if found.distances is not None:
+        made.append(_distances(report, found.distances))
+    return made
 
 
 def _truth(report: Report) -> Figure:
     found = report.judgement
-    inside = np.abs(found.standardised) <= BAND
     ends = [min(found.y.min(), found.mean.min()), max(found.y.max(), found.mean.max())]
     traces = [charts.line(charts.rounded(ends), ends, "grey", "predicted = true", dash="dot")]
     for colour, symbol, rows, name in (
-        ("blue", "circle", inside, "in its 95 % band"),
-        ("orange", "x", ~inside, "outside it"),
+        ("blue", "circle", found.inside, "in its 95 % interval"),
+        ("orange", "x", ~found.inside, "outside it"),
     ):
         marker = {"color": f"@{colour}", "symbol": symbol, "size": 6, "opacity": 0.6}
         x, y = charts.rounded(found.mean[rows]), charts.rounded(found.y[rows])
         traces.append({"type": "scatter", "mode": "markers", "x": x, "y": y, "marker": marker, "name": name})
     caption = (
-        f"Judged by {found.words}. Good predictions lie along the dotted line, evenly on both sides of it; about one "
-        f"row in twenty should be a cross."
+        f"Judged by {found.words}. Good predictions lie along the dotted line; about one row in twenty should be a "
+        f"cross, outside its 95 % interval."
     )
     out = 100 * (1 - found.coverage)
-    alt = f"RMSE {short(found.rmse)}; {out:.1f} % of the rows are outside their 95 % bands, where 5 % should be."
+    alt = f"RMSE {short(found.rmse)}; {out:.1f} % of the rows are outside their 95 % intervals, where 5 % should be."
     layout = charts.layout_of(f"predicted {report.target}", f"true {report.target}")
     return Figure("truth", "Predicted against true", caption, alt, traces, layout)
+
+
+def _residuals(report: Report) -> Figure:
+    found, z = report.judgement.errors, report.judgement.standardised
+    at = (found.edges[1:] + found.edges[:-1]) / 2
+    bars = _bars(at, found.density, "rows")
+    traces = [bars, charts.line(charts.rounded(at), found.expected, "orange", "as it should be")]
+    compared = ""
+    if not found.is_gaussian:
+        bell = np.exp(-0.5 * at**2) / np.sqrt(2 * np.pi)
+        traces.append(charts.line(charts.rounded(at), bell, "grey", "Gaussian", dash="dot"))
+        compared = " The dotted curve is a Gaussian, for comparison."
+    caption = (
+        "Each error divided by the standard deviation that the model gave it. The bars should follow the solid curve: "
+        f"the distribution of errors that the model has learnt, averaged over the rows.{compared} "
+        f"{report.judgement.distribution} Bars at the ends hold all that is further out. Where they are taller than "
+        "the curve, some rows are further off than the model thinks possible, and are worth a look."
+    )
+    alt = (
+        f"The standardised errors have mean {short(z.mean())} and standard deviation {short(z.std())}; ideal: 0 and 1. "
+        f"{_share(np.abs(z) <= 1)} of them are below 1 in size."
+    )
+    layout = charts.layout_of("error / its standard deviation", "density of rows", bargap=0.05)
+    return Figure("residuals", "Standardised errors", caption, alt, traces, layout)
+
+
+def _cloud(report: Report) -> Figure:
+    found = report.judgement
+    mean, scores = found.mean, np.clip(found.scores, -FURTHEST, FURTHEST)
+    traces = [charts.dots(charts.rounded(mean), charts.rounded(scores), "rows")]
+    for at in (-BAND, BAND):
+        ends = [float(mean.min()), float(mean.max())]
+        limit = charts.line(charts.rounded(ends), [at, at], "orange", "95 % between these", dash="dash")
+        traces.append({**limit, "showlegend": at > 0})
+    caption = (
+        "How surprising each row is, against its prediction: its place in the predicted distribution, in standard "
+        "deviations of a Gaussian. The dashed lines are the ends of the 95 % intervals. A level cloud, as wide "
+        "everywhere, is good. A slope or a bend is something that the model has missed; a funnel, noise that changes "
+        "with the target."
+    )
+    tie = float(np.corrcoef(mean, scores)[0, 1]) if len(scores) > 2 and mean.std() > 0 and scores.std() > 0 else 0.0
+    alt = f"The correlation of surprise and prediction is {tie:.2f}; 0 is ideal."
+    layout = charts.layout_of(f"predicted {report.target}", "surprise, standard deviations")
+    return Figure("cloud", "Errors against predictions", caption, alt, traces, layout, wide=True)
 
 
 def _calibration(report: Report) -> Figure:
@@ -57,58 +114,113 @@ def _calibration(report: Report) -> Figure:
     actual |= {"mode": "lines+markers", "error_y": whiskers}
     ideal = charts.line([0, 100], [0, 100], "grey", "honest error bars", dash="dot")
     caption = (
-        "For intervals of each probability, the share of the rows that are in theirs. Above the dotted line the error "
-        "bars are wider than they need to be, below it the model is too sure of itself. Whiskers: 95 % intervals of "
-        "what the share would be with more rows."
+        "For intervals of each probability, the share of the rows that are in theirs. Above the dotted line the "
+        "intervals are wider than they need to be, below it the model is too sure of itself. Whiskers: 95 % intervals "
+        "of what the share would be with more rows. Intervals are by the distribution of errors that the model has "
+        "learnt."
     )
-    half = float(np.interp(0.5, found.levels, found.shares))
-    alt = f"The 95 % intervals hold {100 * found.coverage:.1f} % of the rows, the 50 % ones {100 * half:.1f} %."
     axis = {"range": [0, 102], "tick0": 0, "dtick": 20}
     layout = charts.layout_of("intervals should hold, % of rows", "they hold, %", xaxis=axis, yaxis=axis)
-    return Figure("calibration", "Are the error bars honest?", caption, alt, [ideal, actual], layout)
+    alt = f"The {coverages_words(found.coverages)}."
+    return Figure("calibration", "At every level", caption, alt, [ideal, actual], layout)
 
 
-def _residuals(report: Report) -> Figure:
-    z = report.judgement.standardised
-    edges = np.linspace(-EDGE, EDGE, 33)
-    density = np.histogram(np.clip(z, -EDGE, EDGE), edges)[0] / (len(z) * (edges[1] - edges[0]))
-    bars = {
-        "type": "bar",
-        "x": charts.rounded((edges[1:] + edges[:-1]) / 2),
-        "y": charts.rounded(density),
-        "marker": {"color": "@blue", "opacity": 0.65, "line": {"width": 0}},
-        "name": "rows",
-    }
-    at = np.linspace(-EDGE, EDGE, 121)
-    bell = charts.line(at, np.exp(-0.5 * at**2) / np.sqrt(2 * np.pi), "orange", "as it should be")
+def _pit(report: Report) -> Figure:
+    found = report.judgement.histogram
+    count = len(found.density)
+    edges = 100 * np.arange(count + 1) / count
+    bars = _bars((edges[1:] + edges[:-1]) / 2, found.density, "rows")
+    allowed = charts.band([0, 100], found.low[[0, 0]], found.high[[0, 0]], "orange", "chance allows")
+    even = charts.line([0, 100], [1, 1], "orange", "honest", dash="dash")
+    beyond = int(((found.density < found.low) | (found.density > found.high)).sum())
     caption = (
-        "Each error divided by the standard deviation that the model gave it. The bars should follow the curve. Taller "
-        "in the middle: the error bars are too wide for most rows. Bars at the ends: some rows are further off than "
-        "the model thinks possible, and are worth a look."
+        "Where each target lies in its predicted distribution: at 0 % it is lower than the model thought possible, at "
+        "50 % in the middle, at 100 % higher than thought possible (PIT values). All places are equally likely if the "
+        "distribution is right, so the bars should be level. By chance, 19 bars in 20 end in the shaded range. A hill: "
+        "the error bars are too wide. A valley: too narrow. A slope: predictions are too high or too low."
     )
     alt = (
-        f"The standardised errors have mean {short(z.mean())} and standard deviation {short(z.std())}; ideal: 0 and 1."
+        f"{beyond} of {count} bars end outside the range that chance allows; the tallest is {found.density.max():.2f}."
     )
-    layout = charts.layout_of("error / its standard deviation", "density of rows", bargap=0.05)
-    return Figure("residuals", "Standardised errors", caption, alt, [bars, bell], layout)
+    layout = charts.layout_of(
+        "place in the predicted distribution, %",
+        "rows, 1 if honest",
+        xaxis={"range": [0, 100], "tick0": 0, "dtick": 20},
+        yaxis={"rangemode": "tozero"},
+        bargap=0.05,
+    )
+    return Figure("pit", "In every part of the distribution", caption, alt, [bars, *allowed, even], layout)
 
 
-def _cloud(report: Report) -> Figure:
-    found = report.judgement
-    mean, z = found.mean, found.standardised
-    traces = [charts.dots(charts.rounded(mean), charts.rounded(np.clip(z, -1.5 * EDGE, 1.5 * EDGE)), "rows")]
-    for at in (-BAND, BAND):
-        ends = [float(mean.min()), float(mean.max())]
-        limit = charts.line(charts.rounded(ends), [at, at], "orange", "95 % between these", dash="dash")
-        traces.append({**limit, "showlegend": at > 0})
+def _regions(report: Report, found: GroupCoverage) -> Figure:
+    inputs = any(part == found.by for part in report.inputs)
+    of = f"{found.by}, the input that matters most" if inputs and len(report.inputs) > 1 else f"the {found.by}"
+    of = found.by if inputs and len(report.inputs) == 1 else of
     caption = (
-        "The same errors against the prediction. A level cloud is good. A slope or a bend is something that the model "
-        "has missed; a funnel, noise that changes with the target."
+        f"The share of the rows in their 95 % intervals, for groups of rows by {of}. Dots should be in the bars, the "
+        "range that chance allows for that many rows if the intervals are honest there. Below: the model is too sure "
+        "of itself in that region. Above: too careful."
     )
-    tie = float(np.corrcoef(mean, z)[0, 1]) if len(z) > 2 and mean.std() > 0 and z.std() > 0 else 0.0
-    alt = f"The correlation of standardised errors and predictions is {tie:.2f}; 0 is ideal."
-    layout = charts.layout_of(f"predicted {report.target}", "error / its standard deviation")
-    return Figure("cloud", "Errors against predictions", caption, alt, traces, layout)
+    x = found.by if inputs else f"predicted {report.target}"
+    return _groups("regions", "In every region", caption, found, x)
+
+
+def _distances(report: Report, found: GroupCoverage) -> Figure:
+    caption = (
+        "The same, for groups of rows by their distance from the other rows: the novelty, the share of the prior "
+        "variance that other rows leave open. Near the data, on the left, many rows say what to expect; on the right, "
+        "few do."
+    )
+    return _groups("distances", "Near the data and far from them", caption, found, "novelty, %")
+
+
+def _groups(key: str, title: str, caption: str, found: GroupCoverage, x: str) -> Figure:
+    """The coverage of groups of rows, beside the range that chance allows."""
+    places = list(range(len(found.labels)))
+    labels = [charts.plain_text(label if len(label) <= 24 else label[:23] + "…") for label in found.labels]
+    allowed = {
+        "type": "bar",
+        "x": places,
+        "base": charts.rounded(100 * found.low),
+        "y": charts.rounded(100 * (found.high - found.low)),
+        "width": 0.7,
+        "marker": {"color": "@orange_band", "line": {"width": 0}},
+        "name": "chance allows",
+        "hoverinfo": "skip",
+    }
+    traces = [allowed, charts.line([-0.5, len(places) - 0.5], [100 * LEVEL] * 2, "orange", "honest", dash="dash")]
+    text = [f"{count:,} rows" for count in found.counts.tolist()]
+    dots = charts.line(places, 100 * found.shares, "blue", "this model")
+    traces.append({**dots, "mode": "markers", "marker": {"color": "@blue", "size": 9}, "text": text})
+    beyond = int((~found.is_allowed).sum())
+    alt = (
+        f"{beyond} of {len(places)} groups are outside the range that chance allows; the shares in the 95 % intervals "
+        f"are {', '.join(f'{100 * share:.1f} %' for share in found.shares)}."
+    )
+    low = 100 * min(float(found.shares.min()), float(found.low.min()))
+    layout = charts.layout_of(
+        x,
+        "rows in the 95 % interval, %",
+        xaxis={
+            "tickvals": places,
+            "ticktext": [label.replace(" to ", "<br>to<br>") for label in labels],
+            "range": [-0.5, len(places) - 0.5],
+            "tickangle": 0,
+        },
+        yaxis={"range": [max(low - 0.08 * (100 - low) - 0.5, -2), 100.8 + 0.02 * (100 - low)]},
+    )
+    return Figure(key, title, caption, alt, traces, layout)
+
+
+def _bars(x: Floats, y: Floats, name: str) -> Trace:
+    """Bars without gaps for their outlines."""
+    marker = {"color": "@blue", "opacity": 0.65, "line": {"width": 0}}
+    return {"type": "bar", "x": charts.rounded(x), "y": charts.rounded(y), "marker": marker, "name": name}
+
+
+def _share(which: Mask) -> str:
+    """The share of rows, in words."""
+    return f"{100 * float(np.mean(which)):.0f} %"
 
 
 def relevance_figure(report: Report) -> Figure | None:
@@ -140,8 +252,8 @@ def effect_figures(report: Report) -> list[Figure]:
     """Partial dependence, a small figure for each input, with one scale for all."""
     if not report.effects:
         return []
-    low = min(float((part.mean - part.half).min()) for part in report.effects)
-    high = max(float((part.mean + part.half).max()) for part in report.effects)
+    low = min(float(part.lower.min()) for part in report.effects)
+    high = max(float(part.upper.max()) for part in report.effects)
     margin = 0.05 * (high - low) or 1.0
     made = []
     for place, part in enumerate(report.effects):
@@ -149,10 +261,17 @@ def effect_figures(report: Report) -> list[Figure]:
         x = list(map(charts.plain_text, part.input.levels)) if levels else charts.shown(part.values, part.input)
         traces = [charts.line(x, part.mean, "blue", "prediction")]
         if levels or len(part.values) <= 12:
-            whiskers = {"type": "data", "array": charts.rounded(part.half), "color": "@blue", "thickness": 1.5}
+            whiskers = {
+                "type": "data",
+                "symmetric": False,
+                "array": charts.rounded(np.maximum(part.upper - part.mean, 0)),
+                "arrayminus": charts.rounded(np.maximum(part.mean - part.lower, 0)),
+                "color": "@blue",
+                "thickness": 1.5,
+            }
             traces[0] |= {"mode": "markers", "error_y": whiskers}
         else:
-            traces = [*charts.band(x, part.mean - part.half, part.mean + part.half, "blue"), *traces]
+            traces = [*charts.band(x, part.lower, part.upper, "blue"), *traces]
         ends = short(part.mean.min()), short(part.mean.max())
         alt = f"As {part.input.name} changes, {report.target} goes between {ends[0]} and {ends[1]}."
         axis = {"range": [low - margin, high + margin]}

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
-from scipy.special import betaincinv
+from scipy.special import betaincinv, ndtri
 
 from .. import metrics
-from ..core.types import Floats
-from ..posteriors import Local
-from ..posteriors.calibration import novelty_of
-from ..posteriors.leave_one_out import Observations
-from ..posteriors.projected import Projected
-from .rows import HOW, LabelledRows, Material, places_among
+from ..core.types import Floats, Mask
+from ..posteriors.calibration import COVERAGES, shares_inside
+from .honesty import LEVEL, ErrorHistogram, GroupCoverage, PitHistogram, by_distance, by_region
+from .predictions import predict
+from .rows import HOW, Input, Material
 from .stages import Stages
-from .words import bars_of
+from .words import bars_of, error_words
 
 N_JUDGES = 2000  # rows that judge the model, drawn at random: coverage to about 1 %, and few enough dots to draw
 LEVELS = np.array([0.05, *np.arange(0.1, 0.95, 0.1), 0.95, 0.99])  # probabilities of the intervals that are counted
@@ -24,7 +22,10 @@ LEVELS = np.array([0.05, *np.arange(0.1, 0.95, 0.1), 0.95, 0.99])  # probabiliti
 
 @dataclass(frozen=True)
 class Judgement:
-    """Predictions of some rows beside their targets, in units of the target; arrays of shape (rows,)."""
+    """Predictions of some rows beside their targets, in units of the target; arrays of shape (rows,).
+
+    Intervals and densities are those of the distribution of errors that the model has learnt.
+    """
 
     how: str
     """Which rows these are: a key of `sodalite.report.rows.HOW`."""
@@ -35,10 +36,21 @@ class Judgement:
     mean: Floats
     std: Floats
     """The standard deviation of an observation: with the noise."""
+    lower: Floats
+    """The lower end of the 95 % interval."""
+    upper: Floats
+    """The upper end of the 95 % interval."""
+    pit: Floats
+    """The cumulative probability of each target in its predictive distribution."""
+    distribution: str
+    """The distribution of errors, in sentences."""
     rmse: float
     nlpd: float
+    """Minus the mean log density of the targets."""
     coverage: float
     """The share of the targets in their 95 % intervals."""
+    coverages: dict[str, float]
+    """The share of the targets in the intervals of each probability, "0.5", "0.8", "0.95" and "0.99"."""
     r2: float
     """One minus the squared errors' share of the variance; NaN where the targets are all the same."""
     levels: Floats
@@ -49,15 +61,31 @@ class Judgement:
     """The lower end of a 95 % interval for the share that ever more rows would give."""
     high: Floats
     """The upper end of that interval."""
+    histogram: PitHistogram
+    errors: ErrorHistogram
+    regions: GroupCoverage | None
+    """The coverage by the input that matters most; None for too few rows."""
+    distances: GroupCoverage | None
+    """The coverage by novelty; None for too few rows."""
     n_outside: int | None
     """How many of the rows lie outside the data, by their novelty; None if the model does not say what is outside."""
     outside: float | None
     """The novelty above which a row lies outside the data."""
 
     @property
+    def inside(self) -> Mask:
+        """Which targets are in their 95 % intervals; of shape (rows,)."""
+        return np.asarray(np.abs(2 * self.pit - 1) <= LEVEL)
+
+    @property
     def standardised(self) -> Floats:
         """Errors, each divided by its standard deviation; of shape (rows,)."""
         return np.asarray((self.y - self.mean) / self.std)
+
+    @property
+    def scores(self) -> Floats:
+        """The standard normal quantiles of the PIT values, of shape (rows,): errors as a Gaussian would have them."""
+        return np.asarray(ndtri(self.pit))
 
     @property
     def words(self) -> str:
@@ -78,19 +106,27 @@ class Judgement:
         )
 
 
-def judge(material: Material, stages: Stages, generator: np.random.Generator) -> Judgement:
-    """Predict the rows that judge the model, none of them from itself, and compare with their targets."""
+def judge(
+    material: Material, stages: Stages, generator: np.random.Generator, matters: Input | None = None
+) -> Judgement:
+    """Predict the rows that judge the model, none of them from itself, and compare with their targets.
+
+    `matters` is the input that rows are grouped by; None to group them by the prediction.
+    """
     rows = material.judges.some(N_JUDGES, generator)
-    error, variance, novelty = errors(material, stages, rows)
-    bars = bars_of(material.posterior)
-    y = material.in_units(rows.y)
-    mean = y - material.unit * error
-    std = material.unit * np.sqrt(np.maximum(variance, np.finfo(np.float64).tiny))
+    scaled, novelty = predict(material, stages, rows)
+    found = scaled.in_units(np.array([material.shift]), np.array([material.unit]))
+    bars, scale = bars_of(material.posterior), material.posterior.scale
+    outside = None if bars is None else bars.outside
+    y, mean, std = material.in_units(rows.y), found.mean[:, 0], found.std[:, 0]
+    lower, upper = found.quantiles(np.array([0.5 - LEVEL / 2, 0.5 + LEVEL / 2]))[:, 0].T
+    pit = scaled.cumulative(rows.y[:, None])[:, 0]
     n = len(rows)
-    shares = np.array([metrics.coverage(y, mean, std, level) for level in LEVELS])
+    shares = np.mean(np.abs(2 * pit - 1) <= LEVELS[:, None], axis=1)
+    inside = np.abs(2 * pit - 1) <= LEVEL
     spread = float(np.var(y))
     rmse = metrics.rmse(y, mean)
-    inside = np.round(shares * n)
+    counts = np.round(shares * n)
     return Judgement(
         how=material.how,
         n_judges=n,
@@ -98,76 +134,23 @@ def judge(material: Material, stages: Stages, generator: np.random.Generator) ->
         y=y,
         mean=mean,
         std=std,
+        lower=lower,
+        upper=upper,
+        pit=pit,
+        distribution=error_words(None if scale is None else scale.shape, rows.target),
         rmse=rmse,
-        nlpd=metrics.nlpd(y, mean, std),
-        coverage=metrics.coverage(y, mean, std),
+        nlpd=float(np.log(material.unit) - np.mean(scaled.log_density(rows.y[:, None]))),
+        coverage=float(inside.mean()),
+        coverages={f"{level:g}": share for level, share in zip(COVERAGES, shares_inside(pit), strict=True)},
         r2=1 - rmse**2 / spread if spread > 0 else float("nan"),
         levels=LEVELS,
         shares=shares,
-        low=np.where(inside > 0, betaincinv(inside + 0.5, n - inside + 0.5, 0.025), 0.0),  # Jeffreys' interval
-        high=np.where(inside < n, betaincinv(inside + 0.5, n - inside + 0.5, 0.975), 1.0),
-        n_outside=None if bars is None else int((novelty > bars.outside).sum()),
-        outside=None if bars is None else bars.outside,
+        low=np.where(counts > 0, betaincinv(counts + 0.5, n - counts + 0.5, 0.025), 0.0),  # Jeffreys' interval
+        high=np.where(counts < n, betaincinv(counts + 0.5, n - counts + 0.5, 0.975), 1.0),
+        histogram=PitHistogram.of(pit),
+        errors=ErrorHistogram.of(rows.y[:, None], scaled),
+        regions=by_region(rows.X, mean, inside, matters),
+        distances=by_distance(novelty, inside, outside),
+        n_outside=None if outside is None else int((novelty > outside).sum()),
+        outside=outside,
     )
-
-
-def errors(material: Material, stages: Stages, rows: LabelledRows) -> tuple[Floats, Floats, Floats]:
-    """Leave-one-out residuals of the finished model, their variances, and the novelties; of shape (rows,).
-
-    They are of the scaled targets. Rows that the model has not seen are predicted as any new row.
-    """
-    posterior, X = material.posterior, rows.X
-    if material.how == "unseen":
-        mean, variance, novelty = posterior.mean_variance_novelty(X, noisy=True)
-        return rows.y - mean[:, rows.target], np.maximum(variance, material.selection.noise_floor), novelty
-    noise = stages.noise(rows)
-    left_out = _leave_one_out(material, stages, rows, noise)
-    prior = material.kernel.diag(material.kernel.prepare(X))
-    novelty = novelty_of(left_out.remaining, prior)
-    factor: float | Floats = 1.0
-    if (scale := posterior.scale) is not None:
-        noise = noise + scale.extra
-        factor = scale.factor(X, novelty, prior + noise)
-    return left_out.residual, (left_out.latent + noise) * factor, novelty
-
-
-class _LeftOut(NamedTuple):
-    """What a posterior says of some rows, each left out; of shape (rows,)."""
-
-    residual: Floats
-    remaining: Floats
-    """The variance of the latent function that is left, which novelty is a share of."""
-    latent: Floats
-    """The variance of the latent function as the posterior reports it: "sor" has less than is left."""
-
-
-def _leave_one_out(material: Material, stages: Stages, rows: LabelledRows, noise: Floats) -> _LeftOut:
-    """Leave each of some rows out of the posterior, before its variances are scaled.
-
-    Where the posterior's other rows are not known, rows are left out of the active ones alone.
-    """
-    posterior = material.posterior
-    if isinstance(posterior, Local) and material.how == "left out":
-        return _leave_out_of_local(posterior, rows, noise)
-    if isinstance(posterior, Projected) and material.whole:
-        return _leave_out_of_projected(posterior, rows, noise)
-    (residual,), (variance,) = stages.errors(rows, np.array([len(stages)]))
-    latent = np.maximum(variance - noise, 0)
-    return _LeftOut(residual, latent, latent)
-
-
-def _leave_out_of_local(posterior: Local, rows: LabelledRows, noise: Floats) -> _LeftOut:
-    """Take each row out of the active rows, or out of its neighbours (docs/method.rst, `posterior-local`)."""
-    groups = np.where(rows.place >= 0, -1, places_among(posterior.X, rows.X))
-    sample = Observations(rows.X, rows.Y - posterior.base.mean(rows.X), noise, groups, rows.place)
-    residual, variance = posterior.errors(sample, posterior.k)
-    latent = np.maximum(variance - noise, 0)
-    return _LeftOut(residual[:, rows.target], latent, latent)
-
-
-def _leave_out_of_projected(posterior: Projected, rows: LabelledRows, noise: Floats) -> _LeftOut:
-    """Undo each row's leverage on its own prediction (docs/method.rst, `posterior-projected`)."""
-    g, rest, left = posterior.leverage(rows.X, noise)
-    mean = posterior.mean(rows.X)[:, rows.target]
-    latent = g / left + (rest if posterior.restored else 0)
-    return _LeftOut((rows.y - mean) / left, g / left + rest, latent)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from importlib.resources import files
@@ -11,14 +11,16 @@ from typing import Any
 
 import numpy as np
 
+from ..posteriors.calibration import COVERAGES
 from ..stopping import in_words
-from .build import Report
+from .build import HeldOut, Report
 from .charts import Figure
-from .figures import effect_figures, judgement_figures, map_figure, relevance_figure
+from .figures import effect_figures, honesty_figures, judgement_figures, map_figure, relevance_figure
+from .honesty import GroupCoverage
 from .learning import curve_figures, history_figure
 from .source import plotly_source
 from .views import slider_labels, view_figures
-from .words import POSTERIORS, SCORES
+from .words import POSTERIORS, SCORES, coverages_words
 
 # The page may run its own scripts and styles, and load nothing.
 POLICY = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:"
@@ -102,6 +104,7 @@ class _Figures:
     views: list[Figure]
     effects: list[Figure]
     judged: list[Figure]
+    honesty: list[Figure]
     curves: list[Figure]
     relevance: Figure | None
     where: Figure | None
@@ -114,6 +117,7 @@ class _Figures:
             views=view_figures(report),
             effects=effect_figures(report),
             judged=judgement_figures(report),
+            honesty=honesty_figures(report),
             curves=curve_figures(report),
             relevance=relevance_figure(report),
             where=map_figure(report),
@@ -124,7 +128,8 @@ class _Figures:
     def every(self) -> list[Figure]:
         """All figures that there are."""
         single = (self.relevance, self.where, self.history)
-        return [*self.views, *self.effects, *self.judged, *self.curves, *(part for part in single if part is not None)]
+        several = (self.views, self.effects, self.judged, self.honesty, self.curves)
+        return [*(part for parts in several for part in parts), *(part for part in single if part is not None)]
 
 
 def _sections(report: Report, figures: _Figures) -> Iterator[str]:
@@ -139,6 +144,7 @@ def _sections(report: Report, figures: _Figures) -> Iterator[str]:
         heading = "The inputs" + " and the active rows" * bool(figures.where)
         yield _section(heading, _grid([figures.relevance, figures.where]))
     yield _section("How good it is", _grid(figures.judged))
+    yield _section("Are the error bars honest?", _grid(figures.honesty))
     yield _section("How many rows it needs", _grid(figures.curves))
     if figures.history:
         yield _section("How the kernel was found", _grid([figures.history]) + _rounds(report))
@@ -163,18 +169,31 @@ def _tiles(report: Report) -> list[tuple[str, str]]:
     share = "more than 99.9 %" if found.r2 > 0.9995 else f"{max(100 * found.r2, 0):.1f} %"
     explained = "" if np.isnan(found.r2) else f"; {share} of the variance explained"
     rmse, coverage, where = found.rmse, found.coverage, ""
-    if found.how == "active" and report.held_out:  # rows held out of the fit say more
-        held = report.held_out[0]
+    wide = f", typically {np.median(found.upper - found.lower):.3g} wide"
+    if (held := _held_out(report)) is not None:
         rmse, coverage, explained = held.rmse, held.coverage or 0.0, ""
-        where = f", on {report.n_held_out:,} rows held out"
+        wide, where = "", f", on {report.n_held_out:,} rows held out"
     return [
         (f"{report.n_active:,}", f"active rows, of {report.n_rows:,}"),
         (f"{rmse:.3g}", f"typical error (RMSE){explained}{where}"),
-        (f"{100 * coverage:.1f} %", f"of the rows are in their 95 % bands{where}"),
+        (f"{100 * coverage:.1f} %", f"of the rows are in their 95 % intervals{wide}{where}"),
         (f"± {words.std:.3g}", "standard deviation of a new observation near the data")
         if words.std is not None
         else (f"{words.noise_std:.3g}", "standard deviation of the noise, by the kernel"),
     ]
+
+
+def _held_out(report: Report) -> HeldOut | None:
+    """The rows held out of the fit, if they say more than those that judge the model here: the active rows alone."""
+    return report.held_out[0] if report.judgement.how == "active" and report.held_out else None
+
+
+def _coverage(report: Report) -> str:
+    """How many rows are in their intervals, in a sentence; empty where that is not known."""
+    held = _held_out(report)
+    if held is None:
+        return f"{coverages_words(report.judgement.coverages)}."
+    return "" if held.coverages is None else f"{coverages_words(held.coverages)} held out."
 
 
 def _facts(report: Report) -> list[tuple[str, str]]:
@@ -183,6 +202,7 @@ def _facts(report: Report) -> list[tuple[str, str]]:
     return [
         ("Inputs", words.inputs() if len(report.inputs) > 1 else ""),
         ("Error bars", words.error_bars()),
+        ("Coverage", _coverage(report)),
         ("Noise", words.noise()),
         ("Beside simple ways", (report.baselines and report.baselines.words()) or ""),
         ("Outside the data", report.judgement.outside_words),
@@ -208,7 +228,8 @@ def _figure(part: Figure, heading: bool = True) -> str:
 def _effects(figures: list[Figure]) -> str:
     text = (
         "The prediction when one input changes and the others stay as they are, averaged over some rows. Its band "
-        "holds that average with at least 95 % probability; noise is not in it. All have one vertical scale: the "
+        "holds that average with at least 95 % probability, by the distribution of errors that the model has learnt; "
+        "noise is not in it. All have one vertical scale: the "
         "steepest matter most. A wide band means that few rows are near. Inputs that depend on each other may be "
         "misleading here."
     )
@@ -250,9 +271,15 @@ def _numbers(report: Report) -> str:
         _about(report),
         _comparison(report),
         "<p class='lead'>RMSE, the root mean square error, is in units of the target. NLPD is the mean negative log "
-        "predictive density: it judges the error bars too, and less is better.</p>",
+        "predictive density by the distribution of errors that the model has learnt: it judges the error bars too, and "
+        "less is better. The other columns are the shares of the rows, in %, in intervals of these probabilities.</p>",
         _folded("The learning curve in a table", _curve_table(report)),
         _folded("The intervals in a table", _interval_table(report)),
+        *(
+            _folded(f"The 95 % intervals by {escape(part.by)} in a table", _group_table(part))
+            for part in (report.judgement.regions, report.judgement.distances)
+            if part is not None
+        ),
     ]
     if len(report.words.relevance) > 1:
         pairs = [[name, f"{value:.3g}"] for name, value in report.words.relevance]
@@ -271,6 +298,7 @@ def _about(report: Report) -> str:
         ("each chosen as", SCORES.get(report.score, report.score)),
         ("predicts from", f"{POSTERIORS.get(report.posterior, report.posterior)} ({report.posterior})"),
         ("kernel, for targets scaled to unit variance", report.kernel),
+        ("distribution of errors", report.judgement.distribution),
         ("judged by", report.judgement.words),
         ("beside simple ways", "" if report.baselines is None else report.baselines.beside()),
     ]
@@ -280,16 +308,21 @@ def _about(report: Report) -> str:
 def _comparison(report: Report) -> str:
     """How good the model is here, and beside simpler ones on the rows that were held out."""
     found = report.judgement
-    rows = [["this model, judged here", *_scores(found.rmse, found.nlpd, found.coverage)]]
+    rows = [["this model, judged here", *_scores(found.rmse, found.nlpd, found.coverages)]]
     names = {"sodalite": "this model", "linear": "a straight line", "constant": "a constant"}
     rows += [
         [
             f"{names.get(part.model, part.model)}, {report.n_held_out:,} rows held out",
-            *_scores(part.rmse, part.nlpd, part.coverage),
+            *_scores(part.rmse, part.nlpd, _coverages(part)),
         ]
         for part in report.held_out
     ]
-    return _table(["model", "RMSE", "NLPD", "in 95 % band"], rows)
+    return _table(["model", "RMSE", "NLPD", *(f"in {100 * level:.0f}\N{NO-BREAK SPACE}%" for level in COVERAGES)], rows)
+
+
+def _coverages(part: HeldOut) -> dict[str, float]:
+    """The shares of the rows in their intervals, as far as they are known: files of earlier versions have one."""
+    return part.coverages or ({} if part.coverage is None else {"0.95": part.coverage})
 
 
 def _curve_table(report: Report) -> str:
@@ -310,15 +343,25 @@ def _interval_table(report: Report) -> str:
     return _table(["the interval should hold", "it holds", "chance allows"], rows)
 
 
+def _group_table(found: GroupCoverage) -> str:
+    rows = [
+        [label, f"{count:,}", f"{100 * share:.1f} %", f"{100 * low:.1f} to {100 * high:.1f} %"]
+        for label, count, share, low, high in zip(
+            found.labels, found.counts.tolist(), found.shares, found.low, found.high, strict=True
+        )
+    ]
+    return _table([found.by, "rows", "in the 95 % interval", "chance allows"], rows)
+
+
 def _folded(heading: str, body: str) -> str:
     """A part of the page that is shown when its heading is clicked."""
     return f"<details><summary>{heading}</summary>{body}</details>"
 
 
-def _scores(rmse: float, nlpd: float | None, coverage: float | None) -> list[str]:
-    """RMSE, NLPD and coverage as a table shows them; the last two are empty for a model without error bars."""
-    density = "" if nlpd is None else f"{nlpd:.4g}"
-    return [f"{rmse:.4g}", density, "" if coverage is None else f"{100 * coverage:.1f} %"]
+def _scores(rmse: float, nlpd: float | None, shares: Mapping[str, float]) -> list[str]:
+    """RMSE, NLPD and coverage of intervals as a table shows them; empty where they are not known."""
+    held = [f"{100 * shares[level]:.1f}" if level in shares else "" for level in map("{:g}".format, COVERAGES)]
+    return [f"{rmse:.4g}", "" if nlpd is None else f"{nlpd:.4g}", *held]
 
 
 def _table(head: list[str], rows: list[list[str]], left: tuple[int, ...] = (0,), header: bool = True) -> str:

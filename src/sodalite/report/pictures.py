@@ -8,10 +8,12 @@ import numpy as np
 from scipy.special import ndtri
 
 from ..core.types import Floats, Indices
+from .predictions import of_target
 from .rows import Input, LabelledRows, Material
 from .stages import MOST_STAGES, Stages, some_stages
 
-BAND = float(ndtri(0.975))  # half the width of a 95 % band, in standard deviations
+BAND = float(ndtri(0.975))  # half the width of a Gaussian's 95 % interval, in standard deviations
+ENDS = np.array([0.025, 0.975])  # cumulative probabilities at the ends of a 95 % interval
 
 # Sizes of the pictures. Larger ones look the same, and make the page and its computation larger.
 N_SHOWN = 1500  # most rows that are drawn as dots
@@ -36,12 +38,16 @@ class PosteriorView:
     stages: Indices
     mean: Floats
     """Of shape (stages, points); a map's points row by row, the first input along the row."""
-    half: Floats
-    """Half the width of the 95 % band of observations; of shape (stages, points)."""
+    lower: Floats
+    """The lower end of the Gaussian process's 95 % interval of observations; of shape (stages, points)."""
+    upper: Floats
+    """The upper end of that interval; of shape (stages, points)."""
     final_mean: Floats
     """The mean of the finished model, which may know more than the active rows; of shape (points,)."""
-    final_half: Floats
-    """Half the width of the finished model's 95 % band; of shape (points,)."""
+    final_lower: Floats
+    """The lower end of the finished model's 95 % interval, by the distribution of errors it has learnt; (points,)."""
+    final_upper: Floats
+    """The upper end of that interval; of shape (points,)."""
     X: Floats
     """The rows that are drawn; of shape (rows, 1) or (rows, 2)."""
     y: Floats
@@ -64,7 +70,9 @@ def posterior_view(material: Material, stages: Stages, generator: np.random.Gene
     shown = some_stages(len(stages), MOST_STAGES if len(axes) == 1 else N_MAP_STAGES)
     mean, s2 = stages.predict(grid, shown)
     noise = np.maximum(material.kernel.noise(material.kernel.prepare(grid)), 0)
-    final, variance = material.posterior.mean_and_variance(grid, noisy=True)
+    half = BAND * np.sqrt(s2 + noise)
+    final = of_target(material.posterior.predictive(grid), rows.target)
+    final_lower, final_upper = final.quantiles(ENDS)[:, 0].T
     unsettled: Floats = np.empty((0, 0))
     if len(axes) == 1:
         at_rows, s2_rows = stages.predict(rows.X, shown)
@@ -75,9 +83,11 @@ def posterior_view(material: Material, stages: Stages, generator: np.random.Gene
         axes=axes,
         stages=shown,
         mean=material.in_units(mean),
-        half=BAND * material.unit * np.sqrt(s2 + noise),
-        final_mean=material.in_units(final[:, rows.target]),
-        final_half=BAND * material.unit * np.sqrt(variance),
+        lower=material.in_units(mean - half),
+        upper=material.in_units(mean + half),
+        final_mean=material.in_units(final.mean[:, 0]),
+        final_lower=material.in_units(final_lower),
+        final_upper=material.in_units(final_upper),
         X=rows.X,
         y=material.in_units(rows.y),
         unsettled=material.unit * unsettled,
@@ -92,16 +102,20 @@ class Effect:
 
     input: Input
     values: Floats | Indices
-    """Values of the column, for levels their places; of shape (values,), as the next two."""
+    """Values of the column, for levels their places; of shape (values,), as the next three."""
     mean: Floats
-    half: Floats
-    """Half the width of a band that holds the average of the function with 95 % probability, or more."""
+    lower: Floats
+    """The lower end of a band that holds the average of the function with 95 % probability, or more."""
+    upper: Floats
+    """The upper end of that band."""
 
 
 def effects(material: Material, names: list[str], generator: np.random.Generator) -> tuple[Effect, ...]:
     """Compute the partial dependence on some columns.
 
-    The standard deviation of a mean is at most the mean of the standard deviations, which is what is drawn.
+    The band is the mean of the rows' 95 % intervals. The interval of a mean is no wider than that if errors are
+    Gaussian or Student's t. The intervals are those of the learnt distribution, with the distances of their ends from
+    the prediction multiplied by the share that the function itself has in the standard deviation.
     """
     pool = material.pool
     background = pool.some(N_BACKGROUND, generator)
@@ -113,11 +127,21 @@ def effects(material: Material, names: list[str], generator: np.random.Generator
             grid[:, :, part.places] = np.eye(len(part.levels))[:, None, :]
         else:
             grid[:, :, part.places[0]] = values[:, None]
-        mean, variance = material.posterior.mean_and_variance(grid.reshape(-1, grid.shape[2]))
-        mean = mean[:, pool.target].reshape(len(values), -1).mean(axis=1)
-        half = BAND * np.sqrt(variance).reshape(len(values), -1).mean(axis=1)
-        found.append(Effect(part, values, material.in_units(mean), material.unit * half))
+        lines = _interval_without_noise(material, grid.reshape(-1, grid.shape[2]), pool.target)
+        found.append(
+            Effect(part, values, *(material.in_units(line.reshape(grid.shape[:2]).mean(axis=1)) for line in lines))
+        )
     return tuple(found)
+
+
+def _interval_without_noise(material: Material, X: Floats, target: int) -> tuple[Floats, Floats, Floats]:
+    """Means, and the lower and upper ends of 95 % intervals of the function itself, scaled; each of shape (rows,)."""
+    found = of_target(material.posterior.predictive(X), target)
+    latent = np.sqrt(material.posterior.mean_and_variance(X)[1])
+    mean, std = found.mean[:, 0], found.std[:, 0]
+    share = np.divide(latent, std, out=np.zeros(len(std)), where=std > 0)
+    lower, upper = (found.quantiles(ENDS)[:, 0] - found.mean).T * share
+    return mean, mean + lower, mean + upper
 
 
 @dataclass(frozen=True)

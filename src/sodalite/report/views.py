@@ -36,38 +36,44 @@ def slider_labels(report: Report) -> list[str]:
 def _curve(report: Report, view: PosteriorView) -> Figure:
     """The curve: rows, prediction and band, and below them how unsettled each row is."""
     part = view.inputs[0]
-    means, halves = [*view.mean, view.final_mean], [*view.half, view.final_half]
+    means, lower, upper = _every_position(view)
     final_errors = np.abs(view.y - np.interp(view.X[:, 0], view.axes[0], view.final_mean))
     some = np.unique(np.linspace(0, len(view.X) - 1, N_BARS).astype(int))
     bars = [values[some] for values in (*view.unsettled, final_errors)]
     frames: list[dict[int, Trace]] = [  # by the places of the traces in `_curve_traces`
         {
-            0: {"y": charts.rounded(mean - half)},
-            1: {"y": charts.rounded(mean + half)},
+            0: {"y": charts.rounded(low)},
+            1: {"y": charts.rounded(high)},
             3: {"y": charts.rounded(mean)},
             6: {"y": charts.rounded(heights)},
         }
-        for mean, half, heights in zip(means, halves, bars, strict=True)
+        for mean, low, high, heights in zip(means, lower, upper, bars, strict=True)
     ]
     caption = (
         "Move the slider to see the model grow, row by row. The band should hold 95 % of the rows, and is wide where "
         "little is known; the ring is the row that comes next. The bars say how unsettled each row is: how unsure the "
-        "model is of the function there, plus how far off the row is. The last position is the finished model with the "
-        "error bars that it gives; the bars are its errors alone."
+        "model is of the function there, plus how far off the row is. The last position is the finished model with its "
+        "95 % intervals, by the distribution of errors that it has learnt: they need not reach as far up as down. The "
+        "bars are its errors alone."
     )
     ends = short(view.final_mean.min()), short(view.final_mean.max())
     alt = (
-        f"{report.target} against {part.name}: the rows, the prediction with its 95 % band and the active rows, at "
+        f"{report.target} against {part.name}: the rows, the prediction with its 95 % interval and the active rows, at "
         f"{len(frames)} positions of a slider. The finished prediction runs from {ends[0]} to {ends[1]}."
     )
     traces, layout = _curve_traces(view, view.X[some, 0], bars[0]), _curve_layout(report, view)
     return Figure("view", "The rows and the prediction", caption, alt, traces, layout, 540, frames, wide=True)
 
 
+def _every_position(view: PosteriorView) -> tuple[list[Floats], list[Floats], list[Floats]]:
+    """Means, and lower and upper ends of 95 % intervals, at every position of the slider: stages, then the model."""
+    return [*view.mean, view.final_mean], [*view.lower, view.final_lower], [*view.upper, view.final_upper]
+
+
 def _curve_traces(view: PosteriorView, bar_places: Floats, bar_heights: Floats) -> list[Trace]:
     """The first position of the slider: two of the band, rows, prediction, two of the active rows, bars."""
     part = view.inputs[0]
-    x, mean, half = charts.shown(view.axes[0], part), view.mean[0], view.half[0]
+    x, mean = charts.shown(view.axes[0], part), view.mean[0]
     bars = {
         "type": "bar",
         "x": charts.shown(bar_places, part),
@@ -79,7 +85,7 @@ def _curve_traces(view: PosteriorView, bar_places: Floats, bar_heights: Floats) 
         "yaxis": "y2",
     }
     return [
-        *charts.band(x, mean - half, mean + half, "blue", "95 % band"),
+        *charts.band(x, view.lower[0], view.upper[0], "blue", "95 % interval"),
         charts.dots(charts.shown(view.X[:, 0], part), charts.rounded(view.y), "rows"),
         charts.line(x, mean, "blue", "prediction"),
         *charts.picks(charts.shown(view.active_X[:, 0], part), charts.rounded(view.active_y)),
@@ -89,8 +95,8 @@ def _curve_traces(view: PosteriorView, bar_places: Floats, bar_heights: Floats) 
 
 def _curve_layout(report: Report, view: PosteriorView) -> dict[str, Any]:
     """Axes that hold the rows and the finished model, at every position of the slider."""
-    low = min(float(view.y.min()), float((view.final_mean - view.final_half).min()))
-    high = max(float(view.y.max()), float((view.final_mean + view.final_half).max()))
+    low = min(float(view.y.min()), float(view.final_lower.min()))
+    high = max(float(view.y.max()), float(view.final_upper.max()))
     margin = 0.06 * (high - low) or 1.0
     part = view.inputs[0]
     return charts.layout_of(
@@ -104,15 +110,17 @@ def _curve_layout(report: Report, view: PosteriorView) -> dict[str, Any]:
 
 
 def _maps(report: Report, view: PosteriorView) -> list[Figure]:
-    """Two maps: the mean, and half the width of the band."""
-    means, halves = [*view.mean, view.final_mean], [*view.half, view.final_half]
+    """Two maps: the mean, and half the width of the 95 % interval."""
+    means, lower, upper = _every_position(view)
+    halves: list[Floats] = [(high - low) / 2 for low, high in zip(lower, upper, strict=True)]
     about_means = (
         f"The prediction of {report.target} everywhere. Move the slider to see the rows being chosen; the ring is the "
         f"row that comes next."
     )
     about_halves = (
-        "Half the width of the 95 % band: dark where the model is sure. Expect it to be bright where there are no "
-        "rows, and no darker than the noise allows."
+        "Half the width of the 95 % interval of a new observation: dark where the model is sure. Expect it to be "
+        "bright where there are no rows, and no darker than the noise allows. The last position of the slider has the "
+        "distribution of errors that the finished model has learnt."
     )
     return [
         _map(view, "mean", "What is predicted", about_means, means, "Cividis", means[-1]),
