@@ -16,8 +16,8 @@ with the calibrated standard deviation, a t, a t with widths by place, correctio
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cache
 
 import numpy as np
 from scipy.optimize import minimize
@@ -254,18 +254,20 @@ def _choose(features: Floats, error: Floats, std: Floats) -> tuple[tuple[Width, 
         return None, 0.0
     gaussian = density = log_gaussian(error, std)
     chosen: tuple[int, int] | None = None
+    folds = {width: _fitted_without(features[:, :width], error) for width in sorted({1, features.shape[1]})}
     count = 1
-    for width in sorted({1, features.shape[1]}):
-        held = _held_out(features[:, :width], error, (1,))[0]
+    for width, fits in folds.items():
+        held = _held_out(features[:, :width], error, fits, 1)
         if _is_better(held, density):
             chosen, density, count = (width, 1), held, width
-    for degree, held in zip(DEGREES, _held_out(features[:, :count], error, DEGREES), strict=True):
+    for degree in DEGREES:
+        held = _held_out(features[:, :count], error, folds[count], degree)
         if _is_better(held, density):
             chosen, density = (count, degree), held
     if chosen is None:
         return None, 0.0
     some, degree = features[:, : chosen[0]], chosen[1]
-    theta = _fit_t(some, error)
+    theta = folds[chosen[0]][0]
     width_of = Width(float(theta[1]), theta[2:], np.stack([some.min(axis=0), some.max(axis=0)]))
     nu = float(np.exp(theta[0]))
     weights = _fit_weights(stdtr(nu, error / width_of(some)), degree)
@@ -281,22 +283,27 @@ def _is_better(held: Floats, density: Floats) -> bool:
     return bool(gain.mean() > max(WORTH, gain.std() / np.sqrt(len(gain))))
 
 
-def _held_out(features: Floats, error: Floats, degrees: Sequence[int]) -> list[Floats]:
-    """The log density of every error, of shape (rows,), by shapes that were fitted to the other folds.
+def _fitted_without(features: Floats, error: Floats) -> list[Floats]:
+    """The parameters of a t, as `_fit_t` returns them: fitted to all rows, then without each of the folds."""
+    fold, whole = np.arange(len(error)) % FOLDS, _fit_t(features, error)
+    return [whole, *(_fit_t(features[fold != number], error[fold != number], whole) for number in range(FOLDS))]
 
-    One for each degree of the correction; degree 1 is a t without one.
+
+def _held_out(features: Floats, error: Floats, fits: list[Floats], degree: int) -> Floats:
+    """The log density of every error, of shape (rows,), by a shape that was fitted to the other folds.
+
+    `fits` are those of `_fitted_without`, and `degree` that of the correction; 1 for a t without one.
     """
-    fold = np.arange(len(error)) % FOLDS
-    held: list[Floats] = [np.empty(len(error)) for _ in degrees]
-    start = _fit_t(features, error)
-    for here in (fold == number for number in range(FOLDS)):
-        theta = _fit_t(features[~here], error[~here], start)
+    fold, held = np.arange(len(error)) % FOLDS, np.empty(len(error))
+    for number, theta in enumerate(fits[1:]):
+        here = fold == number
         log_width = theta[1] + features @ theta[2:]
         nu, z = float(np.exp(theta[0])), error * np.exp(-log_width)
-        u, density = stdtr(nu, z), log_t(z[here], nu) - log_width[here]
-        for degree, found in zip(degrees, held, strict=True):
+        held[here] = log_t(z[here], nu) - log_width[here]
+        if degree > 1:
+            u = stdtr(nu, z)
             weights = _fit_weights(u[~here], degree)
-            found[here] = density + np.log(np.maximum(bernstein(u[here], degree) @ weights, TINY))
+            held[here] += np.log(np.maximum(bernstein(u[here], degree) @ weights, TINY))
     return held
 
 
@@ -336,8 +343,14 @@ def _fit_weights(u: Floats, degree: int) -> Floats:
     if degree == 1:
         return weights
     counts = np.histogram(u, BINS, (0, 1))[0]
-    basis, prior = bernstein((np.arange(BINS) + 0.5) / BINS, degree), SMOOTH * np.sqrt(degree)
+    basis, prior = _basis(degree), SMOOTH * np.sqrt(degree)
     for _ in range(STEPS):
         share = basis.T @ (counts / (basis @ weights))
         weights = (weights * share + prior / degree) / (len(u) + prior)
     return np.asarray(weights)
+
+
+@cache
+def _basis(degree: int) -> Floats:
+    """The beta densities of `bernstein` in the middle of every bin; of shape (BINS, degree)."""
+    return bernstein((np.arange(BINS) + 0.5) / BINS, degree)
