@@ -706,16 +706,16 @@ def test_samples_have_the_learnt_distribution_and_the_correlations_of_the_proces
     model = fixed().fit(*data(q=2))
     assert not model.posterior_.scale.shape.is_gaussian
     T = np.vstack([new_rows(4), [[9.0, 9.0], [9.1, 9.0]]])
-    samples = model.sample_y(T, 20_000, random_state=1)
+    samples = model.sample_y(T, 6000, random_state=1)
     levels = np.array([0.05, 0.3, 0.5, 0.95])
     below = np.mean(samples[..., None] <= model.predict_quantiles(T, levels)[:, :, None], axis=2)
-    assert_allclose(below, np.broadcast_to(levels, below.shape), atol=0.015)
+    assert_allclose(below, np.broadcast_to(levels, below.shape), atol=0.02)
     cov = model.predict(T, return_cov=True)[1]
     for j in range(2):
         size = np.sqrt(np.diag(cov[..., j]))
         ranks = np.argsort(np.argsort(samples[:, j], axis=1), axis=1)
         scores = ndtri((ranks + 0.5) / samples.shape[2])
-        assert_allclose(np.corrcoef(scores), cov[..., j] / np.outer(size, size), atol=0.03)
+        assert_allclose(np.corrcoef(scores), cov[..., j] / np.outer(size, size), atol=0.04)
 
 
 def test_samples_are_repeatable():

@@ -37,6 +37,7 @@ KNOWN = 1e-4  # added to the novelty before its logarithm is taken: less is roun
 RIDGE = 1.0  # weight of |b - (1, 0, ...)|^2, in rows: for coefficients that few rows do not determine
 NU = (0.7, 1000.0)  # degrees of freedom: the heaviest tails that are allowed, and as good as Gaussian
 DEGREES = (4, 8, 16, 32)  # of the Bernstein polynomials that are tried
+ROWS_PER_DEGREE = 25  # errors that a degree needs at least: with fewer, intervals of new rows were too narrow
 SMOOTH = 2.0  # their prior, that all weights are equal, counts for SMOOTH sqrt(degree) rows
 BINS = 512  # that cumulative probabilities are counted in, to fit the weights
 STEPS = 100  # of expectation maximisation for the weights
@@ -254,20 +255,27 @@ def _choose(features: Floats, error: Floats, std: Floats) -> tuple[tuple[Width, 
         return None, 0.0
     gaussian = density = log_gaussian(error, std)
     chosen: tuple[int, int] | None = None
-    folds = {width: _fitted_without(features[:, :width], error) for width in sorted({1, features.shape[1]})}
+    wholes = {width: _fit_t(features[:, :width], error) for width in sorted({1, features.shape[1]})}
     count = 1
-    for width, fits in folds.items():
-        held = _held_out(features[:, :width], error, fits, 1)
-        if _is_better(held, density):
-            chosen, density, count = (width, 1), held, width
-    for degree in DEGREES:
-        held = _held_out(features[:, :count], error, folds[count], degree)
-        if _is_better(held, density):
-            chosen, density = (count, degree), held
+    folds: dict[int, list[Floats]] = {}
+    # What does not gain on the rows of its own fit gains nothing on others, and is not fitted to folds.
+    for width, theta in wholes.items():
+        if _is_better(_densities(features[:, :width], error, theta, 1), density):
+            folds[width] = _without_folds(features[:, :width], error, theta)
+            held = _held_out(features[:, :width], error, folds[width], 1)
+            if _is_better(held, density):
+                chosen, density, count = (width, 1), held, width
+    for degree in (degree for degree in DEGREES if degree * ROWS_PER_DEGREE <= len(error)):
+        if _is_better(_densities(features[:, :count], error, wholes[count], degree), density):
+            if count not in folds:
+                folds[count] = _without_folds(features[:, :count], error, wholes[count])
+            held = _held_out(features[:, :count], error, folds[count], degree)
+            if _is_better(held, density):
+                chosen, density = (count, degree), held
     if chosen is None:
         return None, 0.0
     some, degree = features[:, : chosen[0]], chosen[1]
-    theta = folds[chosen[0]][0]
+    theta = wholes[chosen[0]]
     width_of = Width(float(theta[1]), theta[2:], np.stack([some.min(axis=0), some.max(axis=0)]))
     nu = float(np.exp(theta[0]))
     weights = _fit_weights(stdtr(nu, error / width_of(some)), degree)
@@ -283,27 +291,33 @@ def _is_better(held: Floats, density: Floats) -> bool:
     return bool(gain.mean() > max(WORTH, gain.std() / np.sqrt(len(gain))))
 
 
-def _fitted_without(features: Floats, error: Floats) -> list[Floats]:
-    """The parameters of a t, as `_fit_t` returns them: fitted to all rows, then without each of the folds."""
-    fold, whole = np.arange(len(error)) % FOLDS, _fit_t(features, error)
-    return [whole, *(_fit_t(features[fold != number], error[fold != number], whole) for number in range(FOLDS))]
+def _densities(features: Floats, error: Floats, theta: Floats, degree: int, known: Mask | None = None) -> Floats:
+    """The log density of every error, of shape (rows,), by a t and a correction that is fitted to the `known` rows.
+
+    `theta` is what `_fit_t` returns; a degree of 1 means no correction, and `known` None means all rows.
+    """
+    log_width = theta[1] + features @ theta[2:]
+    nu, z = float(np.exp(theta[0])), error * np.exp(-log_width)
+    density = log_t(z, nu) - log_width
+    if degree > 1:
+        u = stdtr(nu, z)
+        weights = _fit_weights(u if known is None else u[known], degree)
+        density += np.log(np.maximum(bernstein(u, degree) @ weights, TINY))
+    return np.asarray(density)
+
+
+def _without_folds(features: Floats, error: Floats, start: Floats) -> list[Floats]:
+    """The parameters of a t, as `_fit_t` returns them, fitted without each of the folds."""
+    fold = np.arange(len(error)) % FOLDS
+    return [_fit_t(features[fold != number], error[fold != number], start) for number in range(FOLDS)]
 
 
 def _held_out(features: Floats, error: Floats, fits: list[Floats], degree: int) -> Floats:
-    """The log density of every error, of shape (rows,), by a shape that was fitted to the other folds.
-
-    `fits` are those of `_fitted_without`, and `degree` that of the correction; 1 for a t without one.
-    """
+    """The log density of every error, of shape (rows,), by a shape that was fitted to the other folds."""
     fold, held = np.arange(len(error)) % FOLDS, np.empty(len(error))
-    for number, theta in enumerate(fits[1:]):
-        here = fold == number
-        log_width = theta[1] + features @ theta[2:]
-        nu, z = float(np.exp(theta[0])), error * np.exp(-log_width)
-        held[here] = log_t(z[here], nu) - log_width[here]
-        if degree > 1:
-            u = stdtr(nu, z)
-            weights = _fit_weights(u[~here], degree)
-            held[here] += np.log(np.maximum(bernstein(u[here], degree) @ weights, TINY))
+    for number, theta in enumerate(fits):
+        known = fold != number
+        held[~known] = _densities(features, error, theta, degree, known)[~known]
     return held
 
 
