@@ -210,8 +210,8 @@ class Calibrated(PosteriorTraits):
             return np.sqrt(variance * factor), width
 
         std, width = in_blocks(block, np.arange(len(X)), 4 * X.shape[1])
-        standards = [target and target[1] for target in scale.shape.targets]
-        return Predictive(mean, _each(std, mean), width, outside(novelty, scale.edge), standards, novelty)
+        share = outside(novelty, scale.edge)
+        return Predictive(mean, _each(std, mean), width, share, scale.shape.standards, novelty)
 
 
 def _each(std: Floats, mean: Floats) -> Floats:

@@ -291,12 +291,13 @@ class Scale:
         `variance` are the variances of observations before calibration, with `extra`; of shape (n,).
         """
         assert self.shape is not None
-        by_place = self.shape.sums is not None
-        found = self._query(X, max(self.k, max(WIDTH_SIZES) if by_place else 0))
+        found = self._query(X, self._n_near)
         return self._factor(found, novelty, prior), self.shape.widths(variance, novelty, found, self.counts)
 
     def left_out(self, rows: LeftOut, place: Indices) -> tuple[Floats, Floats]:
         """The factor and the widths at rows of the fit, as `factor_and_widths` has them, without each row's own error.
+
+        Exact but for rows that repeat in small tables: squares and sums contain the `optimism`, their errors do not.
 
         Parameters
         ----------
@@ -304,42 +305,32 @@ class Scale:
         place : array of shape (rows,)
             The place of every row among `X`; -1 for rows that the scale was not learnt from.
         """
-        shape, variance = self.shape, rows.variance + self.extra
-        k = max(self.k, max(WIDTH_SIZES) if shape is not None and shape.sums is not None else 0)
-        scale, found = self, self._query(rows.X, k + 1) if k else None
-        if found is not None:
-            scale, found = self._without(rows, place, found)
-        factor = scale._factor(found, rows.novelty, rows.prior + variance - rows.latent)
-        if scale.shape is None:
-            return factor, np.zeros(rows.error.shape)
-        return factor, scale.shape.widths(variance, rows.novelty, found, scale.counts)
-
-    def _without(self, rows: LeftOut, place: Indices, found: Indices) -> tuple[Scale, Indices]:
-        """A scale with further places, each row's own without that row, and the places nearest to every row in it.
-
-        A row that is alone at its place leaves none: the empty place comes last. What other rows of a place leave is
-        exact but for `optimism`, which squares and sums of small tables contain.
-        """
-        n, count = len(self.X), len(place)
-        counts = np.ones(n) if self.counts is None else self.counts
-        own, alone = found == place[:, None], counts[place] == 1
-        found = np.where(own, n + np.arange(count)[:, None], found)
-        found = np.take_along_axis(found, np.argsort(own & alone[:, None], axis=1, kind="stable"), axis=1)
-
-        def added(values: Floats, mine: Floats) -> Floats:
-            rest = np.where(alone.reshape(-1, *[1] * (values.ndim - 1)), 0.0, np.maximum(values[place] - mine, 0.0))
-            return np.concatenate([values, rest])
-
         variance = rows.variance + self.extra
-        made = replace(self, counts=added(counts, np.ones(count)))
-        if self.k:
-            made = replace(made, squares=added(self.squares, np.mean(np.square(rows.error), axis=1) / variance))
-            if self.novelty is not None:
-                made = replace(made, novelty=np.concatenate([self.novelty, np.where(alone, -1.0, self.novelty[place])]))
-        if self.shape is not None and self.shape.sums is not None:
-            sums = added(self.shape.sums, np.abs(rows.error) / np.sqrt(variance)[:, None])
-            made = replace(made, shape=replace(self.shape, sums=sums))
-        return made, found
+        places = self._places(rows.X, place)
+        scale, edge = self._near(None, len(rows.X))
+        if places is not None and self.k:
+            squares = np.mean(np.square(rows.error), axis=1) / variance
+            total, count = places.others(squares[:, None], self.squares[:, None], self.k)
+            scale = (total[:, 0] + self.strength * self.mean) / (count + self.strength)
+            edge = edge if self.novelty is None else _edges_left_out(places, self.novelty, self.k)
+        far = self.far(rows.prior + variance - rows.latent)
+        factor = _blended(scale, far, outside(rows.novelty, edge))
+        if self.shape is None:
+            return factor, np.zeros(rows.error.shape)
+        return factor, self.shape.widths_left_out(rows, places, self.extra)
+
+    def _places(self, X: Floats, place: Indices) -> Places | None:
+        """The places of the scale, seen from rows that are at these; None if no place matters."""
+        found = self._query(X, self._n_near + 1)
+        if found is None or self.near is None:
+            return None
+        return Places(self.X, np.ones(len(self.X)) if self.counts is None else self.counts, self.near, place, found)
+
+    @property
+    def _n_near(self) -> int:
+        """How many places near by the scale and the widths depend on."""
+        by_place = self.shape is not None and self.shape.sums is not None
+        return max(self.k, max(WIDTH_SIZES) if by_place else 0)
 
     def _query(self, X: Array, k: int) -> Indices | None:
         """The k places nearest to every row of X; None if no place matters."""
@@ -383,11 +374,7 @@ class LearntScale:
         scale, rows = self.scale, self.rows
         if not len(rows.X):
             return scale
-        wide = (
-            replace(scale, mean=optimism * scale.mean, squares=optimism * scale.squares)
-            if scale.k or len(scale.squares)
-            else scale
-        )
+        wide = replace(scale, mean=optimism * scale.mean, squares=optimism * scale.squares)
         shape = Shape.learn(rows, self.places, self.variance, scale.extra, optimism) if calibrate else None
         noise = kernel.noise(kernel.prepare(rows.X)) + scale.extra
         factor = wide.factor(rows.X, rows.novelty, rows.prior + noise)
@@ -407,8 +394,7 @@ class LearntScale:
         if shape is None:
             return Predictive.gaussian(mean, std)
         width = shape.widths_left_out(rows, self.places, scale.extra, optimism)
-        standards = [target and target[1] for target in shape.targets]
-        return Predictive(mean, std, width, outside(rows.novelty, scale.edge), standards)
+        return Predictive(mean, std, width, outside(rows.novelty, scale.edge), shape.standards)
 
 
 def shares_inside(pit: Floats) -> tuple[float, ...]:
@@ -436,9 +422,7 @@ def _place_means(places: Places, values: Floats) -> Floats:
 
 def _edges_left_out(places: Places, novelty: Floats, k: int) -> Floats:
     """The novelty up to which the local scale of each row holds, by the k places near by; of shape (rows,)."""
-    found = places.found[:, : k + 1]
-    alone = (found == places.place[:, None]) & (places.counts[places.place] == 1)[:, None]
-    return _edge(np.where(alone | ~places.used(k), -1.0, novelty[found]))
+    return _edge(np.where(places.used(k), novelty[places.found[:, : k + 1]], -1.0))
 
 
 def _scales(squares: Floats, sums: Floats, places: Places | None) -> Iterator[tuple[float, Floats | float, int, float]]:

@@ -77,7 +77,7 @@ class Places:
     index: Neighbours = field(repr=False)
     """Finds the places nearest to a query."""
     place: Indices
-    """The place of every row; of shape (rows,)."""
+    """The place of every row; of shape (rows,). -1 for a row that is at none."""
     found: Indices
     """The places nearest to every row, the nearest first; of shape (rows, k + 1)."""
 
@@ -99,15 +99,19 @@ class Places:
         The row's own place is one of the k if it has other rows. Returns arrays of shape (rows, q) and (rows,).
         """
         found = self.found[:, : k + 1]
-        used, own = self.used(k), found == self.place[:, None]
-        mine = (own & used).any(axis=1)
+        used = self.used(k)
+        mine = (used & (found == self.place[:, None])).any(axis=1)
         total = np.einsum("ik,ikq->iq", used, sums[found]) - mine[:, None] * values
         return np.maximum(total, 0.0), (self.counts[found] * used).sum(axis=1) - mine
 
     def used(self, k: int) -> Mask:
-        """Which of the first k + 1 places of `found` are the k nearest once a row is left out; (rows, k + 1)."""
-        alone = self.counts[self.place] == 1
-        return np.asarray(np.arange(min(k + 1, self.found.shape[1])) < (k + alone)[:, None])
+        """Which of the first k + 1 places of `found` are the k nearest once a row is left out; (rows, k + 1).
+
+        The place of a row that is alone there is none of them.
+        """
+        alone = ((self.place >= 0) & (self.counts[self.place] == 1))[:, None]
+        found = self.found[:, : k + 1]
+        return np.asarray((np.arange(found.shape[1]) < k + alone) & ~(alone & (found == self.place[:, None])))
 
 
 @dataclass(frozen=True)
@@ -170,7 +174,11 @@ class Shape:
         if n < LEAST or not (np.all(s > 0) and np.all(variance > 0)):
             return cls((None,) * q, np.ones(q))
         error = np.sqrt(optimism) * rows.error
-        features, mean, sums = _features_left_out(rows, places, extra, optimism)
+        sizes = np.abs(error) / s[:, None]
+        mean = np.maximum(sizes.mean(axis=0), TINY)
+        sums = None if places is None else places.sums(sizes)
+        made = cls((None,) * q, mean, sums)
+        features = made._features_left_out(rows, places, extra, optimism)
         std = np.sqrt(optimism * variance)
         with one_blas_thread():  # products too small to share out
             found = [_choose(features[..., j], error[:, j], std) for j in range(q)]
@@ -178,14 +186,27 @@ class Shape:
         targets, gain = tuple(target for target, _ in found), tuple(gain for _, gain in found)
         return cls(targets, mean, sums if by_place else None, gain)
 
-    def widths_left_out(self, rows: LeftOut, places: Places | None, extra: float, optimism: float) -> Floats:
-        """Widths of the errors of the rows that the shape was learnt from, that of each by the other rows; (rows, q).
+    def widths_left_out(self, rows: LeftOut, places: Places | None, extra: float, optimism: float = 1.0) -> Floats:
+        """Widths of the errors of rows of the fit, that of each by the other rows; of shape (rows, q).
 
-        Parameters are those of `learn`.
+        Parameters are those of `learn`. `places` are not needed if no width depends on the place.
         """
-        if self.is_gaussian:
-            return np.zeros(rows.error.shape)
-        return self._widths(_features_left_out(rows, places, extra, optimism)[0])
+        return self._widths(self._features_left_out(rows, places, extra, optimism))
+
+    def _features_left_out(self, rows: LeftOut, places: Places | None, extra: float, optimism: float) -> Floats:
+        """The features of every row by the other rows, of shape (rows, features, q)."""
+        s = np.sqrt(np.maximum(rows.variance + extra, TINY))
+        near = []
+        if self.sums is not None:
+            assert places is not None
+            sizes = np.sqrt(optimism) * np.abs(rows.error) / s[:, None]
+            near = [places.others(sizes, self.sums, k) for k in SIZES]
+        return _features(s, rows.novelty, near, self.mean)
+
+    @property
+    def standards(self) -> list[Standard | None]:
+        """The distribution of Z for every target, as `Predictive` takes them."""
+        return [None if target is None else target[1] for target in self.targets]
 
     @property
     def is_gaussian(self) -> bool:
@@ -215,19 +236,6 @@ class Shape:
         """Widths for features of shape (n, features, q); of shape (n, q), and zero of a Gaussian target."""
         widths = [np.zeros(len(features)) if t is None else t[0](features[..., j]) for j, t in enumerate(self.targets)]
         return np.stack(widths, axis=1)
-
-
-def _features_left_out(
-    rows: LeftOut, places: Places | None, extra: float, optimism: float
-) -> tuple[Floats, Floats, Floats | None]:
-    """The features of every row by the other rows, of shape (rows, features, q); and `mean` and `sums` of `Shape`."""
-    s = np.sqrt(rows.variance + extra)
-    sizes = np.sqrt(optimism) * np.abs(rows.error) / s[:, None]
-    mean = np.maximum(sizes.mean(axis=0), TINY)
-    if places is None:
-        return _features(s, rows.novelty, [], mean), mean, None
-    sums = places.sums(sizes)
-    return _features(s, rows.novelty, [places.others(sizes, sums, k) for k in SIZES], mean), mean, sums
 
 
 def _features(s: Floats, novelty: Floats, near: list[tuple[Floats, Floats]], mean: Floats) -> Floats:
