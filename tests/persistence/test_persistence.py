@@ -413,8 +413,8 @@ def rewrite(small, path, change, arrays_of=None, **about):
 
 
 def test_a_file_of_a_later_version_says_how_to_upgrade(small, path):
-    rewrite(small, path, lambda content, arrays: None, version="3")
-    with pytest.raises(ModelFileError, match=r"later version .*format 3.* up to 2.*pip install --upgrade sodalite"):
+    rewrite(small, path, lambda content, arrays: None, version="4")
+    with pytest.raises(ModelFileError, match=r"later version .*format 4.* up to 3.*pip install --upgrade sodalite"):
         sodalite.load(path)
     with pytest.raises(ModelFileError, match="later version"):
         persistence.read_header(path)

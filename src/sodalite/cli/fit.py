@@ -62,6 +62,7 @@ DEFAULT_K = 5  # nearest rows that a prediction averages, where the fit has not 
 )
 @click.option("--score", metavar="NAME", help="Which row comes next: lookahead, delta, sampled, random, ...")
 @click.option("--posterior", metavar="NAME", help="What is concluded: local, sod, sor, dtc, fitc or vfe.")
+@click.option("--mean", metavar="NAME", help="What is predicted first: linear, trees, or the best of them: auto.")
 @click.option("--hyperparameters", metavar="NAME", help="How they are found: weave, subset or fixed.")
 @click.option("--time-limit", type=Seconds(), metavar="TIME", help="Time for kernel and rows, about: 60s, 5m, 1h, ...")
 @click.option(
@@ -94,6 +95,7 @@ def command(
     n_active: int | None,
     score: str | None,
     posterior: str | None,
+    mean: str | None,
     hyperparameters: str | None,
     time_limit: float | None,
     test_fraction: float | None,
@@ -131,6 +133,7 @@ def command(
                     "n_active": n_active,
                     "score": score,
                     "posterior": posterior,
+                    "mean": mean,
                     "hyperparameters": hyperparameters,
                     "time_limit": time_limit,
                     "checkpoint": checkpoint,
@@ -178,6 +181,8 @@ class FitOutcome:
     """The model by rows of the fit, each predicted from the others; None if that is not known."""
     errors: str
     """The distribution of the errors in words."""
+    mean: str
+    """What is predicted before the Gaussian process, in words; empty for a constant."""
     kernel: str
     words: KernelWords
     posterior: str
@@ -212,7 +217,7 @@ def run(
     import numpy as np
 
     from .. import persistence
-    from ..report.words import bars_of, error_words, kernel_words
+    from ..report.words import bars_of, error_words, kernel_words, mean_words
     from ..tables import Taken
 
     check_paths(data, output, parameters.get("checkpoint"))
@@ -259,6 +264,7 @@ def run(
         baselines=model.baselines_,
         left_out=left_out(bars, [unit]),
         errors=error_words(None if scale is None else scale.shape),
+        mean=mean_words(model.mean_),
         kernel=str(model.kernel_),
         words=words,
         posterior=str(model.posterior),
@@ -296,6 +302,7 @@ def make_model(parameters: dict[str, Any], seed: int) -> GreedyGPRegressor:
     """The estimator with these parameters. Names that there are not are refused before the data are read."""
     from ..estimator import GreedyGPRegressor
     from ..hyperparameters import resolve_hyperparameters
+    from ..means import resolve_mean
     from ..posteriors import resolve_posterior
     from ..scores import resolve_score
 
@@ -304,6 +311,7 @@ def make_model(parameters: dict[str, Any], seed: int) -> GreedyGPRegressor:
     given = model.get_params(deep=False)
     resolve_score(given["score"])
     resolve_posterior(given["posterior"])
+    resolve_mean(given["mean"])
     resolve_hyperparameters(given["hyperparameters"])
     return model
 
@@ -424,6 +432,8 @@ def show(outcome: FitOutcome, console: Console) -> None:
     grid.add_row("errors", outcome.errors)
     grid.add_row("noise", outcome.words.noise())
     grid.add_row("function", outcome.words.shape)
+    if outcome.mean:
+        grid.add_row("mean", outcome.mean)
     grid.add_row("kept", f"{kept} ({in_words(outcome.stop_reason)})")
     if outcome.missing:
         grid.add_row("missing", ", ".join(f"{name} ({count})" for name, count in outcome.missing.items()))

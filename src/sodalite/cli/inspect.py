@@ -98,6 +98,7 @@ def _model(content: dict[str, Any]) -> Lines:
             yield "error bars", words.error_bars()
         yield from _errors(content)
         yield "noise", words.noise()
+    yield from _mean(content)
 
 
 def _quality(content: dict[str, Any]) -> Lines:
@@ -136,6 +137,15 @@ def _judged(part: HeldOut) -> str:
     if part.coverages is not None:
         return f"{text}; {coverages_words(part.coverages)}"
     return text if part.coverage is None else f"{text}, {part.coverage:.1%} in the 95 % band"
+
+
+def _mean(content: dict[str, Any]) -> Lines:
+    """What is predicted before the Gaussian process; nothing of a constant, and of files of earlier versions."""
+    from ..persistence.means import mean_in_header
+    from ..report.words import mean_words
+
+    if content.get("mean") is not None and (words := mean_words(mean_in_header(content["mean"]))):
+        yield "mean", words
 
 
 def _errors(content: dict[str, Any]) -> Lines:

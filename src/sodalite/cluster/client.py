@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from concurrent.futures import CancelledError, Future
 from math import inf
@@ -12,6 +11,7 @@ from typing import Any, NamedTuple, TypeAlias
 from weakref import WeakKeyDictionary
 
 from ..core.optional import require
+from ..core.warn import warn
 
 Client: TypeAlias = Any
 """A ``dask.distributed.Client``; the library is optional, and its types are not checked."""
@@ -109,18 +109,14 @@ def _without_silent(client: Client, workers: dict[str, Any]) -> dict[str, Any]:
             last = _Heartbeat(worker["last_seen"], now)
         silent, name = now - last.since, f"Worker {worker['name']} ({address}) of the cluster"
         if silent > timeout:
-            warnings.warn(
-                f"{name} has not been heard from for {silent:.0f} seconds: it is given up, and others do its work.",
-                stacklevel=2,
-            )
+            warn(f"{name} has not been heard from for {silent:.0f} seconds: it is given up, and others do its work.")
             _close(client, address)
             continue
         if silent > min(SILENCE, timeout / 2) and not last.warned:
             until = "for ever" if timeout == inf else f"until {timeout:.0f} seconds have passed"
-            warnings.warn(
+            warn(
                 f"{name} has not been heard from for {silent:.0f} seconds. It is waited for {until}; set "
-                f"{TIMEOUT[0]!r} in Dask's configuration to change that.",
-                stacklevel=2,
+                f"{TIMEOUT[0]!r} in Dask's configuration to change that."
             )
             last = last._replace(warned=True)
         heard[address] = last

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ from ..core.memory import check_all_rows, parse_bytes
 from ..core.threads import on_this_thread
 from ..core.types import Array, Floats, Indices
 from ..selection.executors import Executor
-from ..selection.source import Scaling, ShardSetup, Sums
+from ..selection.source import Scaling, ShardSetup, Sums, residuals
 from .client import (
     Client,
     DaskFuture,
@@ -95,6 +95,13 @@ class ClusterTable:
         other = copy(self)
         other.scaling = scaling
         return other
+
+    def less(self, function: Callable[[Any], Floats | float], rows: Indices, known: Floats) -> ClusterTable:
+        """Return a table of the targets' residuals: less what a function predicts, or `known` for some rows.
+
+        The residuals are computed once, by the workers that have the rows.
+        """
+        return ClusterTable(self.client, replace(self.pieces, send=_Less(self.pieces, function, rows, known)))
 
     def span(self, piece: int) -> tuple[int, int]:
         """Return the first row of a piece, and the row after its last."""
@@ -240,6 +247,25 @@ class _Unpacked:
         return self.sums(part.X, part.y, part.alpha)
 
 
+@dataclass(frozen=True)
+class _Less:
+    """Sends pieces whose targets are residuals, as `Pieces.send` sends pieces."""
+
+    pieces: Pieces
+    function: Callable[[Any], Floats | float]
+    rows: Indices
+    known: Floats
+
+    def __call__(self, client: Client, which: list[int], workers: list[str]) -> list[DaskFuture]:
+        shared, edges = submit(client, _identity, self.function), self.pieces.edges
+        found = []
+        for piece, future in zip(which, self.pieces.send(client, which, workers), strict=True):
+            first, last = np.searchsorted(self.rows, [edges[piece], edges[piece + 1]])
+            known = self.rows[first:last], self.known[first:last]
+            found.append(submit(client, _residuals, future, edges[piece], shared, *known))
+        return found
+
+
 Table = ClusterTable  # the former name
 
 
@@ -260,6 +286,14 @@ def share_out(X: Any, y: Any, alpha: Any = None, executor: Client | None = None)
 def _failed_in_dask(future: DaskFuture) -> bool:
     """Whether a future failed by an error of Dask's own, such as a lost worker."""
     return type(future.exception()).__module__.startswith("distributed")
+
+
+def _residuals(
+    piece: Piece, begin: int, function: Callable[[Any], Floats | float], rows: Indices, known: Floats
+) -> Piece:
+    """A piece whose targets are residuals; runs on a worker, on the one thread that Dask gives to a task."""
+    with on_this_thread():
+        return piece._replace(y=residuals(piece.X, piece.y, begin, function, rows, known))
 
 
 def _identity(value: Any) -> Any:

@@ -8,12 +8,13 @@ tenfold, with a warning, and the work is done again (docs/method.rst, `noise-flo
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from typing import TypeVar
 
 import numpy as np
 from numpy.typing import DTypeLike
+
+from .warn import warn
 
 JITTER = {np.dtype(np.float64): 1e-10, np.dtype(np.float32): 1e-5}
 """The noise floor over the largest prior variance, by the type of the factor. It is above the rounding error of the
@@ -48,12 +49,11 @@ def with_jitter(attempt: Callable[[float], T], prior_variance: float, dtype: DTy
             if step == STEPS:
                 break
             floor *= 10
-            warnings.warn(
+            warn(
                 f"The covariance of the active rows is not positive definite to working precision; "
                 f"trying again with at least {floor:.3g} of noise on its diagonal. "
                 f"Adding a WhiteKernel to the kernel avoids this.",
                 JitterWarning,
-                stacklevel=3,
             )
     raise np.linalg.LinAlgError(
         f"The covariance of the active rows is not positive definite, even with {floor:.3g} of noise on its "

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
@@ -13,6 +12,7 @@ import numpy as np
 from sklearn.utils import check_array
 
 from .types import Array, Floats
+from .warn import warn
 
 # Distance of an outlier from its column's median, in ranges between the column's 10 % and 90 % quantiles. No common
 # distribution reaches it; a smaller value would warn of heavy tails.
@@ -248,12 +248,11 @@ def warn_of_outliers(X: Array, y: Array, names: Sequence[str] | None = None) -> 
             name = f"{what}[:, {column}]" if what == "X" or values.shape[1] > 1 else what
             if what == "X" and names is not None:
                 name = repr(str(names[column]))
-            warnings.warn(
+            warn(
                 f"Row {row} has {name} = {values[row, column]:.6g}, while 80 % of the rows are between {low:.6g} and "
                 f"{high:.6g}{f'; {n_others} more rows are as far' if n_others else ''}. {effect} "
                 f"Drop the row if it is a mistake.",
                 OutlierWarning,
-                stacklevel=4,
             )
 
 

@@ -65,6 +65,7 @@ def hand_over(model: FittedModel, maker: Maker, X: ArrayLike | None, y: ArrayLik
     """Return a fitted model in parts. X and y are the rows to train on; by default those of the fit."""
     check_is_fitted(model, "fitted_")
     fitted = model.fitted_
+    check_no_mean(fitted)
     compiled = fitted.posterior.kernel
     kernel = build(compiled.root, maker)
     if kernel is None:
@@ -86,6 +87,14 @@ def hand_over(model: FittedModel, maker: Maker, X: ArrayLike | None, y: ArrayLik
         y_mean=fitted.scaling.mean.copy(),
         y_std=fitted.scaling.std.copy(),
     )
+
+
+def check_no_mean(fitted: Fitted) -> None:
+    """Refuse a model with a mean function, which no export can express."""
+    if not fitted.mean_function.is_constant:
+        raise ValueError(
+            f"The model has a mean function ({fitted.mean_function}), which cannot be exported. Fit it with mean=None."
+        )
 
 
 def _own_rows(fitted: Fitted) -> tuple[Floats, Floats]:

@@ -16,6 +16,7 @@ from ..core.types import Floats
 from ..core.validation import check_dtype, check_levels
 from ..core.version import __version__
 from ..fitting.fitted import FittedModel
+from .handover import check_no_mean
 from .onnx_graph import Graph
 from .onnx_kernel import translate
 from .onnx_posterior import predicted
@@ -60,6 +61,7 @@ def to_onnx(
     """
     onnx = require("onnx", "onnx")
     check_is_fitted(model, "posterior_")
+    check_no_mean(model.fitted_)
     single = check_dtype(input_dtype, "input_dtype") == np.float32
     try:
         check_writable(path)

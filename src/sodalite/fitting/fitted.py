@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import numpy as np
 from sklearn.gaussian_process.kernels import Kernel
 
-from ..core.types import Array, Floats
+from ..core.types import Array, Floats, Indices
 from ..hyperparameters import Round
+from ..means import MeanFunction
 from ..posteriors import Posterior
 from ..posteriors.baselines import Baselines
 from ..posteriors.predictive import Predictive
@@ -21,7 +22,8 @@ from ..selection.source import Arrays, Scaling
 class Fitted:
     """Everything that a fit has found.
 
-    Targets and their variances are in units of the scaled targets (`scaling`). The methods return units of y.
+    Targets and their variances are in units of the scaled targets: y less the mean function, centred and scaled
+    (`scaling`). The methods return units of y.
     """
 
     kernel: Kernel
@@ -48,10 +50,24 @@ class Fitted:
     """Leave-one-out errors of the model and of simple ones; None if the posterior computes no such errors."""
     rows: Arrays | None = None
     """All rows of the fit, with scaled targets; None if they are on a cluster, or are not part of the model's file."""
+    mean_function: MeanFunction = field(default_factory=MeanFunction)
+    """What is predicted before the Gaussian process."""
+    judges: Indices | None = None
+    """Rows of the fit that the mean function has not seen; None if any rows will do to judge the model."""
+    targets_active: Floats | None = None
+    """Targets of the active rows as they were given, of shape (m, q); None for a constant mean function, with which
+    they follow from `y_active`."""
+    targets: Floats | None = None
+    """The same for `rows`, of shape (n, q)."""
 
     def without_rows(self) -> Fitted:
         """Return a copy without `rows`, which no prediction needs."""
-        return replace(self, rows=None)
+        return replace(self, rows=None, targets=None)
+
+    def rows_in_units(self) -> Arrays:
+        """Return `rows` with targets in units of y, as they were given; without alpha."""
+        assert self.rows is not None
+        return Arrays(self.rows.X, self.scaling.undone(self.rows.y) if self.targets is None else self.targets)
 
     @property
     def q(self) -> int:
@@ -65,29 +81,30 @@ class Fitted:
 
     def mean(self, X: Array) -> Floats:
         """Return the predictive mean in units of y, of shape (n, q)."""
-        return self._in_units(self.posterior.mean(X))
+        return self._in_units(self.posterior.mean(X), X)
 
     def mean_and_std(self, X: Array) -> tuple[Floats, Floats]:
         """Return the mean and the standard deviation of new observations in units of y, each of shape (n, q)."""
         mean, variance = self.posterior.mean_and_variance(X, noisy=True)
-        return self._in_units(mean), self._std_in_units(variance)
+        return self._in_units(mean, X), self._std_in_units(variance)
 
     def mean_and_covariance(self, X: Array) -> tuple[Floats, Floats]:
         """Return the mean, of shape (n, q), and the covariance of new observations, (n, n, q), in units of y."""
         mean, covariance = self.posterior.mean_and_covariance(X, noisy=True)
-        return self._in_units(mean), np.multiply.outer(covariance, self.scaling.std**2)
+        return self._in_units(mean, X), np.multiply.outer(covariance, self.scaling.std**2)
 
     def mean_std_novelty(self, X: Array) -> tuple[Floats, Floats, Floats]:
         """Return mean and standard deviation as `mean_and_std` does, and the novelty, of shape (n,)."""
         mean, variance, novelty = self.posterior.mean_variance_novelty(X, noisy=True)
-        return self._in_units(mean), self._std_in_units(variance), novelty
+        return self._in_units(mean, X), self._std_in_units(variance), novelty
 
     def predictive(self, X: Array) -> Predictive:
         """Return the predictive distribution of new observations in units of y."""
-        return self.posterior.predictive(X).in_units(self.scaling.mean, self.scaling.std)
+        return self.posterior.predictive(X).in_units(self.scaling.mean + self.mean_function(X), self.scaling.std)
 
-    def _in_units(self, mean: Floats) -> Floats:
-        return np.asarray(mean * self.scaling.std + self.scaling.mean)
+    def _in_units(self, mean: Floats, X: Array) -> Floats:
+        """Means in units of y, of shape (n, q), from those of the scaled targets at X."""
+        return np.asarray(self.scaling.undone(mean) + self.mean_function(X))
 
     def _std_in_units(self, variance: Floats) -> Floats:
         return np.asarray(np.multiply.outer(np.sqrt(variance), self.scaling.std))

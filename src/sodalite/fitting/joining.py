@@ -17,14 +17,14 @@ from ..selection.progress import Follower
 from ..selection.source import Arrays
 from .exchange import exchanged
 from .fitted import Fitted
-from .pipeline import Settings, choose_rows, condition
+from .pipeline import Prepared, Settings, choose_rows, condition
 
 
 def join(fitted: Fitted, new: Arrays, settings: Settings, exchange: bool, follow: Follower) -> Fitted:
     """Return a model of the old and the new rows.
 
-    Kernel and scaling stay. The selection continues from the present active rows, among all rows, and the posterior is
-    conditioned anew.
+    Mean function, kernel and scaling stay. The selection continues from the present active rows, among all rows, and
+    the posterior is conditioned anew.
 
     Parameters
     ----------
@@ -44,19 +44,25 @@ def join(fitted: Fitted, new: Arrays, settings: Settings, exchange: bool, follow
             "but no rows can join it. Fit it again, or use posterior='local', which keeps all rows; from memory, "
             "joblib does too."
         )
-    scaled = new.scaled(fitted.scaling)
+    nothing = np.empty(0, dtype=np.intp), np.empty((0, fitted.q))
+    scaled = new.less(fitted.mean_function, *nothing).scaled(fitted.scaling)
     check_not_large("y, in standard deviations of the targets of the fit,", scaled.y)
-    rows, generator = _concatenated(fitted.rows, scaled), generator_from(settings.random_state)
+    original, all_scaled = _concatenated(fitted.rows_in_units(), new), _concatenated(fitted.rows, scaled)
+    n, judges = len(fitted.rows.X), fitted.judges
+    if judges is not None:
+        judges = np.concatenate([judges, np.arange(n, n + len(new.X))])
+    rows = Prepared(original, fitted.mean_function, fitted.scaling, all_scaled, judges)
+    generator = generator_from(settings.random_state)
     found = Found(fitted.kernel, optimism=fitted.optimism)
 
     def choose(first: Indices) -> Selection:
-        return choose_rows(rows, fitted.scaling, found, settings, None, generator, follow, first)
+        return choose_rows(rows, found, settings, None, generator, follow, first)
 
     selection = choose(fitted.selection.indices[: settings.n_active])
     if exchange:
-        evidence = Evidence(compile_kernel(fitted.kernel, rows.X), rows, selection)
-        selection = exchanged(evidence, choose, len(fitted.rows.X), generator)
-    joined = condition(rows, fitted.scaling, fitted.target_shape, found, selection, settings, generator)
+        evidence = Evidence(compile_kernel(fitted.kernel, new.X), rows.scaled, selection)
+        selection = exchanged(evidence, choose, n, generator)
+    joined = condition(rows, fitted.target_shape, found, selection, settings, generator)
     return replace(joined, rounds=fitted.rounds)
 
 

@@ -1,4 +1,4 @@
-"""The steps of a fit: check, scale, find the kernel, choose rows, condition.
+"""The steps of a fit: check, fit the mean, scale, find the kernel, choose rows, condition.
 
 They are the same for rows in memory, on disk and on a cluster, since they ask of the rows only what
 `sodalite.selection.source.Source` lists.
@@ -7,7 +7,6 @@ They are the same for rows in memory, on disk and on a cluster, since they ask o
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from math import inf
@@ -18,12 +17,14 @@ from sklearn.base import clone
 from sklearn.gaussian_process.kernels import Kernel
 
 from ..core.random import generator_from
-from ..core.types import Indices
+from ..core.types import Floats, Indices
 from ..core.validation import check_count, check_dtype, check_first, check_not_small
+from ..core.warn import warn
 from ..hyperparameters import Found, Method, Task, resolve_hyperparameters, takes_kernel_as_given
 from ..hyperparameters.record import found_before, method_note, note_of
 from ..hyperparameters.weave import MOST_ROWS
 from ..kernels import check_bounds, compile_kernel, default_kernels, warn_at_bounds
+from ..means import SEED, MeanFunction, Regressor, WithColumns, fit_folds, is_auto, is_named, name_of, resolve_mean
 from ..posteriors import Evidence, Posterior, resolve_posterior
 from ..posteriors.baselines import MOST_JUDGED, Baselines, NoBetterWarning, compare
 from ..posteriors.floor import warn_of_floor
@@ -38,6 +39,11 @@ from .fitted import Fitted
 
 RandomState: TypeAlias = int | np.random.RandomState | np.random.Generator | None
 
+MOST_FOR_MEAN = 200_000  # rows that a mean function is fitted to, of more a random sample: boosted trees take a minute
+LEAST_ASIDE, MOST_ASIDE = 0.1, 0.2  # shares of the rows that a mean function does not see; the larger for small tables
+N_ASIDE = 400  # rows that it does not see, within these shares: enough to learn a scale and a distribution from
+FEWEST_FOR_MEAN = 10  # rows: eight in five folds, and two more
+FEWEST_JUDGES = 20  # rows set aside below which all rows judge a model
 SEARCH = 0.75  # share of `time_limit` for the hyperparameters; the selection gets the rest, at least a quarter
 
 
@@ -46,6 +52,10 @@ class Settings:
     """The parameters of a fit: the estimator's, checked, and names replaced by what they stand for."""
 
     kernel: Kernel | None
+    mean: Regressor | None
+    """None for a constant."""
+    chooses_mean: bool
+    """Whether `mean` competes with a constant."""
     n_active: int
     score: Score
     posterior: type[Posterior]
@@ -74,7 +84,8 @@ class Settings:
         posterior = resolve_posterior(given["posterior"])
         dtype, path = check_dtype(given["dtype"]), given["checkpoint"]
         check_count("n_neighbors", given["n_neighbors"], optional=True)
-        resolved = {"score": score, "posterior": posterior, "method": method, "dtype": dtype}
+        resolved: dict[str, Any] = {"score": score, "posterior": posterior, "method": method, "dtype": dtype}
+        resolved |= {"mean": resolve_mean(given["mean"]), "chooses_mean": is_auto(given["mean"])}
         unchanged = {field.name: given[field.name] for field in fields(cls) if field.name in given}
         settings = cls(**{**unchanged, **resolved, "file": None})
         settings.rule_after(0.0)  # checks the parameters of the stopping rules
@@ -82,12 +93,54 @@ class Settings:
             check_bounds(settings.kernel)
         return replace(settings, file=None if path is None else check_checkpoint(path))
 
+    def with_columns(self, names: Sequence[str] | None) -> Settings:
+        """Return settings whose mean, if it is the user's own regressor, gets data frames with these columns."""
+        if names is None or self.mean is None or is_named(self.mean):
+            return self
+        return replace(self, mean=WithColumns(self.mean, list(names)))
+
     def rule_after(self, seconds: float) -> Rule:
         """Return the stopping rule of a selection that begins after a search for the kernel of so many seconds."""
         limit = self.time_limit
         if limit is not None and seconds:
             limit = max(limit - seconds, (1 - SEARCH) * limit)
         return resolve_rule(self.n_active, self.tol, self.patience, self.target_rmse, limit, self.stop)
+
+
+@dataclass(frozen=True)
+class Mean:
+    """A mean function, and what it predicts for the rows that it was fitted to."""
+
+    function: MeanFunction
+    rows: Indices
+    left_out: Floats
+    """Predictions for `rows`, each by the regressor that has not seen it, without `function.share`."""
+    judges: Indices | None
+    """Rows that no regressor has seen, by which models with this mean are judged; None if any rows will do."""
+
+    def of(self, source: Source) -> Source:
+        """Return a source whose targets are the residuals of the mean function."""
+        if self.function.is_constant:
+            return source
+        return source.less(self.function, self.rows, self.function.share * self.left_out)
+
+
+NO_MEAN = Mean(MeanFunction(), np.empty(0, dtype=np.intp), np.empty((0, 1)), None)
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """The rows of a fit, before and after the steps that change their targets."""
+
+    original: Source
+    """Targets are in units of y."""
+    mean: MeanFunction
+    scaling: Scaling
+    """Of the residuals of the mean function."""
+    scaled: Source
+    """Targets are scaled residuals."""
+    judges: Indices | None = None
+    """Rows that the mean function has not seen; None if any rows will do."""
 
 
 def fit(source: Source, target_shape: tuple[int, ...], settings: Settings, follow: Follower) -> Fitted:
@@ -103,13 +156,27 @@ def fit(source: Source, target_shape: tuple[int, ...], settings: Settings, follo
     follow : Follower
         Reports the progress of the fit.
     """
-    generator = generator_from(settings.random_state)
     source = check(source, settings, follow)
-    scaling, scaled = scale(source, settings)
-    checkpoint = open_fit_checkpoint(source, settings, generator)
-    found = find_kernel(scaled, settings, checkpoint, generator, follow)
-    selection = choose_rows(scaled, scaling, found, settings, checkpoint, generator, follow)
-    return condition(scaled, scaling, target_shape, found, selection, settings, generator)
+    mean = fit_mean(source, settings, follow)
+    return fit_around(source, mean, target_shape, settings, follow)
+
+
+def fit_around(
+    source: Source,
+    mean: Mean,
+    target_shape: tuple[int, ...],
+    settings: Settings,
+    follow: Follower,
+    found: Found | None = None,
+) -> Fitted:
+    """Fit a model to rows that are checked, with a mean function that is fitted and, if `found` is given, a kernel."""
+    generator = generator_from(settings.random_state)
+    rows = scale(source, mean, settings)
+    checkpoint = open_fit_checkpoint(rows, settings, generator)
+    if found is None:
+        found = find_kernel(rows.scaled, settings, checkpoint, generator, follow)
+    selection = choose_rows(rows, found, settings, checkpoint, generator, follow)
+    return condition(rows, target_shape, found, selection, settings, generator)
 
 
 def check(source: Source, settings: Settings, follow: Follower) -> Source:
@@ -122,14 +189,37 @@ def check(source: Source, settings: Settings, follow: Follower) -> Source:
     return source.check(settings.posterior.needs_all_rows, settings.memory_limit, follow.say)
 
 
-def scale(source: Source, settings: Settings) -> tuple[Scaling, Source]:
-    """Return the targets' means and standard deviations (0 and 1 without `normalize_y`), and the scaled rows."""
-    q = source.y.shape[1]
-    scaling = source.moments() if settings.normalize_y else Scaling(np.zeros(q), np.ones(q))
-    return scaling, source.scaled(scaling)
+def fit_mean(source: Source, settings: Settings, follow: Follower) -> Mean:
+    """Fit the mean function on folds of the rows (docs/method.rst, `mean-function`).
+
+    Some rows are set aside: to the mean they are as new as any row will be.
+    """
+    if settings.mean is None:
+        return NO_MEAN
+    n = len(source.X)
+    if n < FEWEST_FOR_MEAN:
+        raise ValueError(
+            f"mean is fitted on folds of the rows, so it needs at least {FEWEST_FOR_MEAN} rows; got {n}. Use mean=None."
+        )
+    follow.say("Fitting the mean function")
+    n_aside = int(np.clip(N_ASIDE, LEAST_ASIDE * n, MOST_ASIDE * n))
+    order = np.random.default_rng(SEED).permutation(n)
+    rows = np.sort(order[n_aside:][:MOST_FOR_MEAN])
+    aside = np.delete(np.arange(n), rows)
+    X, y = np.asarray(source.X[rows]), np.asarray(source.y[rows])
+    models, left_out = fit_folds(settings.mean, X, y)
+    judges = aside if len(aside) >= FEWEST_JUDGES else None
+    return Mean(MeanFunction(name_of(settings.mean), models), rows, left_out, judges)
 
 
-def open_fit_checkpoint(source: Source, settings: Settings, generator: np.random.Generator) -> Checkpoint | None:
+def scale(source: Source, mean: Mean, settings: Settings) -> Prepared:
+    """Subtract the mean function from the targets, then centre and scale them (not without `normalize_y`)."""
+    rest, q = mean.of(source), source.y.shape[1]
+    scaling = rest.moments() if settings.normalize_y else Scaling(np.zeros(q), np.ones(q))
+    return Prepared(source, mean.function, scaling, rest.scaled(scaling), mean.judges)
+
+
+def open_fit_checkpoint(rows: Prepared, settings: Settings, generator: np.random.Generator) -> Checkpoint | None:
     """Return the checkpoint of this fit, or None without one; a checkpoint of another fit is an error."""
     if settings.checkpoint is None:
         return None
@@ -140,6 +230,9 @@ def open_fit_checkpoint(source: Source, settings: Settings, generator: np.random
         "hyperparameters": method_note(settings.method),
         "dtype": str(settings.dtype),
     }
+    if not rows.mean.is_constant:
+        given["mean"] = str(rows.mean)
+    source = rows.original if rows.mean.is_constant else rows.scaled
     return open_checkpoint(settings.checkpoint, settings.file, "fit", source, generator, **given)
 
 
@@ -162,7 +255,7 @@ def find_kernel(
     found = _found(checkpoint, kernels, search)
     # No warning about the bounds of default kernels: the user did not set them, and parameters may well reach them.
     if given is not None:
-        warn_at_bounds(found.kernel, stacklevel=5)
+        warn_at_bounds(found.kernel)
     return found
 
 
@@ -187,8 +280,7 @@ def _task(source: Source, settings: Settings, generator: np.random.Generator) ->
 
 
 def choose_rows(
-    source: Source,
-    scaling: Scaling,
+    rows: Prepared,
     found: Found,
     settings: Settings,
     checkpoint: Checkpoint | None,
@@ -200,15 +292,13 @@ def choose_rows(
 
     Parameters
     ----------
-    source : Source
-        With scaled targets.
-    scaling, found, settings, checkpoint, generator, follow : results of the steps before
+    rows, found, settings, checkpoint, generator, follow : results of the steps before
     first : array of int, optional
         The rows to begin with; by default those of the settings.
     """
     return grow(
-        source,
-        compile_kernel(found.kernel, source.X, settings.dtype),
+        rows.scaled,
+        compile_kernel(found.kernel, rows.scaled.X, settings.dtype),
         n_active=settings.n_active,
         score=settings.score,
         rule=settings.rule_after(sum(part.seconds for part in found.rounds)),
@@ -217,21 +307,21 @@ def choose_rows(
         callback=follow,
         n_jobs=settings.n_jobs,
         memory_limit=settings.memory_limit,
-        unit=scaling.unit,
+        unit=rows.scaling.unit,
         checkpoint=checkpoint,
     )
 
 
 def condition(
-    source: Source,
-    scaling: Scaling,
+    rows: Prepared,
     target_shape: tuple[int, ...],
     found: Found,
     selection: Selection,
     settings: Settings,
     generator: np.random.Generator,
 ) -> Fitted:
-    """Condition the posterior on the rows, and return the model. `source` has scaled targets."""
+    """Condition the posterior on the rows, and return the model."""
+    source, scaling = rows.scaled, rows.scaling
     if settings.posterior.needs_all_rows:
         source = in_memory(source)
     evidence = Evidence(
@@ -243,6 +333,8 @@ def condition(
         settings.calibrate,
         generator,
         optimism=found.optimism,
+        spread=_spread(rows),
+        judges=rows.judges,
     ).of_model()
     warn_of_floor(evidence, scaling.unit)
     posterior = settings.posterior.condition(evidence)
@@ -257,12 +349,23 @@ def condition(
         n_rows=len(source.X),
         X_active=source.X[selection.indices],
         y_active=source.y[selection.indices],
-        baselines=compare_with_simple_models(evidence, posterior, scaling),
+        baselines=compare_with_simple_models(rows, evidence, posterior),
         rows=source if isinstance(source, Arrays) else None,
+        mean_function=rows.mean,
+        judges=rows.judges,
+        targets_active=None if rows.mean.is_constant else np.asarray(rows.original.y[selection.indices]),
+        targets=np.asarray(rows.original.y[:]) if isinstance(source, Arrays) and not rows.mean.is_constant else None,
     )
 
 
-def compare_with_simple_models(evidence: Evidence, posterior: Posterior, scaling: Scaling) -> Baselines | None:
+def _spread(rows: Prepared) -> float:
+    """The largest variance of a target before the mean function, in units of the scaled targets; 0 without one."""
+    if rows.mean.is_constant:
+        return 0.0
+    return float(np.max(rows.original.moments().std / rows.scaling.std) ** 2)
+
+
+def compare_with_simple_models(rows: Prepared, evidence: Evidence, posterior: Posterior) -> Baselines | None:
     """Return the leave-one-out errors of the model and of simple ones, with a warning if the model is no better.
 
     None if the posterior computes no leave-one-out errors.
@@ -271,7 +374,8 @@ def compare_with_simple_models(evidence: Evidence, posterior: Posterior, scaling
     if bars is None or bars.rmse is None:
         return None
     judged = evidence.judged(MOST_JUDGED)
-    found = compare(evidence.X, evidence.y, judged, bars.rmse, scaling.unit, evidence.generator)
+    targets = evidence if rows.mean.is_constant else rows.original.scaled(rows.scaling)
+    found = compare(evidence.X, targets.y, judged, bars.rmse, rows.scaling.unit, evidence.generator)
     if words := found.words():
-        warnings.warn(words, NoBetterWarning, stacklevel=6)
+        warn(words, NoBetterWarning)
     return found

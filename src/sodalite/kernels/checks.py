@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
@@ -10,6 +9,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process import kernels as spec
 
 from ..core.validation import is_dask, is_sliceable
+from ..core.warn import warn
 from .compiled import leaves
 
 
@@ -45,15 +45,13 @@ def check_bounds(kernel: Any) -> None:
             )
 
 
-def warn_at_bounds(kernel: spec.Kernel, stacklevel: int = 2) -> None:
+def warn_at_bounds(kernel: spec.Kernel) -> None:
     """Warn of every hyperparameter that is at one of its bounds, in the words of scikit-learn's Gaussian process.
 
     Parameters
     ----------
     kernel : scikit-learn kernel
         With the hyperparameters of the fit.
-    stacklevel : int, default=2
-        The stack level of the warning: 2 is the caller.
     """
     near, at = np.isclose(kernel.bounds, np.atleast_2d(kernel.theta).T), 0
     for parameter in kernel.hyperparameters:
@@ -63,12 +61,11 @@ def warn_at_bounds(kernel: spec.Kernel, stacklevel: int = 2) -> None:
             low, high = near[at + dimension]
             if low != high:  # at both bounds if these are equal: then the value is as good as fixed
                 which, change = ("lower", "Decreasing") if low else ("upper", "Increasing")
-                warnings.warn(
+                warn(
                     f"The optimal value found for dimension {dimension} of parameter {parameter.name} is close to the "
                     f"specified {which} bound {parameter.bounds[dimension][int(high)]}. {change} the bound and calling "
                     f"fit again may find a better value.",
                     ConvergenceWarning,
-                    stacklevel=stacklevel,
                 )
         at += parameter.n_elements
 

@@ -75,6 +75,19 @@ RULES = {
     "scale_novelty": ArrayRule(sign="not negative"),
     "scale_counts": ArrayRule(sign="positive"),
     "scale_sums": ArrayRule(sign="not negative"),
+    "judges": ArrayRule(("int64",), sign="not negative"),
+    "targets": ArrayRule(in_user_units=True),
+    "mean_centre": ArrayRule(in_user_units=True),
+    "mean_unit": ArrayRule(sign="positive", in_user_units=True),
+    "mean_coef": ArrayRule(in_user_units=True),
+    "mean_inputs": ArrayRule(in_user_units=True),
+    "mean_n_trees": ArrayRule(("int64",), sign="positive"),
+    "tree_n_leaves": ArrayRule(("int64",), sign="positive"),
+    "tree_feature": ArrayRule(("int64",), sign="not negative"),
+    "tree_threshold": ArrayRule(in_user_units=True),
+    "tree_left": ArrayRule(("int64",)),
+    "tree_right": ArrayRule(("int64",)),
+    "tree_value": ArrayRule(),
 }
 """Every array that a model file can have."""
 

@@ -10,6 +10,7 @@ from ..core.types import Array
 from .checks import RULES
 from .error_bars import scale_shapes
 from .fields import count, flag, mapping, wrong
+from .means import mean_shapes
 from .posteriors import FORMATS, PosteriorFormat, Shapes, Sizes
 
 
@@ -39,7 +40,7 @@ class Layout:
         n_held = n if kind.holds_all_rows else m
         shapes: Shapes = {"centre": (d,), "X": (n_held, d), "Y": (n_held, q), "factor": (m, m)}
         shapes |= dict.fromkeys(("active", "rmse", "scores"), (m,)) | dict.fromkeys(("y_mean", "y_std"), (q,))
-        shapes |= scale_shapes(about.get("scale"), d, q)
+        shapes |= scale_shapes(about.get("scale"), d, q) | mean_shapes(content.get("mean"), sizes, n_held)
         return cls(sizes, name, kind, shapes | kind.shapes(about, sizes))
 
     def check(self, arrays: Mapping[str, tuple[str, tuple[int, ...]]]) -> None:

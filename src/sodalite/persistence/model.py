@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Mapping
 from dataclasses import asdict, replace
 from typing import Any
@@ -14,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from ..core.json import shown
 from ..core.types import Array, Floats
 from ..core.version import __version__
+from ..core.warn import warn
 from ..estimator import GreedyGPRegressor
 from ..fitting.fitted import Fitted
 from ..hyperparameters import Round
@@ -24,13 +24,14 @@ from ..posteriors.baselines import Baselines
 from ..selection.loop import Selection
 from ..selection.source import Arrays, Scaling
 from ..tables.preprocessing import Preprocessing
-from .checks import check_factor, check_predictions, check_stages, check_values
+from .checks import N_PREDICTED, check_factor, check_predictions, check_stages, check_values
 from .fields import count, flag, mapping, real, text, wrong
 from .layout import Layout
+from .means import describe_mean, judges_of, mean_from_json
 from .model_file import KIND, ModelFileError, check_path, read, write
 from .objects import kernel_from_json, kernel_to_json
 from .parameters import check_parameters, parameters_from_json, parameters_to_json, reset_unaffordable
-from .posteriors import Stored, describe_posterior
+from .posteriors import FORMATS, Stored, describe_posterior
 
 
 def save(model: GreedyGPRegressor, path: str | os.PathLike[str]) -> None:
@@ -111,6 +112,7 @@ def describe(model: GreedyGPRegressor) -> tuple[dict[str, Any], dict[str, Floats
     names = getattr(model, "feature_names_in_", None)
     preprocessing = getattr(model, "preprocessing_", None)
     about_posterior, arrays = describe_posterior(fitted)
+    about_mean, mean_arrays = describe_mean(fitted, FORMATS[posterior.name].holds_all_rows)
     content: dict[str, Any] = {
         "library": __version__,
         "baselines": _baselines_to_json(fitted.baselines),
@@ -133,7 +135,9 @@ def describe(model: GreedyGPRegressor) -> tuple[dict[str, Any], dict[str, Floats
         "preprocessing": None if preprocessing is None else preprocessing.to_json(),
         "about": getattr(model, "about_", None),
         "posterior": about_posterior,
+        "mean": about_mean,
     }
+    arrays |= mean_arrays
     arrays |= {
         "centre": posterior.kernel.centre,
         "active": selection.indices.astype(np.int64),
@@ -163,7 +167,7 @@ def rebuild(content: Mapping[str, Any], arrays: dict[str, Array], path: str) -> 
     if content["about"] is not None:
         model.about_ = content["about"]
     for note in notes:
-        warnings.warn(f"{path}: {note}", stacklevel=3)
+        warn(f"{path}: {note}")
     return model
 
 
@@ -192,6 +196,8 @@ def _fitted(
     active = selection.indices if holds_all else np.arange(layout.sizes.m)
     evidence = Evidence(kernel, rows, replace(selection, indices=active))
     scaling = Scaling(arrays["y_mean"], arrays["y_std"])
+    mean, targets = mean_from_json(content.get("mean"), arrays, layout.sizes), arrays.get("targets")
+    mean(rows.X[active][:N_PREDICTED])  # refuses predictions that are not finite
     likelihood = content["log_marginal_likelihood"]
     real(likelihood, "log_marginal_likelihood", -np.inf)
     stored = Stored(evidence, mapping(content["posterior"], "posterior"), arrays, likelihood, memory_limit)
@@ -207,6 +213,10 @@ def _fitted(
         rounds=tuple(_round(mapping(part, "a round")) for part in content["rounds"]),
         baselines=_baselines(content.get("baselines")),
         rows=rows if holds_all else None,
+        mean_function=mean,
+        targets_active=None if targets is None else targets[active],
+        targets=targets if holds_all else None,
+        judges=judges_of(arrays, layout.sizes.n),
     )
 
 

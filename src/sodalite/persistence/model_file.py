@@ -13,7 +13,7 @@ from ..core.types import Array
 __all__ = ["FORMAT", "VERSION", "Header", "ModelFileError", "check_path", "digest", "read", "read_header", "write"]
 
 FORMAT = "sodalite-model"
-VERSION = 2
+VERSION = 3
 
 
 class ModelFileError(ValueError):

@@ -44,9 +44,14 @@ class Evidence:
     optimism: float = 1.0
     """How many times as large squared errors are for rows that the hyperparameters have not seen, over leave-one-out
     errors, which are those of rows that they have seen."""
+    judges: Indices | None = None
+    """The rows that `judged` draws from; None for all."""
     floor: float | None = None
     """The least variance of an observation far from all rows; None for a posterior that is no part of a model, which
     needs neither error bars nor a scale."""
+
+    spread: float = 0.0
+    """The largest variance of a target before a mean function was subtracted, in units of the scaled targets."""
 
     @property
     def X(self) -> Sliced:
@@ -66,18 +71,20 @@ class Evidence:
     def of_model(self) -> Evidence:
         """The evidence with `floor` and `seed` set, as the posterior of a model needs it. O(n q).
 
-        The floor is the mean square of the targets, which have a prior mean of zero; of several targets the largest;
-        0 if variances are not to be calibrated.
+        The floor is the mean square of the targets, which have a prior mean of zero, and no less than `spread`; of
+        several targets the largest; 0 if variances are not to be calibrated.
         """
-        total = self.source.total(_squares)[0] if self.calibrate else np.zeros(1)
-        return replace(self, floor=float(np.max(total)) / len(self.X), seed=int(self.generator.integers(2**32)))
+        square = float(np.max(self.source.total(_squares)[0])) / len(self.X) if self.calibrate else 0.0
+        floor = max(square, self.spread) if self.calibrate else 0.0
+        return replace(self, floor=floor, seed=int(self.generator.integers(2**32)))
 
     def judged(self, most: int) -> Indices:
         """At most `most` rows, drawn at random, that summaries of all rows are made from; in increasing order.
 
         They follow from `seed`: every call returns the same rows, and fewer rows are a subset of more.
         """
-        return np.sort(np.random.default_rng(self.seed).permutation(len(self.X))[:most])
+        rows = np.random.default_rng(self.seed).permutation(len(self.X) if self.judges is None else self.judges)
+        return np.sort(rows[:most])
 
     def noise(self, which: Indices | slice) -> Floats:
         """The noise variance of some rows, no less than the selection's noise floor; of shape (rows,)."""

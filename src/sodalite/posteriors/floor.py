@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 
 import numpy as np
 
 from ..core.jitter import JitterWarning
 from ..core.types import Array, Floats
+from ..core.warn import warn
 from ..kernels import CompiledKernel
 from .base import Evidence
 
@@ -55,11 +55,10 @@ def warn_of_floor(evidence: Evidence, unit: float) -> None:
     floor = evidence.selection.noise_floor
     count, total = evidence.source.total(Floored(evidence.kernel, floor))[0]
     if count:
-        warnings.warn(
+        warn(
             f"alpha is {total / count * unit**2:.3g} in {count:.0f} rows (on average), below the noise floor of "
             f"{floor * unit**2:.3g}, which is what these rows have instead: with less noise, rounding would make the "
             f"covariance of rows that are close to each other singular. Give alpha of at least the floor to decide it "
             f"yourself; dtype='float64' has a lower one than dtype='float32'.",
             JitterWarning,
-            stacklevel=5,
         )

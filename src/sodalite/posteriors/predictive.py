@@ -105,7 +105,7 @@ class Predictive:
         return all(standard is None for standard in self.targets)
 
     def in_units(self, centre: Floats, unit: Floats) -> Predictive:
-        """The distribution of unit * y + centre, with arrays of shape (q,)."""
+        """The distribution of unit * y + centre, with arrays of shape (q,) or, for `centre`, (n, q)."""
         return replace(self, mean=self.mean * unit + centre, std=self.std * unit, width=self.width * unit)
 
     def quantiles(self, levels: Floats) -> Floats:

@@ -19,7 +19,7 @@ from .judgement import Judgement, judge
 from .pictures import N_INPUTS, ActiveMap, Effect, PosteriorView, active_map, effects, posterior_view
 from .rows import FittedModel, Material, gather, groups_of
 from .stages import Stages
-from .words import KernelWords, bars_of, kernel_words
+from .words import KernelWords, bars_of, kernel_words, mean_words
 
 N_WORDS = 100_000  # most rows whose spread a kernel is described by: more change the words no longer
 
@@ -69,6 +69,8 @@ class Report:
     score: str
     kernel: str
     words: KernelWords
+    mean: str
+    """What is predicted before the Gaussian process, in sentences; empty for a constant that nothing competed with."""
     sources: tuple[str, ...]
     """What the pictures are made from and what judges the model, in sentences."""
     curve: LearningCurve
@@ -150,6 +152,7 @@ def make_report(model: FittedModel, X: Any = None, y: Any = None, *, target: int
         score=_name(model.get_params(deep=False)["score"]),
         kernel=str(model.kernel_),
         words=words,
+        mean=mean_words(material.mean_function),
         sources=_sources(material),
         curve=curve,
         judgement=judge(material, stages, generator, matters),
@@ -185,7 +188,7 @@ def words_of(model: FittedModel, material: Material) -> KernelWords:
     if said and not material.whole:
         return KernelWords.from_dict(said)
     pool = material.pool
-    variance = float(np.var(pool.y)) * material.unit**2
+    variance = float(np.var(material.in_units(pool.y, pool.own_offset)))
     columns = groups_of(material.inputs)
     bars = bars_of(material.posterior)
     return kernel_words(model.kernel_, pool.X[:N_WORDS], columns, material.unit, variance, bars)

@@ -45,6 +45,8 @@ class Judgement:
     distribution: str
     """The distribution of errors, in sentences."""
     rmse: float
+    mean_rmse: float | None
+    """The RMSE of the mean function alone; None if it is a constant."""
     nlpd: float
     """Minus the mean log density of the targets."""
     coverage: float
@@ -94,6 +96,13 @@ class Judgement:
         return f"{self.n_judges:,} {HOW[self.how]}{some}"
 
     @property
+    def mean_words(self) -> str:
+        """What the mean function alone predicts and what the Gaussian process adds; nothing for a constant."""
+        if self.mean_rmse is None:
+            return ""
+        return f"Alone, it has an RMSE of {self.mean_rmse:.4g}; with the Gaussian process, {self.rmse:.4g}."
+
+    @property
     def outside_words(self) -> str:
         """How many of the rows lie outside the data, in a sentence; nothing where that is not known."""
         if self.n_outside is None or self.outside is None:
@@ -115,10 +124,11 @@ def judge(
     """
     rows = material.judges.some(N_JUDGES, generator)
     scaled, novelty = predict(material, stages, rows)
-    found = scaled.in_units(np.array([material.shift]), np.array([material.unit]))
+    offset = rows.own_offset
+    found = scaled.in_units(material.shift + offset[:, None], np.array([material.unit]))
     bars, scale = bars_of(material.posterior), material.posterior.scale
     outside = None if bars is None else bars.outside
-    y, mean, std = material.in_units(rows.y), found.mean[:, 0], found.std[:, 0]
+    y, mean, std = material.in_units(rows.y, offset), found.mean[:, 0], found.std[:, 0]
     lower, upper = found.quantiles(np.array([0.5 - LEVEL / 2, 0.5 + LEVEL / 2]))[:, 0].T
     pit = scaled.cumulative(rows.y[:, None])[:, 0]
     n = len(rows)
@@ -139,6 +149,7 @@ def judge(
         pit=pit,
         distribution=error_words(None if scale is None else scale.shape, rows.target),
         rmse=rmse,
+        mean_rmse=None if material.mean_function.is_constant else metrics.rmse(y, material.shift + offset),
         nlpd=float(np.log(material.unit) - np.mean(scaled.log_density(rows.y[:, None]))),
         coverage=float(inside.mean()),
         coverages={f"{level:g}": share for level, share in zip(COVERAGES, shares_inside(pit), strict=True)},

@@ -207,6 +207,7 @@ def _facts(report: Report) -> list[tuple[str, str]]:
         ("Beside simple ways", (report.baselines and report.baselines.words()) or ""),
         ("Outside the data", report.judgement.outside_words),
         ("Kernel", f"{words.shape}; it says how smooth the function is taken to be." if words.shape else ""),
+        ("Mean function", f"{report.mean} {report.judgement.mean_words}".strip()),
         ("Predicts from", f"{POSTERIORS.get(report.posterior, report.posterior)}."),
     ]
 

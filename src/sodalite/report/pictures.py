@@ -77,22 +77,23 @@ def posterior_view(material: Material, stages: Stages, generator: np.random.Gene
     if len(axes) == 1:
         at_rows, s2_rows = stages.predict(rows.X, shown)
         unsettled = np.sqrt(s2_rows) + np.abs(rows.y - at_rows)
+    offset = material.offset_at(grid)
     return PosteriorView(
         inputs=material.inputs,
         target=material.target,
         axes=axes,
         stages=shown,
-        mean=material.in_units(mean),
-        lower=material.in_units(mean - half),
-        upper=material.in_units(mean + half),
-        final_mean=material.in_units(final.mean[:, 0]),
-        final_lower=material.in_units(final_lower),
-        final_upper=material.in_units(final_upper),
+        mean=material.in_units(mean, offset),
+        lower=material.in_units(mean - half, offset),
+        upper=material.in_units(mean + half, offset),
+        final_mean=material.in_units(final.mean[:, 0], offset),
+        final_lower=material.in_units(final_lower, offset),
+        final_upper=material.in_units(final_upper, offset),
         X=rows.X,
-        y=material.in_units(rows.y),
+        y=material.in_units(rows.y, rows.own_offset),
         unsettled=material.unit * unsettled,
         active_X=material.active.X,
-        active_y=material.in_units(material.active.y),
+        active_y=material.in_units(material.active.y, material.active.own_offset),
     )
 
 
@@ -127,10 +128,10 @@ def effects(material: Material, names: list[str], generator: np.random.Generator
             grid[:, :, part.places] = np.eye(len(part.levels))[:, None, :]
         else:
             grid[:, :, part.places[0]] = values[:, None]
-        lines = _interval_without_noise(material, grid.reshape(-1, grid.shape[2]), pool.target)
-        found.append(
-            Effect(part, values, *(material.in_units(line.reshape(grid.shape[:2]).mean(axis=1)) for line in lines))
-        )
+        flat = grid.reshape(-1, grid.shape[2])
+        offset, lines = material.offset_at(flat), _interval_without_noise(material, flat, pool.target)
+        averages = (material.in_units(line, offset).reshape(grid.shape[:2]).mean(axis=1) for line in lines)
+        found.append(Effect(part, values, *averages))
     return tuple(found)
 
 

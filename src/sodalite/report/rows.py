@@ -8,12 +8,13 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from sklearn.gaussian_process.kernels import Kernel
 
-from ..core.types import Array, Floats, Indices, Mask
+from ..core.types import Floats, Indices, Mask
 from ..core.validation import check_targets
 from ..fitting.fitted import Fitted
 from ..hyperparameters import Round
 from ..kernels import CompiledKernel
 from ..kernels.neighbours import distinct
+from ..means import MeanFunction
 from ..posteriors import Evidence, Local, Posterior, SubsetOfData
 from ..posteriors.baselines import Baselines
 from ..selection.loop import Selection
@@ -90,7 +91,11 @@ class LabelledRows:
     X: Floats
     """Of shape (n, d)."""
     Y: Floats
-    """All targets, scaled; of shape (n, q)."""
+    """All targets, less the mean function, scaled; of shape (n, q)."""
+    given: Floats
+    """What the rows are recognised by beside X: targets as they were given, or scaled ones; of shape (n, q)."""
+    offset: Floats
+    """What the mean function has predicted, for rows of the fit without their folds, in units of y; of shape (n, q)."""
     alpha: Floats
     """Noise variance beyond the kernel's; of shape (n,)."""
     place: Indices
@@ -99,8 +104,13 @@ class LabelledRows:
     """Which target is shown, counted from 0."""
 
     @property
+    def own_offset(self) -> Floats:
+        """What the mean function has predicted for the target that is shown, in units of y; of shape (n,)."""
+        return np.asarray(self.offset[:, self.target])
+
+    @property
     def y(self) -> Floats:
-        """The target that is shown, scaled; of shape (n,)."""
+        """The target that is shown, less the mean function, scaled; of shape (n,)."""
         return np.asarray(self.Y[:, self.target])
 
     def __len__(self) -> int:
@@ -108,7 +118,8 @@ class LabelledRows:
 
     def take(self, which: Indices | Mask) -> LabelledRows:
         """The rows at some places."""
-        return replace(self, X=self.X[which], Y=self.Y[which], alpha=self.alpha[which], place=self.place[which])
+        names = ("X", "Y", "given", "offset", "alpha", "place")
+        return replace(self, **{name: getattr(self, name)[which] for name in names})
 
     def some(self, most: int, generator: np.random.Generator) -> LabelledRows:
         """At most so many of the rows, drawn at random, in order."""
@@ -124,10 +135,11 @@ class Material:
     base: SubsetOfData
     """The posterior given the active rows alone."""
     selection: Selection
+    mean_function: MeanFunction
     unit: float
     """One unit of the scaled target, in units of the target."""
     shift: float
-    """The target where the scaled target is 0."""
+    """The target where the scaled target and the mean function are 0."""
     inputs: tuple[Input, ...]
     target: str
     """The target's name."""
@@ -147,9 +159,14 @@ class Material:
     n_given: int
     """Rows that were given beside the model."""
 
-    def in_units(self, y: Floats) -> Floats:
-        """Scaled targets, or means of them, in units of the target."""
-        return np.asarray(y * self.unit + self.shift)
+    def in_units(self, y: Floats, offset: Floats | float = 0.0) -> Floats:
+        """Scaled targets, or means of them, in units of the target; `offset` is what the mean function predicts."""
+        return np.asarray(y * self.unit + (self.shift + offset))
+
+    def offset_at(self, X: Floats) -> Floats:
+        """What the mean function predicts for the target at new rows; of shape (rows,)."""
+        found = self.mean_function(X)
+        return np.zeros(len(X)) if isinstance(found, float) else np.asarray(found[:, self.active.target])
 
     @property
     def plain(self) -> bool:
@@ -184,16 +201,18 @@ def gather(model: FittedModel, X: Any = None, y: Any = None, target: int = 0) ->
     active, own = _active_rows(fitted, target), _rows_of_fit(fitted, target)
     if X is None:
         pool = active if own is None else own
-        given, roles = None, _Roles(pool, pool, pool, "active" if own is None else "left out")
+        judges = pool if own is None or fitted.judges is None else own.take(fitted.judges)
+        given, roles = None, _Roles(pool, pool, judges, "active" if own is None else "left out")
     else:
         given = _checked(model, X, y, target)
         given = replace(given, place=match(active, given))
-        roles = _roles_of_given(given) if own is None else _roles_beside_fit(given, own)
+        roles = _roles_of_given(given) if own is None else _roles_beside_fit(given, own, fitted.judges)
     return Material(
         kernel=fitted.posterior.kernel,
         posterior=fitted.posterior,
         base=_base(fitted, active),
         selection=fitted.selection,
+        mean_function=fitted.mean_function,
         unit=float(fitted.scaling.std[target]),
         shift=float(fitted.scaling.mean[target]),
         inputs=inputs_of(model),
@@ -211,7 +230,7 @@ def _active_rows(fitted: Fitted, target: int) -> LabelledRows:
     m, X = len(fitted.selection), np.asarray(fitted.X_active, dtype=np.float64)
     own = None if fitted.rows is None else fitted.rows.alpha
     alpha = np.zeros(m) if own is None else own[fitted.selection.indices]
-    return LabelledRows(X, fitted.y_active, alpha, np.arange(m), target)
+    return _labelled(fitted, X, fitted.y_active, fitted.targets_active, alpha, np.arange(m), target)
 
 
 def _rows_of_fit(fitted: Fitted, target: int) -> LabelledRows | None:
@@ -222,16 +241,30 @@ def _rows_of_fit(fitted: Fitted, target: int) -> LabelledRows | None:
     alpha = np.zeros(fitted.n_rows) if own.alpha is None else own.alpha
     place = np.full(fitted.n_rows, -1)
     place[fitted.selection.indices] = np.arange(len(fitted.selection))
-    return LabelledRows(np.asarray(own.X, dtype=np.float64), own.y, alpha, place, target)
+    return _labelled(fitted, np.asarray(own.X, dtype=np.float64), own.y, fitted.targets, alpha, place, target)
 
 
-def _roles_beside_fit(given: LabelledRows, own: LabelledRows) -> _Roles:
-    """The roles where all rows of the fit are known: unseen rows judge the model, if there are enough of them."""
+def _labelled(
+    fitted: Fitted, X: Floats, Y: Floats, given: Floats | None, alpha: Floats, place: Indices, target: int
+) -> LabelledRows:
+    """Rows of the fit; `given` are the targets as they were given, None for a constant mean function."""
+    offset = np.zeros(Y.shape) if given is None else given - fitted.scaling.undone(Y)
+    return LabelledRows(X, Y, Y if given is None else given, offset, alpha, place, target)
+
+
+def _roles_beside_fit(given: LabelledRows, own: LabelledRows, judges: Indices | None) -> _Roles:
+    """The roles where all rows of the fit are known: unseen rows judge the model, if there are enough of them.
+
+    If not, those of the fit do, each predicted from the others; of these, `judges` if the mean function has seen the
+    rest.
+    """
     known = match(own, given)
     unseen = known < 0
     if unseen.sum() >= ENOUGH or unseen.all():
         return _Roles(own, given, given.take(unseen), "unseen")
-    return _Roles(own, given, own.take(np.unique(known[~unseen])), "left out")
+    seen = np.unique(known[~unseen])
+    fair = seen if judges is None else np.intersect1d(seen, judges)
+    return _Roles(own, given, own.take(fair if len(fair) else seen), "left out")
 
 
 def _roles_of_given(given: LabelledRows) -> _Roles:
@@ -290,14 +323,16 @@ def _checked(model: FittedModel, X: Any, y: Any, target: int) -> LabelledRows:
     y, q = check_targets(np.asarray(y, dtype=np.float64), len(X)), model.fitted_.q
     if y.shape[1:] not in (() if q == 1 else (q,), (q,)):
         raise ValueError(f"y must have {q} target{'s' * (q > 1)}, as in the fit; got shape {y.shape}.")
-    scaling = model.fitted_.scaling
-    Y: Array = (y.reshape(len(X), q) - scaling.mean) / scaling.std
-    return LabelledRows(X, Y, np.zeros(len(X)), np.full(len(X), -1), target)
+    fitted, Y = model.fitted_, y.reshape(len(X), q)
+    offset: Floats = np.zeros(Y.shape) + fitted.mean_function(X)
+    scaled: Floats = (Y - offset - fitted.scaling.mean) / fitted.scaling.std
+    given = scaled if fitted.mean_function.is_constant else Y
+    return LabelledRows(X, scaled, given, offset, np.zeros(len(X)), np.full(len(X), -1), target)
 
 
 def match(known: LabelledRows, rows: LabelledRows) -> Indices:
     """For each of the rows, the place of a known one with equal inputs and targets; -1 if there is none."""
-    return places_among(np.column_stack([known.X, known.Y]), np.column_stack([rows.X, rows.Y]))
+    return places_among(np.column_stack([known.X, known.given]), np.column_stack([rows.X, rows.given]))
 
 
 def places_among(known: Floats, rows: Floats) -> Indices:

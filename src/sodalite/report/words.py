@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import inf, sqrt
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from sklearn.gaussian_process import kernels as spec
 
 from ..core.types import Array, Floats
 from ..kernels import PeriodicColumn, compile_kernel, leaves, spread
+from ..means import MeanFunction
 from ..posteriors import Posterior
 from ..posteriors.calibration import ErrorBars
 from ..posteriors.predictive import Standard
@@ -286,3 +288,35 @@ def _shortest(kernel: spec.Kernel, d: int) -> Floats | None:
     """One over the shortest length-scale of each input, for kernels without one metric; of shape (d,)."""
     found = [1 / np.broadcast_to(leaf.length_scale, d) for leaf in leaves(kernel) if hasattr(leaf, "length_scale")]
     return np.max(found, axis=0) if found else None
+
+
+MEANS = {"constant": "a constant", "linear": "a straight line", "trees": "boosted trees"}
+
+
+def mean_words(mean: MeanFunction) -> str:
+    """What is predicted before the Gaussian process, in sentences; empty for a constant that nothing competed with.
+
+    Examples
+    --------
+    >>> mean_words(MeanFunction("linear"))
+    'A straight line; the Gaussian process learns what it leaves.'
+    >>> mean_words(MeanFunction())
+    ''
+    """
+    is_constant = mean.name == "constant"
+    if is_constant and not mean.trials:
+        return ""
+    rest = "" if is_constant else "; the Gaussian process learns what it leaves"
+    text = f"{_mean_name(mean.name, mean.share)}{rest}."
+    text = text[0].upper() + text[1:]
+    others = {_mean_name(trial.name, trial.share): trial.nlpd for trial in reversed(mean.trials)}
+    if not others:
+        return text
+    tried = ", ".join(f"{name} {nlpd:.3f}" for name, nlpd in sorted(others.items(), key=itemgetter(1)))
+    return f"{text} NLPD of rows, each predicted from the others: {tried}."
+
+
+def _mean_name(name: str, share: float) -> str:
+    """The name of a mean function, or of a share of it, in words."""
+    said = MEANS.get(name, name)
+    return said if share == 1 else f"{share:g} times {said}"

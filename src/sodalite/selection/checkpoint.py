@@ -16,7 +16,6 @@ RMSE. Whether other rows would have been better is not checked, since that takes
 from __future__ import annotations
 
 import os
-import warnings
 from contextlib import suppress
 from dataclasses import replace
 from json import dumps, loads
@@ -32,6 +31,7 @@ from ..core.jitter import STEPS
 from ..core.json import described, seed_of, shown, state_from, state_of
 from ..core.types import Array
 from ..core.version import __version__
+from ..core.warn import warn
 from ..scores import ScoreTraits
 from ..stopping import Rule
 from .loop import Selection, first_stop
@@ -233,7 +233,7 @@ class Checkpoint:
         try:
             write(KIND, self.path, content, arrays)
         except CheckpointError as error:
-            warnings.warn(f"{error} The selection goes on without it.", CheckpointWarning, stacklevel=2)
+            warn(f"{error} The selection goes on without it.", CheckpointWarning)
         self._next_write = monotonic() + max(SECONDS, (monotonic() - began) / SHARE)
 
     def _recall(self, content: dict[str, Any], arrays: dict[str, Array]) -> None:

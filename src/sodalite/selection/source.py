@@ -15,12 +15,14 @@ import numpy as np
 
 from ..core.fingerprint import fingerprint
 from ..core.memory import bytes_of, check_all_rows, make_plan
-from ..core.types import Floats
+from ..core.types import Floats, Indices
 from ..core.validation import check_by_number, check_finite, reads_from_disk, scaled_alpha
 from ..kernels import CompiledKernel, spread
 from ..scores import PointwiseScore
 from .executors import Executor, ThreadExecutor
 from .shard import Shard
+
+BLOCK = 2**20  # numbers of X that are read at a time, 8 MB
 
 Sums = Callable[[Any, Any, Any], tuple[Floats, ...]]
 """A function of X, y and alpha of some rows, whose results for parts of the rows add up to that for all rows."""
@@ -47,6 +49,10 @@ class Scaling:
     def __call__(self, y: Floats, alpha: Floats | None) -> tuple[Floats, Floats | None]:
         """Scaled targets, of shape (rows, q), and the rows' own noise variances in the units of these."""
         return (y - self.mean) / self.std, None if alpha is None else scaled_alpha(alpha, self.std)
+
+    def undone(self, y: Floats) -> Floats:
+        """Targets in their own units, from scaled ones; of shape (rows, q)."""
+        return np.asarray(y * self.std + self.mean)
 
     @property
     def unit(self) -> float:
@@ -108,6 +114,13 @@ class Source(Protocol):
         """The source with scaled targets and alpha."""
         ...
 
+    def less(self, function: Callable[[Any], Floats | float], rows: Indices, known: Floats) -> Self:
+        """The source with the targets' residuals: less what a function of X, of shape (rows, d), predicts.
+
+        For the rows that are given, in increasing order, `known` is subtracted instead, of shape (rows, q).
+        """
+        ...
+
     def total(self, sums: Sums) -> tuple[Floats, ...]:
         """The sums over all rows that a function returns for parts of them."""
         ...
@@ -161,6 +174,13 @@ class Arrays:
         y, alpha = scaling(self.y, self.alpha)
         return replace(self, y=y, alpha=alpha)
 
+    def less(self, function: Callable[[Any], Floats | float], rows: Indices, known: Floats) -> Arrays:
+        """The source with the targets' residuals: less what a function predicts, or `known` for some rows."""
+        X, y, size = self.X, self.y, max(1, BLOCK // self.X.shape[1])
+        blocks = [slice(begin, begin + size) for begin in range(0, len(y), size)]
+        parts = [residuals(X[block], y[block], block.start, function, rows, known) for block in blocks]
+        return replace(self, y=np.concatenate(parts))
+
     def total(self, sums: Sums) -> tuple[Floats, ...]:
         """The sums over all rows that a function returns for parts of them."""
         return sums(self.X, self.y, self.alpha)
@@ -189,6 +209,24 @@ class Arrays:
     def _held(self) -> int:
         """Bytes that a reader of rows on disk takes for itself."""
         return int(getattr(self.X, "held_bytes", 0))
+
+
+def residuals(
+    X: Any, y: Floats, begin: int, function: Callable[[Any], Floats | float], rows: Indices, known: Floats
+) -> Floats:
+    """Targets less what a function of X predicts, or less `known`, for consecutive rows from `begin` on; (rows, q).
+
+    `rows`, in increasing order, and `known`, of shape (rows, q), are as in `Source.less`; only some may be among these.
+    """
+    first, last = np.searchsorted(rows, [begin, begin + len(y)])
+    places = rows[first:last] - begin
+    out = np.array(y, dtype=np.float64)
+    out[places] -= known[first:last]
+    rest = np.ones(len(y), dtype=bool)
+    rest[places] = False
+    if rest.any():
+        out[rest] -= function(np.asarray(X)[rest])
+    return out
 
 
 def in_memory(source: Source) -> Arrays:

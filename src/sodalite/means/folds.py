@@ -1,0 +1,138 @@
+"""A mean function fitted on folds, so that the Gaussian process sees residuals as large as those of new rows.
+
+The method is described in docs/method.rst, `mean-function`. The errors of a regressor on rows that it was fitted to are
+too small, and a Gaussian process that learns from them is too sure of itself. So the rows are divided at random into
+folds, and one regressor is fitted without each of them. The residual of a row is that of the regressor which has not
+seen it. New rows are predicted by the mean of all regressors.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Protocol, Self
+
+import numpy as np
+from sklearn.base import clone
+
+from ..core.threads import raise_if_broken_off
+from ..core.types import Array, Floats
+
+N_FOLDS = 5  # a regressor sees four fifths of the rows; more folds take longer, and change its error little
+SEED = 0  # of the folds: they are the same whenever a fit is repeated or continued
+BLOCK = 2**22  # numbers of X that are predicted at a time, 32 MB
+
+
+class Regressor(Protocol):
+    """A regressor as scikit-learn has them."""
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Fit to targets of shape (n,), or (n, q) if there are several."""
+        ...
+
+    def predict(self, X: Any) -> Any:
+        """Predict targets of the same shape."""
+        ...
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A mean function that ``mean="auto"`` has tried."""
+
+    name: str
+    share: float
+    nlpd: float
+    """Minus the mean log density of the rows' targets in units of y, each row predicted from the others."""
+
+    def __str__(self) -> str:
+        return self.name if self.share == 1 else f"{self.share:g} of {self.name}"
+
+
+@dataclass(frozen=True)
+class MeanFunction:
+    """What a model predicts before its Gaussian process: nothing, or what regressors predict.
+
+    The mean of the targets is no part of it: `sodalite.selection.source.Scaling` has it.
+    """
+
+    name: str = "constant"
+    """"constant", "linear", "trees" or the name of the regressor's class."""
+    models: tuple[Regressor, ...] = field(default=(), repr=False)
+    """Regressors, each of which has not seen one fold of the rows; none for a constant."""
+    share: float = 1.0
+    """Factor of the regressors' predictions. With less than 1, the Gaussian process learns the rest of them."""
+    trials: tuple[Trial, ...] = ()
+    """The mean functions that were tried, the best first, if this one was chosen among several."""
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether nothing is predicted."""
+        return not self.models
+
+    def __call__(self, X: Array) -> Floats | float:
+        """Predict new rows by the mean of all regressors, in units of y; of shape (n, q), or 0 for a constant."""
+        if self.is_constant:
+            return 0.0
+        size = max(1, BLOCK // X.shape[1])
+        parts = [self._predicted(X[begin : begin + size]) for begin in range(0, len(X), size)]
+        return np.concatenate(parts)
+
+    def _predicted(self, X: Array) -> Floats:
+        total = sum(predicted(model, X) for model in self.models)
+        return np.asarray(self.share / len(self.models) * total)
+
+    def __str__(self) -> str:
+        return str(Trial(self.name, self.share, 0.0))
+
+
+def fit_folds(regressor: Regressor, X: Floats, y: Floats) -> tuple[tuple[Regressor, ...], Floats]:
+    """Fit a regressor without each of `N_FOLDS` folds of the rows.
+
+    Parameters
+    ----------
+    regressor : Regressor
+        Not fitted; copies of it are.
+    X, y : arrays of shape (n, d) and (n, q)
+
+    Returns
+    -------
+    models : tuple of Regressor
+        One for every fold.
+    left_out : array of shape (n, q)
+        Every row's prediction by the regressor that has not seen it.
+    """
+    n, q = y.shape
+    # Folds are drawn by rows, not by places: where rows repeat, new rows repeat too, and copies may know each other.
+    fold = np.random.default_rng(SEED).permutation(n) % N_FOLDS
+    models, left_out = [], np.empty((n, q))
+    for number in range(N_FOLDS):
+        raise_if_broken_off()
+        here = fold == number
+        model = clone(regressor)
+        if hasattr(model, "fit_until"):  # stops early, by the rows that it is not fitted to
+            model.fit_until(X[~here], y[~here], X[here], y[here])
+        else:
+            model.fit(X[~here], y[~here] if q > 1 else y[~here, 0])
+        left_out[here] = predicted(model, X[here], q)
+        models.append(model)
+    return tuple(models), left_out
+
+
+def predicted(model: Regressor, X: Array, q: int | None = None) -> Floats:
+    """Return the predictions of a regressor, of shape (n, q); an error says what is wrong with them.
+
+    Without `q`, any number of targets will do.
+    """
+    found = np.asarray(model.predict(X), dtype=np.float64)
+    if found.ndim == 1:
+        found = found[:, None]
+    if found.ndim != 2 or len(found) != len(X) or q not in (None, found.shape[1]):
+        raise ValueError(
+            f"mean must predict one number for each row and target, here an array of shape ({len(X)}, {q or 1}); the "
+            f"{type(model).__name__} that was given predicts one of shape {np.shape(model.predict(X))}."
+        )
+    if not np.isfinite(found).all():
+        raise ValueError(
+            f"mean must predict finite numbers; the {type(model).__name__} that was given predicts "
+            f"{found[~np.isfinite(found)][0]} for one of {len(X)} rows."
+        )
+    return found
