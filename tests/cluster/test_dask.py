@@ -67,6 +67,21 @@ def test_without_the_coordinates_kept_and_with_several_targets(client):
     np.testing.assert_array_equal(there.indices, here.indices)
 
 
+@pytest.mark.parametrize(("posterior", "sent"), [("vfe", False), ("local", False), ("vfe", True)])
+def test_a_mean_function_is_that_of_one_machine(client, posterior, sent):
+    X, y = rows(1500)
+    options = {"kernel": KERNEL, "hyperparameters": "fixed", "mean": "trees", "n_active": 40, "random_state": 0}
+    here = GreedyGPRegressor(posterior=posterior, **options).fit(X, y)
+    there = GreedyGPRegressor(posterior=posterior, **options)
+    if sent:
+        there.fit(X, y, executor=client)
+    else:
+        there.fit(da.from_array(X, chunks=(400, 3)), da.from_array(y, chunks=400))
+    np.testing.assert_allclose(there.predict(X, return_std=True), here.predict(X, return_std=True), rtol=1e-8)
+    lazy = there.predict(da.from_array(X, chunks=(500, 3)))
+    np.testing.assert_allclose(lazy.compute(), here.predict(X), rtol=1e-8)
+
+
 def test_several_shards_a_piece(client):
     X, y = rows(40_000)
     here = select(X, y, KERNEL, n_active=60, first=0)
