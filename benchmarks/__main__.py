@@ -9,12 +9,13 @@ from importlib import import_module
 BENCHMARKS = {
     "likelihood": "one likelihood and its gradient, against scikit-learn's",
     "pumadyn": "whether the likelihood finds the inputs that matter",
-    "calibration": "coverage of the intervals on real data, with the defaults",
+    "calibration": "intervals of every level on real data, with the defaults; --help for options",
     "cluster": "two worker processes against two threads, ten million rows, two large real data sets",
     "driver": "what the driver of a cluster costs, with 100 pretend shards, and the arithmetic for 10^9 rows",
     "exactness": "whether the picks on real data are those of one row at a time",
     "joining": "rows that join a full model, with and without an exchange of active rows",
     "local": "queries a second of the posterior local, beside the floor",
+    "means": "mean functions beside the default and boosted trees alone; --help for options",
     "ordinary": "the default on ordinary data, beside simple ways that a person would try first; --help for options",
     "page": "how soon a report opens in a browser: its words, its first figure, all of them",
     "peers": "accuracy and time against other libraries",
@@ -26,6 +27,8 @@ BENCHMARKS = {
     "weave": "the weave against the likelihood of a subset, over several splits",
 }
 
+WITH_OPTIONS = ("calibration", "means", "ordinary")
+
 
 def main() -> None:
     parser = argparse.ArgumentParser(
@@ -34,8 +37,9 @@ def main() -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("names", nargs="*", choices=[[], *BENCHMARKS], help="which to run; all by default")
-    if sys.argv[1:2] == ["ordinary"] and "".join(sys.argv[2:3]).startswith("-"):  # the only one with options
-        import_module("benchmarks.ordinary").main(sys.argv[2:])
+    name = "".join(sys.argv[1:2])
+    if name in WITH_OPTIONS and "".join(sys.argv[2:3]).startswith("-"):
+        import_module(f"benchmarks.{name}").main(sys.argv[2:])
         return
     for name in parser.parse_args().names or BENCHMARKS:
         print(f"\n== {name}: {BENCHMARKS[name]}", flush=True)

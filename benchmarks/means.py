@@ -1,0 +1,143 @@
+"""The mean functions beside the default and beside boosted trees alone, on the real sets; worst first.
+
+For every set: RMSE of boosted trees alone (LightGBM, two numbers of leaves, up to 1000 rounds, stopped early by a tenth
+of the rows), RMSE and NLPD of models with a constant, with trees, with what mean="auto" chose, and how long the trees
+took.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import warnings
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from time import perf_counter
+
+import numpy as np
+
+from sodalite import GreedyGPRegressor
+from sodalite.fitting import contest
+from sodalite.fitting.fitted import Fitted
+from sodalite.means import TreesMean, fit_folds
+from sodalite.metrics import rmse
+
+from .calibration import SETS
+from .common import load
+
+RESULTS, TEXT = Path("benchmarks/results/means.json"), Path("docs/means.txt")
+
+
+@dataclass(frozen=True)
+class Result:
+    """What was measured on one set."""
+
+    name: str
+    rows: int
+    trees_alone: float
+    """RMSE of boosted trees without a Gaussian process."""
+    models: dict[str, tuple[float, float]]
+    """RMSE and NLPD on the test rows of every model that competed."""
+    chosen: str
+    seconds_of_trees: float
+    """Of fitting the trees on five folds."""
+    seconds: float
+    """Of all of mean="auto"."""
+
+    @property
+    def worse(self) -> float:
+        """RMSE of the model that was chosen, over that of the default or of trees alone, whichever is better."""
+        return self.models[self.chosen][0] / min(self.models["constant"][0], self.trees_alone)
+
+    @property
+    def lost(self) -> float:
+        """NLPD of the model that was chosen, less that of the better of those with a constant and with trees."""
+        return self.models[self.chosen][1] - min(self.models["constant"][1], self.models["trees"][1])
+
+
+def trees_alone(X: np.ndarray, y: np.ndarray, X_test: np.ndarray) -> np.ndarray:
+    """Predictions of boosted trees; the number of leaves and of rounds is chosen by a tenth of the rows."""
+    import lightgbm
+
+    left = np.random.default_rng(0).random(len(X)) < 0.1
+    found = []
+    for leaves in (31, 127):
+        model = lightgbm.LGBMRegressor(
+            n_estimators=1000, learning_rate=0.05, num_leaves=leaves, verbose=-1, random_state=0
+        )
+        stop = lightgbm.early_stopping(50, verbose=False)
+        model.fit(X[~left], y[~left], eval_set=[(X[left], y[left])], callbacks=[stop])
+        found.append((rmse(y[left], model.booster_.predict(X[left])), leaves, model))
+    return np.asarray(min(found, key=lambda part: part[:2])[2].booster_.predict(X_test))
+
+
+def measure(name: str) -> Result | None:
+    data = load(name)
+    if data is None:
+        return None
+    X, y, X_test, y_test = data
+    tried: dict[str, Fitted] = {}
+    entry = contest.Contest.entry
+
+    def kept(self, *arguments):
+        found = entry(self, *arguments)
+        tried[str(found.mean)] = found.model
+        return found
+
+    begin = perf_counter()
+    fit_folds(TreesMean(), X, y[:, None])
+    took = perf_counter() - begin
+    contest.Contest.entry = kept
+    begin = perf_counter()
+    try:
+        model = GreedyGPRegressor(mean="auto", random_state=0).fit(X, y)
+    finally:
+        contest.Contest.entry = entry
+    whole = perf_counter() - begin
+    tried[str(model.mean_)] = model.fitted_
+    figures = {}
+    for mean, fitted in tried.items():
+        found = fitted.predictive(X_test)
+        figures[mean] = rmse(y_test, found.mean[:, 0]), -float(found.log_density(y_test[:, None]).mean())
+    alone = rmse(y_test, trees_alone(X, y, X_test))
+    return Result(name, len(X), alone, figures, str(model.mean_), took, whole)
+
+
+def table(results: Sequence[Result]) -> list[str]:
+    """The results as lines, the worst at the top."""
+    names = ("constant", "trees", "0.5 of trees")
+    lines = [
+        f"{'set':16} {'rows':>7}  {'trees alone':>11}   "
+        + "   ".join(f"{name:>14}" for name in names)
+        + f"   {'chosen':12} {'RMSE':>6} {'NLPD':>7}   {'trees, s':>8} {'all, s':>6}"
+    ]
+    for result in sorted(results, key=lambda result: -result.worse):
+        figures = [result.models.get(name, (np.nan, np.nan)) for name in names]
+        words = "   ".join(f"{error:6.4f} {density:7.3f}" for error, density in figures)
+        lines.append(
+            f"{result.name:16} {result.rows:>7}  {result.trees_alone:11.4f}   {words}   {result.chosen:12} "
+            f"{result.worse:6.3f} {result.lost:+7.3f}   {result.seconds_of_trees:8.1f} {result.seconds:6.0f}"
+        )
+    return lines
+
+
+def main(arguments: Sequence[str] = ()) -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks means", description=__doc__.splitlines()[0])
+    parser.add_argument("--only", nargs="+", choices=SETS, metavar="NAME", help=f"some sets only, of {', '.join(SETS)}")
+    options = parser.parse_args(arguments)
+    before = json.loads(RESULTS.read_text()) if options.only and RESULTS.exists() else []
+    results = [Result(**values) for values in before if values["name"] not in options.only]
+    warnings.simplefilter("ignore")
+    for name in options.only or SETS:
+        result = measure(name)
+        if result is not None:
+            results.append(result)
+            RESULTS.parent.mkdir(parents=True, exist_ok=True)
+            RESULTS.write_text(json.dumps([asdict(each) for each in results], indent=1))
+            print("\n".join(table([result])), flush=True)
+    lines = table(results)
+    print("\n" + "\n".join(lines))
+    if {result.name for result in results} == set(SETS):
+        TEXT.write_text("\n".join(lines) + "\n")
+        print(f"table: {TEXT}")
