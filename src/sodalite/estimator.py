@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from operator import attrgetter
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
@@ -29,6 +29,7 @@ from .core.validation import (
     check_not_small,
     check_predictions,
     check_rows,
+    check_target,
     check_targets,
     check_variance,
     is_dask,
@@ -51,6 +52,9 @@ from .scores import Score
 from .selection.progress import following
 from .selection.source import Arrays, Source
 from .stopping import Callback, Rule
+
+if TYPE_CHECKING:
+    from .report.importance import Importance
 
 BLOCK = 2**20  # entries of X (8 MB) that `predict` reads at a time from rows on disk; less would mean more calls
 
@@ -592,6 +596,49 @@ class GreedyGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
         if (size := _rows_to_read(X)) is not None:
             return np.concatenate(_in_blocks(self.novelty, X, size))
         return self.fitted_.posterior.mean_variance_novelty(self._queries(X))[2]
+
+    def importance(self, X: Any = None, *, target: int = 0, random_state: RandomState = 0) -> Importance:
+        """Measure which inputs matter: the share of the predictions' variance that each brings.
+
+        The effects are measured on the model's predictions, for inputs as they occur: how much predictions change if an
+        input takes the values of other rows (in all), and how much it explains by itself (alone). Pairs of inputs that
+        act together are named. Length-scales say how fast a function changes with an input, not how far.
+
+        Parameters
+        ----------
+        X : array-like or data frame of shape (n, d), default=None
+            Rows as they occur. None means those that the model holds: those of the fit or, if it comes from a file and
+            its posterior is not "local", the active ones.
+        target : int, default=0
+            Which target, of several.
+        random_state : int, RandomState instance or None, default=0
+            For the rows that are drawn: at most 1000, each predicted once for every input.
+
+        Returns
+        -------
+        sodalite.report.importance.Importance
+            The inputs in the order of their total effects, with standard errors; it prints as a table.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sodalite import GreedyGPRegressor
+        >>> X = np.random.default_rng(0).uniform(0, 1, (300, 3))
+        >>> gp = GreedyGPRegressor(random_state=0).fit(X, 2 * X[:, 0] + np.sin(20 * X[:, 1]) / 5)
+        >>> [effect.name for effect in gp.importance().effects][:2]
+        ['input 1', 'input 2']
+        """
+        from .report.importance import importance
+        from .report.rows import inputs_of
+
+        check_is_fitted(self, "fitted_")
+        fitted: Fitted = self.fitted_
+        check_target(target, fitted.q)
+        held = fitted.X_active if fitted.rows is None else fitted.rows.X
+        rows = np.asarray(held if X is None else self._queries(X), dtype=np.float64)
+        return importance(
+            lambda queries: fitted.mean(queries)[:, target], rows, inputs_of(self), generator_from(random_state)
+        )
 
     @given_back
     def sample_y(self, X: Any, n_samples: int = 1, random_state: RandomState = 0) -> Floats:

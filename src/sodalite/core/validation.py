@@ -350,6 +350,12 @@ def check_level(name: str, value: Any) -> float:
     return float(check_levels(name, value)[0])
 
 
+def check_target(target: int, q: int) -> None:
+    """Refuse the number of a target that is none of q."""
+    if not is_whole(target) or not 0 <= target < q:
+        raise ValueError(f"target must be from 0 to {q - 1}; got {target}.")
+
+
 def scaled_alpha(alpha: Floats, std: Floats) -> Floats:
     """The rows' noise variances, of shape (n,), in units of the scaled targets.
 

@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.gaussian_process.kernels import Kernel
 
 from ..core.types import Floats, Indices, Mask
-from ..core.validation import check_targets
+from ..core.validation import check_target, check_targets
 from ..fitting.fitted import Fitted
 from ..hyperparameters import Round
 from ..kernels import CompiledKernel
@@ -196,8 +196,7 @@ def gather(model: FittedModel, X: Any = None, y: Any = None, target: int = 0) ->
         Which target, of several.
     """
     fitted = model.fitted_
-    if not 0 <= target < fitted.q:
-        raise ValueError(f"target must be from 0 to {fitted.q - 1}; got {target}.")
+    check_target(target, fitted.q)
     active, own = _active_rows(fitted, target), _rows_of_fit(fitted, target)
     if X is None:
         pool = active if own is None else own

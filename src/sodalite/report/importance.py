@@ -1,0 +1,158 @@
+"""What matters: the share of the predictions' variance that each input brings, alone and together with others.
+
+The method is described in docs/method.rst, `importance`. Two samples A and B of rows are drawn. A(B, j) is A with the
+columns of input j taken from B. With V the variance of the predictions f,
+
+    total effect of j   = mean((f(A) - f(A(B, j)))^2) / (2 V)
+    first-order effect  = cov(f(B), f(A(B, j))) / V
+
+(Jansen 1999; Saltelli and others 2010). The first is how much predictions change if j takes the values of other rows,
+as in a permutation of the column. The second is how much j explains by itself; the difference of the two is what j
+brings together with other inputs. They are measured on the model, so an input that the model does not use has none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+
+from ..core.types import Floats
+from .rows import Input
+
+N_ROWS = 1000  # rows of each sample: shares to about 0.03; each costs one prediction for every input
+N_PREDICTIONS = 50_000  # predictions at most: with many inputs, samples are smaller
+LEAST_ROWS = 200  # rows of each sample at least
+N_RESAMPLES = 100  # bootstrap samples, by which the standard errors are estimated
+N_TOGETHER = 4  # inputs, those that bring most together with others, whose pairs are looked at
+WORTH = 0.02  # share of the variance from which on a pair is said to act together, if it is also twice its error
+
+
+@dataclass(frozen=True)
+class Effect:
+    """The share of the variance of the predictions that an input brings."""
+
+    name: str
+    total: float
+    """Alone and together with other inputs."""
+    total_error: float
+    """Standard error of `total`, by which rows were drawn."""
+    first: float
+    """Alone."""
+    first_error: float
+    """Standard error of `first`."""
+
+
+@dataclass(frozen=True)
+class Pair:
+    """The share of the variance that two inputs bring together, beyond what each brings alone."""
+
+    names: tuple[str, str]
+    share: float
+    error: float
+    """Standard error of `share`."""
+
+
+@dataclass(frozen=True)
+class Importance:
+    """What each input brings, the most important first."""
+
+    effects: tuple[Effect, ...]
+    pairs: tuple[Pair, ...]
+    """Pairs of inputs that act together, the strongest first."""
+    n_rows: int
+    """Rows of each of the two samples."""
+
+    def __str__(self) -> str:
+        width = max(5, *(len(effect.name) for effect in self.effects))
+        lines = [f"{'input':{width}}  {'in all':>13}  {'alone':>13}"]
+        for effect in self.effects:
+            all_words = f"{effect.total:.3f} ± {effect.total_error:.3f}"
+            alone = f"{effect.first:.3f} ± {effect.first_error:.3f}"
+            lines.append(f"{effect.name:{width}}  {all_words:>13}  {alone:>13}")
+        lines += [f"{' and '.join(pair.names)} together: {pair.share:.3f} ± {pair.error:.3f}" for pair in self.pairs]
+        return "\n".join(lines)
+
+    def as_dict(self) -> dict[str, dict[str, float]]:
+        """Return the effects by the names of the inputs, for JSON or a data frame."""
+        names = ("total", "total_error", "first", "first_error")
+        return {effect.name: {name: getattr(effect, name) for name in names} for effect in self.effects}
+
+
+def importance(
+    predict: Callable[[Floats], Floats], X: Floats, inputs: Sequence[Input], generator: np.random.Generator
+) -> Importance:
+    """Measure what each input brings to the variance of predictions. O(inputs) predictions of up to `N_ROWS` rows.
+
+    Parameters
+    ----------
+    predict : callable
+        Predictions of one target, of shape (rows,), for rows of shape (rows, d).
+    X : array of shape (n, d)
+        Rows as they occur.
+    inputs : sequence of Input
+        The columns of X that belong together.
+    generator : numpy.random.Generator
+    """
+    n = int(np.clip(N_PREDICTIONS // (len(inputs) + 2), LEAST_ROWS, N_ROWS))
+    A, B = (X[generator.integers(len(X), size=n)] for _ in range(2))
+
+    def mixed(places: Sequence[int]) -> Floats:
+        """Predictions for the rows of A with some columns of B."""
+        rows = A.copy()
+        rows[:, places] = B[:, places]
+        return predict(rows)
+
+    f_A, f_B = predict(A), predict(B)
+    f_AB = np.array([mixed(part.places) for part in inputs]).reshape(len(inputs), n)
+    draws = generator.integers(n, size=(N_RESAMPLES, n))
+    total, total_error = _estimate(lambda rows: _total(f_A[rows], f_AB[:, rows]), draws)
+    first, first_error = _estimate(lambda rows: _closed(f_A[rows], f_B[rows], f_AB[:, rows]), draws)
+    effects = [
+        Effect(part.name, *map(float, numbers))
+        for part, *numbers in zip(inputs, total, total_error, np.minimum(first, total), first_error, strict=True)
+    ]
+    most = np.argsort(first - total)[:N_TOGETHER]
+    pairs = []
+    for i, j in combinations(sorted(most.tolist()), 2):
+        both = mixed([*inputs[i].places, *inputs[j].places])
+        own = np.array([both, f_AB[i], f_AB[j]])
+        found = _estimate(partial(_together_at, f_A, f_B, own), draws)
+        share, error = (float(part) for part in found)
+        if share > max(WORTH, 2 * error):
+            pairs.append(Pair((inputs[i].name, inputs[j].name), share, error))
+    order = sorted(effects, key=lambda effect: -effect.total)
+    return Importance(tuple(order), tuple(sorted(pairs, key=lambda pair: -pair.share)), n)
+
+
+def _estimate(statistic: Callable[[Any], Any], draws: Any) -> tuple[Floats, Floats]:
+    """A statistic of all rows, and its standard error by bootstrap samples, of shape (samples, rows)."""
+    resampled = [statistic(rows) for rows in draws]
+    return np.asarray(statistic(slice(None))), np.asarray(np.std(resampled, axis=0))
+
+
+def _variance(f_A: Floats) -> float:
+    return float(np.var(f_A)) or 1.0
+
+
+def _total(f_A: Floats, f_AB: Floats) -> Floats:
+    """Total effects, of shape (inputs,)."""
+    return np.asarray(np.mean(np.square(f_A - f_AB), axis=-1) / (2 * _variance(f_A)))
+
+
+def _closed(f_A: Floats, f_B: Floats, f_AB: Floats) -> Floats:
+    """The shares that the columns taken from B explain by themselves; of shape (inputs,)."""
+    return np.asarray(np.mean((f_B - f_B.mean()) * (f_AB - f_A), axis=-1) / _variance(f_A))
+
+
+def _together_at(f_A: Floats, f_B: Floats, f_AB: Floats, rows: Any) -> Floats:
+    """What two inputs explain beyond what each does, by some rows.
+
+    `f_AB`, of shape (3, n), are the predictions with both, and with each, taken from B.
+    """
+    both, one, other = _closed(f_A[rows], f_B[rows], f_AB[:, rows])
+    return np.asarray(both - one - other)
