@@ -67,14 +67,42 @@ def version_2() -> None:
         ),
         "vfe": sodalite.GreedyGPRegressor(kernel, posterior="vfe", **plain).fit(X, np.stack([y, noise**2], axis=1)),
     }
+    _write(2, models, queries, levels)
+
+
+def version_3() -> None:
+    """Models with a mean function: trees, a line, and trees for two targets."""
+    random = np.random.default_rng(0)
+    X = random.uniform(-2, 2, size=(160, 2))
+    y = 100 + 10 * (X[:, 0] > 0.3) + 3 * X[:, 1] + random.normal(size=160)
+    queries, levels = random.uniform(-3, 3, size=(8, 2)), [0.01, 0.5, 0.9]
+    plain = {"n_active": 10, "random_state": 0, "hyperparameters": "fixed"}
+    kernel = ConstantKernel(1.2) * Matern([0.7, 1.9], nu=1.5) + WhiteKernel(0.5)
+    local = sodalite.GreedyGPRegressor(kernel, mean="auto", **plain).fit(X, y)
+    assert local.mean_.name == "trees"
+    local.preprocessing_ = Preprocessing("y", (Column("a", "number", fill=0.5), Column("b", "date")), "median")
+    local.about_ = {"data": "a table", "test": []}
+    search = Subset(n_rows=50, n_starts=2, n_steps=5)
+    other = {"mean": "linear", "posterior": "sod", "hyperparameters": search, "n_active": 10, "random_state": 0}
+    vfe = sodalite.GreedyGPRegressor(kernel, mean="trees", posterior="vfe", **plain)
+    models = {
+        "local": local,
+        "sod": sodalite.GreedyGPRegressor(**other).fit(X, y),
+        "vfe": vfe.fit(X, np.stack([y, X[:, 0] * y], axis=1)),
+    }
+    _write(3, models, queries, levels)
+
+
+def _write(version: int, models: dict[str, sodalite.GreedyGPRegressor], queries: np.ndarray, levels: list) -> None:
+    """Write models and what they predict."""
     predicted = {"X": queries.tolist(), "levels": levels}
     for name, model in models.items():
-        sodalite.save(model, FOLDER / f"version_2_{name}.sodalite")
+        sodalite.save(model, FOLDER / f"version_{version}_{name}.sodalite")
         mean, std = model.predict(queries, return_std=True)
         quantiles = model.predict_quantiles(queries, levels)
         predicted[name] = {"mean": mean.tolist(), "std": std.tolist(), "quantiles": quantiles.tolist()}
-    (FOLDER / "version_2.json").write_text(json.dumps(predicted, indent=1) + "\n")
+    (FOLDER / f"version_{version}.json").write_text(json.dumps(predicted, indent=1) + "\n")
 
 
 if __name__ == "__main__":
-    version_2()
+    version_3()

@@ -707,7 +707,7 @@ def test_the_published_types_exist(name):
 # Files of earlier versions of the format, which every later one must read
 
 DATA = Path(__file__).parents[1] / "data"
-EARLIER = [(version, name) for version in (1, 2) for name in ("local", "sod", "vfe")]
+EARLIER = [(version, name) for version in (1, 2, 3) for name in ("local", "sod", "vfe")]
 
 
 @pytest.mark.parametrize(("version", "name"), EARLIER)
@@ -726,6 +726,8 @@ def test_files_of_every_version_are_read(version, name):
     if name == "local":
         assert (model.preprocessing_.target, model.preprocessing_.columns[0].fill) == ("y", 0.5)
         assert model.about_ == {"data": "a table", "test": []}
+    if version == 3:
+        assert model.mean_.name == ("linear" if name == "sod" else "trees")
     if name == "sod":
         assert model.hyperparameters == hyperparameters.Subset(n_rows=50, n_starts=2, n_steps=5)
         assert model.rounds_
