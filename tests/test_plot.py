@@ -19,10 +19,10 @@ from sodalite.metrics import interval_coverage
 from sodalite.plot import (
     DISPLAYS,
     CalibrationDisplay,
+    ImportanceDisplay,
     LearningCurveDisplay,
     PartialDependenceDisplay,
     PosteriorDisplay,
-    RelevanceDisplay,
     plot,
 )
 from sodalite.report import make_report
@@ -109,7 +109,7 @@ def test_a_stage_shows_its_rows_alone():
 def test_axes_that_are_given_are_drawn_on(pyplot):
     model, X, y = fitted(2)
     _, axes = pyplot.subplots(1, 3)
-    for ax, kind in zip(axes, (LearningCurveDisplay, CalibrationDisplay, RelevanceDisplay), strict=True):
+    for ax, kind in zip(axes, (LearningCurveDisplay, CalibrationDisplay, ImportanceDisplay), strict=True):
         assert kind.from_estimator(model, X, y, ax=ax).ax_ is ax
     assert len(pyplot.get_fignums()) == 1
     assert [len(ax.get_lines()) > 0 or len(ax.patches) > 0 for ax in axes] == [True] * 3
@@ -127,7 +127,8 @@ def test_the_numbers_are_those_of_the_report():
         "noise",
     }
     np.testing.assert_array_equal(curve.curve.rmse, made.curve.rmse)
-    assert RelevanceDisplay.from_estimator(model).relevance == made.words.relevance
+    drawn = ImportanceDisplay.from_estimator(model).importance
+    assert [name for name, _ in drawn.shares] == [name for name, _ in made.words.importance]
     X_new, y_new = X + 0.1, y
     shown = CalibrationDisplay.from_estimator(model, X_new, y_new).judgement
     assert shown.coverage == interval_coverage(y_new, *model.predict_interval(X_new))
@@ -157,7 +158,7 @@ def test_a_fitted_model_has_a_summary_below_the_diagram():
     model, _, _ = fitted(2)
     html = model._repr_html_()
     assert "<b>25 active rows</b> of 150" in html
-    assert "matters most" in html
+    assert "Kernel: " in html
     assert html.count("<polyline") == 1
     assert re.search(r'<svg role="img" aria-label="[^"]*RMSE', html)
     bundle = model._repr_mimebundle_()

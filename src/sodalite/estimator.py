@@ -734,7 +734,7 @@ class GreedyGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
 
         Parameters
         ----------
-        kind : {"posterior", "learning", "calibration", "relevance", "dependence"}, default=None
+        kind : {"posterior", "learning", "calibration", "importance", "dependence"}, default=None
             The kind of plot. None means the posterior for one or two inputs, and partial dependence for more.
         X, y : array-like, optional
             Rows to show, and on which the model is evaluated; by default those of the fit.

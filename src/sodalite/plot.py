@@ -15,8 +15,9 @@ from sklearn.utils.validation import check_is_fitted
 from .core.optional import require
 from .core.types import Floats
 from .core.validation import unknown
-from .report.build import stages_of, words_of
+from .report.build import importance_of, stages_of
 from .report.curve import LearningCurve, learning_curve
+from .report.importance import Importance
 from .report.judgement import Judgement, judge
 from .report.pictures import N_INPUTS, Effect, PosteriorView, effects, posterior_view
 from .report.rows import FittedModel, Material, gather
@@ -243,34 +244,38 @@ class CalibrationDisplay(_Display):
         return self
 
 
-class RelevanceDisplay(_Display):
-    """The inputs' relevance: how many of the kernel's length-scales the standard deviation of each is.
+class ImportanceDisplay(_Display):
+    """What each input brings to the predictions' variance, alone and together with others, with standard errors.
 
     Parameters
     ----------
-    relevance : sequence of (str, float)
-        The inputs, the most relevant first.
+    importance : sodalite.report.importance.Importance
 
     Attributes
     ----------
     ax_, figure_ : matplotlib axes and figure
     """
 
-    def __init__(self, *, relevance: tuple[tuple[str, float], ...]) -> None:
-        self.relevance = relevance
+    def __init__(self, *, importance: Importance) -> None:
+        self.importance = importance
 
     @classmethod
     def _of(cls, model: FittedModel, material: Material, generator: np.random.Generator) -> Self:
-        return cls(relevance=words_of(model, material).relevance)
+        return cls(importance=importance_of(material, generator))
 
     def plot(self, ax: Any = None) -> Self:
-        if not self.relevance:
-            raise ValueError("The kernel has no length-scales by which inputs could be compared.")
-        (ax,) = self._axes(ax, size=(6.4, 1.2 + 0.3 * len(self.relevance)))
-        names, values = zip(*self.relevance, strict=True)
-        ax.barh([_literal(name) for name in names], values, color=BLUE)
+        effects = self.importance.effects
+        (ax,) = self._axes(ax, size=(6.4, 1.4 + 0.45 * len(effects)))
+        place, height = np.arange(len(effects)), 0.38
+        sides = [("alone", "first", GREY, -height / 2), ("alone and with others", "total", BLUE, height / 2)]
+        for label, name, color, shift in sides:
+            values = [getattr(part, name) for part in effects]
+            errors = [getattr(part, f"{name}_error") for part in effects]
+            ax.barh(place + shift, values, height, xerr=errors, color=color, label=label, ecolor="0.4", capsize=2)
+        ax.set_yticks(place, [_literal(part.name) for part in effects])
         ax.invert_yaxis()
-        ax.set_xlabel("length-scales in a standard deviation")
+        ax.set_xlabel("share of the predictions' variance")
+        ax.legend(frameon=False)
         return self
 
 
@@ -297,7 +302,7 @@ class PartialDependenceDisplay(_Display):
 
     @classmethod
     def _of(cls, model: FittedModel, material: Material, generator: np.random.Generator) -> Self:
-        names = [name for name, _ in words_of(model, material).relevance] or [part.name for part in material.inputs]
+        names = [effect.name for effect in importance_of(material, generator).effects]
         return cls(effects=effects(material, names[:N_INPUTS], generator), target=material.target)
 
     def plot(self, ax: Any = None) -> Self:
@@ -320,7 +325,7 @@ DISPLAYS: dict[str, type[_Display]] = {
     "posterior": PosteriorDisplay,
     "learning": LearningCurveDisplay,
     "calibration": CalibrationDisplay,
-    "relevance": RelevanceDisplay,
+    "importance": ImportanceDisplay,
     "dependence": PartialDependenceDisplay,
 }
 
@@ -332,7 +337,7 @@ def plot(model: FittedModel, kind: str | None = None, X: Any = None, y: Any = No
     ----------
     model : GreedyGPRegressor
         Fitted.
-    kind : {"posterior", "learning", "calibration", "relevance", "dependence"}, default=None
+    kind : {"posterior", "learning", "calibration", "importance", "dependence"}, default=None
         What to draw. None means the posterior for one or two inputs that are numbers, and partial dependence for more.
     X, y : array-like, optional
         Rows to show and to judge by; unless given, those that the model holds.

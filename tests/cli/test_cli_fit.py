@@ -160,7 +160,7 @@ def test_without_data_the_embedded_set_is_used(folder):
     content = json.loads(result.stdout)
     assert (content["target"], content["columns"], content["n_rows"]) == ("co2", ["year"], 2003)
     assert content["test"][0]["model"] == "sodalite"
-    assert content["words"]["relevance"]["year"] > 0
+    assert content["words"]["importance"]["year"] > 0.5
     assert set(content["seconds"]) == {"read", "fit", "test", "write"}
     assert result.stderr == ""
 
@@ -344,10 +344,9 @@ def test_a_terminal_sees_the_display_and_the_summary(folder):
 
 def test_the_kernel_in_words():
     X = np.random.default_rng(0).normal(size=(500, 3)) * [1, 10, 1]
-    words = kernel_words(RBF([1.0, 1.0, 1e4]) + WhiteKernel(0.04), X, ["a", "b", "c"], y_std=5.0, y_variance=25.0)
-    assert [name for name, _ in words.relevance] == ["b", "a", "c"]
-    assert words.relevance[0][1] == pytest.approx(X[:, 1].std())
-    assert re.fullmatch(r"b \(9\.\d\) matters most, then a \((1|0\.\d+)\); c hardly matters\.", words.inputs())
+    shares = [("b", 0.91), ("a", 0.12), ("c", 0.004)]
+    words = kernel_words(RBF([1.0, 1.0, 1e4]) + WhiteKernel(0.04), X, shares, y_std=5.0, y_variance=25.0)
+    assert words.inputs() == "b (91 %) matters most, then a (12 %); c hardly matters."
     assert words.noise_std == pytest.approx(1.0)
     assert (
         words.noise()
@@ -356,14 +355,12 @@ def test_the_kernel_in_words():
     assert words.shape == "squared-exponential, very smooth"
 
 
-def test_levels_of_one_column_count_together_and_constant_ones_for_nothing():
+def test_inputs_of_which_nothing_is_known_or_which_do_nothing():
     X = np.array([[0.0, 1, 0], [1, 0, 0], [0, 1, 0], [1, 0, 0]])
-    words = kernel_words(RBF(1.0), X, ["t", "t", "c"])
-    assert dict(words.relevance) == {"t": pytest.approx(np.sqrt(0.5)), "c": 0.0}
+    words = kernel_words(RBF(1.0), X)
     assert words.noise() == "The targets are taken to be free of noise."
-    other = kernel_words(DotProduct() * RBF([1.0, 1.0, 2.0]), X, ["a", "b", "c"])
-    assert [name for name, _ in other.relevance] == ["a", "b", "c"]
-    assert "no length-scales" in kernel_words(DotProduct(), X, ["a", "b", "c"]).inputs()
+    assert words.inputs() == ""
+    assert kernel_words(DotProduct(), X, [("a", 0.0)]).inputs() == "No input makes a difference to predictions."
 
 
 # Predict
@@ -715,7 +712,7 @@ def test_inspect_says_what_is_in_a_file(model, folder):
         assert text in " ".join(result.stdout.split()), text
     content = json.loads(run("inspect", model, "--json").stdout)
     assert content["arrays"]["factor"] == {"dtype": "float64", "shape": [30, 30]}
-    assert content["format_version"] == 2
+    assert content["format_version"] == 3
     assert content["kernel"]["name"] == "Sum"
     assert content["bytes"] == os.path.getsize(model)
 

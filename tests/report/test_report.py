@@ -457,7 +457,7 @@ def test_a_map_goes_row_by_row():
 
 def test_the_effect_of_an_input_is_an_average(model, rows):
     found = {part.input.name: part for part in make_report(model).effects}
-    assert list(found) == ["input 1", "input 2", "input 3"]
+    assert list(found) == ["input 1", "input 3", "input 2"]  # by what each brings to the predictions' variance
     steps = np.diff(found["input 3"].mean) / np.diff(found["input 3"].values)
     assert np.median(steps) == pytest.approx(1.0, abs=0.4)  # the function has a slope of 1 there
     assert np.ptp(found["input 2"].mean) < 0.3 * np.ptp(found["input 1"].mean)
@@ -614,7 +614,7 @@ def test_every_figure_has_words_for_those_who_do_not_see_it(html):
     }
     assert set(plots) == set(content_of(html)["figures"])
     expected = {"truth", "residuals", "cloud", "calibration", "pit", "regions", "distances"}
-    expected |= {"rmse", "density", "relevance", "map", "history"}
+    expected |= {"rmse", "density", "importance", "map", "history"}
     assert expected | {"effect0", "effect1", "effect2"} == set(plots)
     for attributes in plots.values():
         assert attributes["role"] == "img"

@@ -92,7 +92,7 @@ def test_a_null_character_in_a_path(tmp_path):
             what()
 
 
-@pytest.mark.parametrize("kind", ["posterior", "learning", "relevance", "dependence", "calibration"])
+@pytest.mark.parametrize("kind", ["posterior", "learning", "importance", "dependence", "calibration"])
 @pytest.mark.parametrize("d", [1, 2])
 def test_column_names_in_pictures_are_no_formulas(kind, d):
     mpl.use("Agg")

@@ -240,8 +240,8 @@ def run(
     known = X[split.rest[:MOST_ROWS]]
     unit, variance = float(model.y_std_[0]), float(np.var(y[split.rest]))
     scale, bars = model.posterior_.scale, bars_of(model.posterior_)
-    words = kernel_words(model.kernel_, known, mapping.groups, unit, variance, bars)
     model.preprocessing_ = mapping
+    words = kernel_words(model.kernel_, known, model.importance(known).shares, unit, variance, bars)
     model.about_ = {
         "data": data or EMBEDDED,
         "n_rows": len(split.rest),

@@ -15,9 +15,21 @@ from ..core.version import __version__
 from ..posteriors import Local
 from ..posteriors.baselines import Baselines
 from .curve import LearningCurve, learning_curve
+from .importance import Importance, importance
 from .judgement import Judgement, judge
-from .pictures import N_INPUTS, ActiveMap, Effect, PosteriorView, active_map, effects, posterior_view
-from .rows import FittedModel, Material, gather, groups_of
+from .pictures import (
+    N_INPUTS,
+    N_PAIRS,
+    ActiveMap,
+    Effect,
+    Interaction,
+    PosteriorView,
+    active_map,
+    effects,
+    interactions,
+    posterior_view,
+)
+from .rows import FittedModel, Material, gather
 from .stages import Stages
 from .words import KernelWords, bars_of, kernel_words, mean_words
 
@@ -69,6 +81,8 @@ class Report:
     score: str
     kernel: str
     words: KernelWords
+    importance: Importance | None
+    """What each input brings to the predictions' variance; None for one input."""
     mean: str
     """What is predicted before the Gaussian process, in sentences; empty for a constant that nothing competed with."""
     sources: tuple[str, ...]
@@ -79,6 +93,8 @@ class Report:
     """The function itself; None unless there are one or two inputs, all numbers."""
     effects: tuple[Effect, ...]
     """What each input does; empty where there is a view."""
+    interactions: tuple[Interaction, ...]
+    """What pairs of inputs do together; empty where none do."""
     map: ActiveMap | None
     """Where the active rows lie; None where there is a view, or fewer than two inputs that are numbers."""
     history: tuple[Attempt, ...]
@@ -134,9 +150,10 @@ def make_report(model: FittedModel, X: Any = None, y: Any = None, *, target: int
     material = gather(model, X, y, target)
     generator = np.random.default_rng(random_state)
     stages = stages_of(material)
-    words = words_of(model, material)
-    names = [name for name, _ in words.relevance] or [part.name for part in material.inputs]
-    matters = next((part for part in material.inputs if words.relevance and part.name == names[0]), None)
+    found = importance_of(material, np.random.default_rng(random_state))
+    words = words_of(model, material, found)
+    names = [effect.name for effect in found.effects]
+    matters = next(part for part in material.inputs if part.name == names[0])
     about = getattr(model, "about_", None) or {}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", JitterWarning)  # of random subsets, which are no part of the model
@@ -152,6 +169,8 @@ def make_report(model: FittedModel, X: Any = None, y: Any = None, *, target: int
         score=_name(model.get_params(deep=False)["score"]),
         kernel=str(model.kernel_),
         words=words,
+        importance=found if len(names) > 1 else None,
+        interactions=interactions(material, found.pairs[:N_PAIRS], np.random.default_rng(random_state)),
         mean=mean_words(material.mean_function),
         sources=_sources(material),
         curve=curve,
@@ -182,16 +201,20 @@ def stages_of(material: Material) -> Stages:
     )
 
 
-def words_of(model: FittedModel, material: Material) -> KernelWords:
+def importance_of(material: Material, generator: np.random.Generator) -> Importance:
+    """What each input brings to the predictions' variance, by the rows at hand."""
+    return importance(material.predictions, material.pool.X, material.inputs, generator)
+
+
+def words_of(model: FittedModel, material: Material, found: Importance) -> KernelWords:
     """The kernel in words, by the rows at hand; if these are the active ones alone, in the words that a file keeps."""
     said = (getattr(model, "about_", None) or {}).get("kernel")
     if said and not material.whole:
         return KernelWords.from_dict(said)
     pool = material.pool
     variance = float(np.var(material.in_units(pool.y, pool.own_offset)))
-    columns = groups_of(material.inputs)
     bars = bars_of(material.posterior)
-    return kernel_words(model.kernel_, pool.X[:N_WORDS], columns, material.unit, variance, bars)
+    return kernel_words(model.kernel_, pool.X[:N_WORDS], found.shares, material.unit, variance, bars)
 
 
 def _sources(material: Material) -> tuple[str, ...]:

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from ..core.types import Floats, Mask
+from ..core.types import Floats, Indices, Mask
 from . import charts
 from .build import Report
 from .charts import Figure, Trace, short
 from .honesty import LEVEL, GroupCoverage
 from .pictures import BAND
+from .rows import Input
 from .words import coverages_words
 
-MOST_BARS = 15  # most inputs whose relevance is drawn; the caption counts the others
+MOST_BARS = 15  # most inputs whose importance is drawn; the caption counts the others
 FURTHEST = 6.0  # normal scores beyond which rows are drawn at the edge of a figure
 
 
@@ -223,29 +225,73 @@ def _share(which: Mask) -> str:
     return f"{100 * float(np.mean(which)):.0f} %"
 
 
-def relevance_figure(report: Report) -> Figure | None:
-    """The relevance of the inputs as bars; None for one input."""
-    pairs = report.words.relevance[:MOST_BARS]
-    if len(pairs) < 2:
+def importance_figure(report: Report) -> Figure | None:
+    """What each input brings to the predictions' variance, as bars with their errors; None for one input."""
+    if report.importance is None:
         return None
-    names = [charts.plain_text(name if len(name) <= 24 else name[:23] + "…") for name, _ in pairs]
-    bars = {
-        "type": "bar",
-        "orientation": "h",
-        "x": charts.rounded([value for _, value in pairs]),
-        "y": names,
-        "marker": {"color": "@blue"},
-    }
+    every = report.importance.effects
+    shown = every[:MOST_BARS]
+    names = [charts.plain_text(part.name if len(part.name) <= 24 else part.name[:23] + "…") for part in shown]
+
+    def bars(values: Sequence[float], errors: Sequence[float], color: str, name: str) -> Trace:
+        whiskers = {"type": "data", "array": charts.rounded(errors), "color": "@muted", "thickness": 1.5, "width": 3}
+        marker = {"color": color}
+        horizontal = {"type": "bar", "orientation": "h", "y": names, "name": name, "marker": marker}
+        return {**horizontal, "x": charts.rounded(values), "error_x": whiskers}
+
+    traces = [
+        bars([part.first for part in shown], [part.first_error for part in shown], "@muted", "alone"),
+        bars([part.total for part in shown], [part.total_error for part in shown], "@blue", "alone and with others"),
+    ]
     caption = (
-        "How many of the kernel's length-scales fit into one standard deviation of each input: along an input with a "
-        "long bar the function changes quickly. One with hardly a bar could be left out."
+        "The share of the predictions' variance that each input brings: alone, and alone and together with others, "
+        "which is how much predictions change if the input takes the values of other rows. Whiskers are standard "
+        "errors. An input without a bar could be left out."
     )
-    more = len(report.words.relevance) - len(pairs)
+    more = len(every) - len(shown)
     caption += f" {more} more matter less." if more else ""
-    alt = f"Relevance: {', '.join(f'{name} {value:.2g}' for name, value in pairs)}."
+    pairs = ", ".join(f"{a} and {b} ({100 * share:.0f} %)" for (a, b), share in _pairs(report))
+    caption += f" Acting together: {pairs}." if pairs else ""
+    alt = f"Shares of the variance: {', '.join(f'{part.name} {part.total:.2g}' for part in shown)}."
     axis = {"autorange": "reversed", "type": "category"}
-    layout = charts.layout_of("length-scales in a standard deviation", "", yaxis=axis)
-    return Figure("relevance", "Which inputs matter", caption, alt, [bars], layout, 110 + 26 * max(len(pairs), 2))
+    layout = charts.layout_of("share of the predictions' variance", "", yaxis=axis, barmode="group")
+    return Figure("importance", "Which inputs matter", caption, alt, traces, layout, 130 + 40 * max(len(shown), 2))
+
+
+def _pairs(report: Report) -> list[tuple[tuple[str, str], float]]:
+    """The pairs of inputs that act together, and their shares of the variance."""
+    return [] if report.importance is None else [(pair.names, pair.share) for pair in report.importance.pairs]
+
+
+def interaction_figures(report: Report) -> list[Figure]:
+    """The prediction as two inputs change, a map for each pair that acts together."""
+    made = []
+    for place, part in enumerate(report.interactions):
+        first, second = part.inputs
+        map_ = {
+            "type": "heatmap",
+            "x": _labels(first, part.values[0]),
+            "y": _labels(second, part.values[1]),
+            "z": charts.rounded(part.mean),
+            "colorscale": "Cividis",
+            "colorbar": {"title": {"text": charts.plain_text(report.target)}, "thickness": 12, "outlinewidth": 0},
+        }
+        kinds = [{"type": "category"} if one.kind == "levels" else {"nticks": 6} for one in part.inputs]
+        layout = charts.layout_of(first.name, second.name, xaxis=kinds[0], yaxis=kinds[1])
+        ends = short(part.mean.min()), short(part.mean.max())
+        alt = f"As {first.name} and {second.name} change, {report.target} goes between {ends[0]} and {ends[1]}."
+        caption = (
+            f"The prediction as both change and the other inputs stay as they are, averaged over some rows. Together "
+            f"they bring {100 * part.share:.0f} % of the predictions' variance, beyond what each brings alone."
+        )
+        title = f"{first.name} and {second.name} together"
+        made.append(Figure(f"interaction{place}", title, caption, alt, [map_], layout, 360))
+    return made
+
+
+def _labels(part: Input, values: Floats | Indices) -> Any:
+    """Values along an axis: the names of levels, or numbers and dates as they are shown."""
+    return list(map(charts.plain_text, part.levels)) if part.kind == "levels" else charts.shown(values, part)
 
 
 def effect_figures(report: Report) -> list[Figure]:

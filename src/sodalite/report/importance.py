@@ -25,15 +25,15 @@ from ..core.types import Floats
 from .rows import Input
 
 N_ROWS = 1000  # rows of each sample: shares to about 0.03; each costs one prediction for every input
-N_PREDICTIONS = 50_000  # predictions at most: with many inputs, samples are smaller
-LEAST_ROWS = 200  # rows of each sample at least
+N_PREDICTIONS = 10_000  # predictions, a few seconds' work: with many inputs, samples are smaller
+LEAST_ROWS = 100  # rows of each sample at least
 N_RESAMPLES = 100  # bootstrap samples, by which the standard errors are estimated
 N_TOGETHER = 4  # inputs, those that bring most together with others, whose pairs are looked at
 WORTH = 0.02  # share of the variance from which on a pair is said to act together, if it is also twice its error
 
 
 @dataclass(frozen=True)
-class Effect:
+class InputEffect:
     """The share of the variance of the predictions that an input brings."""
 
     name: str
@@ -61,7 +61,7 @@ class Pair:
 class Importance:
     """What each input brings, the most important first."""
 
-    effects: tuple[Effect, ...]
+    effects: tuple[InputEffect, ...]
     pairs: tuple[Pair, ...]
     """Pairs of inputs that act together, the strongest first."""
     n_rows: int
@@ -76,6 +76,11 @@ class Importance:
             lines.append(f"{effect.name:{width}}  {all_words:>13}  {alone:>13}")
         lines += [f"{' and '.join(pair.names)} together: {pair.share:.3f} ± {pair.error:.3f}" for pair in self.pairs]
         return "\n".join(lines)
+
+    @property
+    def shares(self) -> tuple[tuple[str, float], ...]:
+        """The inputs and their total effects."""
+        return tuple((effect.name, effect.total) for effect in self.effects)
 
     def as_dict(self) -> dict[str, dict[str, float]]:
         """Return the effects by the names of the inputs, for JSON or a data frame."""
@@ -113,7 +118,7 @@ def importance(
     total, total_error = _estimate(lambda rows: _total(f_A[rows], f_AB[:, rows]), draws)
     first, first_error = _estimate(lambda rows: _closed(f_A[rows], f_B[rows], f_AB[:, rows]), draws)
     effects = [
-        Effect(part.name, *map(float, numbers))
+        InputEffect(part.name, *map(float, numbers))
         for part, *numbers in zip(inputs, total, total_error, np.minimum(first, total), first_error, strict=True)
     ]
     most = np.argsort(first - total)[:N_TOGETHER]

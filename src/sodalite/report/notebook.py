@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..core.types import Floats
-from .rows import FittedModel, groups_of, inputs_of, target_of
+from .rows import FittedModel, target_of
 from .words import bars_of, kernel_words
 
 WIDTH, HEIGHT, EDGE = 300, 84, 4  # of the curve and the margin around it, in pixels
@@ -31,10 +31,8 @@ def summary(model: FittedModel) -> str:
     known = fitted.X_active if fitted.rows is None else fitted.rows.X
     X = np.asarray(known[:: max(len(known) // N_ROWS, 1)], dtype=np.float64)
     unit = float(fitted.scaling.std[0])
-    words = kernel_words(model.kernel_, X, groups_of(inputs_of(model)), unit, unit**2, bars_of(fitted.posterior))
+    words = kernel_words(model.kernel_, X, (), unit, unit**2, bars_of(fitted.posterior))
     lines = [f"<b>{len(fitted.selection):,} active rows</b> of {fitted.n_rows:,}, for {escape(target_of(model))}."]
-    if model.n_features_in_ > 1:
-        lines.append(escape(words.inputs()))
     if words.std is not None:
         lines.append(escape(words.error_bars()))
     if model.normalize_y or words.noise_std == 0:

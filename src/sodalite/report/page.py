@@ -15,7 +15,14 @@ from ..posteriors.calibration import COVERAGES
 from ..stopping import in_words
 from .build import HeldOut, Report
 from .charts import Figure
-from .figures import effect_figures, honesty_figures, judgement_figures, map_figure, relevance_figure
+from .figures import (
+    effect_figures,
+    honesty_figures,
+    importance_figure,
+    interaction_figures,
+    judgement_figures,
+    map_figure,
+)
 from .honesty import GroupCoverage
 from .learning import curve_figures, history_figure
 from .source import plotly_source
@@ -106,7 +113,8 @@ class _Figures:
     judged: list[Figure]
     honesty: list[Figure]
     curves: list[Figure]
-    relevance: Figure | None
+    interactions: list[Figure]
+    importance: Figure | None
     where: Figure | None
     history: Figure | None
 
@@ -119,7 +127,8 @@ class _Figures:
             judged=judgement_figures(report),
             honesty=honesty_figures(report),
             curves=curve_figures(report),
-            relevance=relevance_figure(report),
+            interactions=interaction_figures(report),
+            importance=importance_figure(report),
             where=map_figure(report),
             history=history_figure(report),
         )
@@ -127,8 +136,8 @@ class _Figures:
     @property
     def every(self) -> list[Figure]:
         """All figures that there are."""
-        single = (self.relevance, self.where, self.history)
-        several = (self.views, self.effects, self.judged, self.honesty, self.curves)
+        single = (self.importance, self.where, self.history)
+        several = (self.views, self.effects, self.interactions, self.judged, self.honesty, self.curves)
         return [*(part for parts in several for part in parts), *(part for part in single if part is not None)]
 
 
@@ -140,9 +149,11 @@ def _sections(report: Report, figures: _Figures) -> Iterator[str]:
         yield _section("What the model has learnt", slider + _grid(figures.views))
     if figures.effects:
         yield _section("What each input does", _effects(figures.effects))
-    if figures.relevance or figures.where:
+    if figures.interactions:
+        yield _section("What inputs do together", _grid(figures.interactions))
+    if figures.importance or figures.where:
         heading = "The inputs" + " and the active rows" * bool(figures.where)
-        yield _section(heading, _grid([figures.relevance, figures.where]))
+        yield _section(heading, _grid([figures.importance, figures.where]))
     yield _section("How good it is", _grid(figures.judged))
     yield _section("Are the error bars honest?", _grid(figures.honesty))
     yield _section("How many rows it needs", _grid(figures.curves))
@@ -282,9 +293,13 @@ def _numbers(report: Report) -> str:
             if part is not None
         ),
     ]
-    if len(report.words.relevance) > 1:
-        pairs = [[name, f"{value:.3g}"] for name, value in report.words.relevance]
-        parts.append(_folded("The inputs' relevance in a table", _table(["input", "relevance"], pairs)))
+    if report.importance is not None:
+        rows = [
+            [part.name, *(f"{value:.3f}" for value in (part.total, part.total_error, part.first, part.first_error))]
+            for part in report.importance.effects
+        ]
+        head = ["input", "in all", "± ", "alone", "±"]
+        parts.append(_folded("The inputs' shares of the variance in a table", _table(head, rows)))
     return "\n".join(parts)
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from scipy.special import ndtri
 
 from ..core.types import Floats, Indices
+from .importance import Pair
 from .predictions import of_target
 from .rows import Input, LabelledRows, Material
 from .stages import MOST_STAGES, Stages, some_stages
@@ -21,6 +23,8 @@ N_LINE = 500  # points of a curve
 N_SIDE = 40  # points along each side of a map
 N_MAP_STAGES = 24  # most stages of a map, each of N_SIDE^2 numbers
 N_EFFECT = 25  # values of an input at which its effect is computed
+N_PAIR = 15  # values of each of two inputs at which their effect together is computed
+N_PAIRS = 2  # most pairs of inputs whose effect together is shown
 N_BACKGROUND = 30  # rows that an effect is averaged over
 N_INPUTS = 6  # most inputs whose effect is shown
 FEW_VALUES = 12  # distinct values of an input, up to which its effect is computed at each of them
@@ -122,17 +126,55 @@ def effects(material: Material, names: list[str], generator: np.random.Generator
     background = pool.some(N_BACKGROUND, generator)
     found = []
     for part in (part for name in names for part in material.inputs if part.name == name):
-        values = np.arange(len(part.levels)) if part.kind == "levels" else _values(pool.X[:, part.places[0]])
+        values = _values_of(material, part, N_EFFECT)
         grid = np.repeat(background.X[None], len(values), axis=0)
-        if part.kind == "levels":
-            grid[:, :, part.places] = np.eye(len(part.levels))[:, None, :]
-        else:
-            grid[:, :, part.places[0]] = values[:, None]
+        for rows, value in zip(grid, values, strict=True):
+            _set(rows, part, value)
         flat = grid.reshape(-1, grid.shape[2])
         offset, lines = material.offset_at(flat), _interval_without_noise(material, flat, pool.target)
         averages = (material.in_units(line, offset).reshape(grid.shape[:2]).mean(axis=1) for line in lines)
         found.append(Effect(part, values, *averages))
     return tuple(found)
+
+
+@dataclass(frozen=True)
+class Interaction:
+    """The mean prediction as two columns change and the others stay as they are."""
+
+    inputs: tuple[Input, Input]
+    values: tuple[Floats | Indices, Floats | Indices]
+    """Values of each column, for levels their places."""
+    mean: Floats
+    """Of shape (values of the second, values of the first)."""
+    share: float
+    """What the two bring to the predictions' variance, beyond what each brings alone."""
+
+
+def interactions(material: Material, pairs: Sequence[Pair], generator: np.random.Generator) -> tuple[Interaction, ...]:
+    """Compute the mean prediction for pairs of columns that act together."""
+    background, by_name = material.pool.some(N_BACKGROUND, generator), {part.name: part for part in material.inputs}
+    found = []
+    for pair in pairs:
+        first, second = (by_name[name] for name in pair.names)
+        a, b = (_values_of(material, part, N_PAIR) for part in (first, second))
+        grid = np.repeat(np.repeat(background.X[None, None], len(a), axis=1), len(b), axis=0)
+        for j, value in enumerate(a):
+            _set(grid[:, j], first, value)
+        for i, value in enumerate(b):
+            _set(grid[i], second, value)
+        mean = material.predictions(grid.reshape(-1, grid.shape[-1])).reshape(grid.shape[:3]).mean(axis=2)
+        found.append(Interaction((first, second), (a, b), mean, pair.share))
+    return tuple(found)
+
+
+def _values_of(material: Material, part: Input, count: int) -> Floats | Indices:
+    """Values of a column at which predictions are drawn; for levels, their places."""
+    return np.arange(len(part.levels)) if part.kind == "levels" else _values(material.pool.X[:, part.places[0]], count)
+
+
+def _set(rows: Floats, part: Input, value: float) -> None:
+    """Give all rows, of shape (..., d), one value of a column, for a level its place."""
+    rows[..., part.places] = np.arange(len(part.levels)) == value if part.kind == "levels" else value
 
 
 def _interval_without_noise(material: Material, X: Floats, target: int) -> tuple[Floats, Floats, Floats]:
@@ -181,10 +223,10 @@ def _axis(material: Material, place: int, count: int) -> Floats:
     return np.linspace(low - margin, high + margin, count)
 
 
-def _values(column: Floats) -> Floats:
+def _values(column: Floats, count: int) -> Floats:
     """Values at which an effect is computed: the distinct ones, if they are few, else evenly over 96 % of the rows."""
     seen = np.unique(column)
     if len(seen) <= FEW_VALUES:
         return seen
     low, high = np.quantile(column, [0.02, 0.98])
-    return np.linspace(low, high, N_EFFECT) if high > low else np.linspace(seen[0], seen[-1], N_EFFECT)
+    return np.linspace(low, high, count) if high > low else np.linspace(seen[0], seen[-1], count)

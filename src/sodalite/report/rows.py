@@ -168,6 +168,10 @@ class Material:
         found = self.mean_function(X)
         return np.zeros(len(X)) if isinstance(found, float) else np.asarray(found[:, self.active.target])
 
+    def predictions(self, X: Floats) -> Floats:
+        """Predictions of the target in its own units; of shape (rows,)."""
+        return self.in_units(self.posterior.mean(X)[:, self.active.target], self.offset_at(X))
+
     @property
     def plain(self) -> bool:
         """Whether the model can be drawn as a curve or a map: it has one or two inputs, all numbers."""

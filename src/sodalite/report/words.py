@@ -11,15 +11,15 @@ from typing import Any
 import numpy as np
 from sklearn.gaussian_process import kernels as spec
 
-from ..core.types import Array, Floats
-from ..kernels import PeriodicColumn, compile_kernel, leaves, spread
+from ..core.types import Array
+from ..kernels import PeriodicColumn, compile_kernel, leaves
 from ..means import MeanFunction
 from ..posteriors import Posterior
 from ..posteriors.calibration import ErrorBars
 from ..posteriors.predictive import Standard
 from ..posteriors.shape import Shape
 
-HARDLY = 0.02  # share of the largest relevance, up to which an input "hardly matters"
+HARDLY = 0.01  # share of the predictions' variance, up to which an input "hardly matters"
 MOSTLY = 0.5  # share of an observation's variance, below which the noise is not most of it
 VARIES = 1.5  # ratio of the upper to the lower end of a range, up to which one number stands for both
 HEAVY = 30.0  # degrees of freedom from which the tails of a t are as good as Gaussian: the 99 % band differs by 7 %
@@ -53,12 +53,13 @@ POSTERIORS = {
 
 @dataclass(frozen=True)
 class KernelWords:
-    """What a kernel says of some data: relevance of the inputs, noise and error bars."""
+    """What a kernel and its model say of some data: which inputs matter, noise and error bars."""
 
     shape: str
     """The kinds of covariance in the kernel."""
-    relevance: tuple[tuple[str, float], ...]
-    """For each column, how many length-scales its standard deviation is; the most relevant first."""
+    importance: tuple[tuple[str, float], ...]
+    """For each column, its share of the predictions' variance (`sodalite.report.importance`), the largest first. Empty
+    where that is not known, as in files of earlier versions."""
     noise_std: float
     """The standard deviation of the noise, in units of the target, as predictions have it: scaled by calibration.
 
@@ -73,18 +74,17 @@ class KernelWords:
     """The standard deviation of a new observation at the 10 % and the 90 % quantile of the rows."""
 
     def inputs(self, most: int = 5) -> str:
-        """Which inputs matter, in a sentence."""
-        if not self.relevance:
-            return "The kernel has no length-scales by which inputs could be compared."
-        top = self.relevance[0][1]
-        if not top:
-            return "No input differs from row to row."
-        matter = [(name, value) for name, value in self.relevance if value > HARDLY * top]
-        others = [name for name, value in self.relevance if value <= HARDLY * top]
-        shown = [f"{name} ({value:.2g})" for name, value in matter[:most]]
+        """Which inputs matter, by their shares of the predictions' variance, in a sentence; empty if not known."""
+        if not self.importance:
+            return ""
+        matter = [(name, value) for name, value in self.importance if value > HARDLY]
+        others = [name for name, value in self.importance if value <= HARDLY]
+        if not matter:
+            return "No input makes a difference to predictions."
+        shown = [f"{name} ({100 * value:.0f} %)" for name, value in matter[:most]]
         if len(matter) > most:
             shown.append(f"{len(matter) - most} more")
-        text = f"{shown[0]} matters" + (" most" if len(self.relevance) > 1 else "")
+        text = f"{shown[0]} matters" + (" most" if len(self.importance) > 1 else "")
         if len(shown) > 1:
             text += ", then " + ", ".join(shown[1:])
         if others:
@@ -116,7 +116,7 @@ class KernelWords:
         """What JSON can hold."""
         return {
             "shape": self.shape,
-            "relevance": dict(self.relevance),
+            "importance": dict(self.importance),
             "noise_std": self.noise_std,
             "noise_share": self.noise_share,
             "noise_range": self.noise_range,
@@ -138,7 +138,7 @@ class KernelWords:
         noise_range, std_range = (None if ends is None else (float(ends[0]), float(ends[1])) for ends in ranges)
         return cls(
             content["shape"],
-            tuple(content["relevance"].items()),
+            tuple((name, float(share)) for name, share in content.get("importance", {}).items()),
             float(content["noise_std"]),
             float(content["noise_share"]),
             noise_range,
@@ -157,19 +157,19 @@ def _by_place(ends: tuple[float, float] | None) -> str:
 def kernel_words(
     kernel: spec.Kernel,
     X: Array,
-    columns: Sequence[str],
+    importance: Sequence[tuple[str, float]] = (),
     y_std: float = 1.0,
     y_variance: float = 1.0,
     bars: ErrorBars | None = None,
 ) -> KernelWords:
-    """Describe a kernel by what it says of some rows.
+    """Describe a kernel and its model by what they say of some rows.
 
     Parameters
     ----------
     kernel : scikit-learn kernel
     X : array of shape (n, d)
-    columns : sequence of str
-        For each input, the column that it comes from. Of several with one name, the squares of their relevances add up.
+    importance : sequence of (str, float)
+        The inputs and their shares of the predictions' variance, the most important first.
     y_std : float
         What one unit of the kernel's targets is, in units of the target.
     y_variance : float
@@ -180,25 +180,18 @@ def kernel_words(
     Examples
     --------
     >>> X = np.random.default_rng(0).normal(size=(100, 2))
-    >>> words = kernel_words(spec.RBF([0.5, 100.0]) + spec.WhiteKernel(0.1), X, ["hour", "wind"])
+    >>> words = kernel_words(spec.RBF([0.5, 100.0]) + spec.WhiteKernel(0.1), X, [("hour", 0.99), ("wind", 0.002)])
     >>> words.inputs()
-    'hour (1.9) matters most; wind hardly matters.'
+    'hour (99 %) matters most; wind hardly matters.'
     >>> words.noise()
     'Standard deviation 0.316 by the kernel, as it is without calibration: 10.0 % of the variance of the target.'
     """
     compiled = compile_kernel(kernel, X)
     noise = float(compiled.noise(compiled.prepare(X[:1]))[0]) if bars is None else bars.noise**2
     noise *= y_std**2
-    weights = compiled.metric()
-    scales = np.sqrt(weights) if weights is not None else _shortest(kernel, X.shape[1])
-    relevance: dict[str, float] = {}
-    if scales is not None:
-        for name, value in zip(columns, (spread(X) * (np.ptp(X, axis=0) > 0) * scales).tolist(), strict=True):
-            relevance[name] = sqrt(relevance.get(name, 0.0) ** 2 + value**2)
-    ranked = tuple(sorted(relevance.items(), key=lambda pair: -pair[1]))
     shapes = dict.fromkeys(_shape(leaf) for leaf in leaves(kernel))
     share = min(noise / y_variance, 1.0) if y_variance > 0 else 0.0
-    words = KernelWords(", ".join(filter(None, shapes)), ranked, sqrt(noise), share)
+    words = KernelWords(", ".join(filter(None, shapes)), tuple(importance), sqrt(noise), share)
     return words if bars is None else words.scaled(bars, y_std)
 
 
@@ -284,12 +277,6 @@ def _shape(leaf: spec.Kernel) -> str:
     return names.get(type(leaf), type(leaf).__name__)
 
 
-def _shortest(kernel: spec.Kernel, d: int) -> Floats | None:
-    """One over the shortest length-scale of each input, for kernels without one metric; of shape (d,)."""
-    found = [1 / np.broadcast_to(leaf.length_scale, d) for leaf in leaves(kernel) if hasattr(leaf, "length_scale")]
-    return np.max(found, axis=0) if found else None
-
-
 MEANS = {"constant": "a constant", "linear": "a straight line", "trees": "boosted trees"}
 
 
@@ -319,4 +306,4 @@ def mean_words(mean: MeanFunction) -> str:
 def _mean_name(name: str, share: float) -> str:
     """The name of a mean function, or of a share of it, in words."""
     said = MEANS.get(name, name)
-    return said if share == 1 else f"{share:g} times {said}"
+    return said if share == 1 else f"half of {said}" if share == 0.5 else f"{share:g} of {said}"
