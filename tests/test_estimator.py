@@ -68,8 +68,14 @@ def searching(**options):
 # scikit-learn's conventions
 
 
-@parametrize_with_checks([GreedyGPRegressor()])
+@parametrize_with_checks([GreedyGPRegressor(hyperparameters="fixed")])
 def test_every_check_of_scikit_learn(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.campaign
+@parametrize_with_checks([GreedyGPRegressor()])
+def test_every_check_of_scikit_learn_with_hyperparameters_that_are_found(estimator, check):
     check(estimator)
 
 
