@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 WORKERS ?= 2
 
-.PHONY: run test browser bench bench-test docs lowest clean
+.PHONY: run test campaign browser bench bench-test docs lowest clean
 
 run: $(VENV)/run  ## fit the embedded data set and print what came of it
 	$(BIN)/sodalite demo
@@ -15,6 +15,9 @@ test: $(VENV)/test browser  ## style, types, tests and doctests
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	SCIPY_ARRAY_API=1 $(BIN)/pytest -n $(WORKERS) --dist worksteal
+
+campaign: $(VENV)/test browser  ## the tests that `make test` leaves out: its properties at further sizes, seeds and kinds
+	SCIPY_ARRAY_API=1 $(BIN)/pytest -n $(WORKERS) --dist worksteal -m campaign
 
 browser:  ## Chromium, for the tests that look at a report
 	sh scripts/browser.sh

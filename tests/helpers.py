@@ -10,6 +10,7 @@ from collections.abc import Callable
 from math import inf
 
 import numpy as np
+import pytest
 from sklearn.gaussian_process.kernels import (
     RBF,
     ConstantKernel,
@@ -45,9 +46,16 @@ __all__ = [
     "HalfRBF",
     "OwnNoise",
     "Triangle",
+    "campaign",
     "own_score",
     "scales",
 ]
+
+
+def campaign(*values):
+    """Values of parameters that `make campaign` runs a test with, and `make test` does not."""
+    return pytest.param(*values, marks=pytest.mark.campaign)
+
 
 # --- kernels ---
 

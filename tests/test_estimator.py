@@ -26,7 +26,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from helpers import KERNELS, PERIODIC
+from helpers import KERNELS, PERIODIC, campaign
 from sodalite import GreedyGPRegressor, SelectionInterrupted, reference, select
 from sodalite.hyperparameters import Found, Round, Subset
 from sodalite.metrics import coverage, rmse
@@ -68,8 +68,14 @@ def searching(**options):
 # scikit-learn's conventions
 
 
-@parametrize_with_checks([GreedyGPRegressor()])
+@parametrize_with_checks([GreedyGPRegressor(hyperparameters="fixed")])
 def test_every_check_of_scikit_learn(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.campaign
+@parametrize_with_checks([GreedyGPRegressor()])
+def test_every_check_of_scikit_learn_with_hyperparameters_that_are_found(estimator, check):
     check(estimator)
 
 
@@ -853,7 +859,7 @@ def compare_moved(scale=1.0, offset=0.0, y_scale=1.0, y_offset=0.0, **options):
 
 
 @both
-@pytest.mark.parametrize("offset", [1e6, 1e9])
+@pytest.mark.parametrize("offset", [1e9, campaign(1e6)])
 @pytest.mark.parametrize("y_offset", [1e6, -1e9])
 def test_huge_offsets(offset, y_offset, posterior):
     mean, std = compare_moved(offset=offset, y_offset=y_offset, posterior=posterior)
@@ -865,7 +871,12 @@ def test_huge_offsets(offset, y_offset, posterior):
 @both
 @pytest.mark.parametrize(
     ("scale", "y_scale"),
-    [(1e-8, 1e-8), (1e-8, 1e8), (1e8, 1e-8), (1e8, 1e8), (1e-100, 1e100), (1e100, 1e-100)],
+    [
+        (1e-8, 1e8),
+        (1e8, 1e-8),
+        (1e100, 1e-100),
+        *(campaign(*both) for both in [(1e-8, 1e-8), (1e8, 1e8), (1e-100, 1e100)]),
+    ],
 )
 def test_tiny_and_huge_scales(scale, y_scale, posterior):
     mean, std = compare_moved(scale=scale, y_scale=y_scale, posterior=posterior)

@@ -8,8 +8,10 @@ import sys
 
 import numpy as np
 import pytest
+from click.testing import CliRunner, Result
 
 import sodalite
+from sodalite.cli.app import app
 
 # A fit that says when rows are being chosen, and then takes long over a stage.
 SLOW = """
@@ -26,7 +28,6 @@ def slow(self, stage):
 _progress.Display.__call__ = slow
 main()
 """
-PLAIN = "from sodalite.cli import main; main()"
 FIT = ["fit", "rows.csv", "-t", "y", "-n", "60", "--hyperparameters", "subset", "--posterior", "sod"]
 
 
@@ -40,9 +41,8 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
-def run(*arguments, code=PLAIN):
-    command = [sys.executable, "-c", code, *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(app, arguments, env={"COLUMNS": "80"})
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals are others there")
@@ -61,8 +61,8 @@ def test_ctrl_c_says_how_to_go_on_and_the_end_is_the_same(folder):
     name, *again = shlex.split(errors.strip().removeprefix(words))
     assert (name, again) == ("sodalite", command)
     done = run(*again, "--json")
-    assert (done.returncode, done.stderr) == (0, "")
-    assert run(*FIT, "-o", "two.sodalite", "-q").returncode == 0
+    assert (done.exit_code, done.stderr) == (0, "")
+    assert run(*FIT, "-o", "two.sodalite", "-q").exit_code == 0
     one, two = sodalite.load("one.sodalite"), sodalite.load("two.sodalite")
     assert one.active_indices_.tolist() == two.active_indices_.tolist()
     assert one.kernel_ == two.kernel_
@@ -72,15 +72,15 @@ def test_ctrl_c_says_how_to_go_on_and_the_end_is_the_same(folder):
 def test_mistakes_are_one_line_and_change_nothing(folder):
     (folder / "text").write_text("a,b\n")
     done = run(*FIT, "--checkpoint", "text")
-    assert (done.returncode, done.stdout) == (2, "")
+    assert (done.exit_code, done.stdout) == (2, "")
     assert done.stderr.startswith("Error: text is truncated, damaged or no checkpoint (")
     assert done.stderr.count("\n") == 1
     assert (folder / "text").read_text() == "a,b\n"
     done = run(*FIT, "--checkpoint", "absent/c")
     assert done.stderr == f"Error: absent/c cannot be written: there is no folder {folder / 'absent'}.\n"
-    assert run(*FIT, "--checkpoint", "c", "-q").returncode == 0
+    assert run(*FIT, "--checkpoint", "c", "-q").exit_code == 0
     before = (folder / "c").read_bytes()
     done = run(*FIT, "--checkpoint", "c", "--seed", "1")
-    assert done.returncode == 2
+    assert done.exit_code == 2
     assert done.stderr.startswith("Error: checkpoint c cannot be continued, since it is of another run: ")
     assert (folder / "c").read_bytes() == before

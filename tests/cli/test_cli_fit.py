@@ -28,6 +28,7 @@ from sodalite import scores
 from sodalite.cli import _common, _progress, fit, inspect, predict, select
 from sodalite.cli.app import COMMANDS, app
 from sodalite.core import files
+from sodalite.core.json import plain
 from sodalite.metrics import coverage, interval_coverage, nlpd, rmse
 from sodalite.posteriors.calibration import COVERAGES
 from sodalite.posteriors.predictive import Standard
@@ -484,13 +485,15 @@ def test_what_is_said_of_noise_is_what_predictions_are_off_by(folder):
     x = random.uniform(0, 10, 1200)
     y = np.sin(x) + np.where(x < 5, 1.0, 0.1) * random.normal(size=1200)
     pd.DataFrame({"x": x, "y": y}).to_csv("halves.csv", index=False)
-    options = ["-t", "y", "--hyperparameters", "subset", "-n", "40", "-o", "m"]
-    content = json.loads(run("fit", "halves.csv", *options, "--json").stdout)
+    parameters = {"hyperparameters": "subset", "n_active": 40}
+    outcome = fit.run("halves.csv", "y", "m", parameters=parameters, shown=_progress.Display())
+    content = json.loads(json.dumps(plain(outcome.as_dict())))
     words = content["words"]
     assert words["noise_std"] == pytest.approx(np.sqrt(0.505), rel=0.2)
     assert words["noise_range"][1] == pytest.approx(1.0, rel=0.25)
     assert words["std"] == pytest.approx(content["test"][0]["rmse"], rel=0.25)
-    text = run("fit", "halves.csv", *options).stdout
+    fit.show(outcome, console := Console(width=80, record=True, file=io.StringIO()))
+    text = console.export_text()
     shown = " ".join(run("inspect", "m").stdout.split())
     for part in (f"within ± {words['std']:.3g}", f"Standard deviation {words['noise_std']:.3g}", "by place"):
         assert part in " ".join(text.split())

@@ -10,7 +10,7 @@ from sklearn.base import clone
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
 from dask_cluster import cluster
-from helpers import POSTERIORS
+from helpers import POSTERIORS, campaign
 from sodalite import GreedyGPRegressor, load, save, select
 from sodalite.cluster.moments import mean_and_spread
 from sodalite.cluster.objective import JointDensity
@@ -76,7 +76,7 @@ def model(**options):
     )
 
 
-@pytest.mark.parametrize("q", [None, 3])
+@pytest.mark.parametrize("q", [3, campaign(None)])
 @pytest.mark.parametrize("posterior", POSTERIORS)
 def test_a_fit_is_that_in_memory(client, posterior, q, tmp_path):
     X, y = rows(q=q)
@@ -100,8 +100,7 @@ def test_noise_below_the_floor_is_told(client):
         model(posterior="dtc", kernel=RBF(0.1)).fit(*chunked(X, y), alpha=1e-12, executor=client)
 
 
-@pytest.mark.parametrize("divisions", [True, False])
-@pytest.mark.parametrize("q", [None, 3])
+@pytest.mark.parametrize(("divisions", "q"), [(True, None), (False, 3), campaign(True, 3), campaign(False, None)])
 def test_dataframes(client, divisions, q):
     X, y = rows(q=q)
     frame = pd.DataFrame(X, columns=["a", "b", "c"])

@@ -12,6 +12,7 @@ import pytest
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
 from dask_cluster import Killer, cluster
+from helpers import campaign
 from sodalite import GreedyGPRegressor, select
 from sodalite.cluster import client as cluster_client
 from sodalite.cluster.client import TIMEOUT, insist
@@ -181,7 +182,7 @@ def stopping(workers):
         os.kill(worker.pid, signal.SIGCONT)
 
 
-@pytest.mark.parametrize("sent", [True, False])
+@pytest.mark.parametrize("sent", [False, campaign(True)])
 def test_a_worker_that_is_stopped_is_named_and_given_up(built, sent):
     X, y = rows(2000)
     here = select(X, y, KERNEL, n_active=60, first=0)

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
+from helpers import campaign
 from sodalite import GreedyGPRegressor
 from sodalite.core import threads
 from sodalite.core.threads import one_blas_thread, one_openmp_thread, threaded_map
@@ -20,7 +21,6 @@ from sodalite.hyperparameters import climb
 from sodalite.kernels import compile_kernel
 from sodalite.kernels.neighbours import Neighbours
 
-INTERRUPTS = 300
 pytestmark = pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs a timer that interrupts")
 
 
@@ -43,7 +43,7 @@ def fit():
     return np.concatenate(model.fit(X, y).predict(X, return_std=True))
 
 
-def interrupted_fits():
+def interrupted_fits(count):
     """Interrupt fits at random moments, every fourth a second time; then fit once more, and print what happened."""
     threads._cores = lambda: 2
     counts = [library.num_threads for library in threads._libraries()]
@@ -57,7 +57,7 @@ def interrupted_fits():
             raise KeyboardInterrupt
 
     signal.signal(signal.SIGALRM, interrupt)
-    while interrupts < INTERRUPTS:
+    while interrupts < count:
         delay, began = rng.uniform(1e-4, took), time.perf_counter()
         try:
             try:
@@ -86,10 +86,12 @@ def threads_left(expected, seconds):
     return _thread._count()
 
 
-def test_hundreds_of_interrupted_fits_and_the_next_is_as_good_as_the_first():
+@pytest.mark.parametrize("count", [100, campaign(300)])
+def test_many_interrupted_fits_and_the_next_is_as_good_as_the_first(count):
     """SciPy's threads once went on writing into freed arrays: a crash after some ten interrupts."""
-    code = "import test_interrupts; test_interrupts.interrupted_fits()"
-    paths = [str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")]
+    code = f"import test_interrupts; test_interrupts.interrupted_fits({count})"
+    here = Path(__file__).parent
+    paths = [str(here), str(here.parent), os.environ.get("PYTHONPATH", "")]
     run = subprocess.run(
         [sys.executable, "-W", "error", "-c", code],
         env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},

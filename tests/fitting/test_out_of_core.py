@@ -13,6 +13,7 @@ from click.testing import CliRunner
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
 import sodalite
+from helpers import campaign
 from sodalite import GreedyGPRegressor, select
 from sodalite.cli.app import app
 from sodalite.core import memory
@@ -399,7 +400,7 @@ def large(tmp_path_factory):
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="limits are set otherwise there")
-@pytest.mark.parametrize(("kind", "what"), [("memmap", "select"), ("parquet", "select"), ("parquet", "fit")])
+@pytest.mark.parametrize(("kind", "what"), [("memmap", "select"), ("parquet", "select"), campaign("parquet", "fit")])
 def test_a_limit_of_half_the_data_is_kept_to(kind, what, large):
     path, expected = large
     command = [sys.executable, "-c", textwrap.dedent(LIMITED), kind, what, str(path), str(36 * 10**6)]

@@ -10,7 +10,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, ExpSineSquared, Matern, WhiteKernel
 
-from helpers import FIXED, KERNELS, POSTERIORS
+from helpers import FIXED, KERNELS, POSTERIORS, campaign
 from sodalite import GreedyGPRegressor
 from sodalite.hyperparameters import Fixed, Found, Subset, Task, Weave
 from sodalite.hyperparameters.objectives import Foresight
@@ -99,7 +99,7 @@ def test_a_checkpoint_names_the_fields_of_a_weave_as_the_first_version_did():
     assert method_note(Subset()) == "Subset(n_rows=1000, n_starts=12, n_screen=300, n_steps=60)"
 
 
-@pytest.mark.parametrize(("n", "n_active"), [(120, 30), (500, 500), (900, 500)])
+@pytest.mark.parametrize(("n", "n_active"), [(120, 30), (500, 500), campaign(900, 500)])
 def test_what_has_failed_is_not_tried_again(n, n_active):
     found = find(*data(n), posterior="sod", weave=replace(QUICK, n_rounds=8), n_active=n_active)
     again = [turn.n_active for turn in found.rounds if turn.name == "start again"]
@@ -177,7 +177,7 @@ def test_no_round_that_is_kept_lowers_j(seed, monkeypatch):
     assert verdicts[last, *found.kernel.theta].joint >= verdicts[last, *found.rounds[0].kernel.theta].joint
 
 
-@pytest.mark.parametrize("posterior", [name for name in POSTERIORS if name != "local"])
+@pytest.mark.parametrize("posterior", ["sod", *map(campaign, sorted({*POSTERIORS} - {"local", "sod"}))])
 def test_other_posteriors_begin_where_the_subset_ends(posterior):
     X, y = data()
     kernels = default_kernels(X, y)

@@ -243,11 +243,18 @@ def test_with_theta_is_the_kernel_at_other_parameters(name, dtype):
     assert_allclose(other.spec.theta, theta)
     assert_allclose(compiled.spec.theta, kernel.theta)
     expected = kernel.clone_with_theta(theta)
+    assert other.spec == expected
     a = other.prepare(A)
     block = other.block(a, a)
     assert block.dtype == dtype
     assert_close(block, expected(A, A), tolerance_of(name, dtype, equal_rows=True))
     assert_close(other.diag(a) + other.noise(a), expected.diag(A), tolerance_of(name, dtype))
+
+
+def test_a_theta_that_is_too_long_is_refused():
+    compiled = compile_kernel(RBF([1.0, 2.0]) + WhiteKernel(0.1), rows_of(5, 2))
+    with pytest.raises(ValueError, match=r"theta must have an entry for each free parameter of RBF.*; got 4\.$"):
+        compiled.with_theta(np.zeros(4))
 
 
 @kernels

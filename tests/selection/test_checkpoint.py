@@ -15,7 +15,7 @@ from safetensors.numpy import save_file
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
 import sodalite
-from helpers import SCORES
+from helpers import SCORES, campaign
 from sodalite import GreedyGPRegressor, SelectionInterrupted, select, stopping
 from sodalite.core.fingerprint import fingerprint
 from sodalite.core.jitter import JitterWarning
@@ -690,7 +690,7 @@ KILLED = """
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are others there")
-@pytest.mark.parametrize("score", ["delta", "lookahead"])
+@pytest.mark.parametrize("score", ["lookahead", campaign("delta")])
 def test_killed_at_any_moment_many_times(score, tmp_path):
     command = [sys.executable, "-c", textwrap.dedent(KILLED), str(tmp_path / "c"), score]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)

@@ -40,29 +40,30 @@ def scale_starts(kernel: Kernel, X: Floats, y: Floats, alpha: Floats | None, mos
     return starts
 
 
-def _grid(kernel: Kernel, X: Floats, y: Floats) -> list[list[Floats]]:
+def _grid(kernel: Kernel, X: Floats, y: Floats) -> Floats:
     """Log-parameters by length-scale, as far as the kernel has one, and by the noise's share, as far as it has noise.
 
-    One vector of length-scales is the same for all inputs, in units of their spread. Of several vectors, each keeps its
-    ratio to the others.
+    The result has shape (length-scales, shares, p). One vector of length-scales is the same for all inputs, in units of
+    their spread. Of several vectors, each keeps its ratio to the others.
     """
-    parameters, variance = free_parameters(kernel), variation(y)
-    lengths = [here for name, here in parameters if name == "length_scale"]
-    middle = np.mean([kernel.theta[here].mean() for here in lengths]) if lengths else 0.0
+    start, parameters, variance = kernel.theta, free_parameters(kernel), variation(y)
+    lengths = [(here, natural_scale(X, here)) for name, here in parameters if name == "length_scale"]
+    middle = np.mean([start[here].mean() for here, _ in lengths]) if lengths else 0.0
     is_noisy = any(name == "noise_level" for name, _ in parameters)
 
     def point(factor: float, share: float) -> Floats:
-        theta = kernel.theta.copy()
+        theta = start.copy()
+        for here, natural in lengths:
+            own = start[here] - middle if len(lengths) > 1 else 0.0
+            theta[here] = natural + log(factor) + own
         for name, here in parameters:
-            if name == "length_scale":
-                own = kernel.theta[here] - middle if len(lengths) > 1 else 0.0
-                theta[here] = natural_scale(X, here) + log(factor) + own
-            elif name in VARIANCES:
+            if name in VARIANCES:
                 theta[here] = log(variance * (share if name == "noise_level" else 1 - share))
-        return clipped(theta, kernel)
+        return np.asarray(theta)
 
     shares = SHARES if is_noisy else (0.0,)
-    return [[point(factor, share) for share in shares] for factor in (_factors(X) if lengths else [1.0])]
+    factors = _factors(X) if lengths else [1.0]
+    return clipped(np.array([[point(factor, share) for share in shares] for factor in factors]), kernel)
 
 
 def _factors(X: Floats) -> Floats:

@@ -40,6 +40,6 @@ def natural_scale(X: Floats, here: slice) -> Floats:
 
 
 def clipped(theta: Floats, kernel: Kernel) -> Floats:
-    """Log-parameters of shape (p,), moved into the kernel's bounds."""
+    """Log-parameters of shape (..., p), moved into the kernel's bounds."""
     low, high = kernel.bounds.T
     return np.asarray(np.clip(theta, low, high))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import copy
 from dataclasses import dataclass
 from math import inf, pi
 from typing import Any
@@ -18,6 +19,18 @@ from .nodes import DiagonalPullback, Features, Node, Value
 from .periodic import PeriodicColumn
 
 SOME = 1024  # rows in each of three places of X that the inputs are centred on
+
+# The hyperparameters of the kernels that have nodes, in the order of theta: scikit-learn sorts them by name.
+HYPERPARAMETERS = {
+    spec.ConstantKernel: ("constant_value",),
+    spec.WhiteKernel: ("noise_level",),
+    spec.DotProduct: ("sigma_0",),
+    spec.RBF: ("length_scale",),
+    spec.Matern: ("length_scale",),
+    spec.RationalQuadratic: ("alpha", "length_scale"),
+    spec.ExpSineSquared: ("length_scale", "periodicity"),
+    PeriodicColumn: ("length_scale", "periodicity"),
+}
 
 
 @dataclass(frozen=True)
@@ -108,7 +121,10 @@ class CompiledKernel:
 
     def with_theta(self, theta: Floats) -> CompiledKernel:
         """The kernel with other log-parameters."""
-        return _compile(self.spec.clone_with_theta(theta), self.centre, self.dtype)
+        kernel, rest = _at(self.spec, theta)
+        if len(rest):
+            raise ValueError(f"theta must have an entry for each free parameter of {self.spec}; got {len(theta)}.")
+        return _compile(kernel, self.centre, self.dtype)
 
     def in_double(self) -> CompiledKernel:
         """The kernel with float64 as its type."""
@@ -192,6 +208,32 @@ def take(features: Features, which: Indices | Mask | slice | list[int]) -> Featu
 
 def _compile(kernel: spec.Kernel, centre: Floats, dtype: np.dtype[Any]) -> CompiledKernel:
     return CompiledKernel(kernel, dtype, centre, _node(kernel, centre, dtype))
+
+
+def _at(kernel: spec.Kernel, theta: Floats) -> tuple[spec.Kernel, Floats]:
+    """A copy of a kernel with the first of some log-parameters, and the log-parameters that are left.
+
+    The copy equals scikit-learn's ``clone_with_theta``, which inspects every part of the kernel and so takes a third of
+    the time of a small table's likelihood.
+    """
+    kind = type(kernel)
+    if kind is spec.Sum or kind is spec.Product:
+        first, theta = _at(kernel.k1, theta)
+        second, theta = _at(kernel.k2, theta)
+        return kind(first, second), theta
+    if kind is spec.Exponentiation:
+        base, theta = _at(kernel.kernel, theta)
+        return kind(base, kernel.exponent), theta
+    if kind not in HYPERPARAMETERS:
+        size = kernel.n_dims
+        return kernel.clone_with_theta(theta[:size]), theta[size:]
+    made = copy(kernel)
+    for name in HYPERPARAMETERS[kind]:
+        part = getattr(kernel, "hyperparameter_" + name)
+        if not part.fixed:
+            setattr(made, name, np.exp(theta[: part.n_elements] if part.n_elements > 1 else theta[0]))
+            theta = theta[part.n_elements :]
+    return made, theta
 
 
 def _node(kernel: spec.Kernel, centre: Floats, dtype: np.dtype[Any]) -> Node:
