@@ -16,7 +16,7 @@ import numpy as np
 from sklearn.gaussian_process.kernels import Kernel
 
 from ..core.types import Floats, Indices
-from ..kernels import CompiledKernel, compile_kernel, spacing
+from ..kernels import CompiledKernel, compile_kernel, spacing, variation
 from ..kernels.neighbours import Neighbours
 from ..posteriors import Evidence, Local
 from ..posteriors.calibration import Scale, log_densities
@@ -28,7 +28,7 @@ from ..stopping import Size
 from .climb import climb
 from .joint import Joint
 from .objectives import Foresight, Groups, Neighbourhoods
-from .parameters import clipped, free_parameters
+from .parameters import VARIANCES, clipped, free_parameters
 from .task import Task
 
 if TYPE_CHECKING:
@@ -43,6 +43,7 @@ TRADE = 0.05  # a loss that is accepted, as a share of the gain in likelihood pe
 N_SCALED = 500  # rows that it is judged by
 SCALED_NEIGHBORS = 24  # the most neighbours that each is predicted from there
 SHARES = (1.0, 0.3, 0.1, 0.03, 0.01, 1e-3)  # factors of the noise
+NOISY_SHARES = (0.9, 0.99)  # of the noise in the targets' variance, with length-scales as they are
 MOST_HALVINGS = 12  # of the length-scales: bounds the grid where two rows nearly coincide
 USUAL_HALVINGS = 3  # where the kernel has no metric, or rows coincide
 NEAR_HALVINGS, NEAR_SHARE = 3, 0.03  # a point with more halvings or less noise is far from the start ...
@@ -187,16 +188,17 @@ class ByNeighbours:
         return Selection(active, unknown, L, unknown, "n_active", floor, len(active))
 
     def scaled(self, kernel: Kernel) -> Kernel:
-        """The kernel at the point of a grid, of shorter length-scales and less noise, where rows are predicted best.
+        """The kernel at the point of a grid of length-scales and noise where rows are predicted best.
 
-        A thin subset sees no short length-scales, and may take what varies quickly for noise. All length-scales are
+        A thin subset sees no short length-scales, and may take what varies quickly for noise; or it sees a function in
+        what is noise. All length-scales are
         divided by the same number, which changes no neighbours, so one objective on a few hundred rows serves all
         points.
         """
         some = self.generator.permutation(len(self.groups.X))[:N_SCALED]
         objective = Foresight(self.groups, kernel, some, min(self.k, SCALED_NEIGHBORS))
         best, top, best_is_far = kernel.theta, -np.inf, False
-        for point in _scale_grid(kernel, self._halvings(kernel)):
+        for point in _scale_grid(kernel, self._halvings(kernel), variation(self.groups.y)):
             value = objective.value(point.theta)
             if value > top + FAR_WORTH * (point.is_far and not best_is_far):
                 best, top, best_is_far = point.theta, value, point.is_far
@@ -236,9 +238,20 @@ class _Point(NamedTuple):
     """Whether it is far from the kernel as it was."""
 
 
-def _scale_grid(kernel: Kernel, most_halvings: int) -> Iterator[_Point]:
-    """Yield a kernel's log-parameters with all length-scales halved 0 to `most_halvings` times, and less noise."""
+def _scale_grid(kernel: Kernel, most_halvings: int, variance: float) -> Iterator[_Point]:
+    """Yield a kernel's log-parameters with all length-scales halved 0 to `most_halvings` times, and less noise.
+
+    Before these, with nearly all of the variance as noise. Without that, the only way to say so on this grid would be
+    length-scales shorter than all distances, from which no climb comes back.
+    """
     parameters = free_parameters(kernel)
+    if any(name == "noise_level" for name, _ in parameters):
+        for share in NOISY_SHARES:
+            theta = kernel.theta.copy()
+            for name, here in parameters:
+                if name in VARIANCES:
+                    theta[here] = log(variance * (share if name == "noise_level" else 1 - share))
+            yield _Point(clipped(theta, kernel), False)
     for halvings, share in product(range(most_halvings + 1), SHARES):
         theta = kernel.theta.copy()
         for name, here in parameters:
