@@ -180,6 +180,11 @@ def _(posterior: Local, g: Graph, kernel: OnnxNode, queries: Queries) -> Latent:
     given = _given_active(g, kernel, queries, posterior.base)
     if not posterior.k:
         return given.latent
+    if posterior.shared is not None:
+        raise ValueError(
+            "to_onnx cannot write posterior 'local' with neighbourhoods that queries share, since their factors would "
+            "be most of the file. Fit it with n_neighbors=64, where each query has neighbours of its own."
+        )
     gain, drop = _neighbourhood(g, posterior, kernel, queries, given)
     variance = g.positive(g("Sub", given.latent.variance, drop))
     return Latent(g("Add", given.latent.mean, gain), variance, variance)
