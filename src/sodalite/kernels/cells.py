@@ -15,10 +15,10 @@ from scipy.spatial import cKDTree
 from ..core.types import Floats, Indices
 
 LOOKED_AT = 1000  # rows of a part that decide along which coordinate it is cut; the cut itself is the median of all
-TAILS = (0.1, 0.9)  # quantiles between which a part's width is measured, so that outliers do not decide
-ROUNDS = 3  # rounds in which centres move to the medians of their cells; the cells are hardly more compact after more
+TAILS = (0.1, 0.9)  # quantiles between which a part's width and its mean are measured, so that outliers do not decide
+ROUNDS = 3  # rounds in which centres move to the means of their cells; the cells are hardly more compact after more
 N_MOVING = 2**16  # the most rows that move centres: some tenths of a second
-FEWEST = 64  # rows a centre, below which their median is no better a centre than that of the bisection
+FEWEST = 64  # rows a centre, below which their mean is no better a centre than that of the bisection
 
 
 @dataclass(frozen=True)
@@ -45,13 +45,13 @@ class Cells:
         """Cells for rows of shape (n, d), in coordinates where their distance is Euclidean. O(n log n).
 
         The rows are bisected `levels` times, at the median of the coordinate in which they are spread most. The
-        medians of the parts are the centres; where these are few, some rounds in which they move to the medians of
-        their cells make the cells more compact.
+        means of the parts are the centres; where these are few, some rounds in which they move to the means of their
+        cells make the cells more compact.
         """
-        made = cls(np.stack([np.median(Z[part], axis=0) for part in _parts(Z, np.arange(len(Z)), levels)]))
+        made = cls(np.stack([_centre(Z[part]) for part in _parts(Z, np.arange(len(Z)), levels)]))
         some = Z[:: -(-len(Z) // N_MOVING)]
         for _ in range(ROUNDS if len(some) >= FEWEST * len(made) > FEWEST else 0):
-            made = cls(_medians(some, made.locate(some), made.centres))
+            made = cls(_moved(some, made.locate(some), made.centres))
         return made
 
     def __len__(self) -> int:
@@ -96,8 +96,13 @@ def _cut(Z: Floats, which: Indices) -> tuple[int, float] | None:
     return None
 
 
-def _medians(Z: Floats, cell: Indices, centres: Floats) -> Floats:
-    """The medians of every cell's rows; the centre as it is, if it has none. Outliers do not move them."""
+def _centre(Z: Floats) -> Floats:
+    """The mean of some rows, moved to the quantiles `TAILS` where they are beyond, so that outliers do not decide."""
+    return np.asarray(np.clip(Z, *np.quantile(Z, TAILS, axis=0)).mean(axis=0))
+
+
+def _moved(Z: Floats, cell: Indices, centres: Floats) -> Floats:
+    """The centre of every cell's rows; as it was, if it has none."""
     order, edges = np.argsort(cell, kind="stable"), np.cumsum(np.bincount(cell, minlength=len(centres)))[:-1]
     parts = zip(np.split(Z[order], edges), centres, strict=True)
-    return np.stack([np.median(part, axis=0) if len(part) else centre for part, centre in parts])
+    return np.stack([_centre(part) if len(part) else centre for part, centre in parts])
