@@ -37,7 +37,7 @@ GOOD_ENOUGH = 0.005  # nats per row that a smaller k may lose against the best: 
 N_COMPARED = 1000  # rows whose leave-one-out errors decide whether neighbourhoods are shared; each costs a millisecond
 WORTH_SHARING = 0.02  # nats per row that shared neighbourhoods must gain: more than chance, and worth their work
 BESIDE = 32  # k, neighbours that a query has of its own beside those that it shares
-POWERS = (1, 2, 4, 0)  # of the precisions that weight the two predictions; 0 for the one of less variance alone
+POWERS = (0, 1, 2, 4)  # of the precisions that weight the two predictions; 0 for the one of less variance alone
 COMPARE_WORK = 2e10  # operations, about 1 s of a core, that the factors may take that ways are compared by
 FIT_WORK = 5e10  # operations, about 2.5 s of a core, that factors may take in a fit: rows of some cells judge, if more
 JOINT = 4096  # the most rows that joint covariances of queries in several cells are conditioned on
@@ -196,9 +196,8 @@ class Local(Calibrated):
         blended = np.stack([error for error, _ in blends]), np.stack([variance for _, variance in blends])
         alone = self._densities(sample, errors, variances, evidence)
         shared = self._densities(sample, *blended, evidence)
-        if max(shared) < max(alone) + WORTH_SHARING:
-            return None
-        return replace(made, power=POWERS[int(np.argmax(shared))])
+        best = int(np.argmax(shared)) if max(shared) > shared[0] + WORTH_SHARING else 0
+        return None if shared[best] < max(alone) + WORTH_SHARING else replace(made, power=POWERS[best])
 
     def _densities(self, sample: Observations, errors: Floats, variances: Floats, evidence: Evidence) -> list[float]:
         """Mean log densities of leave-one-out errors, for several models; calibrated, if predictions are."""
