@@ -125,7 +125,8 @@ class GreedyGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
         likelihood of a random subset of the rows; or not at all. See `sodalite.hyperparameters.Weave` and
         `sodalite.hyperparameters.Subset` for the numbers of rows that they use.
     n_neighbors : int, default=None
-        For "local", the number of neighbours of a query. None means the fewest with good leave-one-out predictions.
+        For "local", the number of neighbours of a query. None means the fewest with good leave-one-out predictions,
+        and besides these, where it pays, neighbourhoods of many rows that queries share.
     calibrate : bool, default=True
         Whether predictive standard deviations are calibrated: far from all rows they are no less than the targets' own
         spread, and for "local" they are scaled by the leave-one-out errors of nearby rows. See

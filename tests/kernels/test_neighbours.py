@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -14,6 +16,7 @@ from sklearn.gaussian_process.kernels import (
     RationalQuadratic,
     WhiteKernel,
 )
+from sklearn.neighbors import NearestNeighbors
 
 from helpers import KERNELS, scales
 from sodalite.core import threads
@@ -40,7 +43,7 @@ def by_covariance(kernel, X, T, k):
 # Where the kernel is a function of a distance
 
 
-@pytest.mark.parametrize("d", [1, 2, neighbours.TREE, neighbours.TREE + 1, 12])
+@pytest.mark.parametrize("d", [1, 2, 6, 7, 12])
 @pytest.mark.parametrize("k", [1, 5, 80])
 def test_the_nearest_rows_in_the_kernels_length_scales(d, k):
     X, T = rows(80, d), rows(17, d, seed=1)
@@ -129,6 +132,76 @@ def test_threads_do_not_change_what_is_found(d, cores, monkeypatch):
     monkeypatch.setattr(threads, "_cores", lambda: cores)
     assert_array_equal(index.query(X, 9), expected)
     assert_array_equal(index.query(X[:1], 9), expected[:1])
+
+
+# How they are found
+
+
+def on_a_lattice(n, d, seed=0):
+    """Distinct rows of small whole numbers: many are at equal distances."""
+    X = np.random.default_rng(seed).integers(4, size=(n, d)).astype(float)
+    return X[distinct(X)[0]]
+
+
+@pytest.mark.parametrize("d", [3, 9])
+@pytest.mark.parametrize("make", [rows, on_a_lattice])
+def test_what_is_found_does_not_depend_on_how(make, d):
+    X, T = make(700, d), make(60, d, seed=1)
+    kernel = compile_kernel(RBF(1.5), X)
+    tree, products = (Neighbours(kernel, X, search=search).query(T, 20) for search in ("tree", "products"))
+    assert_array_equal(tree, products)
+    far = np.sum((X[tree[:, -1]] - T) ** 2, axis=1)
+    for i, t in enumerate(T):
+        distance = np.sum((X - t) ** 2, axis=1)
+        assert np.all(distance[tree[i]] <= far[i] + 1e-6)
+        assert np.sum(distance < far[i] - 1e-6) < 20
+
+
+def test_the_order_of_rows_does_not_decide_ties():
+    X = on_a_lattice(300, 3)
+    order = np.random.default_rng(2).permutation(len(X))
+    one, other = (Neighbours(compile_kernel(RBF(1.0), X), part) for part in (X, X[order]))
+    assert_array_equal(X[one.query(X, 9)], X[order][other.query(X, 9)])
+
+
+def test_the_quicker_way_is_taken_and_recorded_and_can_be_forced():
+    """Rows on a curve in ten dimensions: a tree visits a few of them, products all."""
+    t = np.sort(np.random.default_rng(0).uniform(0, 30, 20_000))
+    X = np.column_stack([np.sin(t / (1 + i)) for i in range(9)] + [t])
+    near = Neighbours(compile_kernel(RBF(1.0), X), X)
+    assert near.index.search is None
+    found = near.query(X[:50], 5)
+    assert near.index.search == "tree"
+    near.index.search = "products"
+    assert_array_equal(near.query(X[:50], 5), found)
+    near.index.search = "guess"
+    with pytest.raises(ValueError, match="search must be one of 'tree', 'products'; got 'guess'"):
+        near.query(X[:50], 5)
+
+
+@pytest.mark.parametrize("search", ["tree", "products", None])
+def test_pickles_find_the_same_rows(search):
+    X = rows(200, 4)
+    near = Neighbours(compile_kernel(RBF(1.0), X), X, search=search)
+    found = near.query(X[:20], 6)
+    again = pickle.loads(pickle.dumps(near))
+    assert again.index.search == near.index.search
+    assert_array_equal(again.query(X[:20], 6), found)
+
+
+@pytest.mark.parametrize("had_tree", [True, False])
+def test_pickles_of_earlier_versions_find_the_nearest_rows(had_tree):
+    X = rows(200, 4)
+    near = Neighbours(compile_kernel(RBF(1.0), X), X)
+    state = {name: value for name, value in near.index.__getstate__().items() if name not in ("rows", "search")}
+    Z = near.index.scaled(X)
+    state |= {
+        "_tree": Z if had_tree else None,
+        "_all": None if had_tree else NearestNeighbors(algorithm="brute").fit(Z),
+    }
+    earlier = neighbours.Index.__new__(neighbours.Index)
+    earlier.__setstate__(state)
+    assert_array_equal(earlier.query(X[:20], 6), near.query(X[:20], 6))
 
 
 # Where it is not

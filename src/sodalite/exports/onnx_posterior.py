@@ -180,6 +180,11 @@ def _(posterior: Local, g: Graph, kernel: OnnxNode, queries: Queries) -> Latent:
     given = _given_active(g, kernel, queries, posterior.base)
     if not posterior.k:
         return given.latent
+    if posterior.shared is not None:
+        raise ValueError(
+            "to_onnx cannot write posterior 'local' with neighbourhoods that queries share, since their factors would "
+            "be most of the file. Fit it with n_neighbors=64, where each query has neighbours of its own."
+        )
     gain, drop = _neighbourhood(g, posterior, kernel, queries, given)
     variance = g.positive(g("Sub", given.latent.variance, drop))
     return Latent(g("Add", given.latent.mean, gain), variance, variance)
@@ -272,13 +277,13 @@ def _nearest(
     if near.index is None:
         return g.nearest(_by_covariance(g, X, compiled, kernel, queries), k)
     if not near.cycles:
-        return g.nearest(_by_distance(g, near, X, compiled, queries), k)
+        return g.nearest(_by_distance(g, near, compiled, queries), k)
     if len(X) > ALL:
         raise ValueError(
             f"to_onnx cannot write posterior 'local' with a periodic kernel and more than {ALL} rows; this model "
             f"has {len(X)} that are not active. Use another posterior, or fewer rows."
         )
-    nearest = g.nearest(_by_distance(g, near, X, compiled, queries), k)
+    nearest = g.nearest(_by_distance(g, near, compiled, queries), k)
     in_phase = g.nearest(_by_covariance(g, X, compiled, kernel, queries), k)
     return _interleaved(g, nearest, in_phase, k)
 
@@ -290,15 +295,15 @@ def _by_covariance(g: Graph, X: Floats, compiled: CompiledKernel, kernel: OnnxNo
     return g("Sub", compiled.diag(features), g("Mul", K, 2.0))
 
 
-def _by_distance(g: Graph, near: Neighbours, X: Floats, compiled: CompiledKernel, queries: Queries) -> Tensor:
+def _by_distance(g: Graph, near: Neighbours, compiled: CompiledKernel, queries: Queries) -> Tensor:
     """b.b - 2 a.b for scaled queries a and rows b, of shape (queries, rows): their squared distance less a.a."""
     weights = compiled.metric()
     assert near.index is not None
     assert weights is not None
-    columns, Z = near.index.columns, near.index.scaled(X)
+    columns, Z = near.index.columns, near.index.rows  # which have a further column that decides ties, 0 in queries
     centred = g("Sub", g("Gather", queries.X, columns, axis=1), compiled.centre[columns])
     here = g("Mul", centred, np.sqrt(weights[columns]))
-    return g("Sub", np.einsum("ij,ij->i", Z, Z), g("Mul", g.product(here, Z.T), 2.0))
+    return g("Sub", np.einsum("ij,ij->i", Z, Z), g("Mul", g.product(here, Z[:, : len(columns)].T), 2.0))
 
 
 def _interleaved(g: Graph, first: Tensor, second: Tensor, k: int) -> Tensor:

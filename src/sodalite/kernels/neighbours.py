@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from time import thread_time
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.spatial import cKDTree
 from sklearn.neighbors import NearestNeighbors
 
 from ..core.fingerprint import GOLDEN
 from ..core.threads import n_threads, one_openmp_thread, threaded_map
 from ..core.types import Array, Floats, Indices
-from . import REACH, CompiledKernel, robust_spread, take
+from . import REACH, CompiledKernel, robust_spread, spacing, take
 
-TREE = 6  # largest number of relevant inputs for a k-d tree; with more it visits most rows, and brute force is faster
+TRIED = 32  # queries that decide between the ways to search: some milliseconds, in which a factor of two shows
+BATCH, RUNS = 4096, 4  # rows that stand for a batch of queries, and runs of them that are tried
+TIE = 1e-4  # coordinate that decides ties, in units of the rows' spacing: its square is far above rounding, and no more
+LEAF = 32  # rows of a leaf of a tree: with the 8 to 64 neighbours that are asked for, quicker than SciPy's 16
+FEW = 256  # queries below which their order is not worth sorting
+WIDEST, BITS = 6, 4  # inputs, and bits of each, by which queries are sorted: 32 bits hold them
 ALL = 2000  # largest number of rows among all of which a periodic kernel's neighbours are sought
 CYCLES = 4  # with more rows, neighbours are sought within so many periods before and after a query
 FURTHEST = 100  # the largest width of an input, in robust standard deviations: an outlier must not widen it
@@ -24,7 +32,14 @@ COVARIANCES = 2**20  # covariances with candidates that are held at a time: 8 MB
 
 
 class Index:
-    """Nearest rows by a weighted Euclidean distance: a k-d tree in few dimensions, brute force in many.
+    """Exact nearest rows by a weighted Euclidean distance: by a k-d tree or by products, whichever is quicker here.
+
+    A tree visits few rows where the data lie near a surface of few dimensions, whatever the number of columns; else it
+    visits most of them, and products of blocks are quicker. Which holds is measured on the first query.
+
+    Rows at equal distances are common where inputs are whole numbers. Which of them come first must not depend on how
+    they are found, so every row has a further coordinate: a hash of its inputs, times `TIE` of the rows' spacing. The
+    coordinate of queries is 0.
 
     Parameters
     ----------
@@ -34,9 +49,25 @@ class Index:
         A point amid the rows.
     weights : array of shape (d,)
         Weights of the squared differences.
+    search : {"tree", "products"}, optional
+        How rows are found. By default, the quicker way by a measurement at the first query.
+
+    Attributes
+    ----------
+    search : str or None
+        How rows are found; None before the first query. It can be set at any time.
+    rows : array of shape (n, columns + 1)
+        The relevant inputs, scaled, and the coordinate that decides ties.
+
+    Examples
+    --------
+    >>> X = np.array([[0.0, 5.0], [1.0, 5.0], [4.0, 5.0]])
+    >>> index = Index(X, centre=X.mean(axis=0), weights=np.ones(2), search="tree")
+    >>> index.query(np.array([[0.9, 5.0]]), 2)
+    array([[1, 0]])
     """
 
-    def __init__(self, X: Array, centre: Floats, weights: Floats) -> None:
+    def __init__(self, X: Array, centre: Floats, weights: Floats, search: str | None = None) -> None:
         self.centre, self.weights = centre, weights
         width = X.max(axis=0) - X.min(axis=0)
         most = FURTHEST * robust_spread(X)
@@ -45,20 +76,25 @@ class Index:
         if not len(self.columns):
             self.columns = np.arange(1)
         Z = self.scaled(X)
-        self._tree = cKDTree(Z, balanced_tree=False) if len(self.columns) <= TREE else None
-        self._all = None if self._tree is not None else NearestNeighbors(algorithm="brute").fit(Z)
+        order = TIE * spacing(Z) * (_keys(X) >> np.uint64(11)).astype(np.float64) / 2.0**53
+        self.rows = np.column_stack([Z, order])
+        self.search = search
+        self._found_by: dict[str, Callable[[Floats, int], Indices]] = {}
 
     def __getstate__(self) -> dict[str, Any]:
-        """The state with a tree as its rows, so that a file does not depend on how SciPy stores trees."""
+        """The state without trees, which follow from the rows: a file does not depend on how SciPy stores them."""
         state = self.__dict__.copy()
-        if state["_tree"] is not None:
-            state["_tree"] = np.asarray(state["_tree"].data)
+        del state["_found_by"]
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
+        """Restore a pickle; those of earlier versions have a tree or an index of scikit-learn, and no ties decided."""
+        state = state.copy()
+        if "rows" not in state:
+            tree, products = state.pop("_tree"), state.pop("_all")
+            state |= {"rows": products._fit_X if tree is None else tree, "search": None}
         self.__dict__.update(state)
-        if state["_tree"] is not None:
-            self._tree = cKDTree(state["_tree"], balanced_tree=False)
+        self._found_by = {}
 
     def scaled(self, X: Array) -> Floats:
         """The relevant inputs of the rows X, scaled such that their distances are Euclidean."""
@@ -70,19 +106,87 @@ class Index:
 
     def query(self, X: Array, k: int) -> Indices:
         """The k nearest rows of every row of X, the nearest first; of shape (queries, k)."""
-        Z = self.scaled(X)
-        count = max(n_threads(None), -(-len(Z) // CHUNK))
-        parts = threaded_map(lambda part: self._nearest(part, k), np.array_split(Z, max(1, min(count, len(Z)))))
-        return np.concatenate(parts)
+        return self.nearest(self.scaled(X), k)
 
-    def _nearest(self, Z: Floats, k: int) -> Indices:
-        """The k nearest rows of scaled queries, on the calling thread."""
-        if self._tree is not None:
-            # One worker: after an interrupt, threads that SciPy starts would write into arrays that are freed already.
-            return np.asarray(self._tree.query(Z, k=[*range(1, k + 1)], workers=1)[1])
-        assert self._all is not None
+    @property
+    def positions(self) -> Floats:
+        """The relevant inputs of the rows, scaled, as a view; of shape (n, columns)."""
+        return self.rows[:, : len(self.columns)]
+
+    def nearest(self, positions: Floats, k: int) -> Indices:
+        """The k rows nearest to every scaled position, the nearest first; of shape (positions, k)."""
+        Z = np.zeros((len(positions), self.rows.shape[1]))
+        Z[:, : len(self.columns)] = positions
+        if self.search is None:
+            self.search = self._quickest(k)
+        nearest = self._finder(self.search)
+        order = _along_a_curve(Z) if self.search == "tree" and len(Z) >= FEW else np.arange(len(Z))
+        count = max(n_threads(None), -(-len(Z) // CHUNK))
+        parts = threaded_map(lambda part: nearest(part, k), np.array_split(Z[order], max(1, min(count, len(Z)))))
+        found = np.empty((len(Z), k), dtype=np.intp)
+        found[order] = np.concatenate(parts)
+        return found
+
+    def _quickest(self, k: int) -> str:
+        """The way that answers a few queries in the least processor time: rows in runs along a curve, as in a batch."""
+        some = self.rows[:: -(-len(self.rows) // BATCH)]
+        runs = np.array_split(some[_along_a_curve(some)], RUNS)
+        some = np.concatenate([run[: TRIED // RUNS] for run in runs])
+        taken = {}
+        for search in FINDERS:
+            nearest = self._finder(search)
+            nearest(some[:1], k)  # what only the first call does is not counted
+            begin = thread_time()
+            nearest(some, k)
+            taken[search] = thread_time() - begin
+        chosen = min(taken, key=lambda search: taken[search])
+        self._found_by = {chosen: self._found_by[chosen]}
+        return chosen
+
+    def _finder(self, search: str) -> Callable[[Floats, int], Indices]:
+        """A function of scaled queries and k that finds the nearest rows, on the calling thread."""
+        if search not in FINDERS:
+            raise ValueError(f"search must be one of {', '.join(map(repr, FINDERS))}; got {search!r}.")
+        if search not in self._found_by:
+            self._found_by[search] = FINDERS[search](self.rows)
+        return self._found_by[search]
+
+
+def _along_a_curve(Z: Floats) -> Indices:
+    """An order of positions, of shape (n, d), in which those that follow each other are near: along a Z-order curve.
+
+    A tree then visits the same rows for them, which are in the processor's cache.
+    """
+    low, high = np.quantile(Z[:: -(-len(Z) // 1000)], [0.02, 0.98], axis=0)
+    widest = np.argsort(high - low)[::-1][:WIDEST]
+    width = np.where(high > low, high - low, 1.0)
+    level = np.clip((Z[:, widest] - low[widest]) / width[widest], 0, 0.999)
+    level = (level * 2**BITS).astype(np.uint32)
+    key = np.zeros(len(Z), dtype=np.uint32)
+    for bit in reversed(range(BITS)):
+        for column in range(len(widest)):
+            key = (key << np.uint32(1)) | ((level[:, column] >> np.uint32(bit)) & np.uint32(1))
+    return np.argsort(key, kind="stable")
+
+
+def _by_tree(rows: Floats) -> Callable[[Floats, int], Indices]:
+    tree = cKDTree(rows, leafsize=LEAF, balanced_tree=False)
+    # One worker: after an interrupt, threads that SciPy starts would write into arrays that are freed already.
+    return lambda Z, k: np.asarray(tree.query(Z, k=[*range(1, k + 1)], workers=1)[1])
+
+
+def _by_products(rows: Floats) -> Callable[[Floats, int], Indices]:
+    index = NearestNeighbors(algorithm="brute").fit(rows)
+
+    def nearest(Z: Floats, k: int) -> Indices:
         with one_openmp_thread():
-            return np.asarray(self._all.kneighbors(Z, n_neighbors=k, return_distance=False))
+            return np.asarray(index.kneighbors(Z, n_neighbors=k, return_distance=False))
+
+    return nearest
+
+
+FINDERS: dict[str, Callable[[Floats], Callable[[Floats, int], Indices]]] = {"tree": _by_tree, "products": _by_products}
+"""The ways to find the nearest of some rows exactly, by their names."""
 
 
 class Neighbours:
@@ -100,19 +204,21 @@ class Neighbours:
         The rows to find.
     by_period : bool, default=True
         Whether periodic components count; without, all neighbours are the nearest rows.
+    search : {"tree", "products"}, optional
+        How the nearest rows are found; by default, the quicker way by a measurement at the first query.
     """
 
-    def __init__(self, kernel: CompiledKernel, X: Array, by_period: bool = True) -> None:
+    def __init__(self, kernel: CompiledKernel, X: Array, by_period: bool = True, search: str | None = None) -> None:
         self.n = len(X)
         self._kernel, weights = kernel, kernel.metric()
         self.cycles = kernel.cycles() if by_period and weights is not None else []
         if not self.n:
             return
-        self.index = None if weights is None else Index(X, kernel.centre, weights)
+        self.index = None if weights is None else Index(X, kernel.centre, weights, search)
         if weights is None or self.cycles:
             self._rows = kernel.prepare(X)
         if self.n > ALL and weights is not None:
-            self._in_phase = [Index(X, kernel.centre, weights + cycle.weights) for cycle in self.cycles]
+            self._in_phase = [Index(X, kernel.centre, weights + cycle.weights, search) for cycle in self.cycles]
 
     def query(self, X: Array, k: int) -> Indices:
         """The k nearest rows of every row of X, the nearest first; of shape (queries, min(k, n))."""
@@ -183,18 +289,22 @@ def distinct(X: Array) -> tuple[Indices, Indices]:
 
     Rows are compared by a 64-bit hash, and exactly if two different rows have one hash. O(n d + n log n).
     """
-    n, d = X.shape
-    key = np.zeros(n, dtype=np.uint64)
-    for column in range(d):
-        bits = np.ascontiguousarray(X[:, column] + 0.0, dtype=np.float64).view(np.uint64)  # -0.0 is 0.0
-        with np.errstate(over="ignore"):
-            key ^= bits
-            key *= GOLDEN
-            key ^= key >> np.uint64(29)
-    _, first, group = np.unique(key, return_index=True, return_inverse=True)
+    _, first, group = np.unique(_keys(X), return_index=True, return_inverse=True)
     if not np.array_equal(X[first[group]], X):  # two different rows have one hash
         _, first, group = np.unique(X, axis=0, return_index=True, return_inverse=True)
     order = np.argsort(first)
     place = np.empty_like(order)
     place[order] = np.arange(len(order))
     return first[order], place[group.ravel()]
+
+
+def _keys(X: Array) -> NDArray[np.uint64]:
+    """A 64-bit hash of every row of X; of shape (n,)."""
+    key = np.zeros(len(X), dtype=np.uint64)
+    for column in range(X.shape[1]):
+        bits = np.ascontiguousarray(X[:, column] + 0.0, dtype=np.float64).view(np.uint64)  # -0.0 is 0.0
+        with np.errstate(over="ignore"):
+            key ^= bits
+            key *= GOLDEN
+            key ^= key >> np.uint64(29)
+    return key

@@ -11,9 +11,10 @@ import numpy as np
 from ..core.memory import available, parse_bytes
 from ..core.types import Floats
 from ..fitting.fitted import Fitted
+from ..kernels import CompiledKernel
 from ..kernels.neighbours import distinct
 from ..posteriors import POSTERIORS, Evidence, Local, Posterior, SubsetOfData
-from ..posteriors.local import Coordinates
+from ..posteriors.local import POWERS
 from ..posteriors.projected import (
     DeterministicTraining,
     FullyIndependentTraining,
@@ -158,7 +159,10 @@ class LocalFormat:
         arrays = {"residuals": posterior.r, "noises": posterior.noises}
         if rows.alpha is not None:
             arrays["alpha"] = rows.alpha
-        return {"k": int(posterior.k), "alpha": rows.alpha is not None}, arrays
+        about: dict[str, Any] = {"k": int(posterior.k), "alpha": rows.alpha is not None}
+        if posterior.shared is not None:
+            about["shared"] = {"cell": posterior.shared.cell, "rows": posterior.shared.h, "power": posterior.power}
+        return about, arrays
 
     def restore(self, stored: Stored) -> Posterior:
         """Return the posterior with the stored residuals, a sample of which is computed again."""
@@ -172,12 +176,25 @@ class LocalFormat:
         k = count(stored.about["k"], "k, the number of neighbours,", most=len(first))
         scale = scale_from_json(evidence.kernel, arrays, stored.about["scale"])
         limit = available() // 4 if stored.memory_limit is None else parse_bytes(stored.memory_limit)
-        return Local.restore(evidence.kernel, base, X[first], residuals, noises, k, scale, limit)
+        shared = stored.about.get("shared")  # not in files of earlier versions
+        sharing = [0, 0, 0] if shared is None else _sharing(evidence.kernel, shared, len(first))
+        return Local.restore(evidence.kernel, base, X[first], residuals, noises, k, scale, limit, *sharing)
 
     def without_cache(self, posterior: Posterior) -> Posterior:
-        """Return a copy that keeps no coordinates v of the rows."""
+        """Return a copy that keeps neither coordinates v of the rows nor factors."""
         assert isinstance(posterior, Local)
-        return replace(posterior, coordinates=Coordinates(posterior.base, posterior.rows, limit=0))
+        return posterior.without_cache()
+
+
+def _sharing(kernel: CompiledKernel, shared: Any, n: int) -> list[int]:
+    """Return the checked rows of a cell and of a neighbourhood, and the power of the precisions."""
+    most = {"cell": n, "rows": n, "power": max(POWERS)}
+    if not isinstance(shared, dict) or kernel.metric() is None:
+        raise ValueError("the field 'shared' of the posterior must be an object, and its kernel must have a metric.")
+    found = [count(shared.get(name), f"{name}, of the shared neighbourhoods,", most=most[name]) for name in most]
+    if not (found[0] and found[1]):
+        raise ValueError(f"cells and neighbourhoods of shared rows must not be empty; got {shared}.")
+    return found
 
 
 FORMATS: dict[str, PosteriorFormat] = {

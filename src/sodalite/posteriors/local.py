@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 
@@ -29,10 +29,18 @@ from ..kernels.neighbours import Neighbours, distinct
 from .base import BLOCK, N_SOME, Calibrated, Evidence, covariance_block, in_blocks, scaled_covariance
 from .calibration import Scale, log_densities, novelty_of
 from .leave_one_out import Observations, Systems
+from .shared import LEAST_ROWS, RATIO, Remainder, Shared, affordable_cell, work_of
 from .sod import SubsetOfData
 
-SIZES = (8, 16, 32, 64)  # k, numbers of neighbours that are tried
+SIZES = (8, 16, 32, 64)  # k, numbers of neighbours that are tried for each query alone
 GOOD_ENOUGH = 0.005  # nats per row that a smaller k may lose against the best: fewer neighbours predict faster
+N_COMPARED = 1000  # rows whose leave-one-out errors decide whether neighbourhoods are shared; each costs a millisecond
+WORTH_SHARING = 0.02  # nats per row that shared neighbourhoods must gain: more than chance, and worth their work
+BESIDE = 32  # k, neighbours that a query has of its own beside those that it shares
+POWERS = (0, 1, 2, 4)  # of the precisions that weight the two predictions; 0 for the one of less variance alone
+COMPARE_WORK = 2e10  # operations, about 1 s of a core, that the factors may take that ways are compared by
+FIT_WORK = 5e10  # operations, about 2.5 s of a core, that factors may take in a fit: rows of some cells judge, if more
+JOINT = 4096  # the most rows that joint covariances of queries in several cells are conditioned on
 WORK = 2**19  # numbers of the neighbours' v's that one thread gathers at a time: 4 MB, which stays in the cache
 N_JUDGED = 4000  # rows whose leave-one-out errors choose k and calibrate variances; each costs O(k^2 m + k^3)
 FREE_SHARE = 0.25  # share of the free memory that the v's of all rows may take, if no memory limit is given
@@ -79,7 +87,10 @@ class Coordinates:
 
 @dataclass(frozen=True)
 class Local(Calibrated):
-    """The posterior given the active rows and each query's neighbours. O(k m + k^2 m + k^3) a query, in batches."""
+    """The posterior given the active rows and each query's neighbours. O(k m + k^2 m + k^3) a query, in batches.
+
+    Queries in one cell may share a neighbourhood of h rows besides: O(h m + h^2) a query, and O(h^2 m + h^3) a cell.
+    """
 
     name: ClassVar[str] = "local"
     needs_all_rows: ClassVar[bool] = True
@@ -105,7 +116,11 @@ class Local(Calibrated):
     scale: Scale | None = None
     """The factor that variances are multiplied by."""
     limit: int = 0
-    """Bytes that the v's may take."""
+    """Bytes that the v's and the factors of shared neighbourhoods may take."""
+    shared: Shared | None = field(default=None, repr=False)
+    """The neighbourhoods that queries share besides their own neighbours; None if they share none."""
+    power: int = 0
+    """The power of the precisions that weight predictions from both; 0 for the one of less variance alone."""
 
     @property
     def V(self) -> Floats | None:
@@ -119,16 +134,21 @@ class Local(Calibrated):
         """The posterior given all rows.
 
         Unless `n_neighbors` is given, k is the smallest of `SIZES` whose leave-one-out predictions, calibrated as
-        predictions will be, lose no more than `GOOD_ENOUGH` of log density against the best.
+        predictions will be, lose no more than `GOOD_ENOUGH` of log density against the best. If neighbourhoods that
+        queries share gain `WORTH_SHARING` over that, queries have both.
         """
         made, every = cls.prepare(evidence)
         n, given = len(made.X), evidence.n_neighbors
         sizes = sorted({min(size, n) for size in (SIZES if given is None else (given,))})
+        sharing = made._sharing_if_better(every, evidence) if given is None else None
+        if sharing is not None:
+            made, sizes = sharing, [BESIDE]
         is_settled = len(sizes) == 1 and not evidence.calibrate
         if is_settled and evidence.floor is None:
             return replace(made, k=sizes[0])
-        sample = every.take(evidence.judged(N_SOME if is_settled else N_JUDGED))
-        errors, variances = made.leave_out(sample, sizes)
+        some = evidence.judged(N_SOME if is_settled else N_JUDGED)
+        sample = every.take(made._in_cells(some, evidence, FIT_WORK))
+        errors, variances = made._left_out(sample, sizes)
         if evidence.calibrate:
             floor = evidence.floor or 0.0
             fitted = Scale.fit_each(made.kernel, sample.X, errors, variances, sample.noise, floor)
@@ -142,6 +162,66 @@ class Local(Calibrated):
         latent = np.maximum(variances[chosen] - sample.noise, 0)
         found = Scale.none(made.kernel, np.asarray(sample.X, dtype=np.float64), latent, errors[chosen], evidence.floor)
         return replace(made, scale=found.of_model(made.kernel, calibrate=False))
+
+    def sharing(self, cell: int, h: int, power: int) -> Local:
+        """The posterior whose queries share neighbourhoods of h rows besides, for cells of about `cell` rows."""
+        assert self.near.index is not None
+        remainder = Remainder(self.kernel, self.base, self.rows, self.r, self.noises, self._v)
+        held = 0 if self.V is None else self.V.nbytes
+        return replace(self, shared=Shared(remainder, self.near.index, cell, h, self.limit - held), power=power)
+
+    def _affordable_cell(self) -> int:
+        """The largest size of cells whose factors do not cost too much; 0 if there are none.
+
+        Cells need a metric. Where there are periods, rows whole periods away are neighbours too, in no cell near by.
+        """
+        if self.near.n <= LEAST_ROWS or self.near.index is None or self.near.cycles:
+            return 0
+        return affordable_cell(self.near.n, len(self.base.z))
+
+    def _sharing_if_better(self, every: Observations, evidence: Evidence) -> Local | None:
+        """The posterior with shared neighbourhoods, if they predict rows better than each query's neighbours alone.
+
+        Rows of a few cells are compared, by the calibrated log density of their leave-one-out errors.
+        """
+        cell = self._affordable_cell()
+        if not cell:
+            return None
+        made = replace(self.sharing(cell, int(RATIO * cell), 0), k=BESIDE)
+        assert made.shared is not None
+        sample = every.take(made._in_cells(evidence.judged(N_COMPARED), evidence, COMPARE_WORK))
+        errors, variances = self.leave_out(sample, SIZES)
+        beside, common = SIZES.index(BESIDE), made.shared.leave_out(sample)
+        blends = [_blended(power, common, (errors[beside], variances[beside])) for power in POWERS]
+        blended = np.stack([error for error, _ in blends]), np.stack([variance for _, variance in blends])
+        alone = self._densities(sample, errors, variances, evidence)
+        shared = self._densities(sample, *blended, evidence)
+        best = int(np.argmax(shared)) if max(shared) > shared[0] + WORTH_SHARING else 0
+        return None if shared[best] < max(alone) + WORTH_SHARING else replace(made, power=POWERS[best])
+
+    def _densities(self, sample: Observations, errors: Floats, variances: Floats, evidence: Evidence) -> list[float]:
+        """Mean log densities of leave-one-out errors, for several models; calibrated, if predictions are."""
+        if not evidence.calibrate:
+            return [float(log_densities(*each).mean()) for each in zip(errors, variances, strict=True)]
+        fitted = Scale.fit_each(self.kernel, sample.X, errors, variances, sample.noise, evidence.floor or 0.0)
+        return [found.scale.density for found in fitted]
+
+    def _in_cells(self, some: Indices, evidence: Evidence, work: float) -> Indices:
+        """Random rows, or about as many of so few cells that their factors take no more than so much work.
+
+        The cells are drawn at random. Rows are in increasing order.
+        """
+        if self.shared is None:
+            return some
+        n_cells = len(self.shared.cells)
+        affordable = max(1, int(work / work_of(self.shared.h, len(self.base.z))))
+        cells = self.shared.locate(np.asarray(evidence.X[some], dtype=np.float64))
+        if len(np.unique(cells)) <= affordable:
+            return some
+        more = evidence.judged(len(some) * -(-n_cells // affordable))
+        cells = self.shared.locate(np.asarray(evidence.X[more], dtype=np.float64))
+        inside = np.isin(cells, np.random.default_rng(evidence.seed).permutation(n_cells)[:affordable])
+        return more[inside]
 
     @classmethod
     def prepare(cls, evidence: Evidence) -> tuple[Local, Observations]:
@@ -188,16 +268,28 @@ class Local(Calibrated):
         k: int,
         scale: Scale | None,
         limit: int,
+        cell: int = 0,
+        h: int = 0,
+        power: int = 0,
     ) -> Local:
         """The posterior from what a file holds: what does not follow from the rest in O(n). The v's come later."""
         rows = kernel.prepare(X)
         coordinates = Coordinates(base, rows, limit)
-        return cls(kernel, base, X, rows, r, noises, Neighbours(kernel, X), coordinates, k, scale, limit)
+        made = cls(kernel, base, X, rows, r, noises, Neighbours(kernel, X), coordinates, k, scale, limit)
+        return made.sharing(cell, h, power) if cell else made
+
+    def without_cache(self) -> Local:
+        """A copy that keeps neither the v's of the rows nor factors."""
+        plain = replace(self, coordinates=Coordinates(self.base, self.rows, limit=0), limit=0)
+        return plain if self.shared is None else plain.sharing(self.shared.cell, self.shared.h, self.power)
 
     def __getstate__(self) -> dict[str, Any]:
         """The arguments of `restore`: without what follows from them, which may be many times as large."""
-        derived = ("rows", "near", "coordinates")
-        return {part.name: getattr(self, part.name) for part in fields(self) if part.name not in derived}
+        derived = ("rows", "near", "coordinates", "shared", "power")
+        state = {part.name: getattr(self, part.name) for part in fields(self) if part.name not in derived}
+        if self.shared is not None:
+            state |= {"cell": self.shared.cell, "h": self.shared.h, "power": self.power}
+        return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(self.restore(**state).__dict__)
@@ -219,7 +311,7 @@ class Local(Calibrated):
         kernel, base = self.kernel, self.base
         rows, K = base.covariances(X)
         v = base.inverse @ K
-        near = np.unique(self.near.query(X, self.k)) if self.k else np.empty(0, dtype=np.intp)
+        near = self._joint_neighbours(X)
         mean, covariance = base.mean_of(K), covariance_block(kernel, rows) - v.T @ v
         if len(near):
             N, V = take(self.rows, near), self._v(near)
@@ -233,15 +325,41 @@ class Local(Calibrated):
         calibrated = scaled_covariance(self.scale, kernel, X, covariance, novelty, noisy)
         return mean, 0.5 * (calibrated + calibrated.T)
 
+    def _joint_neighbours(self, X: Floats) -> Indices:
+        """The rows that queries are jointly conditioned on: the union of their neighbourhoods.
+
+        If these are more than `JOINT` rows, it is the union of the rows nearest to every query.
+        """
+        if not self.k:
+            return np.empty(0, dtype=np.intp)
+        own = np.unique(self.near.query(X, self.k))
+        if self.shared is None:
+            return own
+        cells = np.unique(self.shared.locate(X))
+        found = np.unique(np.concatenate([own, *(self.shared.neighbours(cell) for cell in cells)]))
+        return found if len(found) <= JOINT else np.unique(self.near.query(X, max(SIZES)))
+
     @property
     def log_marginal_likelihood(self) -> float:
         """Log density of the active rows' targets: neighbourhoods overlap, and have no joint density."""
         return self.base.log_marginal_likelihood
 
-    def errors(self, sample: Observations, k: int) -> tuple[Floats, Floats]:
-        """Leave-one-out errors, of shape (sample, q), and their variances with noise, (sample,); not calibrated."""
-        error, variance = self.leave_out(sample, (k,))
+    def errors(self, sample: Observations, k: int | None = None) -> tuple[Floats, Floats]:
+        """Leave-one-out errors, of shape (sample, q), and their variances with noise, (sample,); not calibrated.
+
+        From k neighbours of each row; by default, from the rows that predictions are made from.
+        """
+        error, variance = self._left_out(sample, (self.k,)) if k is None else self.leave_out(sample, (k,))
         return error[0], variance[0]
+
+    def _left_out(self, sample: Observations, sizes: Sequence[int]) -> tuple[Floats, Floats]:
+        """Leave-one-out errors and variances as `leave_out` has them, blended with shared neighbourhoods, if any."""
+        errors, variances = self.leave_out(sample, sizes)
+        if self.shared is None:
+            return errors, variances
+        common = self.shared.leave_out(sample)
+        blends = [_blended(self.power, common, each) for each in zip(errors, variances, strict=True)]
+        return np.stack([error for error, _ in blends]), np.stack([variance for _, variance in blends])
 
     def leave_out(self, sample: Observations, sizes: Sequence[int]) -> tuple[Floats, Floats]:
         """Leave-one-out errors and variances for several k; of shape (sizes, sample, q) and (sizes, sample)."""
@@ -260,6 +378,11 @@ class Local(Calibrated):
         m, k = len(self.base.z), self.k
         if not k:
             return self.base.latent(X)
+        if self.shared is not None:
+            noise = self.kernel.noise(self.kernel.prepare(X))
+            own, common = replace(self, shared=None)._unscaled(X), self.shared.latent(X)
+            mean, variance = _blended(self.power, (common[0], common[1] + noise), (own[0], own[1] + noise))
+            return mean, np.maximum(variance - noise, 0)
         self.coordinates.expect(len(X) * k)
         found = self.near.query(X, k)
 
@@ -299,6 +422,18 @@ class Local(Calibrated):
         if self.V is not None:
             return np.asarray(self.V[which])
         return np.asarray((self.base.inverse @ self.kernel.block(self.base.rows, take(self.rows, which))).T)
+
+
+Predicted: TypeAlias = tuple[Floats, Floats]
+"""Means or errors, of shape (n, q), and variances of observations, of shape (n,)."""
+
+
+def _blended(power: int, first: Predicted, second: Predicted) -> Predicted:
+    """Two predictions of the same rows, weighted by powers of their precisions; with power 0, the more precise one."""
+    ratio = first[1] / second[1]
+    weight = 1 / (1 + ratio**power) if power else np.where(ratio <= 1, 1.0, 0.0)
+    mean = weight[:, None] * first[0] + (1 - weight)[:, None] * second[0]
+    return mean, weight * first[1] + (1 - weight) * second[1]
 
 
 def _fewest(densities: Sequence[float]) -> int:

@@ -94,7 +94,7 @@ def _leave_out_of_local(posterior: Local, rows: LabelledRows, noise: Floats) -> 
     """Take each row out of the active rows, or out of its neighbours (docs/method.rst, `posterior-local`)."""
     groups = np.where(rows.place >= 0, -1, places_among(posterior.X, rows.X))
     sample = Observations(rows.X, rows.Y - posterior.base.mean(rows.X), noise, groups, rows.place)
-    residual, variance = posterior.errors(sample, posterior.k)
+    residual, variance = posterior.errors(sample)
     latent = np.maximum(variance - noise, 0)
     return _Process(residual, latent, latent)
 
