@@ -124,7 +124,7 @@ def effects(material: Material, names: list[str], generator: np.random.Generator
         values = np.arange(len(part.levels)) if part.kind == "levels" else _values(pool.X[:, part.places[0]])
         grid = np.repeat(background.X[None], len(values), axis=0)
         if part.kind == "levels":
-            grid[:, :, part.places] = np.eye(len(part.levels))[:, None, :]
+            grid[:, :, part.places] = part.codes[:, None, :]
         else:
             grid[:, :, part.places[0]] = values[:, None]
         lines = _interval_without_noise(material, grid.reshape(-1, grid.shape[2]), pool.target)

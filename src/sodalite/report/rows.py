@@ -79,8 +79,18 @@ class Input:
     kind: str
     """"number", "date", "time" or "levels"."""
     places: tuple[int, ...]
-    """The model's inputs (columns of X), counted from 0: one for each level, and one for any other kind."""
+    """The model's inputs (columns of X), counted from 0: one for each level, or one for all of them; for any other kind
+    the first is the value, and others tell the parts of the calendar or where values are missing."""
     levels: tuple[str, ...] = ()
+    ranked: bool = False
+    """Whether one input tells the level, by its place among them."""
+
+    @property
+    def codes(self) -> Floats:
+        """The inputs at each level, of shape (levels, places)."""
+        n, rank = len(self.levels), np.arange(float(len(self.levels)))
+        known = rank[:, None] if self.ranked else np.eye(n)
+        return np.pad(known, ((0, 0), (0, len(self.places) - known.shape[1])))
 
 
 @dataclass(frozen=True)
@@ -154,7 +164,7 @@ class Material:
     @property
     def plain(self) -> bool:
         """Whether the model can be drawn as a curve or a map: it has one or two inputs, all numbers."""
-        return len(self.inputs) <= 2 and all(part.kind != "levels" for part in self.inputs)
+        return len(self.inputs) <= 2 and all(part.kind != "levels" and len(part.places) == 1 for part in self.inputs)
 
 
 class _Roles(NamedTuple):
@@ -259,9 +269,14 @@ def inputs_of(model: FittedModel) -> tuple[Input, ...]:
     found, begin = [], 0
     for column in mapping.columns:
         places = tuple(range(begin, begin + len(column.names)))
-        kind = "levels" if column.kind in ("bool", "text") else column.kind
-        found.append(Input(column.name, kind, places, tuple(column.levels)))
         begin += len(places)
+        if column.kind in ("bool", "text", "ordered"):
+            found.append(Input(column.name, "levels", places, tuple(column.levels), column.kind == "ordered"))
+        elif column.kind in ("number", "date", "time", "means") and not (column.kind == "time" and column.parts):
+            found.append(Input(column.name, column.kind if column.kind != "means" else "number", places))
+        else:  # no one of its inputs stands for the column
+            names = zip(column.names, places, strict=True)
+            found += [Input(name, "number", (place,)) for name, place in names]
     return tuple(found)
 
 
