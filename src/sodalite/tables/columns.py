@@ -253,10 +253,12 @@ def level_values(column: Column, values: Values) -> Values:
         values = Values("bool", values.data, place=values.place)
     values = values.texts()
     lower = bool(column.levels) and set(column.levels) <= {"false", "true", GAP, OTHER}
-    names = [text.lower() if lower else text for text in values.levels]
+    names = [text.strip().lower() if lower else text.strip() for text in values.levels]
     gaps = np.array([is_code(text, LEVEL_CODES) and text not in column.levels for text in names] + [True])
     data = np.where(gaps[values.data], -1, values.data)
-    return Values("text", data, tuple(names), values.ordered, place=values.place)
+    places = {name: at for at, name in enumerate(dict.fromkeys(names))}  # two texts may differ in blanks alone
+    data = np.array([*(places[name] for name in names), -1])[data]
+    return Values("text", data, tuple(places), values.ordered, place=values.place)
 
 
 def _encode_levels(column: Column, values: Values) -> Coded:

@@ -18,6 +18,7 @@ from .values import Values
 from .written import ISO, as_code, example, is_code, read_clocks, read_dates, read_numbers
 
 MISSING = ("error", "drop", "median", "indicator")
+SHOWN = 30  # characters of a text that are shown in a list of several
 FEWEST = 10  # rows below which nothing is taken for an id: too few to tell
 SENTINELS = (-1.0, -9.0, -99.0, -999.0, -9999.0, -99999.0, 99.0, 999.0, 9999.0, 99999.0, -99.9, -999.9, 99.99, 999.99)
 """Numbers by which missing values are often coded."""
@@ -30,6 +31,11 @@ TIME = re.compile(
 )
 LATITUDE = re.compile(r"(.*[^a-z])?(lat|latitude)([^a-z].*)?", re.I)
 LONGITUDE = re.compile(r"(.*[^a-z])?(lon|long|lng|longitude)([^a-z].*)?", re.I)
+KEY = re.compile(
+    r"(.*[_ .])?(subject|participant|patient|person|individual|user|customer|client|student|school|store|shop|site|"
+    r"station|batch|plot|block|group|cluster|zip|zip[_ .]?code|post(al)?[_ .]?code|fips)s?",
+    re.I,
+)
 DATE_NAME = re.compile(r".*(date|day|time)(?![a-z]).*|.*(date|datum)", re.I)
 
 
@@ -255,7 +261,7 @@ def _is_key(name: str, values: Values) -> bool:
     """Whether numbers are ids of groups of rows, and so levels."""
     known = values.data[~np.isnan(values.data)]
     whole = bool(np.all(known == np.floor(known)))
-    return is_id(name) and whole and 2 < len(np.unique(known)) <= len(known) / 2
+    return bool(is_id(name) or KEY.fullmatch(name)) and whole and 2 < len(np.unique(known)) <= len(known) / 2
 
 
 # Dates
@@ -310,7 +316,7 @@ def _text(name: str, values: Values, options: Options, chosen: bool, y: Floats |
     if values.ordered:
         return _ordered(name, values, options)
     numbers, written = read_numbers(texts, options.decimal, options.thousands, options.prefer)
-    share = float(np.isfinite(numbers).mean()) if not np.isinf(numbers).any() else 1.0
+    share = float(np.mean(~np.isnan(numbers)))
     if share == 1.0:
         return _number(name, values, options, chosen, written.decimal, written.words())
     if share > 0.5:
@@ -369,7 +375,11 @@ def _levels(name: str, values: Values, options: Options, chosen: bool, y: Floats
     shared = set(rare)
     levels = tuple(sorted(level for level in used if level not in shared))
     levels += ((OTHER,) if rare else ()) + ((GAP,) if as_level else ())
-    notes = (f"{name!r}: {len(rare)} rare levels share one input: {listed(rare)}.",) if rare else ()
+    notes = (
+        (f"{name!r}: {len(rare)} rare levels share one input: {listed([level[:SHOWN] for level in rare])}.",)
+        if rare
+        else ()
+    )
     column = Column(name, "text", levels, fill, other=OTHER if rare else None)
     return Reading(name, f"{len(levels)} levels", column, gaps, notes)
 
