@@ -272,3 +272,17 @@ def test_excel(folder):
     assert len(run("predict", "model.sodalite", "a.xlsx").stdout.splitlines()) == 41
     Path("b.xlsx").write_bytes(b"nothing")
     assert "b.xlsx cannot be read as Excel" in run("fit", "b.xlsx", "-t", "y").stderr
+
+
+@pytest.mark.parametrize("zone", [None, "Europe/Zurich"])
+def test_the_report_of_a_dated_series_draws_its_curve(zone, folder):
+    when = pd.date_range("2020-01-01", periods=500, freq="2D", tz=zone)
+    frame = pd.DataFrame({"day": when, "y": np.sin(2 * np.pi * when.day_of_year / 365.25) + 0.01 * np.arange(500)})
+    frame.to_parquet("series.parquet")
+    assert run("fit", "series.parquet", "-t", "y", *QUICK, "-q").exit_code == 0
+    model = sodalite.load("model.sodalite")
+    assert len(model.preprocessing_.names) == 5
+    view = sodalite.report.make_report(model).view
+    assert view.X.shape[1] == view.active_X.shape[1] == 1
+    some = pd.DataFrame({"day": pd.to_datetime(view.axes[0] * 86_400_000, unit="ms", utc=zone is not None)})
+    np.testing.assert_allclose(view.final_mean, model.predict(some), atol=1e-4)

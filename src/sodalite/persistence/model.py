@@ -10,7 +10,6 @@ from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
-from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from ..core.json import shown
@@ -35,7 +34,7 @@ from .parameters import check_parameters, parameters_from_json, parameters_to_js
 from .posteriors import Stored, describe_posterior
 
 
-def save(model: GreedyGPRegressor | Pipeline, path: str | os.PathLike[str]) -> None:
+def save(model: Any, path: str | os.PathLike[str]) -> None:
     """Write a fitted model to a file that can be loaded without running any code in it.
 
     The file holds what prediction needs: the active rows, or all rows for the posterior "local". It is written whole or
@@ -77,9 +76,7 @@ def save(model: GreedyGPRegressor | Pipeline, path: str | os.PathLike[str]) -> N
 
 def _with_encoder(model: Any) -> Any:
     """A pipeline of a `TableEncoder` and a model as a model with preprocessing; all else as it is."""
-    steps = (
-        [step for _, step in model.steps if step not in (None, "passthrough")] if isinstance(model, Pipeline) else []
-    )
+    steps = [step for _, step in getattr(model, "steps", ())]
     if len(steps) != 2 or not isinstance(steps[0], TableEncoder) or type(steps[1]) is not GreedyGPRegressor:
         return model
     for step in steps:

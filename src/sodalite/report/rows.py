@@ -18,6 +18,8 @@ from ..posteriors import Evidence, Local, Posterior, SubsetOfData
 from ..posteriors.baselines import Baselines
 from ..selection.loop import Selection
 from ..selection.source import Arrays
+from ..tables.columns import Column, encode_values
+from ..tables.values import OFFSETS, Values, in_zone
 
 ENOUGH = 30  # unseen rows from which on they alone judge the model; fewer say little about its coverage
 
@@ -84,6 +86,24 @@ class Input:
     levels: tuple[str, ...] = ()
     ranked: bool = False
     """Whether one input tells the level, by its place among them."""
+    column: Column | None = None
+    """How the column becomes inputs, where it is more than one of them."""
+
+    @property
+    def is_axis(self) -> bool:
+        """Whether the value of the column tells all its inputs, so that a curve can be drawn along it."""
+        if self.kind == "levels" or (self.column is not None and self.column.zone == OFFSETS):
+            return False
+        return len(self.places) == 1 or self.column is not None
+
+    def rows(self, values: Floats) -> Floats:
+        """The inputs at some values of the column, of shape (values, places)."""
+        column = self.column
+        if column is None:
+            return values[:, None]
+        wall = None if column.zone is None else in_zone(values, column.zone)
+        found = Values("date" if column.kind == "date" else "number", values, wall=wall, zone=column.zone)
+        return encode_values(column, lambda name: found).X
 
     @property
     def codes(self) -> Floats:
@@ -164,7 +184,7 @@ class Material:
     @property
     def plain(self) -> bool:
         """Whether the model can be drawn as a curve or a map: it has one or two inputs, all numbers."""
-        return len(self.inputs) <= 2 and all(part.kind != "levels" and len(part.places) == 1 for part in self.inputs)
+        return len(self.inputs) <= 2 and all(part.is_axis for part in self.inputs)
 
 
 class _Roles(NamedTuple):
@@ -273,7 +293,8 @@ def inputs_of(model: FittedModel) -> tuple[Input, ...]:
         if column.kind in ("bool", "text", "ordered"):
             found.append(Input(column.name, "levels", places, tuple(column.levels), column.kind == "ordered"))
         elif column.kind in ("number", "date", "time", "means") and not (column.kind == "time" and column.parts):
-            found.append(Input(column.name, column.kind if column.kind != "means" else "number", places))
+            more = column if len(places) > 1 and column.kind in ("number", "date") else None
+            found.append(Input(column.name, "number" if column.kind == "means" else column.kind, places, column=more))
         else:  # no one of its inputs stands for the column
             names = zip(column.names, places, strict=True)
             found += [Input(name, "number", (place,)) for name, place in names]
