@@ -23,6 +23,7 @@ BENCHMARKS = {
     "scaling": "time against rows and active rows, peak memory, and a figure",
     "speed": "the block engine against the bare products, one row at a time, and the reference",
     "study": "every score, posterior and way to find hyperparameters on every data set",
+    "tables": "raw tables through the command line, beside boosted trees by skrub; --help for options",
     "weave": "the weave against the likelihood of a subset, over several splits",
 }
 
@@ -34,8 +35,8 @@ def main() -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("names", nargs="*", choices=[[], *BENCHMARKS], help="which to run; all by default")
-    if sys.argv[1:2] == ["ordinary"] and "".join(sys.argv[2:3]).startswith("-"):  # the only one with options
-        import_module("benchmarks.ordinary").main(sys.argv[2:])
+    if sys.argv[1:2] in (["ordinary"], ["tables"]) and "".join(sys.argv[2:3]).startswith("-"):  # those with options
+        import_module(f"benchmarks.{sys.argv[1]}").main(sys.argv[2:])
         return
     for name in parser.parse_args().names or BENCHMARKS:
         print(f"\n== {name}: {BENCHMARKS[name]}", flush=True)

@@ -77,7 +77,6 @@ def test_a_raw_table_is_read_fitted_and_predicted_without_options(folder):
     loaded = sodalite.load("model.sodalite")
     raw = pd.read_csv("shops.csv", sep=";")
     np.testing.assert_allclose(loaded.predict(raw), found["mean"], rtol=1e-9)
-    assert run("report", "model.sodalite", "shops.csv", "--json", "-o", "-").exit_code == 0
 
 
 def test_a_dry_run_shows_how_columns_are_read_and_writes_nothing(folder):
@@ -286,3 +285,14 @@ def test_the_report_of_a_dated_series_draws_its_curve(zone, folder):
     assert view.X.shape[1] == view.active_X.shape[1] == 1
     some = pd.DataFrame({"day": pd.to_datetime(view.axes[0] * 86_400_000, unit="ms", utc=zone is not None)})
     np.testing.assert_allclose(view.final_mean, model.predict(some), atol=1e-4)
+
+
+def test_the_report_recognises_rows_of_the_fit_by_what_the_fit_saw(folder):
+    """The mean targets that a model is fitted with are cross-fitted, so that other rows have other ones."""
+    options = ["--posterior", "local", "--hyperparameters", "fixed", "--n-active", "30", "-q"]
+    assert run("fit", "shops.csv", "-t", "rent", *options).exit_code == 0
+    content = json.loads(run("report", "model.sodalite", "shops.csv", "--json", "-o", "-").stdout)
+    assert content["judgement"]["how"] == "left out"
+    shops(60, seed=1)[0].to_csv("more.csv", index=False, sep=";")
+    content = json.loads(run("report", "model.sodalite", "more.csv", "--json", "-o", "-").stdout)
+    assert (content["judgement"]["how"], content["judgement"]["n_judges"]) == ("unseen", 60)

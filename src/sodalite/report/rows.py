@@ -18,7 +18,8 @@ from ..posteriors import Evidence, Local, Posterior, SubsetOfData
 from ..posteriors.baselines import Baselines
 from ..selection.loop import Selection
 from ..selection.source import Arrays
-from ..tables.columns import Column, encode_values
+from ..tables import Column, encoded_rows
+from ..tables.columns import encode_values
 from ..tables.values import OFFSETS, Values, in_zone
 
 ENOUGH = 30  # unseen rows from which on they alone judge the model; fewer say little about its coverage
@@ -217,6 +218,7 @@ def gather(model: FittedModel, X: Any = None, y: Any = None, target: int = 0) ->
         given, roles = None, _Roles(pool, pool, pool, "active" if own is None else "left out")
     else:
         given = _checked(model, X, y, target)
+        given = _as_fitted(model, given, active if own is None else own)
         given = replace(given, place=match(active, given))
         roles = _roles_of_given(given) if own is None else _roles_beside_fit(given, own)
     return Material(
@@ -318,7 +320,7 @@ def _checked(model: FittedModel, X: Any, y: Any, target: int) -> LabelledRows:
     """Rows that were given, with scaled targets; their places are not known yet."""
     if y is None:
         raise ValueError("y must be given with X: without the targets, rows say nothing about how good a model is.")
-    X = np.asarray(X, dtype=np.float64)
+    X = np.asarray(encoded_rows(model, X), dtype=np.float64)
     if X.ndim != 2 or X.shape[1] != model.n_features_in_:
         raise ValueError(f"X must have {model.n_features_in_} columns, as in the fit; got shape {X.shape}.")
     if not len(X) or not np.isfinite(X).all():
@@ -329,6 +331,23 @@ def _checked(model: FittedModel, X: Any, y: Any, target: int) -> LabelledRows:
     scaling = model.fitted_.scaling
     Y: Array = (y.reshape(len(X), q) - scaling.mean) / scaling.std
     return LabelledRows(X, Y, np.zeros(len(X)), np.full(len(X), -1), target)
+
+
+def _as_fitted(model: FittedModel, given: LabelledRows, known: LabelledRows) -> LabelledRows:
+    """The rows given, those of the fit with the mean targets of levels that the fit saw.
+
+    The fit's own means are cross-fitted, and would not be recognised by others.
+    """
+    mapping = getattr(model, "preprocessing_", None)
+    kinds = [] if mapping is None else [column.kind for column in mapping.columns for _ in column.names]
+    means = np.flatnonzero([kind == "means" for kind in kinds])
+    if not len(means):
+        return given
+    known_others, given_others = (np.delete(rows.X, means, axis=1) for rows in (known, given))
+    at = places_among(np.column_stack([known_others, known.Y]), np.column_stack([given_others, given.Y]))
+    found, X = np.flatnonzero(at >= 0), np.array(given.X)
+    X[np.ix_(found, means)] = known.X[np.ix_(at[found], means)]
+    return replace(given, X=X)
 
 
 def match(known: LabelledRows, rows: LabelledRows) -> Indices:
