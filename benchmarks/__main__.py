@@ -24,10 +24,11 @@ BENCHMARKS = {
     "scaling": "time against rows and active rows, peak memory, and a figure",
     "speed": "the block engine against the bare products, one row at a time, and the reference",
     "study": "every score, posterior and way to find hyperparameters on every data set",
+    "tables": "raw tables through the command line, beside boosted trees by skrub; --help for options",
     "weave": "the weave against the likelihood of a subset, over several splits",
 }
 
-WITH_OPTIONS = ("calibration", "means", "ordinary")
+WITH_OPTIONS = ("calibration", "means", "ordinary", "tables")
 
 
 def main() -> None:

@@ -12,11 +12,13 @@ if TYPE_CHECKING:
     from .fitting.select import select
     from .persistence import load, save
     from .selection.loop import Selection, SelectionInterrupted
+    from .tables import TableEncoder
 
 __all__ = [
     "GreedyGPRegressor",
     "Selection",
     "SelectionInterrupted",
+    "TableEncoder",
     "__version__",
     "load",
     "reference",
@@ -29,6 +31,7 @@ _HOMES = {
     "GreedyGPRegressor": "estimator",
     "Selection": "selection.loop",
     "SelectionInterrupted": "selection.loop",
+    "TableEncoder": "tables",
     "load": "persistence",
     "save": "persistence",
     "select": "fitting.select",

@@ -52,6 +52,7 @@ from .scores import Score
 from .selection.progress import following
 from .selection.source import Arrays, Source
 from .stopping import Callback, Rule
+from .tables import encoded_rows
 
 if TYPE_CHECKING:
     from .report.importance import Importance
@@ -188,6 +189,9 @@ class GreedyGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
     log_marginal_likelihood_value_ : float
         The log marginal likelihood at ``kernel_.theta``: of the active rows for "local" and "sod", of all rows under
         the approximate prior for "sor", "dtc" and "fitc"; for "vfe", its lower bound on that of the exact process.
+    preprocessing_ : sodalite.tables.Preprocessing
+        How the columns of a table become the inputs, in models that ``sodalite fit`` has written, or that were saved in
+        a pipeline with a `sodalite.TableEncoder`. Such a model predicts data frames with these columns as they are.
     n_features_in_, feature_names_in_
         As in scikit-learn.
 
@@ -337,6 +341,7 @@ class GreedyGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
 
     def _numbers(self, X: Any, y: Any, reset: bool = True) -> tuple[Floats, Floats]:
         """X and y as arrays of numbers, by scikit-learn's checks; with `reset`, its attributes for columns are set."""
+        X = X if reset else encoded_rows(self, X)
         with readable_errors(X):
             both = validate_data(
                 self, X, y, dtype=[np.float64, np.float32], multi_output=True, y_numeric=True, reset=reset
@@ -437,6 +442,7 @@ class GreedyGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
 
     def _queries(self, X: Any) -> Floats:
         """Rows to predict for, as an array of numbers with the columns of the fit."""
+        X = encoded_rows(self, X)
         with readable_errors(X):
             checked: Floats = validate_data(self, X, dtype=[np.float64, np.float32], reset=False)
         return checked

@@ -58,6 +58,9 @@ def folder(tmp_path_factory):
     options = ["--posterior", "sod", "--hyperparameters", "fixed", "-n", "10", "-o", str(path / "good.sodalite"), "-q"]
     result = CliRunner().invoke(app, ["fit", str(path / "good.csv"), "-t", "price", *options])
     assert result.exit_code == 0, result.output
+    options[-2] = str(path / "strict.sodalite")
+    result = CliRunner().invoke(app, ["fit", str(path / "good.csv"), "-t", "price", "--missing", "error", *options])
+    assert result.exit_code == 0, result.output
     data = (path / "good.sodalite").read_bytes()
     (path / "half.sodalite").write_bytes(data[: len(data) // 2])
     (path / "empty.sodalite").write_bytes(b"")
@@ -83,14 +86,17 @@ TABLES = {
         "ragged.csv",
         r"ragged\.csv: line 7 has 3 cells, but there are 4 columns: '1,2,Bern'\. Correct the line",
     ),
-    "encoding": ("latin.csv", r"latin\.csv is not UTF-8: byte \d+ \(0xfc\), in line 42\. Convert it first.*iconv"),
+    "encoding": (
+        "latin.csv",
+        r"latin\.csv is not UTF-8: byte \d+ \(0xfc\), in line 42\. Say what it is, .*--encoding cp1252",
+    ),
     "text": ("words.csv", r"words\.csv: column 'area' holds text.*'large' in line 5\. Correct it"),
     "infinite": ("infinite.csv", r"infinite\.csv: column 'area' has 1 infinite value, .*line 9\. Correct it"),
-    "missing values": ("gaps.csv", r"gaps\.csv has missing values: 'area' \(2\), 'rooms' \(1\)\."),
+    "missing values": ("gaps.csv", r"gaps\.csv has missing values: 'area' \(2\), 'rooms' \(1\)\."),  # --missing error
     "half a gzip": ("half.csv.gz", r"half\.csv\.gz is damaged: its gzip data cannot be read.*Copy it again"),
     "half a Parquet": ("half.parquet", r"half\.parquet cannot be read as Parquet"),
     "half an NPZ": ("half.npz", r"half\.npz cannot be read as NPZ"),
-    "unknown suffix": ("good.xlsx", r"good\.xlsx: which format is this\? The suffixes are \.csv"),
+    "unknown suffix": ("good.docx", r"good\.docx: which format is this\? The suffixes are \.csv"),
 }
 
 MODELS = {
@@ -98,7 +104,8 @@ MODELS = {
     "a folder": ("folder.csv", r"folder\.csv is a folder, not a model file"),
     "empty": ("empty.sodalite", r"empty\.sodalite is truncated, damaged or no model file.*Copy it again, or fit"),
     "truncated": ("half.sodalite", r"half\.sodalite is truncated, damaged or no model file.*Copy it again, or fit"),
-    "a table": ("good.csv", r"good\.csv is truncated, damaged or no model file"),
+    "a table": ("good.csv", r"good\.csv is no model file, but a table of text, such as CSV"),
+    "Parquet": ("whole.parquet", r"whole\.parquet is no model file, but a Parquet table"),
     "bit-flipped description": (
         "described.sodalite",
         r"described\.sodalite is damaged: its description.*Copy it again",
@@ -118,9 +125,11 @@ OUTPUTS = {
 def cases():
     """Every case for every command that it applies to: a name, the arguments, the message."""
     for name, (data, message) in TABLES.items():
-        yield f"fit, {name}", ["fit", data, "-t", "price", "-o", "o.sodalite"], message
-        yield f"select, {name}", ["select", data, "-t", "price", "-n", "3", "-o", "o.csv"], message
-        yield f"predict, {name}", ["predict", "good.sodalite", data, "-o", "o.csv"], message
+        refuse = ["--missing", "error"] if name == "missing values" else []
+        yield f"fit, {name}", ["fit", data, "-t", "price", "-o", "o.sodalite", *refuse], message
+        yield f"select, {name}", ["select", data, "-t", "price", "-n", "3", "-o", "o.csv", *refuse], message
+        model = "strict.sodalite" if refuse else "good.sodalite"
+        yield f"predict, {name}", ["predict", model, data, "-o", "o.csv"], message
         if name != "missing values":  # it leaves out their rows, and says so
             yield f"report, {name}", ["report", "good.sodalite", data, "-o", "o.html"], message
     for command in ("fit", "select"):

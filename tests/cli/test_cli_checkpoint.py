@@ -73,7 +73,7 @@ def test_mistakes_are_one_line_and_change_nothing(folder):
     (folder / "text").write_text("a,b\n")
     done = run(*FIT, "--checkpoint", "text")
     assert (done.exit_code, done.stdout) == (2, "")
-    assert done.stderr.startswith("Error: text is truncated, damaged or no checkpoint (")
+    assert done.stderr.startswith("Error: text is no checkpoint, but text. ")
     assert done.stderr.count("\n") == 1
     assert (folder / "text").read_text() == "a,b\n"
     done = run(*FIT, "--checkpoint", "absent/c")

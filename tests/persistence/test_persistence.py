@@ -425,6 +425,9 @@ def test_a_file_that_is_no_model(path):
     with pytest.raises(ModelFileError, match="no model file of sodalite's"):
         sodalite.load(path)
     path.write_text("x,y\n1,2\n")
+    with pytest.raises(ModelFileError, match="is no model file, but a table of text, such as CSV"):
+        sodalite.load(path)
+    path.write_bytes(bytes(range(256)))
     with pytest.raises(ModelFileError, match="truncated, damaged or no model file"):
         sodalite.load(path)
     with pytest.raises(ModelFileError, match="is a folder"):

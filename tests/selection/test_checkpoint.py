@@ -452,7 +452,7 @@ def test_files_that_are_something_else(tmp_path):
     (tmp_path / "folder").mkdir()
     for name, message in {
         "model": "is no checkpoint of sodalite's",
-        "text": "is truncated, damaged or no checkpoint",
+        "text": "is no checkpoint, but a table of text, such as CSV",
         "folder": "cannot be written: it is a folder",
         "absent/c": "cannot be written: there is no folder",
     }.items():
@@ -635,7 +635,7 @@ def test_a_kernel_from_elsewhere_is_searched_for_again(tmp_path, monkeypatch):
 def test_a_damaged_file_is_found_before_any_long_work(tmp_path, monkeypatch):
     (tmp_path / "c").write_bytes(b"nothing")
     monkeypatch.setattr(Subset, "find", lambda *given: pytest.fail("the long work began"))
-    with pytest.raises(CheckpointError, match="is truncated, damaged or no checkpoint"):
+    with pytest.raises(CheckpointError, match="is no checkpoint, but text"):
         fitted(tmp_path / "c")
 
 

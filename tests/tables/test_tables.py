@@ -84,12 +84,12 @@ def write_stream(path):
         stream.write_table(table)
 
 
-NAMES = ["size", "count", "town=Bern", "town=Zürich", 'town=a "b", c', "day", "new=false", "new=true"]
+NAMES = ["size", "count", "town=Bern", "town=Zürich", 'town=a "b", c', "day", "new"]
 NUMBERS = [
-    [1.5, 1, 1, 0, 0, 18262, 0, 1],
-    [-2.25, 2, 0, 1, 0, 18263, 1, 0],
-    [1e-300, 3, 1, 0, 0, -1, 0, 1],
-    [3.0, 4, 0, 0, 1, 20634, 0, 1],
+    [1.5, 1, 1, 0, 0, 18262, 1],
+    [-2.25, 2, 0, 1, 0, 18263, 0],
+    [1e-300, 3, 1, 0, 0, -1, 1],
+    [3.0, 4, 0, 0, 1, 20634, 1],
 ]
 
 
@@ -114,7 +114,7 @@ def test_chunks_give_what_the_whole_gives(name, tmp_path, monkeypatch):
     mapping = learn(read_table(tmp_path / name), "y").preprocessing
     parts, first = [], 0
     with open_table(tmp_path / name) as reader:
-        for table in reader.chunks({column.name: column.kind for column in mapping.columns}):
+        for table in reader.chunks(mapping.kinds):
             assert table.first == first
             parts.append(mapping.encode(table).X)
             first += len(table)
@@ -213,7 +213,7 @@ def test_formats_by_suffix(name, expected):
     assert format_of(name) == expected
 
 
-@pytest.mark.parametrize("name", ["a.xlsx", "a.parquet.gz", "a.gz.zip"])
+@pytest.mark.parametrize("name", ["a.docx", "a.parquet.gz", "a.gz.zip"])
 def test_an_unknown_suffix_lists_those_that_are_known(name):
     with pytest.raises(TableError, match=r"which format is this\? .*\.csv.*\.parquet.*\.tsv\.gz"):
         format_of(name)
@@ -231,15 +231,14 @@ UNREADABLE = {
     ),
     "long line": ("a.csv", b"a,y\n1,2\n3,4\n5,6,7\n", r"line 4 has 3 cells, but there are 2 columns: '5,6,7'\. "),
     "after a blank": ("a.csv", b"a,y\n1,2\n\n3\n", r"line 3 \(blank lines not counted\) has 1 cell,"),
-    "latin 1": ("a.csv", "a,y\n1,2\nä,3\n".encode("latin1"), r"not UTF-8: byte 8 \(0xe4\), in line 3.*iconv -f latin1"),
+    "latin 1": (
+        "a.csv",
+        "a,y\n1,2\nä,3\n".encode("latin1"),
+        r"not UTF-8: byte 8 \(0xe4\), in line 3.*--encoding cp1252",
+    ),
     "latin 1 in the header": ("a.csv", "ä,y\n1,2\n".encode("latin1"), r"byte 0 \(0xe4\), in line 1"),
     "half a character": ("a.csv", "a,y\n1,ä".encode()[:-1], r"byte 6 \(0xc3\), in line 2"),
-    "UTF-16": ("a.csv", "a,y\n1,2\n".encode("utf-16"), "is UTF-16; save it as UTF-8"),
     "no header": ("a.csv", b"1,2.5\n3,4\n", "starts with numbers .*first line must be column names"),
-    "twice": ("a.csv", b"a,b,a\n1,2,3\n", "two columns named 'a'"),
-    "semicolons": ("a.csv", b"a;y\n1;2\n", "one column, 'a;y': .* separated by ';'"),
-    "tabs": ("a.csv", b"a\ty\n1\t2\n", r"separated by tabs; the suffix should be \.tsv"),
-    "commas": ("a.tsv", b"a,y\n1,2\n", r"separated by commas; the suffix should be \.csv"),
     "Parquet": ("a.csv", b"PAR1....", "is no text, but Parquet"),
     "no Parquet": ("a.parquet", b"a,y\n1,2\n", r"a\.parquet cannot be read as Parquet: "),
     "no Arrow": ("a.feather", b"ARROW1 a,y\n1,2\n", r"a\.feather cannot be read as Arrow: "),
@@ -322,7 +321,6 @@ UNUSABLE = {
     "target among features": ("a,y\n1,2\n", {"features": ["a", "y"]}, "'y' is the target"),
     "no features": ("a,y\n1,2\n", {"exclude": ["a"]}, "no column is left to predict 'y' from"),
     "no rows": ("a,y\n", {}, "has column names but no rows"),
-    "index": (",a,y\n0,1,2\n", {}, "column 1 has no name.*--features"),
     "text target": ("a,y\n1,2\n1,big\n", {}, r"column 'y' holds text where a number is needed: 'big' in line 3\. "),
     "date target": ("a,y\n1,2020-01-01\n", {}, "target 'y' holds dates, but must hold numbers"),
     "bool target": ("a,y\n1,true\n", {}, "target 'y' holds true and false"),
@@ -333,11 +331,14 @@ UNUSABLE = {
         r"column 'a' has 2 infinite values, the first in line 3\. Correct it",
     ),
     "infinite target": ("a,y\n1,2\n2,inf\n", {}, "column 'y' has 1 infinite value, the first in line 3"),
-    "missing": ("a,b,y\n,1,2\n,,3\n1,2,\n", {}, r"missing values: 'a' \(2\), 'b' \(1\), 'y' \(1\)\..*--missing drop"),
-    "missing text": ("a,y\nx,1\n,2\n", {}, r"missing values: 'a' \(1\)"),
-    "all missing": ("a,y\n,1\n,2\n", {"missing": "drop"}, "'a' has no values at all"),
+    "missing": (
+        "a,b,y\n,1,2\n,,3\n1,2,\n3,4,5\n4,4,6\n",
+        {"missing": "error"},
+        r"missing values: 'a' \(2\), 'b' \(1\), 'y' \(1\)\..*--missing drop",
+    ),
+    "missing text": ("a,y\nx,1\n,2\n", {"missing": "error"}, r"missing values: 'a' \(1\)"),
+    "all missing": ("a,y\n,1\n,2\n", {"missing": "drop"}, "'a' is left out: it has no values at all"),
     "always missing": ("a,b,y\n,1,1\n2,,2\n", {"missing": "drop"}, "every row misses a value"),
-    "levels": ("a,y\n" + "".join(f"name {i},1\n" for i in range(51)), {}, r"51 different texts.*--exclude"),
 }
 
 
@@ -378,7 +379,7 @@ def test_rows_that_miss_values_are_dropped(tmp_path):
     path = write(tmp_path / "a.csv", "a,t,y\n1,x,2\n,y,3\nNA,,4\n5,x,\n6,z,7\n")
     training = learn(read_table(path), "y", missing="drop")
     np.testing.assert_array_equal(training.rows, [0, 4])
-    np.testing.assert_array_equal(training.X, [[1, 1, 0, 0], [6, 0, 0, 1]])
+    np.testing.assert_array_equal(training.X, [[1, 1, 0, 0], [6, 0, 0, 1]])  # a level of a row dropped is a level
     assert training.missing == {"a": 2, "t": 1, "y": 1}
 
 
@@ -387,12 +388,11 @@ def test_medians_take_the_place_of_missing_values(tmp_path):
         tmp_path / "a.csv", "a,t,d,y\n1,x,2020-01-01,2\n,y,,3\n4,,2020-01-03,4\n99,x,2020-01-05,\n6,x,2020-01-04,7\n"
     )
     training = learn(read_table(path), "y", missing="median")
-    assert [column.fill for column in training.preprocessing.columns] == [4.0, "x", 18264.0]  # of rows with a target
+    assert [column.fill for column in training.preprocessing.columns] == [4.0, 0.0, 18264.0]  # of rows with a target
     np.testing.assert_array_equal(training.rows, [0, 1, 2, 4])
-    np.testing.assert_array_equal(training.X[:, 0], [1, 4, 4, 6])
-    np.testing.assert_array_equal(training.X[2, 1:3], [1, 0])
+    np.testing.assert_array_equal(training.X, [[1, 0, 18262], [4, 1, 18264], [4, 0, 18264], [6, 0, 18265]])
     encoded = training.preprocessing.encode(chunk({"d": [None], "t": ["y"], "a": pa.array([None], pa.float64())}))
-    np.testing.assert_array_equal(encoded.X, [[4.0, 0, 1, 18264.0]])
+    np.testing.assert_array_equal(encoded.X, [[4.0, 1, 18264.0]])
     assert encoded.missing == {"a": 1, "d": 1}
 
 
@@ -493,8 +493,11 @@ def test_truth_values_in_text_mean_the_same_when_they_are_streamed(tmp_path):
     path = write(tmp_path / "a.csv", "b,y\nTrue,1\nFalse,2\n")
     mapping = learn(read_table(path), "y").preprocessing
     with open_table(path) as reader:
-        (table,) = reader.chunks({"b": mapping.columns[0].kind})
-    np.testing.assert_array_equal(mapping.encode(table).X, [[0, 1], [1, 0]])
+        (table,) = reader.chunks({"b": "bool"})
+    np.testing.assert_array_equal(mapping.encode(table).X, [[1], [0]])
+    with open_table(path) as reader:
+        (table,) = reader.chunks(mapping.kinds)
+    np.testing.assert_array_equal(mapping.encode(table).X, [[1], [0]])
 
 
 def test_levels_that_look_like_numbers_are_texts_where_others_are(tmp_path):

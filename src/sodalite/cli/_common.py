@@ -9,7 +9,8 @@ import traceback
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from typing import Any, TypeVar
+from functools import wraps
+from typing import Any, TypeVar, cast
 
 import click
 
@@ -123,14 +124,121 @@ def json_option(function: F) -> F:
     return click.option("--json", "as_json", is_flag=True, help="Print one JSON object, for programs.")(function)
 
 
-def missing_option(function: F) -> F:
-    """--missing."""
-    return click.option(
-        "--missing",
-        default="error",
-        type=click.Choice(["error", "drop", "median"]),
-        help="Refuse missing values (default), leave out their rows, or put medians in their place.",
-    )(function)
+def dialect_options(function: F) -> F:
+    """--sep, --decimal, --thousands, --encoding and --na-values, which the function takes as one `dialect`."""
+
+    @wraps(function)
+    def wrapped(
+        *arguments: Any,
+        sep: str | None,
+        decimal: str | None,
+        thousands: str | None,
+        encoding: str | None,
+        na_values: tuple[str, ...],
+        **others: Any,
+    ) -> Any:
+        from ..tables.base import Dialect
+
+        codes = tuple(part.strip() for text in na_values for part in text.split(","))
+        mark = {"tab": "\t", "\\t": "\t"}.get(sep or "", sep)
+        if mark is not None and len(mark) != 1:
+            raise click.BadParameter(f"{sep!r} is no single mark, such as ';' or tab.", param_hint="'--sep'")
+        return function(*arguments, dialect=Dialect(mark, decimal, thousands, encoding, codes), **others)
+
+    options = [
+        click.option("--sep", metavar="MARK", help="The mark between columns: ';', '|', tab, ..."),
+        click.option("--decimal", type=click.Choice([".", ","]), help="The decimal mark of numbers."),
+        click.option("--thousands", metavar="MARK", help="The mark between thousands."),
+        click.option("--encoding", metavar="NAME", help="The encoding of text, such as cp1252."),
+        click.option("--na-values", multiple=True, metavar="A,B", help="More values that mean missing."),
+    ]
+    return cast(F, _decorated(wrapped, options))
+
+
+def column_options(function: F) -> F:
+    """--missing, --order, --latlon and --date-format, which the function takes as `missing` and `options`.
+
+    The function has the options of `dialect_options` too.
+    """
+
+    @wraps(function)
+    def wrapped(
+        *arguments: Any,
+        order: tuple[str, ...],
+        latlon: str | None,
+        date_format: tuple[str, ...],
+        dialect: Any,
+        **others: Any,
+    ) -> Any:
+        from ..tables import Options
+
+        options = Options(
+            order=_orders(order),
+            latlon=_pair(latlon),
+            date_format=_formats(date_format),
+            na_values=dialect.na_values,
+            decimal=dialect.decimal,
+            thousands=dialect.thousands,
+        )
+        return function(*arguments, options=options, dialect=dialect, **others)
+
+    options = [
+        click.option(
+            "--missing",
+            default="indicator",
+            type=click.Choice(["indicator", "median", "drop", "error"]),
+            metavar="HOW",
+            help="Missing values: put in medians and tell the model where (indicator, the default), put them in alone "
+            "(median), drop the rows, or stop (error).",
+        ),
+        click.option("--order", multiple=True, metavar="C=A,B,..", help="The levels of a column, in order."),
+        click.option("--latlon", metavar="LAT,LON", help="Columns of latitude and longitude."),
+        click.option(
+            "--date-format", multiple=True, metavar="[C=]FORM", help="How dates are written, such as '%d/%m/%Y'."
+        ),
+    ]
+    return cast(F, dialect_options(_decorated(wrapped, options)))
+
+
+def _decorated(function: Any, options: list[Any]) -> Any:
+    for option in reversed(options):
+        function = option(function)
+    return function
+
+
+def _orders(given: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
+    """--order, such as "cut=Fair,Good"."""
+    found = {}
+    for text in given:
+        name, mark, levels = text.partition("=")
+        if not mark or not levels:
+            raise click.BadParameter(f"{text!r} is not of the form column=first,second,third.", param_hint="'--order'")
+        found[name] = tuple(part.strip() for part in levels.split(","))
+    return found
+
+
+def _pair(given: str | None) -> tuple[str, str] | None:
+    """--latlon, such as "lat,lon"."""
+    if given is None:
+        return None
+    parts = [part.strip() for part in given.split(",")]
+    if len(parts) != 2 or not all(parts):
+        raise click.BadParameter(f"{given!r} is not of the form latitude,longitude.", param_hint="'--latlon'")
+    return parts[0], parts[1]
+
+
+def _formats(given: tuple[str, ...]) -> str | dict[str, str] | None:
+    """--date-format, for all columns or by column."""
+    by_column = {}
+    for text in given:
+        name, mark, form = text.partition("=")
+        if "%" not in text:
+            message = f"{text!r} has no directives such as %d, %m and %Y."
+            raise click.BadParameter(message, param_hint="'--date-format'")
+        if not mark or "%" in name:
+            return text
+        by_column[name] = form
+    return by_column or None
 
 
 def quiet_option(function: F) -> F:
@@ -173,7 +281,8 @@ def plain_errors(debug: bool, interrupted: str | Callable[[], str] = "Interrupte
     except (ValueError, TypeError, OSError, ModuleNotFoundError, MemoryError) as error:
         if debug:
             traceback.print_exc()
-        words = " ".join(str(error).split()) or type(error).__name__
+        lines = [" ".join(line.split()) for line in str(error).splitlines()] or [type(error).__name__]
+        words = ("\n" if lines[1:] and lines[1].startswith("- ") else " ").join(lines)
         raise Mistake(f"not enough memory: {words}" if isinstance(error, MemoryError) else words) from None
 
 
@@ -195,9 +304,11 @@ def not_written(output: str) -> str:
     return "Interrupted." if output == "-" else f"Interrupted: {output} was not written."
 
 
-def counted(missing: Mapping[str, int]) -> str:
-    """How many values each column misses, as a part of a sentence."""
-    return ", ".join(f"{name!r} ({count})" for name, count in missing.items())
+def counted(counts: Mapping[str, int], most: int = 8) -> str:
+    """Names with their counts as a part of a sentence; of many, the most frequent."""
+    ranked = sorted(counts.items(), key=lambda pair: -pair[1]) if len(counts) > most else list(counts.items())
+    shown = ", ".join(f"{name!r} ({count})" for name, count in ranked[:most])
+    return shown + (f" and {len(counts) - most} more" if len(counts) > most else "")
 
 
 def _plain_warnings() -> Callable[..., None]:

@@ -2,51 +2,65 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
 
 from ._common import split_names
 
 if TYPE_CHECKING:
     from ..estimator import GreedyGPRegressor
-    from ..tables import Preprocessing, Reader, Table, Training
+    from ..tables import Dialect, Options, Preprocessing, Reader, Table, Training
 
 EMBEDDED = "Mauna Loa CO2"  # the name of the data set that comes with the package
 
 
-def read_training(
-    data: str | None, target: str | None, features: tuple[str, ...], exclude: tuple[str, ...], missing: str
-) -> Training:
+class Choice(NamedTuple):
+    """Which columns of a table are used, and how they are read."""
+
+    target: str | None = None
+    features: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+    missing: str = "indicator"
+    options: Options | None = None
+    dialect: Dialect | None = None
+
+
+def read_training(data: str | None, choice: Choice, seed: int = 0) -> Training:
     """The table DATA, or the embedded one if that is None, as a model is fitted to it."""
     from ..tables import is_on_disk, read_table
 
     if data is not None and data != "-" and is_on_disk(data):
-        return learn_from_disk(data, target, features, exclude, missing)[0]
-    table = embedded_table() if data is None else read_table(data)
-    target = "co2" if data is None and target is None else which_target(table, target)
-    return learn_from_memory(table, target, features, exclude, missing)
+        return learn_from_disk(data, choice)[0]
+    table = embedded_table() if data is None else read_table(data, choice.dialect)
+    target = "co2" if data is None and choice.target is None else which_target(table, choice.target)
+    return learn_from_memory(table, target, choice, seed)
 
 
-def learn_from_memory(
-    table: Table, target: str, features: tuple[str, ...], exclude: tuple[str, ...], missing: str
-) -> Training:
+def learn_from_memory(table: Table, target: str, choice: Choice, seed: int = 0) -> Training:
     """A table in memory as a model is fitted to it, with columns as --features and --exclude name them."""
     from ..tables import learn
+    from ..tables.preprocessing import check_columns
 
-    some = split_names(features, table.names) if features else None
-    return learn(table, target, some, split_names(exclude, table.names), missing)
+    some = split_names(choice.features, table.names) if choice.features else None
+    options = choice.options
+    if options is not None:
+        formats = options.date_format if isinstance(options.date_format, Mapping) else {}
+        check_columns(table.name, table.names, [*options.order, *(options.latlon or ()), *formats])
+        options = replace(options, prefer=table.prefer)
+    exclude = split_names(choice.exclude, table.names)
+    return learn(table, target, some, exclude, choice.missing, options, seed)
 
 
-def learn_from_disk(
-    data: str, target: str | None, features: tuple[str, ...], exclude: tuple[str, ...], missing: str
-) -> tuple[Training, list[str]]:
+def learn_from_disk(data: str, choice: Choice) -> tuple[Training, list[str]]:
     """A table that is left on disk as a model is fitted to it, and the names of all its columns."""
     from ..tables import ParquetRows, TableError, learn_on_disk
 
-    if missing != "error":
-        raise TableError(f"--missing {missing} needs a table in memory; leave out such rows of {data} first.")
+    if choice.missing in ("drop", "median"):
+        raise TableError(f"--missing {choice.missing} needs a table in memory; leave out such rows of {data} first.")
     names = list(ParquetRows.columns_of(data))
-    some = split_names(features, names) if features else None
-    return learn_on_disk(data, target, some, split_names(exclude, names)), names
+    some = split_names(choice.features, names) if choice.features else None
+    return learn_on_disk(data, choice.target, some, split_names(choice.exclude, names)), names
 
 
 def which_target(table: Table, target: str | None) -> str:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
 from math import isfinite, log
 from pathlib import Path
 from time import perf_counter
@@ -18,15 +18,16 @@ from ._common import (
     Seconds,
     check_model_path,
     check_outputs,
+    column_options,
+    counted,
     debug_option,
     json_option,
-    missing_option,
     plain_errors,
     print_json,
     quiet_option,
     seed_option,
 )
-from ._data import EMBEDDED, read_training
+from ._data import EMBEDDED, Choice, read_training
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
     from ..posteriors.calibration import ErrorBars
     from ..report.build import HeldOut
     from ..report.words import KernelWords
-    from ..tables import Training
+    from ..tables import Dialect, Options, Preprocessing, Reading, Training
     from ._progress import Display
 
 MOST_TESTED = 5000  # most rows that are held out: more would tell RMSE better than to 1 %, and take long to predict
@@ -72,7 +73,7 @@ DEFAULT_K = 5  # nearest rows that a prediction averages, where the fit has not 
     show_default="0.1; none of fewer than 100 rows, each of which is predicted from the others",
     help="Share of the rows to hold out, at most 5000, to see how good the model is.",
 )
-@missing_option
+@column_options
 @click.option(
     "-o",
     "--output",
@@ -82,6 +83,8 @@ DEFAULT_K = 5  # nearest rows that a prediction averages, where the fit has not 
     metavar="MODEL",
     help="Where to write the model.",
 )
+@click.option("--hold-out-only", is_flag=True, help="Write the model of the rows not held out.")
+@click.option("--dry-run", is_flag=True, help="Show how columns are read, and fit nothing.")
 @click.option("--checkpoint", metavar="PATH", help="Keep the fit there as it goes on; if it is there, go on from it.")
 @seed_option
 @json_option
@@ -100,7 +103,11 @@ def command(
     time_limit: float | None,
     test_fraction: float | None,
     missing: str,
+    options: Options,
+    dialect: Dialect,
     output: str,
+    hold_out_only: bool,
+    dry_run: bool,
     checkpoint: str | None,
     seed: int,
     as_json: bool,
@@ -109,16 +116,20 @@ def command(
 ) -> None:
     """Fit a model to a table and write it to a file.
 
-    DATA is CSV, TSV, .csv.gz, .tsv.gz, Parquet, Arrow, Feather or NPZ, by its suffix, a folder of Parquet files, or -
-    for CSV from standard input. Without it, 43 years of CO2 at Mauna Loa are used. Texts become one input for each that
-    occurs, dates become numbers; predict does the same. A folder, or a large Parquet file, is left on disk, and must
-    hold numbers alone.
+    DATA is CSV, TSV, .csv.gz, .tsv.gz, Parquet, Arrow, Feather, NPZ or Excel, by its suffix, a folder of Parquet files,
+    or - for CSV from standard input; without it, 43 years of CO2 at Mauna Loa. How columns are to be read is found from
+    the values: see --dry-run. predict does the same. A tenth of the rows is held out to judge the model; the one that
+    is written has seen all. A folder, or a large Parquet file, is left on disk, and must hold numbers alone.
 
     Example: sodalite fit houses.csv --target price --output houses.sodalite
     """
     with plain_errors(debug, lambda: interrupted(output, checkpoint)):
         from ._progress import display
 
+        choice = Choice(target, features, exclude, missing, options, dialect)
+        if dry_run:
+            show_readings(data, choice, as_json)
+            return
         with display(not (quiet or as_json)) as shown:
             outcome = run(
                 data,
@@ -127,6 +138,9 @@ def command(
                 features=features,
                 exclude=exclude,
                 missing=missing,
+                options=options,
+                dialect=dialect,
+                hold_out_only=hold_out_only,
                 test_fraction=test_fraction,
                 seed=seed,
                 parameters={
@@ -173,6 +187,8 @@ class FitOutcome:
     stop_reason: str
     missing: dict[str, int]
     """For each column, how many values were missing."""
+    notes: tuple[str, ...]
+    """What was noticed in the table, and what was done about it."""
     test: tuple[HeldOut, ...]
     """The model and three that are simpler; empty if no rows were held out."""
     baselines: Baselines | None
@@ -203,15 +219,19 @@ def run(
     *,
     features: tuple[str, ...] = (),
     exclude: tuple[str, ...] = (),
-    missing: str = "error",
+    missing: str = "indicator",
+    options: Options | None = None,
+    dialect: Dialect | None = None,
+    hold_out_only: bool = False,
     test_fraction: float | None = None,
     seed: int = 0,
     parameters: dict[str, Any],
     shown: Display,
 ) -> FitOutcome:
-    """Read, fit, test and write. An output that cannot be written is found first.
+    """Read, fit, test, fit all rows and write. An output that cannot be written is found first.
 
-    `parameters` are the estimator's; those that are None are left to it.
+    `parameters` are the estimator's; those that are None are left to it. With `hold_out_only`, the model that is
+    written has not seen the rows held out.
     """
     shown.step(f"Reading {data or EMBEDDED}")
     import numpy as np
@@ -223,29 +243,39 @@ def run(
     check_paths(data, output, parameters.get("checkpoint"))
     model = make_model(parameters, seed)
     watch = Stopwatch()
-    training = read_training(data, target, features, exclude, missing)
+    training = read_training(data, Choice(target, features, exclude, missing, options, dialect), seed)
     watch("read")
 
-    X, y = training.X, training.y
+    y = training.y
     split = hold_out(len(y), test_fraction, seed)
+    X = training.without(split.test, seed)
     model.fit(Taken(X, split.rest) if on_disk(training) else X[split.rest], y[split.rest], callback=shown)
     watch("fit")
 
     shown.step("Testing on the rows that were held out")
-    judged = judge(model, training, split)
+    judged = judge(model, training, split, X)
     watch("test")
 
+    mapping, rows = training.preprocessing, split.rest
+    if hold_out_only:
+        mapping = mapping_of_rest(training, split)
+    elif len(split.test):
+        shown.step("Fitting all rows with the kernel that was found")
+        rows = np.arange(len(y))
+        model, X = refit(model, training, shown), training.X
+        watch("fit all")
+
     shown.step(f"Writing {output}")
-    mapping = training.preprocessing
-    known = X[split.rest[:MOST_ROWS]]
-    unit, variance = float(model.y_std_[0]), float(np.var(y[split.rest]))
+    known = X[rows[:MOST_ROWS]]
+    unit, variance = float(model.y_std_[0]), float(np.var(y[rows]))
     scale, bars = model.posterior_.scale, bars_of(model.posterior_)
     model.preprocessing_ = mapping
     words = kernel_words(model.kernel_, known, model.importance(known).shares, unit, variance, bars)
     model.about_ = {
         "data": data or EMBEDDED,
-        "n_rows": len(split.rest),
+        "n_rows": len(rows),
         "n_test": len(split.test),
+        "notes": list(training.notes),
         "test": [asdict(part) for part in judged],
         "kernel": words.as_dict(),
     }
@@ -254,12 +284,13 @@ def run(
     return FitOutcome(
         data=data or EMBEDDED,
         target=str(mapping.target),
-        columns=tuple(column.name for column in mapping.columns),
-        n_rows=len(split.rest),
+        columns=tuple(mapping.sources),
+        n_rows=len(rows),
         n_test=len(split.test),
         n_active=len(model.active_indices_),
         stop_reason=model.selection_.stop_reason,
         missing=training.missing,
+        notes=training.notes,
         test=judged,
         baselines=model.baselines_,
         left_out=left_out(bars, [unit]),
@@ -271,6 +302,43 @@ def run(
         seconds=watch.seconds,
         output=output,
     )
+
+
+def refit(model: GreedyGPRegressor, training: Training, shown: Display) -> GreedyGPRegressor:
+    """A model of all rows, with the kernel and the kind of mean function of one that was fitted to most of them."""
+    import warnings
+
+    from sklearn.base import clone
+
+    from ..posteriors.baselines import NoBetterWarning
+
+    mean = model.mean_
+    chosen = None if mean.is_constant else mean.name if mean.share == 1 else model.mean
+    found: GreedyGPRegressor = clone(model).set_params(
+        kernel=model.kernel_, mean=chosen, hyperparameters="fixed", checkpoint=None
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NoBetterWarning)  # it has been said of the first model
+        found.fit(training.X, training.y, callback=shown)
+    found.set_params(kernel=model.kernel, mean=model.mean, hyperparameters=model.hyperparameters)
+    again = replace(found.mean_, trials=mean.trials)
+    found.fitted_ = replace(found.fitted_, rounds=model.fitted_.rounds, mean_function=again)
+    return found
+
+
+def mapping_of_rest(training: Training, split: Split) -> Preprocessing:
+    """How columns become inputs for a model that has not seen the rows held out, nor means of their targets."""
+    from ..tables.levels import level_means
+
+    columns, place = [], 0
+    for column in training.preprocessing.columns:
+        if place in training.codes:
+            codes = training.codes[place][split.rest]
+            means = level_means(codes, training.y[split.rest], len(column.levels))
+            column = replace(column, means=tuple(means.tolist()))
+        place += len(column.names)
+        columns.append(column)
+    return replace(training.preprocessing, columns=tuple(columns))
 
 
 class Stopwatch:
@@ -343,8 +411,11 @@ def on_disk(training: Training) -> bool:
     return isinstance(training.X, ParquetRows)
 
 
-def judge(model: GreedyGPRegressor, training: Training, split: Split) -> tuple[HeldOut, ...]:
-    """The model, the nearest rows, a straight line and a constant, by the rows that were held out."""
+def judge(model: GreedyGPRegressor, training: Training, split: Split, X: Any) -> tuple[HeldOut, ...]:
+    """The model, the nearest rows, a straight line and a constant, by the rows that were held out.
+
+    X, of shape (n, d), has all rows, with nothing in it that the targets of those held out have told.
+    """
     import numpy as np
     from sklearn.neighbors import KNeighborsRegressor
 
@@ -354,7 +425,7 @@ def judge(model: GreedyGPRegressor, training: Training, split: Split) -> tuple[H
     from ..posteriors.predictive import Predictive
     from ..report.build import HeldOut
 
-    X, y, test = training.X, training.y, split.test
+    y, test = training.y, split.test
     if not len(test):
         return ()
     rest = split.rest[:: -(-len(split.rest) // MOST_ROWS)] if on_disk(training) else split.rest
@@ -435,11 +506,51 @@ def show(outcome: FitOutcome, console: Console) -> None:
     if outcome.mean:
         grid.add_row("mean", outcome.mean)
     grid.add_row("kept", f"{kept} ({in_words(outcome.stop_reason)})")
+    if outcome.notes:
+        grid.add_row("columns", "\n".join(outcome.notes))
     if outcome.missing:
-        grid.add_row("missing", ", ".join(f"{name} ({count})" for name, count in outcome.missing.items()))
+        grid.add_row("missing", counted(outcome.missing))
     grid.add_row("time", ", ".join(f"{name} {duration(seconds)}" for name, seconds in outcome.seconds.items()))
     grid.add_row("model", outcome.output)
     console.print(grid, soft_wrap=False)
+
+
+def show_readings(data: str | None, choice: Choice, as_json: bool) -> None:
+    """Print how every column is read."""
+    training = read_training(data, choice)
+    mapping = training.preprocessing
+    if as_json:
+        columns = [reading.as_dict() for reading in training.readings]
+        content = {"data": data or EMBEDDED, "target": mapping.target, "n_rows": len(training.y), "columns": columns}
+        print_json(content | {"inputs": mapping.names, "notes": training.notes, "missing": training.missing})
+        return
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table as Grid
+
+    console = Console(highlight=False, markup=False, emoji=False)
+    readings = training.readings or tuple(_plain_readings(mapping))
+    table = Grid(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    for header, justify in (("column", "left"), ("read as", "left"), ("inputs", "right"), ("missing", "right")):
+        table.add_column(header, justify=justify)  # type: ignore[arg-type]
+    for reading in readings:
+        n_inputs = "" if reading.column is None else str(len(reading.column.names))
+        table.add_row(reading.name, reading.words, n_inputs, str(reading.missing or ""))
+    rows = f"{len(training.y)} row{'s' * (len(training.y) != 1)}"
+    console.print(f"{data or EMBEDDED}: {rows} to predict {mapping.target} by, from {len(mapping.names)} inputs\n")
+    console.print(table)
+    told = {note for note in training.notes if " is left out" in note}
+    for note in training.notes:
+        if note not in told:
+            console.print(f"\n{note}")
+
+
+def _plain_readings(mapping: Preprocessing) -> Iterator[Reading]:
+    """How the columns of a table on disk are read."""
+    from ..tables import Reading
+
+    for column in mapping.columns:
+        yield Reading(column.name, "numbers", column)
 
 
 def errors_table(outcome: FitOutcome) -> Grid | None:

@@ -74,6 +74,8 @@ def _origin(content: dict[str, Any]) -> Lines:
     yield "written by", f"sodalite {content['library']}"
     if "data" in about:
         yield "fitted to", f"{about['data']}"
+    if about.get("notes"):
+        yield "noticed", "\n".join(map(str, about["notes"]))
     if mapping:
         if mapping["target"] is not None:
             yield "target", mapping["target"]
@@ -91,7 +93,9 @@ def _model(content: dict[str, Any]) -> Lines:
 
     yield "rows", f"{content['n_active']} active of {content['n_rows']} ({content['selection']['stop_reason']})"
     yield "posterior", content["posterior"]["name"]
-    yield "kernel", str(kernel_from_json(content["kernel"]))
+    kernel = kernel_from_json(content["kernel"])
+    yield "kernel", _formula(kernel)
+    yield from _length_scales(kernel, content)
     words = _words(content)
     if words is not None:
         if words.std is not None:
@@ -99,6 +103,32 @@ def _model(content: dict[str, Any]) -> Lines:
         yield from _errors(content)
         yield "noise", words.noise()
     yield from _mean(content)
+
+
+def _formula(kernel: Any) -> str:
+    """A kernel in one line, without the length-scales that have a line for each input."""
+    import re
+
+    return re.sub(r"length_scale=\[[^\]]*\]", "...", str(kernel))
+
+
+def _length_scales(kernel: Any, content: dict[str, Any]) -> Lines:
+    """The length-scales of each input, in its own units, where every input has one; of every component in turn."""
+    import numpy as np
+
+    from ..kernels import leaves
+    from ..tables import Preprocessing
+
+    mapping, names = content.get("preprocessing"), content["feature_names"]
+    if mapping:
+        names = Preprocessing.from_json(mapping).names
+    names = names or [f"input {place + 1}" for place in range(content["n_features"])]
+    scaled = [leaf for leaf in leaves(kernel) if hasattr(leaf, "length_scale")]
+    parts = [leaf for leaf in scaled if np.size(leaf.length_scale) == len(names)]
+    columns = [np.atleast_1d(leaf.length_scale).tolist() for leaf in parts]
+    if columns:
+        rows = zip(names, zip(*columns, strict=True), strict=True)
+        yield "length-scales", "\n".join(f"{name}: {', '.join(f'{value:.3g}' for value in row)}" for name, row in rows)
 
 
 def _quality(content: dict[str, Any]) -> Lines:
@@ -194,7 +224,13 @@ def _words(content: dict[str, Any]) -> KernelWords | None:
 
 def _column(column: dict[str, Any]) -> str:
     """A column as the printout describes it."""
-    text = f"{column['name']} ({column['kind']})"
+    names = " and ".join(filter(None, [column["name"], column.get("partner")]))
+    kind = {"means": "levels by their mean target", "ordered": "levels in order"}.get(column["kind"], column["kind"])
+    text = f"{names} ({kind}"
+    parts = column.get("parts") or []
+    text += f": {', '.join(parts)})" if parts else ")"
     if column["levels"]:
         text += ": " + ", ".join(column["levels"][:8]) + (", ..." if len(column["levels"]) > 8 else "")
+    if column.get("indicator"):
+        text += "; an input says where values are missing"
     return text if column["fill"] is None else f"{text}; missing: {column['fill']}"

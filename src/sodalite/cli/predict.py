@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
+from itertools import chain
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,7 @@ from ._common import (
     check_outputs,
     counted,
     debug_option,
+    dialect_options,
     json_option,
     not_written,
     plain_errors,
@@ -27,6 +29,7 @@ from ._common import (
     quiet_option,
     say,
     seed_option,
+    split_names,
 )
 from ._data import mapping_of
 
@@ -35,7 +38,7 @@ if TYPE_CHECKING:
 
     from ..core.types import Floats
     from ..estimator import GreedyGPRegressor
-    from ..tables import Encoded
+    from ..tables import Dialect, Encoded, Reader
     from ..tables.writing import Write
     from ._progress import Display
 
@@ -48,6 +51,7 @@ BLOCK = 500  # rows whose samples are drawn together, from one covariance: O(BLO
 @click.option(
     "-o", "--output", default="-", type=FILE, metavar="FILE", help="Where to write; standard output unless given."
 )
+@click.option("--keep", multiple=True, metavar="A,B", help="Columns of DATA to write beside the predictions.")
 @click.option("--std", is_flag=True, help="Add the standard deviation of each prediction.")
 @click.option(
     "--interval",
@@ -66,6 +70,7 @@ BLOCK = 500  # rows whose samples are drawn together, from one covariance: O(BLO
     "--samples", default=0, type=click.IntRange(0), metavar="K", help="Add K samples of what might be observed."
 )
 @click.option("--novelty", is_flag=True, help="Add how little is known there: 0 at the data, 1 far from all rows.")
+@dialect_options
 @seed_option
 @json_option
 @quiet_option
@@ -74,11 +79,13 @@ def command(
     model: str,
     data: str,
     output: str,
+    keep: tuple[str, ...],
     std: bool,
     interval: float | None,
     quantiles: tuple[float, ...],
     samples: int,
     novelty: bool,
+    dialect: Dialect,
     seed: int,
     as_json: bool,
     quiet: bool,
@@ -88,10 +95,10 @@ def command(
 
     MODEL is a file that fit has written. DATA is a table in any format that fit reads, or - for CSV from standard
     input. Its columns are found by name, in any order; others are ignored. It may be of any size. The output has one
-    row for each, with the columns mean, std, lower, upper, quantile_0.05 and so on, sample_1 to sample_K and novelty as
-    asked for; it is CSV, or what the suffix of FILE says. Intervals, quantiles and samples follow the distribution of
-    errors that the fit has learnt. Samples are drawn together for 500 rows at a time. Rows that lie outside the data
-    that the model was fitted to are counted.
+    row for each, with the columns that --keep names, then mean, std, lower, upper, quantile_0.05 and so on, sample_1 to
+    sample_K and novelty as asked for; it is CSV, or what the suffix of FILE says. Intervals, quantiles and samples
+    follow the distribution of errors that the fit has learnt. Samples are drawn together for 500 rows at a time. Rows
+    that lie outside the data that the model was fitted to are counted.
 
     Example: sodalite predict houses.sodalite new.csv --std --interval 0.95
     """
@@ -108,6 +115,8 @@ def command(
                 quantiles=quantiles,
                 samples=samples,
                 novelty=novelty,
+                keep=keep,
+                dialect=dialect,
                 seed=seed,
                 gather=as_json,
                 shown=shown,
@@ -123,10 +132,16 @@ def command(
 def warn(outcome: PredictOutcome) -> None:
     """Warn of values that the model does not know, of missing values, and of rows outside the data."""
     for name, count in outcome.unknown.items():
-        say(f"Warning: {count} values of column {name!r} are none of those that the model was fitted with.")
+        say(
+            f"Warning: {count} values of column {name!r} are none of those that the model was fitted with: "
+            f"{counted(outcome.unknown_levels[name])}."
+        )
     if outcome.missing:
-        filled = "medians took their place" if outcome.filled else "their rows have no prediction"
-        say(f"Warning: missing values: {counted(outcome.missing)}; {filled}.")
+        empty = outcome.n_unpredicted
+        rest = f"{empty} row{'s have' if empty > 1 else ' has'} no prediction"
+        filled = "medians and levels for missing values took their place"
+        words = "; ".join(([filled] if outcome.filled else []) + ([rest] if empty else []))
+        say(f"Warning: missing values: {counted(outcome.missing)}; {words}.")
     if outcome.n_outside:
         lie = "rows lie" if outcome.n_outside > 1 else "row lies"
         say(
@@ -146,6 +161,10 @@ class PredictOutcome:
     columns: tuple[str, ...]
     unknown: dict[str, int]
     """For each column, how many values are levels that the model has not seen."""
+    unknown_levels: dict[str, dict[str, int]]
+    """For each of these columns, the levels and how often they occur."""
+    n_unpredicted: int
+    """Rows without a prediction, because a value is missing."""
     missing: dict[str, int]
     filled: bool
     """Whether something took the place of missing values."""
@@ -154,7 +173,7 @@ class PredictOutcome:
     outside: float
     """The novelty above which a row lies outside the data."""
     seconds: float
-    predictions: dict[str, list[float]] | None
+    predictions: dict[str, list[Any]] | None
     """The predictions themselves, if they were to be gathered."""
 
     def as_dict(self) -> dict[str, Any]:
@@ -172,6 +191,8 @@ def run(
     quantiles: tuple[float, ...] = (),
     samples: int = 0,
     novelty: bool = False,
+    keep: tuple[str, ...] = (),
+    dialect: Dialect | None = None,
     seed: int = 0,
     gather: bool = False,
     shown: Display | None = None,
@@ -192,39 +213,62 @@ def run(
     shown = shown or Display()
     shown.step(f"Loading {model_path}")
     model = load(model_path)
-    gathered: dict[str, list[float]] | None = {} if gather and output == "-" else None
+    gathered: dict[str, list[Any]] | None = {} if gather and output == "-" else None
     bars = bars_of(model.posterior_)
     tally, generator = Tally(UNKNOWN if bars is None else bars.outside), np.random.default_rng(seed)
     asked = Asked(std, interval, quantiles, samples)
     columns = asked.columns(len(model.y_mean_)) + ["novelty"] * novelty
-    with open_table(data) as reader:
+    with open_table(data, dialect=dialect) as reader:
         mapping = mapping_of(model, reader)
         mapping.check_names(reader.names, reader.name)
-        with (
-            warnings.catch_warnings(),
-            open_output(output, columns) if gathered is None else _gathering(gathered, columns) as write,
-        ):
-            warnings.filterwarnings("ignore", "X does not have valid feature names")  # names were matched by `mapping`
-            for table in reader.chunks({column.name: column.kind for column in mapping.columns}):
+        kept = kept_columns(keep, reader, columns)
+        kinds = dict.fromkeys(kept, "text") | mapping.kinds
+
+        def parts() -> Iterator[dict[str, Any]]:
+            for table in reader.chunks(kinds):
                 rows = mapping.encode(table)
                 found = predict_rows(model, rows.X, asked, generator)
-                write({name: found[name] for name in columns})
                 tally.add(rows, found["novelty"])
+                yield {name: table.data[name] for name in kept} | {name: found[name] for name in columns}
                 shown.step(f"{tally.n_rows} rows predicted, {tally.n_rows / (perf_counter() - began):.0f} rows/s")
+
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "X does not have valid feature names")  # names were matched by `mapping`
+            made = parts()
+            first = next(made, None)  # before anything is written: most of what is wrong with a table is found here
+            names = [*kept, *columns]
+            with open_output(output, names) if gathered is None else _gathering(gathered, names) as write:
+                for part in () if first is None else chain([first], made):
+                    write(part)
     return PredictOutcome(
         model=model_path,
         data=data,
         output=None if gathered is not None else output,
         n_rows=tally.n_rows,
-        columns=tuple(columns),
-        unknown=dict(tally.unknown),
+        columns=(*kept, *columns),
+        unknown={name: sum(levels.values()) for name, levels in tally.unknown.items()},
+        unknown_levels={name: dict(levels) for name, levels in tally.unknown.items()},
+        n_unpredicted=tally.n_unpredicted,
         missing=dict(tally.missing),
-        filled=mapping.missing == "median",
+        filled=mapping.missing in ("median", "indicator") and tally.n_filled > 0,
         n_outside=tally.n_outside,
         outside=tally.outside,
         seconds=perf_counter() - began,
         predictions=gathered,
     )
+
+
+def kept_columns(keep: tuple[str, ...], reader: Reader, columns: list[str]) -> list[str]:
+    """The columns that --keep names, checked."""
+    from ..tables import TableError
+    from ..tables.preprocessing import check_columns
+
+    kept = list(dict.fromkeys(split_names(keep, reader.names)))
+    check_columns(reader.name, reader.names, kept)
+    for name in kept:
+        if name in columns:
+            raise TableError(f"--keep {name}: the output has a column of that name, which holds predictions.")
+    return kept
 
 
 @dataclass
@@ -234,14 +278,20 @@ class Tally:
     outside: float
     n_rows: int = 0
     n_outside: int = 0
-    unknown: Counter[str] = field(default_factory=Counter)
+    n_unpredicted: int = 0
+    n_filled: int = 0
+    unknown: dict[str, Counter[str]] = field(default_factory=dict)
     missing: Counter[str] = field(default_factory=Counter)
 
     def add(self, rows: Encoded, novelty: Floats) -> None:
         """Count the rows of a chunk. Their novelty is NaN, and so not outside, where a value is missing."""
         self.n_rows += len(rows.X)
         self.n_outside += int((novelty > self.outside).sum())
-        self.unknown.update(rows.unknown)
+        empty = int((novelty != novelty).sum())  # NaN
+        self.n_unpredicted += empty
+        self.n_filled += max(sum(rows.missing.values()) - empty, 0)
+        for name, levels in rows.strange.items():
+            self.unknown.setdefault(name, Counter()).update(levels)
         self.missing.update(rows.missing)
 
 
@@ -312,12 +362,12 @@ def predicted(model: GreedyGPRegressor, X: Floats, levels: list[float]) -> tuple
 
 
 @contextmanager
-def _gathering(gathered: dict[str, list[float]], columns: list[str]) -> Iterator[Write]:
+def _gathering(gathered: dict[str, list[Any]], columns: list[str]) -> Iterator[Write]:
     """A writer that appends predictions to lists instead of a file."""
     gathered.update({name: [] for name in columns})
 
     def write(part: Mapping[str, Any]) -> None:
         for name in columns:
-            gathered[name] += part[name].tolist()
+            gathered[name] += part[name].to_pylist() if hasattr(part[name], "to_pylist") else part[name].tolist()
 
     yield write

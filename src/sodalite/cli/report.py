@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
@@ -17,6 +17,7 @@ from ._common import (
     check_outputs,
     counted,
     debug_option,
+    dialect_options,
     json_option,
     not_written,
     plain_errors,
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from ..core.types import Floats
     from ..estimator import GreedyGPRegressor
     from ..report import Report
+    from ..tables import Dialect
     from ._progress import Display
 
 
@@ -45,6 +47,7 @@ if TYPE_CHECKING:
     help="Where to write; unless given, beside MODEL, with the suffix .html.",
 )
 @click.option("-t", "--target", metavar="COLUMN", help="The column of DATA to judge by, if the model does not know it.")
+@dialect_options
 @seed_option
 @json_option
 @quiet_option
@@ -54,6 +57,7 @@ def command(
     data: str | None,
     output: str | None,
     target: str | None,
+    dialect: Dialect,
     seed: int,
     as_json: bool,
     quiet: bool,
@@ -75,7 +79,9 @@ def command(
         from ._progress import display
 
         with display(not (quiet or as_json) and output != "-") as shown:
-            outcome, report = run(model, data, output, target=target, seed=seed, write=not as_json, shown=shown)
+            outcome, report = run(
+                model, data, output, target=target, dialect=dialect, seed=seed, write=not as_json, shown=shown
+            )
         if outcome.missing:
             say(f"Warning: missing values: {counted(outcome.missing)}; their rows were left out.")
         if as_json:
@@ -115,6 +121,7 @@ def run(
     output: str,
     *,
     target: str | None = None,
+    dialect: Dialect | None = None,
     seed: int = 0,
     write: bool = True,
     shown: Display | None = None,
@@ -137,7 +144,7 @@ def run(
     missing: dict[str, int] = {}
     if data is not None:
         shown.step(f"Reading {data}")
-        X, y, missing = read_rows(model, data, target)
+        X, y, missing = read_rows(model, data, target, dialect)
     shown.step("Judging the model")
     from ..report import make_report, to_html
 
@@ -167,31 +174,34 @@ def run(
     return outcome, report
 
 
-def read_rows(model: GreedyGPRegressor, data: str, target: str | None) -> tuple[Floats, Floats, dict[str, int]]:
+def read_rows(
+    model: GreedyGPRegressor, data: str, target: str | None, dialect: Dialect | None = None
+) -> tuple[Floats, Floats, dict[str, int]]:
     """The rows of a table as the model takes them, their targets, and how many values each column misses."""
     from collections import Counter
 
     import numpy as np
 
-    from ..tables import Column, Preprocessing, TableError, open_table
-    from ..tables.columns import encode_column
+    from ..tables import Options, TableError, open_table
+    from ..tables.preprocessing import target_of
+    from ..tables.values import table_column
 
     if len(model.y_mean_) > 1:
         raise Mistake("The model has several targets: only make_report in Python can judge it by other rows.")
     parts, missing = [], Counter[str]()
-    with open_table(data) as reader:
+    with open_table(data, dialect=dialect) as reader:
         mapping, name = mapping_and_target(model, reader, target)
-        mapping = Preprocessing(
-            mapping.target, mapping.columns, "drop" if mapping.missing == "error" else mapping.missing
-        )
-        kinds = {column.name: column.kind for column in mapping.columns} | {name: "number"}
-        for table in reader.chunks(kinds):
+        mapping = replace(mapping, missing="drop" if mapping.missing == "error" else mapping.missing)
+        given = Options(na_values=mapping.na_values, prefer=reader.prefer)
+        if dialect is not None:
+            given = replace(given, decimal=dialect.decimal, thousands=dialect.thousands)
+        for table in reader.chunks({**mapping.kinds, name: "text"}):
             rows = mapping.encode(table)
-            y, gaps, _ = encode_column(Column(name, "number"), table)
+            y, _ = target_of(table_column(table, name), name, reader.name, given)
             missing.update(rows.missing)
-            missing.update({name: gaps} if gaps else {})
+            missing.update({name: int(np.isnan(y).sum())} if np.isnan(y).any() else {})
             whole = ~np.isnan(np.column_stack([rows.X, y])).any(axis=1)
-            parts.append((rows.X[whole], y[whole, 0]))
+            parts.append((rows.X[whole], y[whole]))
         source = reader.name
     X, y = (np.concatenate(part) for part in zip(*parts, strict=True)) if parts else (np.empty((0, 0)), np.empty(0))
     if not len(y):

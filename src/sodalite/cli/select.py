@@ -14,9 +14,9 @@ import click
 from ._common import (
     FILE,
     check_outputs,
+    column_options,
     debug_option,
     json_option,
-    missing_option,
     not_written,
     plain_errors,
     print_json,
@@ -24,14 +24,14 @@ from ._common import (
     say,
     seed_option,
 )
-from ._data import learn_from_disk, learn_from_memory, which_target
+from ._data import Choice, learn_from_disk, learn_from_memory, which_target
 
 if TYPE_CHECKING:
     from sklearn.gaussian_process.kernels import Kernel
 
     from ..core.types import Indices
     from ..selection.loop import Selection
-    from ..tables import Training
+    from ..tables import Dialect, Options, Training
     from ._progress import Display
 
 N_SAMPLE = 10_000  # most rows that the kernel is found from: enough for their spread; `Subset` uses fewer of them
@@ -44,7 +44,7 @@ N_SAMPLE = 10_000  # most rows that the kernel is found from: enough for their s
 @click.option("--features", multiple=True, metavar="A,B", help="Columns to look at; all others unless given.")
 @click.option("--exclude", multiple=True, metavar="C", help="Columns not to look at; they are written all the same.")
 @click.option("--score", default="delta", metavar="NAME", help="Which comes next: delta (default), lookahead, ...")
-@missing_option
+@column_options
 @click.option(
     "-o", "--output", default="-", type=FILE, metavar="SUBSET", help="Where to write; standard output unless given."
 )
@@ -60,6 +60,8 @@ def command(
     exclude: tuple[str, ...],
     score: str,
     missing: str,
+    options: Options,
+    dialect: Dialect,
     output: str,
     seed: int,
     as_json: bool,
@@ -87,6 +89,8 @@ def command(
                 exclude=exclude,
                 score=score,
                 missing=missing,
+                options=options,
+                dialect=dialect,
                 seed=seed,
                 shown=shown,
             )
@@ -130,7 +134,9 @@ def run(
     features: tuple[str, ...] = (),
     exclude: tuple[str, ...] = (),
     score: str = "delta",
-    missing: str = "error",
+    missing: str = "indicator",
+    options: Options | None = None,
+    dialect: Dialect | None = None,
     seed: int = 0,
     shown: Display | None = None,
 ) -> SelectOutcome:
@@ -149,7 +155,7 @@ def run(
     shown = shown or Display()
     shown.step(f"Reading {data}")
     read = from_disk if data != "-" and is_on_disk(data) else from_memory
-    table = read(data, target, features, exclude, missing)
+    table = read(data, Choice(target, features, exclude, missing, options, dialect))
     training = table.training
     selection, kernel, unit = choose(training, n_active, score, seed, shown)
     rows = training.rows[selection.indices]
@@ -180,15 +186,13 @@ class SelectTable(NamedTuple):
     """A function of row numbers and the output: an Arrow table of these rows, with all columns."""
 
 
-def from_memory(
-    data: str, target: str | None, features: tuple[str, ...], exclude: tuple[str, ...], missing: str
-) -> SelectTable:
+def from_memory(data: str, choice: Choice) -> SelectTable:
     """A table that is read whole."""
     from ..tables import format_of, open_table
     from ..tables.text import TextReader
 
     stream = io.BytesIO(sys.stdin.buffer.read()) if data == "-" else None  # it is read twice
-    with open_table(data, stream) as reader:
+    with open_table(data, stream, choice.dialect) as reader:
         table = reader.read()
 
     def take(rows: Indices, output: str) -> Any:
@@ -196,20 +200,18 @@ def from_memory(
             stream.seek(0)
         chosen = table.data
         if format_of(output) in ("csv", "tsv"):
-            with open_table(data, stream) as reader:
+            with open_table(data, stream, choice.dialect) as reader:
                 if isinstance(reader, TextReader):  # then every cell can be written as it was
                     chosen = reader.read_text().data
         return chosen.take(rows)
 
-    training = learn_from_memory(table, which_target(table, target), features, exclude, missing)
+    training = learn_from_memory(table, which_target(table, choice.target), choice)
     return SelectTable(training, list(table.names), len(table), take)
 
 
-def from_disk(
-    data: str, target: str | None, features: tuple[str, ...], exclude: tuple[str, ...], missing: str
-) -> SelectTable:
+def from_disk(data: str, choice: Choice) -> SelectTable:
     """A table that is left on disk: only the columns of numbers are read, and of the chosen rows all columns."""
-    training, names = learn_from_disk(data, target, features, exclude, missing)
+    training, names = learn_from_disk(data, choice)
     return SelectTable(training, names, len(training.y), lambda rows, output: training.X.records(rows))
 
 

@@ -21,7 +21,7 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
-from .files import SPECIAL, check_readable, check_writable, is_special, replacing
+from .files import SPECIAL, check_readable, check_writable, is_special, replacing, what_is
 from .memory import available
 from .types import Array
 
@@ -166,6 +166,8 @@ def _opened(kind: Kind, path: str | os.PathLike[str]) -> Iterator[Any]:
     except OSError as error:
         raise kind.error(f"{path} cannot be read: {error.strerror or error}.") from None
     except SafetensorError as error:
+        if (what := what_is(path)) is not None:
+            raise kind.error(f"{path} is no {kind.noun}, but {what}.") from None
         words = f"{path} is truncated, damaged or no {kind.noun} ({str(error).rstrip('.')})."
         raise _damaged(kind, words) from None
 

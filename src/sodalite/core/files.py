@@ -221,3 +221,47 @@ def _sync(path: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+SIGNATURES = {
+    b"PAR1": "a Parquet table",
+    b"ARROW1": "an Arrow or Feather table",
+    b"PK\x03\x04": "a zip file, such as Excel's .xlsx or NumPy's .npz",
+    b"\x93NUMPY": "a NumPy array",
+    b"\x89HDF": "an HDF5 file",
+    b"\x89PNG": "a PNG picture",
+    b"\xff\xd8\xff": "a JPEG picture",
+    b"%PDF": "a PDF document",
+    b"\x1f\x8b": "a gzip file",
+    b"SQLite format 3": "an SQLite database",
+    b"\x80\x04\x95": "a pickle, whose loading could run any code",
+    b"\x80\x05\x95": "a pickle, whose loading could run any code",
+    b"\xd0\xcf\x11\xe0": "a file of an old Microsoft Office, such as .xls",
+}
+"""What files are, by their first bytes."""
+
+
+def what_is(path: str | os.PathLike[str]) -> str | None:
+    """What a file is by its first bytes, in a few words; None if that is not known."""
+    try:
+        with open(path, "rb") as file:
+            head = file.read(2048)
+    except OSError:
+        return None
+    for magic, words in SIGNATURES.items():
+        if head.startswith(magic):
+            return words
+    try:
+        text = head.decode("utf-8-sig", errors="strict" if len(head) < 2048 else "ignore")
+    except UnicodeDecodeError:
+        return None
+    if not text.strip() or any(ord(mark) < 32 and mark not in "\t\r\n\f" for mark in text):
+        return None
+    start = text.lstrip()[:15].lower()
+    if start.startswith(("<!doctype", "<html", "<?xml")):
+        return "a page of HTML or XML"
+    lines = text.splitlines()
+    if start.startswith(("{", "[")):
+        return "text, JSON by its look"
+    marks = [mark for mark in ",;\t|" if len(lines) > 1 and mark in lines[0] and mark in lines[1]]
+    return "a table of text, such as CSV" if marks else "text"

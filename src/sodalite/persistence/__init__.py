@@ -66,6 +66,8 @@ TRUSTED_TYPES = [
     "sodalite.selection.source.Arrays",
     "sodalite.selection.source.Scaling",
     "sodalite.tables.columns.Column",
+    "sodalite.tables.encoder.TableEncoder",
+    "sodalite.tables.examine.Reading",
     "sodalite.tables.preprocessing.Preprocessing",
 ]
 """The types that ``skops.io.load(path, trusted=TRUSTED_TYPES)`` needs for a model with scikit-learn's kernels. None of

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from copy import copy
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -23,7 +24,7 @@ from ..posteriors import Evidence, Posterior
 from ..posteriors.baselines import Baselines
 from ..selection.loop import Selection
 from ..selection.source import Arrays, Scaling
-from ..tables.preprocessing import Preprocessing
+from ..tables import Preprocessing, TableEncoder
 from .checks import N_PREDICTED, check_factor, check_predictions, check_stages, check_values
 from .fields import count, flag, mapping, real, text, wrong
 from .layout import Layout
@@ -34,7 +35,7 @@ from .parameters import check_parameters, parameters_from_json, parameters_to_js
 from .posteriors import FORMATS, Stored, describe_posterior
 
 
-def save(model: GreedyGPRegressor, path: str | os.PathLike[str]) -> None:
+def save(model: Any, path: str | os.PathLike[str]) -> None:
     """Write a fitted model to a file that can be loaded without running any code in it.
 
     The file holds what prediction needs: the active rows, or all rows for the posterior "local". It is written whole or
@@ -42,9 +43,10 @@ def save(model: GreedyGPRegressor, path: str | os.PathLike[str]) -> None:
 
     Parameters
     ----------
-    model : GreedyGPRegressor
-        Fitted, with scikit-learn's kernels. Its attributes `preprocessing_` (a `sodalite.tables.Preprocessing`) and
-        `about_` (any JSON), if it has them, are saved too.
+    model : GreedyGPRegressor or sklearn.pipeline.Pipeline
+        Fitted, with scikit-learn's kernels; or a pipeline of a `sodalite.TableEncoder` and such a model, which `load`
+        returns as a model that takes data frames as they are. Its attributes `preprocessing_` (a
+        `sodalite.tables.Preprocessing`) and `about_` (any JSON), if it has them, are saved too.
     path : str or path-like
 
     Raises
@@ -65,11 +67,24 @@ def save(model: GreedyGPRegressor, path: str | os.PathLike[str]) -> None:
     >>> bool(again.predict([[0.5]]) == model.predict([[0.5]]))
     True
     """
+    model = _with_encoder(model)
     if type(model) is not GreedyGPRegressor:
         raise TypeError(f"save takes a GreedyGPRegressor; got {type(model).__name__}. Use pickle or joblib for it.")
     check_is_fitted(model, "posterior_")
     check_path(path)
     write(path, *describe(model))
+
+
+def _with_encoder(model: Any) -> Any:
+    """A pipeline of a `TableEncoder` and a model as a model with preprocessing; all else as it is."""
+    steps = [step for _, step in getattr(model, "steps", ())]
+    if len(steps) != 2 or not isinstance(steps[0], TableEncoder) or type(steps[1]) is not GreedyGPRegressor:
+        return model
+    for step in steps:
+        check_is_fitted(step)
+    found = copy(steps[1])
+    found.preprocessing_ = steps[0].mapping_
+    return found
 
 
 def load(path: str | os.PathLike[str]) -> GreedyGPRegressor:
@@ -85,7 +100,8 @@ def load(path: str | os.PathLike[str]) -> GreedyGPRegressor:
     Returns
     -------
     GreedyGPRegressor
-        With the attributes `preprocessing_` and `about_`, if it was saved with them.
+        With the attributes `preprocessing_` and `about_`, if it was saved with them. With `preprocessing_`, it takes
+        data frames with the columns of the table that it was fitted to.
 
     Raises
     ------

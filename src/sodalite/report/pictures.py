@@ -69,8 +69,10 @@ def posterior_view(material: Material, stages: Stages, generator: np.random.Gene
         raise ValueError("the posterior can be drawn for one or two inputs that are numbers; this model has others.")
     rows = _shown(material, generator)
     count = N_LINE if len(material.inputs) == 1 else N_SIDE
-    axes = tuple(_axis(material, place, count) for place in range(len(material.inputs)))
-    grid = np.column_stack([part.ravel() for part in np.meshgrid(*axes)])
+    places = [part.places[0] for part in material.inputs]
+    axes = tuple(_axis(material, place, count) for place in places)
+    mesh = zip(material.inputs, np.meshgrid(*axes), strict=True)
+    grid = np.column_stack([part.rows(values.ravel()) for part, values in mesh])
     shown = some_stages(len(stages), MOST_STAGES if len(axes) == 1 else N_MAP_STAGES)
     mean, s2 = stages.predict(grid, shown)
     noise = np.maximum(material.kernel.noise(material.kernel.prepare(grid)), 0)
@@ -93,10 +95,10 @@ def posterior_view(material: Material, stages: Stages, generator: np.random.Gene
         final_mean=material.in_units(final.mean[:, 0], offset),
         final_lower=material.in_units(final_lower, offset),
         final_upper=material.in_units(final_upper, offset),
-        X=rows.X,
+        X=rows.X[:, places],
         y=material.in_units(rows.y, rows.own_offset),
         unsettled=material.unit * unsettled,
-        active_X=material.active.X,
+        active_X=material.active.X[:, places],
         active_y=material.in_units(material.active.y, material.active.own_offset),
     )
 
@@ -174,7 +176,12 @@ def _values_of(material: Material, part: Input, count: int) -> Floats | Indices:
 
 def _set(rows: Floats, part: Input, value: float) -> None:
     """Give all rows, of shape (..., d), one value of a column, for a level its place."""
-    rows[..., part.places] = np.arange(len(part.levels)) == value if part.kind == "levels" else value
+    if part.kind == "levels":
+        rows[..., part.places] = part.codes[int(value)]
+    elif part.is_axis:
+        rows[..., part.places] = part.rows(np.array([value]))[0]
+    else:
+        rows[..., part.places[0]] = value
 
 
 def _interval_without_noise(material: Material, X: Floats, target: int) -> tuple[Floats, Floats, Floats]:

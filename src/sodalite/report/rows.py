@@ -19,6 +19,9 @@ from ..posteriors import Evidence, Local, Posterior, SubsetOfData
 from ..posteriors.baselines import Baselines
 from ..selection.loop import Selection
 from ..selection.source import Arrays
+from ..tables import Column, encoded_rows
+from ..tables.columns import encode_values
+from ..tables.values import OFFSETS, Values, in_zone
 
 ENOUGH = 30  # unseen rows from which on they alone judge the model; fewer say little about its coverage
 
@@ -80,8 +83,36 @@ class Input:
     kind: str
     """"number", "date", "time" or "levels"."""
     places: tuple[int, ...]
-    """The model's inputs (columns of X), counted from 0: one for each level, and one for any other kind."""
+    """The model's inputs (columns of X), counted from 0: one for each level, or one for all of them; for any other kind
+    the first is the value, and others tell the parts of the calendar or where values are missing."""
     levels: tuple[str, ...] = ()
+    ranked: bool = False
+    """Whether one input tells the level, by its place among them."""
+    column: Column | None = None
+    """How the column becomes inputs, where it is more than one of them."""
+
+    @property
+    def is_axis(self) -> bool:
+        """Whether the value of the column tells all its inputs, so that a curve can be drawn along it."""
+        if self.kind == "levels" or (self.column is not None and self.column.zone == OFFSETS):
+            return False
+        return len(self.places) == 1 or self.column is not None
+
+    def rows(self, values: Floats) -> Floats:
+        """The inputs at some values of the column, of shape (values, places)."""
+        column = self.column
+        if column is None:
+            return values[:, None]
+        wall = None if column.zone is None else in_zone(values, column.zone)
+        found = Values("date" if column.kind == "date" else "number", values, wall=wall, zone=column.zone)
+        return encode_values(column, lambda name: found).X
+
+    @property
+    def codes(self) -> Floats:
+        """The inputs at each level, of shape (levels, places)."""
+        n, rank = len(self.levels), np.arange(float(len(self.levels)))
+        known = rank[:, None] if self.ranked else np.eye(n)
+        return np.pad(known, ((0, 0), (0, len(self.places) - known.shape[1])))
 
 
 @dataclass(frozen=True)
@@ -175,7 +206,7 @@ class Material:
     @property
     def plain(self) -> bool:
         """Whether the model can be drawn as a curve or a map: it has one or two inputs, all numbers."""
-        return len(self.inputs) <= 2 and all(part.kind != "levels" for part in self.inputs)
+        return len(self.inputs) <= 2 and all(part.is_axis for part in self.inputs)
 
 
 class _Roles(NamedTuple):
@@ -208,6 +239,7 @@ def gather(model: FittedModel, X: Any = None, y: Any = None, target: int = 0) ->
         given, roles = None, _Roles(pool, pool, judges, "active" if own is None else "left out")
     else:
         given = _checked(model, X, y, target)
+        given = _as_fitted(model, given, active if own is None else own)
         given = replace(given, place=match(active, given))
         roles = _roles_of_given(given) if own is None else _roles_beside_fit(given, own, fitted.judges)
     return Material(
@@ -295,9 +327,15 @@ def inputs_of(model: FittedModel) -> tuple[Input, ...]:
     found, begin = [], 0
     for column in mapping.columns:
         places = tuple(range(begin, begin + len(column.names)))
-        kind = "levels" if column.kind in ("bool", "text") else column.kind
-        found.append(Input(column.name, kind, places, tuple(column.levels)))
         begin += len(places)
+        if column.kind in ("bool", "text", "ordered"):
+            found.append(Input(column.name, "levels", places, tuple(column.levels), column.kind == "ordered"))
+        elif column.kind in ("number", "date", "time", "means") and not (column.kind == "time" and column.parts):
+            more = column if len(places) > 1 and column.kind in ("number", "date") else None
+            found.append(Input(column.name, "number" if column.kind == "means" else column.kind, places, column=more))
+        else:  # no one of its inputs stands for the column
+            names = zip(column.names, places, strict=True)
+            found += [Input(name, "number", (place,)) for name, place in names]
     return tuple(found)
 
 
@@ -318,7 +356,7 @@ def _checked(model: FittedModel, X: Any, y: Any, target: int) -> LabelledRows:
     """Rows that were given, with scaled targets; their places are not known yet."""
     if y is None:
         raise ValueError("y must be given with X: without the targets, rows say nothing about how good a model is.")
-    X = np.asarray(X, dtype=np.float64)
+    X = np.asarray(encoded_rows(model, X), dtype=np.float64)
     if X.ndim != 2 or X.shape[1] != model.n_features_in_:
         raise ValueError(f"X must have {model.n_features_in_} columns, as in the fit; got shape {X.shape}.")
     if not len(X) or not np.isfinite(X).all():
@@ -331,6 +369,23 @@ def _checked(model: FittedModel, X: Any, y: Any, target: int) -> LabelledRows:
     scaled: Floats = (Y - offset - fitted.scaling.mean) / fitted.scaling.std
     given = scaled if fitted.mean_function.is_constant else Y
     return LabelledRows(X, scaled, given, offset, np.zeros(len(X)), np.full(len(X), -1), target)
+
+
+def _as_fitted(model: FittedModel, given: LabelledRows, known: LabelledRows) -> LabelledRows:
+    """The rows given, those of the fit with the mean targets of levels that the fit saw.
+
+    The fit's own means are cross-fitted, and would not be recognised by others.
+    """
+    mapping = getattr(model, "preprocessing_", None)
+    kinds = [] if mapping is None else [column.kind for column in mapping.columns for _ in column.names]
+    means = np.flatnonzero([kind == "means" for kind in kinds])
+    if not len(means):
+        return given
+    known_others, given_others = (np.delete(rows.X, means, axis=1) for rows in (known, given))
+    at = places_among(np.column_stack([known_others, known.given]), np.column_stack([given_others, given.given]))
+    found, X = np.flatnonzero(at >= 0), np.array(given.X)
+    X[np.ix_(found, means)] = known.X[np.ix_(at[found], means)]
+    return replace(given, X=X)
 
 
 def match(known: LabelledRows, rows: LabelledRows) -> Indices:

@@ -1,9 +1,11 @@
 """Tables in files: reading them with their column names, encoding them as a model's inputs, and writing them."""
 
-from .base import Reader, Table, TableError
+from .base import Dialect, Reader, Table, TableError
 from .columns import KINDS, Column
+from .encoder import TableEncoder, encoded_rows
+from .examine import MISSING, Options, Reading
 from .parquet import ParquetRows, Taken, is_on_disk, learn_on_disk, open_parquet
-from .preprocessing import MISSING, Encoded, Preprocessing, Training, learn
+from .preprocessing import Encoded, Preprocessing, Training, learn
 from .reading import format_of, open_table, read_table
 from .writing import check_output, open_output, write_table
 
@@ -11,15 +13,20 @@ __all__ = [
     "KINDS",
     "MISSING",
     "Column",
+    "Dialect",
     "Encoded",
+    "Options",
     "ParquetRows",
     "Preprocessing",
     "Reader",
+    "Reading",
     "Table",
+    "TableEncoder",
     "TableError",
     "Taken",
     "Training",
     "check_output",
+    "encoded_rows",
     "format_of",
     "is_on_disk",
     "learn",

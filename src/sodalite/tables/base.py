@@ -11,7 +11,35 @@ CORRECT = "Correct it, or leave the cell empty if the value is missing."
 
 
 class TableError(ValueError):
-    """A table cannot be read, written or used; the message is one line: what is wrong, where, and what to do."""
+    """A table cannot be read, written or used: what is wrong, where, and what to do, in one line for each problem."""
+
+    @classmethod
+    def of(cls, source: str, problems: Sequence[str]) -> TableError:
+        """The error for all that is wrong with a table; each problem is a sentence or two."""
+        if len(problems) == 1:
+            return cls(f"{source}: {problems[0]}")
+        return cls("\n".join([f"{source} cannot be used as it is:", *(f"- {problem}" for problem in problems)]))
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """How a file of text is written, where that is not left to its first lines."""
+
+    sep: str | None = None
+    """The mark between columns."""
+    decimal: str | None = None
+    """The decimal mark, "." or ","."""
+    thousands: str | None = None
+    """The mark between thousands."""
+    encoding: str | None = None
+    """The encoding of texts; UTF-8 unless given, or UTF-16 where the file begins with its mark."""
+    na_values: tuple[str, ...] = ()
+    """Texts that mean a missing value, beside the usual ones."""
+
+    @property
+    def as_text(self) -> bool:
+        """Whether all cells are read as texts first, because numbers are not written as Arrow reads them."""
+        return self.decimal == "," or self.thousands is not None
 
 
 @dataclass(frozen=True)
@@ -26,6 +54,10 @@ class Table:
     """The name of a row of the file in messages, such as "line 7", by its number in the file."""
     first: int = 0
     """The number of the first of these rows in the file."""
+    prefer: str = "."
+    """The decimal mark of numbers that can be read in two ways."""
+    notes: tuple[str, ...] = ()
+    """What was noticed in reading the file: sentences."""
 
     def __len__(self) -> int:
         return int(self.data.num_rows)
@@ -46,8 +78,12 @@ class Reader(ABC):
     names: list[str]
     """The names of the columns."""
 
+    prefer = "."
+    """The decimal mark of numbers that can be read in two ways."""
+
     def __init__(self, stream: BinaryIO, name: str) -> None:
         self.stream, self.name = stream, name
+        self.notes: list[str] = []
 
     @abstractmethod
     def read(self) -> Table:
@@ -61,16 +97,22 @@ class Reader(ABC):
         """The name of a row of the file in messages."""
         return f"row {row}"
 
-    def check_names(self) -> None:
-        """Refuse a file with two columns of one name."""
-        seen: set[str] = set()
-        for name in self.names:
-            if name in seen:
-                raise TableError(f"{self.name} has two columns named {name!r}; give one of them another name.")
-            seen.add(name)
+    def unique(self, names: Sequence[str]) -> list[str]:
+        """Names for columns, all different: a second one of a name gets a number, one without a name its place."""
+        found: dict[str, None] = {}
+        taken = set(names)
+        for place, name in enumerate(names):
+            new = name if name.strip() else f"column {place + 1}"
+            number = 2
+            while new in found or (new != name and new in taken):
+                new, number = f"{name.strip() or 'column'} ({number})", number + 1
+            if new != name and name.strip():
+                self.notes.append(f"There are two columns named {name!r}; the second is read as {new!r}.")
+            found[new] = None
+        return list(found)
 
     def _table(self, data: Any, first: int = 0) -> Table:
-        return Table(data, self.name, self.where, first)
+        return Table(data, self.name, self.where, first, self.prefer, tuple(self.notes))
 
 
 def listed(names: Sequence[str], most: int = 5) -> str:

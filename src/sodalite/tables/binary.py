@@ -12,7 +12,7 @@ import numpy as np
 
 from ..core.memory import available
 from ..core.optional import require
-from .base import Reader, Table, TableError, first_line
+from .base import Dialect, Reader, Table, TableError, first_line
 
 CHUNK = 2**16  # rows of a chunk: a few megabytes for tens of columns
 PIECE = 2**24  # bytes of an NPZ array that are unpacked at a time
@@ -22,29 +22,33 @@ MOST_COLUMNS = 10**6  # columns of an NPZ array; each becomes an Arrow array, wh
 class ParquetReader(Reader):
     """A reader of Parquet files."""
 
-    def __init__(self, stream: BinaryIO, name: str, form: str) -> None:
+    def __init__(self, stream: BinaryIO, name: str, form: str, dialect: Dialect) -> None:
         super().__init__(stream, name)
         self._arrow = require("pyarrow", "parquet")
         with _readable(name, "Parquet"):
             self._file = require("pyarrow.parquet", "parquet").ParquetFile(stream)
-            self.names = self._file.schema_arrow.names
+            self.names = self.unique(self._file.schema_arrow.names)
 
     def read(self) -> Table:
         with _readable(self.name, "Parquet"):
-            return self._table(self._file.read())
+            return self._table(self._file.read().rename_columns(self.names))
 
     def chunks(self, kinds: Mapping[str, str]) -> Iterator[Table]:
         first = 0
         with _readable(self.name, "Parquet"):
-            for batch in self._file.iter_batches(CHUNK, columns=list(kinds)):
-                yield self._table(self._arrow.Table.from_batches([batch]), first)
+            given = dict(zip(self.names, self._file.schema_arrow.names, strict=True))
+            every = None if list(given.values()) != self.names else list(kinds)
+            for batch in self._file.iter_batches(CHUNK, columns=every):
+                table = self._arrow.Table.from_batches([batch])
+                table = table.rename_columns(self.names) if every is None else table
+                yield self._table(table.select(list(kinds)), first)
                 first += batch.num_rows
 
 
 class ArrowReader(Reader):
     """A reader of Arrow's own format, which is also Feather's: files and streams."""
 
-    def __init__(self, stream: BinaryIO, name: str, form: str) -> None:
+    def __init__(self, stream: BinaryIO, name: str, form: str, dialect: Dialect) -> None:
         super().__init__(stream, name)
         self._arrow = require("pyarrow", "parquet")
         ipc = require("pyarrow.ipc", "parquet")
@@ -52,18 +56,19 @@ class ArrowReader(Reader):
             whole = stream.read(6) == b"ARROW1"
             stream.seek(0)
             file: Any = ipc.open_file(stream) if whole else ipc.open_stream(stream)
-            self._schema, self.names = file.schema, file.schema.names
+            self._schema, self.names = file.schema, self.unique(file.schema.names)
         self._batches = (file.get_batch(place) for place in range(file.num_record_batches)) if whole else file
 
     def read(self) -> Table:
         with _readable(self.name, "Arrow"):
-            return self._table(self._arrow.Table.from_batches(list(self._checked()), self._schema))
+            data = self._arrow.Table.from_batches(list(self._checked()), self._schema)
+            return self._table(data.rename_columns(self.names))
 
     def chunks(self, kinds: Mapping[str, str]) -> Iterator[Table]:
         first = 0
         with _readable(self.name, "Arrow"):
             for batch in self._checked():
-                table = self._arrow.Table.from_batches([batch]).select(list(kinds))
+                table = self._arrow.Table.from_batches([batch]).rename_columns(self.names).select(list(kinds))
                 for begin in range(0, table.num_rows, CHUNK):
                     yield self._table(table.slice(begin, CHUNK), first + begin)
                 first += table.num_rows
@@ -78,7 +83,7 @@ class ArrowReader(Reader):
 class NpzReader(Reader):
     """A reader of NPZ files: an array of shape (n,) is one column, an array of shape (n, d) is d columns."""
 
-    def __init__(self, stream: BinaryIO, name: str, form: str) -> None:
+    def __init__(self, stream: BinaryIO, name: str, form: str, dialect: Dialect) -> None:
         super().__init__(stream, name)
         self._arrow = require("pyarrow", "cli")
         with _readable(name, "NPZ"):

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from ..core.optional import require
-from ..core.types import Floats
-from .base import CORRECT, Table, TableError, is_number
+from ..core.types import Array, Floats
+from .base import CORRECT, Table, TableError
+from .calendar import AXES, CIRCLES, circle, place
+from .values import OFFSETS, Values, days_of, in_zone, table_column, with_offsets
+from .written import ISO, LEVEL_CODES, is_code, read_clocks, read_dates, read_numbers
 
-KINDS = ("number", "date", "time", "bool", "text")
+KINDS = ("number", "date", "time", "bool", "text", "ordered", "means", "place")
 CATEGORICAL = ("bool", "text")  # the kinds with levels, each of which becomes an input that is 0 or 1
-MOST_LEVELS = 50  # levels of a text column: each becomes an input, with a length-scale that the fit has to find
-DAY = 86_400_000_000  # microseconds of a day
+LEVELLED = (*CATEGORICAL, "ordered", "means")  # the kinds with levels
+GAP = "(missing)"  # the level of missing values
+OTHER = "(other)"  # the level that rare and unseen levels share
+
+Lookup = Callable[[str], Values]
+"""The values of a column by its name."""
 
 
 @dataclass(frozen=True)
@@ -23,195 +30,309 @@ class Column:
 
     name: str
     kind: str
-    """One of `KINDS`."""
+    """One of `KINDS`. "number" stays as it is; "date" is time and the parts of the calendar; "time" is days; "bool" and
+    "text" have an input for each level; "ordered" has one, the place of the level; "means" has one, the mean target of
+    the level; "place" is two columns, latitude and longitude, as points in kilometres."""
     levels: tuple[str, ...] = ()
-    """For "text" and "bool": the levels in the training data, sorted."""
+    """The levels in the training data: sorted, or, for "ordered", in order."""
     fill: float | str | None = None
     """The value that replaces missing values; None if they are not replaced."""
+    indicator: bool = False
+    """Whether there is one more input, which is 1 where the value is missing."""
+    parts: tuple[str, ...] = ()
+    """For "date" and "time", the parts of the calendar (`sodalite.tables.calendar.CIRCLES`), each of which becomes two
+    inputs; for "place", the axes."""
+    other: str | None = None
+    """The level that unseen levels have; None if there is none."""
+    means: tuple[float, ...] = ()
+    """For "means", the mean target of each level, and of unseen levels at the end."""
+    partner: str | None = None
+    """For "place", the column of longitudes; `name` is that of latitudes."""
+    centre: tuple[float, ...] = ()
+    """For "place", latitude and longitude of the origin."""
+    zone: str | None = None
+    """For "date", the time zone whose clock tells the parts of the calendar."""
+    form: str | None = None
+    """How texts are read: the format of dates, or the decimal mark of numbers."""
+
+    @property
+    def sources(self) -> list[str]:
+        """The names of the columns of the table that are needed."""
+        return [self.name] if self.partner is None else [self.name, self.partner]
+
+    @property
+    def label(self) -> str:
+        """The name for messages and pictures."""
+        return " and ".join(self.sources)
 
     @property
     def names(self) -> list[str]:
         """The names of the inputs that the column becomes."""
-        return [f"{self.name}={level}" for level in self.levels] if self.kind in CATEGORICAL else [self.name]
+        if self.kind in CATEGORICAL:
+            found = [f"{self.name}={level}" for level in self.levels]
+        elif self.kind == "place":
+            found = [f"{self.label} {axis}" for axis in self.parts]
+        else:
+            whole = [] if self.kind == "time" and self.parts else [self.name]
+            found = whole + [f"{self.name} {part} {axis}" for part in self.parts for axis in ("cos", "sin")]
+        return found + ([f"{self.label} missing"] if self.indicator else [])
+
+    def to_json(self) -> dict[str, Any]:
+        """The column as JSON; what is at its default is left out, but for levels and fill."""
+        found = {part.name: getattr(self, part.name) for part in fields(self)}
+        kept = ("name", "kind", "levels", "fill")
+        defaults = Column(self.name, self.kind)
+        return {
+            name: list(value) if isinstance(value, tuple) else value
+            for name, value in found.items()
+            if name in kept or value != getattr(defaults, name)
+        }
+
+    @classmethod
+    def from_json(cls, content: Any) -> Self:
+        """The column from its JSON; anything else is refused with a ValueError."""
+        known = {part.name for part in fields(cls)}
+        if not isinstance(content, dict) or not {"name", "kind", "levels", "fill"} <= set(content) <= known:
+            raise ValueError("a column in preprocessing must have name, kind, levels and fill, and nothing unknown")
+        name, kind = content["name"], content["kind"]
+        if not isinstance(name, str):
+            raise ValueError("the name of a column in preprocessing must be a text")
+        if kind not in KINDS:
+            raise ValueError(f"the kind of column {name!r} in preprocessing must be one of {', '.join(KINDS)}")
+        values: dict[str, Any] = {key: tuple(part) if isinstance(part, list) else part for key, part in content.items()}
+        found = cls(**values)
+        found._check()
+        return found
+
+    def _check(self) -> None:
+        """Refuse fields, read from a file, that do not fit each other."""
+
+        def check(name: str, holds: bool, needed: str) -> None:
+            if not holds:
+                raise ValueError(f"the {name} of column {self.name!r} in preprocessing must be {needed}")
+
+        def texts(value: Any) -> bool:
+            return isinstance(value, tuple) and all(isinstance(part, str) for part in value)
+
+        def numbers(value: Any) -> bool:
+            return isinstance(value, tuple) and all(isinstance(part, float) for part in value)
+
+        check("levels", texts(self.levels) and len(set(self.levels)) == len(self.levels), "different texts")
+        levelled = self.kind in LEVELLED
+        check("levels", bool(self.levels) == levelled, "at least one" if levelled else f"none for the kind {self.kind}")
+        as_text = self.kind in CATEGORICAL
+        check(
+            "fill",
+            self.fill is None or isinstance(self.fill, str if as_text else float),
+            "a text" if as_text else "a number",
+        )
+        check("indicator", isinstance(self.indicator, bool), "true or false")
+        allowed = AXES if self.kind == "place" else CIRCLES if self.kind in ("date", "time") else ()
+        check("parts", texts(self.parts) and set(self.parts) <= set(allowed), f"of {', '.join(allowed) or 'none'}")
+        check("parts", len(set(self.parts)) == len(self.parts) and bool(self.parts) >= (self.kind == "place"), "some")
+        check("means", numbers(self.means), "numbers")
+        check(
+            "means",
+            len(self.means) == (len(self.levels) + 1) * (self.kind == "means"),
+            "one for each level and one more",
+        )
+        check("other", self.other is None or self.other in self.levels, "one of the levels")
+        is_place = self.kind == "place"
+        check(
+            "partner", isinstance(self.partner, str) if is_place else self.partner is None, "the longitude of a place"
+        )
+        check("centre", numbers(self.centre) and len(self.centre) == 2 * is_place, "two numbers for a place")
+        check("zone", self.zone is None or isinstance(self.zone, str), "a text")
+        check("form", self.form is None or isinstance(self.form, str), "a text")
+
+
+class Coded(NamedTuple):
+    """A column as numbers."""
+
+    X: Floats
+    """Of shape (n, inputs); NaN where a value is missing and not replaced."""
+    missing: int
+    """The number of missing values, replaced or not."""
+    unknown: dict[str, int]
+    """How often each level occurs that is not in the training data."""
+
+
+def encode_values(column: Column, get: Lookup, source: str = "the table") -> Coded:
+    """A column as numbers; errors name the source."""
+    if column.kind in ("text", "bool", "ordered", "means"):
+        return _encode_levels(column, level_values(column, get(column.name)))
+    if column.kind == "place":
+        days, gaps = _places(column, get, source)
+    elif column.kind == "number":
+        whole = number_values(get(column.name), column, source)
+        days, gaps = _filled(whole, column)[:, None], np.isnan(whole)
+    else:
+        days, gaps = _times(column, get(column.name), source)
+    if column.indicator:
+        days = np.column_stack([days, gaps])
+    return Coded(days, int(gaps.sum()), {})
 
 
 def encode_column(column: Column, table: Table) -> tuple[Floats, int, int]:
-    """A column as numbers, of shape (n, inputs), the number of missing values, and the number of unknown levels."""
-    if column.kind in CATEGORICAL:
-        return _one_hot(column, plain(table, column.name))
-    values = _numbers(table, column.name) if column.kind == "number" else _days(table, column)
-    infinite = np.flatnonzero(np.isinf(values))
+    """A column of a table as numbers, the number of missing values, and the number of unknown levels."""
+    found = encode_values(column, lambda name: table_column(table, name), table.name)
+    return found.X, found.missing, sum(found.unknown.values())
+
+
+def number_values(values: Values, column: Column, source: str) -> Floats:
+    """A column of numbers, of shape (n,), NaN where a value is missing; all else, and infinite numbers, are refused."""
+    if values.kind == "text":
+        found, _ = read_numbers(values.levels, column.form or ".")
+        wrong = [place for place, text in enumerate(values.levels) if np.isnan(found[place]) and not is_code(text)]
+        if wrong:
+            row = _first(values, wrong)
+            text = values.levels[int(values.data[row])]
+            raise TableError(
+                f"{source}: column {column.name!r} holds text where a number is needed: {text!r} in "
+                f"{values.place(row)}. {CORRECT}"
+            )
+        data = np.append(found, np.nan)[values.data]
+    elif values.kind in ("number", "bool", "empty"):
+        data = values.data
+    else:
+        raise TableError(f"{source}: column {column.name!r} holds {values.type_name} where numbers are needed.")
+    infinite = np.flatnonzero(np.isinf(data))
     if len(infinite):
         raise TableError(
-            f"{table.name}: column {column.name!r} has {len(infinite)} infinite value{'s' * (len(infinite) > 1)}, "
-            f"the first in {table.place(int(infinite[0]))}. {CORRECT}"
+            f"{source}: column {column.name!r} has {len(infinite)} infinite value{'s' * (len(infinite) > 1)}, "
+            f"the first in {values.place(int(infinite[0]))}. {CORRECT}"
         )
-    gaps = np.isnan(values)
-    count = int(gaps.sum())
-    if count and column.fill is not None:
-        values = np.where(gaps, float(column.fill), values)
-    return values[:, None], count, 0
+    return np.asarray(data, dtype=np.float64)
 
 
-def examine(table: Table, name: str) -> Column:
-    """The encoding of a column of training data, by the values that it holds."""
-    kind = kind_of(table, name)
-    if kind not in CATEGORICAL:
-        return Column(name, kind)
-    levels = [text for text in _texts(plain(table, name), kind).unique().to_pylist() if text is not None]
-    if not levels:
-        raise TableError(f"{table.name}: column {name!r} has no values at all; leave it out with --exclude.")
-    if kind == "text":
-        numbers = sum(is_number(text) for text in levels)
-        if numbers > len(levels) / 2:
-            _refuse_text(table, name)
-        if len(levels) > MOST_LEVELS:
+def date_values(values: Values, column: Column, source: str) -> Values:
+    """A column of dates or times, read from texts if need be; all else is refused."""
+    clock = column.kind == "time"
+    if values.kind in (("clock", "time") if clock else ("date",)) or values.kind == "empty":
+        return values
+    words, example = ("times", "12:30:00") if clock else ("dates", "2026-01-31")
+    message = f"{source}: column {column.name!r} must hold {words}, as {example} for instance, but it "
+    if values.kind == "number" and column.form is not None:
+        values = values.texts()
+    if values.kind != "text":
+        raise TableError(f"{message}holds {values.type_name}.")
+    known = [place for place, text in enumerate(values.levels) if not is_code(text)]
+    texts = [values.levels[place] for place in known]
+    if clock:
+        days = read_clocks(texts)
+        pairs = [(day, day) for day in days.tolist()]
+        bad, aware = [known[at] for at in np.flatnonzero(np.isnan(days))], set()
+    else:
+        found = _dates(texts, column.form)
+        pairs = [days_of(value) for value in found]
+        bad = [known[at] for at, value in enumerate(found) if value is None]
+        aware = {value.tzinfo is not None for value in found if value is not None}
+    if bad:
+        row = _first(values, bad)
+        raise TableError(f"{message}has {values.levels[int(values.data[row])]!r} in {values.place(row)}.")
+    if len(aware) > 1:
+        raise TableError(f"{message}has some with a time zone and some without.")
+    every = np.full((len(values.levels) + 1, 2), np.nan)
+    every[known] = np.array(pairs).reshape(-1, 2)
+    dates = with_offsets(every[values.data], True in aware, values.type_name)
+    return Values("clock" if clock else "date", dates.data, wall=dates.wall, zone=dates.zone, place=values.place)
+
+
+def _dates(texts: Sequence[str], form: str | None) -> list[Any]:
+    """Dates by a format, or else as ISO 8601."""
+    found, fits = read_dates(texts, form or ISO)
+    if not fits and form is not None:
+        other, fits = read_dates(texts, ISO)
+        found = other if fits else found
+    return found
+
+
+def level_values(column: Column, values: Values) -> Values:
+    """A column of texts, or of truth values as "false" and "true"; texts that mean a missing value are missing."""
+    if column.kind == "bool" and values.kind == "number":
+        values = Values("bool", values.data, place=values.place)
+    values = values.texts()
+    lower = bool(column.levels) and set(column.levels) <= {"false", "true", GAP, OTHER}
+    names = [text.strip().lower() if lower else text.strip() for text in values.levels]
+    gaps = np.array([is_code(text, LEVEL_CODES) and text not in column.levels for text in names] + [True])
+    data = np.where(gaps[values.data], -1, values.data)
+    places = {name: at for at, name in enumerate(dict.fromkeys(names))}  # two texts may differ in blanks alone
+    data = np.array([*(places[name] for name in names), -1])[data]
+    return Values("text", data, tuple(places), values.ordered, place=values.place)
+
+
+def _encode_levels(column: Column, values: Values) -> Coded:
+    """A column with levels as numbers."""
+    places = {level: at for at, level in enumerate(column.levels)}
+    other = places.get(column.other or "", -1)
+    code = np.array([places.get(level, -1) for level in values.levels] + [-1])[values.data]
+    gaps, strange = values.data < 0, (values.data >= 0) & (code < 0)
+    counts = np.bincount(values.data[strange], minlength=len(values.levels)) if strange.any() else np.zeros(0, int)
+    unknown = {values.levels[at]: int(counts[at]) for at in np.flatnonzero(counts).tolist()}
+    code = np.where(strange, other, code)
+    if column.kind in CATEGORICAL:
+        X: Floats = np.zeros((len(code), len(column.levels)))
+        if isinstance(column.fill, str):
+            code = np.where(gaps, places.get(column.fill, -1), code)
+        else:
+            X[gaps] = np.nan
+        seen = np.flatnonzero(code >= 0)
+        X[seen, code[seen]] = 1.0
+    elif column.kind == "ordered":
+        ranks = np.where(code >= 0, code, (len(column.levels) - 1) / 2)
+        X = _filled(np.where(gaps, np.nan, ranks), column)[:, None]
+    else:
+        if GAP in places:
+            code = np.where(gaps, places[GAP], code)
+        means = np.array(column.means)[code]  # the last of them for a code of -1
+        X = _filled(np.where(gaps & (code < 0), np.nan, means), column)[:, None]
+    if column.indicator:
+        X = np.column_stack([X, gaps])
+    return Coded(X, int(gaps.sum()), unknown)
+
+
+def _times(column: Column, values: Values, source: str) -> tuple[Floats, Array]:
+    """Dates or times as inputs, and which are missing."""
+    found = date_values(values, column, source)
+    days: Floats = np.asarray(found.data, dtype=np.float64)
+    gaps = np.isnan(days)
+    wall = days if found.wall is None else found.wall
+    if column.kind == "date" and column.parts:
+        if column.zone is not None and found.zone is None and not gaps.all():
+            raise TableError(f"{source}: column {column.name!r} must hold dates with a time zone, as the model's do.")
+        if column.zone not in (None, OFFSETS, found.zone):
+            wall = in_zone(days, str(column.zone))
+        elif column.zone is None and found.zone is not None:
+            wall = days
+    days, wall = _filled(days, column), _filled(wall, column)
+    whole = [] if column.kind == "time" and column.parts else [days[:, None]]
+    return np.concatenate([*whole, *(circle(wall, part) for part in column.parts)], axis=1), gaps
+
+
+def _places(column: Column, get: Lookup, source: str) -> tuple[Floats, Array]:
+    """Latitudes and longitudes as inputs, and which are missing; a missing place is at the centre."""
+    both: list[Floats] = []
+    for name, most in zip(column.sources, (90.0, 360.0), strict=True):
+        values = get(name)
+        found = number_values(values, Column(name, "number", form=column.form), source)
+        far = np.flatnonzero(np.abs(found) > most)
+        if len(far):
             raise TableError(
-                f"{table.name}: column {name!r} has {len(levels)} different texts, such as {levels[0]!r}; at most "
-                f"{MOST_LEVELS} can each be an input. Leave it out with --exclude. (Dates are read if written as "
-                f"2026-01-31.)"
+                f"{source}: column {name!r} has {found[far[0]]:g} in {values.place(int(far[0]))}, which is no "
+                f"{'latitude' if most == 90 else 'longitude'} in degrees."
             )
-    return Column(name, kind, tuple(sorted(levels)))
-
-
-def kind_of(table: Table, name: str) -> str:
-    """The kind of a column, one of `KINDS`, by its type in the file."""
-    pa = require("pyarrow", "cli")
-    kind, types = plain(table, name).type, pa.types
-    if types.is_boolean(kind):
-        return "bool"
-    if types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind):
-        return "number"
-    if types.is_date(kind) or types.is_timestamp(kind):
-        return "date"
-    if types.is_time(kind) or types.is_duration(kind):
-        return "time"
-    if _is_string(kind):
-        return "text"
-    if types.is_null(kind):
-        raise TableError(f"{table.name}: column {name!r} has no values at all; leave it out with --exclude.")
-    raise TableError(f"{table.name}: column {name!r} holds {kind}, which cannot be an input; use --exclude.")
-
-
-def target_of(table: Table, name: str) -> Floats:
-    """The target column, of shape (n,), NaN where a value is missing; all but numbers are refused."""
-    kind = kind_of(table, name)
-    if kind == "text":
-        _refuse_text(table, name)
-    if kind != "number":
-        words = {"bool": "true and false", "date": "dates", "time": "times"}[kind]
-        raise TableError(f"{table.name}: the target {name!r} holds {words}, but must hold numbers.")
-    return encode_column(Column(name, "number"), table)[0][:, 0]
-
-
-def _numbers(table: Table, name: str) -> Floats:
-    """A column of numbers, of shape (n,), NaN where a value is missing."""
-    pa = require("pyarrow", "cli")
-    data = plain(table, name)
-    try:
-        return np.asarray(data.cast(pa.float64(), safe=False).to_numpy(), dtype=np.float64)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        if not _is_string(data.type):
-            message = f"{table.name}: column {name!r} holds {data.type} where numbers are needed."
-            raise TableError(message) from None
-        _refuse_text(table, name)
-        raise
-
-
-def _days(table: Table, column: Column) -> Floats:
-    """A column of dates as days since 1970, or of times of day or durations as days; of shape (n,).
-
-    Texts are read as dates, times of day as times of the first day of 1970.
-    """
-    pa, data = require("pyarrow", "cli"), plain(table, column.name)
-    start = "" if column.kind == "date" else "1970-01-01 "
-    if _is_string(data.type):
-        forms = [pa.timestamp(unit, zone) for unit in ("us", "ns") for zone in (None, "UTC")]
-        if start:
-            data = require("pyarrow.compute", "cli").binary_join_element_wise(start, data, "")
-    elif column.kind == "date":
-        forms = [pa.timestamp("us", getattr(data.type, "tz", None))]
-    else:
-        forms = [pa.duration("us") if pa.types.is_duration(data.type) else pa.time64("us")]
-    for form in forms:
-        try:
-            whole = data.cast(form, safe=False)
-            break
-        except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-            continue
-    else:
-        words, example = ("times", "12:30:00") if start else ("dates", "2026-01-31")
-        raise TableError(
-            f"{table.name}: column {column.name!r} must hold {words}, as {example} for instance, but it "
-            f"{_first_text(data, forms, table, start)}."
-        )
-    gaps = np.asarray(whole.is_null().to_numpy())
-    ticks = whole.cast(pa.int64()).fill_null(0).to_numpy()
-    return np.where(gaps, np.nan, ticks / (DAY * (1000 if form.unit == "ns" else 1)))
-
-
-def _one_hot(column: Column, data: Any) -> tuple[Floats, int, int]:
-    """A categorical column as in `encode_column`: 1 in the input of a row's level, 0 in the others, NaN if missing."""
-    pa, compute = require("pyarrow", "cli"), require("pyarrow.compute", "cli")
-    texts = _texts(data, column.kind)
-    gaps = texts.null_count
+        both.append(found)
+    gaps = np.isnan(both[0]) | np.isnan(both[1])
     if column.fill is not None:
-        texts = texts.fill_null(column.fill)
-    level = compute.index_in(texts, value_set=pa.array(column.levels, type=pa.string()))
-    place = level.fill_null(-1).to_numpy()
-    values = np.zeros((len(texts), len(column.levels)))
-    seen = np.flatnonzero(place >= 0)
-    values[seen, place[seen]] = 1.0
-    missing = np.asarray(texts.is_null().to_numpy())
-    values[missing] = np.nan
-    return values, int(gaps), int((place < 0).sum() - missing.sum())
+        both = [np.where(gaps, origin, part) for origin, part in zip(column.centre, both, strict=True)]
+    return place(both[0], both[1], (column.centre[0], column.centre[1]), column.parts), gaps
 
 
-def _texts(data: Any, kind: str) -> Any:
-    """A column as texts; truth values as "true" and "false"."""
-    pa, compute = require("pyarrow", "cli"), require("pyarrow.compute", "cli")
-    if kind == "bool" and pa.types.is_integer(data.type):
-        data = data.cast(pa.bool_())
-    texts = data.cast(pa.string())
-    return compute.utf8_lower(texts) if kind == "bool" else texts
+def _filled(data: Floats, column: Column) -> Floats:
+    """Numbers with the column's fill in place of missing ones."""
+    return data if column.fill is None else np.where(np.isnan(data), float(column.fill), data)
 
 
-def _refuse_text(table: Table, name: str) -> None:
-    """Raise the error for the first text of a column that is no number, if there is one."""
-    for row, text in enumerate(plain(table, name).to_pylist()):
-        if text is not None and not is_number(text):
-            raise TableError(
-                f"{table.name}: column {name!r} holds text where a number is needed: {text!r} in {table.place(row)}. "
-                f"{CORRECT}"
-            )
-
-
-def _first_text(data: Any, forms: list[Any], table: Table, start: str) -> str:
-    """The end of a message: the first value that cannot be read in any of the forms."""
-    pa = require("pyarrow", "cli")
-    if not _is_string(data.type):
-        return f"holds {data.type}"
-
-    def fits(text: str, form: Any) -> bool:
-        try:
-            pa.scalar(text).cast(form)
-        except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-            return False
-        return True
-
-    for row, text in enumerate(data.to_pylist()):
-        if text is not None and not any(fits(text, form) for form in forms):
-            return f"has {text.removeprefix(start)!r} in {table.place(row)}"
-    return "has some with a time zone and some without"
-
-
-def plain(table: Table, name: str) -> Any:
-    """The values of a column, decoded if the file holds them by dictionary."""
-    data = table.data[name]
-    return data.cast(data.type.value_type) if require("pyarrow", "cli").types.is_dictionary(data.type) else data
-
-
-def _is_string(kind: Any) -> bool:
-    types = require("pyarrow", "cli").types
-    view = getattr(types, "is_string_view", lambda kind: False)
-    return bool(types.is_string(kind) or types.is_large_string(kind) or view(kind))
+def _first(values: Values, levels: Sequence[int]) -> int:
+    """The first row that has one of some levels."""
+    return int(np.flatnonzero(np.isin(values.data, levels))[0])

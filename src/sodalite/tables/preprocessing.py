@@ -1,7 +1,8 @@
 """Preprocessing: the mapping from the columns of a table to the inputs of a model, which is kept with the model.
 
-Numbers stay as they are. Dates become days since 1970, times of day and durations become days. Texts and truth values
-become one input for each level in the training data: 1 in rows of that level, 0 in others.
+Numbers stay as they are. Dates become days since 1970 and points on circles for the parts of the calendar that vary.
+Latitudes and longitudes become points in kilometres. Texts become one input for each level in the training data, or,
+where these are many, the mean target of the level. See `sodalite.tables.columns.Column`.
 """
 
 from __future__ import annotations
@@ -9,15 +10,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
+from functools import cache
 from typing import Any, Self
 
 import numpy as np
 
 from ..core.types import Floats, Indices
 from .base import Table, TableError, listed
-from .columns import CATEGORICAL, KINDS, Column, encode_column, examine, target_of
-
-MISSING = ("error", "drop", "median")
+from .columns import Column, Lookup, encode_values, number_values
+from .examine import MISSING, Options, Reading, blanked, codes_of, examine
+from .leaks import leaks
+from .levels import cross_fitted, level_means
+from .values import Values, frame_column, frame_names, table_column
+from .written import read_numbers
 
 
 @dataclass(frozen=True)
@@ -29,7 +34,9 @@ class Encoded:
     missing: dict[str, int]
     """The number of missing values, replaced or not, of each column that has any."""
     unknown: dict[str, int] = field(default_factory=dict)
-    """The number of levels that are not in the training data, of each column that has any: all its inputs are 0."""
+    """The number of values that are levels not in the training data, of each column that has any."""
+    strange: dict[str, dict[str, int]] = field(default_factory=dict)
+    """How often each of these levels occurs, by column."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +56,8 @@ class Preprocessing:
     columns: tuple[Column, ...]
     missing: str = "error"
     """How missing values are treated: one of `MISSING`."""
+    na_values: tuple[str, ...] = ()
+    """Values that mean a missing value, beside the usual ones."""
 
     @property
     def names(self) -> list[str]:
@@ -58,37 +67,52 @@ class Preprocessing:
     @property
     def groups(self) -> list[str]:
         """For each of the model's inputs, the column that it comes from."""
-        return [column.name for column in self.columns for _ in column.names]
+        return [column.label for column in self.columns for _ in column.names]
+
+    @property
+    def sources(self) -> list[str]:
+        """The names of the columns of the table that are needed."""
+        return [name for column in self.columns for name in column.sources]
+
+    @property
+    def kinds(self) -> dict[str, str]:
+        """For each column of the table that is needed, what it holds: "number", or "text" for all else."""
+        kinds = {name: column.kind for column in self.columns for name in column.sources}
+        written = {name for column in self.columns if column.form is not None for name in column.sources}
+        plain = ("number", "place")
+        return {name: "number" if kind in plain and name not in written else "text" for name, kind in kinds.items()}
 
     def to_json(self) -> dict[str, Any]:
         """The mapping as JSON."""
-        columns = [
-            {"name": column.name, "kind": column.kind, "levels": list(column.levels), "fill": column.fill}
-            for column in self.columns
-        ]
-        return {"target": self.target, "columns": columns, "missing": self.missing}
+        columns = [column.to_json() for column in self.columns]
+        found: dict[str, Any] = {"target": self.target, "columns": columns, "missing": self.missing}
+        return found | ({"na_values": list(self.na_values)} if self.na_values else {})
 
     @classmethod
     def from_json(cls, content: Any) -> Self:
-        """The mapping from the JSON of `to_json`; anything else is refused with a ValueError."""
-        if not isinstance(content, dict) or set(content) != {"target", "columns", "missing"}:
+        """The mapping from the JSON of `to_json`, also of earlier versions; all else is refused with a ValueError."""
+        needed = {"target", "columns", "missing"}
+        if not isinstance(content, dict) or not needed <= set(content) <= needed | {"na_values"}:
             raise ValueError("preprocessing, how columns become inputs, must have target, columns and missing alone")
         if not isinstance(content["columns"], list):
             raise ValueError("columns in preprocessing must be a list")
-        columns = tuple(_column(part) for part in content["columns"])
-        names = [column.name for column in columns]
+        columns = tuple(Column.from_json(part) for part in content["columns"])
+        names = [name for column in columns for name in column.sources]
         if not (content["target"] is None or isinstance(content["target"], str)):
             raise ValueError("target in preprocessing must be the name of a column")
         if content["missing"] not in MISSING:
             raise ValueError(f"missing in preprocessing must be one of {', '.join(MISSING)}")
+        codes = content.get("na_values", [])
+        if not isinstance(codes, list) or not all(isinstance(code, str) for code in codes):
+            raise ValueError("na_values in preprocessing must be a list of texts")
         if not names or len(set(names)) < len(names):
             raise ValueError("preprocessing has no columns, or two of one name")
-        return cls(content["target"], columns, content["missing"])
+        return cls(content["target"], columns, content["missing"], tuple(codes))
 
     def check_names(self, names: Sequence[str], source: str) -> None:
         """Refuse a table that lacks one of the columns; it may have more columns, in any order."""
         there = set(names)
-        absent = [column.name for column in self.columns if column.name not in there]
+        absent = [name for name in self.sources if name not in there]
         if absent:
             raise TableError(
                 f"{source} has no column {listed(absent)}, which the model needs; it has {listed(names, 12)}."
@@ -101,13 +125,38 @@ class Preprocessing:
         Raises
         ------
         TableError
-            If a column is absent, holds values of another kind, or misses values and `missing` is "error".
+            If a column is absent, holds values of another kind, or misses values and `missing` is "error". All columns
+            are looked at before it is raised.
         """
         self.check_names(table.names, table.name)
-        parts, missing, unknown = _encoded(self.columns, table)
+        return self.encode_columns(lambda name: table_column(table, name), table.name)
+
+    def encode_frame(self, X: Any, source: str = "X") -> Encoded:
+        """The rows of a data frame (pandas, polars, pyarrow) as the model's inputs, as `encode`."""
+        places = {name: place for place, name in enumerate(frame_names(X))}
+        self.check_names(list(places), source)
+        return self.encode_columns(lambda name: frame_column(X, places[name]), source)
+
+    def encode_columns(self, get: Lookup, source: str) -> Encoded:
+        """The rows of columns that are looked up by name, as `encode`."""
+        parts, missing, strange, problems = [], {}, {}, []
+        for column in self.columns:
+            try:
+                found = encode_values(column, lambda name: blanked(get(name), self.na_values), source)
+            except TableError as error:
+                problems.append(str(error).removeprefix(f"{source}: "))
+                continue
+            parts.append(found.X)
+            if found.missing:
+                missing[column.label] = found.missing
+            if found.unknown:
+                strange[column.name] = found.unknown
+        if problems:
+            raise TableError.of(source, problems)
         if missing and self.missing == "error":
-            raise TableError(f"{table.name} has missing values: {counted(missing)}. The model was not fitted with any.")
-        return Encoded(np.concatenate(parts, axis=1), missing, unknown)
+            raise TableError(f"{source} has missing values: {counted(missing)}. The model was not fitted with any.")
+        unknown = {name: sum(levels.values()) for name, levels in strange.items()}
+        return Encoded(np.concatenate(parts, axis=1), missing, unknown, strange)
 
 
 @dataclass(frozen=True)
@@ -123,6 +172,27 @@ class Training:
     """The indices of these rows in the table, of shape (n,); rows with missing values may have been dropped."""
     missing: dict[str, int]
     """The number of missing values of each column that has any."""
+    readings: tuple[Reading, ...] = ()
+    """How each column is read, those that are left out among them."""
+    notes: tuple[str, ...] = ()
+    """What was noticed in the table, and what was done about it: sentences."""
+    codes: dict[int, Indices] = field(default_factory=dict)
+    """For inputs that are mean targets of levels, by their places: the level of each row."""
+
+    def without(self, test: Indices, seed: int = 0) -> Any:
+        """X as it is if the targets of some rows are not known: mean targets of levels come from the other rows.
+
+        Means of the other rows are cross-fitted, as they are in `X`.
+        """
+        if not self.codes or not len(test):
+            return self.X
+        X = np.array(self.X)
+        rest = np.setdiff1d(np.arange(len(self.y)), test)
+        for place, codes in self.codes.items():
+            n_levels = int(codes.max(initial=0)) + 1
+            X[rest, place] = cross_fitted(codes[rest], self.y[rest], n_levels, seed)
+            X[test, place] = level_means(codes[rest], self.y[rest], n_levels)[codes[test]]
+        return X
 
 
 def learn(
@@ -130,7 +200,9 @@ def learn(
     target: str,
     features: Sequence[str] | None = None,
     exclude: Iterable[str] = (),
-    missing: str = "error",
+    missing: str = "indicator",
+    options: Options | None = None,
+    seed: int = 0,
 ) -> Training:
     """The training data of a table: its columns chosen, examined and encoded.
 
@@ -140,40 +212,122 @@ def learn(
     target : str
         The column that is to be predicted; it must hold numbers.
     features : sequence of str, optional
-        The columns to predict it from; all others unless given.
+        The columns to predict it from; all others unless given, but for ids and columns of one value.
     exclude : iterable of str
         Columns to leave out.
-    missing : {"error", "drop", "median"}
-        Refuse missing values; leave out the rows that have some; or replace them by the column's median, texts by the
-        most frequent one. Rows without a target are left out unless missing values are refused.
+    missing : {"indicator", "median", "drop", "error"}
+        Replace missing values by the column's median and add an input that says where; replace them alone; leave out
+        the rows that have some; or refuse them. For texts, missing is a level of its own in the first two. Rows without
+        a target are left out unless missing values are refused.
+    options : Options, optional
+        How columns are to be read; `missing` in it is not used.
+    seed : int
+        For the folds of cross-fitted means.
     """
+    options = _with_missing(options or Options(prefer=table.prefer), missing)
     names = _inputs(table, target, features, dict.fromkeys(exclude))
     if not len(table):
         raise TableError(f"{table.name} has column names but no rows.")
-    y = target_of(table, target)
-    columns = [examine(table, name) for name in names]
-    parts, gaps, _ = _encoded(columns, table)
-    if absent := int(np.isnan(y).sum()):
-        gaps[target] = absent
-    if gaps and missing == "error":
-        raise TableError(
-            f"{table.name} has missing values: {counted(gaps)}. Leave out the rows with --missing drop, put medians in "
-            f"their place with --missing median, or leave out the columns with --exclude."
-        )
-    if missing == "median":
-        known = ~np.isnan(y)
-        columns = [_with_fill(column, part[known], table) for column, part in zip(columns, parts, strict=True)]
-        parts = [
-            encode_column(column, table)[0] if column.name in gaps else part
-            for column, part in zip(columns, parts, strict=True)
-        ]
-    X = np.concatenate(parts, axis=1)
-    rows = np.flatnonzero(~np.isnan(y) & ~np.isnan(X).any(axis=1))
-    if not len(rows):
+    problems: list[str] = []
+    try:
+        y, said = target_of(table_column(table, target), target, table.name, options)
+    except TableError as error:
+        problems.append(str(error).removeprefix(f"{table.name}: "))
+        y, said = np.zeros(len(table)), []
+    get = cache(lambda name: table_column(table, name))
+    known = np.flatnonzero(~np.isnan(y))
+    if not len(known):
+        raise TableError(f"{table.name}: the target {target!r} has no values at all.")
+    found = learn_columns(names, lambda name: get(name).take(known), options, features is not None, y[known], seed)
+    problems += found.problems
+    mapping = Preprocessing(target, found.columns, missing, options.na_values)
+    if options.missing == "error" and not problems:
+        gaps = found.missing | ({target: len(y) - len(known)} if len(known) < len(y) else {})
+        if gaps:
+            raise TableError(
+                f"{table.name} has missing values: {counted(gaps)}. Leave out the rows with --missing drop, put "
+                f"medians in their place with --missing median, tell the model where they are with --missing "
+                f"indicator, or leave out the columns with --exclude."
+            )
+    if problems:
+        raise TableError.of(table.name, problems)
+    if not found.columns:
+        reasons = "; ".join(f"{reading.name!r} is {reading.words}" for reading in found.readings[:5])
+        raise TableError(f"{table.name}: no column is left to predict {target!r} from. {reasons}.")
+    gaps = {name: int(get(name).missing.sum()) for name in mapping.sources}
+    gaps = {name: count for name, count in gaps.items() if count} | found.missing
+    if len(known) < len(y):
+        gaps[target] = len(y) - len(known)
+    whole = np.flatnonzero(~np.isnan(found.X).any(axis=1))
+    if not len(whole):
         raise TableError(f"{table.name}: every row misses a value: {counted(gaps)}. Leave out columns with --exclude.")
-    if len(rows) < len(y):
-        X, y = X[rows], y[rows]
-    return Training(Preprocessing(target, tuple(columns), missing), X, y, rows, gaps)
+    X, y, rows = found.X[whole], y[known][whole], known[whole]
+    notes = [*table.notes, *said, *found.notes, *leaks(X, y, mapping.names, mapping.groups)]
+    if len(known) < len(table):
+        lost = len(table) - len(known)
+        notes.append(f"{lost} row{'s' * (lost > 1)} without a target {'are' if lost > 1 else 'is'} left out.")
+    codes = {place: code[whole] for place, code in found.codes.items()}
+    return Training(mapping, X, y, rows, gaps, tuple(found.readings), tuple(notes), codes)
+
+
+@dataclass(frozen=True)
+class Learnt:
+    """The columns of training data, examined and encoded."""
+
+    columns: tuple[Column, ...]
+    readings: list[Reading]
+    problems: list[str]
+    X: Floats
+    """Of shape (n, inputs); mean targets of levels are cross-fitted."""
+    missing: dict[str, int]
+    codes: dict[int, Indices]
+    """As in `Training`."""
+
+    @property
+    def notes(self) -> list[str]:
+        """What was noticed, and which columns are left out, in sentences."""
+        left_out = [f"{reading.name!r} is {reading.words}." for reading in self.readings if reading.column is None]
+        return [*(note for reading in self.readings for note in reading.notes), *left_out]
+
+
+def learn_columns(
+    names: Sequence[str], get: Lookup, options: Options, chosen: bool, y: Floats | None, seed: int
+) -> Learnt:
+    """Examine and encode columns; if all of them would be left out as ids, they are kept."""
+    readings, problems = examine(names, get, options, chosen, y)
+    if not chosen and not problems and all(reading.column is None for reading in readings):
+        readings, problems = examine(names, get, options, True, y)
+    columns = tuple(reading.column for reading in readings if reading.column is not None)
+    if problems or not columns:
+        return Learnt((), readings, problems, np.empty((0, 0)), {}, {})
+    parts, codes, missing, place = [], {}, {}, 0
+    for column in columns:
+        found = encode_values(column, lambda name: blanked(get(name), options.na_values))
+        part = found.X
+        if column.kind == "means" and y is not None:
+            code = codes_of(column, blanked(get(column.name), options.na_values))
+            known = ~np.isnan(part[:, 0])
+            part[:, 0] = np.where(known, cross_fitted(code, y, len(column.levels), seed), np.nan)
+            codes[place] = code
+        if found.missing:
+            missing[column.label] = found.missing
+        parts.append(part)
+        place += part.shape[1]
+    return Learnt(columns, readings, problems, np.concatenate(parts, axis=1), missing, codes)
+
+
+def target_of(values: Values, name: str, source: str, options: Options) -> tuple[Floats, list[str]]:
+    """The target column, of shape (n,), NaN where a value is missing, and notes; all but numbers are refused."""
+    values = blanked(values, options.na_values)
+    if values.kind not in ("number", "text", "empty"):
+        words = {"bool": "true and false", "date": "dates", "clock": "times", "time": "times"}.get(values.kind)
+        raise TableError(f"{source}: the target {name!r} holds {words or values.type_name}, but must hold numbers.")
+    form, said = None, []
+    if values.kind == "text":
+        _, written = read_numbers(values.levels, options.decimal, options.thousands, options.prefer)
+        form = written.decimal
+        said = [f"The target {name!r} is read as {written.words()}."] if written.words() else []
+    return number_values(values, Column(name, "number", form=form), source), said
 
 
 def check_columns(source: str, names: Sequence[str], wanted: Iterable[str]) -> None:
@@ -184,17 +338,17 @@ def check_columns(source: str, names: Sequence[str], wanted: Iterable[str]) -> N
             raise TableError(f"{source} has no column {name!r}; it has {listed(names, 12)}.{nearest(name, names)}")
 
 
+def _with_missing(options: Options, missing: str) -> Options:
+    if missing not in MISSING:
+        raise ValueError(f"missing must be one of {', '.join(MISSING)}; got {missing!r}.")
+    return Options(**{**options.__dict__, "missing": missing})
+
+
 def _inputs(table: Table, target: str, features: Sequence[str] | None, exclude: Mapping[str, None]) -> list[str]:
     """The columns that the target is predicted from, checked."""
     check_columns(table.name, table.names, [target, *(features or []), *exclude])
     if features is None:
         names = [name for name in table.names if name != target and name not in exclude]
-        nameless = [name for name in names if not name.strip()]
-        if nameless:
-            raise TableError(
-                f"{table.name}: column {table.names.index(nameless[0]) + 1} has no name, as row numbers have not when "
-                f"a data frame is written with its index. Give it one, or name the columns to use with --features."
-            )
     else:
         names = [name for name in dict.fromkeys(features) if name not in exclude]
     if target in names:
@@ -202,58 +356,6 @@ def _inputs(table: Table, target: str, features: Sequence[str] | None, exclude: 
     if not names:
         raise TableError(f"{table.name}: no column is left to predict {target!r} from.")
     return names
-
-
-def _encoded(columns: Iterable[Column], table: Table) -> tuple[list[Floats], dict[str, int], dict[str, int]]:
-    """The columns as numbers, each of shape (n, inputs), and the counts of missing values and unknown levels by column.
-
-    Columns without such values are not counted.
-    """
-    parts, missing, unknown = [], {}, {}
-    for column in columns:
-        part, gaps, strange = encode_column(column, table)
-        parts.append(part)
-        if gaps:
-            missing[column.name] = gaps
-        if strange:
-            unknown[column.name] = strange
-    return parts, missing, unknown
-
-
-def _with_fill(column: Column, values: Floats, table: Table) -> Column:
-    """The column with the value that replaces missing values: the median, or the most frequent level.
-
-    `values`, of shape (n, inputs), is the encoded column.
-    """
-    fill: float | str
-    if column.kind in CATEGORICAL:
-        fill = column.levels[int(np.argmax(np.nansum(values, axis=0)))]
-    elif np.isnan(values).all():
-        raise TableError(f"{table.name}: column {column.name!r} has no values where there are targets; use --exclude.")
-    else:
-        fill = float(np.nanmedian(values))
-    return Column(column.name, column.kind, column.levels, fill)
-
-
-def _column(content: Any) -> Column:
-    """A column from its JSON; anything else is refused with a ValueError."""
-    if not isinstance(content, dict) or set(content) != {"name", "kind", "levels", "fill"}:
-        raise ValueError("a column in preprocessing must have name, kind, levels and fill alone")
-    name, kind, levels, fill = (content[key] for key in ("name", "kind", "levels", "fill"))
-    if not isinstance(name, str):
-        raise ValueError("the name of a column in preprocessing must be a text")
-    if kind not in KINDS:
-        raise ValueError(f"the kind of column {name!r} in preprocessing must be one of {', '.join(KINDS)}")
-    categorical = kind in CATEGORICAL
-    if not isinstance(levels, list) or not all(isinstance(level, str) for level in levels):
-        raise ValueError(f"the levels of column {name!r} in preprocessing must be a list of texts")
-    if bool(levels) != categorical or len(set(levels)) < len(levels):
-        needs = "at least one level, each once" if categorical else f"no levels, since it is of kind {kind}"
-        raise ValueError(f"column {name!r} in preprocessing must have {needs}")
-    if fill is not None and not isinstance(fill, str if categorical else float):
-        kind_of_fill = "a text" if categorical else "a number"
-        raise ValueError(f"the fill of column {name!r} in preprocessing, for missing values, must be {kind_of_fill}")
-    return Column(name, kind, tuple(levels), fill)
 
 
 def nearest(name: str, names: Sequence[str]) -> str:

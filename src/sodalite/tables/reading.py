@@ -1,4 +1,4 @@
-"""Opening files of tables by their suffix: CSV, TSV, both also in gzip, Parquet, Arrow or Feather, and NPZ."""
+"""Opening files of tables by their suffix: CSV, TSV, both also in gzip, Parquet, Arrow or Feather, NPZ, and Excel."""
 
 from __future__ import annotations
 
@@ -10,33 +10,40 @@ from pathlib import PurePath
 from typing import BinaryIO
 
 from ..core.files import check_readable
-from .base import Reader, Table, TableError
+from .base import Dialect, Reader, Table, TableError
 from .binary import ArrowReader, NpzReader, ParquetReader
+from .excel import ExcelReader
 from .text import TextReader
 
 FORMATS = {
     ".csv": "csv",
     ".tsv": "tsv",
     ".tab": "tsv",
+    ".txt": "csv",
     ".parquet": "parquet",
     ".pq": "parquet",
     ".arrow": "arrow",
     ".feather": "arrow",
     ".ipc": "arrow",
     ".npz": "npz",
+    ".xlsx": "excel",
+    ".xls": "excel",
+    ".xlsb": "excel",
+    ".ods": "excel",
 }
 
-_READERS: dict[str, Callable[[BinaryIO, str, str], Reader]] = {
+_READERS: dict[str, Callable[[BinaryIO, str, str, Dialect], Reader]] = {
     "csv": TextReader,
     "tsv": TextReader,
     "parquet": ParquetReader,
     "arrow": ArrowReader,
     "npz": NpzReader,
+    "excel": ExcelReader,
 }
 
 
 def format_of(path: str | os.PathLike[str]) -> str:
-    """The format of a file, by its suffix: "csv", "tsv", "parquet", "arrow" or "npz"; "csv" if it has no suffix.
+    """The format of a file, by its suffix: "csv", "tsv", "parquet", "arrow", "npz" or "excel"; "csv" if it has none.
 
     Examples
     --------
@@ -54,7 +61,9 @@ def format_of(path: str | os.PathLike[str]) -> str:
 
 
 @contextmanager
-def open_table(path: str | os.PathLike[str], standard_input: BinaryIO | None = None) -> Iterator[Reader]:
+def open_table(
+    path: str | os.PathLike[str], standard_input: BinaryIO | None = None, dialect: Dialect | None = None
+) -> Iterator[Reader]:
     """A reader of a file, which has read the column names.
 
     Parameters
@@ -63,6 +72,8 @@ def open_table(path: str | os.PathLike[str], standard_input: BinaryIO | None = N
         The file, or "-" for CSV from standard input.
     standard_input : binary stream, optional
         Read in place of the process's standard input.
+    dialect : Dialect, optional
+        How a file of text is written; by its first lines unless given.
 
     Raises
     ------
@@ -77,18 +88,17 @@ def open_table(path: str | os.PathLike[str], standard_input: BinaryIO | None = N
             else:
                 check_readable(path)
                 stream, name = stack.enter_context(open(path, "rb")), str(path)
-            reader = _READERS[form](stream, name, form)
+            reader = _READERS[form](stream, name, form, dialect or Dialect())
         except FileNotFoundError:
             raise TableError(f"{path}: there is no such file.") from None
         except IsADirectoryError:
             raise TableError(f"{path} is a folder, not a file.") from None
         except OSError as error:
             raise TableError(f"{path} cannot be read: {error.strerror or error}.") from None
-        reader.check_names()
         yield reader
 
 
-def read_table(path: str | os.PathLike[str]) -> Table:
+def read_table(path: str | os.PathLike[str], dialect: Dialect | None = None) -> Table:
     """The table of all rows of a file, each column with a type that fits all of its cells."""
-    with open_table(path) as reader:
+    with open_table(path, dialect=dialect) as reader:
         return reader.read()

@@ -1,6 +1,7 @@
 """Readers of CSV and TSV, by Arrow's parser, strictly: every line must have as many cells as there are column names.
 
-All bytes are checked to be UTF-8 before they reach the parser, so that a message can name the line where they are not.
+The mark between columns is found from the first lines. All bytes are checked to be UTF-8 before they reach the parser,
+so that a message can name the line where they are not.
 """
 
 from __future__ import annotations
@@ -16,42 +17,64 @@ from contextlib import contextmanager
 from typing import Any, BinaryIO
 
 from ..core.optional import require
-from .base import CORRECT, Reader, Table, TableError, is_number, listed
+from .base import CORRECT, Dialect, Reader, Table, TableError, is_number, listed
 
 BLOCK = 2**22  # bytes of text that are parsed at a time, which is also the longest line
 # The first bytes of formats that are no text.
-MAGIC = {b"PAR1": "Parquet", b"ARROW1": "Arrow", b"PK\x03\x04": "NPZ (or another zip)", b"\x89HDF": "HDF5"}
+MAGIC = {b"PAR1": "Parquet", b"ARROW1": "Arrow", b"PK\x03\x04": "NPZ, Excel or another zip", b"\x89HDF": "HDF5"}
 TOO_LONG = f"has more than {BLOCK // 10**6} million characters. Is this a table, with a row in each line?"
 UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+MARKS = {",": "a comma", ";": "a semicolon", "\t": "a tab", "|": "a vertical bar"}
+"""Marks between columns that are recognised, in words."""
+HEAD = 2**16  # characters by which the mark between columns is found
+LINES = 20  # lines by which the mark is found
 
 
 class TextReader(Reader):
     """A reader of CSV and TSV files."""
 
-    def __init__(self, stream: BinaryIO, name: str, form: str) -> None:
+    def __init__(self, stream: BinaryIO, name: str, form: str, dialect: Dialect) -> None:
         super().__init__(stream, name)
         self._arrow, self._csv = require("pyarrow", "cli"), require("pyarrow.csv", "cli")
-        self._delimiter = "\t" if form == "tsv" else ","
+        self._dialect, self._delimiter = dialect, "\t" if form == "tsv" else ","
+        self._header_lines = 0
         with self._explained():
-            self._bytes = Utf8(stream, name)
-            self.names = self._header()
+            self._bytes = Utf8(stream, name, dialect.encoding)
+            self._given = self._header()
+            self.names = self.unique(self._given)
         self._ragged: Any = None
 
     def read(self) -> Table:
-        return self._table(self._read(None))
+        if self._dialect.as_text:
+            return self.read_text(null=True)
+        if not self.stream.seekable():
+            self.stream = io.BytesIO(self._bytes.readall())
+            self._bytes = Utf8(self.stream, self.name)
+        data = self._read(None)
+        # Arrow moves times to UTC, and forgets what the clock showed; as texts, they keep their offsets.
+        zoned = [part.name for part in data.schema if self._arrow.types.is_timestamp(part.type) and part.type.tz]
+        if zoned:
+            self.stream.seek(0)
+            self._bytes = Utf8(self.stream, self.name, self._dialect.encoding)
+            self._bytes.head()
+            data = self._read({part.name: self._text if part.name in zoned else part.type for part in data.schema})
+        return self._table(data)
 
-    def read_text(self) -> Table:
-        """The table of all rows, with each cell as the text in the file."""
-        return self._table(self._read({name: self._arrow.string() for name in self.names}, null=False))
+    @property
+    def _text(self) -> Any:
+        return self._arrow.string()
+
+    def read_text(self, null: bool = False) -> Table:
+        """The table of all rows, with each cell as the text in the file; with `null`, missing values as such."""
+        return self._table(self._read(dict.fromkeys(self.names, self._text), null=null))
 
     def chunks(self, kinds: Mapping[str, str]) -> Iterator[Table]:
         arrow = self._arrow
-        types = {"number": arrow.float64(), "bool": arrow.bool_()}
-        convert = self._csv.ConvertOptions(
-            column_types={name: types.get(kind, arrow.string()) for name, kind in kinds.items()},
+        plain = {} if self._dialect.as_text else {"number": arrow.float64(), "bool": arrow.bool_()}
+        convert = self._convert(
+            column_types={name: plain.get(kind, arrow.string()) for name, kind in kinds.items()},
             include_columns=list(kinds),
             strings_can_be_null=True,
-            check_utf8=False,
         )
         first = 0
         with self._explained():
@@ -69,13 +92,22 @@ class TextReader(Reader):
         return " (blank lines not counted)" if self._bytes.blank else ""
 
     def _read(self, types: Any, null: bool = True) -> Any:
-        convert = self._csv.ConvertOptions(column_types=types, strings_can_be_null=null, check_utf8=False)
         with self._explained():
-            return self._csv.read_csv(self._bytes, *self._options(), convert)
+            return self._csv.read_csv(
+                self._bytes, *self._options(), self._convert(column_types=types, strings_can_be_null=null)
+            )
+
+    def _convert(self, **options: Any) -> Any:
+        """Arrow's options for cells, with codes for missing values beside its own."""
+        found = self._csv.ConvertOptions(check_utf8=False, **options)
+        found.null_values = [*found.null_values, *self._dialect.na_values]
+        return found
 
     def _options(self) -> tuple[Any, Any]:
         # With one thread, the parser knows which line it is at.
         read = self._csv.ReadOptions(use_threads=False, block_size=BLOCK)
+        if self.names != self._given:
+            read.column_names, read.skip_rows = self.names, self._header_lines
         parse = self._csv.ParseOptions(
             delimiter=self._delimiter, newlines_in_values=True, invalid_row_handler=self._on_ragged
         )
@@ -95,16 +127,14 @@ class TextReader(Reader):
             if head.startswith(magic):
                 raise TableError(f"{self.name} is no text, but {what}; give it the suffix of what it is.")
         text = codecs.getincrementaldecoder("utf-8-sig")().decode(head)
+        self._delimiter = self._dialect.sep or sniffed(text, self._delimiter)
+        self.prefer = "," if self._delimiter == ";" else "."
         try:
-            names = next(filter(None, csv.reader(io.StringIO(text, newline=""), delimiter=self._delimiter)), [])
+            rows = csv.reader(io.StringIO(text, newline=""), delimiter=self._delimiter)
+            names = next(filter(None, rows), [])
+            self._header_lines = rows.line_num
         except csv.Error as error:
             raise TableError(f"{self.name}: its first line, the column names, cannot be read: {error}.") from None
-        if len(names) == 1 and (other := next((mark for mark in ";\t|," if mark in names[0]), None)):
-            words = {"\t": "tabs; the suffix should be .tsv", ",": "commas; the suffix should be .csv"}
-            raise TableError(
-                f"{self.name} has one column, {names[0][:40]!r}: its columns seem to be separated by "
-                f"{words.get(other, f'{other!r}; they must be by commas, or by tabs in a .tsv')}."
-            )
         if all(is_number(name) for name in names):
             raise TableError(
                 f"{self.name} starts with numbers ({listed(names, 3)}), but its first line must be column names."
@@ -127,12 +157,12 @@ class TextReader(Reader):
         """A message of the parser in the user's words: which line or cell, and what to do."""
         row = self._ragged
         if row is not None:
-            mark = "a tab" if self._delimiter == "\t" else "a comma"
+            mark = MARKS.get(self._delimiter, repr(self._delimiter))
             return (
                 f"{self.name}: line {row.number}{self._uncounted} has {row.actual_columns} "
                 f"cell{'s' * (row.actual_columns != 1)}, but there are "
                 f"{row.expected_columns} columns: {row.text[:60]!r}. Correct the line; a cell with {mark} in it needs "
-                f"quotation marks."
+                f"quotation marks. If columns are not separated by {mark}, say by what with --sep."
             )
         cell = re.search(
             r"column #(\d+): Row #(\d+): CSV conversion error to (\w+).*invalid value '(.*)'", message, re.S
@@ -151,19 +181,21 @@ class TextReader(Reader):
 class Utf8(io.RawIOBase):
     """A stream of a file's bytes, unzipped if need be, that is checked to be UTF-8 as it is read."""
 
-    def __init__(self, stream: Any, name: str) -> None:
+    def __init__(self, stream: Any, name: str, encoding: str | None = None) -> None:
         self._name = name
         self._first: bytes = stream.read(6)
         if self._first.startswith(b"\x1f\x8b"):
             stream, self._first = gzip.GzipFile(fileobj=_Chained(self._first, stream)), b""
+        if encoding is None and self._first.startswith(UTF_16):
+            encoding = "utf-16"
+        if encoding is not None:
+            stream, self._first = _Recoded(_Chained(self._first, stream), encoding, name), b""
         self._stream = stream
         self._decoder = codecs.getincrementaldecoder("utf-8")()
         self._offset = self._lines = 0
         self._last = b"\n"
         self.blank = False
         """Whether there were blank lines, which the parser does not count."""
-        if self._first.startswith(UTF_16):
-            raise TableError(f"{name} is UTF-16; save it as UTF-8.")
 
     def readable(self) -> bool:
         return True
@@ -196,8 +228,8 @@ class Utf8(io.RawIOBase):
             line = self._lines + 1 + part[: max(error.start - pending, 0)].count(b"\n")
             raise TableError(
                 f"{self._name} is not UTF-8: byte {self._offset - pending + error.start} "
-                f"(0x{error.object[error.start]:02x}), in line {line}. Convert it first, for instance with: "
-                f"iconv -f latin1 -t utf-8."
+                f"(0x{error.object[error.start]:02x}), in line {line}. Say what it is, for instance with "
+                f"--encoding cp1252, which is that of Windows in Western Europe and America."
             ) from None
         self._offset += len(part)
         self._lines += part.count(b"\n")
@@ -205,6 +237,62 @@ class Utf8(io.RawIOBase):
             seen = self._last + (part.replace(b"\r", b"") if b"\r" in part else part)
             self.blank = self._last == b"\n\n" or b"\n\n" in seen.rstrip(b"\n")  # blank lines at the end shift nothing
             self._last = seen[-2:]
+
+
+class _Recoded(io.RawIOBase):
+    """A stream of text in some encoding, as UTF-8."""
+
+    def __init__(self, stream: Any, encoding: str, name: str) -> None:
+        self._stream, self._encoding, self._name = stream, encoding, name
+        try:
+            self._decoder = codecs.getincrementaldecoder(encoding)()
+        except LookupError:
+            raise TableError(
+                f"--encoding: {encoding!r} is no encoding that is known, such as utf-8 or cp1252."
+            ) from None
+        self._left = b""
+
+    def readable(self) -> bool:
+        return True
+
+    def read(self, size: int = -1) -> bytes:
+        while size < 0 or len(self._left) < size:
+            part = self._stream.read(BLOCK)
+            try:
+                self._left += self._decoder.decode(part, final=not part).encode()
+            except UnicodeDecodeError as error:
+                raise TableError(f"{self._name} is not {self._encoding}: {error.reason}; see --encoding.") from None
+            if not part:
+                break
+        size = len(self._left) if size < 0 else size
+        found, self._left = self._left[:size], self._left[size:]
+        return found
+
+
+def sniffed(text: str, usual: str) -> str:
+    r"""The mark between columns by the first lines: the one that cuts them into most cells, equally many in each.
+
+    Examples
+    --------
+    >>> sniffed("a;b\n1,5;2\n", ",")
+    ';'
+    """
+    lines = text[:HEAD].splitlines(keepends=True)
+    whole = "".join(lines[: LINES + 1] if len(lines) > LINES else lines[:-1] or lines)
+    best, most = usual, _cells(whole, usual)
+    for mark in MARKS:
+        if (cells := _cells(whole, mark)) > max(most, 1):
+            best, most = mark, cells
+    return best
+
+
+def _cells(text: str, mark: str) -> int:
+    """In how many cells a mark cuts all lines; 0 if these are not equally many."""
+    try:
+        counts = {len(row) for row in csv.reader(io.StringIO(text, newline=""), delimiter=mark) if row}
+    except csv.Error:
+        return 0
+    return counts.pop() if len(counts) == 1 else 0
 
 
 class _Chained(io.RawIOBase):

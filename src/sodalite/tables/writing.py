@@ -28,7 +28,10 @@ def check_output(path: str | os.PathLike[str]) -> None:
     """Check, before any long work, that a table can be written at a path, and that its format is known."""
     if str(path) == "-":
         return
-    if format_of(path) in ("parquet", "arrow"):
+    form = format_of(path)
+    if form not in _WRITERS:
+        raise TableError(f"{path}: which format is this? Excel files can be read, but not written; write .csv instead.")
+    if form in ("parquet", "arrow"):
         require("pyarrow", "parquet")
     try:
         check_writable(path)

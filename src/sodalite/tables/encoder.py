@@ -1,0 +1,247 @@
+"""`TableEncoder`: the columns of a data frame as numbers, as a scikit-learn transformer."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from ..core.types import Array, Floats
+from .base import TableError
+from .examine import MISSING, Options
+from .leaks import leaks
+from .preprocessing import Encoded, Learnt, Preprocessing, check_columns, learn_columns
+from .values import Values, frame_column, frame_names, is_frame
+
+
+class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """Turn the columns of a data frame into numbers that suit a Gaussian process.
+
+    Frames of pandas, polars and pyarrow are taken as they come:
+
+    - numbers stay as they are, also those in texts ("$1,234.50", "12 %", "3,14");
+    - dates become days since 1970 and, for each part of the calendar that varies (time of day, weekday, season), a
+      point on a circle, so that December is beside January;
+    - latitude and longitude become points in kilometres, with no seam at 180 degrees;
+    - ordered categories become their places, others one input for each level;
+    - levels that are more than 12 become the mean target of the level, cross-fitted in `fit_transform`;
+    - missing values become a median and an input that says where, or a level of their own;
+    - ids, row numbers and columns of one value are left out.
+
+    An array of numbers passes as it is, but for missing values. ``sodalite fit`` uses the same encoder, and
+    `sodalite.save` keeps a pipeline of it and a `sodalite.GreedyGPRegressor`.
+
+    Parameters
+    ----------
+    columns : sequence of str, default=None
+        The columns to use, all of which are kept; None for all that are inputs.
+    missing : {"indicator", "median", "drop", "error"}, default="indicator"
+        What is done about missing values. With "drop" they become NaN, since a transformer leaves out no rows.
+    order : mapping of str to sequence of str, default=None
+        The levels of columns whose levels are in order.
+    latlon : tuple of two str, default=None
+        The columns of latitude and longitude, in degrees; found by their names if None.
+    date_format : str or mapping of str to str, default=None
+        The format of dates in texts, as ``datetime.strptime`` takes it; needed where two readings are possible.
+    na_values : sequence of str, default=()
+        Values that mean a missing value, beside the usual ones.
+    random_state : int, default=0
+        For the folds of cross-fitting.
+
+    Attributes
+    ----------
+    mapping_ : sodalite.tables.Preprocessing
+        Which columns are used, and how each becomes numbers; as JSON by its ``to_json()``.
+    readings_ : list of sodalite.tables.Reading
+        How each column was read, those that were left out among them.
+    notes_ : list of str
+        What was noticed: ids, columns that give the target away, codes that may mean missing.
+    n_features_in_, feature_names_in_
+        As in scikit-learn.
+
+    Notes
+    -----
+    skrub's ``TableVectorizer`` serves trees: it leaves missing values and large scales to them, its dates are in single
+    precision, in which a second of 2026 is not told from the next minute, and its state is code and pickles. What a
+    Gaussian process needs is smooth inputs, few of them, and a state in JSON that runs no code. scikit-learn's
+    ``TargetEncoder`` shrinks means in the same way, but its arguments for folds differ from version to version.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> frame = pd.DataFrame({"town": ["Bern", "Chur", "Bern"], "rent": ["1'200", "900", "1'350"]})
+    >>> encoder = TableEncoder().fit(frame)
+    >>> encoder.get_feature_names_out().tolist()
+    ['town', 'rent']
+    >>> encoder.transform(frame).tolist()
+    [[0.0, 1200.0], [1.0, 900.0], [0.0, 1350.0]]
+    """
+
+    def __init__(
+        self,
+        *,
+        columns: Sequence[str] | None = None,
+        missing: str = "indicator",
+        order: Mapping[str, Sequence[str]] | None = None,
+        latlon: tuple[str, str] | None = None,
+        date_format: str | Mapping[str, str] | None = None,
+        na_values: Sequence[str] = (),
+        random_state: int = 0,
+    ) -> None:
+        self.columns = columns
+        self.missing = missing
+        self.order = order
+        self.latlon = latlon
+        self.date_format = date_format
+        self.na_values = na_values
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Learn how the columns of X become numbers.
+
+        Parameters
+        ----------
+        X : data frame or array-like of shape (n, columns)
+        y : array-like of shape (n,), default=None
+            The target, for the mean targets of levels.
+        """
+        self._learn(X, y)
+        return self
+
+    def fit_transform(self, X: Any, y: Any = None) -> Any:
+        """Learn how the columns of X become numbers, and return these; mean targets of levels are cross-fitted."""
+        return self._learn(X, y).X
+
+    def transform(self, X: Any) -> Any:
+        """The columns of X as numbers, an array of shape (n, inputs)."""
+        return self.encode(X).X
+
+    def encode(self, X: Any) -> Encoded:
+        """The columns of X as numbers, with counts of missing values and of levels that were not seen in `fit`."""
+        check_is_fitted(self, "mapping_")
+        if not is_frame(X):
+            return _encode_array(self.mapping_, self._array(X, reset=False))
+        validate_data(self, X, skip_check_array=True, reset=False) if self._same_names(X) else None
+        return self.mapping_.encode_frame(X)
+
+    def get_feature_names_out(self, input_features: Any = None) -> Array:
+        """The names of the inputs."""
+        check_is_fitted(self, "mapping_")
+        return np.array(self.mapping_.names, dtype=object)
+
+    def _same_names(self, X: Any) -> bool:
+        return frame_names(X) == [str(name) for name in getattr(self, "feature_names_in_", [])]
+
+    def _array(self, X: Any, reset: bool) -> Floats:
+        found: Floats = validate_data(self, X, dtype=np.float64, ensure_all_finite="allow-nan", reset=reset)
+        return found
+
+    def _learn(self, X: Any, y: Any) -> Learnt:
+        """Set the fitted attributes, and return the columns of X as numbers."""
+        options = self._options()
+        target = None if y is None else np.asarray(y, dtype=np.float64)
+        target = target[:, 0] if target is not None and target.ndim == 2 and target.shape[1] == 1 else target
+        if target is not None and (target.ndim != 1 or np.isnan(target).any()):
+            target = None  # several targets have no one mean
+        if is_frame(X):
+            validate_data(self, X, skip_check_array=True)
+            names = frame_names(X)
+            check_columns("X", names, self.columns or [])
+            if not hasattr(self, "n_features_in_"):
+                self.n_features_in_ = len(names)
+            wanted, places = set(self.columns or names), {name: place for place, name in enumerate(names)}
+            found = learn_columns(
+                [name for name in names if name in wanted],
+                lambda name: frame_column(X, places[name]),
+                options,
+                self.columns is not None,
+                target,
+                self.random_state,
+            )
+        else:
+            numbers = self._array(X, reset=True)
+            names = [f"x{place}" for place in range(numbers.shape[1])]
+            get = _columns_of(numbers)
+            found = learn_columns(names, get, options, True, target, self.random_state)
+        if found.problems:
+            raise TableError.of("X", [_in_python(problem) for problem in found.problems])
+        if not found.columns:
+            reasons = "; ".join(f"{reading.name!r} is {reading.words}" for reading in found.readings[:5])
+            raise TableError(f"X has no column that can be an input. {reasons}.")
+        if self.missing == "error" and found.missing:
+            raise TableError(
+                f"X has missing values in {', '.join(map(repr, found.missing))}; see the parameter missing."
+            )
+        name = getattr(y, "name", None)
+        self.mapping_ = Preprocessing(
+            name if isinstance(name, str) else None, found.columns, self.missing, options.na_values
+        )
+        self.readings_, notes = found.readings, found.notes
+        if target is not None and not np.isnan(found.X).any():
+            notes += leaks(found.X, target, self.mapping_.names, self.mapping_.groups)
+        self.notes_ = [_in_python(note) for note in notes]
+        return found
+
+    def _options(self) -> Options:
+        if self.missing not in MISSING:
+            raise ValueError(f"missing must be one of {', '.join(MISSING)}; got {self.missing!r}.")
+        if isinstance(self.na_values, str):
+            raise ValueError(f"na_values must be a sequence of values; got the text {self.na_values!r}.")
+        latlon = None if self.latlon is None else (self.latlon[0], self.latlon[1])
+        codes = tuple(map(str, self.na_values))
+        return Options(self.missing, self.order or {}, latlon, self.date_format, codes)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.input_tags.string = True
+        tags.input_tags.categorical = True
+        return tags
+
+
+def _columns_of(X: Floats) -> Any:
+    """The columns of an array, named x0, x1 and so on."""
+    return lambda name: Values("number", np.array(X[:, int(name[1:])]), type_name=str(X.dtype))
+
+
+def _encode_array(mapping: Preprocessing, X: Floats) -> Encoded:
+    """The rows of an array of numbers as inputs."""
+    return mapping.encode_columns(_columns_of(X), "X")
+
+
+def _in_python(text: str) -> str:
+    """A message with parameters in place of the options of the command line."""
+    options = {"--features": "the parameter columns", "--na-values": "na_values", "--date-format": "date_format"}
+    for option, parameter in options.items():
+        text = text.replace(option, parameter)
+    text = re.sub(r"use --exclude( [^.;]*)?", "leave it out", text)
+    return text.replace("--order", "order")
+
+
+def encoded_rows(model: Any, X: Any) -> Any:
+    """The rows of a raw data frame as inputs of a model that knows its columns; all else as it is.
+
+    A frame with the names of the inputs themselves is left as it is.
+
+    Parameters
+    ----------
+    model : object
+        With an attribute `preprocessing_`, a `Preprocessing`, if it knows the columns of a table.
+    X : data frame or array-like of shape (n, columns)
+    """
+    mapping: Preprocessing | None = getattr(model, "preprocessing_", None)
+    if mapping is None or not is_frame(X):
+        return X
+    names = frame_names(X)
+    if names == mapping.names and names != mapping.sources:
+        return X
+    found = mapping.encode_frame(X)
+    for name, levels in found.strange.items():
+        shown = ", ".join(f"{level!r} ({count})" for level, count in list(levels.items())[:5])
+        warnings.warn(f"values of column {name!r} that the model was not fitted with: {shown}.", stacklevel=4)
+    return found.X

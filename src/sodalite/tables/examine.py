@@ -1,0 +1,457 @@
+"""How the columns of training data are read: what each holds, its encoding, and what was noticed on the way."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from ..core.types import Array, Floats
+from .base import CORRECT, TableError, is_number, listed
+from .calendar import axes_of, centre_of, circles_of
+from .columns import GAP, OTHER, Column, Lookup, date_values, encode_values, level_values, number_values
+from .levels import MOST_LEVELS, UNIQUE, frequent_levels, level_means, rare_levels
+from .values import Values
+from .written import ISO, as_code, example, is_code, read_clocks, read_dates, read_numbers
+
+MISSING = ("error", "drop", "median", "indicator")
+SHOWN = 30  # characters of a text that are shown in a list of several
+FEWEST = 10  # rows below which nothing is taken for an id: too few to tell
+SENTINELS = (-1.0, -9.0, -99.0, -999.0, -9999.0, -99999.0, 99.0, 999.0, 9999.0, 99999.0, -99.9, -999.9, 99.99, 999.99)
+"""Numbers by which missing values are often coded."""
+ID = re.compile(
+    r"|id|.*[_ .-]id|.*[a-z]ID|index|idx|row[_ .]?(names?|numbers?|id)?|unnamed.*|key|uuid|guid|no\.?|nr\.?|#", re.I
+)
+ID_CASE = re.compile(r".*[a-z]I[Dd]")  # "carId", but not "Madrid"
+TIME = re.compile(
+    r"t|x|time|year|day|date|week|month|hour|minute|second|step|period|age|age_.*|days?|years?|.*_time|.*year", re.I
+)
+LATITUDE = re.compile(r"(.*[^a-z])?(lat|latitude)([^a-z].*)?", re.I)
+LONGITUDE = re.compile(r"(.*[^a-z])?(lon|long|lng|longitude)([^a-z].*)?", re.I)
+KEY = re.compile(
+    r"(.*[_ .])?(subject|participant|patient|person|individual|user|customer|client|student|school|store|shop|site|"
+    r"station|batch|plot|block|group|cluster|zip|zip[_ .]?code|post(al)?[_ .]?code|fips)s?",
+    re.I,
+)
+DATE_NAME = re.compile(r".*(date|day|time)(?![a-z]).*|.*(date|datum)", re.I)
+
+
+@dataclass(frozen=True)
+class Options:
+    """How columns are to be read, where that is not left to their values."""
+
+    missing: str = "indicator"
+    """What is done about missing values: one of `MISSING`."""
+    order: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """The levels of columns, in order."""
+    latlon: tuple[str, str] | None = None
+    """The columns of latitudes and longitudes; found by their names if None."""
+    date_format: str | Mapping[str, str] | None = None
+    """The format of dates in texts, as strptime takes it, for all columns or by column."""
+    na_values: tuple[str, ...] = ()
+    """Values that mean a missing value, beside the usual ones."""
+    decimal: str | None = None
+    thousands: str | None = None
+    prefer: str = "."
+    """The decimal mark where both are possible."""
+
+    def format_of(self, name: str) -> str | None:
+        """The format of dates that was given for a column."""
+        return self.date_format.get(name) if isinstance(self.date_format, Mapping) else self.date_format
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How one column is read."""
+
+    name: str
+    words: str
+    """What it is read as, or why it is left out."""
+    column: Column | None = None
+    """None if it is left out."""
+    missing: int = 0
+    notes: tuple[str, ...] = ()
+    """What was noticed: sentences."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """The reading as what JSON can hold."""
+        inputs = [] if self.column is None else self.column.names
+        used = self.column is not None
+        return {"column": self.name, "used": used, "read_as": self.words, "inputs": inputs, "missing": self.missing}
+
+
+class Unreadable(Exception):
+    """A column cannot be an input as it is; the message says what to do."""
+
+
+class LeftOut(Exception):
+    """A column is no input; the message is the reason."""
+
+
+def examine(
+    names: Sequence[str], raw: Lookup, options: Options, chosen: bool = False, y: Floats | None = None
+) -> tuple[list[Reading], list[str]]:
+    """How each of some columns is read, and all problems with them.
+
+    Parameters
+    ----------
+    names : sequence of str
+    raw : callable
+        The values of a column by its name, of the rows that have a target.
+    options : Options
+    chosen : bool
+        Whether the columns were named by the user: none is left out then.
+    y : array of shape (n,), optional
+        The target, for the mean targets of levels.
+    """
+
+    def get(name: str) -> Values:
+        return blanked(raw(name), options.na_values)
+
+    pair = _pair(names, get, options)
+    readings, problems = [], []
+    for name in names:
+        if pair is not None and name == pair[1]:
+            continue
+        try:
+            if pair is not None and name == pair[0]:
+                found = _place(pair, get, options)
+            else:
+                found = _reading(name, get(name), options, chosen, y)
+            readings.append(found)
+        except LeftOut as reason:
+            readings.append(Reading(name, f"left out: {reason}"))
+        except Unreadable as problem:
+            problems.append(str(problem))
+        except TableError as error:
+            problems.append(str(error).partition(": ")[2])
+    return _once(readings, get), problems
+
+
+def blanked(values: Values, codes: Sequence[str]) -> Values:
+    """Values with some codes as missing ones."""
+    if not codes:
+        return values
+    tests = [as_code(code) for code in codes]
+    if values.kind == "text":
+        gaps = np.array([any(test(text) for test in tests) for text in values.levels] + [True])
+        data = np.where(gaps[values.data], -1, values.data)
+        return replace(values, data=data) if (data >= 0).any() else Values("empty", np.full(len(data), np.nan))
+    numbers = [float(code) for code in codes if is_number(code)]
+    if values.kind != "number" or not numbers:
+        return values
+    data = np.where(np.isin(values.data, numbers), np.nan, values.data)
+    return replace(values, data=data, kind="number" if not np.isnan(data).all() else "empty")
+
+
+def _reading(name: str, values: Values, options: Options, chosen: bool, y: Floats | None) -> Reading:
+    """How one column is read."""
+    if values.kind == "other":
+        raise Unreadable(f"column {name!r} holds {values.type_name}, which cannot be an input; use --exclude.")
+    if values.kind == "empty" or bool(values.missing.all()):
+        raise LeftOut("it has no values at all")
+    if name in options.order:
+        return _ordered(name, values, options)
+    if not chosen:
+        _check_id(name, values)
+    if values.kind in ("date", "clock", "time"):
+        return _date(name, values, options)
+    if values.kind == "text":
+        return _text(name, values, options, chosen, y)
+    if values.kind == "bool":
+        return _levels(name, values, options, chosen, y)
+    if _is_date_code(name, values, options):
+        return _date(name, values, options, options.format_of(name) or "%Y%m%d")
+    if _is_key(name, values):
+        return _levels(name, values, options, chosen, y)
+    return _number(name, values, options, chosen)
+
+
+# Numbers
+
+
+def _number(
+    name: str, values: Values, options: Options, chosen: bool, form: str | None = None, said: str = ""
+) -> Reading:
+    data = number_values(values, Column(name, "number", form=form), "")
+    known = data[~np.isnan(data)]
+    if not chosen and np.ptp(known) == 0 and (len(known) == len(data) or options.missing in ("drop", "error")):
+        raise LeftOut(f"all its values are {known[0]:g}")
+    column = _with_gaps(Column(name, "number", form=form), data, options)
+    notes = [f"{name!r} is read as {said}."] if said else []
+    notes += _sentinel(name, known)
+    return Reading(name, said or "numbers", column, int(np.isnan(data).sum()), tuple(notes))
+
+
+def _sentinel(name: str, known: Floats) -> list[str]:
+    """A note of values that may be a code for missing ones: repeated, and far from all others."""
+    for code in SENTINELS:
+        count = int((known == code).sum())
+        others = known[known != code]
+        if count < 2 or len(others) < FEWEST or not (code < others.min() or code > others.max()):
+            continue
+        gap = min(abs(code - others.min()), abs(code - others.max()))
+        if gap > max(float(np.ptp(others)) * (0.5 if abs(code) > 90 else 3), 1e-12) and abs(code) > 1:
+            return [
+                f"{name!r} is {code:g} in {count} rows, far from others: if it means missing, --na-values {code:g}."
+            ]
+    return []
+
+
+def _with_gaps(column: Column, data: Floats, options: Options) -> Column:
+    """The column with what takes the place of missing values; `data`, of shape (n,), has NaN there."""
+    gaps = bool(np.isnan(data).any())
+    if options.missing not in ("median", "indicator") or np.isnan(data).all():
+        return column
+    if options.missing == "indicator" and not gaps:
+        return column
+    return replace(column, fill=float(np.nanmedian(data)), indicator=gaps and options.missing == "indicator")
+
+
+def _once(readings: list[Reading], get: Lookup) -> list[Reading]:
+    """Readings of which no two have indicators that are equal in all rows."""
+    seen: set[bytes] = set()
+    found = []
+    for reading in readings:
+        column = reading.column
+        if column is not None and column.indicator:
+            gaps = encode_values(column, get).X[:, -1].tobytes()
+            if gaps in seen:
+                reading = replace(reading, column=replace(column, indicator=False))
+            seen.add(gaps)
+        found.append(reading)
+    return found
+
+
+# Ids
+
+
+def _check_id(name: str, values: Values) -> None:
+    """Leave out row numbers, and ids that differ in every row."""
+    n = len(values)
+    if n < FEWEST or values.missing.any() or values.kind not in ("number", "text"):
+        return
+    keep = "to keep it, name it in --features"
+    if values.kind == "number":
+        whole = bool(np.all(values.data == np.floor(values.data)))
+        steps = np.diff(values.data)
+        if whole and values.data[0] in (0, 1) and bool(np.all(steps == 1)) and not TIME.fullmatch(name):
+            raise LeftOut(f"it counts the rows; {keep}")
+        if whole and is_id(name) and len(np.unique(values.data)) == n:
+            raise LeftOut(f"an id, different in every row; {keep}")
+    elif is_id(name) and np.count_nonzero(values.used()) > UNIQUE * n:
+        raise LeftOut(f"an id, different in most rows; {keep}")
+
+
+def is_id(name: str) -> bool:
+    """Whether a column has the name of an id."""
+    return bool(re.fullmatch(ID, name.strip()) and (not name.lower().endswith("id") or _ends_in_id(name.strip())))
+
+
+def _ends_in_id(name: str) -> bool:
+    return name.lower() in ("id", "uuid", "guid") or bool(
+        re.fullmatch(r".*[_ .-]id", name, re.I) or ID_CASE.fullmatch(name)
+    )
+
+
+def _is_key(name: str, values: Values) -> bool:
+    """Whether numbers are ids of groups of rows, and so levels."""
+    known = values.data[~np.isnan(values.data)]
+    whole = bool(np.all(known == np.floor(known)))
+    return bool(is_id(name) or KEY.fullmatch(name)) and whole and 2 < len(np.unique(known)) <= len(known) / 2
+
+
+# Dates
+
+
+def _is_date_code(name: str, values: Values, options: Options) -> bool:
+    """Whether numbers are dates such as 20260131, or have a format of their own."""
+    if isinstance(options.date_format, Mapping) and name in options.date_format:
+        return True
+    if not DATE_NAME.fullmatch(name):
+        return False
+    known = np.unique(values.data[~np.isnan(values.data)])
+    if not len(known) or not (known.min() >= 19000101 and known.max() <= 21001231 and np.all(known == np.floor(known))):
+        return False
+    return bool(read_dates([f"{value:.0f}" for value in known.tolist()], "%Y%m%d")[1])
+
+
+def _date(name: str, values: Values, options: Options, form: str | None = None) -> Reading:
+    """Dates, times of day and durations."""
+    kind = "date" if values.kind == "date" or form is not None else "time"
+    column = Column(name, kind, form=form)
+    values = date_values(values, column, "")
+    days = np.asarray(values.data, dtype=np.float64)
+    known = days[~np.isnan(days)]
+    if not len(known):
+        raise LeftOut("it has no values at all")
+    if np.ptp(known) == 0:
+        raise LeftOut("all its values are equal")
+    if kind == "date":
+        column = replace(column, parts=circles_of(days if values.wall is None else values.wall), zone=values.zone)
+        words = "dates" if form in (None, ISO) else f"dates such as {example(form)}"
+        words += "".join(f", {part}" for part in column.parts)
+    else:
+        column = replace(column, parts=("hour",) if values.kind == "clock" else ())
+        words = "times of day" if values.kind == "clock" else "durations, in days"
+    notes = [] if form in (None, ISO) else [f"{name!r} is read as {words.partition(',')[0]}."]
+    return Reading(name, words, _with_gaps(column, days, options), int(np.isnan(days).sum()), tuple(notes))
+
+
+# Texts
+
+
+def _text(name: str, values: Values, options: Options, chosen: bool, y: Floats | None) -> Reading:
+    """Texts: numbers or dates as people write them, or levels."""
+    used = values.used() > 0
+    texts = [text for text, there in zip(values.levels, used.tolist(), strict=True) if there and not is_code(text)]
+    if not texts:
+        raise LeftOut("it has no values at all")
+    given = options.format_of(name)
+    if given is not None and (isinstance(options.date_format, Mapping) or read_dates(texts, given)[1]):
+        return _date(name, values, options, given)
+    if values.ordered:
+        return _ordered(name, values, options)
+    numbers, written = read_numbers(texts, options.decimal, options.thousands, options.prefer)
+    share = float(np.mean(~np.isnan(numbers)))
+    if share == 1.0:
+        return _number(name, values, options, chosen, written.decimal, written.words())
+    if share > 0.5:
+        _refuse_texts(name, values, [text for text, bad in zip(texts, np.isnan(numbers).tolist(), strict=True) if bad])
+    dates, forms = read_dates(texts)
+    if forms:
+        others = [form for form in forms[1:] if read_dates(texts, form)[0] != dates]
+        if others:
+            shown = " or ".join(
+                f"{form!r} (day {'first' if form.startswith('%d') else 'second'})" for form in (forms[0], others[0])
+            )
+            raise Unreadable(
+                f"column {name!r} holds dates such as {texts[0]!r}, which can be read in two ways. Give "
+                f"--date-format {shown}."
+            )
+        return _date(name, values, options, forms[0])
+    if not np.isnan(read_clocks(texts)).any():
+        return _date(name, values, options)
+    return _levels(name, values, options, chosen, y)
+
+
+def _refuse_texts(name: str, values: Values, bad: list[str]) -> None:
+    """Raise the error for texts among numbers."""
+    row = int(np.flatnonzero(values.data == values.levels.index(bad[0]))[0])
+    more = f" and {len(bad) - 1} more texts such as {bad[1]!r}" if len(bad) > 1 else ""
+    raise Unreadable(
+        f"column {name!r} holds text where a number is needed: {bad[0]!r} in {values.place(row)}{more}. {CORRECT} "
+        f"If it means that the value is missing, say so with --na-values."
+    )
+
+
+def _levels(name: str, values: Values, options: Options, chosen: bool, y: Floats | None) -> Reading:
+    """Levels: an input for each, or one input for all."""
+    values = level_values(Column(name, "text"), values)
+    if values.kind == "text" and {level.lower() for level in values.levels} <= {"false", "true"}:
+        values = replace(values, levels=tuple(level.lower() for level in values.levels))
+    gaps, n = int(values.missing.sum()), len(values)
+    used = frequent_levels(values, len(values.levels))
+    as_level = gaps > 0 and options.missing in ("median", "indicator")
+    if len(used) < 2 and not (as_level and options.missing == "indicator") and not chosen:
+        raise LeftOut(f"all its values are {used[0]!r}" if used else "it has no values at all")
+    if len(used) > MOST_LEVELS and len(used) > UNIQUE * (n - gaps) and not chosen:
+        raise LeftOut("a text that differs in most rows; to keep it, name it in --features")
+    fill = GAP if options.missing == "median" or as_level else None
+    if len(used) == 2:
+        return _ranks(name, values, tuple(sorted(used)), options, "two levels")
+    if len(used) > MOST_LEVELS and y is not None:
+        levels = tuple(sorted(used)) + ((GAP,) if as_level else ())
+        codes = codes_of(Column(name, "means", levels), values)
+        means = level_means(codes, y, len(levels))
+        column = Column(name, "means", levels, means=tuple(means.tolist()))
+        return Reading(name, f"{len(used)} levels, by their mean target", column, gaps)
+    rare = rare_levels(values)
+    if len(used) > MOST_LEVELS:
+        rare = sorted({*rare, *used[MOST_LEVELS - 1 :]})
+    shared = set(rare)
+    levels = tuple(sorted(level for level in used if level not in shared))
+    levels += ((OTHER,) if rare else ()) + ((GAP,) if as_level else ())
+    notes = (
+        (f"{name!r}: {len(rare)} rare levels share one input: {listed([level[:SHOWN] for level in rare])}.",)
+        if rare
+        else ()
+    )
+    column = Column(name, "text", levels, fill, other=OTHER if rare else None)
+    return Reading(name, f"{len(levels)} levels", column, gaps, notes)
+
+
+def codes_of(column: Column, values: Values) -> Array:
+    """The level of each row, by its place among those of the column; -1 for none."""
+    values = level_values(column, values)
+    places = {level: at for at, level in enumerate(column.levels)}
+    codes = np.array([places.get(level, -1) for level in values.levels] + [places.get(GAP, -1)])
+    return np.asarray(codes[values.data])
+
+
+def _ordered(name: str, values: Values, options: Options) -> Reading:
+    """Levels in an order that was given."""
+    values = level_values(Column(name, "text"), values)
+    given = tuple(options.order.get(name, values.levels))
+    strange = [level for level in frequent_levels(values, len(values.levels)) if level not in given]
+    if strange:
+        raise Unreadable(f"column {name!r} has levels that --order does not name: {listed(strange)}. Add them.")
+    return _ranks(name, values, given, options, f"{len(given)} levels in order")
+
+
+def _ranks(name: str, values: Values, levels: tuple[str, ...], options: Options, words: str) -> Reading:
+    """Levels as one input, their places."""
+    column = Column(name, "ordered", levels)
+    ranks = np.where(values.missing, np.nan, codes_of(column, values))
+    words += f": {listed(levels, 3)}" if len(levels) <= 3 else ""
+    return Reading(name, words, _with_gaps(column, ranks, options), int(values.missing.sum()))
+
+
+# Places
+
+
+def _pair(names: Sequence[str], get: Lookup, options: Options) -> tuple[str, str] | None:
+    """The columns of latitudes and longitudes: as given, or by their names and ranges."""
+    if options.latlon is not None:
+        return options.latlon
+    for name in names:
+        if not LATITUDE.fullmatch(name):
+            continue
+        stem = _stem(name, LATITUDE)
+        partner = [other for other in names if LONGITUDE.fullmatch(other) and _stem(other, LONGITUDE) == stem]
+        if len(partner) == 1 and _in_degrees(get(name), 90) and _in_degrees(get(partner[0]), 360):
+            return name, partner[0]
+    return None
+
+
+def _stem(name: str, pattern: re.Pattern[str]) -> tuple[str, str]:
+    """What stands before and after the word for a coordinate in a name."""
+    match = pattern.fullmatch(name)
+    assert match is not None
+    return (match[1] or "").lower(), (match[3] or "").lower()
+
+
+def _in_degrees(values: Values, most: float) -> bool:
+    return (
+        values.kind == "number"
+        and bool(np.nanmax(np.abs(values.data)) <= most)
+        and np.nanmax(values.data) > np.nanmin(values.data)
+    )
+
+
+def _place(pair: tuple[str, str], get: Lookup, options: Options) -> Reading:
+    """Latitudes and longitudes as points on the sphere."""
+    both = [number_values(get(name), Column(name, "number"), "") for name in pair]
+    column = Column(pair[0], "place", partner=pair[1], centre=(0.0, 0.0), parts=("up",))
+    encode_values(column, get, "")  # refuses what is no place
+    centre = centre_of(both[0], both[1])
+    column = replace(column, centre=centre, parts=axes_of(both[0], both[1], centre))
+    gaps = np.isnan(both[0]) | np.isnan(both[1])
+    flat = _with_gaps(Column(pair[0], "number"), np.where(gaps, np.nan, 0.0), options)
+    column = replace(column, fill=flat.fill, indicator=flat.indicator)
+    words = f"latitude and longitude, in km {', '.join(column.parts)}"
+    note = f"{pair[0]!r} and {pair[1]!r} are read as places on the globe."
+    return Reading(column.label, words, column, int(gaps.sum()), (note,))

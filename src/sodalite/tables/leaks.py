@@ -1,0 +1,71 @@
+"""Inputs that give the target away: nearly equal to it, a function of it, or parts of which it is the sum."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ..core.types import Floats
+from .base import listed
+
+FEWEST = 30  # rows below which a close relation may be chance
+MOST_ROWS = 20_000  # rows that are looked at: the relations sought hold in all of them
+MOST_INPUTS = 200  # inputs beyond which sums are not sought: least squares of more takes long
+EQUAL = 1e-3  # share of the target's standard deviation that a straight line may leave to be called equal
+FUNCTION = 0.02  # share of it that a curve through neighbouring values may leave to be called a function
+EXACT = 1e-6  # share of it that a sum of inputs may leave
+
+
+def leaks(X: Floats, y: Floats, names: Sequence[str], groups: Sequence[str]) -> list[str]:
+    """Notes of inputs that give the target away; none for a single input, from which something must be learnt.
+
+    Parameters
+    ----------
+    X : array of shape (n, d)
+    y : array of shape (n,)
+    names : sequence of str
+        The names of the inputs.
+    groups : sequence of str
+        For each input, the column that it comes from.
+    """
+    std = float(np.std(y))
+    if len(y) < FEWEST or len(set(groups)) < 2 or not std:
+        return []
+    step = -(-len(y) // MOST_ROWS)
+    X, y = X[::step], (y[::step] - y.mean()) / std
+    found = []
+    for column, name in zip(X.T, names, strict=True):
+        spread = float(np.std(column))
+        if not spread:
+            continue
+        z = (column - column.mean()) / spread
+        slope = float(np.mean(z * y))
+        if np.sqrt(np.mean(np.square(y - slope * z))) < EQUAL:
+            found.append(f"{name!r} is the target but for scale: if it is not known beforehand, use --exclude {name}.")
+        elif len(np.unique(column)) > len(y) / 4 and _curve(column, y) < FUNCTION:
+            found.append(f"{name!r} alone tells the target: if it is not known beforehand, use --exclude {name}.")
+    return found or _sum(X, y, names)
+
+
+def _curve(column: Floats, y: Floats) -> float:
+    """The root mean square of what the neighbours by an input leave of the target; robust to a few rows."""
+    order = np.argsort(column, kind="stable")
+    sorted_y, x = y[order], column[order]
+    left, right = x[1:-1] - x[:-2], x[2:] - x[1:-1]
+    weight = np.divide(left, left + right, out=np.full(len(left), 0.5), where=left + right > 0)
+    between = (1 - weight) * sorted_y[:-2] + weight * sorted_y[2:]
+    return float(np.sqrt(np.mean(np.square(sorted_y[1:-1] - between))))
+
+
+def _sum(X: Floats, y: Floats, names: Sequence[str]) -> list[str]:
+    """A note if the target is a weighted sum of a few inputs."""
+    if not 2 <= X.shape[1] <= min(MOST_INPUTS, len(y) // 4):
+        return []
+    spread = np.std(X, axis=0)
+    Z = (X - X.mean(axis=0)) / np.where(spread > 0, spread, 1)
+    weights = np.linalg.lstsq(Z, y, rcond=1e-10)[0]
+    if np.sqrt(np.mean(np.square(y - Z @ weights))) >= EXACT:
+        return []
+    parts = [name for name, weight in zip(names, weights.tolist(), strict=True) if abs(weight) > EXACT]
+    return [f"The target is a sum of {listed(parts)}: if these are not known beforehand, use --exclude."]

@@ -1,0 +1,251 @@
+"""Numbers and dates as people write them in texts: with currencies, per cent, thousands separators, local dates."""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from math import isfinite
+
+import numpy as np
+
+from ..core.types import Floats
+from .base import is_number
+from .values import days_of, moment
+
+CODES = frozenset(
+    ["", "na", "n/a", "#n/a", "nan", "-nan", "null", "nil", "-", "--", "?", ".", "*", "..", "...", "none"]
+)
+CODES |= {"missing", "#div/0!", "#value!", "#ref!", "#name?", "#num!", "not available", "no data", "n.a.", "<na>"}
+"""Texts, in lower case, that mean a missing value where numbers or dates are expected."""
+
+LEVEL_CODES = frozenset(["", "na", "n/a", "#n/a", "nan", "null", "?", "<na>", "n.a."])
+"""Texts, in lower case, that mean a missing value in a column of texts; others may be levels, such as "none"."""
+
+SIGNS = r"[$€£¥₹]|USD|EUR|CHF|GBP|US\$"
+MULTIPLES = {"k": 1e3, "K": 1e3, "M": 1e6, "m": 1e6, "B": 1e9, "bn": 1e9}
+SPACES = "\u00a0\u202f\u2009 "  # spaces that separate thousands
+NUMBER = re.compile(
+    rf"(?P<open>\()?\s*(?P<sign>[-+\u2212])?\s*(?P<prefix>{SIGNS})?\s*(?P<sign2>[-+\u2212])?\s*"
+    rf"(?P<digits>[0-9.,'\u2019{SPACES}]*[0-9.,])(?P<exponent>[eE][-+]?\d+)?\s*(?P<suffix>%|{SIGNS}|[A-Za-zµ°²³/]{{1,5}})?\s*\)?"
+)
+
+
+@dataclass(frozen=True)
+class Written:
+    """How numbers are written in a column of texts."""
+
+    decimal: str = "."
+    thousands: str = ""
+    """The separator that occurs; empty if none does."""
+    unit: str = ""
+    """A currency, "%" or a unit that stands at every number."""
+    has_decimals: bool = field(default=False, compare=False, repr=False)
+    """Whether the decimal mark occurs."""
+
+    def words(self) -> str:
+        """What was read, in words; empty for plain numbers."""
+        parts = [repr(self.unit)] if self.unit else []
+        if self.decimal == "," and self.has_decimals:
+            parts.append("decimal commas")
+        if self.thousands:
+            parts.append(f"{self.thousands!r} between thousands")
+        return f"numbers with {', '.join(parts)}" if parts else ""
+
+
+def read_numbers(
+    texts: Sequence[str], decimal: str | None = None, thousands: str | None = None, prefer: str = "."
+) -> tuple[Floats, Written]:
+    """Texts as numbers, NaN where one is none, and how they are written.
+
+    Parameters
+    ----------
+    texts : sequence of str
+        The different texts of a column.
+    decimal, thousands : str, optional
+        The marks; found from the texts unless given.
+    prefer : {".", ","}
+        The decimal mark where both readings are possible, as for "1,234".
+
+    Examples
+    --------
+    >>> read_numbers(["$1,234.50", "$-3"])[0].tolist()
+    [1234.5, -3.0]
+    >>> read_numbers(["1.234,5 %", "7 %"])
+    (array([1234.5,    7. ]), Written(decimal=',', thousands='.', unit='%'))
+    """
+    if decimal in (None, ".") and not thousands and all(map(is_number, texts)):
+        return np.array([float(text) for text in texts]), Written()
+    marks = [decimal] if decimal else ([",", "."] if prefer == "," else [".", ","])
+    tried = [_read(texts, mark, thousands) for mark in marks]
+    return max(tried, key=lambda found: int(np.isfinite(found[0]).sum()))  # the first of equals
+
+
+def _read(texts: Sequence[str], decimal: str, thousands: str | None) -> tuple[Floats, Written]:
+    """Texts as numbers by one decimal mark."""
+    found, units, separators = np.full(len(texts), np.nan), set(), set()
+    other = {".": ",", ",": "."}[decimal] if thousands is None else thousands
+    for place, given in enumerate(texts):
+        text = given.replace(thousands, "") if thousands else given
+        plain = decimal == "." and is_number(text)
+        match = NUMBER.fullmatch(text.strip())
+        if match is None:
+            if plain:
+                found[place] = float(text)
+            continue
+        digits = match["digits"]
+        number = _digits(digits, decimal, other)
+        if number is None:
+            continue
+        unit = match["prefix"] or match["suffix"] or ""
+        if match["exponent"]:
+            number *= 10.0 ** int(match["exponent"][1:])
+        if unit in MULTIPLES:
+            number, unit = number * MULTIPLES[unit], match["prefix"] or ""
+        negative = (match["sign"] or match["sign2"] or "+") in "-\u2212" or bool(match["open"])
+        found[place] = -number if negative else number
+        units.add(unit)
+        separators |= {mark for mark in digits if not mark.isdigit() and mark != decimal}
+    if len(units) > 1:  # some with a unit, some without: these are not the same quantity
+        found = np.array([float(text) if is_number(text) else np.nan for text in texts])
+        return found, Written()
+    return found, Written(
+        decimal, "".join(sorted(separators))[:1], "".join(units), any(decimal in text for text in texts)
+    )
+
+
+def _digits(digits: str, decimal: str, thousands: str) -> float | None:
+    """A number without sign; None if its separators are not in their places."""
+    whole, mark, rest = digits.partition(decimal)
+    groups = re.split(rf"[{re.escape(thousands)}'\u2019{SPACES}]", whole.strip())
+    if (len(groups) > 1 and not (1 <= len(groups[0]) <= 3 and all(len(group) == 3 for group in groups[1:]))) or (
+        mark and not (rest.isdigit() or not rest)
+    ):
+        return None
+    joined = "".join(groups)
+    return float(f"{joined or 0}.{rest or 0}") if (joined + rest).isdigit() else None
+
+
+# Dates
+
+CLOCKS = ("", " %H:%M", " %H:%M:%S", " %H:%M:%S.%f", " %I:%M %p", " %I:%M:%S %p", "T%H:%M:%S", "T%H:%M")
+DAYS_FIRST = ("%d.%m.%Y", "%d/%m/%Y", "%d-%m-%Y", "%d.%m.%y", "%d/%m/%y", "%d-%m-%y", "%d %m %Y")
+MONTHS_FIRST = ("%m/%d/%Y", "%m-%d-%Y", "%m/%d/%y", "%m-%d-%y", "%m.%d.%Y")
+OTHERS = (
+    "%Y/%m/%d",
+    "%Y.%m.%d",
+    "%d %b %Y",
+    "%d %B %Y",
+    "%d-%b-%Y",
+    "%d-%b-%y",
+    "%b %d, %Y",
+    "%B %d, %Y",
+    "%b %d %Y",
+    "%B %d %Y",
+    "%a %b %d %Y",
+    "%A, %B %d, %Y",
+    "%d. %B %Y",
+    "%d %b %y",
+    "%Y %b %d",
+    "%Y %m %d",
+)
+MONTHS = ("%Y-%m", "%Y/%m", "%m/%Y", "%b %Y", "%B %Y", "%b-%Y", "%Y %b", "%YM%m", "%b-%y", "%b %y")
+ISO = "ISO 8601"
+QUARTERS = "quarters"
+SHOWS = {ISO: "2026-01-31", QUARTERS: "2026Q1"}
+"""Examples of the forms that are no formats of strptime."""
+
+SAMPLE = 40  # different texts by which most formats are ruled out before all are read
+
+
+def read_dates(texts: Sequence[str], form: str | None = None) -> tuple[list[dt.datetime | None], list[str]]:
+    """Texts as dates, None where one is none, and the forms in which all of them can be read: none, one or several.
+
+    With several, the dates are those of the first.
+
+    Examples
+    --------
+    >>> read_dates(["31.01.2026", "1.2.2026"])[1]
+    ['%d.%m.%Y']
+    >>> read_dates(["02/01/2026", "03/04/2026"])[1]
+    ['%d/%m/%Y', '%m/%d/%Y']
+    """
+    if form is not None:
+        found = [_parsed(text, form) for text in texts]
+        return found, [form] if all(value is not None for value in found) else []
+    sample = texts[:: max(len(texts) // SAMPLE, 1)]
+    fitting = [form for form in _forms(sample) if all(_parsed(text, form) is not None for text in sample)]
+    fitting = [form for form in fitting if all(_parsed(text, form) is not None for text in texts)]
+    return [_parsed(text, fitting[0]) for text in texts] if fitting else [], fitting
+
+
+def _forms(texts: Sequence[str]) -> Iterable[str]:
+    """Forms that some texts may have, by the look of the first one."""
+    first = texts[0].strip() if texts else ""
+    if not any(mark.isdigit() for mark in first) or len(first) < 5 or is_number(first):
+        return
+    yield ISO
+    yield QUARTERS
+    clocks = CLOCKS if ":" in first else CLOCKS[:1]
+    for day in (*DAYS_FIRST, *MONTHS_FIRST, *OTHERS):
+        for clock in clocks:
+            yield day + clock
+    yield from MONTHS
+
+
+def _parsed(text: str, form: str) -> dt.datetime | None:
+    """One date, or None."""
+    text = text.strip()
+    try:
+        if form == ISO:
+            if not re.match(r"\d{4}-\d", text) or text.count("-") == 1:
+                return None
+            return moment(dt.datetime.fromisoformat(text))
+        if form == QUARTERS:
+            match = re.fullmatch(r"(\d{4})[ -]?[Qq:]([1-4])", text)
+            return match and dt.datetime(int(match[1]), 3 * int(match[2]) - 2, 1)
+        return dt.datetime.strptime(text, form)
+    except (ValueError, OverflowError):
+        return None
+
+
+def read_clocks(texts: Sequence[str]) -> Floats:
+    """Times of day, such as 12:30 or 3:15 PM, as days; NaN where a text is none."""
+    found = np.full(len(texts), np.nan)
+    for place, text in enumerate(texts):
+        for form in ("%H:%M", "%H:%M:%S", "%H:%M:%S.%f", "%I:%M %p", "%I:%M:%S %p", "%I:%M%p"):
+            try:
+                found[place] = days_of(dt.datetime.strptime(text.strip(), form).replace(1970, 1, 1))[0]
+                break
+            except ValueError:
+                continue
+    return found
+
+
+def example(form: str) -> str:
+    """How the last day of January 2026 looks in a form.
+
+    Examples
+    --------
+    >>> example("%d/%m/%Y")
+    '31/01/2026'
+    """
+    return SHOWS.get(form) or dt.datetime(2026, 1, 31, 12, 30).strftime(form)
+
+
+def is_code(text: str, codes: frozenset[str] = CODES) -> bool:
+    """Whether a text means that a value is missing."""
+    return text.strip().lower() in codes
+
+
+def as_code(text: str) -> Callable[[str], bool]:
+    """Whether a text is equal to a code of the user's, as texts or as numbers."""
+    number = float(text) if is_number(text) else None
+
+    def equal(other: str) -> bool:
+        if other.strip() == text.strip():
+            return True
+        return number is not None and is_number(other) and isfinite(number) and float(other) == number
+
+    return equal

@@ -1,0 +1,298 @@
+"""Raw tables through the commands: what is found, what is said, and what can be overruled."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from click.testing import CliRunner, Result
+from sklearn.pipeline import make_pipeline
+
+import sodalite
+from sodalite.cli import _progress, fit
+from sodalite.cli.app import app
+from sodalite.tables import Dialect, Options, learn, read_table
+
+QUICK = ["--posterior", "sod", "--hyperparameters", "fixed", "--n-active", "30"]
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(app, arguments, env={"COLUMNS": "80"})
+
+
+def shops(n=150, seed=0):
+    """A table as a person in Switzerland writes it, and its target as a number."""
+    random = np.random.default_rng(seed)
+    area = random.uniform(20, 200, n)
+    town = random.choice(["Bern", "Basel", "Chur"], n)
+    rent = 30 * area + 500 * (town == "Bern") + random.normal(size=n)
+    frame = pd.DataFrame(
+        {
+            "": range(n),
+            "lease_id": [f"L{row}" for row in range(n)],
+            "since": pd.date_range("2019-01-03", periods=n, freq="5D").strftime("%d.%m.%Y"),
+            "town": town,
+            "street": random.choice([f"S{place}" for place in range(40)], n),
+            "area": [f"{value:.2f}".replace(".", ",") for value in area],
+            "share": [f"{value:.0f} %" for value in random.uniform(0, 100, n)],
+            "rooms": [str(value) if value else "" for value in random.integers(0, 8, n)],
+            "rent": [f"CHF {value:,.2f}".replace(",", "'").replace(".", ",") for value in rent],
+        }
+    )
+    return frame, rent
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """A working folder with shops.csv in it."""
+    monkeypatch.chdir(tmp_path)
+    shops()[0].to_csv("shops.csv", index=False, sep=";")
+    return tmp_path
+
+
+def test_a_raw_table_is_read_fitted_and_predicted_without_options(folder):
+    frame, rent = shops()
+    result = run("fit", "shops.csv", "-t", "rent", *QUICK)
+    assert result.exit_code == 0, result.output
+    assert max(map(len, result.stdout.splitlines())) <= 80
+    text = " ".join(result.stdout.split())
+    for words in (
+        "The target 'rent' is read as numbers with 'CHF', decimal commas, \"'\" between thousands.",
+        "'since' is read as dates such as 31.01.2026.",
+        "'area' is read as numbers with decimal commas.",
+        "'share' is read as numbers with '%'.",
+        "'column 1' is left out: it counts the rows; to keep it, name it in --features.",
+        "'lease_id' is left out: an id",
+    ):
+        assert words in text, words
+    result = run("predict", "model.sodalite", "shops.csv", "--keep", "lease_id,rent", "-o", "out.csv")
+    assert result.exit_code == 0, result.output
+    found = pd.read_csv("out.csv")
+    assert list(found) == ["lease_id", "rent", "mean"]
+    assert found["rent"].tolist() == frame["rent"].tolist()
+    assert np.sqrt(np.mean((found["mean"] - rent) ** 2)) < rent.std()
+    loaded = sodalite.load("model.sodalite")
+    raw = pd.read_csv("shops.csv", sep=";")
+    np.testing.assert_allclose(loaded.predict(raw), found["mean"], rtol=1e-9)
+
+
+def test_a_dry_run_shows_how_columns_are_read_and_writes_nothing(folder):
+    result = run("fit", "shops.csv", "-t", "rent", "--dry-run")
+    assert result.exit_code == 0, result.output
+    assert max(map(len, result.stdout.splitlines())) <= 80
+    text = " ".join(result.stdout.split())
+    assert "shops.csv: 150 rows to predict rent by, from 11 inputs" in text
+    for words in ("dates such as 31.01.2026, season 3", "3 levels 3", " levels, by their mean target 1"):
+        assert words in text, words
+    content = json.loads(run("fit", "shops.csv", "-t", "rent", "--dry-run", "--json").stdout)
+    by_name = {part["column"]: part for part in content["columns"]}
+    assert not by_name["lease_id"]["used"]
+    assert by_name["rooms"]["inputs"] == ["rooms", "rooms missing"]
+    assert by_name["rooms"]["missing"] == sum(shops()[0]["rooms"] == "")
+    assert len(content["inputs"]) == 11
+    assert [path.name for path in folder.iterdir()] == ["shops.csv"]
+
+
+def test_the_model_that_is_written_has_seen_all_rows(folder):
+    parameters = {"n_active": 20, "posterior": "local", "hyperparameters": "subset"}
+    given = {"test_fraction": 0.2, "parameters": parameters, "shown": _progress.Display()}
+    all_rows = fit.run("shops.csv", "rent", "all", **given)
+    most = fit.run("shops.csv", "rent", "most", hold_out_only=True, **given)
+    one, other = sodalite.load("all"), sodalite.load("most")
+    assert (all_rows.n_rows, all_rows.n_test, most.n_rows) == (150, 30, 120)
+    assert (one.fitted_.n_rows, other.fitted_.n_rows) == (150, 120)
+    assert str(one.kernel_) == str(other.kernel_)
+    assert all_rows.test == most.test
+    assert one.get_params()["hyperparameters"] == "subset"
+    assert one.rounds_
+    training = learn(read_table("shops.csv"), "rent")
+    np.testing.assert_array_equal(one.fitted_.rows.X, training.X)
+    # The means of streets that the rows held out were judged with had not seen them.
+    street = next(column for column in other.preprocessing_.columns if column.name == "street")
+    assert street.means != next(column for column in one.preprocessing_.columns if column.name == "street").means
+
+
+def test_a_pipeline_of_python_predicts_on_the_command_line(folder):
+    frame, rent = shops()
+    model = sodalite.GreedyGPRegressor(n_active=30, hyperparameters="fixed", random_state=0)
+    pipe = make_pipeline(sodalite.TableEncoder(), model).fit(frame.drop(columns="rent"), rent)
+    sodalite.save(pipe, "m")
+    result = run("predict", "m", "shops.csv", "-o", "out.csv")
+    assert result.exit_code == 0, result.output
+    np.testing.assert_allclose(pd.read_csv("out.csv")["mean"], pipe.predict(frame), rtol=1e-9)
+
+
+def test_all_that_is_wrong_stands_in_one_message(folder):
+    frame = shops()[0].drop(columns="")
+    frame.loc[3, "area"] = "large"
+    frame["since"] = "03/04/2020"
+    frame.loc[::2, "since"] = "05/06/2020"
+    frame.to_csv("wrong.csv", index=False, sep=";")
+    result = run("fit", "wrong.csv", "-t", "rent", *QUICK)
+    assert result.exit_code == 2
+    lines = result.stderr.splitlines()
+    assert lines[0] == "Error: wrong.csv cannot be used as it is:"
+    assert lines[1].startswith("- column 'since' holds dates such as")
+    assert "--date-format '%d/%m/%Y'" in lines[1]
+    assert lines[2].startswith("- column 'area' holds text where a number is needed: 'large' in line 5.")
+    assert len(lines) == 3
+    options = ["--date-format", "%m/%d/%Y", "--na-values", "large"]
+    content = json.loads(run("fit", "wrong.csv", "-t", "rent", *options, "--dry-run", "--json").stdout)
+    assert content["missing"]["area"] == 1
+
+
+def test_how_a_file_is_written_can_be_said(folder):
+    Path("a.csv").write_bytes(
+        "näme|x|y\n".encode("cp1252") + b"\xe4|1.234|1\n\xf6|2.500|2\n\xfc|n.b.|3\nb|4.000|5\n" * 5
+    )
+    options = ["-t", "y", "--encoding", "cp1252", "--thousands", ".", "--decimal", ",", "--na-values", "n.b."]
+    content = json.loads(run("fit", "a.csv", *options, "--sep", "|", "--dry-run", "--json").stdout)
+    assert content["inputs"] == ["näme=b", "näme=ä", "näme=ö", "näme=ü", "x", "x missing"]
+    table = read_table("a.csv", Dialect(encoding="cp1252", thousands=".", na_values=("n.b.",)))
+    training = learn(table, "y", options=Options(decimal=",", thousands="."))
+    np.testing.assert_array_equal(training.X[:4, 4], [1234, 2500, 2500, 4000])
+    for option, value, words in (
+        ("--sep", "||", "no single mark"),
+        ("--order", "cut", "not of the form column=first,second"),
+        ("--latlon", "lat", "not of the form latitude,longitude"),
+        ("--date-format", "day", "has no directives"),
+    ):
+        result = run("fit", "a.csv", "-t", "y", option, value)
+        assert result.exit_code == 2
+        assert f"Invalid value for '{option}'" in result.stderr
+        assert words in " ".join(result.stderr.split())
+    assert "no encoding that is known" in run("fit", "a.csv", "-t", "y", "--encoding", "x").stderr
+    assert "no column 'lat'" in run("fit", "shops.csv", "-t", "rent", "--latlon", "lat,lon").stderr
+
+
+@pytest.mark.parametrize("sep", [",", ";", "\t", "|"])
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16"])
+def test_separators_and_marks_of_encodings_are_found(sep, encoding, folder):
+    frame = pd.DataFrame({"näme": ["a, b", "c; d", "e"], "x": [1.5, 2.5, 4.5], "y": [1, 2, 3]})
+    frame.to_csv("a.csv", index=False, sep=sep, encoding=encoding)
+    table = read_table("a.csv")
+    assert table.names == ["näme", "x", "y"]
+    assert table.data["näme"].to_pylist() == ["a, b", "c; d", "e"]
+
+
+def test_two_columns_of_one_name(folder):
+    rows = "".join(f"{row},{row * 7 % 11},{row * row}\n" for row in range(40))
+    Path("twice.csv").write_text("a,a,y\n" + rows)
+    content = json.loads(run("fit", "twice.csv", "-t", "y", *QUICK, "--json").stdout)
+    assert content["notes"][0] == "There are two columns named 'a'; the second is read as 'a (2)'."
+    assert content["columns"] == ["a (2)"]
+    assert "'a' is left out: it counts the rows" in content["notes"][1]
+    result = run("predict", "model.sodalite", "twice.csv")
+    assert len(result.stdout.splitlines()) == 41
+
+
+def test_offsets_in_texts_keep_the_clock(folder):
+    when = pd.date_range("2021-03-20", periods=400, freq="h", tz="Europe/Zurich")
+    pd.DataFrame({"when": [moment.isoformat() for moment in when], "y": when.hour + 0.0}).to_csv("z.csv", index=False)
+    training = learn(read_table("z.csv"), "y")
+    names = training.preprocessing.names
+    sine, cosine = (training.X[:, names.index(f"when hour {part}")] for part in ("sin", "cos"))
+    np.testing.assert_allclose(np.arctan2(sine, cosine) % (2 * np.pi) * 12 / np.pi % 24, when.hour, atol=1e-6)
+
+
+def test_keep_is_checked_and_no_header_is_written_before_the_rows_are_seen(folder):
+    frame, _ = shops()
+    assert run("fit", "shops.csv", "-t", "rent", *QUICK, "-q").exit_code == 0
+    result = run("predict", "model.sodalite", "shops.csv", "--keep", "lease")
+    assert result.exit_code == 2
+    assert "no column 'lease'" in result.stderr
+    frame.rename(columns={"lease_id": "mean"}).to_csv("named.csv", index=False, sep=";")
+    assert (
+        "--keep mean: the output has a column" in run("predict", "model.sodalite", "named.csv", "--keep", "mean").stderr
+    )
+    frame.loc[2, "area"] = "wide"
+    frame.to_csv("bad.csv", index=False, sep=";")
+    result = run("predict", "model.sodalite", "bad.csv")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "'wide' in line 4" in result.stderr
+    content = json.loads(run("predict", "model.sodalite", "shops.csv", "--keep", "town", "--json").stdout)
+    assert content["predictions"]["town"] == frame["town"].tolist()
+
+
+def test_inspect_names_the_inputs_beside_their_length_scales(folder):
+    assert run("fit", "shops.csv", "-t", "rent", *QUICK, "-q").exit_code == 0
+    result = run("inspect", "model.sodalite")
+    assert max(map(len, result.stdout.splitlines())) <= 80
+    model = sodalite.load("model.sodalite")
+    scales = model.kernel_.k1.k2.length_scale
+    lines = [" ".join(line.split()) for line in result.stdout.splitlines()]
+    for name, value in zip(model.preprocessing_.names, scales, strict=True):
+        assert any(line.endswith(f"{name}: {value:.3g}") for line in lines), name
+    assert "street (levels by their mean target)" in " ".join(result.stdout.split())
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        (b"\x89PNG\r\n", "a PNG picture"),
+        (b"%PDF-1.7", "a PDF document"),
+        (b"a,b\n1,2\n", "a table of text, such as CSV"),
+        (b"<!DOCTYPE html>", "a page of HTML or XML"),
+        (b'{"a": 1}', "text, JSON by its look"),
+        (b"hello\nworld\n", "text"),
+    ],
+)
+def test_inspect_says_what_a_file_is_that_is_no_model(data, words, folder):
+    Path("m.sodalite").write_bytes(data)
+    result = run("inspect", "m.sodalite")
+    assert result.exit_code == 2
+    assert result.stderr == f"Error: m.sodalite is no model file, but {words}.\n"
+
+
+def test_excel(folder):
+    pytest.importorskip("python_calamine")
+    openpyxl = pytest.importorskip("openpyxl")
+    book = openpyxl.Workbook()
+    rows = [[], ["when", "town", "x", "x", "y"]]
+    day = pd.Timestamp("2020-01-01")
+    rows += [
+        [(day + pd.Timedelta(days=row)).to_pydatetime(), "AB"[row % 2], row * 3 % 7, None, row] for row in range(40)
+    ]
+    for row in rows:
+        book.active.append(row)
+    book.create_sheet("more")
+    book.save("a.xlsx")
+    table = read_table("a.xlsx")
+    assert table.names == ["when", "town", "x", "x (2)", "y"]
+    assert "The first sheet of 2 is read" in table.notes[0]
+    training = learn(table, "y")
+    assert training.preprocessing.names == ["when", "when weekday cos", "when weekday sin", "town", "x"]
+    assert training.X[1, [0, 3, 4]].tolist() == [18263, 1, 3]
+    result = run("fit", "a.xlsx", "-t", "y", *QUICK, "-q")
+    assert result.exit_code == 0, result.output
+    assert len(run("predict", "model.sodalite", "a.xlsx").stdout.splitlines()) == 41
+    Path("b.xlsx").write_bytes(b"nothing")
+    assert "b.xlsx cannot be read as Excel" in run("fit", "b.xlsx", "-t", "y").stderr
+
+
+@pytest.mark.parametrize("zone", [None, "Europe/Zurich"])
+def test_the_report_of_a_dated_series_draws_its_curve(zone, folder):
+    when = pd.date_range("2020-01-01", periods=500, freq="2D", tz=zone)
+    frame = pd.DataFrame({"day": when, "y": np.sin(2 * np.pi * when.day_of_year / 365.25) + 0.01 * np.arange(500)})
+    frame.to_parquet("series.parquet")
+    assert run("fit", "series.parquet", "-t", "y", *QUICK, "-q").exit_code == 0
+    model = sodalite.load("model.sodalite")
+    assert len(model.preprocessing_.names) == 5
+    view = sodalite.report.make_report(model).view
+    assert view.X.shape[1] == view.active_X.shape[1] == 1
+    some = pd.DataFrame({"day": pd.to_datetime(view.axes[0] * 86_400_000, unit="ms", utc=zone is not None)})
+    np.testing.assert_allclose(view.final_mean, model.predict(some), atol=1e-4)
+
+
+def test_the_report_recognises_rows_of_the_fit_by_what_the_fit_saw(folder):
+    """The mean targets that a model is fitted with are cross-fitted, so that other rows have other ones."""
+    options = ["--posterior", "local", "--hyperparameters", "fixed", "--n-active", "30", "-q"]
+    assert run("fit", "shops.csv", "-t", "rent", *options).exit_code == 0
+    content = json.loads(run("report", "model.sodalite", "shops.csv", "--json", "-o", "-").stdout)
+    assert content["judgement"]["how"] == "left out"
+    shops(60, seed=1)[0].to_csv("more.csv", index=False, sep=";")
+    content = json.loads(run("report", "model.sodalite", "more.csv", "--json", "-o", "-").stdout)
+    assert (content["judgement"]["how"], content["judgement"]["n_judges"]) == ("unseen", 60)

@@ -1,0 +1,377 @@
+"""Raw frames as numbers: every kind of column, every library, and what is left out, noticed and refused."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import warnings
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from sklearn.base import clone
+from sklearn.pipeline import make_pipeline
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import sodalite
+from sodalite import GreedyGPRegressor, TableEncoder
+from sodalite.tables import Preprocessing, TableError
+from sodalite.tables.calendar import circles_of, place
+from sodalite.tables.levels import cross_fitted, level_means
+
+N = 240
+
+
+def raw(n=N, seed=0):
+    """A frame with columns of all kinds."""
+    random = np.random.default_rng(seed)
+    return pd.DataFrame(
+        {
+            "id": [f"r{row}" for row in range(n)],
+            "when": pd.date_range("2021-03-20", periods=n, freq="7h", tz="Europe/Zurich"),
+            "town": random.choice(["Bern", "Basel", "Chur"], n),
+            "street": random.choice([f"S{place}" for place in range(30)], n),
+            "cut": pd.Categorical(random.choice(["Fair", "Good", "Ideal"], n), ["Fair", "Good", "Ideal"], ordered=True),
+            "new": random.random(n) < 0.5,
+            "gap": np.where(random.random(n) < 0.1, np.nan, random.random(n)),
+            "rate": [f"{value:.1f} %" for value in random.random(n) * 100],
+            "lat": random.uniform(-80, 80, n),
+            "lon": random.uniform(-180, 180, n),
+        }
+    )
+
+
+def as_polars(frame):
+    return pl.from_pandas(frame).with_columns(pl.col("cut").cast(pl.Enum(["Fair", "Good", "Ideal"])))
+
+
+FRAMES = {"pandas": lambda frame: frame, "polars": as_polars, "pyarrow": pa.Table.from_pandas}
+NAMES = [
+    *["when", "when hour cos", "when hour sin", "when weekday cos", "when weekday sin"],
+    *["town=Basel", "town=Bern", "town=Chur", "street", "cut", "new", "gap", "gap missing", "rate"],
+    *["lat and lon east", "lat and lon north", "lat and lon up"],
+]
+
+
+@parametrize_with_checks([TableEncoder()])
+def test_scikit_learns_conventions(estimator, check):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        check(estimator)
+
+
+@pytest.mark.parametrize("library", FRAMES)
+def test_every_library_gives_the_same_numbers(library):
+    frame, y = raw(), np.arange(float(N))
+    encoder = TableEncoder().fit(FRAMES[library](frame), y)
+    assert encoder.get_feature_names_out().tolist() == NAMES
+    X = encoder.transform(FRAMES[library](frame))
+    np.testing.assert_array_equal(X, TableEncoder().fit(frame, y).transform(frame))
+    assert X[:, NAMES.index("cut")].tolist() == frame["cut"].cat.codes.tolist()
+    assert X[:, NAMES.index("gap missing")].tolist() == frame["gap"].isna().tolist()
+    again = Preprocessing.from_json(json.loads(json.dumps(encoder.mapping_.to_json())))
+    assert again == encoder.mapping_
+    np.testing.assert_array_equal(again.encode_frame(FRAMES[library](frame[::-1])).X, X[::-1])
+
+
+def test_columns_in_any_order_and_a_clone_and_a_pickle_are_the_same():
+    frame, y = raw(), np.arange(float(N))
+    encoder = TableEncoder().fit(frame, y)
+    X = encoder.transform(frame)
+    np.testing.assert_array_equal(encoder.transform(frame[frame.columns[::-1]].assign(more="?")), X)
+    np.testing.assert_array_equal(clone(encoder).fit(frame, y).transform(frame), X)
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(encoder)).transform(frame), X)
+    names = TableEncoder().set_output(transform="pandas").fit(frame, y).transform(frame).columns
+    assert names.tolist() == NAMES
+
+
+def test_arrays_pass():
+    X = np.random.default_rng(0).normal(size=(20, 3))
+    encoder = TableEncoder().fit(X)
+    np.testing.assert_array_equal(encoder.transform(X), X)
+    X[3, 1] = np.nan
+    found = TableEncoder().fit_transform(X)
+    assert found.shape == (20, 4)
+    assert np.flatnonzero(found[:, 2]).tolist() == [3]
+
+
+# Dates
+
+
+def test_clocks_follow_daylight_saving_and_time_is_even():
+    frame = pd.DataFrame({"when": pd.date_range("2021-03-20", periods=400, freq="h", tz="Europe/Zurich")})
+    encoder = TableEncoder().fit(frame)
+    X = encoder.transform(frame)
+    np.testing.assert_allclose(np.diff(X[:, 0]), 1 / 24, rtol=1e-6)
+    names = encoder.get_feature_names_out().tolist()
+    angle = np.arctan2(X[:, names.index("when hour sin")], X[:, names.index("when hour cos")])
+    np.testing.assert_allclose(angle % (2 * np.pi) * 12 / np.pi, frame["when"].dt.hour, atol=1e-6)
+    elsewhere = pd.DataFrame({"when": frame["when"].dt.tz_convert("America/New_York")})
+    np.testing.assert_allclose(encoder.transform(elsewhere), X, atol=1e-9)
+    texts = pd.DataFrame({"when": [moment.isoformat() for moment in frame["when"]]})
+    np.testing.assert_allclose(encoder.transform(texts), X, atol=1e-9)
+    np.testing.assert_allclose(TableEncoder().fit(texts).transform(texts), X, atol=1e-9)
+    with pytest.raises(TableError, match="'when' must hold dates with a time zone"):
+        encoder.transform(pd.DataFrame({"when": frame["when"].dt.tz_localize(None)}))
+
+
+@pytest.mark.parametrize(
+    ("dates", "parts"),
+    [
+        (pd.date_range("2020-01-01", periods=30, freq="h"), ()),
+        (pd.date_range("2020-01-01", periods=72, freq="h"), ("hour",)),
+        (pd.date_range("2020-01-01", periods=60, freq="D"), ("weekday",)),
+        (pd.date_range("2020-01-01", periods=900, freq="D"), ("weekday", "season")),
+        (pd.date_range("2020-01-01", periods=60, freq="MS"), ("season",)),
+        (pd.date_range("2020-01-01", periods=60, freq="ME"), ("season",)),
+        (pd.date_range("2020-01-01", periods=200, freq="W"), ("season",)),
+        (pd.date_range("1920-01-01", periods=90, freq="YS"), ()),
+        (pd.date_range("2020-01-01", periods=20_000, freq="h"), ("hour", "weekday", "season")),
+    ],
+)
+def test_calendar_parts_are_those_that_vary(dates, parts):
+    days = dates.to_numpy().astype("M8[us]").astype(np.int64) / 86_400_000_000
+    assert circles_of(days) == parts
+
+
+def test_december_is_beside_january():
+    frame = pd.DataFrame({"day": pd.date_range("2020-01-01", "2023-12-31")})
+    X = TableEncoder().fit(frame).transform(frame)[:, 3:]
+    new_year, midsummer = X[frame["day"] == "2021-01-01"], X[frame["day"] == "2021-07-02"]
+    assert np.linalg.norm(new_year - X[frame["day"] == "2022-12-31"]) < 0.02
+    assert np.linalg.norm(new_year - midsummer) > 1.99
+
+
+def test_dates_in_two_readings_need_a_format():
+    frame = pd.DataFrame({"day": ["01/02/2020", "03/04/2020", "05/06/2020"], "x": [1, 2, 3]})
+    with pytest.raises(
+        TableError, match=r"'day' holds dates such as '01/02/2020', .* date_format '%d/%m/%Y' \(day first"
+    ):
+        TableEncoder().fit(frame)
+    for form, days in (("%d/%m/%Y", [18293, 18355, 18418]), ("%m/%d/%Y", [18263, 18325, 18388])):
+        for given in (form, {"day": form}):
+            X = TableEncoder(date_format=given).fit_transform(frame)
+            assert X[:, 0].tolist() == days
+    coded = pd.DataFrame({"date": [20200131, 20200201, 20200301], "x": [1, 2, 3]})
+    assert TableEncoder().fit_transform(coded)[:, 0].tolist() == [18292, 18293, 18322]
+
+
+# Places
+
+
+def test_places_have_no_seam_and_no_poles():
+    frame = pd.DataFrame({"latitude": [10.0, 10.0, 89.9, 89.9, -60.0], "longitude": [179.9, -179.9, 0.0, 180.0, 20.0]})
+    X = TableEncoder().fit_transform(frame)
+    assert X.shape == (5, 3)
+    assert np.linalg.norm(X[0] - X[1]) == pytest.approx(0.2 * 111.19 * np.cos(np.radians(10)), rel=1e-3)
+    assert np.linalg.norm(X[2] - X[3]) == pytest.approx(0.2 * 111.19, rel=1e-3)
+
+
+def test_a_small_region_is_a_map_in_kilometres():
+    frame = pd.DataFrame({"start_lat": [46.9, 47.4, 47.1], "start_lng": [7.4, 8.5, 7.9], "x": [1.0, 2.0, 4.0]})
+    encoder = TableEncoder().fit(frame)
+    assert encoder.mapping_.names == ["start_lat and start_lng east", "start_lat and start_lng north", "x"]
+    X = encoder.transform(frame)
+    assert np.linalg.norm(X[0, :2] - X[1, :2]) == pytest.approx(100.1, abs=0.3)  # by the haversine formula
+    other = TableEncoder(latlon=("a", "b")).fit_transform(frame.rename(columns={"start_lat": "a", "start_lng": "b"}))
+    np.testing.assert_array_equal(other, X)
+
+
+def test_points_are_at_the_distances_of_the_sphere():
+    random = np.random.default_rng(0)
+    lat, lon = np.degrees(np.arcsin(random.uniform(-1, 1, 50))), random.uniform(-180, 360, 50)
+    X = place(lat, lon, (30.0, 50.0), ("east", "north", "up"))
+    a, b = np.radians(lat), np.radians(lon)
+    cosine = np.sin(a[:, None]) * np.sin(a) + np.cos(a[:, None]) * np.cos(a) * np.cos(b[:, None] - b)
+    chord = 6371 * np.sqrt(np.maximum(2 - 2 * cosine, 0))
+    np.testing.assert_allclose(np.linalg.norm(X[:, None] - X, axis=2), chord, atol=1e-3)
+
+
+def test_columns_that_only_sound_like_places_are_numbers():
+    frame = pd.DataFrame({"lat": [1.0, 200.0, 3.0], "lon": [1.0, 2.0, 5.0], "flat": [1, 2, 4], "long": [3, 1, 2]})
+    assert TableEncoder().fit(frame).mapping_.names == ["lat", "lon", "flat", "long"]
+
+
+# Levels
+
+
+def test_orders_that_are_given():
+    frame = pd.DataFrame({"cut": ["Good", "Fair", "Ideal", "Good"], "x": [1, 2, 3, 5]})
+    X = TableEncoder(order={"cut": ["Fair", "Good", "Ideal"]}).fit_transform(frame)
+    assert X[:, 0].tolist() == [1, 0, 2, 1]
+    with pytest.raises(TableError, match="levels that order does not name: 'Ideal'"):
+        TableEncoder(order={"cut": ["Fair", "Good"]}).fit(frame)
+
+
+def test_means_of_levels_are_shrunk_and_cross_fitted():
+    random = np.random.default_rng(0)
+    codes = np.repeat(np.arange(40), 25)
+    effect = random.normal(size=40)
+    y = effect[codes] + random.normal(size=1000)
+    means = level_means(codes, y, 40)
+    assert np.corrcoef(means[:40], effect)[0, 1] > 0.95
+    plain = np.array([y[codes == level].mean() for level in range(40)])
+    assert np.all(np.abs(means[:40] - means[40]) < np.abs(plain - means[40]))
+    found = cross_fitted(codes, y, 40, 0)
+    shuffled = cross_fitted(random.permutation(codes), y, 40, 0)
+    assert np.corrcoef(found, y)[0, 1] > 0.55
+    assert abs(np.corrcoef(shuffled, y)[0, 1]) < 0.15  # means that had seen the row would correlate
+    assert level_means(codes, np.ones(1000), 40).tolist() == [1.0] * 41
+
+
+def test_many_levels_without_a_target_and_rare_and_unseen_ones():
+    random = np.random.default_rng(0)
+    towns = [f"T{place:02}" for place in range(20)]
+    frame = pd.DataFrame({"town": random.choice(towns, 400), "kind": ["a", "b", "c"] * 132 + ["d", "e", "d", "a"]})
+    encoder = TableEncoder().fit(frame)
+    names = encoder.get_feature_names_out().tolist()
+    assert sum(name.startswith("town=") for name in names) == 12
+    assert [name for name in names if name.startswith("kind=")] == ["kind=a", "kind=b", "kind=c", "kind=(other)"]
+    assert any("'kind': 2 rare levels share one input: 'd', 'e'." in note for note in encoder.notes_)
+    encoded = encoder.encode(pd.DataFrame({"town": ["T99"], "kind": ["z"]}))
+    assert encoded.X[0, names.index("kind=(other)")] == 1
+    assert encoded.strange == {"town": {"T99": 1}, "kind": {"z": 1}}
+    with_target = TableEncoder().fit(frame, random.normal(size=400))
+    assert with_target.get_feature_names_out()[0] == "town"
+    assert (
+        with_target.transform(pd.DataFrame({"town": ["T99"], "kind": ["a"]}))[0, 0]
+        == with_target.mapping_.columns[0].means[-1]
+    )
+
+
+# Missing values
+
+
+def test_missing_values_of_every_kind_have_an_encoding():
+    frame = pd.DataFrame(
+        {
+            "a": [1.0, np.nan, 3.0, 8.0],
+            "t": ["x", None, "y", "z"],
+            "d": pd.to_datetime(["2020-01-01", None, "2020-01-03", "2020-01-09"]),
+            "b": [True, None, False, True],
+            "q": ["1", "?", "3", "n/a"],
+        }
+    )
+    encoder = TableEncoder().fit(frame)
+    expected = ["a", "a missing", "t=x", "t=y", "t=z", "t=(missing)", "d", "b", "q", "q missing"]
+    assert encoder.get_feature_names_out().tolist() == expected  # equal indicators stand once
+    X = encoder.transform(frame)
+    assert X[1].tolist() == [3, 1, 0, 0, 0, 1, 18264, 1, 2, 1]
+    with pytest.raises(TableError, match="missing values in 'a', 't', 'd', 'b', 'q'"):
+        TableEncoder(missing="error").fit(frame)
+    assert np.isnan(TableEncoder(missing="drop").fit_transform(frame)[1]).any()
+    assert not any(
+        "missing" in name for name in TableEncoder(missing="median").fit(frame).mapping_.names if name != "t=(missing)"
+    )
+
+
+def test_no_missing_text_becomes_the_most_frequent_one():
+    frame = pd.DataFrame({"rating": ["R"] * 5 + ["PG", "PG", "PG", "G", "G", "G"] + [None] * 89})
+    for missing in ("indicator", "median"):
+        X = TableEncoder(missing=missing).fit_transform(frame)
+        assert X.sum(axis=0).tolist() == [3, 3, 5, 89]
+
+
+def test_codes_for_missing_values():
+    frame = pd.DataFrame(
+        {"t": [20.5, 21.0, -999, 19.0, -999, 22.0, 20.0, 21.5, 18.5, 19.5, 20.1, 20.2], "u": range(12)}
+    )
+    encoder = TableEncoder(columns=["t", "u"]).fit(frame)
+    assert any("'t' is -999 in 2 rows" in note and "na_values -999" in note for note in encoder.notes_)
+    encoder = TableEncoder(columns=["t", "u"], na_values=["-999"]).fit(frame)
+    assert encoder.mapping_.names == ["t", "t missing", "u"]
+    assert encoder.transform(frame)[2].tolist() == [20.15, 1, 2]
+    with pytest.raises(ValueError, match="na_values must be a sequence"):
+        TableEncoder(na_values="-999").fit(frame)
+
+
+# Columns that are no inputs
+
+
+def test_ids_row_numbers_and_constants_are_left_out():
+    random = np.random.default_rng(0)
+    frame = pd.DataFrame(
+        {
+            "rownames": range(1, 61),
+            "customer_id": random.permutation(60) + 1000,
+            "Name": [f"Ms {place}" for place in range(60)],
+            "unit": ["cm"] * 60,
+            "year": range(1960, 2020),
+            "x": random.normal(size=60),
+            "store_id": random.choice([3, 17, 42, 99], 60),
+        }
+    )
+    encoder = TableEncoder().fit(frame)
+    assert {column.name for column in encoder.mapping_.columns} == {"year", "x", "store_id"}
+    assert encoder.mapping_.columns[-1].levels == ("17", "3", "42", "99")
+    text = " ".join(encoder.notes_)
+    for words in (
+        "'rownames' is left out: it counts the rows",
+        "'customer_id' is left out: an id",
+        "all its values are 'cm'",
+    ):
+        assert words in text
+    kept = TableEncoder(columns=["rownames", "x"]).fit(frame)
+    assert kept.mapping_.names == ["rownames", "x"]
+    assert TableEncoder().fit(frame[["rownames"]]).mapping_.names == ["rownames"]  # the only input there is
+
+
+@pytest.mark.parametrize("leak", ["equal", "function", "sum"])
+def test_columns_that_give_the_target_away_are_pointed_out(leak):
+    random = np.random.default_rng(0)
+    frame = pd.DataFrame(random.uniform(1, 5, (300, 3)), columns=["a", "b", "c"])
+    y = frame["a"] + frame["b"] ** 2 + random.normal(size=300)
+    assert not TableEncoder().fit(frame, y).notes_
+    if leak == "sum":
+        frame["d"] = y - frame["c"]
+    else:
+        frame["d"] = 2.54 * y if leak == "equal" else np.log(y - y.min() + 1)
+    (note,) = TableEncoder().fit(frame, y).notes_
+    assert "'d'" in note
+    assert ("'c'" in note) == (leak == "sum")
+
+
+# All that is wrong
+
+
+def test_all_problems_in_one_message():
+    frame = pd.DataFrame(
+        {"a": ["1", "2", "3", "many"], "b": ["01/02/2020", "03/04/2020"] * 2, "c": [[1], [2], [3], [4]], "x": range(4)}
+    )
+    with pytest.raises(TableError) as caught:
+        TableEncoder().fit(frame)
+    lines = str(caught.value).splitlines()
+    assert lines[0] == "X cannot be used as it is:"
+    assert len(lines) == 4
+    for line, name in zip(lines[1:], "abc", strict=True):
+        assert line.startswith(f"- column '{name}' ")
+
+
+# With the model
+
+
+def test_a_pipeline_is_saved_and_loaded(tmp_path):
+    frame, random = raw(), np.random.default_rng(0)
+    y = pd.Series(3.0 * (frame["town"] == "Bern") + frame["gap"].fillna(2) + 0.01 * random.normal(size=N), name="rent")
+    model = GreedyGPRegressor(n_active=40, hyperparameters="fixed", random_state=0)
+    pipe = make_pipeline(TableEncoder(), model).fit(frame, y)
+    sodalite.save(pipe, tmp_path / "m")
+    loaded = sodalite.load(tmp_path / "m")
+    assert loaded.preprocessing_ == pipe[0].mapping_
+    assert loaded.preprocessing_.target == "rent"
+    mean, std = pipe.predict(frame, return_std=True)
+    for library in FRAMES.values():
+        found = loaded.predict(library(frame), return_std=True)
+        np.testing.assert_allclose(found, (mean, std), rtol=1e-9)
+    np.testing.assert_allclose(loaded.novelty(frame), model.novelty(pipe[0].transform(frame)), atol=1e-9)
+    np.testing.assert_allclose(loaded.predict(pipe[0].transform(frame)), mean, rtol=1e-9)
+    loaded.partial_fit(frame[:5], y[:5])
+    assert not hasattr(model, "preprocessing_")
+    with pytest.warns(UserWarning, match=r"column 'town' that the model was not fitted with: 'Genf' \(1\)"):
+        loaded.predict(frame[:1].assign(town="Genf"))
+    with pytest.raises(TableError, match="X has no column 'town', which the model needs"):
+        loaded.predict(frame.drop(columns="town"))
+    with pytest.raises(TypeError, match="save takes a GreedyGPRegressor; got Pipeline"):
+        sodalite.save(make_pipeline(model), tmp_path / "n")

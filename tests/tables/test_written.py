@@ -1,0 +1,85 @@
+"""Numbers and dates as people write them."""
+
+from __future__ import annotations
+
+import datetime as dt
+
+import numpy as np
+import pytest
+
+from sodalite.tables.written import read_clocks, read_dates, read_numbers
+
+NUMBERS = {
+    "plain": (["1", "-2.5", "1e3"], [1, -2.5, 1000], ""),
+    "currency": (["$1,234.50", "-$3", "($4)"], [1234.5, -3, -4], "numbers with '$', ',' between thousands"),
+    "code": (["CHF 1'200", "CHF 950"], [1200, 950], "numbers with 'CHF', \"'\" between thousands"),
+    "per cent": (["12 %", "3.5%"], [12, 3.5], "numbers with '%'"),
+    "decimal comma": (["1,5", "2,25"], [1.5, 2.25], "numbers with decimal commas"),
+    "continental": (["1.234.567,5", "7"], [1234567.5, 7], "numbers with decimal commas, '.' between thousands"),
+    "thousands": (["1,234", "12,345"], [1234, 12345], "numbers with ',' between thousands"),
+    "spaces": (["1 234", "1\u00a0234.5"], [1234, 1234.5], "numbers with ' ' between thousands"),
+    "unit": (["3 kg", "4.5 kg"], [3, 4.5], "numbers with 'kg'"),
+    "multiples": (["1.5k", "2M"], [1500, 2e6], ""),
+    "minus": (["\u22123", "+4"], [-3, 4], ""),
+}
+
+
+@pytest.mark.parametrize("what", NUMBERS)
+def test_numbers(what):
+    texts, expected, words = NUMBERS[what]
+    found, written = read_numbers(texts)
+    np.testing.assert_allclose(found, expected, rtol=1e-15)
+    assert written.words() == words
+
+
+@pytest.mark.parametrize("texts", [["1,23,4"], ["12.34.5"], ["a1"], ["1-2"], ["1 kg", "2"], ["UA12", "UA13"], ["."]])
+def test_what_is_no_number(texts):
+    assert np.isnan(read_numbers(texts)[0]).any()
+
+
+def test_a_number_that_can_be_read_in_two_ways():
+    assert read_numbers(["1,234"])[0].tolist() == [1234]
+    assert read_numbers(["1,234"], prefer=",")[0].tolist() == [1.234]
+    assert read_numbers(["1,234"], decimal=",")[0].tolist() == [1.234]
+    assert read_numbers(["1,234", "1,5"])[0].tolist() == [1.234, 1.5]
+    assert read_numbers(["1_000", "2_000"], thousands="_")[0].tolist() == [1000, 2000]
+
+
+DAY = dt.datetime(2026, 1, 31)
+DATES = {
+    "2026-01-31": DAY,
+    "2026-01-31T12:30:00Z": DAY.replace(hour=12, minute=30, tzinfo=dt.UTC),
+    "31.01.2026": DAY,
+    "31/1/2026 12:30": DAY.replace(hour=12, minute=30),
+    "1/31/26": DAY,
+    "01/31/2026 12:30:15 PM": DAY.replace(hour=12, minute=30, second=15),
+    "31 Jan 2026": DAY,
+    "January 31, 2026": DAY,
+    "31-Jan-26": DAY,
+    "2026/01/31": DAY,
+    "2026-01": dt.datetime(2026, 1, 1),
+    "Jan 2026": dt.datetime(2026, 1, 1),
+    "2026Q2": dt.datetime(2026, 4, 1),
+}
+
+
+@pytest.mark.parametrize("text", DATES)
+def test_dates(text):
+    found, forms = read_dates([text])
+    assert found == [DATES[text]]
+    assert forms
+
+
+@pytest.mark.parametrize("texts", [["1.5"], ["10"], ["high"], ["32.01.2026"], ["31.01.2026", "soon"], ["1:2:3:4"], []])
+def test_what_is_no_date(texts):
+    assert read_dates(texts)[1] == []
+
+
+def test_dates_that_can_be_read_in_two_ways_have_two_forms():
+    assert read_dates(["01/02/2026"])[1] == ["%d/%m/%Y", "%m/%d/%Y"]
+    assert read_dates(["01/02/2026", "13/02/2026"])[1] == ["%d/%m/%Y"]
+
+
+def test_times_of_day():
+    np.testing.assert_allclose(read_clocks(["06:00", "6:00 PM", "23:59:59"]) * 24, [6, 18, 24 - 1 / 3600])
+    assert np.isnan(read_clocks(["noon", "25:00"])).all()
