@@ -20,7 +20,7 @@ import numpy as np
 from sodalite import GreedyGPRegressor
 from sodalite.fitting import contest
 from sodalite.fitting.fitted import Fitted
-from sodalite.means import TreesMean, fit_folds
+from sodalite.fitting.means import TreesMean, fit_folds
 from sodalite.metrics import rmse
 
 from .calibration import SETS

@@ -167,7 +167,7 @@ class GreedyGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
         The active rows, in the order in which they were chosen.
     fitted_ : sodalite.fitting.fitted.Fitted
         Everything that the fit has found, in one frozen object; the other attributes are parts of it.
-    mean_ : sodalite.means.MeanFunction
+    mean_ : sodalite.fitting.means.MeanFunction
         What is predicted before the Gaussian process, beside the mean of the targets: its `name` ("constant" for
         nothing), its `share` and, if it was chosen, the `trials` with their log densities.
     kernel_ : scikit-learn kernel

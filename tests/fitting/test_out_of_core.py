@@ -282,7 +282,7 @@ def test_a_folder_is_fitted_on_disk(folder, tmp_path, monkeypatch):
         monkeypatch.setattr(f"sodalite.cli.fit.{name}", 50)
     options = ["-t", "y", "-n", "30", "--posterior", "vfe", "--hyperparameters", "fixed", "--json"]
     told = json.loads(command("fit", folder, *options, "-o", tmp_path / "model").stdout)
-    assert (told["n_rows"], told["n_test"], told["columns"]) == (N - 50, 50, ["x0", "x1", "x2"])
+    assert (told["n_rows"], told["n_test"], told["columns"]) == (N, 50, ["x0", "x1", "x2"])  # all, after the test
     ours, nearest, linear, constant = told["test"]
     assert nearest["rmse"] < constant["rmse"]
     assert ours["rmse"] < linear["rmse"] < constant["rmse"]

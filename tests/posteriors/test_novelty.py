@@ -290,9 +290,7 @@ def test_files_of_earlier_versions_are_honest_too():
 
 
 def said(model, X):
-    return kernel_words(
-        model.kernel_, X, [f"x{j}" for j in range(X.shape[1])], model.y_std_[0], 1.0, bars_of(model.posterior_)
-    )
+    return kernel_words(model.kernel_, X, [("x0", 0.9), ("x1", 0.2)], model.y_std_[0], 1.0, bars_of(model.posterior_))
 
 
 def test_the_noise_that_is_said_is_that_of_the_data_where_it_differs_by_place(two_halves):

@@ -369,8 +369,8 @@ def check_paths(data: str | None, output: str, checkpoint: str | None) -> None:
 def make_model(parameters: dict[str, Any], seed: int) -> GreedyGPRegressor:
     """The estimator with these parameters. Names that there are not are refused before the data are read."""
     from ..estimator import GreedyGPRegressor
+    from ..fitting.means import resolve_mean
     from ..hyperparameters import resolve_hyperparameters
-    from ..means import resolve_mean
     from ..posteriors import resolve_posterior
     from ..scores import resolve_score
 

@@ -13,18 +13,17 @@ from dataclasses import dataclass, replace
 from math import inf
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
 
 from ..core.random import generator_from
 from ..core.types import Floats
 from ..core.warn import warn
 from ..hyperparameters import Found
-from ..means import MeanFunction, Trial
 from ..posteriors.calibration import ErrorBars
 from ..selection.checkpoint import check_checkpoint
 from ..selection.progress import Follower
 from ..selection.source import Source
 from .fitted import Fitted
+from .means import MeanFunction, Trial
 from .pipeline import NO_MEAN, Mean, Settings, check, condition, fit_around, fit_mean, scale
 from .pipeline import fit as fit_with_mean
 
@@ -74,12 +73,11 @@ class Contest:
         """Return a model with a constant whose error bars are learnt from any rows, not from those set aside."""
         model, settings = entry.model, self.settings
         found, generator = _found(model), generator_from(settings.random_state)
-        with warnings.catch_warnings(record=True) as said:
-            warnings.simplefilter("always")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # what there is to say has been said of the entry
             rows = scale(self.source, NO_MEAN, settings)
             again = condition(rows, self.target_shape, found, model.selection, settings, generator)
-        searching = [one for one in entry.warnings if issubclass(one.category, ConvergenceWarning)]
-        return Entry(again, (*searching, *said))
+        return Entry(again, entry.warnings)
 
     def entries(self) -> Iterator[Entry]:
         """Yield models with a constant, with the mean, and with half of it; the first and the last share a kernel."""

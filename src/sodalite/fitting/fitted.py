@@ -10,12 +10,12 @@ from sklearn.gaussian_process.kernels import Kernel
 
 from ..core.types import Array, Floats, Indices
 from ..hyperparameters import Round
-from ..means import MeanFunction
 from ..posteriors import Posterior
 from ..posteriors.baselines import Baselines
 from ..posteriors.predictive import Predictive
 from ..selection.loop import Selection
 from ..selection.source import Arrays, Scaling
+from .means import MeanFunction
 
 
 @dataclass(frozen=True)

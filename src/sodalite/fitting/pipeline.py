@@ -24,7 +24,6 @@ from ..hyperparameters import Found, Method, Task, resolve_hyperparameters, take
 from ..hyperparameters.record import found_before, method_note, note_of
 from ..hyperparameters.weave import MOST_ROWS
 from ..kernels import check_bounds, compile_kernel, default_kernels, warn_at_bounds
-from ..means import SEED, MeanFunction, Regressor, WithColumns, fit_folds, is_auto, is_named, name_of, resolve_mean
 from ..posteriors import Evidence, Posterior, resolve_posterior
 from ..posteriors.baselines import MOST_JUDGED, Baselines, NoBetterWarning, compare
 from ..posteriors.floor import warn_of_floor
@@ -36,6 +35,7 @@ from ..selection.progress import Follower
 from ..selection.source import Arrays, Scaling, Source, in_memory, sample
 from ..stopping import Rule, resolve_rule
 from .fitted import Fitted
+from .means import SEED, MeanFunction, Regressor, WithColumns, fit_folds, is_auto, is_named, name_of, resolve_mean
 
 RandomState: TypeAlias = int | np.random.RandomState | np.random.Generator | None
 

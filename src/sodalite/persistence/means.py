@@ -11,10 +11,10 @@ import numpy as np
 
 from ..core.types import Array, Floats, Indices
 from ..fitting.fitted import Fitted
-from ..means import LinearMean, MeanFunction, TreesMean, Trial
-from ..means.folds import N_FOLDS
-from ..means.forest import Forest
-from ..means.trees import MOST_ROUNDS, SETTINGS
+from ..fitting.means import LinearMean, MeanFunction, TreesMean, Trial
+from ..fitting.means.folds import N_FOLDS
+from ..fitting.means.forest import Forest
+from ..fitting.means.trees import MOST_ROUNDS, SETTINGS
 from .fields import count, mapping, real, text, wrong
 from .posteriors import Shapes, Sizes
 

@@ -11,10 +11,10 @@ from sklearn.gaussian_process.kernels import Kernel
 from ..core.types import Floats, Indices, Mask
 from ..core.validation import check_target, check_targets
 from ..fitting.fitted import Fitted
+from ..fitting.means import MeanFunction
 from ..hyperparameters import Round
 from ..kernels import CompiledKernel
 from ..kernels.neighbours import distinct
-from ..means import MeanFunction
 from ..posteriors import Evidence, Local, Posterior, SubsetOfData
 from ..posteriors.baselines import Baselines
 from ..selection.loop import Selection

@@ -12,8 +12,8 @@ import numpy as np
 from sklearn.gaussian_process import kernels as spec
 
 from ..core.types import Array
+from ..fitting.means import MeanFunction
 from ..kernels import PeriodicColumn, compile_kernel, leaves
-from ..means import MeanFunction
 from ..posteriors import Posterior
 from ..posteriors.calibration import ErrorBars
 from ..posteriors.predictive import Standard

@@ -18,8 +18,8 @@ from sklearn.pipeline import make_pipeline
 import sodalite
 from forging import forge, opened
 from sodalite import GreedyGPRegressor
-from sodalite.means import MEANS, LinearMean, TreesMean
-from sodalite.means.forest import Forest
+from sodalite.fitting.means import MEANS, LinearMean, TreesMean
+from sodalite.fitting.means.forest import Forest
 from sodalite.persistence import ModelFileError
 from sodalite.posteriors import POSTERIORS
 

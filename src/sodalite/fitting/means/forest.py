@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from ..core.optional import require
-from ..core.types import Floats, Indices
+from ...core.optional import require
+from ...core.types import Floats, Indices
 
 NUMERIC = "2"  # LightGBM's code of a split "x <= threshold" for numbers that are never missing
 

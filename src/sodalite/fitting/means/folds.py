@@ -14,8 +14,8 @@ from typing import Any, Protocol, Self
 import numpy as np
 from sklearn.base import clone
 
-from ..core.threads import raise_if_broken_off
-from ..core.types import Array, Floats
+from ...core.threads import raise_if_broken_off
+from ...core.types import Array, Floats
 
 N_FOLDS = 5  # a regressor sees four fifths of the rows; more folds take longer, and change its error little
 SEED = 0  # of the folds: they are the same whenever a fit is repeated or continued

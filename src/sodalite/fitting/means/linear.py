@@ -7,7 +7,7 @@ from typing import Any, Self
 import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
 
-from ..core.types import Floats
+from ...core.types import Floats
 
 RIDGE = 1e-6  # of a standardised input's variance: decides between inputs that are multiples of each other
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..core.validation import unknown
+from ...core.validation import unknown
 from .folds import SEED, MeanFunction, Regressor, Trial, fit_folds
 from .frames import WithColumns
 from .linear import LinearMean

@@ -7,9 +7,9 @@ from typing import Any, Self
 import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
 
-from ..core.optional import require
-from ..core.threads import n_threads
-from ..core.types import Floats
+from ...core.optional import require
+from ...core.threads import n_threads
+from ...core.types import Floats
 
 MOST_ROUNDS = 1000
 PATIENCE = 10  # rounds without a smaller error on the rows that are left out, after which the trees are complete
