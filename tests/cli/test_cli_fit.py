@@ -483,6 +483,7 @@ def test_rows_outside_the_data_are_counted_and_novelty_is_written(folder, tmp_pa
     assert pd.read_csv("out.csv").columns.tolist() == ["mean_y0", "mean_y1", "novelty"]
 
 
+@pytest.mark.campaign  # tests/posteriors/test_novelty.py has it with given kernels
 def test_what_is_said_of_noise_is_what_predictions_are_off_by(folder):
     """The same numbers in the summary, in JSON and by inspect, of a file of the command's or of the library's."""
     random = np.random.default_rng(0)

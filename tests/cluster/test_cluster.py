@@ -124,6 +124,7 @@ def test_empty_partitions_and_whole_numbers_of_a_dataframe(client):
     np.testing.assert_array_equal(there.indices, select(kept, target, KERNEL, n_active=20, first=0).indices)
 
 
+@pytest.mark.campaign  # few rows and many, below, are the two ways that rows get to the search
 def test_hyperparameters_are_those_of_memory(client):
     X, y = rows()
     weave = Weave(n_start=150, n_rounds=1, n_blocks=5, n_judged=100, n_exact=0)
@@ -323,7 +324,7 @@ def test_a_collection_without_a_client(monkeypatch):
 # Checkpoints
 
 
-@pytest.mark.parametrize("score", ["delta", "lookahead"])
+@pytest.mark.parametrize("score", [campaign("delta"), "lookahead"])
 def test_a_checkpoint_of_a_cluster_goes_on_anywhere(client, score, tmp_path):
     X, y = rows()
     alpha = np.linspace(0, 0.5, N)

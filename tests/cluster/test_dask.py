@@ -68,7 +68,7 @@ def test_without_the_coordinates_kept_and_with_several_targets(client):
     np.testing.assert_array_equal(there.indices, here.indices)
 
 
-@pytest.mark.parametrize(("posterior", "sent"), [("vfe", False), ("local", False), ("vfe", True)])
+@pytest.mark.parametrize(("posterior", "sent"), [("vfe", False), campaign("local", False), campaign("vfe", True)])
 def test_a_mean_function_is_that_of_one_machine(client, posterior, sent):
     X, y = rows(1500)
     options = {"kernel": KERNEL, "hyperparameters": "fixed", "mean": "trees", "n_active": 40, "random_state": 0}
@@ -137,6 +137,7 @@ def built(monkeypatch):
     return found
 
 
+@pytest.mark.campaign  # fewer are killed in the next test
 def test_ten_workers_killed_at_random_moments(built):
     X, y = rows()
     here = select(X, y, KERNEL, n_active=150, first=0)
@@ -206,6 +207,7 @@ def test_a_worker_that_is_stopped_is_named_and_given_up(built, sent):
     assert len({re.search(r"\((tcp://\S+)\)", text)[1] for text in words}) == 1
 
 
+@pytest.mark.campaign  # stopped at other moments than above
 def test_a_worker_that_is_stopped_before_rows_are_sent_and_during_sums():
     from sodalite.cluster.table import share_out
 

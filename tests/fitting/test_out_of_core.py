@@ -400,7 +400,9 @@ def large(tmp_path_factory):
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="limits are set otherwise there")
-@pytest.mark.parametrize(("kind", "what"), [("memmap", "select"), ("parquet", "select"), campaign("parquet", "fit")])
+@pytest.mark.parametrize(
+    ("kind", "what"), [("memmap", "select"), campaign("parquet", "select"), campaign("parquet", "fit")]
+)
 def test_a_limit_of_half_the_data_is_kept_to(kind, what, large):
     path, expected = large
     command = [sys.executable, "-c", textwrap.dedent(LIMITED), kind, what, str(path), str(36 * 10**6)]

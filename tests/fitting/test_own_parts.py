@@ -10,6 +10,7 @@ from numpy.testing import assert_allclose
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
 import sodalite
+from helpers import campaign
 from sodalite import GreedyGPRegressor, select
 from sodalite.posteriors import PosteriorTraits, SubsetOfData
 from sodalite.scores import Delta, Sampled
@@ -105,7 +106,7 @@ class Doubtful(PosteriorTraits):
         return mean, 2 * variance, novelty
 
 
-@pytest.mark.parametrize("method", ["fixed", "weave"])
+@pytest.mark.parametrize("method", ["fixed", campaign("weave")])
 def test_a_posterior_of_ones_own(method, tmp_path):
     X, y = rows(1200)
     options = {"kernel": KERNEL, "n_active": 50, "hyperparameters": method, "random_state": 0}

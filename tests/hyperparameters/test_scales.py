@@ -120,6 +120,7 @@ def test_a_period_of_one_input_among_several(n):
 # Scales
 
 
+@pytest.mark.campaign  # as the hourly series, with more rows
 def test_the_shortest_scale_is_found_among_many_rows():
     generator = np.random.default_rng(0)
     x = np.sort(generator.uniform(0, 150, 1500))
@@ -130,7 +131,8 @@ def test_the_shortest_scale_is_found_among_many_rows():
 
 
 @pytest.mark.parametrize(
-    ("posterior", "days"), [("local", 60), ("local", 15), ("sod", 15), campaign("local", 45), campaign("sod", 60)]
+    ("posterior", "days"),
+    [("local", 15), ("sod", 15), campaign("local", 60), campaign("local", 45), campaign("sod", 60)],
 )
 def test_a_kernel_given_with_good_parameters_is_not_lost(posterior, days):
     X, y = hourly(days=days, noise=0.02)

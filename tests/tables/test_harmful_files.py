@@ -15,6 +15,7 @@ import pytest
 from click.testing import CliRunner
 
 import sodalite
+from helpers import campaign
 from sodalite.cli.app import app
 from sodalite.persistence import ModelFileError, read_header
 from sodalite.selection.checkpoint import CheckpointError, check_checkpoint
@@ -183,7 +184,7 @@ print(refused)
 """
 
 
-@pytest.mark.parametrize("kind", ["uncompressed", "lz4", "stream", "parquet"])
+@pytest.mark.parametrize("kind", [campaign("uncompressed"), campaign("lz4"), campaign("stream"), "parquet"])
 def test_any_damage_to_a_file_of_arrows(kind, tmp_path):
     """In a process of its own: a wrong offset used to end it with a segmentation fault."""
     path = tmp_path / ("a.parquet" if kind == "parquet" else "a.arrow")
