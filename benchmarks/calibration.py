@@ -7,11 +7,8 @@ predictions.
 
 from __future__ import annotations
 
-import argparse
-import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from pathlib import Path
+from dataclasses import dataclass
 from time import perf_counter
 
 from sodalite import GreedyGPRegressor
@@ -19,9 +16,8 @@ from sodalite.metrics import nlpd, rmse
 from sodalite.posteriors.calibration import COVERAGES, shares_inside
 from sodalite.posteriors.shape import Shape
 
-from .common import load, seconds
+from .common import load, run_sets, seconds
 
-RESULTS, TEXT = Path("benchmarks/results/calibration.json"), Path("docs/calibration.txt")
 SETS = (
     *("pumadyn32nm", "elevators", "bike_noleak", "pol", "protein", "keggdirected", "kin40k", "precip_global"),
     *("jacksboro_dem", "us_elevation", "chm", "airfoil", "concrete", "mauna_loa_weekly"),
@@ -120,20 +116,4 @@ def table(results: Sequence[Result]) -> list[str]:
 
 
 def main(arguments: Sequence[str] = ()) -> None:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks calibration", description=__doc__.splitlines()[0])
-    parser.add_argument("--only", nargs="+", choices=SETS, metavar="NAME", help=f"some sets only, of {', '.join(SETS)}")
-    options = parser.parse_args(arguments)
-    before = json.loads(RESULTS.read_text()) if options.only and RESULTS.exists() else []
-    results = [Result(**values) for values in before if values["name"] not in options.only]
-    for name in options.only or SETS:
-        result = measure(name)
-        if result is not None:
-            results.append(result)
-            RESULTS.parent.mkdir(parents=True, exist_ok=True)
-            RESULTS.write_text(json.dumps([asdict(each) for each in results], indent=1))
-            print("\n".join(table([result])), flush=True)
-    lines = table(results)
-    print("\n" + "\n".join(lines))
-    if {result.name for result in results} == set(SETS):
-        TEXT.write_text("\n".join(lines) + "\n")
-        print(f"table: {TEXT}")
+    run_sets("calibration", __doc__, SETS, Result, measure, table, arguments)

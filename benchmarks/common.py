@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import argparse
+import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from statistics import median
 from time import perf_counter
@@ -46,6 +49,54 @@ def load(name: str, split: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray,
         test = np.random.default_rng(split).random(len(y)) < 0.1
     mean, std = y[~test].mean(), y[~test].std()
     return X[~test], (y[~test] - mean) / std, X[test], (y[test] - mean) / std
+
+
+def run_sets(
+    name: str,
+    about: str,
+    sets: Sequence[str],
+    kind: Callable[..., Any],
+    measure: Callable[[str], Any],
+    table: Callable[[Sequence[Any]], list[str]],
+    arguments: Sequence[str],
+) -> None:
+    """Measure all sets, or those that `--only` names, print a table, and write it to docs/NAME.txt if it is complete.
+
+    Results are kept in benchmarks/results/NAME.json: a run of some sets replaces these there.
+
+    Parameters
+    ----------
+    name, about : str
+        The benchmark, and what it says of itself.
+    sets : sequence of str
+    kind : dataclass
+        The result of a set, with a field `name`.
+    measure : callable
+        Returns the result of a set; None if the set is not to be had.
+    table : callable
+        Lines that show some results.
+    arguments : sequence of str
+        Those of the command line.
+    """
+    parser = argparse.ArgumentParser(prog=f"python -m benchmarks {name}", description=about.splitlines()[0])
+    parser.add_argument("--only", nargs="+", choices=sets, metavar="NAME", help=f"some sets only, of {', '.join(sets)}")
+    only = parser.parse_args(arguments).only
+    path, text = Path(f"benchmarks/results/{name}.json"), Path(f"docs/{name}.txt")
+    before = json.loads(path.read_text()) if only and path.exists() else []
+    results = [kind(**values) for values in before if values["name"] not in only]
+    for each in only or sets:
+        result = measure(each)
+        if result is None:
+            continue
+        results.append(result)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps([asdict(one) for one in results], indent=1))
+        print("\n".join(table([result])), flush=True)
+    lines = table(results)
+    print("\n" + "\n".join(lines))
+    if {result.name for result in results} == set(sets):
+        text.write_text("\n".join(lines) + "\n")
+        print(f"table: {text}")
 
 
 def seconds(function: Callable[[], Any], repeats: int = 3) -> float:

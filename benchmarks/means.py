@@ -7,12 +7,9 @@ took.
 
 from __future__ import annotations
 
-import argparse
-import json
 import warnings
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from pathlib import Path
+from dataclasses import dataclass
 from time import perf_counter
 
 import numpy as np
@@ -24,9 +21,7 @@ from sodalite.fitting.means import TreesMean, fit_folds
 from sodalite.metrics import rmse
 
 from .calibration import SETS
-from .common import load
-
-RESULTS, TEXT = Path("benchmarks/results/means.json"), Path("docs/means.txt")
+from .common import load, run_sets
 
 
 @dataclass(frozen=True)
@@ -123,21 +118,5 @@ def table(results: Sequence[Result]) -> list[str]:
 
 
 def main(arguments: Sequence[str] = ()) -> None:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks means", description=__doc__.splitlines()[0])
-    parser.add_argument("--only", nargs="+", choices=SETS, metavar="NAME", help=f"some sets only, of {', '.join(SETS)}")
-    options = parser.parse_args(arguments)
-    before = json.loads(RESULTS.read_text()) if options.only and RESULTS.exists() else []
-    results = [Result(**values) for values in before if values["name"] not in options.only]
     warnings.simplefilter("ignore")
-    for name in options.only or SETS:
-        result = measure(name)
-        if result is not None:
-            results.append(result)
-            RESULTS.parent.mkdir(parents=True, exist_ok=True)
-            RESULTS.write_text(json.dumps([asdict(each) for each in results], indent=1))
-            print("\n".join(table([result])), flush=True)
-    lines = table(results)
-    print("\n" + "\n".join(lines))
-    if {result.name for result in results} == set(SETS):
-        TEXT.write_text("\n".join(lines) + "\n")
-        print(f"table: {TEXT}")
+    run_sets("means", __doc__, SETS, Result, measure, table, arguments)

@@ -35,7 +35,8 @@ from sodalite.tables import (
 )
 from sodalite.tables import binary as binary_module
 from sodalite.tables import text as text_module
-from sodalite.tables.columns import encode_column
+from sodalite.tables.columns import encode_values
+from sodalite.tables.values import table_column
 
 FRAME = pd.DataFrame(
     {
@@ -366,6 +367,12 @@ def test_types_that_are_no_inputs(tmp_path):
 
 def chunk(data):
     return Table(pa.table(data), "here", lambda row: f"row {row}")
+
+
+def encode_column(column, table):
+    """A column of a table as numbers, the number of missing values, and the number of unknown levels."""
+    found = encode_values(column, lambda name: table_column(table, name), table.name)
+    return found.X, found.missing, sum(found.unknown.values())
 
 
 def test_features_in_the_order_that_is_given(tmp_path):

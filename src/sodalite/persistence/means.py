@@ -38,14 +38,16 @@ def describe_mean(fitted: Fitted, holds_all_rows: bool) -> tuple[dict[str, Any] 
         {"name": trial.name, "share": trial.share, "nlpd": trial.nlpd if np.isfinite(trial.nlpd) else None}
         for trial in mean.trials
     ]
-    n_judges = 0 if fitted.judges is None else len(fitted.judges)
+    # Judges are for rows that join the model later, which only a file with all rows allows.
+    judges = fitted.judges if holds_all_rows else None
+    n_judges = 0 if judges is None else len(judges)
     about: dict[str, Any] = {"name": mean.name, "share": mean.share, "trials": trials, "n_judges": n_judges}
     if mean.is_constant:
         return about if trials else None, {}
     targets = fitted.targets if holds_all_rows else fitted.targets_active
     assert targets is not None
     own, arrays = _linear_arrays(mean) if isinstance(mean.models[0], LinearMean) else _tree_arrays(mean)
-    return about | own, {"targets": targets, **_judges(fitted), **arrays}
+    return about | own, {"targets": targets, **_judges(judges), **arrays}
 
 
 def mean_shapes(content: Any, sizes: Sizes, n_held: int) -> Shapes:
@@ -99,8 +101,8 @@ def judges_of(arrays: Mapping[str, Array], n: int) -> Indices | None:
     return judges
 
 
-def _judges(fitted: Fitted) -> dict[str, Array]:
-    return {} if fitted.judges is None else {"judges": fitted.judges.astype(np.int64)}
+def _judges(judges: Indices | None) -> dict[str, Array]:
+    return {} if judges is None else {"judges": judges.astype(np.int64)}
 
 
 def _trial(content: Mapping[str, Any]) -> Trial:

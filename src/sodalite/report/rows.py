@@ -347,11 +347,6 @@ def target_of(model: FittedModel, target: int = 0) -> str:
     return "target" if model.fitted_.q == 1 else f"target {target + 1}"
 
 
-def groups_of(inputs: tuple[Input, ...]) -> list[str]:
-    """For each of the model's inputs, the name of the column that it comes from."""
-    return [part.name for part in inputs for _ in part.places]
-
-
 def _checked(model: FittedModel, X: Any, y: Any, target: int) -> LabelledRows:
     """Rows that were given, with scaled targets; their places are not known yet."""
     if y is None:

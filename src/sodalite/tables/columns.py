@@ -9,9 +9,9 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from ..core.types import Array, Floats
-from .base import CORRECT, Table, TableError
+from .base import CORRECT, TableError
 from .calendar import AXES, CIRCLES, circle, place
-from .values import OFFSETS, Values, days_of, in_zone, table_column, with_offsets
+from .values import OFFSETS, Values, days_of, in_zone, with_offsets
 from .written import ISO, LEVEL_CODES, is_code, read_clocks, read_dates, read_numbers
 
 KINDS = ("number", "date", "time", "bool", "text", "ordered", "means", "place")
@@ -171,12 +171,6 @@ def encode_values(column: Column, get: Lookup, source: str = "the table") -> Cod
     if column.indicator:
         days = np.column_stack([days, gaps])
     return Coded(days, int(gaps.sum()), {})
-
-
-def encode_column(column: Column, table: Table) -> tuple[Floats, int, int]:
-    """A column of a table as numbers, the number of missing values, and the number of unknown levels."""
-    found = encode_values(column, lambda name: table_column(table, name), table.name)
-    return found.X, found.missing, sum(found.unknown.values())
 
 
 def number_values(values: Values, column: Column, source: str) -> Floats:
