@@ -276,7 +276,8 @@ def _task(source: Source, settings: Settings, generator: np.random.Generator) ->
     check_not_small("X", np.abs(some.X).max(axis=0))
     seconds = inf if settings.time_limit is None else SEARCH * settings.time_limit
     posterior, score, m = settings.posterior, settings.score, settings.n_active
-    return Task(some.X, some.y, some.alpha, posterior, score, m, seconds, forms=settings.kernel is None)
+    rest = None if len(some.X) == len(source.X) else source
+    return Task(some.X, some.y, some.alpha, posterior, score, m, seconds, settings.kernel is None, rest)
 
 
 def choose_rows(

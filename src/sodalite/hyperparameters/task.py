@@ -14,6 +14,17 @@ from sklearn.gaussian_process.kernels import Kernel
 from ..core.types import Array, Floats, Indices
 from ..posteriors import Posterior, SubsetOfData
 from ..scores import Delta, Score
+from ..selection.source import Source
+
+
+@dataclass(frozen=True)
+class Windows:
+    """Which rows of a task are what, where they are windows of all rows of a large data set."""
+
+    centres: Indices
+    """Rows that have their nearest rows among all rows beside them."""
+    scattered: Indices
+    """Rows drawn at random from all rows."""
 
 
 @dataclass(frozen=True)
@@ -36,11 +47,15 @@ class Task:
     """Time limit: no step of the search that could be left out begins after so many seconds."""
     forms: bool = False
     """Whether kernels with more components than those given may compete: a second scale, periods."""
+    source: Source | None = field(default=None, repr=False)
+    """All rows, if those above are a random sample of them; None if they are all."""
+    windows: Windows | None = field(default=None, repr=False)
+    """Which rows are what, if they are windows of all rows; None if they are all rows or a random sample."""
 
     def take(self, which: Indices) -> Task:
-        """The task for some of the rows."""
+        """The task for some of the rows alone."""
         alpha = None if self.alpha is None else self.alpha[which]
-        return replace(self, X=self.X[which], y=self.y[which], alpha=alpha)
+        return replace(self, X=self.X[which], y=self.y[which], alpha=alpha, source=None, windows=None)
 
 
 @dataclass(frozen=True)

@@ -17,11 +17,14 @@ from typing import Any
 import numpy as np
 from sklearn.gaussian_process.kernels import Kernel
 
+from ..kernels import compile_kernel
+from ..selection.source import Arrays
 from .components import candidates, enriched
 from .exact import find_exactly, or_as_given, with_optimism
 from .strategies import ByActiveRows, ByNeighbours, Strategy, Verdict
 from .subset import Subset
 from .task import Found, Round, Task
+from .windows import with_windows
 
 WORTH = 1e-3  # nats per target value that a round must gain to be kept; smaller gains are not worth their time
 MOST_ROWS = 100_000  # rows that hyperparameters are learnt from; a thinner sample would miss short length-scales
@@ -94,7 +97,9 @@ class Weave:
             found = found if task.forms else or_as_given(found, task, kernels[0])
             return with_optimism(found, task, generator)
         if len(task.X) > MOST_ROWS:
+            source = Arrays(task.X, task.y, task.alpha)
             task = task.take(np.sort(generator.choice(len(task.X), MOST_ROWS, replace=False)))
+            task = replace(task, source=source)
         began = perf_counter()
         family, first = self._first(task, kernels, generator)
         strategy = (ByNeighbours if task.posterior.leaves_out else ByActiveRows)(self, task, generator)
@@ -102,10 +107,19 @@ class Weave:
         if not task.forms:
             search.try_as_given(family)
         search.try_families(kernels, family)
+        dense = None if search.is_over else self._dense(task, search.best, generator)
+        if dense is not None:
+            search.go_on(ByNeighbours(self, dense, generator))
         if task.forms:
             search.try_components(generator)
         search.run(self.n_rounds)
         return Found(search.best, tuple(search.rounds))
+
+    def _dense(self, task: Task, kernel: Kernel, generator: np.random.Generator) -> Task | None:
+        """The task of learning at the density of all rows; None if the rows are all, or if windows would not help."""
+        if task.source is None or not task.posterior.leaves_out:
+            return None
+        return with_windows(task, task.source, compile_kernel(kernel, task.X), generator)
 
     def _first(self, task: Task, kernels: Sequence[Kernel], generator: np.random.Generator) -> tuple[Kernel, Kernel]:
         """Which of some kernels the weave begins with, and that kernel at its first parameters.
@@ -151,6 +165,21 @@ class _Search:
         """Whether the time is up."""
         return perf_counter() > self._end
 
+    def go_on(self, strategy: Strategy) -> None:
+        """Go on with other rows: every kernel that was tried competes again, from the scale that is best by them.
+
+        Verdicts before and after do not compare.
+        """
+        tried = sorted((each.kernel for each in self.rounds), key=lambda kernel: kernel is not self.best)
+        self.strategy, self.top = strategy, Verdict(np.full(1, -inf))
+        for kernel in tried:
+            scaled = strategy.scaled(kernel)
+            if self._try("at full density", scaled) or not self.is_over:
+                self._try("a short run", strategy.raised(scaled, OTHER_STEPS))
+            if self.is_over:
+                break
+        self.origin = self.best
+
     def try_as_given(self, kernel: Kernel) -> None:
         """Try a user's kernel at the parameters that it was given: good ones are not to be lost."""
         if self.is_over:
@@ -172,7 +201,8 @@ class _Search:
         if self.is_over:
             return
         strategy = self.strategy
-        for name, form in candidates(strategy.groups, *strategy.errors(self.best)):
+        some = strategy.groups.X[strategy.scattered], strategy.groups.y[strategy.scattered]
+        for name, form in candidates(*some, *strategy.errors(self.best)):
             if self.is_over:
                 return
             tried = enriched(self.best, form, strategy.groups, lambda each: strategy.judge(each).density, generator)
