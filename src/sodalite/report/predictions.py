@@ -8,8 +8,8 @@ from typing import NamedTuple
 import numpy as np
 
 from ..core.types import Floats
-from ..posteriors import Local
-from ..posteriors.calibration import novelty_of, outside
+from ..posteriors import Local, SubsetOfData
+from ..posteriors.calibration import Correlations, novelty_of, outside
 from ..posteriors.leave_one_out import Observations
 from ..posteriors.predictive import Predictive
 from ..posteriors.projected import Projected
@@ -50,7 +50,8 @@ def _left_out(material: Material, stages: Stages, rows: LabelledRows) -> tuple[P
     if (scale := posterior.scale) is None:
         return Predictive.gaussian(mean, _root(variance)), novelty
     place = places_among(scale.X, rows.X)
-    factor, widths = scale.left_out(LeftOut(rows.X, residual, variance, latent, prior, novelty), place)
+    left = LeftOut(rows.X, residual, variance, latent, prior, novelty)
+    factor, widths = scale.left_out(left, place, _correlations(material, rows, left))
     std = _root((variance + scale.extra) * factor)
     target = None if scale.shape is None else scale.shape.targets[rows.target]
     if target is None:
@@ -90,11 +91,34 @@ def _leave_one_out(material: Material, stages: Stages, rows: LabelledRows, noise
     return _Process(np.repeat(residual[:, None], rows.Y.shape[1], axis=1), latent, latent)
 
 
+def _correlations(material: Material, rows: LabelledRows, left: LeftOut) -> Correlations | None:
+    """How errors of the rows correlate with those at places of the scale; None if the latter are not known."""
+    posterior, scale = material.posterior, material.posterior.scale
+    if scale is None or scale.variances is None:
+        return None
+    active = places_among(material.active.X, scale.X)
+    if isinstance(posterior, Local) and material.how == "left out":
+        groups = np.where(active >= 0, -1, places_among(posterior.X, scale.X))
+        # Of the others, only what says which observations they are is needed.
+        others = Observations(scale.X, np.zeros((len(active), 0)), np.zeros(len(active)), groups, active)
+        sample = _observations(posterior, rows, left.variance - left.latent)
+        variances = scale.variances
+        return lambda partners: posterior.correlations(sample, left.variance, others, variances, partners)
+    base = posterior.base if isinstance(posterior, Local) else posterior
+    if not isinstance(base, SubsetOfData):
+        return None
+    return lambda partners: base.correlations(rows.place, np.where(partners >= 0, active[partners], -1))
+
+
+def _observations(posterior: Local, rows: LabelledRows, noise: Floats) -> Observations:
+    """The rows as observations that `Local` leaves out of its active rows, or of its neighbours."""
+    groups = np.where(rows.place >= 0, -1, places_among(posterior.X, rows.X))
+    return Observations(rows.X, rows.Y - posterior.base.mean(rows.X), noise, groups, rows.place)
+
+
 def _leave_out_of_local(posterior: Local, rows: LabelledRows, noise: Floats) -> _Process:
     """Take each row out of the active rows, or out of its neighbours (docs/method.rst, `posterior-local`)."""
-    groups = np.where(rows.place >= 0, -1, places_among(posterior.X, rows.X))
-    sample = Observations(rows.X, rows.Y - posterior.base.mean(rows.X), noise, groups, rows.place)
-    residual, variance = posterior.errors(sample)
+    residual, variance = posterior.errors(_observations(posterior, rows, noise))
     latent = np.maximum(variance - noise, 0)
     return _Process(residual, latent, latent)
 
