@@ -25,8 +25,18 @@ from ..core.memory import available, parse_bytes
 from ..core.threads import threaded_map
 from ..core.types import Array, Floats, Indices
 from ..kernels import CompiledKernel, Features, n_rows, take
-from ..kernels.neighbours import Neighbours, distinct
-from .base import BLOCK, N_SOME, Calibrated, Evidence, covariance_block, in_blocks, scaled_covariance
+from ..kernels.neighbours import Neighbours, distinct, places_among
+from .base import (
+    BLOCK,
+    N_SOME,
+    Calibrated,
+    Evidence,
+    LeaveOneOutErrors,
+    RowsOfFit,
+    covariance_block,
+    in_blocks,
+    scaled_covariance,
+)
 from .calibration import Scale, log_densities, novelty_of
 from .leave_one_out import Observations, Systems
 from .shared import LEAST_ROWS, RATIO, Remainder, Shared, affordable_cell, work_of
@@ -351,6 +361,20 @@ class Local(Calibrated):
         """
         error, variance = self._left_out(sample, (self.k,)) if k is None else self.leave_out(sample, (k,))
         return error[0], variance[0]
+
+    def on_active_rows(self) -> SubsetOfData:
+        """The posterior given the active rows alone."""
+        return self.base
+
+    def left_out(self, rows: RowsOfFit) -> LeaveOneOutErrors | None:
+        """Rows of the fit, each taken out of the active rows or out of its neighbours."""
+        if not rows.are_certain:
+            return None
+        groups = np.where(rows.active >= 0, -1, places_among(self.X, rows.X))
+        sample = Observations(rows.X, rows.Y - self.base.mean(rows.X), rows.noise, groups, rows.active)
+        residual, variance = self.errors(sample)
+        latent = np.maximum(variance - rows.noise, 0)
+        return LeaveOneOutErrors(residual, latent, latent)
 
     def _left_out(self, sample: Observations, sizes: Sequence[int]) -> tuple[Floats, Floats]:
         """Leave-one-out errors and variances as `leave_out` has them, blended with shared neighbourhoods, if any."""

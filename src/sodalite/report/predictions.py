@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import NamedTuple
 
 import numpy as np
 
 from ..core.types import Floats
-from ..posteriors import Local
+from ..kernels.neighbours import places_among
+from ..posteriors import LeaveOneOutErrors, RowsOfFit
 from ..posteriors.calibration import novelty_of, outside
-from ..posteriors.leave_one_out import Observations
 from ..posteriors.predictive import Predictive
-from ..posteriors.projected import Projected
 from ..posteriors.shape import LeftOut
-from .rows import LabelledRows, Material, places_among
+from .rows import LabelledRows, Material
 from .stages import Stages
 
 
@@ -63,44 +61,16 @@ def _root(variance: Floats) -> Floats:
     return np.asarray(np.sqrt(np.maximum(variance, np.finfo(np.float64).tiny))[:, None])
 
 
-class _Process(NamedTuple):
-    """What the Gaussian process says of some rows, each left out, before anything is calibrated."""
-
-    residual: Floats
-    """Of every target; of shape (rows, q)."""
-    remaining: Floats
-    """The variance of the latent function that is left, which novelty is a share of; of shape (rows,)."""
-    latent: Floats
-    """The variance of the latent function as the posterior reports it: "sor" has less than is left. (rows,)."""
-
-
-def _leave_one_out(material: Material, stages: Stages, rows: LabelledRows, noise: Floats) -> _Process:
+def _leave_one_out(material: Material, stages: Stages, rows: LabelledRows, noise: Floats) -> LeaveOneOutErrors:
     """Leave each of some rows out of the posterior.
 
     Where the posterior's other rows are not known, rows are left out of the active ones alone.
     """
-    posterior = material.posterior
-    if isinstance(posterior, Local) and material.how == "left out":
-        return _leave_out_of_local(posterior, rows, noise)
-    if isinstance(posterior, Projected) and material.whole:
-        return _leave_out_of_projected(posterior, rows, noise)
+    if material.whole:
+        of_fit = RowsOfFit(rows.X, rows.Y, noise, rows.place, are_certain=material.how == "left out")
+        if (found := material.posterior.left_out(of_fit)) is not None:
+            return found
     (residual,), (variance,) = stages.errors(rows, np.array([len(stages)]))
     latent = np.maximum(variance - noise, 0)
     # Stages know one target. The residuals of the others would matter for a local scale, which only `Local` has.
-    return _Process(np.repeat(residual[:, None], rows.Y.shape[1], axis=1), latent, latent)
-
-
-def _leave_out_of_local(posterior: Local, rows: LabelledRows, noise: Floats) -> _Process:
-    """Take each row out of the active rows, or out of its neighbours (docs/method.rst, `posterior-local`)."""
-    groups = np.where(rows.place >= 0, -1, places_among(posterior.X, rows.X))
-    sample = Observations(rows.X, rows.Y - posterior.base.mean(rows.X), noise, groups, rows.place)
-    residual, variance = posterior.errors(sample)
-    latent = np.maximum(variance - noise, 0)
-    return _Process(residual, latent, latent)
-
-
-def _leave_out_of_projected(posterior: Projected, rows: LabelledRows, noise: Floats) -> _Process:
-    """Undo each row's leverage on its own prediction (docs/method.rst, `posterior-projected`)."""
-    g, rest, left = posterior.leverage(rows.X, noise)
-    latent = g / left + (rest if posterior.restored else 0)
-    return _Process((rows.Y - posterior.mean(rows.X)) / left[:, None], g / left + rest, latent)
+    return LeaveOneOutErrors(np.repeat(residual[:, None], rows.Y.shape[1], axis=1), latent, latent)
