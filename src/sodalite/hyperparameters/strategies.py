@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product
 from math import log
-from typing import TYPE_CHECKING, NamedTuple, Protocol, cast
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 from sklearn.gaussian_process.kernels import Kernel
@@ -18,7 +18,7 @@ from sklearn.gaussian_process.kernels import Kernel
 from ..core.types import Floats, Indices
 from ..kernels import CompiledKernel, compile_kernel, spacing, variation
 from ..kernels.neighbours import Neighbours
-from ..posteriors import Evidence, Local
+from ..posteriors import Evidence, can_leave_out
 from ..posteriors.calibration import Scale, log_densities
 from ..selection.factor import floored_factor
 from ..selection.grow import grow
@@ -171,8 +171,8 @@ class ByNeighbours:
         task, selection = self.task, self._selection(kernel)
         if selection is None:
             return None
-        kind = cast("type[Local]", task.posterior)  # or a user's own: `leaves_out` says that it has these methods
-        local, every = kind.prepare(Evidence(kernel, Arrays(task.X, task.y, task.alpha), selection))
+        assert can_leave_out(task.posterior)
+        local, every = task.posterior.prepare(Evidence(kernel, Arrays(task.X, task.y, task.alpha), selection))
         return local.errors(every.take(self.judged), min(self.weave.n_neighbors, len(local.X)))
 
     def _selection(self, kernel: CompiledKernel) -> Selection | None:

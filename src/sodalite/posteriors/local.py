@@ -25,9 +25,19 @@ from ..core.memory import available, parse_bytes
 from ..core.threads import threaded_map
 from ..core.types import Array, Floats, Indices
 from ..kernels import CompiledKernel, Features, n_rows, take
-from ..kernels.neighbours import Neighbours, distinct
-from .base import BLOCK, N_SOME, Calibrated, Evidence, covariance_block, in_blocks, scaled_covariance
-from .calibration import MOST_RHO, Scale, log_densities, novelty_of
+from ..kernels.neighbours import Neighbours, distinct, places_among
+from .base import (
+    BLOCK,
+    N_SOME,
+    Calibrated,
+    Evidence,
+    LeaveOneOutErrors,
+    RowsOfFit,
+    covariance_block,
+    in_blocks,
+    scaled_covariance,
+)
+from .calibration import MOST_RHO, Correlations, Scale, log_densities, novelty_of
 from .leave_one_out import Observations, Systems
 from .shared import LEAST_ROWS, RATIO, Remainder, Shared, affordable_cell, work_of
 from .sod import SubsetOfData
@@ -357,6 +367,31 @@ class Local(Calibrated):
         """
         error, variance = self._left_out(sample, (self.k,)) if k is None else self.leave_out(sample, (k,))
         return error[0], variance[0]
+
+    def on_active_rows(self) -> SubsetOfData:
+        """The posterior given the active rows alone."""
+        return self.base
+
+    def left_out(self, rows: RowsOfFit) -> LeaveOneOutErrors | None:
+        """Rows of the fit, each taken out of the active rows or out of its neighbours."""
+        if not rows.are_certain:
+            return None
+        groups = np.where(rows.active >= 0, -1, places_among(self.X, rows.X))
+        sample = Observations(rows.X, rows.Y - self.base.mean(rows.X), rows.noise, groups, rows.active)
+        residual, variance = self.errors(sample)
+        latent = np.maximum(variance - rows.noise, 0)
+        return LeaveOneOutErrors(residual, latent, latent, self._with_places(sample, variance, rows.X_active))
+
+    def _with_places(self, sample: Observations, variance: Floats, X_active: Floats) -> Correlations | None:
+        """How the errors of observations correlate with those at places of the scale, if the latter are known."""
+        scale = self.scale
+        if scale is None or scale.variances is None:
+            return None
+        variances, active = scale.variances, places_among(X_active, scale.X)
+        groups = np.where(active >= 0, -1, places_among(self.X, scale.X))
+        # Of the others, only what says which observations they are is needed.
+        others = Observations(scale.X, np.zeros((len(active), 0)), np.zeros(len(active)), groups, active)
+        return lambda partners: self.correlations(sample, variance, others, variances, partners)
 
     def _left_out(self, sample: Observations, sizes: Sequence[int]) -> tuple[Floats, Floats]:
         """Leave-one-out errors and variances as `leave_out` has them, blended with shared neighbourhoods, if any."""

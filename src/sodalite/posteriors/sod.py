@@ -119,6 +119,10 @@ class SubsetOfData(Calibrated):
 
     # Parts that other posteriors build on
 
+    def on_active_rows(self) -> SubsetOfData:
+        """The posterior itself."""
+        return self
+
     def latent(self, X: Array) -> tuple[Floats, Floats]:
         """The mean, of shape (n, q), and the variance of the latent function, of shape (n,), not calibrated."""
         mean, variance = in_blocks(lambda part: self._latent(part)[:2], X, 2 * len(self.z))
