@@ -314,6 +314,23 @@ def _features(s: Floats, novelty: Floats, near: list[tuple[Floats, Floats]], mea
     return np.asarray(np.log(np.stack(columns, axis=1)))
 
 
+def density_of_t(error: Floats, std: Floats) -> float:
+    """The mean log density of errors by Student's t, whose width is proportional to their standard deviations.
+
+    The t is fitted to the errors, so that a few large ones do not decide.
+
+    Parameters
+    ----------
+    error, std : arrays of shape (rows, q) and (rows,)
+    """
+    errors, log_std = error.T.ravel(), np.tile(np.log(std), error.shape[1])[:, None]
+    if not np.any(errors):
+        return float(log_gaussian(errors, np.exp(log_std[:, 0])).mean())
+    with one_blas_thread():
+        theta = _fit_t(log_std, errors)
+    return float(_densities(log_std, errors, theta, 1).mean())
+
+
 # One target: features of shape (rows, features), the first of them log s, and errors of shape (rows,)
 
 
