@@ -121,7 +121,7 @@ def command(
                 gather=as_json,
                 shown=shown,
             )
-        warn(outcome)
+        print_warnings(outcome)
         if as_json:
             print_json(outcome.as_dict())
         elif output != "-":
@@ -129,7 +129,7 @@ def command(
             say(f"{outcome.n_rows} rows predicted in {outcome.seconds:.1f} s, {outside}, written to {output}", quiet)
 
 
-def warn(outcome: PredictOutcome) -> None:
+def print_warnings(outcome: PredictOutcome) -> None:
     """Warn of values that the model does not know, of missing values, and of rows outside the data."""
     for name, count in outcome.unknown.items():
         say(
