@@ -23,7 +23,7 @@ from ..core.warn import warn
 from ..hyperparameters import Found, Method, Task, resolve_hyperparameters, takes_kernel_as_given
 from ..hyperparameters.record import found_before, method_note, note_of
 from ..hyperparameters.weave import MOST_ROWS
-from ..kernels import check_bounds, compile_kernel, default_kernels, warn_at_bounds
+from ..kernels import check_bounds, check_values, compile_kernel, default_kernels, warn_at_bounds
 from ..posteriors import Evidence, Posterior, resolve_posterior
 from ..posteriors.baselines import MOST_JUDGED, Baselines, NoBetterWarning, compare
 from ..posteriors.floor import warn_of_floor
@@ -89,6 +89,7 @@ class Settings:
         unchanged = {field.name: given[field.name] for field in fields(cls) if field.name in given}
         settings = cls(**{**unchanged, **resolved, "file": None})
         settings.rule_after(0.0)  # checks the parameters of the stopping rules
+        check_values(settings.kernel)
         if not takes_kernel_as_given(method):
             check_bounds(settings.kernel)
         return replace(settings, file=None if path is None else check_checkpoint(path))

@@ -19,6 +19,7 @@ from sklearn.gaussian_process.kernels import Kernel
 
 from .components import candidates, enriched
 from .exact import find_exactly, or_as_given, with_optimism
+from .parameters import is_within_bounds
 from .strategies import ByActiveRows, ByNeighbours, Strategy, Verdict
 from .subset import Subset
 from .task import Found, Round, Task
@@ -152,8 +153,11 @@ class _Search:
         return perf_counter() > self._end
 
     def try_as_given(self, kernel: Kernel) -> None:
-        """Try a user's kernel at the parameters that it was given: good ones are not to be lost."""
-        if self.is_over:
+        """Try a user's kernel at the parameters that it was given, if they are within their bounds.
+
+        Good ones are not to be lost.
+        """
+        if self.is_over or not is_within_bounds(kernel):
             return
         given = kernel.clone_with_theta(kernel.theta)
         if self._try("as given", given):
