@@ -115,6 +115,11 @@ class ClusterTable:
             self._futures[piece] = future
         return future
 
+    @property
+    def here(self) -> None:
+        """None: the rows are on the workers."""
+        return None
+
     def check(self, needs_all_rows: bool, memory_limit: float | str | None, say: Callable[[str], None]) -> ClusterTable:
         """Return the table: workers check its values. Refuse if all rows are needed here and do not fit in memory."""
         if needs_all_rows:

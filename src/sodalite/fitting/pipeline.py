@@ -32,7 +32,7 @@ from ..selection.checkpoint import Checkpoint, File, check_checkpoint, open_chec
 from ..selection.grow import grow
 from ..selection.loop import Selection
 from ..selection.progress import Follower
-from ..selection.source import Arrays, Scaling, Source, in_memory, sample
+from ..selection.source import Scaling, Source, in_memory, sample
 from ..stopping import Rule, resolve_rule
 from .fitted import Fitted
 from .means import SEED, MeanFunction, Regressor, WithColumns, fit_folds, is_auto, is_named, name_of, resolve_mean
@@ -351,11 +351,11 @@ def condition(
         X_active=source.X[selection.indices],
         y_active=source.y[selection.indices],
         baselines=compare_with_simple_models(rows, evidence, posterior),
-        rows=source if isinstance(source, Arrays) else None,
+        rows=source.here,
         mean_function=rows.mean,
         judges=rows.judges,
         targets_active=None if rows.mean.is_constant else np.asarray(rows.original.y[selection.indices]),
-        targets=np.asarray(rows.original.y[:]) if isinstance(source, Arrays) and not rows.mean.is_constant else None,
+        targets=None if source.here is None or rows.mean.is_constant else np.asarray(rows.original.y[:]),
     )
 
 
