@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ..core.words import counted
 from ._common import (
     FILE,
     Level,
     Levels,
     check_model_path,
     check_outputs,
-    counted,
     debug_option,
     dialect_options,
     json_option,
