@@ -20,6 +20,7 @@ from sklearn.gaussian_process.kernels import Kernel
 from ..kernels import variation
 from .components import candidates, enriched
 from .exact import find_exactly, or_as_given, with_optimism
+from .parameters import is_within_bounds
 from .strategies import FORM_LOSS, ByActiveRows, ByNeighbours, Strategy, Verdict, mostly_noise
 from .subset import Subset
 from .task import Found, Round, Task
@@ -155,8 +156,11 @@ class _Search:
         return perf_counter() > self._end
 
     def try_as_given(self, kernel: Kernel) -> None:
-        """Try a user's kernel at the parameters that it was given: good ones are not to be lost."""
-        if self.is_over:
+        """Try a user's kernel at the parameters that it was given, if they are within their bounds.
+
+        Good ones are not to be lost.
+        """
+        if self.is_over or not is_within_bounds(kernel):
             return
         given = kernel.clone_with_theta(kernel.theta)
         if self._try("as given", given):
