@@ -106,7 +106,10 @@ def of_airline_kind(n: int = 250_000, queries: int = 20_000) -> None:
         model.predict(some[:100], return_std=True)
         rates[search] = len(some) / seconds(lambda: model.predict(some, return_std=True))  # noqa: B023
     told = ", ".join(f"{rate:.0f} by {search}" for search, rate in rates.items())
-    print(f"  {told} queries/s: {rates[own] / min(rates.values()):.1f} times the slowest")
+    share = seconds(lambda: model.posterior_.near.query(T, model.posterior_.k)) * rates[own] / len(T)
+    print(
+        f"  {told} queries/s: {rates[own] / min(rates.values()):.1f} times the slowest; {share:.0%} of it is the search"
+    )
     one = seconds(lambda: model.predict(T[:1], return_std=True), repeats=200)
     print(f"  one row: {1e3 * one:.2f} ms", flush=True)
 

@@ -56,8 +56,9 @@ WORK = 2**19  # numbers of the neighbours' v's that one thread gathers at a time
 N_JUDGED = 4000  # rows whose leave-one-out errors choose k, and calibrate variances at least; O(k^2 m + k^3) each
 # Once k is chosen, more rows calibrate variances: the denser they are, the better is known how large errors are from
 # place to place (keggdirected 0.16, us_elevation 0.13, precip_global 0.10 nats a row).
-JUDGE_WORK = 5e9  # operations, about 2 s of a core, that their leave-one-out errors may take ...
-MOST_JUDGED = 20_000  # ... and the most of them: learning their distribution takes as long again
+JUDGE_WORK = 1e10  # operations, about 4 s of a core, that their leave-one-out errors may take ...
+MOST_JUDGED = 20_000  # ... the most of them, as learning their distribution takes as long again ...
+JUDGED_SHARE = 3  # ... and of how many rows one may be of them: the more, the less is gained
 FREE_SHARE = 0.25  # share of the free memory that the v's of all rows may take, if no memory limit is given
 
 
@@ -203,7 +204,7 @@ class Local(Calibrated):
         if self.shared is not None:  # their factors cost too much
             return np.empty(0, dtype=np.intp)
         work = max(self.k**2 * (len(self.base.z) + self.k), 1)
-        return evidence.judged(min(int(JUDGE_WORK / work), MOST_JUDGED))
+        return evidence.judged(min(int(JUDGE_WORK / work), MOST_JUDGED, len(evidence.X) // JUDGED_SHARE))
 
     def sharing(self, cell: int, h: int, power: int) -> Local:
         """The posterior whose queries share neighbourhoods of h rows besides, for cells of about `cell` rows."""
