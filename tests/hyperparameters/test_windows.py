@@ -9,6 +9,7 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, Wh
 
 from sodalite import GreedyGPRegressor
 from sodalite.hyperparameters import Task, Weave
+from sodalite.hyperparameters.task import FULL_DENSITY
 from sodalite.hyperparameters.windows import COPIES, Nearest, with_windows
 from sodalite.kernels import compile_kernel
 from sodalite.kernels.neighbours import Index, Neighbours, distinct
@@ -103,7 +104,7 @@ def test_windows_see_what_varies_faster_than_a_sample_is_dense(monkeypatch, with
     task = Task(X[:300], y[:300], posterior=Local, source=Arrays(X, y) if with_source else None)
     found = weave.find(task, [kernel], np.random.default_rng(0))
     if with_source:
-        assert "at full density" in [each.name for each in found.rounds]
+        assert FULL_DENSITY in [each.name for each in found.rounds]
         assert 0.005 < found.kernel.k2.noise_level < 0.02
     else:
         assert found.kernel.k2.noise_level > 0.3
@@ -120,5 +121,5 @@ def test_a_fit_from_disk_finds_the_kernel_of_memory(monkeypatch, tmp_path):
     options = {"n_active": 20, "n_neighbors": 8, "calibrate": False, "random_state": 0}
     model = GreedyGPRegressor(KERNEL, hyperparameters=weave, **options)
     here, there = (clone(model).fit(inputs, y) for inputs in (X, np.load(tmp_path / "X.npy", mmap_mode="r")))
-    assert [each.name for each in here.rounds_].count("at full density") > 1
+    assert [each.name for each in here.rounds_].count(FULL_DENSITY) > 1
     assert there.kernel_ == here.kernel_

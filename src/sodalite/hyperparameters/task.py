@@ -16,6 +16,8 @@ from ..posteriors import Posterior, SubsetOfData
 from ..scores import Delta, Score
 from ..selection.source import Source
 
+FULL_DENSITY = "at full density"  # name of the steps of a search from whose first on rows are windows
+
 
 @dataclass(frozen=True)
 class Windows:
@@ -67,7 +69,8 @@ class Round:
     kernel: Kernel
     """The kernel that was tried."""
     objective: float
-    """Its value, per target value; comparable within one search, at the same `n_active`."""
+    """Its value, per target value; comparable within one search, at the same `n_active` and, where rows are windows,
+    from the first step `FULL_DENSITY` on."""
     kept: bool
     seconds: float
     n_active: int | None = None

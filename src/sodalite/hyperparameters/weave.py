@@ -24,7 +24,7 @@ from .exact import find_exactly, or_as_given, with_optimism
 from .parameters import is_within_bounds
 from .strategies import FORM_LOSS, ByActiveRows, ByNeighbours, Strategy, Verdict, mostly_noise
 from .subset import Subset
-from .task import Found, Round, Task
+from .task import FULL_DENSITY, Found, Round, Task
 from .windows import with_windows
 
 WORTH = 1e-3  # nats per target value that a round must gain to be kept; smaller gains are not worth their time
@@ -177,7 +177,7 @@ class _Search:
         self.strategy, self.top = strategy, Verdict(np.full(1, -inf))
         for kernel in tried:
             scaled = strategy.scaled(kernel)
-            if self._try("at full density", scaled) or not self.is_over:
+            if self._try(FULL_DENSITY, scaled) or not self.is_over:
                 self._try("a short run", strategy.raised(scaled, OTHER_STEPS))
             if self.is_over:
                 break
