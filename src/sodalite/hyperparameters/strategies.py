@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product
-from math import log
+from math import inf, log
 from typing import TYPE_CHECKING, NamedTuple, Protocol, cast
 
 import numpy as np
@@ -115,8 +115,8 @@ class Strategy(Protocol):
         """Whether another component may stay, which makes rows more likely by `gain` per target value."""
         ...
 
-    def raised(self, kernel: Kernel, steps: int, turn: int = 0) -> Kernel:
-        """The kernel after a climb of a few steps on the rows that rounds may use."""
+    def raised(self, kernel: Kernel, steps: int, turn: int = 0, end: float = inf) -> Kernel:
+        """The kernel after a climb of a few steps on the rows that rounds may use, none of them after `end`."""
         ...
 
 
@@ -210,14 +210,14 @@ class ByNeighbours:
         nearest = 0.0 if weights is None else spacing(self.groups.X * np.sqrt(weights))
         return int(np.clip(np.ceil(np.log2(2 / nearest)), 1, MOST_HALVINGS)) if nearest else USUAL_HALVINGS
 
-    def raised(self, kernel: Kernel, steps: int, turn: int = 0) -> Kernel:
+    def raised(self, kernel: Kernel, steps: int, turn: int = 0, end: float = inf) -> Kernel:
         """The kernel after a climb on fresh rows: of foresight in odd turns, of likelihoods of blocks in even ones."""
         order = self.generator.permutation(len(self.groups.X))
         if turn % 2:
             objective: Foresight | Neighbourhoods = Foresight(self.groups, kernel, order[:N_FORESIGHT], self.k)
         else:
             objective = self._neighbourhoods(kernel, order)
-        return kernel.clone_with_theta(climb(objective, kernel.theta, kernel.bounds, steps)[1])
+        return kernel.clone_with_theta(climb(objective, kernel.theta, kernel.bounds, steps, end)[1])
 
     def _neighbourhoods(self, kernel: Kernel, order: Indices) -> Neighbourhoods:
         """The likelihoods of blocks of neighbouring rows and of two random blocks; all rows, in random order, given."""
@@ -317,9 +317,9 @@ class ByActiveRows:
         """The kernel as it is: the search by a subset has found its scale."""
         return kernel
 
-    def raised(self, kernel: Kernel, steps: int, turn: int = 0) -> Kernel:
+    def raised(self, kernel: Kernel, steps: int, turn: int = 0, end: float = inf) -> Kernel:
         """The kernel after a climb of J for fixed active rows."""
-        return kernel.clone_with_theta(climb(self._joint(kernel), kernel.theta, kernel.bounds, steps)[1])
+        return kernel.clone_with_theta(climb(self._joint(kernel), kernel.theta, kernel.bounds, steps, end)[1])
 
     def _joint(self, kernel: Kernel) -> Joint:
         task = self.task
