@@ -153,6 +153,7 @@ class ProgressLine:
         self.last = perf_counter()
         self.step = ""
         self.unseen: Stage | None = None
+        self.chosen: Stage | None = None
 
     def __call__(self, stage: Stage) -> None:
         is_due = perf_counter() - self.last >= (LIVE if self.live else LOGGED)
@@ -163,7 +164,8 @@ class ProgressLine:
                 self.step = stage.step
                 self._show(stage)
             return
-        self.unseen, self.step = stage, stage.step
+        self.unseen = self.chosen = stage
+        self.step = stage.step
         if stage.t >= stage.n_active or is_due:
             self._show(stage)
 
@@ -179,11 +181,15 @@ class ProgressLine:
         self.stream.flush()
 
     def close(self) -> None:
-        """Show the last stage, if it has not been shown, and end the line."""
-        if self.unseen is not None:
-            self._show(self.unseen)
+        """Show the last stage, if it has not been shown or another step has replaced it, and end the line."""
+        self._show_last()
         if self.live:
             self.stream.write("\n")
+
+    def _show_last(self) -> None:
+        last = self.unseen or (self.chosen if self.live else None)
+        if last is not None and (self.unseen is not None or self.step != last.step):
+            self._show(replace(last, left=inf))
 
 
 class NotebookProgress(ProgressLine):
@@ -203,9 +209,8 @@ class NotebookProgress(ProgressLine):
             self._handle.update(content, raw=True)
 
     def close(self) -> None:
-        """Show the last stage, if it has not been shown."""
-        if self.unseen is not None:
-            self._show(self.unseen)
+        """Show the last stage, if it has not been shown or another step has replaced it."""
+        self._show_last()
 
 
 def progress_display() -> ProgressLine:
