@@ -18,9 +18,10 @@ extensions = [
     "sphinx_gallery.gen_gallery",
 ]
 exclude_patterns = ["_build"]
+templates_path = ["_templates"]
 default_role = "py:obj"
 
-autosummary_generate = False  # the tables link to the entries below them, on the same page
+autosummary_generate = True
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"  # types and shapes stand in the text
 numpydoc_show_class_members = False
