@@ -2,10 +2,10 @@
 Intervals at every level, beside boosted trees with conformal ones
 ==================================================================
 
-An interval of 90 % should hold 90 % of new observations, and be no wider than it must. Boosted trees have no intervals of
-their own; *split conformal prediction* gives them some, as wide as their errors on rows set aside. Quantile regression
-by trees can be made conformal as well. Here are all three on four years of weather in Seattle: the day's highest
-temperature from its lowest, the rain, the wind and the season.
+An interval of 90 % should hold 90 % of new observations, and be no wider than it must. Boosted trees have no
+intervals of their own; *split conformal prediction* gives them some, as wide as their errors on rows set aside.
+Quantile regression by trees can be made conformal as well. Here are all three on four years of weather in Seattle:
+the day's highest temperature from its lowest, the rain, the wind and the season.
 """
 
 import matplotlib.pyplot as plt

@@ -2,8 +2,8 @@
 A Dask cluster on one machine
 =============================
 
-The rows stay in their partitions, on the workers; only what is needed of them travels. The picks are those of one machine,
-to the index. Here the "cluster" is two workers in this process.
+The rows stay in their partitions, on the workers; only what is needed of them travels. The picks are those of one
+machine, to the index. Here the "cluster" is two workers in this process.
 """
 
 import dask.array as da

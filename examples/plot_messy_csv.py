@@ -2,8 +2,8 @@
 A messy table, from the command line to the report
 ==================================================
 
-A table as people keep it: units behind numbers, decimal commas, dates, words, gaps and an id. Three
-commands make a model, predictions and a page of it.
+A table as people keep it: units behind numbers, decimal commas, dates, words, gaps and an id. Three commands make a
+model, predictions and a page of it.
 """
 
 import subprocess
@@ -54,8 +54,8 @@ def run(*arguments):
 run("fit", "cars.csv", "--target", "mpg", "--dry-run")
 
 # %%
-# Then the fit itself. A tenth of the rows is held out, and judges the model beside three simple ways. Thirty-six rows are
-# few: between models that are close, they decide little.
+# Then the fit itself. A tenth of the rows is held out, and judges the model beside three simple ways. Thirty-six rows
+# are few: between models that are close, they decide little.
 
 run("fit", "cars.csv", "--target", "mpg", "--output", "cars.sodalite")
 

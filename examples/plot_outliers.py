@@ -3,8 +3,8 @@ Noise and outliers: delta against look-ahead
 ============================================
 
 The paper's score takes the row where the model is most unsure or most wrong. A wrong target is where a model is most
-wrong, so this score collects wrong targets. Looking ahead, the estimator's default, takes a row only for what it does to
-the predictions of others.
+wrong, so this score collects wrong targets. Looking ahead, the estimator's default, takes a row only for what it does
+to the predictions of others.
 """
 
 import matplotlib.pyplot as plt

@@ -2,8 +2,8 @@
 Periods that are found
 ======================
 
-Nobody tells the model that a year has seasons. It finds the period in a periodogram, and keeps the component because the
-data are far more likely with it. The data are monthly means of CO2 at Mauna Loa.
+Nobody tells the model that a year has seasons. It finds the period in a periodogram, and keeps the component because
+the data are far more likely with it. The data are monthly means of CO2 at Mauna Loa.
 """
 
 import matplotlib.pyplot as plt

@@ -2,8 +2,8 @@
 A few rows that stand for many
 ==============================
 
-A photograph is a table too: every pixel is a row, its place two inputs and its brightness the target. `sodalite.select`
-picks the pixels from which the others can best be told: a summary of the data set, for any use.
+A photograph is a table too: every pixel is a row, its place two inputs and its brightness the target.
+`sodalite.select` picks the pixels from which the others can best be told: a summary of the data set, for any use.
 """
 
 import matplotlib.pyplot as plt

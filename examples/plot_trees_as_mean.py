@@ -2,9 +2,9 @@
 Trees as the mean
 =================
 
-A Gaussian process takes the function to be equally smooth everywhere. Where it jumps, boosted trees do better; where it
-curves, they make steps. With a mean function both are had: the trees predict first, and the Gaussian process learns
-what they leave. ``mean="auto"`` finds out whether that is worth it.
+A Gaussian process takes the function to be equally smooth everywhere. Where it jumps, boosted trees do better; where
+it curves, they make steps. With a mean function both are had: the trees predict first, and the Gaussian process
+learns what they leave. ``mean="auto"`` finds out whether that is worth it.
 """
 
 import matplotlib.pyplot as plt

@@ -2,9 +2,9 @@
 The weave, round by round
 =========================
 
-With more than a thousand rows, the default finds hyperparameters in rounds. Each raises an objective, and is kept only if
-rows that it did not use are predicted better. ``rounds_`` tells what happened. The data are tropical storms in the
-Atlantic: the wind, from the place, the air pressure, the month and the hour.
+With more than a thousand rows, the default finds hyperparameters in rounds. Each raises an objective, and is kept
+only if rows that it did not use are predicted better. ``rounds_`` tells what happened. The data are tropical storms
+in the Atlantic: the wind, from the place, the air pressure, the month and the hour.
 """
 
 import matplotlib.pyplot as plt
