@@ -31,6 +31,7 @@ bench-test:  ## the tests that need GPyTorch, GPflow (which holds NumPy back, so
 
 docs: $(VENV)/docs  ## the HTML documentation, in docs/_build/html
 	$(BIN)/sphinx-build -W --keep-going -b html docs docs/_build/html
+	$(BIN)/python scripts/check_links.py docs/_build/html
 
 links: $(VENV)/docs  ## whether the links to other sites still lead somewhere; it needs the network
 	$(BIN)/sphinx-build -D plot_gallery=0 -b linkcheck docs docs/_build/links

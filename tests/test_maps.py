@@ -201,12 +201,15 @@ def test_the_examples_for_contributors_run():
     kernel = RBF(1.0) + WhiteKernel(0.01)
     namespace = {"__name__": "contributing", "X": X, "y": y, "kernel": kernel}
     blocks = python_blocks(CONTRIBUTING)
-    assert len(blocks) == 3
+    assert len(blocks) == 4
     for lines, code in blocks:
         assert code.count("\n") < 20
         exec(compile("\n" * lines + code, "CONTRIBUTING.md", "exec", dont_inherit=True), namespace)
     assert len(namespace["chosen"]) == 50
     assert namespace["ended"].stop_reason == "slow"
+    curved = namespace["curved"]
+    assert curved.mean_.name == "Parabola"
+    assert_allclose(curved.predict([[100.0]]), 1e4, rtol=0.1)  # far from all rows there is the parabola alone
     own = namespace["gp"]
     plain = GreedyGPRegressor(kernel, posterior="sod", hyperparameters="fixed", first=own.active_indices_, n_active=50)
     (mean, std), (same, half) = (model.predict(X[:20], return_std=True) for model in (own, plain.fit(X, y)))

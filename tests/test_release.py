@@ -162,3 +162,18 @@ def test_the_security_notes_name_what_exists():
     assert {"sodalite.load", "sodalite.persistence.TRUSTED_TYPES"} <= set(re.findall(r"`([\w.]+)`", notes))
     for path in re.findall(r"`sodalite\.([\w.]+)`", notes):
         surface.resolve(path)
+
+
+# The documentation's links
+
+
+def test_broken_links_are_found(tmp_path):
+    from scripts import check_links
+
+    (tmp_path / "a.html").write_text(
+        '<a href="b.html#here">b</a><a href="#top"></a><h1 id="top"></h1><img src="c.png">'
+    )
+    (tmp_path / "b.html").write_text(
+        '<p id="there"><a href="https://example.org/none.html">x</a><a href="a.html">a</a></p>'
+    )
+    assert check_links.broken(tmp_path) == ["a.html: b.html#here", "a.html: c.png"]
