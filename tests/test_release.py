@@ -68,7 +68,16 @@ def test_the_sdist_has_what_its_tests_need(dist):
     with tarfile.open(sdist) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
     tracked = {"src/sodalite/py.typed", "tests/conftest.py", "docs/method.rst", "docs/conf.py", "benchmarks/common.py"}
-    tracked |= {"README.md", "NOTATION.md", "SECURITY.md", "CITATION.cff", "Makefile", "pyproject.toml", "LICENSE"}
+    tracked |= {
+        "conftest.py",
+        "README.md",
+        "NOTATION.md",
+        "SECURITY.md",
+        "CITATION.cff",
+        "Makefile",
+        "pyproject.toml",
+        "LICENSE",
+    }
     tracked |= {path.relative_to(ROOT).as_posix() for path in (ROOT / "tests").rglob("*.py")}
     assert tracked <= names
     assert not [name for name in names if "_build" in name or "__pycache__" in name or name.startswith(".venv")]
