@@ -20,6 +20,7 @@ from typing import Any
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 EVIDENCE, RUNS = DOCS / "evidence.json", DOCS / "evidence_runs.rst"
+SHOWN = "shown in "  # begins the name of a table that a page shows among its own words
 LIBRARIES = ("sodalite", "numpy", "scipy", "scikit-learn", "lightgbm", "gpytorch", "torch", "gpboost", "skrub", "dask")
 
 
@@ -60,10 +61,32 @@ def record(
     """
     records = read() if EVIDENCE.exists() else {}
     shown = {file: [line.rstrip() for line in lines] for file, lines in (tables or {}).items()}
+    for file, lines in shown.items():
+        if file.startswith(SHOWN) and name in records:
+            replace_shown(file.removeprefix(SHOWN), records[name]["tables"][file], lines)
     records[name] = {"command": command, **surroundings(), "values": dict(values or {}), "tables": shown}
     text = json.dumps(dict(sorted(records.items())), indent=1, ensure_ascii=False)
     EVIDENCE.write_text(text + "\n", encoding="utf-8")
     write()
+
+
+def where(shown_in: str) -> Path:
+    """The path of a page that shows an output."""
+    return DOCS.parent / shown_in if shown_in == "README.md" else DOCS / shown_in
+
+
+def replace_shown(shown_in: str, before: Sequence[str], after: Sequence[str]) -> None:
+    """Put an output in the place of an earlier one on a page, indented as that was."""
+    path = where(shown_in)
+    lines = path.read_text(encoding="utf-8").split("\n")
+    for begin in range(len(lines)):
+        old = lines[begin : begin + len(before)]
+        if [line.strip() for line in old] == [line.strip() for line in before]:
+            indent = " " * (len(old[0]) - len(old[0].lstrip()))
+            lines[begin : begin + len(before)] = [(indent + line).rstrip() for line in after]
+            path.write_text("\n".join(lines), encoding="utf-8")
+            return
+    raise ValueError(f"{path} does not show what is on file: {before[0]!r} and so on. Mend the page first.")
 
 
 def pages(records: Mapping[str, Any]) -> dict[str, str]:
@@ -72,7 +95,7 @@ def pages(records: Mapping[str, Any]) -> dict[str, str]:
         file: "\n".join(lines) + "\n"
         for each in records.values()
         for file, lines in each["tables"].items()
-        if not file.startswith("shown in")
+        if not file.startswith(SHOWN)
     }
     return {**found, RUNS.name: runs(records)}
 

@@ -74,10 +74,22 @@ def test_no_table_of_results_is_without_evidence():
 def test_the_outputs_that_pages_show_are_on_file(name):
     """A page shows an output with every line as it was, indented or not."""
     ((where, lines),) = RECORDS[name]["tables"].items()
-    where = where.removeprefix("shown in ")
-    shown = page(where if where == "README.md" else f"docs/{where}")
-    found = "\n".join(line.strip() for line in shown.splitlines())
-    assert "\n".join(line.strip() for line in lines) in found, f"{where} should show:\n" + "\n".join(lines)
+    path = evidence.where(where.removeprefix(evidence.SHOWN))
+    found = "\n".join(line.strip() for line in path.read_text(encoding="utf-8").splitlines())
+    assert "\n".join(line.strip() for line in lines) in found, f"{path} should show:\n" + "\n".join(lines)
+
+
+def test_a_new_output_takes_the_place_of_the_old_one_on_its_page(tmp_path, monkeypatch):
+    monkeypatch.setattr(evidence, "DOCS", tmp_path)
+    monkeypatch.setattr(evidence, "EVIDENCE", tmp_path / "evidence.json")
+    (tmp_path / "guide.rst").write_text("Words\n\n   $ fit\n   RMSE 1\n   kept 2\n\nMore words\n", encoding="utf-8")
+    evidence.record("fit", "sodalite fit", {"shown in guide.rst": ["RMSE 1", "kept 2"]})
+    evidence.record("fit", "sodalite fit", {"shown in guide.rst": ["RMSE 3", "", "kept 4"]})
+    changed = (tmp_path / "guide.rst").read_text(encoding="utf-8")
+    assert changed == "Words\n\n   $ fit\n   RMSE 3\n\n   kept 4\n\nMore words\n"
+    (tmp_path / "guide.rst").write_text("Words\n", encoding="utf-8")
+    with pytest.raises(ValueError, match="Mend the page first"):
+        evidence.record("fit", "sodalite fit", {"shown in guide.rst": ["RMSE 5"]})
 
 
 # Sentences
