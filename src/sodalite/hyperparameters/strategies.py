@@ -212,9 +212,8 @@ class ByNeighbours:
         """The kernel at the point of a grid of length-scales and noise where rows are predicted best.
 
         A thin subset sees no short length-scales, and may take what varies quickly for noise; or it sees a function in
-        what is noise. All length-scales are
-        divided by the same number, which changes no neighbours, so one objective on a few hundred rows serves all
-        points.
+        what is noise. All length-scales are divided by the same number, which changes no neighbours, so one objective
+        on a few hundred rows serves all points.
         """
         some = self.generator.permutation(len(self.groups.X))[:N_SCALED]
         objective = Foresight(self.groups, kernel, some, min(self.k, SCALED_NEIGHBORS))
