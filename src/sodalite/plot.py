@@ -162,7 +162,12 @@ class PosteriorDisplay(_Display):
 
     @classmethod
     def _of(cls, model: FittedModel, material: Material, generator: np.random.Generator) -> Self:
-        return cls(view=posterior_view(material, stages_of(material), generator))
+        view = posterior_view(material, stages_of(material), generator) if material.plain else None
+        if view is None:
+            raise ValueError(
+                "the posterior can be drawn for one or two inputs that are numbers; this model has others."
+            )
+        return cls(view=view)
 
     def plot(self, ax: Any = None, stage: int | None = None) -> Self:
         """Draw the display.

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product
-from math import e, log, pi
+from math import e, inf, log, pi
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
@@ -47,8 +47,8 @@ SHARES = (1.0, 0.3, 0.1, 0.03, 0.01, 1e-3)  # factors of the noise
 NOISY_SHARES = (0.9, 0.99)  # of the noise in the targets' variance, with length-scales as they are
 MOST_HALVINGS = 12  # of the length-scales: bounds the grid where two rows nearly coincide
 USUAL_HALVINGS = 3  # where the kernel has no metric, or rows coincide
-NEAR_HALVINGS, NEAR_SHARE = 3, 0.03  # a point with more halvings or less noise is far from the start ...
-FAR_WORTH = 0.05  # ... and must gain so many nats per row more: the start is seldom that far off
+NEAR_HALVINGS, NEAR_SHARE = 3, 0.03  # a point of the grid with more halvings or less noise is far from the start
+FAR_WORTH = 0.05  # nats per row that a point far from the start must gain more: the start is seldom that far off
 
 BLIND = 0.9  # median novelty of rows set aside above which a kernel has no length-scale that reaches another row
 
@@ -123,8 +123,8 @@ class Strategy(Protocol):
         """Whether another component may stay, which makes rows more likely by `gain` per target value."""
         ...
 
-    def raised(self, kernel: Kernel, steps: int, turn: int = 0) -> Kernel:
-        """The kernel after a climb of a few steps on the rows that rounds may use."""
+    def raised(self, kernel: Kernel, steps: int, turn: int = 0, end: float = inf) -> Kernel:
+        """The kernel after a climb of a few steps on the rows that rounds may use, none of them after `end`."""
         ...
 
     def is_blind(self, kernel: Kernel) -> bool:
@@ -242,9 +242,8 @@ class ByNeighbours:
         """The kernel at the point of a grid of length-scales and noise where rows are predicted best.
 
         A thin subset sees no short length-scales, and may take what varies quickly for noise; or it sees a function in
-        what is noise. All length-scales are
-        divided by the same number, which changes no neighbours, so one objective on a few hundred rows serves all
-        points.
+        what is noise. All length-scales are divided by the same number, which changes no neighbours, so one objective
+        on a few hundred rows serves all points.
         """
         some = self.generator.permutation(self.raising)[:N_SCALED]
         objective = Foresight(self.groups, kernel, some, min(self.k, SCALED_NEIGHBORS))
@@ -269,14 +268,14 @@ class ByNeighbours:
         nearest = 0.0 if weights is None else spacing(self.groups.X * np.sqrt(weights))
         return int(np.clip(np.ceil(np.log2(2 / nearest)), 1, MOST_HALVINGS)) if nearest else USUAL_HALVINGS
 
-    def raised(self, kernel: Kernel, steps: int, turn: int = 0) -> Kernel:
+    def raised(self, kernel: Kernel, steps: int, turn: int = 0, end: float = inf) -> Kernel:
         """The kernel after a climb on fresh rows: of foresight in odd turns, of likelihoods of blocks in even ones."""
         order = self.generator.permutation(self.raising)
         if turn % 2:
             objective: Foresight | Neighbourhoods = Foresight(self.groups, kernel, order[:N_FORESIGHT], self.k)
         else:
             objective = self._neighbourhoods(kernel, order)
-        return kernel.clone_with_theta(climb(objective, kernel.theta, kernel.bounds, steps)[1])
+        return kernel.clone_with_theta(climb(objective, kernel.theta, kernel.bounds, steps, end)[1])
 
     def _neighbourhoods(self, kernel: Kernel, order: Indices) -> Neighbourhoods:
         """The likelihoods of blocks of rows around some, given in random order, and of two random blocks."""
@@ -390,9 +389,9 @@ class ByActiveRows:
         """Never: a subset's likelihood ends at such length-scales for no data that were tried."""
         return False
 
-    def raised(self, kernel: Kernel, steps: int, turn: int = 0) -> Kernel:
+    def raised(self, kernel: Kernel, steps: int, turn: int = 0, end: float = inf) -> Kernel:
         """The kernel after a climb of J for fixed active rows."""
-        return kernel.clone_with_theta(climb(self._joint(kernel), kernel.theta, kernel.bounds, steps)[1])
+        return kernel.clone_with_theta(climb(self._joint(kernel), kernel.theta, kernel.bounds, steps, end)[1])
 
     def _joint(self, kernel: Kernel) -> Joint:
         task = self.task

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from math import inf
 from typing import Protocol
@@ -29,6 +29,14 @@ class Windows:
     """Rows drawn at random from all rows."""
 
 
+Report = Callable[[str, float], None]
+"""A function that is told which part of a search begins, in words, and the share of the search that is done."""
+
+
+def _ignore(detail: str, done: float) -> None:
+    """Report nothing."""
+
+
 @dataclass(frozen=True)
 class Task:
     """The rows, and what the kernel is for."""
@@ -49,6 +57,8 @@ class Task:
     """Time limit: no step of the search that could be left out begins after so many seconds."""
     forms: bool = False
     """Whether kernels with more components than those given may compete: a second scale, periods."""
+    report: Report = _ignore
+    """Is told how far the search has come."""
     source: Source | None = field(default=None, repr=False)
     """All rows, if those above are a random sample of them; None if they are all."""
     windows: Windows | None = field(default=None, repr=False)
@@ -58,6 +68,31 @@ class Task:
         """The task for some of the rows alone."""
         alpha = None if self.alpha is None else self.alpha[which]
         return replace(self, X=self.X[which], y=self.y[which], alpha=alpha, source=None, windows=None)
+
+
+class Progress:
+    """How far a search has come, reported as its parts begin.
+
+    Parameters
+    ----------
+    report : callable
+        A `Report`.
+    total : float
+        The weights of all parts that are expected; there may be more or fewer.
+    """
+
+    def __init__(self, report: Report, total: float) -> None:
+        self._report, self._total, self._done = report, total, 0.0
+
+    def begin(self, part: str, weight: float) -> None:
+        """Report that a part of this weight begins."""
+        self._report(part, min(self._done / self._total, 1.0))
+        self._done += weight
+
+    def within(self, weight: float) -> Report:
+        """Return a `Report` for a search that is a part, of this weight, of this one."""
+        before, self._done = self._done, self._done + weight
+        return lambda part, done: self._report(part, min((before + weight * done) / self._total, 1.0))
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from math import inf
 from time import perf_counter
 from typing import Any
 
@@ -24,13 +23,17 @@ from .exact import find_exactly, or_as_given, with_optimism
 from .parameters import is_within_bounds
 from .strategies import FORM_LOSS, ByActiveRows, ByNeighbours, Strategy, Verdict, mostly_noise
 from .subset import Subset
-from .task import FULL_DENSITY, Found, Round, Task
+from .task import FULL_DENSITY, Found, Progress, Round, Task
 from .windows import with_windows
 
 WORTH = 1e-3  # nats per target value that a round must gain to be kept; smaller gains are not worth their time
 MOST_ROWS = 100_000  # rows that hyperparameters are learnt from; a thinner sample would miss short length-scales
 SUBSET_SHARE = 0.5  # of the time limit, for the search by a subset that the rounds of most posteriors begin from
+START_SHARE = 0.3  # of the time limit, for the search on few rows that the rounds of "local" begin from
 FIRST_STEPS, OTHER_STEPS, ROUND_STEPS = 10, 6, 8  # of a climb: the first kernel, the others that compete, a round
+# Weights of the parts of a search, by the time that they usually take. The search by a subset takes longer.
+START_PART, SUBSET_PART, FAMILY_PART, COMPONENTS_PART, ROUND_PART, WINDOWS_PART = 3.0, 9.0, 1.0, 2.0, 1.5, 2.0
+USUAL_ROUNDS = 3  # most searches have two to four
 
 
 @dataclass(frozen=True)
@@ -93,18 +96,24 @@ class Weave:
         """
         if kernels[0].n_dims == 0:
             return Found(kernels[0].clone_with_theta(kernels[0].theta))
+        began = perf_counter()
         if len(task.X) <= self.n_exact:
             found = find_exactly(task, kernels, generator)
             found = found if task.forms else or_as_given(found, task, kernels[0])
-            return with_optimism(found, task, generator)
+            return with_optimism(found, task, generator) if perf_counter() < began + task.seconds else found
         if len(task.X) > MOST_ROWS:
             source = Arrays(task.X, task.y, task.alpha)
             task = task.take(np.sort(generator.choice(len(task.X), MOST_ROWS, replace=False)))
             task = replace(task, source=source)
-        began = perf_counter()
-        family, first = self._first(task, kernels, generator)
+        start = START_PART if task.posterior.leaves_out else SUBSET_PART
+        components = COMPONENTS_PART if task.forms else 0.0
+        total = start + FAMILY_PART * len(kernels) + components + ROUND_PART * USUAL_ROUNDS
+        if task.source is not None and task.posterior.leaves_out:
+            total += WINDOWS_PART * (1 + len(kernels))
+        progress = Progress(task.report, total)
+        family, first = self._first(replace(task, report=progress.within(start)), kernels, generator)
         strategy = (ByNeighbours if task.posterior.leaves_out else ByActiveRows)(self, task, generator)
-        search = _Search(strategy, strategy.scaled(first), began, task.seconds)
+        search = _Search(strategy, strategy.scaled(first), began, task.seconds, progress)
         if not task.forms:
             search.try_as_given(family)
         search.try_families(kernels, family)
@@ -133,7 +142,7 @@ class Weave:
         if task.posterior.leaves_out:
             family = kernels[(len(kernels) - 1) // 2]
             few = task.take(generator.permutation(len(task.X))[: self.n_start])
-            few = replace(few, seconds=inf, forms=False)  # short, and components are tried later
+            few = replace(few, seconds=START_SHARE * task.seconds, forms=False)  # components are tried later
             theta = find_exactly(few, [family], generator, to_maximum=False).kernel.theta
             return family, family.clone_with_theta(theta)
         by_subset = Subset().find(replace(task, seconds=SUBSET_SHARE * task.seconds), kernels, generator).kernel
@@ -153,10 +162,11 @@ class _Search:
         Where the search begins.
     began, seconds : float
         When it began, by `time.perf_counter`, and the time limit.
+    progress : Progress
     """
 
-    def __init__(self, strategy: Strategy, kernel: Kernel, began: float, seconds: float) -> None:
-        self.strategy = strategy
+    def __init__(self, strategy: Strategy, kernel: Kernel, began: float, seconds: float, progress: Progress) -> None:
+        self.strategy, self.progress = strategy, progress
         self.rounds: list[Round] = []
         self._began, self._end = began, began + seconds
         self.best = self.origin = kernel
@@ -174,13 +184,14 @@ class _Search:
         Verdicts before and after do not compare.
         """
         tried = sorted((each.kernel for each in self.rounds), key=lambda kernel: kernel is not self.best)
-        self.strategy, self.top = strategy, Verdict(np.full(1, -inf))
+        self.strategy, self.top = strategy, Verdict(np.full(1, -np.inf))
         for kernel in tried:
+            self.progress.begin("a shape at full density", WINDOWS_PART)
             scaled = strategy.scaled(kernel)
-            if self._try(FULL_DENSITY, scaled) or not self.is_over:
-                self._try("a short run", strategy.raised(scaled, OTHER_STEPS))
+            self._try(FULL_DENSITY, scaled)
             if self.is_over:
                 break
+            self._try("a short run", strategy.raised(scaled, OTHER_STEPS, end=self._end))
         self.origin = self.best
 
     def try_as_given(self, kernel: Kernel) -> None:
@@ -199,19 +210,25 @@ class _Search:
         for kernel in sorted(kernels, key=lambda kernel: kernel is not first):
             if self.is_over:
                 return
+            self.progress.begin("the first shape" if kernel is first else "another shape", FAMILY_PART)
             steps = FIRST_STEPS if kernel is first else OTHER_STEPS
-            self._try("a short run", self.strategy.raised(kernel.clone_with_theta(self.best.theta), steps))
+            tried = self.strategy.raised(kernel.clone_with_theta(self.best.theta), steps, end=self._end)
+            self._try("a short run", tried)
 
     def try_components(self, generator: np.random.Generator) -> None:
         """Try to add components to the best kernel, one after the other."""
         if self.is_over:
             return
         strategy = self.strategy
+        self.progress.begin("other components", COMPONENTS_PART)
         some = strategy.groups.X[strategy.scattered], strategy.groups.y[strategy.scattered]
         for name, form in candidates(*some, *strategy.errors(self.best)):
             if self.is_over:
                 return
-            tried = enriched(self.best, form, strategy.groups, lambda each: strategy.judge(each).density, generator)
+            self.progress.begin(name, 0.0)
+            tried = enriched(
+                self.best, form, strategy.groups, lambda each: strategy.judge(each).density, generator, self._end
+            )
             for kernel, gain in tried:
                 verdict = strategy.judge(kernel)
                 if self._keep_if(strategy.accepts(verdict, self.top, gain), name, kernel, verdict):
@@ -224,7 +241,7 @@ class _Search:
         place is as far from the data as any other, and error bars are those of no data. `natural` has length-scales as
         long as the inputs' spread.
         """
-        if not self.strategy.is_blind(self.best):
+        if self.is_over or not self.strategy.is_blind(self.best):
             return
         for theta in mostly_noise(natural, variance):
             kernel = natural.clone_with_theta(theta)
@@ -238,6 +255,7 @@ class _Search:
         for turn in range(1, n_rounds + 1):
             if self.is_over:
                 return
+            self.progress.begin(f"round {turn} of at most {n_rounds}", ROUND_PART)
             if self.strategy.grow():
                 self._judge_again()
             if self._round(turn):
@@ -249,7 +267,7 @@ class _Search:
 
     def _round(self, turn: int) -> bool:
         """Climb from the best kernel and keep the result, or one half of the way; whether either was worth it."""
-        tried = self.strategy.raised(self.best, ROUND_STEPS, turn)
+        tried = self.strategy.raised(self.best, ROUND_STEPS, turn, self._end)
         verdict, name = self.strategy.judge(tried), "round"
         if not verdict.beats(self.top, WORTH):  # perhaps it went too far
             tried = self.best.clone_with_theta(0.5 * (self.best.theta + tried.theta))

@@ -88,7 +88,11 @@ class Importance:
 
 
 def importance(
-    predict: Callable[[Floats], Floats], X: Floats, inputs: Sequence[Input], generator: np.random.Generator
+    predict: Callable[[Floats], Floats],
+    X: Floats,
+    inputs: Sequence[Input],
+    generator: np.random.Generator,
+    n_predictions: int = N_PREDICTIONS,
 ) -> Importance:
     """Measure what each input brings to the variance of predictions. O(inputs) predictions of up to `N_ROWS` rows.
 
@@ -101,8 +105,10 @@ def importance(
     inputs : sequence of Input
         The columns of X that belong together.
     generator : numpy.random.Generator
+    n_predictions : int
+        About how many predictions are made; no fewer than `LEAST_ROWS` for every input.
     """
-    n = int(np.clip(N_PREDICTIONS // (len(inputs) + 2), LEAST_ROWS, N_ROWS))
+    n = int(np.clip(n_predictions // (len(inputs) + 2), LEAST_ROWS, N_ROWS))
     A, B = (X[generator.integers(len(X), size=n)] for _ in range(2))
 
     def mixed(places: Sequence[int]) -> Floats:

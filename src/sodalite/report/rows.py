@@ -145,6 +145,8 @@ class Material:
     """Which rows the judges are: a key of `HOW`."""
     n_given: int
     """Rows that were given beside the model."""
+    n_unseen: int
+    """How many of these the fit has not seen; 0 where that is not known."""
 
     def in_units(self, y: Floats, offset: Floats | float = 0.0) -> Floats:
         """Scaled targets, or means of them, in units of the target; `offset` is what the mean function predicts."""
@@ -172,6 +174,7 @@ class _Roles(NamedTuple):
     shown: LabelledRows
     judges: LabelledRows
     how: str
+    n_unseen: int = 0
 
 
 def gather(model: FittedModel, X: Any = None, y: Any = None, target: int = 0) -> Material:
@@ -252,10 +255,10 @@ def _roles_beside_fit(given: LabelledRows, own: LabelledRows, judges: Indices | 
     known = match(own, given)
     unseen = known < 0
     if unseen.sum() >= ENOUGH or unseen.all():
-        return _Roles(own, given, given.take(unseen), "unseen")
+        return _Roles(own, given, given.take(unseen), "unseen", int(unseen.sum()))
     seen = np.unique(known[~unseen])
     fair = seen if judges is None else np.intersect1d(seen, judges)
-    return _Roles(own, given, own.take(fair if len(fair) else seen), "left out")
+    return _Roles(own, given, own.take(fair if len(fair) else seen), "left out", int(unseen.sum()))
 
 
 def _roles_of_given(given: LabelledRows) -> _Roles:
