@@ -16,6 +16,7 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.gaussian_process.kernels import Kernel
 
+from ..core.memory import check_limit, fits_in_memory
 from ..core.random import generator_from
 from ..core.types import Floats, Indices
 from ..core.validation import check_count, check_dtype, check_first, check_not_small
@@ -32,7 +33,7 @@ from ..selection.checkpoint import Checkpoint, File, check_checkpoint, open_chec
 from ..selection.grow import grow
 from ..selection.loop import Selection
 from ..selection.progress import Follower
-from ..selection.source import Arrays, Scaling, Source, in_memory, sample
+from ..selection.source import Arrays, Needs, Scaling, Source, here, sample
 from ..stopping import Rule, resolve_rule
 from .fitted import Fitted
 from .means import SEED, MeanFunction, Regressor, WithColumns, fit_folds, is_auto, is_named, name_of, resolve_mean
@@ -180,13 +181,25 @@ def fit_around(
 
 
 def check(source: Source, settings: Settings, follow: Follower) -> Source:
-    """Return the rows, checked against the settings; in memory, if the posterior needs all of them there."""
+    """Return the rows, checked against the settings; in memory, if the posterior needs all of them and they fit."""
     n = len(source.X)
     m = min(settings.n_active, n)
     if settings.first is not None:
         check_first(settings.first, n, m)
     source.check_room(m, settings.dtype, settings.n_jobs, settings.memory_limit)
-    return source.check(settings.posterior.needs_all_rows, settings.memory_limit, follow.say)
+    needs, limit = needs_of(settings.posterior), settings.memory_limit
+    (_, d), q = source.X.shape, source.y.shape[1]
+    is_here = isinstance(source, Arrays) and not source.on_disk
+    if needs == "all" and not is_here and not fits_in_memory(n, d, q, limit):
+        check_limit(settings.posterior.least_memory(n, d, m, settings.n_neighbors, settings.calibrate), limit)
+    return source.check(needs, limit, follow.say)
+
+
+def needs_of(posterior: type[Posterior]) -> Needs:
+    """What a posterior needs of the rows."""
+    if not posterior.needs_all_rows:
+        return "passes"
+    return "all" if posterior.reads_from_disk else "all in memory"
 
 
 def fit_mean(source: Source, settings: Settings, follow: Follower) -> Mean:
@@ -323,7 +336,7 @@ def condition(
     """Condition the posterior on the rows, and return the model."""
     source, scaling = rows.scaled, rows.scaling
     if settings.posterior.needs_all_rows:
-        source = in_memory(source)
+        source = here(source, settings.memory_limit)
     evidence = Evidence(
         compile_kernel(found.kernel, source.X),
         source,

@@ -149,6 +149,8 @@ class LocalFormat:
         shapes: Shapes = {"residuals": (None, sizes.q), "noises": (None,)}
         if about["alpha"]:
             shapes |= {"alpha": (sizes.n,)}
+        if isinstance(shared := about.get("shared"), dict) and shared.get("centres"):
+            shapes |= {"centres": (None, None)}
         return shapes | scale_shapes(about["scale"], sizes.d, sizes.q, old=("scale_X", "scale_squares"))
 
     def describe(self, fitted: Fitted) -> tuple[dict[str, Any], dict[str, Floats]]:
@@ -160,8 +162,9 @@ class LocalFormat:
         if rows.alpha is not None:
             arrays["alpha"] = rows.alpha
         about: dict[str, Any] = {"k": int(posterior.k), "alpha": rows.alpha is not None}
-        if posterior.shared is not None:
-            about["shared"] = {"cell": posterior.shared.cell, "rows": posterior.shared.h, "power": posterior.power}
+        if (shared := posterior.shared) is not None:
+            arrays["centres"] = shared.cells.centres
+            about["shared"] = {"cell": shared.cell, "rows": shared.h, "power": posterior.power, "centres": True}
         return about, arrays
 
     def restore(self, stored: Stored) -> Posterior:
@@ -176,9 +179,10 @@ class LocalFormat:
         k = count(stored.about["k"], "k, the number of neighbours,", most=len(first))
         scale = scale_from_json(evidence.kernel, arrays, stored.about["scale"])
         limit = available() // 4 if stored.memory_limit is None else parse_bytes(stored.memory_limit)
-        shared = stored.about.get("shared")  # not in files of earlier versions
-        sharing = [0, 0, 0] if shared is None else _sharing(evidence.kernel, shared, len(first))
-        return Local.restore(evidence.kernel, base, X[first], residuals, noises, k, scale, limit, *sharing)
+        shared = stored.about.get("shared")
+        sharing = (0, 0, 0) if shared is None else _sharing(evidence.kernel, shared, len(first))
+        given = evidence.kernel, base, X[first], residuals, noises, k, scale, limit
+        return _with_centres(Local.restore(*given, *sharing, arrays.get("centres")))
 
     def without_cache(self, posterior: Posterior) -> Posterior:
         """Return a copy that keeps neither coordinates v of the rows nor factors."""
@@ -186,15 +190,27 @@ class LocalFormat:
         return posterior.without_cache()
 
 
-def _sharing(kernel: CompiledKernel, shared: Any, n: int) -> list[int]:
+def _with_centres(posterior: Local) -> Local:
+    """Return a posterior, once the centres of its cells have been checked."""
+    if posterior.shared is not None:
+        assert posterior.near.index is not None
+        needed, found = len(posterior.near.index.columns), posterior.shared.cells.centres.shape[1]
+        if found != needed:
+            raise ValueError(f"array 'centres' must have {needed} columns, as the metric has; it has {found}")
+    return posterior
+
+
+def _sharing(kernel: CompiledKernel, shared: Any, n: int) -> tuple[int, int, int]:
     """Return the checked rows of a cell and of a neighbourhood, and the power of the precisions."""
     most = {"cell": n, "rows": n, "power": max(POWERS)}
     if not isinstance(shared, dict) or kernel.metric() is None:
         raise ValueError("the field 'shared' of the posterior must be an object, and its kernel must have a metric.")
-    found = [count(shared.get(name), f"{name}, of the shared neighbourhoods,", most=most[name]) for name in most]
-    if not (found[0] and found[1]):
+    cell, h, power = (
+        count(shared.get(name), f"{name}, of the shared neighbourhoods,", most=most[name]) for name in most
+    )
+    if not (cell and h):
         raise ValueError(f"cells and neighbourhoods of shared rows must not be empty; got {shared}.")
-    return found
+    return cell, h, power
 
 
 FORMATS: dict[str, PosteriorFormat] = {

@@ -88,7 +88,11 @@ class Evidence:
 
     def noise(self, which: Indices | slice) -> Floats:
         """The noise variance of some rows, no less than the selection's noise floor; of shape (rows,)."""
-        noise = self.kernel.noise(self.kernel.prepare(self.X[which])).astype(np.float64)
+        return self.noise_of(self.kernel.prepare(self.X[which]), which)
+
+    def noise_of(self, rows: Features, which: Indices | slice) -> Floats:
+        """The same of rows that are prepared already."""
+        noise = self.kernel.noise(rows).astype(np.float64)
         if self.alpha is not None:
             noise += self.alpha[which]
         return np.maximum(noise, self.selection.noise_floor)
@@ -110,8 +114,15 @@ class PosteriorTraits:
     """Its name in files and reports: the name of the class, unless it sets another."""
     needs_all_rows: ClassVar[bool] = False
     """Whether `condition` needs all rows in memory; if not, they may stay on disk or on a cluster."""
+    reads_from_disk: ClassVar[bool] = False
+    """Whether rows that do not fit into memory may be on disk nevertheless; if not, a fit to them is refused."""
     leaves_out: ClassVar[bool] = False
     """Whether it computes leave-one-out errors, with methods `prepare` and `errors` as `Local` has them."""
+
+    @classmethod
+    def least_memory(cls, n: int, d: int, m: int, n_neighbors: int | None, calibrate: bool) -> int:
+        """Bytes that conditioning on n rows of d inputs, m of them active, takes at least if the rows are on disk."""
+        return 0
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -131,7 +142,13 @@ class Posterior(Protocol):
 
     name: ClassVar[str]
     needs_all_rows: ClassVar[bool]
+    reads_from_disk: ClassVar[bool]
     leaves_out: ClassVar[bool]
+
+    @classmethod
+    def least_memory(cls, n: int, d: int, m: int, n_neighbors: int | None, calibrate: bool) -> int:
+        """Bytes that conditioning on n rows on disk takes at least; `PosteriorTraits` has 0."""
+        ...
 
     @property
     def kernel(self) -> CompiledKernel:
