@@ -24,7 +24,8 @@ from ..core.warn import warn
 from ..hyperparameters import Found, Method, Task, resolve_hyperparameters, takes_kernel_as_given
 from ..hyperparameters.record import found_before, method_note, note_of
 from ..hyperparameters.weave import MOST_ROWS
-from ..kernels import check_bounds, compile_kernel, default_kernels, warn_at_bounds
+from ..kernels import CompiledKernel, check_bounds, compile_kernel, default_kernels, warn_at_bounds
+from ..kernels.row_store import RowStore
 from ..posteriors import Evidence, Posterior, resolve_posterior
 from ..posteriors.baselines import MOST_JUDGED, Baselines, NoBetterWarning, compare
 from ..posteriors.floor import warn_of_floor
@@ -332,13 +333,18 @@ def condition(
     selection: Selection,
     settings: Settings,
     generator: np.random.Generator,
+    known: tuple[CompiledKernel, RowStore] | None = None,
 ) -> Fitted:
-    """Condition the posterior on the rows, and return the model."""
+    """Condition the posterior on the rows, and return the model.
+
+    `known` is the kernel, and the rows that are not active with their residuals, if these are laid out already.
+    """
     source, scaling = rows.scaled, rows.scaling
     if settings.posterior.needs_all_rows:
         source = here(source, settings.memory_limit)
+    kernel, store = (compile_kernel(found.kernel, source.X), None) if known is None else known
     evidence = Evidence(
-        compile_kernel(found.kernel, source.X),
+        kernel,
         source,
         selection,
         settings.memory_limit,
@@ -348,6 +354,7 @@ def condition(
         optimism=found.optimism,
         spread=_spread(rows),
         judges=rows.judges,
+        store=store,
     ).of_model()
     warn_of_floor(evidence, scaling.unit)
     posterior = settings.posterior.condition(evidence)

@@ -17,11 +17,12 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from itertools import pairwise
 from math import log2
-from typing import IO, Any
+from typing import IO, Any, cast
 
 import numpy as np
 
 from ..core.files import said_if_full
+from ..core.joined import Joined
 from ..core.threads import threaded_map
 from ..core.types import Array, Floats, Indices
 from .bisection import Bisection
@@ -35,7 +36,8 @@ CELL_ROWS = 256  # rows of a cell: what a query reads at least. 16 KB of eight i
 PER_CELL = 4  # rows of the sample for each cell
 MOST_BUCKETS = 256  # files that are open at a time: systems allow a thousand or more
 COPIES = 6  # times that the rows of a bucket are in memory while they are sorted
-BLOCK = 2**20  # hashes that are read at a time: 8 MB
+CLOSE = 1e-12  # relative difference of weights that the mathematics of another machine may make
+BLOCK = 2**20  # numbers that are read at a time: 8 MB
 
 Observed = tuple[Array, Floats, Floats]
 """Inputs, of shape (rows, d), values, of shape (rows, q), and noise variances, of shape (rows,)."""
@@ -69,6 +71,8 @@ class RowStore:
     """The metric of the cells."""
     verify: Callable[[int, int], None] | None = field(default=None, repr=False)
     """Called with the first row of a span and the one after its last before they are used; it may raise an error."""
+    dead: Indices = field(default_factory=lambda: np.empty(0, dtype=np.intp), repr=False)
+    """Rows that others have replaced, in increasing order: they are never found."""
 
     def __len__(self) -> int:
         """The number of distinct rows."""
@@ -84,16 +88,24 @@ class RowStore:
         """Positions of consecutive rows in a metric, ties decided; of shape (rows, columns + 1)."""
         if self.verify is not None:
             self.verify(begin, end)
-        return self.Z[begin:end] if metric is self.metric else metric.positions(self.X[begin:end])
+        Z = self.Z[begin:end] if metric is self.metric else metric.positions(self.X[begin:end])
+        dead = self._dead(begin, end)
+        if len(dead):
+            Z = Z.copy()
+            Z[dead] = np.inf
+        return Z
+
+    def _dead(self, begin: int, end: int) -> Indices:
+        """The places of dead rows within a span."""
+        first, last = np.searchsorted(self.dead, [begin, end])
+        return np.asarray(self.dead[first:last] - begin)
 
     def index(self, centre: Floats, weights: Floats) -> CellIndex:
         """An index that finds the nearest rows by a weighted distance."""
-        own = np.array_equal(weights, self.metric.weights) and np.array_equal(centre, self.metric.centre)
-        return CellIndex(self, self.metric if own else self.metric_of(centre, weights))
-
-    def metric_of(self, centre: Floats, weights: Floats) -> Metric:
-        """The metric of these rows with some weights."""
-        return Metric.of(centre, weights, self.low.min(axis=0), self.high.max(axis=0), self.some)
+        own = self.metric
+        if np.array_equal(centre, own.centre) and np.allclose(weights, own.weights, rtol=CLOSE, atol=0):
+            return CellIndex(self, own)
+        return CellIndex(self, Metric.of(centre, weights, self.low.min(axis=0), self.high.max(axis=0), self.some))
 
     def features(self, kernel: CompiledKernel) -> StoredFeatures:
         """The rows prepared for a kernel, whenever they are taken."""
@@ -101,13 +113,13 @@ class RowStore:
 
     def sample(self, most: int, metric: Metric) -> Floats:
         """Positions of at most so many rows of the least hashes, in the order of these; of shape (rows, columns)."""
-        ties, most = self.Z[:, -1], min(most, len(self))
-        rows, level = np.empty(0, dtype=np.intp), self.metric.tie * most / len(self)
-        while len(rows) < most:
+        n, size = len(self) - len(self.dead), BLOCK // self.Z.shape[1] + 1
+        rows, level = np.empty(0, dtype=np.intp), self.metric.tie * min(most, n) / n
+        while len(rows) < min(most, n):
             level *= 1.5
-            parts = [at + np.flatnonzero(ties[at : at + BLOCK] <= level) for at in range(0, len(self), BLOCK)]
-            rows = np.concatenate(parts)
-        rows = rows[least_hashes(ties[rows], most)]
+            parts = [at + np.flatnonzero(self.Z[at : at + size][:, -1] <= level) for at in range(0, len(self), size)]
+            rows = np.setdiff1d(np.concatenate(parts), self.dead, assume_unique=True)
+        rows = rows[least_hashes(self.Z[rows][:, -1], most)]
         return self.Z[rows][:, :-1] if metric is self.metric else metric.scaled(self.X[rows])
 
     def find(self, X: Array) -> Indices:
@@ -116,6 +128,7 @@ class RowStore:
         for place, position in enumerate(self.metric.scaled(X)):
             for begin, end in index.spans_at(position):
                 same = np.flatnonzero((self.read(begin, end) == X[place]).all(axis=1))
+                same = np.setdiff1d(same, self._dead(begin, end))
                 if len(same):
                     found[place] = begin + same[0]
         return found
@@ -129,11 +142,51 @@ class RowStore:
             for begin in range(0, len(self), size):
                 rows = features[begin : begin + size]
                 distance = kernel.diag(rows) - 2 * kernel.block(prepared, rows)
+                distance[:, self._dead(begin, begin + size)] = np.inf
                 best.add(distance, np.arange(begin, begin + distance.shape[1]))
             return best.rows()
 
         at_a_time = max(1, DISTANCES // size)
         return np.concatenate(threaded_map(part, [X[at : at + at_a_time] for at in range(0, len(X), at_a_time)]))
+
+    @property
+    def n_joined(self) -> int:
+        """How many rows have joined the store since it was laid out."""
+        return len(self) - len(self.X.parts[0]) if isinstance(self.X, Joined) else 0
+
+    def grown(self, X: Floats, values: Floats, noise: Floats) -> RowStore:
+        """The store with further rows, in cells of their own; the rows that are there already stay where they are.
+
+        Where a further row has the same inputs as one of these, one further row replaces both.
+        """
+        known = self.find(X)
+        old, new = np.unique(known[known >= 0]), len(X)
+        rows = np.concatenate([X, np.asarray(self.X[old], dtype=np.float64)])
+        values = np.concatenate([values, self.values[old]])
+        noise = np.concatenate([noise, self.noises[old]])
+        first, group = distinct(rows)
+        assert (group[new:] < new).all()
+        values, noise = group_means(values, noise, group, len(first))
+        rows = rows[first]
+        cell = Bisection.of(Z := self.metric.positions(rows), max(0, round(log2(len(rows) / CELL_ROWS)))).locate(Z)
+        order = np.argsort(cell, kind="stable")
+        begins = np.flatnonzero(np.diff(cell[order], prepend=-1))
+        ends = np.append(begins[1:], len(rows)) + len(self)
+        joined = rows[order]
+        verify, n = self.verify, len(self)
+        return RowStore(
+            cast("Array", Joined([self.X, joined])),
+            cast("Array", Joined([self.Z, Z[order]])),
+            cast("Array", Joined([self.values, values[order]])),
+            cast("Array", Joined([self.noises, noise[order]])),
+            np.concatenate([self.ends, ends]),
+            np.concatenate([self.low, np.minimum.reduceat(joined, begins)]),
+            np.concatenate([self.high, np.maximum.reduceat(joined, begins)]),
+            self.some,
+            self.metric,
+            None if verify is None else lambda begin, end: verify(begin, min(end, n)) if begin < n else None,
+            np.union1d(self.dead, old),
+        )
 
 
 class StoredFeatures:
@@ -180,10 +233,15 @@ class Survey:
     def metric(self, centre: Floats, weights: Floats | None) -> Metric:
         """The metric of the rows with some weights; without any, that of every input in standard deviations."""
         some = self.rows[: n_sampled(self.rows.shape[1])]
-        if weights is None:
-            deviation = robust_spread(some)
-            weights = np.where(deviation > 0, deviation, 1.0) ** -2.0
-        return Metric.of(centre, weights, self.low, self.high, some)
+        return Metric.of(centre, layout_weights(weights, some), self.low, self.high, some)
+
+
+def layout_weights(weights: Floats | None, some: Floats) -> Floats:
+    """The weights of a kernel's metric; if it has none, those of every input in standard deviations of some rows."""
+    if weights is not None:
+        return weights
+    deviation = robust_spread(some)
+    return np.asarray(np.where(deviation > 0, deviation, 1.0) ** -2.0)
 
 
 def build(

@@ -12,6 +12,7 @@ from ..core.memory import parse_bytes
 from ..core.threads import n_threads, threaded_map
 from ..core.types import Array, Floats, Indices
 from ..kernels import CompiledKernel, Features
+from ..kernels.row_store import RowStore
 from ..selection.loop import Selection
 from ..selection.source import Sliced, Source
 from .calibration import Scale, outside
@@ -50,6 +51,8 @@ class Evidence:
     """The least variance of an observation far from all rows; None for a posterior that is no part of a model, which
     needs neither error bars nor a scale."""
 
+    store: RowStore | None = None
+    """The rows that are not active, with their residuals, if they are laid out already; for "local"."""
     spread: float = 0.0
     """The largest variance of a target before a mean function was subtracted, in units of the scaled targets."""
 

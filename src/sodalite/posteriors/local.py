@@ -15,7 +15,7 @@ of the mean. The posterior is the same, and the other neighbours are at other pl
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, ClassVar, TypeAlias
 
@@ -28,7 +28,7 @@ from ..core.validation import reads_from_disk
 from ..kernels import CompiledKernel, Features, n_rows, take
 from ..kernels.cells import Cells
 from ..kernels.neighbours import Index, Neighbours, distinct
-from ..kernels.row_store import RowStore, group_means
+from ..kernels.row_store import RowStore, build, group_means
 from .base import BLOCK, N_SOME, Calibrated, Evidence, covariance_block, in_blocks, scaled_covariance
 from .calibration import Scale, log_densities, novelty_of
 from .leave_one_out import Observations, Systems
@@ -47,6 +47,7 @@ FIT_WORK = 5e10  # operations, about 2.5 s of a core, that factors may take in a
 JOINT = 4096  # the most rows that joint covariances of queries in several cells are conditioned on
 WORK = 2**19  # numbers of the neighbours' v's that one thread gathers at a time: 4 MB, which stays in the cache
 N_JUDGED = 4000  # rows whose leave-one-out errors choose k and calibrate variances; each costs O(k^2 m + k^3)
+STORE_MEMORY = 2**28  # bytes for sorting rows that are in memory into cells
 FREE_SHARE = 0.25  # share of the free memory that the v's of all rows may take, if no memory limit is given
 
 
@@ -248,8 +249,8 @@ class Local(Calibrated):
         kernel, base = evidence.kernel, SubsetOfData.condition(replace(evidence, floor=None))
         given = evidence.memory_limit
         limit = int(FREE_SHARE * available()) if given is None else parse_bytes(given)
-        if reads_from_disk(evidence.X) and len(evidence.selection) < len(evidence.X):
-            store = store_remainder(evidence, base, limit)
+        if evidence.store is not None or (reads_from_disk(evidence.X) and len(evidence.selection) < len(evidence.X)):
+            store = store_remainder(evidence, base, limit) if evidence.store is None else evidence.store
             return cls.of_store(base, store, limit), StoredObservations(evidence, base, store)
         n, active = len(evidence.X), evidence.selection.indices
         remains = np.ones(n, dtype=bool)
@@ -285,6 +286,33 @@ class Local(Calibrated):
         near, coordinates = Neighbours(kernel, store), Coordinates(base, rows, limit)
         return cls(
             kernel, base, store.X, rows, store.values, store.noises, near, coordinates, k=0, limit=limit, store=store
+        )
+
+    def as_store(self, dtype: np.dtype[Any]) -> RowStore:
+        """A store of the distinct rows, with inputs of this type; the one that there is, if they are on disk."""
+        if self.store is not None and not self.store.n_joined:
+            return self.store
+        live = np.ones(len(self.X), dtype=bool)
+        if self.store is not None:
+            live[self.store.dead] = False
+        size = BLOCK // self.X.shape[1] + 1
+
+        def parts() -> Iterator[Indices]:
+            for begin in range(0, len(self.X), size):
+                if self.store is not None:
+                    self.store.read(begin, min(begin + size, len(self.X)))  # checks them
+                if len(part := begin + np.flatnonzero(live[begin : begin + size])):
+                    yield part
+
+        return build(
+            lambda: (np.asarray(self.X[part], dtype=np.float64) for part in parts()),
+            lambda: ((np.asarray(self.X[part], np.float64), self.r[part], self.noises[part]) for part in parts()),
+            int(live.sum()),
+            (self.X.shape[1], self.r.shape[1]),
+            dtype,
+            self.kernel.centre,
+            self.kernel.metric(),
+            STORE_MEMORY,
         )
 
     # Files
@@ -331,7 +359,9 @@ class Local(Calibrated):
         """The arguments of `restore`: without what follows from them, which may be many times as large."""
         derived = ("rows", "near", "coordinates", "shared", "power", "store")
         state = {part.name: getattr(self, part.name) for part in fields(self) if part.name not in derived}
-        state |= {name: np.array(state[name], dtype=np.float64) for name in ("X", "r", "noises") if self.store}
+        if self.store is not None:
+            live = np.delete(np.arange(len(self.X)), self.store.dead)
+            state |= {name: np.array(state[name][live], dtype=np.float64) for name in ("X", "r", "noises")}
         if self.shared is not None:
             shared = self.shared
             state |= {"cell": shared.cell, "h": shared.h, "power": self.power, "centres": shared.cells.centres}
@@ -449,7 +479,7 @@ class Local(Calibrated):
 
         There are as many again in the systems.
         """
-        return int(np.clip(self.limit // (8 * 8 * n_threads(None)), WORK // 32, most))
+        return int(np.clip(self.limit // (8 * 8 * n_threads(None)), WORK // 4, most))
 
     def _systems(self, X: Floats, found: Indices) -> Systems:
         """The linear systems of some queries, of shape (queries, d), with neighbours of shape (queries, k)."""
