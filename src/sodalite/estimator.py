@@ -284,7 +284,8 @@ class GreedyGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
             except for a sample in the search for hyperparameters. posterior="local" keeps all rows, so it fetches them.
         callback : callable, default=None
             Called with a `sodalite.stopping.Stage` when a step of the fit begins, and for every row that is chosen:
-            the step, the RMSE so far, and the times by which to estimate how long it will take.
+            the step, the RMSE so far, and the times by which to estimate how long it will take. If it raises
+            StopIteration after a row, that row is the last.
         """
         X, y, alpha = in_numpy(X, y, alpha)
         check_numeric(self.kernel, X)

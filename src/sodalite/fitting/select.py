@@ -85,7 +85,7 @@ def select(
     random_state : int, numpy.random.RandomState or None, default=None
         For the first row, and for the scores that draw rows: ``"sampled"``, ``"lookahead"`` and ``"random"``.
     callback : callable, optional
-        Called with a `sodalite.stopping.Stage` after every stage.
+        Called with a `sodalite.stopping.Stage` after every stage. If it raises StopIteration, that stage is the last.
     dtype : {"float64", "float32"}, default="float64"
         The type of the covariances. Variances and residuals are accumulated in float64 either way. float32 is faster
         and smaller; its picks may differ where the covariance of the active rows is ill-conditioned.

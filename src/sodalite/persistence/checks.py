@@ -93,6 +93,8 @@ RULES = {
     "all_alpha_sums": ArrayRule(("int64",), sign="not negative"),
     "all_targets_sums": ArrayRule(("int64",), sign="not negative"),
     "all_judges_sums": ArrayRule(("int64",), sign="not negative"),
+    "scale_errors": ArrayRule(),
+    "scale_variances": ArrayRule(sign="positive"),
     "judges": ArrayRule(("int64",), sign="not negative"),
     "targets": ArrayRule(in_user_units=True),
     "mean_centre": ArrayRule(in_user_units=True),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Protocol, Self
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, Self, TypeGuard
 
 import numpy as np
 
@@ -15,8 +15,12 @@ from ..kernels import CompiledKernel, Features
 from ..kernels.row_store import RowStore
 from ..selection.loop import Selection
 from ..selection.source import Sliced, Source
-from .calibration import Scale, outside
+from .calibration import Correlations, Scale, outside
 from .predictive import Predictive
+
+if TYPE_CHECKING:
+    from .leave_one_out import Observations
+    from .sod import SubsetOfData
 
 BLOCK = 2**20  # numbers that one thread holds at a time, 8 MB of k(I, x): large for the product, small for memory
 N_SOME = 1000  # rows that error bars are summarised from; a quantile of 10 % then rests on 100 rows
@@ -120,7 +124,9 @@ class PosteriorTraits:
     reads_from_disk: ClassVar[bool] = False
     """Whether rows that do not fit into memory may be on disk nevertheless; if not, a fit to them is refused."""
     leaves_out: ClassVar[bool] = False
-    """Whether it computes leave-one-out errors, with methods `prepare` and `errors` as `Local` has them."""
+    """Whether it computes leave-one-out errors for other numbers of neighbours: it is a `LeavesOut`."""
+    likelihood_of_all_rows: ClassVar[bool] = False
+    """Whether `log_marginal_likelihood` is that of all rows, not of the active ones; then it has a `gradient`."""
 
     @classmethod
     def least_memory(cls, n: int, d: int, m: int, n_neighbors: int | None, calibrate: bool) -> int:
@@ -136,6 +142,48 @@ class PosteriorTraits:
         mean, variance, novelty = self.mean_variance_novelty(X, noisy=True)
         return Predictive.gaussian(mean, _each(np.sqrt(variance), mean), novelty)
 
+    def on_active_rows(self) -> SubsetOfData | None:
+        """The posterior given the active rows alone that this one builds on; None if it builds on none."""
+        return None
+
+    def left_out(self, rows: RowsOfFit) -> LeaveOneOutErrors | None:
+        """Rows of the fit, each predicted from the others; None if the posterior cannot leave these rows out."""
+        return None
+
+    def gradient(self, evidence: Evidence) -> Floats:
+        """The gradient of `log_marginal_likelihood` by the kernel's log-parameters, of shape (p,)."""
+        raise NotImplementedError
+
+
+class RowsOfFit(NamedTuple):
+    """Rows to be left out of a posterior, one at a time."""
+
+    X: Floats
+    """Of shape (rows, d)."""
+    Y: Floats
+    """Scaled targets, of shape (rows, q)."""
+    noise: Floats
+    """Noise variances, of shape (rows,)."""
+    active: Indices
+    """The place of each row among the active rows; -1 for others. Of shape (rows,)."""
+    X_active: Floats
+    """Inputs of the active rows, of shape (m, d)."""
+    are_certain: bool
+    """Whether all of them are rows of the fit; if not, some may be new."""
+
+
+class LeaveOneOutErrors(NamedTuple):
+    """Predictions of rows, each left out of the posterior, before anything is calibrated."""
+
+    residual: Floats
+    """Of every target; of shape (rows, q)."""
+    remaining: Floats
+    """The variance of the latent function that is left, which novelty is a share of; of shape (rows,)."""
+    latent: Floats
+    """The variance of the latent function as the posterior reports it: "sor" has less than is left. (rows,)."""
+    correlations: Correlations | None = None
+    """How the errors correlate with those at places of the posterior's scale, if that is known."""
+
 
 class Posterior(Protocol):
     """The latent function given the data; with `noisy`, new observations of it.
@@ -147,6 +195,7 @@ class Posterior(Protocol):
     needs_all_rows: ClassVar[bool]
     reads_from_disk: ClassVar[bool]
     leaves_out: ClassVar[bool]
+    likelihood_of_all_rows: ClassVar[bool]
 
     @classmethod
     def least_memory(cls, n: int, d: int, m: int, n_neighbors: int | None, calibrate: bool) -> int:
@@ -192,6 +241,39 @@ class Posterior(Protocol):
     def predictive(self, X: Array) -> Predictive:
         """The predictive distribution of new observations; `PosteriorTraits` has a Gaussian one."""
         ...
+
+    def on_active_rows(self) -> SubsetOfData | None:
+        """The posterior given the active rows alone that this one builds on, if any; `PosteriorTraits` has none."""
+        ...
+
+    def left_out(self, rows: RowsOfFit) -> LeaveOneOutErrors | None:
+        """Rows of the fit, each predicted from the others, if it can; `PosteriorTraits` has none."""
+        ...
+
+    def gradient(self, evidence: Evidence) -> Floats:
+        """The gradient of `log_marginal_likelihood`; needed if `likelihood_of_all_rows`."""
+        ...
+
+
+class LeavesOut(Posterior, Protocol):
+    """A posterior with `leaves_out`, from neighbours whose number is still open."""
+
+    X: Floats
+    """The rows that neighbours are sought among; of shape (n', d)."""
+
+    @classmethod
+    def prepare(cls, evidence: Evidence) -> tuple[LeavesOut, Observations]:
+        """The posterior before the number of neighbours is chosen, and all observations."""
+        ...
+
+    def errors(self, sample: Observations, k: int | None = None) -> tuple[Floats, Floats]:
+        """Leave-one-out errors from k neighbours, of shape (sample, q), and their variances with noise, (sample,)."""
+        ...
+
+
+def can_leave_out(posterior: type[Posterior]) -> TypeGuard[type[LeavesOut]]:
+    """Whether a posterior is a `LeavesOut`."""
+    return posterior.leaves_out
 
 
 class Calibrated(PosteriorTraits):

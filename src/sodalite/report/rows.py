@@ -14,8 +14,8 @@ from ..fitting.fitted import Fitted
 from ..fitting.means import MeanFunction
 from ..hyperparameters import Round
 from ..kernels import CompiledKernel
-from ..kernels.neighbours import distinct
-from ..posteriors import Evidence, Local, Posterior, SubsetOfData
+from ..kernels.neighbours import places_among
+from ..posteriors import Evidence, Posterior, SubsetOfData
 from ..posteriors.baselines import Baselines
 from ..selection.loop import Selection
 from ..selection.source import Arrays
@@ -309,12 +309,11 @@ def _roles_of_given(given: LabelledRows) -> _Roles:
 
 def _base(fitted: Fitted, active: LabelledRows) -> SubsetOfData:
     """The posterior given the active rows alone."""
-    posterior = fitted.posterior
-    base = posterior.base if isinstance(posterior, Local) else posterior
-    if isinstance(base, SubsetOfData):
+    base = fitted.posterior.on_active_rows()
+    if base is not None:
         return base
     chosen = replace(fitted.selection, indices=np.arange(len(active)))
-    return SubsetOfData.condition(Evidence(posterior.kernel, Arrays(active.X, active.Y), chosen))
+    return SubsetOfData.condition(Evidence(fitted.posterior.kernel, Arrays(active.X, active.Y), chosen))
 
 
 def inputs_of(model: FittedModel) -> tuple[Input, ...]:
@@ -386,17 +385,3 @@ def _as_fitted(model: FittedModel, given: LabelledRows, known: LabelledRows) -> 
 def match(known: LabelledRows, rows: LabelledRows) -> Indices:
     """For each of the rows, the place of a known one with equal inputs and targets; -1 if there is none."""
     return places_among(np.column_stack([known.X, known.given]), np.column_stack([rows.X, rows.given]))
-
-
-def places_among(known: Floats, rows: Floats) -> Indices:
-    """For each of the rows, the place of an equal one among those known, -1 if there is none. O(n log n).
-
-    Examples
-    --------
-    >>> places_among(np.array([[0.0], [1.0]]), np.array([[1.0], [2.0], [0.0]])).tolist()
-    [1, -1, 0]
-    """
-    group = distinct(np.concatenate([known, rows]))[1]
-    where = np.full(len(group), -1)
-    where[group[: len(known)]] = np.arange(len(known))
-    return np.asarray(where[group[len(known) :]])

@@ -114,12 +114,13 @@ def run(problem: Problem, noise_floor: float) -> Selection:
     problem.executor.call("start", noise_floor)
     state = _start(problem)
     try:
-        reason = _choose(problem, state, noise_floor)
-        return _selection(problem, state, reason, noise_floor)
+        reason, t = _choose(problem, state, noise_floor)
+        return _selection(problem, state, t, reason, noise_floor)
     except KeyboardInterrupt as interrupt:
         if not state.rmse:
             raise
-        raise SelectionInterrupted(_selection(problem, state, "interrupted", noise_floor)) from interrupt
+        t = len(state.rmse)  # complete rows, see `_commit`
+        raise SelectionInterrupted(_selection(problem, state, t, "interrupted", noise_floor)) from interrupt
 
 
 def _start(problem: Problem) -> State:
@@ -135,9 +136,9 @@ def _start(problem: Problem) -> State:
     return state
 
 
-def _selection(problem: Problem, state: State, stop_reason: str, noise_floor: float) -> Selection:
-    """The rows chosen so far."""
-    t, kernel = len(state.rmse), problem.kernel  # complete rows, see `_commit`
+def _selection(problem: Problem, state: State, t: int, stop_reason: str, noise_floor: float) -> Selection:
+    """The first t rows that were chosen."""
+    kernel = problem.kernel
     factor = state.factor[:t, :t].copy()
     if kernel.dtype != np.float64:  # L has float32's errors, and predictions deserve better
         kernel = kernel.in_double()
@@ -145,7 +146,7 @@ def _selection(problem: Problem, state: State, stop_reason: str, noise_floor: fl
         factor = covariance_factor(kernel.block(rows, rows), state.noise[:t])
     return Selection(
         np.array(state.indices[:t], dtype=np.int64),
-        np.array(state.rmse),
+        np.array(state.rmse[:t]),
         factor,
         np.array(state.scores[:t]),
         stop_reason,
@@ -154,8 +155,8 @@ def _selection(problem: Problem, state: State, stop_reason: str, noise_floor: fl
     )
 
 
-def _choose(problem: Problem, state: State, noise_floor: float) -> str:
-    """Propose, verify and commit blocks until the selection ends; return the stop reason."""
+def _choose(problem: Problem, state: State, noise_floor: float) -> tuple[str, int]:
+    """Propose, verify and commit blocks until the selection ends; return the stop reason and the last stage."""
     candidates: Candidates | None = _given_rows(problem, state)
     while candidates is not None:
         guess, block = _propose(problem, state, candidates, noise_floor)
@@ -164,11 +165,13 @@ def _choose(problem: Problem, state: State, noise_floor: float) -> str:
         wanted = _wanted(block, outcome)
         parts = _settle(problem, state, block, outcome, count, wanted)
         _commit(problem, state, guess, outcome)
-        _tell(problem, state, outcome.n_accepted)
-        if outcome.stop_reason:
-            return outcome.stop_reason
+        last = _tell(problem, state, outcome.n_accepted)
+        if outcome.stop_reason and last in (None, state.t):
+            return outcome.stop_reason, state.t
+        if last is not None:
+            return "callback", last
         candidates = _next_candidates(problem, state, outcome, parts, count, wanted)
-    return "score"
+    return "score", state.t
 
 
 # --- propose ---
@@ -357,16 +360,21 @@ def _adapt(problem: Problem, state: State, n_accepted: int, b: int) -> None:
     state.block_size, state.panel_size = min(size, LARGEST_BLOCK[problem.keep]), panel
 
 
-def _tell(problem: Problem, state: State, n_accepted: int) -> None:
-    """Call those who follow the selection, after a block."""
+def _tell(problem: Problem, state: State, n_accepted: int) -> int | None:
+    """Call those who follow the selection, after a block; return the stage at which the callback ends it, if any."""
     if problem.on_block is not None:
         problem.on_block(state)
     if problem.callback is None:
-        return
+        return None
     workers = problem.executor.n_workers
     for t in range(state.t - n_accepted + 1, state.t + 1):
         path, times = state.rmse[:t], state.seconds[:t]
-        problem.callback(Stage(path, times[-1], problem.n, problem.m, times, workers, problem.time_limit))
+        try:
+            problem.callback(Stage(path, times[-1], problem.n, problem.m, times, workers, problem.time_limit))
+        except StopIteration:
+            if t >= problem.first_checked:
+                return t
+    return None
 
 
 # --- candidates for the next block ---

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from html import escape
 from importlib import import_module
 from math import isfinite
@@ -56,12 +56,20 @@ class Follower:
         self._callbacks, self._began = callbacks, perf_counter()
 
     def __call__(self, stage: Stage) -> None:
+        """Call all callbacks; StopIteration of one of them is raised after the last."""
+        asked = []
         for callback in self._callbacks:
-            callback(stage)
+            try:
+                callback(stage)
+            except StopIteration as stop:
+                asked.append(stop)
+        if asked:
+            raise asked[0]
 
     def say(self, step: str) -> None:
-        """Tell the callbacks that a step begins."""
-        self(Stage((), perf_counter() - self._began, step=step))
+        """Tell the callbacks that a step begins. None of them can end it: a fit needs rows."""
+        with suppress(StopIteration):
+            self(Stage((), perf_counter() - self._began, step=step))
 
 
 @contextmanager
