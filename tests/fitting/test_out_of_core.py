@@ -590,7 +590,7 @@ def write_wide(path, n, d, kind):
     [
         ("memmap", 132_000, 256, {"n_neighbors": 8, "calibrate": False, "memory_limit": 33 * 10**6, "n_active": 10}),
         campaign("parquet", 320_000, 128, {"n_neighbors": 16, "memory_limit": 40 * 10**6, "n_active": 12}),
-        campaign("memmap", 1_000_000, 128, {"memory_limit": 128 * 10**6, "n_active": 50}),
+        campaign("memmap", 600_000, 128, {"memory_limit": 76 * 10**6, "n_active": 50}),
     ],
 )
 def test_local_keeps_to_a_quarter_of_the_data(kind, n, d, options, tmp_path):
