@@ -23,6 +23,7 @@ BENCHMARKS = {
     "precision": "whether float32 chooses as float64 does, against the noise, and a figure",
     "scaling": "time against rows and active rows, peak memory, and a figure",
     "speed": "the block engine against the bare products, one row at a time, and the reference",
+    "store": "the default with its rows in memory and on disk, up to ten million; loading its model files",
     "study": "every score, posterior and way to find hyperparameters on every data set",
     "tables": "raw tables through the command line, beside boosted trees by skrub; --help for options",
     "weave": "the weave against the likelihood of a subset, over several splits",

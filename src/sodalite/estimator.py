@@ -643,7 +643,7 @@ class GreedyGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
         fitted: Fitted = self.fitted_
         check_target(target, fitted.q)
         held = fitted.X_active if fitted.rows is None else fitted.rows.X
-        rows = np.asarray(held if X is None else self._queries(X), dtype=np.float64)
+        rows = held if X is None else self._queries(X)
         return importance(
             lambda queries: fitted.mean(queries)[:, target], rows, inputs_of(self), generator_from(random_state)
         )

@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 
 from ..core.types import Floats
+from ..selection.source import Sliced
 from .rows import Input
 
 N_ROWS = 1000  # rows of each sample: shares to about 0.03; each costs one prediction for every input
@@ -89,7 +90,7 @@ class Importance:
 
 
 def importance(
-    predict: Callable[[Floats], Floats], X: Floats, inputs: Sequence[Input], generator: np.random.Generator
+    predict: Callable[[Floats], Floats], X: Sliced, inputs: Sequence[Input], generator: np.random.Generator
 ) -> Importance:
     """Measure what each input brings to the variance of predictions. O(inputs) predictions of up to `N_ROWS` rows.
 
@@ -97,14 +98,14 @@ def importance(
     ----------
     predict : callable
         Predictions of one target, of shape (rows,), for rows of shape (rows, d).
-    X : array of shape (n, d)
+    X : array of shape (n, d), or rows that are read when they are asked for
         Rows as they occur.
     inputs : sequence of Input
         The columns of X that belong together.
     generator : numpy.random.Generator
     """
     n = int(np.clip(N_PREDICTIONS // (len(inputs) + 2), LEAST_ROWS, N_ROWS))
-    A, B = (X[generator.integers(len(X), size=n)] for _ in range(2))
+    A, B = (np.asarray(X[generator.integers(len(X), size=n)], dtype=np.float64) for _ in range(2))
 
     def mixed(places: Sequence[int]) -> Floats:
         """Predictions for the rows of A with some columns of B."""
