@@ -317,16 +317,20 @@ def command(*arguments):
     return done
 
 
-def test_a_folder_is_fitted_on_disk(folder, tmp_path, monkeypatch):
+@pytest.mark.parametrize("posterior", ["vfe", "local"])
+def test_a_folder_is_fitted_on_disk(posterior, folder, tmp_path, monkeypatch):
     for name in ("MOST_ROWS", "MOST_TESTED"):
         monkeypatch.setattr(f"sodalite.cli.fit.{name}", 50)
-    options = ["-t", "y", "-n", "30", "--posterior", "vfe", "--hyperparameters", "fixed", "--json"]
+    for place in ("selection.source", "fitting.pipeline"):
+        monkeypatch.setattr(f"sodalite.{place}.fits_in_memory", lambda *given: False)
+    options = ["-t", "y", "-n", "30", "--posterior", posterior, "--hyperparameters", "fixed", "--json"]
     told = json.loads(command("fit", folder, *options, "-o", tmp_path / "model").stdout)
     assert (told["n_rows"], told["n_test"], told["columns"]) == (N, 50, ["x0", "x1", "x2"])  # all, after the test
     ours, nearest, linear, constant = told["test"]
     assert nearest["rmse"] < constant["rmse"]
     assert ours["rmse"] < linear["rmse"] < constant["rmse"]
     model = sodalite.load(tmp_path / "model")
+    assert (getattr(model.posterior_, "store", None) is not None) == (posterior == "local")
     out = tmp_path / "out.csv"
     command("predict", tmp_path / "model", write(tmp_path / "new.parquet", X[:40], Y[:40]), "-o", out)
     np.testing.assert_allclose(np.loadtxt(out, skiprows=1), model.predict(X[:40]), rtol=1e-6)

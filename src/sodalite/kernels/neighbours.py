@@ -285,6 +285,8 @@ class Neighbours:
         How the nearest rows are found; by default, the quicker way by a measurement at the first query.
     """
 
+    _stored: StoredRows | None = None  # in pickles of earlier versions, which do not have it
+
     def __init__(
         self, kernel: CompiledKernel, X: Array | StoredRows, by_period: bool = True, search: str | None = None
     ) -> None:
