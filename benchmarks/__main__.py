@@ -7,11 +7,13 @@ import sys
 from importlib import import_module
 
 BENCHMARKS = {
+    "limits": "whether the fit command keeps to its time limit; --help for options",
     "likelihood": "one likelihood and its gradient, against scikit-learn's",
     "pumadyn": "whether the likelihood finds the inputs that matter",
     "calibration": "intervals of every level on real data, with the defaults; --help for options",
     "cluster": "two worker processes against two threads, ten million rows, two large real data sets",
     "driver": "what the driver of a cluster costs, with 100 pretend shards, and the arithmetic for 10^9 rows",
+    "evidence": "write the documentation's tables from docs/evidence.json; nothing is measured",
     "exactness": "whether the picks on real data are those of one row at a time",
     "joining": "rows that join a full model, with and without an exchange of active rows",
     "local": "queries a second of the posterior local, beside the floor",
@@ -22,6 +24,7 @@ BENCHMARKS = {
     "predict": "the commands: rows a second of predict, the share of fit that is the fit, the time of --help",
     "precision": "whether float32 chooses as float64 does, against the noise, and a figure",
     "scaling": "time against rows and active rows, peak memory, and a figure",
+    "shown": "what README and the documentation show of the commands",
     "speed": "the block engine against the bare products, one row at a time, and the reference",
     "store": "the default with its rows in memory and on disk, up to ten million; loading its model files",
     "study": "every score, posterior and way to find hyperparameters on every data set",
@@ -29,7 +32,7 @@ BENCHMARKS = {
     "weave": "the weave against the likelihood of a subset, over several splits",
 }
 
-WITH_OPTIONS = ("calibration", "means", "ordinary", "tables")
+WITH_OPTIONS = ("calibration", "limits", "means", "ordinary", "tables")
 
 
 def main() -> None:

@@ -124,7 +124,7 @@ class PosteriorTraits:
     reads_from_disk: ClassVar[bool] = False
     """Whether rows that do not fit into memory may be on disk nevertheless; if not, a fit to them is refused."""
     leaves_out: ClassVar[bool] = False
-    """Whether it computes leave-one-out errors for other numbers of neighbours: it is a `LeavesOut`."""
+    """Whether it predicts from neighbours, and computes leave-one-out errors for any number of them (`LeavesOut`)."""
     likelihood_of_all_rows: ClassVar[bool] = False
     """Whether `log_marginal_likelihood` is that of all rows, not of the active ones; then it has a `gradient`."""
 
