@@ -153,6 +153,22 @@ def remainder(model):
     return np.setdiff1d(np.arange(N), model.active_indices_)
 
 
+@pytest.mark.parametrize("kind", ["two targets, alpha", campaign("mean"), campaign("linear kernel")])
+def test_rows_join_models_of_other_kinds(kind, path):
+    here = fitted(n_neighbors=7, **KINDS[kind])
+    sodalite.save(here, path)
+    there = sodalite.load(path)
+    new, y = rows(40, seed=8)
+    new[:5] = X[:5]
+    y = np.stack([y, y], axis=1) if here.fitted_.q == 2 else y
+    for model in (here, there):
+        model.partial_fit(new, y, alpha=0.05 if here.fitted_.rows.alpha is not None else None)
+    assert there.posterior_.store.n_joined == 40
+    same(here, there)
+    sodalite.save(there, path)
+    same(here, sodalite.load(path))
+
+
 @pytest.mark.parametrize("why", ["many rows", "more active rows"])
 def test_rows_are_laid_out_anew_where_that_is_needed(why, plain, path):
     sodalite.save(plain, path)

@@ -15,6 +15,7 @@ import tempfile
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import pairwise
 from math import log2
 from typing import IO, Any, cast
@@ -104,8 +105,12 @@ class RowStore:
         """An index that finds the nearest rows by a weighted distance."""
         own = self.metric
         if np.array_equal(centre, own.centre) and np.allclose(weights, own.weights, rtol=CLOSE, atol=0):
-            return CellIndex(self, own)
+            return self._own_index
         return CellIndex(self, Metric.of(centre, weights, self.low.min(axis=0), self.high.max(axis=0), self.some))
+
+    @cached_property
+    def _own_index(self) -> CellIndex:
+        return CellIndex(self, self.metric)
 
     def features(self, kernel: CompiledKernel) -> StoredFeatures:
         """The rows prepared for a kernel, whenever they are taken."""
@@ -124,7 +129,7 @@ class RowStore:
 
     def find(self, X: Array) -> Indices:
         """The numbers of rows with the same inputs as those of X, -1 where there is none; of shape (rows,)."""
-        found, index = np.full(len(X), -1, dtype=np.intp), CellIndex(self, self.metric)
+        found, index = np.full(len(X), -1, dtype=np.intp), self._own_index
         for place, position in enumerate(self.metric.scaled(X)):
             for begin, end in index.spans_at(position):
                 same = np.flatnonzero((self.read(begin, end) == X[place]).all(axis=1))
