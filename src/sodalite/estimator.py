@@ -271,7 +271,7 @@ class GreedyGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
         X : array-like or data frame of shape (n, d)
             With a Dask client, also a Dask array or dataframe. A memory map, or an array-like that is read when it is
             sliced (such as that of `sodalite.tables.open_parquet`), is never read whole, unless the posterior is
-            "local", which needs all rows in memory.
+            "local" and all rows fit into `memory_limit`; if they do not, "local" keeps them in temporary files.
         y : array-like of shape (n,) or (n, q)
             With a Dask client, also a Dask array, series or dataframe.
         alpha : float or array-like of shape (n,), default=None
@@ -649,7 +649,7 @@ class GreedyGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
         fitted: Fitted = self.fitted_
         check_target(target, fitted.q)
         held = fitted.X_active if fitted.rows is None else fitted.rows.X
-        rows = np.asarray(held if X is None else self._queries(X), dtype=np.float64)
+        rows = held if X is None else self._queries(X)
         check_count("n_predictions", n_predictions)
         generator = generator_from(random_state)
         return importance(

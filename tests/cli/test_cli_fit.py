@@ -748,7 +748,7 @@ def test_inspect_says_what_is_in_a_file(model, folder):
         assert text in " ".join(result.stdout.split()), text
     content = json.loads(run("inspect", model, "--json").stdout)
     assert content["arrays"]["factor"] == {"dtype": "float64", "shape": [30, 30]}
-    assert content["format_version"] == 3
+    assert content["format_version"] == 4
     assert content["kernel"]["name"] == "Sum"
     assert content["bytes"] == os.path.getsize(model)
 

@@ -6,12 +6,14 @@ later versions must read them as they are. A new format version gets files, and 
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, ExpSineSquared, Matern, RationalQuadratic, WhiteKernel
 
 import sodalite
+import sodalite.persistence.posteriors
 from sodalite.hyperparameters import Subset
 from sodalite.tables import Column, Preprocessing
 
@@ -93,6 +95,30 @@ def version_3() -> None:
     _write(3, models, queries, levels)
 
 
+def version_4() -> None:
+    """A model whose rows are mapped, with neighbourhoods that queries share; the others as before."""
+    random = np.random.default_rng(0)
+    X = random.uniform(-2, 2, size=(400, 2))
+    X[350:] = X[300:350]  # copies
+    y = 100 + 10 * (X[:, 0] > 0.3) + 3 * X[:, 1] + random.normal(size=400)
+    queries, levels = random.uniform(-3, 3, size=(8, 2)), [0.01, 0.5, 0.9]
+    plain = {"n_active": 10, "random_state": 0, "hyperparameters": "fixed"}
+    kernel = ConstantKernel(1.2) * Matern([0.7, 1.9], nu=1.5) + WhiteKernel(0.5)
+    local = sodalite.GreedyGPRegressor(kernel, mean="trees", **plain).fit(X, y, alpha=np.linspace(0, 1, 400))
+    local.fitted_ = replace(local.fitted_, posterior=local.posterior_.sharing(cell=40, h=100, power=2))
+    local.preprocessing_ = Preprocessing("y", (Column("a", "number", fill=0.5), Column("b", "date")), "median")
+    local.about_ = {"data": "a table", "test": []}
+    search = Subset(n_rows=50, n_starts=2, n_steps=5)
+    other = {"posterior": "sod", "hyperparameters": search, "n_active": 10, "random_state": 0}
+    models = {
+        "local": local,
+        "sod": sodalite.GreedyGPRegressor(mean="linear", **other).fit(X, y),
+        "vfe": sodalite.GreedyGPRegressor(kernel, posterior="vfe", **plain).fit(X, np.stack([y, -y], axis=1)),
+    }
+    sodalite.persistence.posteriors.LEAST_ROWS = 100
+    _write(4, models, queries, levels)
+
+
 def _write(version: int, models: dict[str, sodalite.GreedyGPRegressor], queries: np.ndarray, levels: list) -> None:
     """Write models and what they predict."""
     predicted = {"X": queries.tolist(), "levels": levels}
@@ -105,4 +131,4 @@ def _write(version: int, models: dict[str, sodalite.GreedyGPRegressor], queries:
 
 
 if __name__ == "__main__":
-    version_3()
+    version_4()

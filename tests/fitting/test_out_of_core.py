@@ -6,11 +6,12 @@ import pickle
 import subprocess
 import sys
 import textwrap
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, WhiteKernel
 
 import sodalite
 from helpers import campaign
@@ -18,6 +19,8 @@ from sodalite import GreedyGPRegressor, select
 from sodalite.cli.app import app
 from sodalite.core import memory
 from sodalite.hyperparameters import Subset, Weave
+from sodalite.kernels import PeriodicColumn
+from sodalite.posteriors import SubsetOfData
 from sodalite.tables import ParquetRows, TableError, is_on_disk, open_parquet
 
 arrow = pytest.importorskip("pyarrow")
@@ -240,18 +243,55 @@ def test_rows_that_cannot_be_had_by_number():
     assert select(Sliced(X), Y, KERNEL, **options).indices.tolist() == select(X, Y, KERNEL, **options).indices.tolist()
 
 
-def test_local_says_so_where_all_rows_are_too_many(stored, monkeypatch):
-    monkeypatch.setattr(Subset, "find", lambda *given: pytest.fail("the long work began"))
-    monkeypatch.setattr("sodalite.selection.source.check_finite", lambda *given: pytest.fail("all rows were read"))
-    model = GreedyGPRegressor(n_active=5, memory_limit="12MB", n_jobs=1, hyperparameters="subset")
-    monkeypatch.setattr(
-        "sodalite.selection.source.check_all_rows", lambda n, d, q, limit: memory.check_all_rows(10**6, d, q, limit)
-    )
-    message = (
-        "keeps all 1000000 rows in memory, which takes about 216 MB, but memory_limit is 12 MB. Use posterior='vfe'"
-    )
+class InMemory(SubsetOfData):
+    """A posterior that needs all rows in memory."""
+
+    needs_all_rows = True
+
+
+class Many:
+    """A million rows on disk, none of which may be read."""
+
+    shape, dtype, ndim = (10**6, 400), np.dtype(np.float64), 2
+
+    def __len__(self):
+        return self.shape[0]
+
+    def __getitem__(self, rows):
+        if rows == slice(None, 1):  # tells that slices are arrays
+            return np.zeros((1, 400))
+        pytest.fail("the long work began")
+
+
+@pytest.mark.parametrize(
+    ("posterior", "limit", "message"),
+    [
+        (
+            InMemory,
+            "90MB",
+            "keeps all 1000000 rows in memory, which takes about 16096 MB, but memory_limit is 90 MB. Use",
+        ),
+        (
+            "local",
+            "90MB",
+            "memory_limit is 90 MB, but posterior='local' needs at least .* MB for these rows, which are on",
+        ),
+        ("local", "1MB", "memory_limit is 1 MB, but 1000000 rows and 5 active rows need at least"),
+    ],
+)
+def test_a_memory_limit_that_is_too_small_is_refused_at_once(posterior, limit, message):
+    model = GreedyGPRegressor(n_active=5, memory_limit=limit, n_jobs=1, posterior=posterior)
     with pytest.raises(ValueError, match=message):
-        model.fit(stored, Y)
+        model.fit(Many(), np.zeros(10**6))
+
+
+def test_a_disk_without_room_is_found_at_once(monkeypatch):
+    monkeypatch.setattr("shutil.disk_usage", lambda folder: SimpleNamespace(free=10**6))
+    model = GreedyGPRegressor(n_active=5, memory_limit="400MB", n_jobs=1)
+    with pytest.raises(
+        OSError, match=r"for temporary files, .*, has no room for 12864 MB: .* set the environment variable"
+    ):
+        model.fit(Many(), np.zeros(10**6))
 
 
 def test_row_groups_that_are_larger_than_the_limit(tmp_path):
@@ -277,16 +317,20 @@ def command(*arguments):
     return done
 
 
-def test_a_folder_is_fitted_on_disk(folder, tmp_path, monkeypatch):
+@pytest.mark.parametrize("posterior", ["vfe", "local"])
+def test_a_folder_is_fitted_on_disk(posterior, folder, tmp_path, monkeypatch):
     for name in ("MOST_ROWS", "MOST_TESTED"):
         monkeypatch.setattr(f"sodalite.cli.fit.{name}", 50)
-    options = ["-t", "y", "-n", "30", "--posterior", "vfe", "--hyperparameters", "fixed", "--json"]
+    for place in ("selection.source", "fitting.pipeline"):
+        monkeypatch.setattr(f"sodalite.{place}.fits_in_memory", lambda *given: False)
+    options = ["-t", "y", "-n", "30", "--posterior", posterior, "--hyperparameters", "fixed", "--json"]
     told = json.loads(command("fit", folder, *options, "-o", tmp_path / "model").stdout)
     assert (told["n_rows"], told["n_test"], told["columns"]) == (N, 50, ["x0", "x1", "x2"])  # all, after the test
     ours, nearest, linear, constant = told["test"]
     assert nearest["rmse"] < constant["rmse"]
     assert ours["rmse"] < linear["rmse"] < constant["rmse"]
     model = sodalite.load(tmp_path / "model")
+    assert (getattr(model.posterior_, "store", None) is not None) == (posterior == "local")
     out = tmp_path / "out.csv"
     command("predict", tmp_path / "model", write(tmp_path / "new.parquet", X[:40], Y[:40]), "-o", out)
     np.testing.assert_allclose(np.loadtxt(out, skiprows=1), model.predict(X[:40]), rtol=1e-6)
@@ -412,3 +456,160 @@ def test_a_limit_of_half_the_data_is_kept_to(kind, what, large):
     found = [int(row) for row in done.stdout.split()]
     assert len(found) == 12
     assert what == "fit" or found == expected
+
+
+# --- local on disk ---
+
+SMOOTH = ConstantKernel(1.0) * RBF([1.0, 1.0, 1.0]) + WhiteKernel(1e-4)
+KINDS = {
+    "alone": {"kernel": KERNEL, "n_neighbors": 9},
+    "shared": {"kernel": SMOOTH, "sigma": 1e-3, "n": 2600},
+    "not calibrated": {"kernel": KERNEL, "calibrate": False},
+    "two targets": {"kernel": KERNEL, "q": 2, "alpha": True},
+    "mean function": {"kernel": KERNEL, "mean": "linear"},
+    "linear kernel": {"kernel": DotProduct(1.0) + WhiteKernel(0.1)},
+    "periodic kernel": {"kernel": KERNEL + PeriodicColumn(column=1, length_scale=1.0, periodicity=2.0)},
+}
+QUICKEST = ("alone", "shared", "two targets")
+
+
+@pytest.mark.parametrize("kind", [*QUICKEST, *(campaign(kind) for kind in KINDS if kind not in QUICKEST)])
+def test_local_on_disk_predicts_as_in_memory(kind, tmp_path, monkeypatch):
+    options = dict(KINDS[kind])
+    n, q, sigma = (options.pop(name, default) for name, default in (("n", N), ("q", 1), ("sigma", 0.2)))
+    X, y = rows(n)
+    y += (sigma - 0.2) * np.random.default_rng(9).normal(size=n)
+    X[100:160] = X[200:260]  # duplicates
+    if sigma < 0.2:
+        y = (
+            np.sin(2 * X[:, 0]) * np.cos(X[:, 1])
+            + np.sin(4 * X[:, 2])
+            + sigma * np.random.default_rng(9).normal(size=n)
+        )
+    if q == 2:
+        y = np.stack([y, X[:, 2]], axis=1)
+    alpha = np.linspace(0.01, 0.3, n) if options.pop("alpha", False) else None
+    np.save(tmp_path / "X.npy", X)
+    mapped = np.load(tmp_path / "X.npy", mmap_mode="r")
+    options |= {"n_active": 25, "hyperparameters": "fixed", "random_state": 0, "memory_limit": "200MB"}
+    here = GreedyGPRegressor(**options).fit(X, y, alpha=alpha)
+    for place in ("selection.source", "fitting.pipeline"):
+        monkeypatch.setattr(f"sodalite.{place}.fits_in_memory", lambda *given: False)
+    there = GreedyGPRegressor(**options).fit(mapped, y, alpha=alpha)
+    assert there.posterior_.store is not None
+    assert (here.posterior_.shared is None) == (there.posterior_.shared is None) == (kind != "shared")
+    assert there.posterior_.k == here.posterior_.k
+    T = np.concatenate([X[::20], 1.2 * rows(80, seed=4)[0]])
+    ours, theirs = ((*model.predict(T, return_std=True), model.novelty(T)) for model in (there, here))
+    for one, other in zip(ours, theirs, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-8, atol=1e-8)
+    for one, other in zip(there.predict(T[:9], return_cov=True), here.predict(T[:9], return_cov=True), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-8, atol=1e-8)
+    np.testing.assert_allclose(there.predict_quantiles(T, [0.1, 0.9]), here.predict_quantiles(T, [0.1, 0.9]), atol=1e-8)
+    again = pickle.loads(pickle.dumps(there))
+    np.testing.assert_allclose(again.predict(T), here.predict(T), rtol=1e-8, atol=1e-8)
+
+
+LOCAL = """
+    import resource, sys, threading
+    import numpy as np
+    from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
+    import sodalite.fitting.pipeline, sodalite.selection.source
+    from sodalite import GreedyGPRegressor
+    from sodalite.tables import ParquetRows
+
+    MB = 10**6
+    kind, path, options = sys.argv[1], sys.argv[2], eval(sys.argv[3])
+    limit = options["memory_limit"]
+
+
+    def opened(name):
+        if kind == "parquet":
+            return ParquetRows(f"{path}/{name}.parquet"), np.load(f"{path}/{name}-y.npy")
+        return np.load(f"{path}/{name}.npy", mmap_mode="r"), np.load(f"{path}/{name}-y.npy")
+
+
+    def work(X, y):
+        kernel = ConstantKernel(1.0) * RBF(np.where(np.arange(X.shape[1]) < 3, 1.0, 1e4)) + WhiteKernel(0.1)
+        model = GreedyGPRegressor(kernel, hyperparameters="fixed", random_state=0, n_jobs=1, score="delta", **options)
+        model.fit(X, y)
+        assert model.posterior_.store is not None
+        return model.predict(X[: len(X) // 100], return_std=True)
+
+
+    def multiply():
+        start.wait()  # the linear algebra sets memory aside for each thread that is at it
+        for _ in range(20):
+            np.ones((300, 300)) @ np.ones((300, 300))
+
+
+    threading.stack_size(2**20)
+    start = threading.Barrier(4)
+    threads = [threading.Thread(target=multiply) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    original = sodalite.selection.source.fits_in_memory
+    for module in (sodalite.selection.source, sodalite.fitting.pipeline):
+        module.fits_in_memory = lambda *given: False
+    work(*opened("small"))  # all else that is loaded or set aside when it is first needed
+    for module in (sodalite.selection.source, sodalite.fitting.pipeline):
+        module.fits_in_memory = original
+    X, y = opened("large")
+    size = X.shape[0] * X.shape[1] * X.dtype.itemsize
+    assert size >= 4 * limit
+    with open("/proc/self/status") as file:
+        now = next(int(line.split()[1]) * 1024 for line in file if line.startswith("VmData"))
+    room = limit + 5 * y.nbytes + 8 * MB  # the targets are in memory, also scaled
+    resource.setrlimit(resource.RLIMIT_DATA, (now + room, now + room))
+    try:
+        np.ones(size, dtype=np.uint8)
+    except MemoryError:
+        pass
+    else:
+        sys.exit("the limit is not enforced")
+    np.save(f"{path}/found.npy", work(X, y))
+"""
+
+
+def write_wide(path, n, d, kind):
+    """Rows of which three inputs matter; float32."""
+    rng = np.random.default_rng(0)
+    for name, count in (("small", 1900), ("large", n)):
+        some = rng.uniform(-3, 3, (count, 8)).astype(np.float32)
+        X = np.tile(some, (1, d // 8))
+        np.save(path / f"{name}-y.npy", np.sin(2 * some[:, 0]) + some[:, 1] / 4 + 0.2 * rng.normal(size=count))
+        if kind == "parquet":
+            table = arrow.table({f"x{j}": X[:, j] for j in range(d)})
+            parquet.write_table(table, path / f"{name}.parquet", row_group_size=2000)
+        else:
+            np.save(path / f"{name}.npy", X)
+    return X, np.load(path / "large-y.npy")
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="limits are set otherwise there")
+@pytest.mark.parametrize(
+    ("kind", "n", "d", "options"),
+    [
+        ("memmap", 132_000, 256, {"n_neighbors": 8, "calibrate": False, "memory_limit": 33 * 10**6, "n_active": 10}),
+        campaign("parquet", 360_000, 128, {"n_neighbors": 16, "memory_limit": 46 * 10**6, "n_active": 12}),
+        campaign("memmap", 600_000, 128, {"memory_limit": 76 * 10**6, "n_active": 50}),
+    ],
+)
+def test_local_keeps_to_a_quarter_of_the_data(kind, n, d, options, tmp_path):
+    X, y = write_wide(tmp_path, n, d, kind)
+    command = [sys.executable, "-c", textwrap.dedent(LOCAL), kind, str(tmp_path), repr(options)]
+    alone = {"MALLOC_ARENA_MAX": "1", "OPENBLAS_NUM_THREADS": "1", "ARROW_DEFAULT_MEMORY_POOL": "system"}
+    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, **alone}, check=False)
+    assert done.returncode == 0, done.stderr
+    mean, std = np.load(tmp_path / "found.npy")
+    assert np.isfinite(std).all()
+    if "calibrate" in options:
+        return  # the quick representative
+    here = GreedyGPRegressor(
+        ConstantKernel(1.0) * RBF(np.where(np.arange(d) < 3, 1.0, 1e4)) + WhiteKernel(0.1),
+        **(options | {"hyperparameters": "fixed", "random_state": 0, "score": "delta", "memory_limit": None}),
+    ).fit(X, y)
+    for one, other in zip((mean, std), here.predict(X[: n // 100], return_std=True), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-8, atol=1e-8)

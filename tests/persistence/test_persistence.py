@@ -413,8 +413,8 @@ def rewrite(small, path, change, arrays_of=None, **about):
 
 
 def test_a_file_of_a_later_version_says_how_to_upgrade(small, path):
-    rewrite(small, path, lambda content, arrays: None, version="4")
-    with pytest.raises(ModelFileError, match=r"later version .*format 4.* up to 3.*pip install --upgrade sodalite"):
+    rewrite(small, path, lambda content, arrays: None, version="5")
+    with pytest.raises(ModelFileError, match=r"later version .*format 5.* up to 4.*pip install --upgrade sodalite"):
         sodalite.load(path)
     with pytest.raises(ModelFileError, match="later version"):
         persistence.read_header(path)
@@ -710,7 +710,7 @@ def test_the_published_types_exist(name):
 # Files of earlier versions of the format, which every later one must read
 
 DATA = Path(__file__).parents[1] / "data"
-EARLIER = [(version, name) for version in (1, 2, 3) for name in ("local", "sod", "vfe")]
+EARLIER = [(version, name) for version in (1, 2, 3, 4) for name in ("local", "sod", "vfe")]
 
 
 @pytest.mark.parametrize(("version", "name"), EARLIER)
@@ -729,6 +729,10 @@ def test_files_of_every_version_are_read(version, name):
     if name == "local":
         assert (model.preprocessing_.target, model.preprocessing_.columns[0].fill) == ("y", 0.5)
         assert model.about_ == {"data": "a table", "test": []}
+    if version == 4 and name == "local":
+        assert model.posterior_.store is not None
+        assert model.posterior_.shared is not None
+        persistence.check_file(file)
     if version == 3:
         assert model.mean_.name == ("linear" if name == "sod" else "trees")
     if name == "sod":

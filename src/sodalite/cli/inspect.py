@@ -18,17 +18,18 @@ if TYPE_CHECKING:
 
 @click.command("inspect")
 @click.argument("model", type=FILE)
+@click.option("--check", is_flag=True, help="Read the whole file first, and check it for damage.")
 @json_option
 @debug_option
-def command(model: str, as_json: bool, debug: bool) -> None:
+def command(model: str, check: bool, as_json: bool, debug: bool) -> None:
     """Say what is in a model file.
 
-    Only the file's header is read, however many rows it holds.
+    Only the file's header is read, however many rows it holds, unless --check is given.
 
     Example: sodalite inspect houses.sodalite
     """
     with plain_errors(debug):
-        content = run(model)
+        content = run(model, check)
         if as_json:
             print_json(content)
         else:
@@ -43,11 +44,13 @@ def command(model: str, as_json: bool, debug: bool) -> None:
                 raise ModelFileError(f"{model} is no valid model file: {words}") from error
 
 
-def run(path: str) -> dict[str, Any]:
-    """The header of a model file, and the types and shapes of its arrays."""
-    from ..persistence import read_header
+def run(path: str, check: bool = False) -> dict[str, Any]:
+    """The header of a model file, and the types and shapes of its arrays; with `check`, all of it is checked first."""
+    from ..persistence import check_file, read_header
 
     check_model_path(path, "MODEL")
+    if check:
+        check_file(path)
     header = read_header(path)
     arrays = {name: {"dtype": dtype, "shape": list(shape)} for name, (dtype, shape) in header.arrays.items()}
     return {"path": path, "bytes": header.n_bytes, "format_version": header.version, **header.content, "arrays": arrays}

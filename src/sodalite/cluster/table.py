@@ -12,11 +12,11 @@ from typing import Any, TypeVar
 import numpy as np
 
 from ..core.fingerprint import of_block
-from ..core.memory import check_all_rows, parse_bytes
+from ..core.memory import parse_bytes
 from ..core.threads import on_this_thread
 from ..core.types import Array, Floats, Indices
 from ..selection.executors import Executor
-from ..selection.source import Scaling, ShardSetup, Sums, residuals
+from ..selection.source import Needs, Scaling, ShardSetup, Sums, check_room, residuals
 from .client import (
     Client,
     DaskFuture,
@@ -123,10 +123,10 @@ class ClusterTable:
         """None: the rows are on the workers."""
         return None
 
-    def check(self, needs_all_rows: bool, memory_limit: float | str | None, say: Callable[[str], None]) -> ClusterTable:
-        """Return the table: workers check its values. Refuse if all rows are needed here and do not fit in memory."""
-        if needs_all_rows:
-            check_all_rows(self.n, self.d, self.q, memory_limit)
+    def check(self, needs: Needs, memory_limit: float | str | None, say: Callable[[str], None]) -> ClusterTable:
+        """Return the table: workers check its values. Refuse if all rows are needed here and there is no room."""
+        if needs != "passes":
+            check_room(self, needs, memory_limit)
         return self
 
     def check_room(self, m: int, dtype: np.dtype[Any], n_jobs: int | None, memory_limit: float | str | None) -> None:

@@ -2,6 +2,9 @@
 
 Model files and checkpoints are such files (`Kind`). The format's header says where each array is, so that the text can
 be read without the arrays. Reading a file runs no code that is in it.
+
+Arrays that the text lists as `MAPPED` are written a block at a time and not read, but mapped into memory. The checksum
+of the arrays does not cover them; who writes them has to see to it that damage to them is noticed (`block_sums`).
 """
 
 from __future__ import annotations
@@ -16,8 +19,10 @@ from hashlib import sha256
 from math import isfinite
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 import numpy as np
+from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
@@ -26,6 +31,8 @@ from .memory import available
 from .types import Array
 
 DEEPEST = 100  # levels of nesting in the text: a few function calls at each level stay within Python's limit of 1000
+MAPPED = "mapped_arrays"  # the field of the text that names the arrays which are mapped
+BLOCK = 2**20  # bytes of a mapped array that are written, or verified, at a time
 TYPES = {"F64": np.dtype(np.float64), "F32": np.dtype(np.float32), "I64": np.dtype(np.int64)}
 
 
@@ -71,25 +78,29 @@ def check_path(kind: Kind, path: str | os.PathLike[str]) -> None:
         raise kind.error(f"{path} cannot be written: {error.strerror or error}.") from None
 
 
-def write(kind: Kind, path: str | os.PathLike[str], content: Mapping[str, Any], arrays: Mapping[str, Array]) -> None:
-    """Write a file; if that fails, nothing is left behind and an earlier file stays as it was."""
+def write(kind: Kind, path: str | os.PathLike[str], content: Mapping[str, Any], arrays: Mapping[str, Any]) -> None:
+    """Write a file; if that fails, nothing is left behind and an earlier file stays as it was.
+
+    Arrays that the content lists as `MAPPED` may be anything that has a shape and a type, and is sliced by rows.
+    """
     check_path(kind, path)
     if too_deep(content):
         raise kind.error(
             f"{path} could not be written: its description is nested more than {DEEPEST} levels deep. Use a "
             f"kernel of fewer terms, or shorter notes."
         )
-    ready = {}
+    ready, mapped = {}, content.get(MAPPED, ())
     for name, array in arrays.items():
-        little = array.dtype.newbyteorder("<")
-        ready[name] = np.ascontiguousarray(array, dtype=little)
+        little = np.dtype(array.dtype).newbyteorder("<")
+        ready[name] = array if name in mapped else np.ascontiguousarray(array, dtype=little)
         if little not in TYPES.values():
             raise TypeError(f"{name} must be float64, float32 or int64; got {array.dtype}.")
-    text = json.dumps({**content, "arrays_sha256": digest(ready)}, allow_nan=False, ensure_ascii=True)
+    read = {name: array for name, array in ready.items() if name not in mapped}
+    text = json.dumps({**content, "arrays_sha256": digest(read)}, allow_nan=False, ensure_ascii=True)
     about = {"format": kind.format, "version": str(kind.version), kind.key: text, f"{kind.key}_sha256": _hash(text)}
     try:
         with replacing(path) as unfinished:
-            save_file(ready, unfinished, about)
+            (_save_by_blocks if mapped else save_file)(ready, unfinished, about)
     except (OSError, SafetensorError) as error:
         raise kind.error(f"{path} could not be written: {getattr(error, 'strerror', None) or error}.") from None
 
@@ -116,15 +127,80 @@ def read(
         header = _header(kind, path, file)
         if check is not None:
             check(header)
-        if header.n_bytes > (free := available()):
+        mapped = _mapped(kind, path, header)
+        size = header.n_bytes - sum(array.nbytes for array in mapped.values())
+        if size > (free := available()):
             raise kind.error(
-                f"{path} cannot be read: it takes {header.n_bytes / 1e9:.1f} GB of memory, and {free / 1e9:.1f} GB are "
+                f"{path} cannot be read: it takes {size / 1e9:.1f} GB of memory, and {free / 1e9:.1f} GB are "
                 f"free. Free some, or use a larger machine."
             )
-        arrays = {name: np.asarray(file.get_tensor(name)) for name in header.arrays}
+        arrays = {name: np.asarray(file.get_tensor(name)) for name in header.arrays if name not in mapped}
     if digest(arrays) != header.content.get("arrays_sha256"):
         raise _damaged(kind, f"{path} is damaged: its arrays are not those that were written (checksum).")
-    return header, arrays
+    return header, arrays | mapped
+
+
+def block_sums(array: Any) -> NDArray[np.int64]:
+    """A checksum (CRC-32) of every block of `block_rows` rows of an array, or of anything that is sliced by rows."""
+    size = block_rows(array)
+    return np.array([block_sum(array[begin : begin + size]) for begin in range(0, len(array), size)], dtype=np.int64)
+
+
+def block_rows(array: Any) -> int:
+    """How many rows are in a block of about 1 MB."""
+    width = int(np.prod(array.shape[1:])) * np.dtype(array.dtype).itemsize
+    return int(max(1, BLOCK // max(width, 1)))
+
+
+def block_sum(*arrays: Any) -> int:
+    """The checksum (CRC-32) of some arrays, one after the other."""
+    total = 0
+    for array in arrays:
+        total = crc32(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data, total)
+    return total
+
+
+def _save_by_blocks(arrays: Mapping[str, Any], path: Path, about: Mapping[str, str]) -> None:
+    """Write a safetensors file, of whose arrays only a block is in memory at a time."""
+    codes = {kind: code for code, kind in TYPES.items()}
+    names = sorted(arrays, key=lambda name: (-np.dtype(arrays[name].dtype).itemsize, name))  # so that all are aligned
+    header: dict[str, Any] = {"__metadata__": dict(about)}
+    at = 0
+    for name in names:
+        shape, kind = arrays[name].shape, np.dtype(arrays[name].dtype).newbyteorder("<")
+        size = int(np.prod(shape)) * kind.itemsize
+        header[name] = {"dtype": codes[kind], "shape": list(shape), "data_offsets": [at, at + size]}
+        at += size
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    with open(path, "wb") as file:
+        file.write(len(text).to_bytes(8, "little") + text)
+        for name in names:
+            array, rows = arrays[name], block_rows(arrays[name])
+            for begin in range(0, len(array), rows):
+                block = np.asarray(array[begin : begin + rows])
+                file.write(np.ascontiguousarray(block, dtype=block.dtype.newbyteorder("<")).data)
+
+
+def _mapped(kind: Kind, path: str | os.PathLike[str], header: Header) -> dict[str, Array]:
+    """The arrays of a file that are not read, but mapped into memory."""
+    names = header.content.get(MAPPED, [])
+    if not isinstance(names, list) or not all(isinstance(name, str) and name in header.arrays for name in names):
+        raise _damaged(kind, f"{path} is no valid {kind.noun}: it lists arrays to be mapped that it does not have.")
+    if not names:
+        return {}
+    with open(path, "rb") as file:
+        size = int.from_bytes(file.read(8), "little")
+        places = json.loads(file.read(size))
+    found = {}
+    for name in names:
+        dtype, shape = header.arrays[name]
+        at = 8 + size + int(places[name]["data_offsets"][0])
+        if 0 in shape:
+            found[name] = np.empty(shape, dtype=dtype)
+        else:
+            found[name] = np.asarray(np.memmap(path, dtype=dtype, mode="r", offset=at, shape=shape))
+    return found
 
 
 def too_deep(content: Any) -> bool:

@@ -9,7 +9,7 @@ import shutil
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from errno import EINVAL
+from errno import EDQUOT, EFBIG, EINVAL, ENOSPC
 from pathlib import Path
 
 try:
@@ -107,6 +107,26 @@ def parquet_files(folder: Path) -> list[Path]:
     """The Parquet files in and below a folder, sorted by name, without names that begin with a dot or an underscore."""
     found = sorted(file for file in folder.rglob("*") if file.suffix.lower() in PARQUET and file.is_file())
     return [file for file in found if not any(part[0] in "._" for part in file.relative_to(folder).parts)]
+
+
+@contextmanager
+def said_if_full(folder: str) -> Iterator[None]:
+    """Within this context, the error of a full disk names the folder for temporary files, and the remedy."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in (ENOSPC, EDQUOT, EFBIG):
+            raise
+        raise OSError(error.errno, no_room(folder)) from None
+
+
+def no_room(folder: str, needed: int | None = None) -> str:
+    """The message that a folder for temporary files is full, or has less room than is needed, in bytes."""
+    words = "is full" if needed is None else f"has no room for {needed / 1e6:.0f} MB"
+    return (
+        f"the folder for temporary files, {folder}, {words}: rows that exceed the memory limit are laid out there. "
+        f"Free some room, set the environment variable TMPDIR to a folder on a larger disk, or raise memory_limit."
+    )
 
 
 @contextmanager

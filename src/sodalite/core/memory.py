@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import sys
+import tempfile
 from dataclasses import dataclass
+from errno import ENOSPC
 from itertools import pairwise
 from numbers import Real
 from pathlib import Path
@@ -14,6 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike
 
+from .files import no_room
 from .threads import n_threads
 
 UNITS = {
@@ -94,16 +98,48 @@ def bytes_of(features: Any) -> int:
     return sum(map(bytes_of, features)) if isinstance(features, tuple) else int(features.nbytes)
 
 
-def check_all_rows(n: int, d: int, q: int, memory_limit: float | str | None) -> None:
-    """Refuse to load n rows of d inputs and q targets for the posterior "local" if they exceed the memory limit."""
-    limit = limit_from(memory_limit)
-    needed = 8 * n * (5 * d + 4 * q + 8)  # the rows, the distinct ones, these prepared, a tree; residuals and noise
-    if needed > limit:
+def fits_in_memory(n: int, d: int, q: int, memory_limit: float | str | None) -> bool:
+    """Whether the posterior "local" can keep n rows of d inputs and q targets in memory, within the memory limit."""
+    return _bytes_in_memory(n, d, q) <= limit_from(memory_limit)
+
+
+def _bytes_in_memory(n: int, d: int, q: int) -> int:
+    """The rows, the distinct ones, these prepared, a tree; residuals and noise."""
+    return 8 * n * (5 * d + 4 * q + 8)
+
+
+def too_many_rows(n: int, d: int, q: int, memory_limit: float | str | None) -> ValueError:
+    """The error for rows that a posterior needs in memory, and that do not fit."""
+    needed, limit = _bytes_in_memory(n, d, q), limit_from(memory_limit)
+    return ValueError(
+        f"the posterior keeps all {n} rows in memory, which takes about {needed / 1e6:.0f} MB, but "
+        f"{'half of what is free' if memory_limit is None else 'memory_limit'} is {limit / 1e6:.0f} MB. Use "
+        f"posterior='local' or 'vfe', which read the rows where they are, or raise memory_limit."
+    )
+
+
+def check_limit(needed: int, memory_limit: float | str | None) -> None:
+    """Refuse a memory limit that is smaller than a fit to rows on disk needs, in bytes."""
+    if needed > (limit := limit_from(memory_limit)):
         raise ValueError(
-            f"posterior='local' keeps all {n} rows in memory, which takes about {needed / 1e6:.0f} MB, but "
-            f"{'half of what is free' if memory_limit is None else 'memory_limit'} is {limit / 1e6:.0f} MB. Use "
-            f"posterior='vfe', which makes one pass over the rows where they are, or 'sod', or raise memory_limit."
+            f"{'Half of what is free' if memory_limit is None else 'memory_limit'} is {limit / 1e6:.0f} MB, but "
+            f"posterior='local' needs at least {needed / 1e6 + 1:.0f} MB for these rows, which are on disk. Raise "
+            f"memory_limit, or use posterior='vfe'."
         )
+
+
+def check_disk(n: int, d: int, q: int) -> None:
+    """Refuse rows that exceed the memory limit if the folder for temporary files has no room for them.
+
+    Rows are laid out there twice: in buckets, and then in the order of cells.
+    """
+    needed = 2 * n * 8 * (2 * d + q + 3)
+    try:
+        folder = tempfile.gettempdir()
+    except FileNotFoundError as error:
+        raise OSError(error.errno, f"there is no folder for temporary files: {error.strerror}. Set TMPDIR.") from None
+    if shutil.disk_usage(folder).free < needed:
+        raise OSError(ENOSPC, no_room(folder, needed))
 
 
 @dataclass(frozen=True)

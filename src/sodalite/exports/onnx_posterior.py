@@ -14,7 +14,7 @@ from scipy.special import ndtri
 
 from ..core.types import Floats
 from ..kernels import CompiledKernel
-from ..kernels.neighbours import ALL, Neighbours
+from ..kernels.neighbours import ALL, Index, Neighbours
 from ..posteriors import POSTERIORS, Local, Posterior, SubsetOfData
 from ..posteriors.calibration import MOST, Scale, rank_of_edge
 from ..posteriors.predictive import TINY as SMALLEST
@@ -177,6 +177,7 @@ def _(posterior: Projected, g: Graph, kernel: OnnxNode, queries: Queries) -> Lat
 
 @latent.register
 def _(posterior: Local, g: Graph, kernel: OnnxNode, queries: Queries) -> Latent:
+    posterior = posterior.in_memory()
     given = _given_active(g, kernel, queries, posterior.base)
     if not posterior.k:
         return given.latent
@@ -298,7 +299,7 @@ def _by_covariance(g: Graph, X: Floats, compiled: CompiledKernel, kernel: OnnxNo
 def _by_distance(g: Graph, near: Neighbours, compiled: CompiledKernel, queries: Queries) -> Tensor:
     """b.b - 2 a.b for scaled queries a and rows b, of shape (queries, rows): their squared distance less a.a."""
     weights = compiled.metric()
-    assert near.index is not None
+    assert isinstance(near.index, Index)
     assert weights is not None
     columns, Z = near.index.columns, near.index.rows  # which have a further column that decides ties, 0 in queries
     centred = g("Sub", g("Gather", queries.X, columns, axis=1), compiled.centre[columns])

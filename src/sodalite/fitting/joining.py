@@ -6,18 +6,22 @@ from dataclasses import replace
 
 import numpy as np
 
+from ..core.joined import Joined
 from ..core.random import generator_from
 from ..core.types import Indices
 from ..core.validation import check_not_large
 from ..hyperparameters import Found
-from ..kernels import compile_kernel
-from ..posteriors import Evidence
+from ..kernels import CompiledKernel, compile_kernel
+from ..kernels.row_store import RowStore
+from ..posteriors import Evidence, Local
 from ..selection.loop import Selection
 from ..selection.progress import Follower
 from ..selection.source import Arrays
 from .exchange import exchanged
 from .fitted import Fitted
 from .pipeline import Prepared, Settings, choose_rows, condition
+
+MOST_JOINED = 0.25  # rows that may join a store on disk, as a share of those in it, before it is laid out anew
 
 
 def join(fitted: Fitted, new: Arrays, settings: Settings, exchange: bool, follow: Follower) -> Fitted:
@@ -62,8 +66,26 @@ def join(fitted: Fitted, new: Arrays, settings: Settings, exchange: bool, follow
     if exchange:
         evidence = Evidence(compile_kernel(fitted.kernel, new.X), rows.scaled, selection)
         selection = exchanged(evidence, choose, n, generator)
-    joined = condition(rows, fitted.target_shape, found, selection, settings, generator)
+    known = _grown(fitted, scaled, selection)
+    joined = condition(rows, fitted.target_shape, found, selection, settings, generator, known)
     return replace(joined, rounds=fitted.rounds)
+
+
+def _grown(fitted: Fitted, new: Arrays, selection: Selection) -> tuple[CompiledKernel, RowStore] | None:
+    """The kernel and the store of the old and the new rows, where that of the old rows can be kept; else None.
+
+    It can if the active rows are the same, so that residuals are, and if the rows that have joined it are few.
+    """
+    posterior, before = fitted.posterior, fitted.selection
+    if not isinstance(posterior, Local) or posterior.store is None:
+        return None
+    same = np.array_equal(selection.indices, before.indices) and selection.noise_floor == before.noise_floor
+    store, base = posterior.store, posterior.base
+    if not same or store.n_joined + len(new.X) > MOST_JOINED * (len(store) - store.n_joined):
+        return None
+    X = np.asarray(new.X, dtype=np.float64)
+    evidence = Evidence(posterior.kernel, new, selection)
+    return posterior.kernel, store.grown(X, new.y - base.mean(X), evidence.noise(slice(None)))
 
 
 def _concatenated(old: Arrays, new: Arrays) -> Arrays:
@@ -71,4 +93,5 @@ def _concatenated(old: Arrays, new: Arrays) -> Arrays:
     alpha = None
     if old.alpha is not None or new.alpha is not None:
         alpha = np.concatenate([np.zeros(len(part.y)) if part.alpha is None else part.alpha for part in (old, new)])
-    return Arrays(np.concatenate([old.X, new.X]), np.concatenate([old.y, new.y]), alpha)
+    X = Joined([old.X, new.X]) if old.on_disk else np.concatenate([old.X, new.X])
+    return Arrays(X, np.concatenate([old.y, new.y]), alpha)

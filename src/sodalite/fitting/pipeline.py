@@ -17,6 +17,7 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.gaussian_process.kernels import Kernel
 
+from ..core.memory import check_limit, fits_in_memory
 from ..core.random import generator_from
 from ..core.types import Floats, Indices
 from ..core.validation import check_count, check_dtype, check_first, check_not_small
@@ -24,7 +25,15 @@ from ..core.warn import warn
 from ..hyperparameters import Found, Method, Task, resolve_hyperparameters, takes_kernel_as_given
 from ..hyperparameters.record import found_before, method_note, note_of
 from ..hyperparameters.weave import MOST_ROWS
-from ..kernels import check_bounds, check_values, compile_kernel, default_kernels, warn_at_bounds
+from ..kernels import (
+    CompiledKernel,
+    check_bounds,
+    check_values,
+    compile_kernel,
+    default_kernels,
+    warn_at_bounds,
+)
+from ..kernels.row_store import RowStore
 from ..posteriors import Evidence, Posterior, resolve_posterior
 from ..posteriors.baselines import MOST_JUDGED, Baselines, NoBetterWarning, compare
 from ..posteriors.floor import warn_of_floor
@@ -33,7 +42,7 @@ from ..selection.checkpoint import Checkpoint, File, check_checkpoint, open_chec
 from ..selection.grow import grow
 from ..selection.loop import Selection
 from ..selection.progress import Follower
-from ..selection.source import Scaling, Source, in_memory, sample
+from ..selection.source import Needs, Scaling, Source, brought_here, sample
 from ..stopping import Rule, resolve_rule
 from .budget import CONDITION, MEAN, SEARCH, Budget, Costs
 from .fitted import Fitted
@@ -194,13 +203,25 @@ def fit_around(
 
 
 def check(source: Source, settings: Settings, follow: Follower) -> Source:
-    """Return the rows, checked against the settings; in memory, if the posterior needs all of them there."""
+    """Return the rows, checked against the settings; in memory, if the posterior needs all of them and they fit."""
     n = len(source.X)
     m = min(settings.n_active, n)
     if settings.first is not None:
         check_first(settings.first, n, m)
     source.check_room(m, settings.dtype, settings.n_jobs, settings.memory_limit)
-    return source.check(settings.posterior.needs_all_rows, settings.memory_limit, follow.say)
+    needs, limit = needs_of(settings.posterior), settings.memory_limit
+    (_, d), q = source.X.shape, source.y.shape[1]
+    in_memory = source.here is not None and not source.here.on_disk
+    if needs == "all" and not in_memory and not fits_in_memory(n, d, q, limit):
+        check_limit(settings.posterior.least_memory(n, d, m, settings.n_neighbors, settings.calibrate), limit)
+    return source.check(needs, limit, follow.say)
+
+
+def needs_of(posterior: type[Posterior]) -> Needs:
+    """What a posterior needs of the rows."""
+    if not posterior.needs_all_rows:
+        return "passes"
+    return "all" if posterior.reads_from_disk else "all in memory"
 
 
 def fit_mean(source: Source, settings: Settings, follow: Follower) -> Mean:
@@ -344,13 +365,18 @@ def condition(
     selection: Selection,
     settings: Settings,
     generator: np.random.Generator,
+    known: tuple[CompiledKernel, RowStore] | None = None,
 ) -> Fitted:
-    """Condition the posterior on the rows, and return the model."""
+    """Condition the posterior on the rows, and return the model.
+
+    `known` is the kernel, and the rows that are not active with their residuals, if these are laid out already.
+    """
     source, scaling = rows.scaled, rows.scaling
     if settings.posterior.needs_all_rows:
-        source = in_memory(source)
+        source = brought_here(source, settings.memory_limit)
+    kernel, store = (compile_kernel(found.kernel, source.X), None) if known is None else known
     evidence = Evidence(
-        compile_kernel(found.kernel, source.X),
+        kernel,
         source,
         selection,
         settings.memory_limit,
@@ -360,6 +386,7 @@ def condition(
         optimism=found.optimism,
         spread=_spread(rows),
         judges=rows.judges,
+        store=store,
     ).of_model()
     warn_of_floor(evidence, scaling.unit)
     posterior = settings.posterior.condition(evidence)

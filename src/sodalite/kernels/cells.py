@@ -71,7 +71,7 @@ class Cells:
 
 def _parts(Z: Floats, which: Indices, levels: int) -> list[Indices]:
     """Some rows, bisected so many times. Rows that are equal in all coordinates stay together."""
-    found = _cut(Z, which) if levels else None
+    found = cut_of(Z, which) if levels else None
     if found is None:
         return [which]
     axis, cut = found
@@ -79,7 +79,7 @@ def _parts(Z: Floats, which: Indices, levels: int) -> list[Indices]:
     return [*_parts(Z, which[below], levels - 1), *_parts(Z, which[~below], levels - 1)]
 
 
-def _cut(Z: Floats, which: Indices) -> tuple[int, float] | None:
+def cut_of(Z: Floats, which: Indices) -> tuple[int, float] | None:
     """The coordinate in which some rows are spread most, and the cut nearest to its median; None if all are equal."""
     some = Z[which[:: -(-len(which) // LOOKED_AT)]]
     low, high = np.quantile(some, TAILS, axis=0)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 from time import thread_time
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +19,8 @@ from . import REACH, CompiledKernel, robust_spread, spacing, take
 
 TRIED = 32  # queries that decide between the ways to search: some milliseconds, in which a factor of two shows
 BATCH, RUNS = 4096, 4  # rows that stand for a batch of queries, and runs of them that are tried
+SAMPLED = 2**18  # numbers of the rows that tell which inputs matter and how far rows are apart: 2 MB
+FEWEST_SAMPLED, MOST_SAMPLED = 1000, 2**14  # these rows, however many inputs they have
 TIE = 1e-4  # coordinate that decides ties, in units of the rows' spacing: its square is far above rounding, and no more
 LEAF = 32  # rows of a leaf of a tree: with the 8 to 64 neighbours that are asked for, quicker than SciPy's 16
 FEW = 256  # queries below which their order is not worth sorting
@@ -69,14 +72,10 @@ class Index:
 
     def __init__(self, X: Array, centre: Floats, weights: Floats, search: str | None = None) -> None:
         self.centre, self.weights = centre, weights
-        width = X.max(axis=0) - X.min(axis=0)
-        most = FURTHEST * robust_spread(X)
-        spread = np.sqrt(weights) * np.where(width > most, most, width)
-        self.columns = np.flatnonzero(spread > MATTERS * spread.max(initial=0.0))
-        if not len(self.columns):
-            self.columns = np.arange(1)
-        self.tie = TIE * spacing(self.scaled(X))
-        self.rows = self.placed(X)
+        hashed = hashes(X)
+        some = X[least_hashes(hashed, n_sampled(X.shape[1]))]
+        self.metric = metric = Metric.of(centre, weights, X.min(axis=0), X.max(axis=0), some)
+        self.columns, self.rows = metric.columns, metric.positions(X, hashed)
         self.search = search
         self._found_by: dict[str, Callable[[Floats, int], Indices]] = {}
 
@@ -92,24 +91,26 @@ class Index:
         if "rows" not in state:
             tree, products = state.pop("_tree"), state.pop("_all")
             state |= {"rows": products._fit_X if tree is None else tree, "search": None}
+        if "metric" not in state:
+            state["metric"] = Metric(state["centre"], state["weights"], state["columns"], 0.0)
         self.__dict__.update(state)
         self._found_by = {}
 
     def scaled(self, X: Array) -> Floats:
         """The relevant inputs of the rows X, scaled such that their distances are Euclidean."""
-        columns = self.columns
-        with np.errstate(over="ignore"):
-            part = (X[:, columns] - self.centre[columns]) * np.sqrt(self.weights[columns])
-        reach = REACH[np.dtype(np.float64)]  # beyond, squared distances would overflow, and no row would be found
-        return np.ascontiguousarray(np.clip(part, -reach, reach), dtype=np.float64)
+        return self.metric.scaled(X)
 
     def placed(self, X: Array) -> Floats:
         """The relevant inputs of rows, scaled, and the coordinate that decides ties; of shape (n, columns + 1)."""
-        return np.column_stack([self.scaled(X), self.tie * (_keys(X) >> np.uint64(11)).astype(np.float64) / 2.0**53])
+        return self.metric.positions(X)
 
     def query(self, X: Array, k: int) -> Indices:
         """The k nearest rows of every row of X, the nearest first; of shape (queries, k)."""
         return self.nearest(self.scaled(X), k)
+
+    def sample(self, most: int) -> Floats:
+        """Positions of at most so many rows, by `least_hashes`; of shape (rows, columns)."""
+        return np.ascontiguousarray(self.positions[least_hashes(self.rows[:, -1], most)])
 
     @property
     def positions(self) -> Floats:
@@ -159,6 +160,41 @@ class Index:
         return self._found_by[search]
 
 
+@dataclass(frozen=True)
+class Metric:
+    """A weighted Euclidean distance in the inputs that matter, with ties decided by hashes of the rows."""
+
+    centre: Floats
+    """A point amid the rows; of shape (d,)."""
+    weights: Floats
+    """Weights of the squared differences; of shape (d,)."""
+    columns: Indices
+    """The inputs that distances depend on noticeably; of shape (columns,)."""
+    tie: float
+    """The coordinate that decides ties of a row whose hash is 1."""
+
+    @classmethod
+    def of(cls, centre: Floats, weights: Floats, low: Floats, high: Floats, some: Floats) -> Metric:
+        """The metric of rows whose inputs are between `low` and `high`; of `some` of them, of shape (rows, d)."""
+        width, most = high - low, FURTHEST * robust_spread(some)
+        spread = np.sqrt(weights) * np.where(width > most, most, width)
+        columns = np.flatnonzero(spread > MATTERS * spread.max(initial=0.0))
+        made = cls(centre, weights, columns if len(columns) else np.arange(1), 0.0)
+        return replace(made, tie=TIE * spacing(made.scaled(some)))
+
+    def scaled(self, X: Array) -> Floats:
+        """The relevant inputs of the rows X, scaled such that their distances are Euclidean."""
+        columns = self.columns
+        with np.errstate(over="ignore"):
+            part = (np.asarray(X[:, columns], dtype=np.float64) - self.centre[columns]) * np.sqrt(self.weights[columns])
+        reach = REACH[np.dtype(np.float64)]  # beyond, squared distances would overflow, and no row would be found
+        return np.ascontiguousarray(np.clip(part, -reach, reach))
+
+    def positions(self, X: Array, hashed: Floats | None = None) -> Floats:
+        """The rows X, scaled, and the coordinate that decides ties, by their hashes; of shape (rows, columns + 1)."""
+        return np.column_stack([self.scaled(X), self.tie * (hashes(X) if hashed is None else hashed)])
+
+
 def _along_a_curve(Z: Floats) -> Indices:
     """An order of positions, of shape (n, d), in which those that follow each other are near: along a Z-order curve.
 
@@ -196,6 +232,50 @@ FINDERS: dict[str, Callable[[Floats], Callable[[Floats, int], Indices]]] = {"tre
 """The ways to find the nearest of some rows exactly, by their names."""
 
 
+class Finder(Protocol):
+    """Finds the nearest rows by a weighted Euclidean distance: `Index`, or that of rows that are stored elsewhere."""
+
+    @property
+    def columns(self) -> Indices:
+        """The inputs that distances depend on."""
+        ...
+
+    def scaled(self, X: Array) -> Floats:
+        """The relevant inputs of the rows X, scaled such that their distances are Euclidean."""
+        ...
+
+    def query(self, X: Array, k: int) -> Indices:
+        """The k nearest rows of every row of X, the nearest first; of shape (queries, k)."""
+        ...
+
+    def nearest(self, positions: Floats, k: int) -> Indices:
+        """The k rows nearest to every scaled position, the nearest first; of shape (positions, k)."""
+        ...
+
+    def sample(self, most: int) -> Floats:
+        """Positions of at most so many rows, by `least_hashes`; of shape (rows, columns)."""
+        ...
+
+
+@runtime_checkable
+class StoredRows(Protocol):
+    """Rows that need not be in memory, and that are searched where they are (`sodalite.kernels.row_store`)."""
+
+    def __len__(self) -> int: ...
+
+    def index(self, centre: Floats, weights: Floats) -> Finder:
+        """An index that finds the nearest rows by a weighted distance."""
+        ...
+
+    def features(self, kernel: CompiledKernel) -> Any:
+        """The rows prepared for a kernel, whenever they are taken."""
+        ...
+
+    def nearest_by_covariance(self, kernel: CompiledKernel, X: Array, k: int) -> Indices:
+        """The k nearest rows by the covariance, the nearest first; of shape (queries, k)."""
+        ...
+
+
 class Neighbours:
     """The rows nearest to a query by the kernel, which say most about the function there.
 
@@ -207,7 +287,7 @@ class Neighbours:
     Parameters
     ----------
     kernel : CompiledKernel
-    X : array of shape (n, d)
+    X : array of shape (n, d), or StoredRows
         The rows to find.
     by_period : bool, default=True
         Whether periodic components count; without, all neighbours are the nearest rows.
@@ -215,17 +295,28 @@ class Neighbours:
         How the nearest rows are found; by default, the quicker way by a measurement at the first query.
     """
 
-    def __init__(self, kernel: CompiledKernel, X: Array, by_period: bool = True, search: str | None = None) -> None:
+    _stored: StoredRows | None = None  # in pickles of earlier versions, which do not have it
+
+    def __init__(
+        self, kernel: CompiledKernel, X: Array | StoredRows, by_period: bool = True, search: str | None = None
+    ) -> None:
         self.n = len(X)
+        self._stored = X if isinstance(X, StoredRows) else None
         self._kernel, weights = kernel, kernel.metric()
         self.cycles = kernel.cycles() if by_period and weights is not None else []
         if not self.n:
             return
-        self.index = None if weights is None else Index(X, kernel.centre, weights, search)
+
+        def index(weights: Floats) -> Finder:
+            if isinstance(X, StoredRows):
+                return X.index(kernel.centre, weights)
+            return Index(X, kernel.centre, weights, search)
+
+        self.index = None if weights is None else index(weights)
         if weights is None or self.cycles:
-            self._rows = kernel.prepare(X)
+            self._rows = X.features(kernel) if isinstance(X, StoredRows) else kernel.prepare(X)
         if self.n > ALL and weights is not None:
-            self._in_phase = [Index(X, kernel.centre, weights + cycle.weights, search) for cycle in self.cycles]
+            self._in_phase = [index(weights + cycle.weights) for cycle in self.cycles]
 
     def query(self, X: Array, k: int) -> Indices:
         """The k nearest rows of every row of X, the nearest first; of shape (queries, min(k, n))."""
@@ -245,6 +336,8 @@ class Neighbours:
         """
         everything = np.arange(self.n)
         few = not self.cycles or self.n <= ALL
+        if few and self._stored is not None:
+            return self._stored.nearest_by_covariance(self._kernel, X, k)
         n_candidates = self.n if few else 2 * k + 2 * CYCLES * len(self.cycles) * max(k // 2, IN_PHASE)
 
         def best(part: Array) -> Indices:
@@ -303,6 +396,27 @@ def distinct(X: Array) -> tuple[Indices, Indices]:
     place = np.empty_like(order)
     place[order] = np.arange(len(order))
     return first[order], place[group.ravel()]
+
+
+def hashes(X: Array) -> Floats:
+    """A number between 0 and 1 of every row of X, which depends on its inputs alone; of shape (n,)."""
+    return np.asarray((_keys(X) >> np.uint64(11)).astype(np.float64) / 2.0**53)
+
+
+def n_sampled(d: int) -> int:
+    """How many rows of d inputs tell what a metric needs to know of them."""
+    return int(np.clip(SAMPLED // d, FEWEST_SAMPLED, MOST_SAMPLED))
+
+
+def least_hashes(hashed: Floats, most: int) -> Indices:
+    """At most so many rows, those of the least hashes, in the order of these.
+
+    They are a random sample of distinct rows that depends neither on the order of the rows nor on where they are.
+    """
+    if len(hashed) <= most:
+        return np.argsort(hashed, kind="stable")
+    some = np.argpartition(hashed, most - 1)[:most]
+    return np.asarray(some[np.argsort(hashed[some], kind="stable")])
 
 
 def places_among(known: Floats, rows: Floats) -> Indices:

@@ -5,7 +5,7 @@ parameters, the stages of the selection, and how a table's columns become number
 so files of unknown origin are safe. pickle, joblib and skops work too, with the risks that each of them has.
 """
 
-from .model import load, save
+from .model import check_file, load, save
 from .model_file import FORMAT, VERSION, Header, ModelFileError, check_path, read_header
 from .objects import KERNELS, OBJECTS
 
@@ -17,6 +17,7 @@ __all__ = [
     "VERSION",
     "Header",
     "ModelFileError",
+    "check_file",
     "check_path",
     "load",
     "read_header",

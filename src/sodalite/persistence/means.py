@@ -16,7 +16,7 @@ from ..fitting.means.folds import N_FOLDS
 from ..fitting.means.forest import Forest
 from ..fitting.means.trees import MOST_ROUNDS, SETTINGS
 from .fields import count, mapping, real, text, wrong
-from .posteriors import Shapes, Sizes
+from .formats import Shapes, Sizes
 
 MOST_LEAVES = int(SETTINGS["num_leaves"])
 

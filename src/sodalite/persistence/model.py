@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from copy import copy
 from dataclasses import asdict, replace
 from typing import Any
@@ -12,7 +12,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from ..core.json import shown
-from ..core.types import Array, Floats
+from ..core.types import Array
 from ..core.version import __version__
 from ..core.warn import warn
 from ..estimator import GreedyGPRegressor
@@ -27,12 +27,14 @@ from ..selection.source import Arrays, Scaling
 from ..tables import Preprocessing, TableEncoder
 from .checks import N_PREDICTED, check_factor, check_predictions, check_stages, check_values
 from .fields import count, flag, mapping, real, text, wrong
+from .formats import Stored
 from .layout import Layout
-from .means import describe_mean, judges_of, mean_from_json
-from .model_file import KIND, ModelFileError, check_path, read, write
+from .mapped import verify
+from .means import describe_mean, mean_from_json
+from .model_file import KIND, MAPPED, ModelFileError, check_path, read, write
 from .objects import kernel_from_json, kernel_to_json
 from .parameters import check_parameters, parameters_from_json, parameters_to_json, reset_unaffordable
-from .posteriors import FORMATS, Stored, describe_posterior
+from .posteriors import describe_posterior
 
 
 def save(model: Any, path: str | os.PathLike[str]) -> None:
@@ -121,14 +123,31 @@ def load(path: str | os.PathLike[str]) -> GreedyGPRegressor:
         raise ModelFileError(f"{path} is no valid model file: {reason}. {KIND.remedy}") from error
 
 
-def describe(model: GreedyGPRegressor) -> tuple[dict[str, Any], dict[str, Floats]]:
+def check_file(path: str | os.PathLike[str]) -> None:
+    """Read a model file whole, and check every checksum and every value in it.
+
+    `load` leaves the rows of a large model of the posterior "local" on disk, and checks them when they are first used.
+
+    Parameters
+    ----------
+    path : str or path-like
+
+    Raises
+    ------
+    sodalite.persistence.ModelFileError
+        As by `load`.
+    """
+    verify(load(path).fitted_)
+
+
+def describe(model: GreedyGPRegressor) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the JSON and the arrays of a model's file."""
     fitted: Fitted = model.fitted_
     posterior, selection = fitted.posterior, fitted.selection
     names = getattr(model, "feature_names_in_", None)
     preprocessing = getattr(model, "preprocessing_", None)
-    about_posterior, arrays = describe_posterior(fitted)
-    about_mean, mean_arrays = describe_mean(fitted, FORMATS[posterior.name].holds_all_rows)
+    about_posterior, arrays, kind = describe_posterior(fitted)
+    about_mean, mean_arrays = describe_mean(fitted, kind.holds_all_rows)
     content: dict[str, Any] = {
         "library": __version__,
         "baselines": _baselines_to_json(fitted.baselines),
@@ -153,6 +172,8 @@ def describe(model: GreedyGPRegressor) -> tuple[dict[str, Any], dict[str, Floats
         "posterior": about_posterior,
         "mean": about_mean,
     }
+    if mapped := sorted(set(kind.mapped) & set(arrays)):
+        content[MAPPED] = mapped
     arrays |= mean_arrays
     arrays |= {
         "centre": posterior.kernel.centre,
@@ -173,11 +194,17 @@ def rebuild(content: Mapping[str, Any], arrays: dict[str, Array], path: str) -> 
     """
     layout = Layout.of(content)
     layout.check_arrays(arrays)
-    check_values(arrays)
+    if sorted(mapped := content.get(MAPPED, [])) != sorted(set(layout.format.mapped) & set(arrays)):
+        raise ValueError(f"the field {MAPPED!r} does not list the arrays that are mapped")
+    check_values({name: array for name, array in arrays.items() if name not in mapped})
     check_stages(arrays["active"], arrays["rmse"], arrays["scores"], layout.sizes.n)
     model, notes = _unfitted(content["params"], layout.posterior)
     kernel = compile_centred(kernel_from_json(content["kernel"]), arrays["centre"], np.dtype(np.float64))
-    model.fitted_ = _fitted(content, arrays, layout, kernel, model.memory_limit)
+
+    def damaged(words: str) -> ModelFileError:
+        return ModelFileError(f"{path} is damaged: {words}. {KIND.remedy}")
+
+    model.fitted_ = _fitted(content, arrays, layout, kernel, model.memory_limit, damaged)
     model.n_features_in_ = layout.sizes.d
     _add_names(model, content, layout.sizes.d)
     if content["about"] is not None:
@@ -205,6 +232,7 @@ def _fitted(
     layout: Layout,
     kernel: CompiledKernel,
     memory_limit: int | float | str | None,
+    damaged: Callable[[str], ModelFileError],
 ) -> Fitted:
     """The fitted state, checked against the kernel."""
     holds_all, selection = layout.format.holds_all_rows, _selection(content["selection"], arrays)
@@ -216,7 +244,8 @@ def _fitted(
     mean(rows.X[active][:N_PREDICTED])  # refuses predictions that are not finite
     likelihood = content["log_marginal_likelihood"]
     real(likelihood, "log_marginal_likelihood", -np.inf)
-    stored = Stored(evidence, mapping(content["posterior"], "posterior"), arrays, likelihood, memory_limit)
+    stored = Stored(evidence, mapping(content["posterior"], "posterior"), arrays, likelihood, memory_limit, damaged)
+    every = layout.format.all_rows(stored)
     return Fitted(
         kernel=kernel.spec,
         selection=selection,
@@ -228,11 +257,11 @@ def _fitted(
         y_active=rows.y[active],
         rounds=tuple(_round(mapping(part, "a round")) for part in content["rounds"]),
         baselines=_baselines(content.get("baselines")),
-        rows=rows if holds_all else None,
+        rows=every.rows,
         mean_function=mean,
         targets_active=None if targets is None else targets[active],
-        targets=targets if holds_all else None,
-        judges=judges_of(arrays, layout.sizes.n),
+        targets=every.targets,
+        judges=every.judges,
     )
 
 

@@ -7,13 +7,24 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ..core import container
-from ..core.container import Header, Kind, digest
+from ..core.container import MAPPED, Header, Kind, digest
 from ..core.types import Array
 
-__all__ = ["FORMAT", "VERSION", "Header", "ModelFileError", "check_path", "digest", "read", "read_header", "write"]
+__all__ = [
+    "FORMAT",
+    "MAPPED",
+    "VERSION",
+    "Header",
+    "ModelFileError",
+    "check_path",
+    "digest",
+    "read",
+    "read_header",
+    "write",
+]
 
 FORMAT = "sodalite-model"
-VERSION = 3
+VERSION = 4
 
 
 class ModelFileError(ValueError):
@@ -28,7 +39,7 @@ def check_path(path: str | os.PathLike[str]) -> None:
     container.check_path(KIND, path)
 
 
-def write(path: str | os.PathLike[str], content: Mapping[str, Any], arrays: Mapping[str, Array]) -> None:
+def write(path: str | os.PathLike[str], content: Mapping[str, Any], arrays: Mapping[str, Any]) -> None:
     """Write a file, whole or not at all."""
     container.write(KIND, path, content, arrays)
 

@@ -1,20 +1,18 @@
-"""What a model file holds of each posterior, beside what every model has."""
+"""How a model file holds each posterior, beside what every model has."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Protocol, TypeAlias
+from typing import Any, ClassVar
 
 import numpy as np
 
 from ..core.memory import available, parse_bytes
 from ..core.types import Floats
 from ..fitting.fitted import Fitted
-from ..kernels import CompiledKernel
 from ..kernels.neighbours import distinct
-from ..posteriors import POSTERIORS, Evidence, Local, Posterior, SubsetOfData
-from ..posteriors.local import POWERS
+from ..posteriors import POSTERIORS, Local, Posterior, SubsetOfData
 from ..posteriors.projected import (
     DeterministicTraining,
     FullyIndependentTraining,
@@ -22,70 +20,20 @@ from ..posteriors.projected import (
     SubsetOfRegressors,
     Variational,
 )
+from ..selection.source import Arrays
 from .checks import Remainder, check_projection, check_residuals
 from .error_bars import scale_arrays, scale_from_json, scale_shapes, scale_to_json
 from .fields import count, real
-
-Shapes: TypeAlias = dict[str, tuple[int | None, ...]]
-"""The shapes of arrays by their names; None stands for any number."""
-
-
-@dataclass(frozen=True)
-class Sizes:
-    """The sizes of a model."""
-
-    n: int
-    """Rows of the fit."""
-    m: int
-    """Active rows."""
-    d: int
-    """Inputs."""
-    q: int
-    """Targets."""
-
-
-@dataclass(frozen=True)
-class Stored:
-    """The content of a model file from which a posterior is restored."""
-
-    evidence: Evidence
-    """The rows that the file holds, which of them are active, and the kernel."""
-    about: Mapping[str, Any]
-    """The JSON field "posterior"."""
-    arrays: Mapping[str, Floats]
-    likelihood: Any
-    """The JSON field "log_marginal_likelihood"."""
-    memory_limit: int | float | str | None
-    """That of the estimator."""
-
-
-class PosteriorFormat(Protocol):
-    """How one kind of posterior is stored."""
-
-    holds_all_rows: ClassVar[bool]
-    """Whether the file holds all rows of the fit, or the active rows alone."""
-
-    def shapes(self, about: Mapping[str, Any], sizes: Sizes) -> Shapes:
-        """Return the shapes of its own arrays; `about` is the JSON field "posterior"."""
-        ...
-
-    def describe(self, fitted: Fitted) -> tuple[dict[str, Any], dict[str, Floats]]:
-        """Return its own JSON fields, and its own arrays."""
-        ...
-
-    def restore(self, stored: Stored) -> Posterior:
-        """Return the posterior; a ValueError says what no posterior can have."""
-        ...
-
-    def without_cache(self, posterior: Posterior) -> Posterior:
-        """Return a posterior for a few predictions, which fill no cache of the one that is given."""
-        ...
+from .formats import AllRows, PosteriorFormat, Shapes, Sizes, Stored, sharing_from_json, sharing_to_json, with_centres
+from .mapped import LEAST_ROWS, MappedLocalFormat
+from .means import judges_of
 
 
 class SubsetFormat:
     """The subset of data: it follows from the active rows and the factor, which every model has."""
 
     holds_all_rows: ClassVar[bool] = False
+    mapped: ClassVar[tuple[str, ...]] = ()
 
     def shapes(self, about: Mapping[str, Any], sizes: Sizes) -> Shapes:
         """Return no shapes: it has no arrays of its own."""
@@ -101,6 +49,10 @@ class SubsetFormat:
         scale = scale_from_json(evidence.kernel, stored.arrays, stored.about.get("scale"))
         return replace(SubsetOfData.condition(evidence), scale=scale)
 
+    def all_rows(self, stored: Stored) -> AllRows:
+        """Return nothing: the file holds the active rows alone."""
+        return AllRows()
+
     def without_cache(self, posterior: Posterior) -> Posterior:
         """Return the posterior itself, which has no cache."""
         return posterior
@@ -113,6 +65,7 @@ class ProjectedFormat:
     kind: type[Projected]
 
     holds_all_rows: ClassVar[bool] = False
+    mapped: ClassVar[tuple[str, ...]] = ()
 
     def shapes(self, about: Mapping[str, Any], sizes: Sizes) -> Shapes:
         """Return the shapes of the two inverse factors and of the weights."""
@@ -134,6 +87,10 @@ class ProjectedFormat:
         scale = scale_from_json(kernel, arrays, stored.about.get("scale"))
         return self.kind(kernel, kernel.prepare(X), inverse, root, arrays["weights"], value, scale)
 
+    def all_rows(self, stored: Stored) -> AllRows:
+        """Return nothing: the file holds the active rows alone."""
+        return AllRows()
+
     def without_cache(self, posterior: Posterior) -> Posterior:
         """Return the posterior itself, which has no cache."""
         return posterior
@@ -143,12 +100,15 @@ class LocalFormat:
     """The local posterior: all rows, and the residuals of the remainder given the active rows."""
 
     holds_all_rows: ClassVar[bool] = True
+    mapped: ClassVar[tuple[str, ...]] = ()
 
     def shapes(self, about: Mapping[str, Any], sizes: Sizes) -> Shapes:
         """Return the shapes of residuals and noises, of alpha if there is one, and of what version 1 does not list."""
         shapes: Shapes = {"residuals": (None, sizes.q), "noises": (None,)}
         if about["alpha"]:
             shapes |= {"alpha": (sizes.n,)}
+        if isinstance(shared := about.get("shared"), dict) and shared.get("centres"):
+            shapes |= {"centres": (None, None)}
         return shapes | scale_shapes(about["scale"], sizes.d, sizes.q, old=("scale_X", "scale_squares"))
 
     def describe(self, fitted: Fitted) -> tuple[dict[str, Any], dict[str, Floats]]:
@@ -160,9 +120,8 @@ class LocalFormat:
         if rows.alpha is not None:
             arrays["alpha"] = rows.alpha
         about: dict[str, Any] = {"k": int(posterior.k), "alpha": rows.alpha is not None}
-        if posterior.shared is not None:
-            about["shared"] = {"cell": posterior.shared.cell, "rows": posterior.shared.h, "power": posterior.power}
-        return about, arrays
+        sharing, centres = sharing_to_json(posterior)
+        return about | sharing, arrays | centres
 
     def restore(self, stored: Stored) -> Posterior:
         """Return the posterior with the stored residuals, a sample of which is computed again."""
@@ -176,25 +135,21 @@ class LocalFormat:
         k = count(stored.about["k"], "k, the number of neighbours,", most=len(first))
         scale = scale_from_json(evidence.kernel, arrays, stored.about["scale"])
         limit = available() // 4 if stored.memory_limit is None else parse_bytes(stored.memory_limit)
-        shared = stored.about.get("shared")  # not in files of earlier versions
-        sharing = [0, 0, 0] if shared is None else _sharing(evidence.kernel, shared, len(first))
-        return Local.restore(evidence.kernel, base, X[first], residuals, noises, k, scale, limit, *sharing)
+        shared = stored.about.get("shared")
+        sharing = (0, 0, 0) if shared is None else sharing_from_json(evidence.kernel, shared, len(first))
+        given = evidence.kernel, base, X[first], residuals, noises, k, scale, limit
+        return with_centres(Local.restore(*given, *sharing, arrays.get("centres")))
+
+    def all_rows(self, stored: Stored) -> AllRows:
+        """Return all rows of the fit."""
+        arrays, source = stored.arrays, stored.evidence.source
+        assert isinstance(source, Arrays)
+        return AllRows(source, arrays.get("targets"), judges_of(arrays, len(source.X)))
 
     def without_cache(self, posterior: Posterior) -> Posterior:
         """Return a copy that keeps neither coordinates v of the rows nor factors."""
         assert isinstance(posterior, Local)
         return posterior.without_cache()
-
-
-def _sharing(kernel: CompiledKernel, shared: Any, n: int) -> list[int]:
-    """Return the checked rows of a cell and of a neighbourhood, and the power of the precisions."""
-    most = {"cell": n, "rows": n, "power": max(POWERS)}
-    if not isinstance(shared, dict) or kernel.metric() is None:
-        raise ValueError("the field 'shared' of the posterior must be an object, and its kernel must have a metric.")
-    found = [count(shared.get(name), f"{name}, of the shared neighbourhoods,", most=most[name]) for name in most]
-    if not (found[0] and found[1]):
-        raise ValueError(f"cells and neighbourhoods of shared rows must not be empty; got {shared}.")
-    return found
 
 
 FORMATS: dict[str, PosteriorFormat] = {
@@ -207,9 +162,23 @@ FORMATS: dict[str, PosteriorFormat] = {
 }
 """The posteriors that a file can hold, by their names."""
 
+MAPPED_LOCAL = MappedLocalFormat()
 
-def describe_posterior(fitted: Fitted) -> tuple[dict[str, Any], dict[str, Floats]]:
-    """Return the JSON field "posterior" of a model, and the arrays that depend on the posterior.
+
+def format_of(about: Mapping[str, Any]) -> PosteriorFormat:
+    """Return how a posterior is stored, by the JSON field "posterior"."""
+    return MAPPED_LOCAL if about["name"] == Local.name and about.get("mapped") is True else FORMATS[about["name"]]
+
+
+def _format_for(posterior: Posterior) -> PosteriorFormat:
+    """Return how a posterior is to be stored: mapped, if it has many rows."""
+    if isinstance(posterior, Local) and (posterior.store is not None or len(posterior.X) >= LEAST_ROWS):
+        return MAPPED_LOCAL
+    return FORMATS[posterior.name]
+
+
+def describe_posterior(fitted: Fitted) -> tuple[dict[str, Any], dict[str, Any], PosteriorFormat]:
+    """Return the JSON field "posterior" of a model, the arrays that depend on the posterior, and its format.
 
     Raises
     ------
@@ -222,12 +191,13 @@ def describe_posterior(fitted: Fitted) -> tuple[dict[str, Any], dict[str, Floats
             f"a model file can hold the posteriors {', '.join(FORMATS)}, but not {type(posterior).__name__}, "
             f"which would need code to be run. Use pickle or joblib.dump instead."
         )
-    kind = FORMATS[posterior.name]
+    kind = _format_for(posterior)
     fields, arrays = kind.describe(fitted)
     arrays |= scale_arrays(posterior.scale)
     if kind.holds_all_rows:
         assert fitted.rows is not None
         arrays |= {"X": fitted.rows.X, "Y": fitted.rows.y}
     else:
-        arrays |= {"X": fitted.X_active, "Y": fitted.y_active}
-    return {"name": posterior.name, **fields, "scale": scale_to_json(posterior.scale)}, arrays
+        dtype = np.float32 if fitted.X_active.dtype == np.float32 else np.float64
+        arrays |= {"X": np.asarray(fitted.X_active, dtype=dtype), "Y": fitted.y_active}
+    return {"name": posterior.name, **fields, "scale": scale_to_json(posterior.scale)}, arrays, kind

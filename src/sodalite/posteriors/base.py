@@ -12,6 +12,7 @@ from ..core.memory import parse_bytes
 from ..core.threads import n_threads, threaded_map
 from ..core.types import Array, Floats, Indices
 from ..kernels import CompiledKernel, Features
+from ..kernels.row_store import RowStore
 from ..selection.loop import Selection
 from ..selection.source import Sliced, Source
 from .calibration import Correlations, Scale, outside
@@ -54,6 +55,8 @@ class Evidence:
     """The least variance of an observation far from all rows; None for a posterior that is no part of a model, which
     needs neither error bars nor a scale."""
 
+    store: RowStore | None = None
+    """The rows that are not active, with their residuals, if they are laid out already; for "local"."""
     spread: float = 0.0
     """The largest variance of a target before a mean function was subtracted, in units of the scaled targets."""
 
@@ -92,7 +95,11 @@ class Evidence:
 
     def noise(self, which: Indices | slice) -> Floats:
         """The noise variance of some rows, no less than the selection's noise floor; of shape (rows,)."""
-        noise = self.kernel.noise(self.kernel.prepare(self.X[which])).astype(np.float64)
+        return self.noise_of(self.kernel.prepare(self.X[which]), which)
+
+    def noise_of(self, rows: Features, which: Indices | slice) -> Floats:
+        """The same of rows that are prepared already."""
+        noise = self.kernel.noise(rows).astype(np.float64)
         if self.alpha is not None:
             noise += self.alpha[which]
         return np.maximum(noise, self.selection.noise_floor)
@@ -114,10 +121,17 @@ class PosteriorTraits:
     """Its name in files and reports: the name of the class, unless it sets another."""
     needs_all_rows: ClassVar[bool] = False
     """Whether `condition` needs all rows in memory; if not, they may stay on disk or on a cluster."""
+    reads_from_disk: ClassVar[bool] = False
+    """Whether rows that do not fit into memory may be on disk nevertheless; if not, a fit to them is refused."""
     leaves_out: ClassVar[bool] = False
     """Whether it predicts from neighbours, and computes leave-one-out errors for any number of them (`LeavesOut`)."""
     likelihood_of_all_rows: ClassVar[bool] = False
     """Whether `log_marginal_likelihood` is that of all rows, not of the active ones; then it has a `gradient`."""
+
+    @classmethod
+    def least_memory(cls, n: int, d: int, m: int, n_neighbors: int | None, calibrate: bool) -> int:
+        """Bytes that conditioning on n rows of d inputs, m of them active, takes at least if the rows are on disk."""
+        return 0
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -179,8 +193,14 @@ class Posterior(Protocol):
 
     name: ClassVar[str]
     needs_all_rows: ClassVar[bool]
+    reads_from_disk: ClassVar[bool]
     leaves_out: ClassVar[bool]
     likelihood_of_all_rows: ClassVar[bool]
+
+    @classmethod
+    def least_memory(cls, n: int, d: int, m: int, n_neighbors: int | None, calibrate: bool) -> int:
+        """Bytes that conditioning on n rows on disk takes at least; `PosteriorTraits` has 0."""
+        ...
 
     @property
     def kernel(self) -> CompiledKernel:

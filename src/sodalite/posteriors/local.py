@@ -15,17 +15,20 @@ of the mean. The posterior is the same, and the other neighbours are at other pl
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
 
 from ..core.memory import available, parse_bytes
-from ..core.threads import threaded_map
+from ..core.threads import n_threads, threaded_map
 from ..core.types import Array, Floats, Indices
+from ..core.validation import reads_from_disk
 from ..kernels import CompiledKernel, Features, n_rows, take
-from ..kernels.neighbours import Neighbours, distinct, places_among
+from ..kernels.cells import Cells
+from ..kernels.neighbours import Index, Neighbours, distinct, places_among
+from ..kernels.row_store import RowStore, build, group_means
 from .base import (
     BLOCK,
     N_SOME,
@@ -39,8 +42,9 @@ from .base import (
 )
 from .calibration import MOST_RHO, Correlations, Scale, log_densities, novelty_of
 from .leave_one_out import Observations, Systems
-from .shared import LEAST_ROWS, RATIO, Remainder, Shared, affordable_cell, work_of
+from .shared import LEAST_ROWS, RATIO, Remainder, Shared, affordable_cell, levels_of, work_of
 from .sod import SubsetOfData
+from .stored import StoredObservations, least_memory, store_remainder
 
 SIZES = (8, 16, 32, 64)  # k, numbers of neighbours that are tried for each query alone
 GOOD_ENOUGH = 0.005  # nats per row that a smaller k may lose against the best: fewer neighbours predict faster
@@ -59,6 +63,7 @@ N_JUDGED = 4000  # rows whose leave-one-out errors choose k, and calibrate varia
 JUDGE_WORK = 1e10  # operations, about 4 s of a core, that their leave-one-out errors may take ...
 MOST_JUDGED = 20_000  # ... the most of them, as learning their distribution takes as long again ...
 JUDGED_SHARE = 3  # ... and of how many rows one may be of them: the more, the less is gained
+STORE_MEMORY = 2**28  # bytes for sorting rows that are in memory into cells
 FREE_SHARE = 0.25  # share of the free memory that the v's of all rows may take, if no memory limit is given
 
 
@@ -118,6 +123,7 @@ class Local(Calibrated):
 
     name: ClassVar[str] = "local"
     needs_all_rows: ClassVar[bool] = True
+    reads_from_disk: ClassVar[bool] = True
     leaves_out: ClassVar[bool] = True
 
     kernel: CompiledKernel
@@ -145,6 +151,8 @@ class Local(Calibrated):
     """The neighbourhoods that queries share besides their own neighbours; None if they share none."""
     power: int = 0
     """The power of the precisions that weight predictions from both; 0 for the one of less variance alone."""
+    store: RowStore | None = field(default=None, repr=False)
+    """Where the distinct rows are if they are on disk; they are then in the order of its cells."""
 
     @property
     def V(self) -> Floats | None:
@@ -152,6 +160,13 @@ class Local(Calibrated):
         return self.coordinates.V
 
     # Conditioning
+
+    @classmethod
+    def least_memory(cls, n: int, d: int, m: int, n_neighbors: int | None, calibrate: bool) -> int:
+        """Bytes that conditioning on n rows of d inputs on disk, m of them active, takes at least."""
+        h = 0 if n_neighbors is not None or n <= LEAST_ROWS else int(RATIO * affordable_cell(n, m))
+        is_settled = n_neighbors is not None and not calibrate
+        return least_memory(n, d, m, N_SOME if is_settled else N_JUDGED, h)
 
     @classmethod
     def condition(cls, evidence: Evidence) -> Local:
@@ -206,12 +221,17 @@ class Local(Calibrated):
         work = max(self.k**2 * (len(self.base.z) + self.k), 1)
         return evidence.judged(min(int(JUDGE_WORK / work), MOST_JUDGED, len(evidence.X) // JUDGED_SHARE))
 
-    def sharing(self, cell: int, h: int, power: int) -> Local:
-        """The posterior whose queries share neighbourhoods of h rows besides, for cells of about `cell` rows."""
+    def sharing(self, cell: int, h: int, power: int, centres: Floats | None = None) -> Local:
+        """The posterior whose queries share neighbourhoods of h rows besides, for cells of about `cell` rows.
+
+        The cells have the centres that are given; by default, they are made from the rows.
+        """
         assert self.near.index is not None
         remainder = Remainder(self.kernel, self.base, self.rows, self.r, self.noises, self._v)
         held = 0 if self.V is None else self.V.nbytes
-        return replace(self, shared=Shared(remainder, self.near.index, cell, h, self.limit - held), power=power)
+        cells = None if centres is None else Cells(centres)
+        shared = Shared(remainder, self.near.index, cell, h, self.limit - held, cells)
+        return replace(self, shared=shared, power=power)
 
     def _affordable_cell(self) -> int:
         """The largest size of cells whose factors do not cost too much; 0 if there are none.
@@ -222,7 +242,7 @@ class Local(Calibrated):
             return 0
         return affordable_cell(self.near.n, len(self.base.z))
 
-    def _sharing_if_better(self, every: Observations, evidence: Evidence) -> Local | None:
+    def _sharing_if_better(self, every: Observations | StoredObservations, evidence: Evidence) -> Local | None:
         """The posterior with shared neighbourhoods, if they predict rows better than each query's neighbours alone.
 
         Rows of a few cells are compared, by the log density of their leave-one-out errors, whose distribution is learnt
@@ -267,18 +287,23 @@ class Local(Calibrated):
             return some
         n_cells = len(self.shared.cells)
         affordable = max(1, int(work / work_of(self.shared.h, len(self.base.z))))
-        cells = self.shared.locate(np.asarray(evidence.X[some], dtype=np.float64))
+        cells = self.shared.locate_rows(evidence.X, some)
         if len(np.unique(cells)) <= affordable:
             return some
         more = evidence.judged(len(some) * -(-n_cells // affordable))
-        cells = self.shared.locate(np.asarray(evidence.X[more], dtype=np.float64))
+        cells = self.shared.locate_rows(evidence.X, more)
         inside = np.isin(cells, np.random.default_rng(evidence.seed).permutation(n_cells)[:affordable])
         return more[inside]
 
     @classmethod
-    def prepare(cls, evidence: Evidence) -> tuple[Local, Observations]:
+    def prepare(cls, evidence: Evidence) -> tuple[Local, Observations | StoredObservations]:
         """The posterior with k = 0, and all observations, whose leave-one-out errors choose k. O(n m^2)."""
         kernel, base = evidence.kernel, SubsetOfData.condition(replace(evidence, floor=None))
+        given = evidence.memory_limit
+        limit = int(FREE_SHARE * available()) if given is None else parse_bytes(given)
+        if evidence.store is not None or (reads_from_disk(evidence.X) and len(evidence.selection) < len(evidence.X)):
+            store = store_remainder(evidence, base, limit) if evidence.store is None else evidence.store
+            return cls.of_store(base, store, limit), StoredObservations(evidence, base, store)
         n, active = len(evidence.X), evidence.selection.indices
         remains = np.ones(n, dtype=bool)
         remains[active] = False
@@ -286,14 +311,12 @@ class Local(Calibrated):
         X_rest = np.asarray(evidence.X[rest], dtype=np.float64)
         first, group = distinct(X_rest)
         X, rows = X_rest[first], kernel.prepare(X_rest[first])
-        given = evidence.memory_limit
-        limit = int(FREE_SHARE * available()) if given is None else parse_bytes(given)
         coordinates = Coordinates(base, rows, limit)
         coordinates.fill()
 
         mean = base.mean(X) if coordinates.V is None else coordinates.V @ base.z
         r, noise = evidence.y[rest] - mean[group], evidence.noise(rest)
-        means, noises = _group_means(r, noise, group, len(X))
+        means, noises = group_means(r, noise, group, len(X))
         made = cls(kernel, base, X, rows, means, noises, Neighbours(kernel, X), coordinates, k=0, limit=limit)
 
         every = Observations(
@@ -306,6 +329,43 @@ class Local(Calibrated):
         every.r[rest], every.r[active] = r, evidence.y[active] - base.mean(evidence.X[active])
         every.group[rest], every.active[active] = group, np.arange(len(active))
         return made, every
+
+    @classmethod
+    def of_store(cls, base: SubsetOfData, store: RowStore, limit: int) -> Local:
+        """The posterior with k = 0 whose rows are in a store."""
+        kernel = base.kernel
+        rows = store.features(kernel)
+        near, coordinates = Neighbours(kernel, store), Coordinates(base, rows, limit)
+        return cls(
+            kernel, base, store.X, rows, store.values, store.noises, near, coordinates, k=0, limit=limit, store=store
+        )
+
+    def as_store(self, dtype: np.dtype[Any]) -> RowStore:
+        """A store of the distinct rows, with inputs of this type; the one that there is, if they are on disk."""
+        if self.store is not None and not self.store.n_joined:
+            return self.store
+        live = np.ones(len(self.X), dtype=bool)
+        if self.store is not None:
+            live[self.store.dead] = False
+        size = BLOCK // self.X.shape[1] + 1
+
+        def parts() -> Iterator[Indices]:
+            for begin in range(0, len(self.X), size):
+                if self.store is not None:
+                    self.store.read(begin, min(begin + size, len(self.X)))  # checks them
+                if len(part := begin + np.flatnonzero(live[begin : begin + size])):
+                    yield part
+
+        return build(
+            lambda: (np.asarray(self.X[part], dtype=np.float64) for part in parts()),
+            lambda: ((np.asarray(self.X[part], np.float64), self.r[part], self.noises[part]) for part in parts()),
+            int(live.sum()),
+            (self.X.shape[1], self.r.shape[1]),
+            dtype,
+            self.kernel.centre,
+            self.kernel.metric(),
+            STORE_MEMORY,
+        )
 
     # Files
 
@@ -323,24 +383,40 @@ class Local(Calibrated):
         cell: int = 0,
         h: int = 0,
         power: int = 0,
+        centres: Floats | None = None,
     ) -> Local:
         """The posterior from what a file holds: what does not follow from the rest in O(n). The v's come later."""
         rows = kernel.prepare(X)
         coordinates = Coordinates(base, rows, limit)
         made = cls(kernel, base, X, rows, r, noises, Neighbours(kernel, X), coordinates, k, scale, limit)
-        return made.sharing(cell, h, power) if cell else made
+        if not cell:
+            return made
+        if centres is None:  # files of earlier versions
+            assert isinstance(made.near.index, Index)
+            centres = Cells.of(made.near.index.positions, levels_of(cell, len(X))).centres
+        return made.sharing(cell, h, power, centres)
+
+    def in_memory(self) -> Local:
+        """A copy whose rows are in memory, if they are on disk."""
+        return self if self.store is None else self.restore(**self.__getstate__())
 
     def without_cache(self) -> Local:
         """A copy that keeps neither the v's of the rows nor factors."""
         plain = replace(self, coordinates=Coordinates(self.base, self.rows, limit=0), limit=0)
-        return plain if self.shared is None else plain.sharing(self.shared.cell, self.shared.h, self.power)
+        if self.shared is None:
+            return plain
+        return plain.sharing(self.shared.cell, self.shared.h, self.power, self.shared.cells.centres)
 
     def __getstate__(self) -> dict[str, Any]:
         """The arguments of `restore`: without what follows from them, which may be many times as large."""
-        derived = ("rows", "near", "coordinates", "shared", "power")
+        derived = ("rows", "near", "coordinates", "shared", "power", "store")
         state = {part.name: getattr(self, part.name) for part in fields(self) if part.name not in derived}
+        if self.store is not None:
+            live = np.delete(np.arange(len(self.X)), self.store.dead)
+            state |= {name: np.array(state[name][live], dtype=np.float64) for name in ("X", "r", "noises")}
         if self.shared is not None:
-            state |= {"cell": self.shared.cell, "h": self.shared.h, "power": self.power}
+            shared = self.shared
+            state |= {"cell": shared.cell, "h": shared.h, "power": self.power, "centres": shared.cells.centres}
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -412,11 +488,15 @@ class Local(Calibrated):
         """Rows of the fit, each taken out of the active rows or out of its neighbours."""
         if not rows.are_certain:
             return None
-        groups = np.where(rows.active >= 0, -1, places_among(self.X, rows.X))
+        groups = np.where(rows.active >= 0, -1, self._places_of(rows.X))
         sample = Observations(rows.X, rows.Y - self.base.mean(rows.X), rows.noise, groups, rows.active)
         residual, variance = self.errors(sample)
         latent = np.maximum(variance - rows.noise, 0)
         return LeaveOneOutErrors(residual, latent, latent, self._with_places(sample, variance, rows.X_active))
+
+    def _places_of(self, X: Floats) -> Indices:
+        """The distinct row of the remainder that each row of X equals, -1 for none; of shape (rows,)."""
+        return places_among(self.X, X) if self.store is None else self.store.find(X)
 
     def _with_places(self, sample: Observations, variance: Floats, X_active: Floats) -> Correlations | None:
         """How the errors of observations correlate with those at places of the scale, if the latter are known."""
@@ -424,7 +504,7 @@ class Local(Calibrated):
         if scale is None or scale.variances is None:
             return None
         variances, active = scale.variances, places_among(X_active, scale.X)
-        groups = np.where(active >= 0, -1, places_among(self.X, scale.X))
+        groups = np.where(active >= 0, -1, self._places_of(scale.X))
         # Of the others, only what says which observations they are is needed.
         others = Observations(scale.X, np.zeros((len(active), 0)), np.zeros(len(active)), groups, active)
         return lambda partners: self.correlations(sample, variance, others, variances, partners)
@@ -447,7 +527,8 @@ class Local(Calibrated):
         def block(which: Indices) -> tuple[Floats, Floats]:
             return self._systems(X[which], found[which]).leave_out(sample.take(which), self.base, sizes)
 
-        error, variance = in_blocks(block, np.arange(len(X)), most * (m + 3 * most), WORK)
+        width = most * (m + 3 * most + 2 * X.shape[1])
+        error, variance = in_blocks(block, np.arange(len(X)), width, self._at_a_time(WORK))
         return np.moveaxis(error, 1, 0), variance.T
 
     def correlations(
@@ -477,7 +558,8 @@ class Local(Calibrated):
             systems = self._systems(X[which], found[which])
             return (systems.weights(sample.take(which), self.base, self.k, group[which], active[which]),)
 
-        (weights,) = in_blocks(block, np.arange(len(X)), size * (m + 3 * size) + partners.shape[1] * size, WORK)
+        width = size * (m + 3 * size + 2 * X.shape[1] + partners.shape[1])
+        (weights,) = in_blocks(block, np.arange(len(X)), width, self._at_a_time(WORK))
         ratio = np.sqrt(variances[partners] / variance[:, None])
         return np.where(is_one, np.clip(-weights * ratio, -MOST_RHO, MOST_RHO), 0.0)
 
@@ -501,9 +583,16 @@ class Local(Calibrated):
 
         # With cached v's, batches of a few queries stay in the processor's cache. Without them, a neighbour that many
         # queries of a large batch share is projected once.
-        entries = WORK if self.V is not None else 64 * WORK
-        mean, variance = in_blocks(block, np.arange(len(X)), k * (m + 3 * k), entries)
+        entries = self._at_a_time(WORK if self.V is not None else 64 * WORK)
+        mean, variance = in_blocks(block, np.arange(len(X)), k * (m + 3 * k + 2 * X.shape[1]), entries)
         return mean, variance
+
+    def _at_a_time(self, most: int) -> int:
+        """Numbers of the neighbours' v's that a thread gathers: at most so many, and an eighth of the memory limit.
+
+        There are as many again in the systems.
+        """
+        return int(np.clip(self.limit // (8 * 8 * n_threads(None)), WORK // 4, most))
 
     def _systems(self, X: Floats, found: Indices) -> Systems:
         """The linear systems of some queries, of shape (queries, d), with neighbours of shape (queries, k)."""
@@ -554,14 +643,3 @@ def _fewest(densities: Sequence[float], errors: Sequence[float]) -> int:
 def _rmse(errors: Floats) -> list[float]:
     """The root mean square of errors of shape (models, rows, q), for each model."""
     return [float(np.sqrt(np.mean(np.square(each)))) for each in errors]
-
-
-def _group_means(r: Floats, noise: Floats, group: Indices, count: int) -> tuple[Floats, Floats]:
-    """Means of residuals, weighted by precision, over each of `count` groups, and the noise variances of the means.
-
-    Takes residuals of shape (rows, q), and noise variances and group numbers of shape (rows,). Returns arrays of shape
-    (count, q) and (count,).
-    """
-    precision = np.bincount(group, 1 / noise, minlength=count)
-    sums = np.stack([np.bincount(group, column / noise, minlength=count) for column in r.T], axis=1)
-    return sums / precision[:, None], 1 / precision

@@ -42,6 +42,7 @@ ROWS_PER_DEGREE = 25  # errors that a degree needs at least: with fewer, interva
 SMOOTH = 2.0  # their prior, that all weights are equal, counts for SMOOTH sqrt(degree) rows
 BINS = 512  # that cumulative probabilities are counted in, to fit the weights
 STEPS = 100  # of expectation maximisation for the weights
+CONVERGED = 1e-12  # gradient, and relative change of the cost, at which a fit ends: rounding does not show in it
 FOLDS = 5  # parts of the rows, each of which judges what was fitted to the others
 WORTH = 0.002  # gain in mean log density, in nats a row, that makes up for a more flexible shape
 
@@ -422,7 +423,8 @@ def _fit_t(features: Floats, error: Floats, start: Floats | None = None) -> Floa
         start = np.array([np.log(5.0), level, *plain])  # 5: between heavy tails and none
     bounds = [tuple(np.log(NU)), (None, None), *([(1, 1)] if count == 1 else [(None, None)] * count)]
     shifted = np.concatenate([start[:1], [start[1] + centre @ start[2:]], start[2:]])
-    found = minimize(_cost, shifted, (features - centre, error, plain), jac=True, method="L-BFGS-B", bounds=bounds).x
+    given, options = (features - centre, error, plain), {"ftol": CONVERGED, "gtol": CONVERGED}
+    found = minimize(_cost, shifted, given, jac=True, method="L-BFGS-B", bounds=bounds, options=options).x
     return np.concatenate([found[:1], [found[1] - centre @ found[2:]], found[2:]])
 
 

@@ -24,7 +24,8 @@ from ..core.threads import threaded_map
 from ..core.types import Floats, Indices
 from ..kernels import CompiledKernel, Features, take
 from ..kernels.cells import Cells
-from ..kernels.neighbours import Index
+from ..kernels.neighbours import Finder
+from ..selection.source import Sliced
 from .leave_one_out import ALONE, Observations
 from .sod import SubsetOfData
 
@@ -36,6 +37,8 @@ ALL_WORK = 2e11  # operations, about 10 s of a core, that the factors of all cel
 MANY = 4000  # the most cells that count as work: a batch of queries is taken to touch no more
 CELLS = (64, 128, 256, 512)  # rows of a cell: the more, the more rows a query is predicted from for the same work
 RATIO = 2.5  # rows of a neighbourhood, in units of a cell: with fewer, queries at a border lack rows beyond it
+SAMPLE_NUMBERS = 2**20  # numbers of the rows that cells are made from, 8 MB: all rows, up to a hundred thousand or so
+SAMPLE_SHARE = 16  # of more rows, one in so many: some rows for each of the smallest cells
 LEAST_ROWS = 2000  # rows of the remainder below which nothing is shared: 64 neighbours of its own serve a query well
 
 
@@ -93,7 +96,7 @@ class Shared:
     Parameters
     ----------
     remainder : Remainder
-    index : Index
+    index : Finder
         Finds the rows of the remainder that are nearest to a position.
     cell : int
         About how many rows a cell has.
@@ -101,18 +104,35 @@ class Shared:
         Rows of a neighbourhood.
     limit : int
         Bytes that the factors may take.
+    cells : Cells, optional
+        The cells; by default, they are made from the rows.
     """
 
-    def __init__(self, remainder: Remainder, index: Index, cell: int, h: int, limit: int) -> None:
+    def __init__(
+        self, remainder: Remainder, index: Finder, cell: int, h: int, limit: int, cells: Cells | None = None
+    ) -> None:
         self.remainder, self.index, self.cell, self.h, self.limit = remainder, index, cell, h, limit
+        self._cells = cells
         self._kept: dict[int, Neighbourhood] = {}
         self._locks: dict[int, Lock] = {}
 
     @cached_property
     def cells(self) -> Cells:
-        """The cells, which hold nearly equally many rows of the remainder each."""
-        Z = self.index.positions
-        return Cells.of(Z, levels_of(self.cell, len(Z)))
+        """The cells, which hold nearly equally many rows of the remainder each.
+
+        They are made from a sample that does not depend on where the rows are, or in which order.
+        """
+        if self._cells is not None:
+            return self._cells
+        n = len(self.remainder.noises)
+        most = max(SAMPLE_NUMBERS // len(self.index.columns), n // SAMPLE_SHARE)
+        return Cells.of(self.index.sample(most), levels_of(self.cell, n))
+
+    def locate_rows(self, X: Sliced, which: Indices) -> Indices:
+        """The cell of some rows of X, which is read a block at a time."""
+        size = SAMPLE_NUMBERS // X.shape[1] + 1
+        parts = [which[begin : begin + size] for begin in range(0, len(which), size)]
+        return np.concatenate([self.locate(np.asarray(X[part], dtype=np.float64)) for part in parts])
 
     def locate(self, X: Floats) -> Indices:
         """The cell of every row of X; of shape (n,)."""

@@ -21,6 +21,7 @@ from itertools import combinations
 import numpy as np
 
 from ..core.types import Floats, Indices
+from ..selection.source import Sliced
 from .rows import Input
 
 N_ROWS = 1000  # rows of each sample: shares to about 0.03; each costs one prediction for every input
@@ -89,7 +90,7 @@ class Importance:
 
 def importance(
     predict: Callable[[Floats], Floats],
-    X: Floats,
+    X: Sliced,
     inputs: Sequence[Input],
     generator: np.random.Generator,
     n_predictions: int = N_PREDICTIONS,
@@ -100,7 +101,7 @@ def importance(
     ----------
     predict : callable
         Predictions of one target, of shape (rows,), for rows of shape (rows, d).
-    X : array of shape (n, d)
+    X : array of shape (n, d), or rows that are read when they are asked for
         Rows as they occur.
     inputs : sequence of Input
         The columns of X that belong together.
@@ -109,7 +110,7 @@ def importance(
         About how many predictions are made; no fewer than `LEAST_ROWS` for every input.
     """
     n = int(np.clip(n_predictions // (len(inputs) + 2), LEAST_ROWS, N_ROWS))
-    A, B = (X[generator.integers(len(X), size=n)] for _ in range(2))
+    A, B = (np.asarray(X[generator.integers(len(X), size=n)], dtype=np.float64) for _ in range(2))
 
     def mixed(places: Sequence[int]) -> Floats:
         """f(A(B, j)): predictions for the rows of A with some columns of B."""

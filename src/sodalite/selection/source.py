@@ -6,16 +6,18 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from functools import reduce
-from typing import Any, Protocol, Self, TypeVar
+from typing import Any, Literal, Protocol, Self, TypeVar
 
 import numpy as np
 
+from ..core.files import said_if_full
 from ..core.fingerprint import fingerprint
-from ..core.memory import bytes_of, check_all_rows, make_plan
+from ..core.memory import bytes_of, check_disk, fits_in_memory, make_plan, too_many_rows
 from ..core.types import Floats, Indices
 from ..core.validation import check_by_number, check_finite, reads_from_disk, scaled_alpha
 from ..kernels import CompiledKernel, spread
@@ -26,6 +28,9 @@ from .shard import Shard
 BLOCK = 2**20  # numbers of X that are read at a time, 8 MB
 
 T = TypeVar("T")
+
+Needs = Literal["passes", "all", "all in memory"]
+"""What a posterior needs of the rows: passes over them where they are, or all of them on this machine, or in memory."""
 
 Sums = Callable[[Any, Any, Any], tuple[Floats, ...]]
 """A function of X, y and alpha of some rows, whose results for parts of the rows add up to that for all rows."""
@@ -102,11 +107,12 @@ class Source(Protocol):
         """The rows, if they are on this machine; None if they are elsewhere."""
         ...
 
-    def check(self, needs_all_rows: bool, memory_limit: float | str | None, say: Callable[[str], None]) -> Self:
+    def check(self, needs: Needs, memory_limit: float | str | None, say: Callable[[str], None]) -> Self:
         """The source, once its rows are checked: a model can be fitted to them.
 
-        With `needs_all_rows`, all rows will be in memory; an error says if there is not enough. `say` is called with
-        the name of a step that takes long.
+        If all rows are needed, they will be in memory if there is enough. If not, they will be on disk; an error says
+        if there is no room for them, or if they are needed in memory. `say` is called with the name of a step that
+        takes long.
         """
         ...
 
@@ -168,16 +174,15 @@ class Arrays:
         """Whether rows of X are read when they are needed: a memory map, or an X that is no array."""
         return reads_from_disk(self.X)
 
-    def check(self, needs_all_rows: bool, memory_limit: float | str | None, say: Callable[[str], None]) -> Arrays:
+    def check(self, needs: Needs, memory_limit: float | str | None, say: Callable[[str], None]) -> Arrays:
         """The source, once rows on disk are checked; arrays in memory were checked when the user gave them."""
         if not self.on_disk:
             return self
-        if needs_all_rows:
-            check_all_rows(self.X.shape[0], self.X.shape[1], self.y.shape[1], memory_limit)
+        fits = needs != "passes" and check_room(self, needs, memory_limit)
         check_by_number(self.X)
         say("Looking at all rows")
         check_finite(self.X)
-        return in_memory(self) if needs_all_rows else self
+        return in_memory(self) if fits else self
 
     def check_room(self, m: int, dtype: np.dtype[Any], n_jobs: int | None, memory_limit: float | str | None) -> None:
         """Refuse a memory limit within which m rows cannot be chosen."""
@@ -253,6 +258,38 @@ def residuals(
     if rest.any():
         out[rest] -= function(np.asarray(X)[rest])
     return out
+
+
+def check_room(source: Source, needs: Needs, memory_limit: float | str | None) -> bool:
+    """Whether all rows of a source fit into memory; an error says so if they do not, and cannot be on disk either."""
+    (n, d), q = source.X.shape, source.y.shape[1]
+    if fits_in_memory(n, d, q, memory_limit):
+        return True
+    if needs == "all in memory":
+        raise too_many_rows(n, d, q, memory_limit)
+    check_disk(n, d, q)
+    return False
+
+
+def brought_here(source: Source, memory_limit: float | str | None) -> Arrays:
+    """All rows of a source on this machine: in memory if they fit, else on disk, in a file that has no name."""
+    if source.here is not None:
+        return source.here
+    n, d = source.X.shape
+    return in_memory(source) if fits_in_memory(n, d, source.y.shape[1], memory_limit) else on_disk(source)
+
+
+def on_disk(source: Source) -> Arrays:
+    """A copy of a source whose inputs are in a temporary file, which is gone once the array is."""
+    n, d = source.X.shape
+    dtype = np.dtype(np.float32 if source.X.dtype == np.float32 else np.float64)
+    with said_if_full(tempfile.gettempdir()), tempfile.TemporaryFile(prefix="sodalite-") as file:
+        for begin in range(0, n, size := BLOCK // d + 1):
+            file.write(np.ascontiguousarray(source.X[begin : begin + size], dtype=dtype).data)
+        file.flush()
+        X = np.memmap(file, dtype=dtype, mode="r", shape=(n, d))
+    alpha = source.alpha
+    return Arrays(X, np.asarray(source.y[:]), None if alpha is None else np.asarray(alpha[:]))
 
 
 def in_memory(source: Source) -> Arrays:

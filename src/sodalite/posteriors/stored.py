@@ -1,0 +1,110 @@
+"""The remainder of rows that are larger than memory: laid out in a store, from which `local` reads what it needs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..core.threads import n_threads
+from ..core.types import Array, Floats, Indices
+from ..kernels.neighbours import n_sampled
+from ..kernels.row_store import CELL_ROWS, PER_CELL, ChangedError, Observed, RowStore, build
+from .base import BLOCK, Evidence
+from .baselines import MOST_NUMBERS
+from .leave_one_out import Observations
+from .sod import SubsetOfData
+
+FIXED = 6 * 2**20  # bytes allowed for small arrays, which are not counted one by one
+COPIED = 4  # times that the rows of the baselines are in memory
+SHARE = 0.25  # share of the memory limit for the rows of a bucket; blocks of rows and the sample take as much again
+
+
+def least_memory(n: int, d: int, m: int, n_judged: int, h: int) -> int:
+    """Bytes that a fit to n rows on disk takes at least: an estimate that tests compare with what is allocated.
+
+    Parameters
+    ----------
+    n, d, m : int
+        Rows, inputs, active rows.
+    n_judged : int
+        Rows whose leave-one-out errors are computed.
+    h : int
+        Rows of a shared neighbourhood; 0 if none is tried.
+    """
+    threads = n_threads(None)
+    judged = 8 * n_judged * 4 * d  # their inputs, prepared and copied
+    factors = threads * 8 * (4 * h * h + h * (m + 2 * d))
+    sample = 8 * 3 * d * max(n_sampled(d), n * PER_CELL // CELL_ROWS)
+    return FIXED + 9 * n + max(sample, judged + max(factors, 8 * COPIED * MOST_NUMBERS))
+
+
+def store_remainder(evidence: Evidence, base: SubsetOfData, limit: int) -> RowStore:
+    """The distinct rows of the remainder, with their mean residuals, laid out on disk. O(n m).
+
+    Parameters
+    ----------
+    evidence : Evidence
+    base : SubsetOfData
+        The posterior given the active rows.
+    limit : int
+        Bytes of memory that may be used.
+    """
+    kernel, X = evidence.kernel, evidence.X
+    n, d = X.shape
+    size = min(evidence.block_rows(len(base.z)), max(1, BLOCK // (d + len(base.z))))
+    active = np.sort(evidence.selection.indices)
+
+    def blocks() -> Iterator[tuple[Indices, Array]]:
+        for begin in range(0, n, size):
+            end = min(begin + size, n)
+            rest = np.ones(end - begin, dtype=bool)
+            first, last = np.searchsorted(active, [begin, end])
+            rest[active[first:last] - begin] = False
+            if rest.any():
+                rows = np.asarray(X[begin:end], dtype=np.float64)[rest]
+                if not np.isfinite(rows).all():
+                    raise ChangedError("X has NaN or infinite values that it did not have when the fit began.")
+                yield begin + np.flatnonzero(rest), rows
+
+    def observations() -> Iterator[Observed]:
+        for which, rows in blocks():
+            noise = evidence.noise_of(kernel.prepare(rows), which)
+            yield rows, evidence.y[which] - base.mean(rows), noise
+
+    dtype = np.dtype(np.float32 if X.dtype == np.float32 else np.float64)
+    shape = d, evidence.y.shape[1]
+    memory = int(SHARE * limit)
+    return build(
+        lambda: (rows for _, rows in blocks()),
+        observations,
+        n - len(active),
+        shape,
+        dtype,
+        kernel.centre,
+        kernel.metric(),
+        memory,
+    )
+
+
+@dataclass(frozen=True)
+class StoredObservations:
+    """All observations, of which some are made when they are taken."""
+
+    evidence: Evidence
+    base: SubsetOfData
+    store: RowStore
+
+    def take(self, which: Indices) -> Observations:
+        """Some of the observations, by the numbers of their rows."""
+        evidence, active = self.evidence, np.full(len(which), -1)
+        order = np.argsort(evidence.selection.indices)
+        indices = evidence.selection.indices[order]
+        place = np.minimum(np.searchsorted(indices, which), len(indices) - 1)
+        is_active = indices[place] == which
+        active[is_active] = order[place[is_active]]
+        X = np.asarray(evidence.X[which], dtype=np.float64)
+        group = np.where(is_active, -1, self.store.find(X))
+        r: Floats = evidence.y[which] - self.base.mean(X)
+        return Observations(X, r, evidence.noise(which), group, active)
