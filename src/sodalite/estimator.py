@@ -23,6 +23,7 @@ from .core.random import generator_from
 from .core.types import Array, Floats, Indices
 from .core.validation import (
     check_alpha,
+    check_count,
     check_level,
     check_levels,
     check_not_large,
@@ -140,9 +141,9 @@ class GreedyGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
     target_rmse : float, default=None
         Stop when the remaining rows' RMSE is at most this (in units of y).
     time_limit : float, default=None
-        Seconds for the search for hyperparameters and the selection of rows. After three quarters of the time, the
-        search begins no new step (the weave no new round); the selection has the rest, at least a quarter. A step that
-        has begun is finished, and conditioning the posterior is not included.
+        Seconds for the fit, about. The search for hyperparameters and the selection of rows end early enough for the
+        posterior to be conditioned in time. Conditioning cannot be cut short: with "local" and thousands of rows it
+        takes some seconds, and the fit no less.
     stop : sodalite.stopping.Rule, default=None
         Any other stopping rule.
     first : int or sequence of int, default=None
@@ -300,6 +301,7 @@ class GreedyGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
             else:
                 rows, target_shape = self._rows_here(X, y, alpha)
             settings = settings.with_columns(getattr(self, "feature_names_in_", None))
+            follow.expect(list(settings.costs(*rows.X.shape).steps(settings.chooses_mean)))
             self.fitted_ = fit(rows, target_shape, settings, follow)
         return self
 
@@ -605,7 +607,9 @@ class GreedyGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
             return np.concatenate(_in_blocks(self.novelty, X, size))
         return self.fitted_.posterior.mean_variance_novelty(self._queries(X))[2]
 
-    def importance(self, X: Any = None, *, target: int = 0, random_state: RandomState = 0) -> Importance:
+    def importance(
+        self, X: Any = None, *, target: int = 0, random_state: RandomState = 0, n_predictions: int = 10_000
+    ) -> Importance:
         """Measure which inputs matter: the share of the predictions' variance that each brings.
 
         The effects are measured on the model's predictions, for inputs as they occur: how much predictions change if an
@@ -621,6 +625,8 @@ class GreedyGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
             Which target, of several.
         random_state : int, RandomState instance or None, default=0
             For the rows that are drawn: at most 1000, each predicted once for every input.
+        n_predictions : int, default=10000
+            About how many predictions are made: fewer take less time, and have larger errors.
 
         Returns
         -------
@@ -644,8 +650,10 @@ class GreedyGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
         check_target(target, fitted.q)
         held = fitted.X_active if fitted.rows is None else fitted.rows.X
         rows = np.asarray(held if X is None else self._queries(X), dtype=np.float64)
+        check_count("n_predictions", n_predictions)
+        generator = generator_from(random_state)
         return importance(
-            lambda queries: fitted.mean(queries)[:, target], rows, inputs_of(self), generator_from(random_state)
+            lambda queries: fitted.mean(queries)[:, target], rows, inputs_of(self), generator, n_predictions
         )
 
     @given_back
@@ -670,14 +678,11 @@ class GreedyGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
         generator, shape = generator_from(random_state), mean.shape
         mean, cov = mean.reshape(len(mean), -1), cov.reshape(len(mean), len(mean), -1)
         q = mean.shape[1]
-        normal = np.stack([draw(mean[:, j], cov[..., j], n_samples, generator) for j in range(q)], axis=1)
+        samples = np.stack([draw(mean[:, j], cov[..., j], n_samples, generator) for j in range(q)], axis=1)
         if hasattr(self, "fitted_"):
             distribution = self._predictive(self._queries(X))
-            if not distribution.is_gaussian:
-                std = np.sqrt(np.einsum("iij->ij", cov))[..., None]
-                scores = np.divide(normal - mean[..., None], std, out=np.zeros(normal.shape), where=std > 0)
-                normal = distribution.from_normal(scores)
-        return normal.reshape(*shape, n_samples)
+            samples = distribution.with_margins(samples, mean, np.einsum("iij->ij", cov))
+        return samples.reshape(*shape, n_samples)
 
     def log_marginal_likelihood(
         self, theta: ArrayLike | None = None, eval_gradient: bool = False, clone_kernel: bool = True

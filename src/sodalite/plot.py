@@ -15,12 +15,13 @@ from sklearn.utils.validation import check_is_fitted
 from .core.optional import require
 from .core.types import Floats
 from .core.validation import unknown
+from .fitting.fitted import FittedModel
 from .report.build import importance_of, stages_of
 from .report.curve import LearningCurve, learning_curve
 from .report.importance import Importance
 from .report.judgement import Judgement, judge
 from .report.pictures import N_INPUTS, Effect, PosteriorView, effects, posterior_view
-from .report.rows import FittedModel, Material, gather
+from .report.rows import Material, gather
 
 Axes: TypeAlias = Any  # matplotlib's, which is an extra
 
@@ -161,7 +162,12 @@ class PosteriorDisplay(_Display):
 
     @classmethod
     def _of(cls, model: FittedModel, material: Material, generator: np.random.Generator) -> Self:
-        return cls(view=posterior_view(material, stages_of(material), generator))
+        view = posterior_view(material, stages_of(material), generator) if material.plain else None
+        if view is None:
+            raise ValueError(
+                "the posterior can be drawn for one or two inputs that are numbers; this model has others."
+            )
+        return cls(view=view)
 
     def plot(self, ax: Any = None, stage: int | None = None) -> Self:
         """Draw the display.

@@ -54,6 +54,11 @@ class Stage:
     """The seconds after which the selection ends."""
     step: str = "Choosing rows"
     """The step of the fit. In any other step than this one, either no row has been chosen yet or all have been."""
+    detail: str = ""
+    """The part of the step, in words: a round of the search for the kernel."""
+    left: float = inf
+    """Seconds that the fit is expected to take from now on, by the work that it has done so far; infinite if not known,
+    as in a selection that is no part of a fit."""
 
     @property
     def t(self) -> int:

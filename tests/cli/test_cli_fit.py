@@ -14,7 +14,6 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -312,17 +311,39 @@ def test_a_sparkline():
 
 def test_what_is_shown_of_a_stage():
     text = _progress.Display.words(Stage([4.0, 2.0], seconds=0.5, n_rows=100, n_active=10))
-    assert text == "Choosing rows: 2 of at most 10, 4 rows/s, at most 12.0 s left\nRMSE 2 █▁"
+    assert text == "Choosing rows: 2 of at most 10, RMSE 2 █▁, 4 rows/s, at most 12.0 s left"
+    text = _progress.Display.words(Stage([4.0, 2.0], seconds=0.5, n_rows=100, n_active=10, left=3.0))
+    assert text == "Choosing rows: 2 of at most 10, RMSE 2 █▁"
 
 
-def test_the_display_is_asked_a_few_times_a_second():
-    seen = []
-    shown = _progress.Display(SimpleNamespace(update=lambda text, refresh=False: seen.append(text)))
-    for t in range(1, 1001):
-        shown(Stage(list(range(t, 0, -1)), 1e-3 * t, 5000, 1000))
-    assert 2 <= len(seen) < 100
-    assert "1000 of at most 1000" in seen[-2]
-    assert seen[-1] == "Conditioning on the rows ..."
+def test_the_display_is_one_line_of_a_usual_terminal():
+    from rich.console import Console
+
+    shown, console = _progress.Display(), Console(width=80, file=io.StringIO())
+    shown(Stage((), 0.0, step="Finding the kernel's parameters", detail="round 6 of at most 6", left=95.0))
+    assert shown.line() == "0 s, about 1 min 35 s left: Finding the kernel's parameters: round 6 of at most 6 ..."
+    console.print(shown)
+    shown(Stage(np.geomspace(9, 1, 10000).tolist(), 9.0, 10**6, 10000, left=11.0))
+    assert shown.line().startswith("0 s, about 10 s left: Choosing rows: 10000 of at most 10000, RMSE 1 ")
+    console.print(shown)
+    assert [len(line) <= 80 for line in console.file.getvalue().splitlines()] == [True, True]
+
+
+def test_the_display_estimates_the_whole_command(monkeypatch):
+    now = 0.0
+    monkeypatch.setattr(_progress, "perf_counter", lambda: now)
+    shown = _progress.Display()
+    shown.expect(0.5)  # what follows takes half as long as the fit
+    now = 10.0
+    shown(Stage((), 10.0, step="Conditioning", left=20.0))
+    assert shown.line() == "10 s, about 35 s left: Conditioning ..."
+    now = 20.0
+    assert shown.line() == "20 s, about 25 s left: Conditioning ..."
+    now = 50.0  # the estimate has passed: nothing is known
+    assert shown.line() == "50 s: Conditioning ..."
+    shown.expect(0.5, seconds=3.0)  # a time limit bounds it
+    shown(Stage((), 10.0, step="Searching", left=2.0))
+    assert shown.line() == "50 s, about 3 s left: Searching ..."
 
 
 def test_a_terminal_sees_the_display_and_the_summary(folder):

@@ -280,6 +280,7 @@ def test_figures_on_screen_are_drawn_first(opened):
 
 def test_figures_out_of_sight_wait_until_they_are_needed(opened):
     seen = opened("eight.html", NEVER_IDLE)
+    seen.page.evaluate("document.querySelector('.plot').scrollIntoView()")
     seen.wait(f"JSON.stringify({DRAWN}) === JSON.stringify({SEEN})", True)
     first, every = seen.page.evaluate(DRAWN), seen.page.evaluate(ALL)
     assert 0 < len(first) < len(every)
@@ -318,6 +319,11 @@ def test_a_figure_takes_its_room_before_it_is_drawn(opened):
     before = seen.page.evaluate(places)
     seen.page.evaluate("() => { window.dispatchEvent(new Event('beforeprint')); }")
     assert seen.page.evaluate(DRAWN) == seen.page.evaluate(ALL)
+    on_paper = seen.page.evaluate(
+        "[...document.querySelectorAll('.main-svg')].map(one => one.getBoundingClientRect().right)"
+    )
+    assert max(on_paper) <= 44 * 16 + seen.page.evaluate("document.body.getBoundingClientRect().left")
+    seen.page.evaluate("() => { window.dispatchEvent(new Event('afterprint')); }")
     assert seen.page.evaluate(places) == before
 
 

@@ -9,7 +9,11 @@ from sklearn.gaussian_process.kernels import RBF, WhiteKernel
 
 import sodalite
 from sodalite import GreedyGPRegressor, select, stopping
+from sodalite.hyperparameters import HYPERPARAMETERS, Task
+from sodalite.kernels import default_kernels
+from sodalite.posteriors import resolve_posterior
 from sodalite.selection.pace import Pace
+from sodalite.selection.plan import Plan
 from sodalite.selection.progress import ProgressLine, pace_words
 from sodalite.stopping import Stage, seconds_of
 
@@ -121,8 +125,12 @@ def test_a_fit_says_what_it_is_doing(monkeypatch, tmp_path):
     model = GreedyGPRegressor(n_active=5, hyperparameters="subset", posterior="sod", verbose=True, random_state=0)
     model.fit(np.load(tmp_path / "X.npy", mmap_mode="r"), Y)
     lines = stream.getvalue().splitlines()
-    assert lines[:2] == ["Looking at all rows ...", "Finding the kernel's parameters ..."]
-    assert lines[-1].startswith("active rows 5 of at most 5, RMSE ")
+    assert [line.partition(" ...")[0] for line in lines[:2]] == [
+        "Looking at all rows",
+        "Finding the kernel's parameters",
+    ]
+    assert lines[-2].startswith("active rows 5 of at most 5, RMSE ")
+    assert lines[-1].startswith("Conditioning on the rows ... about ")
 
 
 def test_a_step_on_a_terminal():
@@ -133,3 +141,74 @@ def test_a_step_on_a_terminal():
     line = ProgressLine(Terminal())
     line(Stage((), 0.0, step="Reading"))
     assert line.stream.getvalue() == "\r\x1b[2KReading ..."
+
+
+class Clock:
+    """A clock that is set by hand."""
+
+    now = 0.0
+
+    def __call__(self):
+        return self.now
+
+
+def test_a_plan_learns_how_slow_the_machine_is():
+    clock = Clock()
+    plan = Plan([("search", 10.0), ("choice", 2.0), ("end", 4.0)], clock)
+    assert plan.left == pytest.approx(16.0)
+    for share in (0.25, 0.5, 0.75):  # three times as slow as expected
+        clock.now = 30 * share
+        plan.at("search", share)
+    assert plan.slowness == pytest.approx(3, rel=0.1)
+    assert plan.left == pytest.approx(3 * 8.5, rel=0.1)
+    clock.now = 30.0
+    plan.at("end")  # no row was chosen
+    assert plan.left == pytest.approx(4 * plan.slowness)
+    assert plan.after == 0
+    plan.at("something else", 0.9)
+    assert plan.left == pytest.approx(4 * plan.slowness)
+
+
+def test_a_plan_that_has_a_step_twice():
+    plan = Plan([("search", 10.0), ("end", 1.0), ("search", 10.0), ("end", 1.0)], Clock())
+    plan.at("search")
+    plan.at("search", 0.5)
+    assert plan.after == pytest.approx(12 * plan.slowness)
+    plan.at("end")
+    plan.at("search", 0.0)
+    assert plan.after == pytest.approx(plan.slowness)
+
+
+def test_no_estimate_is_absurd():
+    """With a search that goes on evenly, every estimate is within a factor of two of the truth."""
+    clock = Clock()
+    plan, total = Plan([("search", 4.0), ("end", 1.0)], clock), 50.0  # ten times as slow as expected
+    for tenth in range(2, 10):
+        clock.now = total * 0.8 * tenth / 10
+        plan.at("search", tenth / 10)
+        assert 0.5 < plan.left / (total - clock.now) < 2
+
+
+@pytest.mark.parametrize(
+    ("given", "posterior"), [("weave", "local"), ("weave", "dtc"), ("subset", "sod")], ids=["weave", "joint", "subset"]
+)
+@pytest.mark.parametrize("n", [200, 1200])
+def test_the_search_reports_within_it(given, posterior, n):
+    """Each search says which part of it begins, and how much is done never falls."""
+    rows = np.linspace(0, 9, n)[:, None]
+    seen = []
+    task = Task(
+        rows,
+        np.sin(3 * rows) + 0.1 * np.cos(40 * rows),
+        posterior=resolve_posterior(posterior),
+        n_active=20,
+        forms=True,
+        seconds=0.3,
+        report=lambda part, done: seen.append((part, done)),
+    )
+    HYPERPARAMETERS[given].find(task, default_kernels(task.X, task.y), np.random.default_rng(0))
+    shares = [done for _, done in seen]
+    assert shares == sorted(shares)
+    assert shares[0] == 0
+    assert shares[-1] <= 1
+    assert len(seen) >= 2

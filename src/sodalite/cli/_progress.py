@@ -4,23 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from math import isfinite, log
+from math import inf, isfinite, log
 from time import perf_counter
 from typing import TYPE_CHECKING
 
-from ..selection.progress import duration, pace_words
+from ..selection.progress import duration, estimate, pace_words
 from ..stopping import Stage
 
 if TYPE_CHECKING:
-    from rich.live import Live
+    from rich.console import Console, ConsoleOptions
+    from rich.text import Text
 
 __all__ = ["Display", "display", "duration", "sparkline"]
 
 BARS = "▁▂▃▄▅▆▇█"
 PAUSE = 0.1  # seconds between updates, as often as rich redraws: more would cost time and not be seen
+WIDTH = 16  # characters of the curve
 
 
-def sparkline(values: Sequence[float], width: int = 32) -> str:
+def sparkline(values: Sequence[float], width: int = WIDTH) -> str:
     """A curve as a few characters, on a logarithmic scale.
 
     Examples
@@ -39,38 +41,66 @@ def sparkline(values: Sequence[float], width: int = 32) -> str:
 
 
 class Display:
-    """A line or two on a terminal: what is being done, and while rows are chosen, how that goes.
+    """One line on a terminal: what is being done, the time since the beginning, and the time left.
 
-    It is the callback of a selection. Where standard error is no terminal, nothing is shown.
+    It is the callback of a fit or a selection, and a renderable of rich, which asks for the line a few times a second.
+    Where standard error is no terminal, nothing asks.
     """
 
-    def __init__(self, live: Live | None = None) -> None:
-        self._live, self._last = live, 0.0
+    def __init__(self) -> None:
+        self._began = self._since = self._last = perf_counter()
+        self._text, self._left = "", inf
+        self._ratio, self._end = 0.0, inf
 
-    def step(self, what: str) -> None:
-        """Say what is being done now."""
-        if self._live is not None:
-            self._live.update(f"{what} ...", refresh=True)
+    def expect(self, ratio: float, seconds: float = inf) -> None:
+        """Set what the estimates count beside a fit that now begins.
+
+        Parameters
+        ----------
+        ratio : float
+            How long the steps after the fit are expected to take, in units of the time of the fit.
+        seconds : float
+            Seconds after which all will have ended.
+        """
+        now = perf_counter()
+        self._ratio, self._since, self._end = ratio, now, now + seconds
+
+    def step(self, what: str, left: float = inf) -> None:
+        """Say what is being done now, and how many seconds are expected from now on."""
+        self._text, self._left, self._last = f"{what} ...", left, perf_counter()
 
     def __call__(self, stage: Stage) -> None:
-        if not stage.t:
-            self.step(stage.step)
-            return
         now = perf_counter()
-        if self._live is None or (now - self._last < PAUSE and stage.t < stage.n_active):
+        if stage.t and now - self._last < PAUSE and stage.t < stage.n_active:
             return
-        self._last = now
-        self._live.update(self.words(stage))
-        if stage.t >= stage.n_active:
-            self.step("Conditioning on the rows")
+        left = stage.left
+        if isfinite(left):
+            left = min(left + self._ratio * (now - self._since + left), max(self._end - now, left))
+        self._text, self._left, self._last = self.words(stage), left, now
 
     @staticmethod
     def words(stage: Stage) -> str:
-        """A stage as the display shows it: how many rows are chosen, how fast, and the RMSE so far."""
-        return (
-            f"Choosing rows: {stage.t} of at most {stage.n_active}, {pace_words(stage)}\n"
-            f"RMSE {stage.rmse[-1]:.4g} {sparkline(stage.rmse)}"
-        )
+        """A stage as the display shows it: the step or, while rows are chosen, how many and the RMSE so far."""
+        if not stage.t:
+            return f"{stage.step}: {stage.detail} ..." if stage.detail else f"{stage.step} ..."
+        curve = f"RMSE {stage.rmse[-1]:.4g} {sparkline(stage.rmse)}"
+        said = f"Choosing rows: {stage.t} of at most {stage.n_active}, {curve}"
+        return said if isfinite(stage.left) else f"{said}, {pace_words(stage)}"
+
+    def line(self) -> str:
+        """The line as it is now, times first: a narrow terminal cuts the end of a line.
+
+        An estimate that has passed is no longer shown: then no one knows.
+        """
+        now = perf_counter()
+        left = self._left - (now - self._last)
+        known = f", {estimate(left)}" if isfinite(left) and left > 0 else ""
+        return f"{now - self._began:.0f} s{known}: {self._text}"
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Text]:
+        from rich.text import Text
+
+        yield Text(self.line(), no_wrap=True, overflow="ellipsis")
 
 
 @contextmanager
@@ -79,9 +109,9 @@ def display(shown: bool) -> Iterator[Display]:
     from rich.console import Console
     from rich.live import Live
 
-    console = Console(stderr=True, highlight=False, markup=False, emoji=False)
+    console, line = Console(stderr=True, highlight=False, markup=False, emoji=False), Display()
     if not shown or not console.is_terminal:
-        yield Display()
+        yield line
         return
-    with Live(console=console, transient=True, refresh_per_second=1 / PAUSE) as live:
-        yield Display(live)
+    with Live(line, console=console, transient=True, refresh_per_second=1 / PAUSE):
+        yield line

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
+from ..core.words import counted
 from ._common import (
     FILE,
     Seconds,
     check_model_path,
     check_outputs,
     column_options,
-    counted,
     debug_option,
     json_option,
     plain_errors,
@@ -28,6 +28,7 @@ from ._common import (
     seed_option,
 )
 from ._data import EMBEDDED, Choice, read_training
+from ._limit import Timetable
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -39,12 +40,14 @@ if TYPE_CHECKING:
     from ..posteriors.calibration import ErrorBars
     from ..report.build import HeldOut
     from ..report.words import KernelWords
+    from ..stopping import Callback, Stage
     from ..tables import Dialect, Options, Preprocessing, Reading, Training
     from ._progress import Display
 
 MOST_TESTED = 5000  # most rows that are held out: more would tell RMSE better than to 1 %, and take long to predict
 FEWEST_SPLIT = 100  # rows below which none are held out: each is predicted from the others instead
 MOST_ROWS = 100_000  # most rows that simple models see of a table on disk, and that a kernel is described by
+IMPORTANCE_SHARE = 0.5  # of the time that is left, for the importance of the inputs
 DEFAULT_K = 5  # nearest rows that a prediction averages, where the fit has not found a better number
 
 
@@ -65,7 +68,7 @@ DEFAULT_K = 5  # nearest rows that a prediction averages, where the fit has not 
 @click.option("--posterior", metavar="NAME", help="What is concluded: local, sod, sor, dtc, fitc or vfe.")
 @click.option("--mean", metavar="NAME", help="What is predicted first: linear, trees, or the best of them: auto.")
 @click.option("--hyperparameters", metavar="NAME", help="How they are found: weave, subset or fixed.")
-@click.option("--time-limit", type=Seconds(), metavar="TIME", help="Time for kernel and rows, about: 60s, 5m, 1h, ...")
+@click.option("--time-limit", type=Seconds(), metavar="TIME", help="Time for the whole command: 60s, 5m, 1h, ...")
 @click.option(
     "--test-fraction",
     type=click.FloatRange(0, 0.9),
@@ -123,6 +126,7 @@ def command(
 
     Example: sodalite fit houses.csv --target price --output houses.sodalite
     """
+    time = Timetable(time_limit)
     with plain_errors(debug, lambda: interrupted(output, checkpoint)):
         from ._progress import display
 
@@ -149,10 +153,10 @@ def command(
                     "posterior": posterior,
                     "mean": mean,
                     "hyperparameters": hyperparameters,
-                    "time_limit": time_limit,
                     "checkpoint": checkpoint,
                 },
                 shown=shown,
+                time=time,
             )
         if as_json:
             print_json(outcome.as_dict())
@@ -204,6 +208,8 @@ class FitOutcome:
     posterior: str
     seconds: dict[str, float]
     """Of reading, fitting, testing and writing."""
+    time_limit: str
+    """What the time limit changed or why it was exceeded, in words; empty if there is nothing to say."""
     output: str
 
     def as_dict(self) -> dict[str, Any]:
@@ -227,16 +233,19 @@ def run(
     seed: int = 0,
     parameters: dict[str, Any],
     shown: Display,
+    time: Timetable | None = None,
 ) -> FitOutcome:
     """Read, fit, test, fit all rows and write. An output that cannot be written is found first.
 
     `parameters` are the estimator's; those that are None are left to it. With `hold_out_only`, the model that is
-    written has not seen the rows held out.
+    written has not seen the rows held out. `time` has the time limit; None for any time.
     """
+    time = time or Timetable(None)
     shown.step(f"Reading {data or EMBEDDED}")
     import numpy as np
 
     from .. import persistence
+    from ..fitting.pipeline import Settings
     from ..report.words import bars_of, error_words, kernel_words, mean_words
     from ..tables import Taken
 
@@ -249,28 +258,48 @@ def run(
     y = training.y
     split = hold_out(len(y), test_fraction, seed)
     X = training.without(split.test, seed)
-    model.fit(Taken(X, split.rest) if on_disk(training) else X[split.rest], y[split.rest], callback=shown)
+    again = bool(len(split.test)) and not hold_out_only
+    settings = Settings.of({**model.get_params(deep=False), "checkpoint": None})
+    costs = settings.costs(len(split.rest), X.shape[1])
+
+    def follow(stage: Stage) -> None:
+        time.follow(stage)
+        shown(stage)
+
+    shown.expect(time.later(costs, again) / sum(cost for _, cost in costs.steps()), time.left)
+    model.set_params(time_limit=time.of_fit(costs, again))
+    model.fit(Taken(X, split.rest) if on_disk(training) else X[split.rest], y[split.rest], callback=follow)
+    time.end_step()
     watch("fit")
 
-    shown.step("Testing on the rows that were held out")
-    judged = judge(model, training, split, X)
-    watch("test")
+    if len(split.test):
+        shown.step("Testing on the rows held out")
+        judged = judge(model, training, split, X)
+        watch("test")
+    else:
+        judged = ()
 
-    mapping, rows = training.preprocessing, split.rest
-    if hold_out_only:
-        mapping = mapping_of_rest(training, split)
-    elif len(split.test):
-        shown.step("Fitting all rows with the kernel that was found")
+    mapping, rows, said = training.preprocessing, split.rest, ""
+    if again and not time.has_time_to_condition(len(y) / len(split.rest)):
+        again, said = False, "the model has not seen the rows held out: there was no time to fit it again with them"
+    if again:
         rows = np.arange(len(y))
-        model, X = refit(model, training, shown), training.X
+        shown.expect(time.later(costs, False) / (costs.choice + costs.condition), time.left)
+        model.set_params(time_limit=time.of_second_fit())
+        model, X = refit(model, training, follow), training.X
+        time.end_step()
         watch("fit all")
+    elif len(split.test):
+        mapping = mapping_of_rest(training, split)
+    model.set_params(time_limit=time.limit)
 
-    shown.step(f"Writing {output}")
+    shown.step("Measuring which inputs matter")
     known = X[rows[:MOST_ROWS]]
     unit, variance = float(model.y_std_[0]), float(np.var(y[rows]))
     scale, bars = model.posterior_.scale, bars_of(model.posterior_)
     model.preprocessing_ = mapping
-    words = kernel_words(model.kernel_, known, model.importance(known).shares, unit, variance, bars)
+    words = kernel_words(model.kernel_, known, shares_of(model, known, time.left), unit, variance, bars)
+    shown.step(f"Writing {output}")
     model.about_ = {
         "data": data or EMBEDDED,
         "n_rows": len(rows),
@@ -300,11 +329,26 @@ def run(
         words=words,
         posterior=str(model.posterior),
         seconds=watch.seconds,
+        time_limit="; ".join(part for part in (said, time.words()) if part),
         output=output,
     )
 
 
-def refit(model: GreedyGPRegressor, training: Training, shown: Display) -> GreedyGPRegressor:
+def shares_of(model: GreedyGPRegressor, known: Floats, seconds: float) -> tuple[tuple[str, float], ...]:
+    """The inputs and their total effects, by as many predictions as can be made in a part of so many seconds."""
+    from ..report.importance import LEAST_ROWS, N_PREDICTIONS
+
+    if not isfinite(seconds):
+        return model.importance(known).shares
+    some = known[:: max(len(known) // LEAST_ROWS, 1)]
+    began = perf_counter()
+    model.fitted_.mean(some)
+    rate = len(some) / max(perf_counter() - began, 1e-9)
+    count = int(min(max(IMPORTANCE_SHARE * seconds * rate, 1.0), N_PREDICTIONS))
+    return model.importance(known, n_predictions=count).shares
+
+
+def refit(model: GreedyGPRegressor, training: Training, follow: Callback) -> GreedyGPRegressor:
     """A model of all rows, with the kernel and the kind of mean function of one that was fitted to most of them."""
     import warnings
 
@@ -319,7 +363,7 @@ def refit(model: GreedyGPRegressor, training: Training, shown: Display) -> Greed
     )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NoBetterWarning)  # it has been said of the first model
-        found.fit(training.X, training.y, callback=shown)
+        found.fit(training.X, training.y, callback=follow)
     found.set_params(kernel=model.kernel, mean=model.mean, hyperparameters=model.hyperparameters)
     again = replace(found.mean_, trials=mean.trials)
     found.fitted_ = replace(found.fitted_, rounds=model.fitted_.rounds, mean_function=again)
@@ -510,6 +554,8 @@ def show(outcome: FitOutcome, console: Console) -> None:
         grid.add_row("columns", "\n".join(outcome.notes))
     if outcome.missing:
         grid.add_row("missing", counted(outcome.missing))
+    if outcome.time_limit:
+        grid.add_row("time limit", outcome.time_limit)
     grid.add_row("time", ", ".join(f"{name} {duration(seconds)}" for name, seconds in outcome.seconds.items()))
     grid.add_row("model", outcome.output)
     console.print(grid, soft_wrap=False)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
+from functools import partial
 from math import inf
 from typing import Any, TypeAlias
 
@@ -23,7 +24,7 @@ from ..core.warn import warn
 from ..hyperparameters import Found, Method, Task, resolve_hyperparameters, takes_kernel_as_given
 from ..hyperparameters.record import found_before, method_note, note_of
 from ..hyperparameters.weave import MOST_ROWS
-from ..kernels import check_bounds, compile_kernel, default_kernels, warn_at_bounds
+from ..kernels import check_bounds, check_values, compile_kernel, default_kernels, warn_at_bounds
 from ..posteriors import Evidence, Posterior, resolve_posterior
 from ..posteriors.baselines import MOST_JUDGED, Baselines, NoBetterWarning, compare
 from ..posteriors.floor import warn_of_floor
@@ -32,8 +33,9 @@ from ..selection.checkpoint import Checkpoint, File, check_checkpoint, open_chec
 from ..selection.grow import grow
 from ..selection.loop import Selection
 from ..selection.progress import Follower
-from ..selection.source import Arrays, Scaling, Source, in_memory, sample
+from ..selection.source import Scaling, Source, in_memory, sample
 from ..stopping import Rule, resolve_rule
+from .budget import CONDITION, MEAN, SEARCH, Budget, Costs
 from .fitted import Fitted
 from .means import SEED, MeanFunction, Regressor, WithColumns, fit_folds, is_auto, is_named, name_of, resolve_mean
 
@@ -44,7 +46,6 @@ LEAST_ASIDE, MOST_ASIDE = 0.1, 0.2  # shares of the rows that a mean function do
 N_ASIDE = 400  # rows that it does not see, within these shares: enough to learn a scale and a distribution from
 FEWEST_FOR_MEAN = 10  # rows: eight in five folds, and two more
 FEWEST_JUDGES = 20  # rows set aside below which all rows judge a model
-SEARCH = 0.75  # share of `time_limit` for the hyperparameters; the selection gets the rest, at least a quarter
 
 
 @dataclass(frozen=True)
@@ -88,7 +89,8 @@ class Settings:
         resolved |= {"mean": resolve_mean(given["mean"]), "chooses_mean": is_auto(given["mean"])}
         unchanged = {field.name: given[field.name] for field in fields(cls) if field.name in given}
         settings = cls(**{**unchanged, **resolved, "file": None})
-        settings.rule_after(0.0)  # checks the parameters of the stopping rules
+        settings.rule(settings.time_limit)  # checks the parameters of the stopping rules
+        check_values(settings.kernel)
         if not takes_kernel_as_given(method):
             check_bounds(settings.kernel)
         return replace(settings, file=None if path is None else check_checkpoint(path))
@@ -99,12 +101,20 @@ class Settings:
             return self
         return replace(self, mean=WithColumns(self.mean, list(names)))
 
-    def rule_after(self, seconds: float) -> Rule:
-        """Return the stopping rule of a selection that begins after a search for the kernel of so many seconds."""
-        limit = self.time_limit
-        if limit is not None and seconds:
-            limit = max(limit - seconds, (1 - SEARCH) * limit)
-        return resolve_rule(self.n_active, self.tol, self.patience, self.target_rmse, limit, self.stop)
+    def rule(self, seconds: float | None) -> Rule:
+        """Return the stopping rule of a selection that may take so many seconds; None for any time."""
+        return resolve_rule(self.n_active, self.tol, self.patience, self.target_rmse, seconds, self.stop)
+
+    def costs(self, n: int, d: int) -> Costs:
+        """Return what a fit of n rows with d inputs is expected to cost."""
+        return Costs.of(
+            n,
+            d,
+            self.n_active,
+            predicts_locally=self.posterior.needs_all_rows and self.posterior.leaves_out,
+            searches=not takes_kernel_as_given(self.method),
+            has_mean=self.mean is not None,
+        )
 
 
 @dataclass(frozen=True)
@@ -170,12 +180,16 @@ def fit_around(
     found: Found | None = None,
 ) -> Fitted:
     """Fit a model to rows that are checked, with a mean function that is fitted and, if `found` is given, a kernel."""
+    budget = Budget(settings.time_limit, settings.costs(*source.X.shape))
     generator = generator_from(settings.random_state)
     rows = scale(source, mean, settings)
     checkpoint = open_fit_checkpoint(rows, settings, generator)
     if found is None:
-        found = find_kernel(rows.scaled, settings, checkpoint, generator, follow)
-    selection = choose_rows(rows, found, settings, checkpoint, generator, follow)
+        found = find_kernel(rows.scaled, settings, checkpoint, generator, follow, budget.for_search())
+    searched = sum(part.seconds for part in found.rounds)
+    rule = settings.rule(budget.for_choice(searched, follow.slowness))
+    selection = choose_rows(rows, found, settings, checkpoint, generator, follow, rule=rule)
+    follow.say(CONDITION)
     return condition(rows, target_shape, found, selection, settings, generator)
 
 
@@ -201,7 +215,7 @@ def fit_mean(source: Source, settings: Settings, follow: Follower) -> Mean:
         raise ValueError(
             f"mean is fitted on folds of the rows, so it needs at least {FEWEST_FOR_MEAN} rows; got {n}. Use mean=None."
         )
-    follow.say("Fitting the mean function")
+    follow.say(MEAN)
     n_aside = int(np.clip(N_ASIDE, LEAST_ASIDE * n, MOST_ASIDE * n))
     order = np.random.default_rng(SEED).permutation(n)
     rows = np.sort(order[n_aside:][:MOST_FOR_MEAN])
@@ -237,19 +251,27 @@ def open_fit_checkpoint(rows: Prepared, settings: Settings, generator: np.random
 
 
 def find_kernel(
-    source: Source, settings: Settings, checkpoint: Checkpoint | None, generator: np.random.Generator, follow: Follower
+    source: Source,
+    settings: Settings,
+    checkpoint: Checkpoint | None,
+    generator: np.random.Generator,
+    follow: Follower,
+    seconds: float = inf,
 ) -> Found:
-    """Return the kernel with its hyperparameters, from the checkpoint or from a search on a sample of the rows."""
+    """Return the kernel with its hyperparameters, from the checkpoint or from a search on a sample of the rows.
+
+    The search begins nothing new after so many seconds.
+    """
     given, method = settings.kernel, settings.method
     if given is not None and takes_kernel_as_given(method):  # no sample: it would read rows and take random numbers
         compile_kernel(given, source.X, settings.dtype)  # refuses an unsuitable kernel, before any long work
         return _found(checkpoint, [given], lambda: Found(clone(given)))
-    task = _task(source, settings, generator)
+    task = replace(_task(source, settings, generator), seconds=seconds, report=partial(follow.say, SEARCH))
     kernels = default_kernels(task.X, task.y) if given is None else [given]
     compile_kernel(kernels[0], task.X, settings.dtype)
 
     def search() -> Found:
-        follow.say("Finding the kernel's parameters")
+        follow.say(SEARCH)
         return method.find(task, kernels, generator)
 
     found = _found(checkpoint, kernels, search)
@@ -274,9 +296,8 @@ def _task(source: Source, settings: Settings, generator: np.random.Generator) ->
     """The input of a search for hyperparameters: a sample of the rows, and what the kernel will be used for."""
     some = sample(source, MOST_ROWS, generator)
     check_not_small("X", np.abs(some.X).max(axis=0))
-    seconds = inf if settings.time_limit is None else SEARCH * settings.time_limit
     posterior, score, m = settings.posterior, settings.score, settings.n_active
-    return Task(some.X, some.y, some.alpha, posterior, score, m, seconds, forms=settings.kernel is None)
+    return Task(some.X, some.y, some.alpha, posterior, score, m, forms=settings.kernel is None)
 
 
 def choose_rows(
@@ -287,6 +308,7 @@ def choose_rows(
     generator: np.random.Generator,
     follow: Follower,
     first: Indices | None = None,
+    rule: Rule | None = None,
 ) -> Selection:
     """Select the active rows, with the kernel that was found.
 
@@ -295,13 +317,15 @@ def choose_rows(
     rows, found, settings, checkpoint, generator, follow : results of the steps before
     first : array of int, optional
         The rows to begin with; by default those of the settings.
+    rule : Rule, optional
+        When to stop; by default as the settings say.
     """
     return grow(
         rows.scaled,
         compile_kernel(found.kernel, rows.scaled.X, settings.dtype),
         n_active=settings.n_active,
         score=settings.score,
-        rule=settings.rule_after(sum(part.seconds for part in found.rounds)),
+        rule=settings.rule(settings.time_limit) if rule is None else rule,
         first=settings.first if first is None else first,
         generator=generator,
         callback=follow,
@@ -350,11 +374,11 @@ def condition(
         X_active=source.X[selection.indices],
         y_active=source.y[selection.indices],
         baselines=compare_with_simple_models(rows, evidence, posterior),
-        rows=source if isinstance(source, Arrays) else None,
+        rows=source.here,
         mean_function=rows.mean,
         judges=rows.judges,
         targets_active=None if rows.mean.is_constant else np.asarray(rows.original.y[selection.indices]),
-        targets=np.asarray(rows.original.y[:]) if isinstance(source, Arrays) and not rows.mean.is_constant else None,
+        targets=None if source.here is None or rows.mean.is_constant else np.asarray(rows.original.y[:]),
     )
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import product
-from math import log
+from math import inf, log
 
 import numpy as np
 from sklearn.gaussian_process.kernels import Kernel
@@ -83,6 +83,7 @@ def enriched(
     groups: Groups,
     density: Callable[[Kernel], float],
     generator: np.random.Generator,
+    end: float = inf,
 ) -> list[tuple[Kernel, float]]:
     """Kernels with one more component that make other rows more likely, each with its gain per target value.
 
@@ -99,11 +100,13 @@ def enriched(
         How well a kernel predicts; where several starts lead to a gain, the kernel that predicts best comes first.
     generator : numpy.random.Generator
         Draws the windows.
+    end : float
+        A time by `time.perf_counter`, after which no step of a climb begins but the first.
     """
     windows = _windows(kernel, groups, generator)
-    tried = _raised_with(kernel, form(kernel), groups, windows)
+    tried = _raised_with(kernel, form(kernel), groups, windows, end)
     objective = Neighbourhoods(kernel, groups.X, groups.y, windows, groups.alpha)
-    without = kernel.clone_with_theta(climb(objective, kernel.theta, kernel.bounds, STEPS)[1])
+    without = kernel.clone_with_theta(climb(objective, kernel.theta, kernel.bounds, STEPS, end)[1])
 
     judging = _windows(kernel, groups, generator)
     size = sum(map(len, judging)) * groups.y.shape[1]
@@ -116,7 +119,7 @@ def enriched(
     return found if len(found) < 2 else sorted(found, key=lambda each: -density(each[0]))
 
 
-def _raised_with(kernel: Kernel, richer: Kernel, groups: Groups, windows: list[Indices]) -> list[Kernel]:
+def _raised_with(kernel: Kernel, richer: Kernel, groups: Groups, windows: list[Indices], end: float) -> list[Kernel]:
     """The kernel with one more component, `richer`, climbed from the best points of a grid, the highest first.
 
     The points are compared on one window of neighbours and one of random rows.
@@ -125,7 +128,7 @@ def _raised_with(kernel: Kernel, richer: Kernel, groups: Groups, windows: list[I
         Neighbourhoods(richer, groups.X, groups.y, some, groups.alpha) for some in (windows, windows[1:3])
     )
     starts = sorted(_grid(kernel, richer), key=lambda theta: -coarse(theta)[0])
-    ends = climb_all(objective, starts[:N_CLIMBED], richer.bounds, STEPS)
+    ends = climb_all(objective, starts[:N_CLIMBED], richer.bounds, STEPS, end)
     return [richer.clone_with_theta(theta) for _, theta in ends]
 
 

@@ -24,12 +24,14 @@ from .climb import climb, climb_to_maximum
 from .components import small_table_forms
 from .dense import leave_one_out, leave_one_out_densities, squared_errors
 from .grid import scale_starts
+from .parameters import is_within_bounds
 from .plausibility import Plausibility
-from .task import Found, Round, Task
+from .task import Found, Progress, Round, Task
 
 SHAPE_STEPS = 15  # of a climb from the grid, or of another kernel shape: enough to compare them
 FORM_STEPS = 30  # of a climb with another component, which starts farther from its maximum
 LAST_STEPS = 60  # of the last climb, to the maximum
+START_PART, SHAPE_PART, FORM_PART, LAST_PART = 3.0, 1.0, 3.0, 3.0  # weights of the parts of a search, by their time
 FOLDS = 10  # parts of the rows that are predicted by hyperparameters found without them
 REFIT_STEPS = 15  # of a climb without the rows of one fold, which starts at the maximum with them
 MOST_REFITTED = 200  # rows up to which the folds are refitted: more cost seconds, and have little optimism
@@ -48,14 +50,21 @@ def find_exactly(
     once, _ = distinct(np.concatenate([X, y], axis=1))
     search = _Search(X[once], y[once], None if alpha is None else alpha[once], task.seconds)
     first = kernels[(len(kernels) - 1) // 2]
+    forms = small_table_forms(search.X, search.y) if task.forms else []
+    total = START_PART + SHAPE_PART * (len(kernels) - 1) + FORM_PART * len(forms) + LAST_PART
+    progress = Progress(task.report, total)
+    progress.begin("all scales", START_PART)
     search.start(first)
     for kernel in kernels:
         if kernel is not first and not search.is_over:
+            progress.begin("another shape", SHAPE_PART)
             search.try_shape(kernel)
-    for name, form in small_table_forms(search.X, search.y) if task.forms else ():
+    for name, form in forms:
         if search.is_over:
             break
+        progress.begin(name, FORM_PART)
         search.try_form(name, form(search.best))
+    progress.begin("the best shape", LAST_PART)
     search.finish(to_maximum)
     return Found(search.best, tuple(search.rounds))
 
@@ -160,8 +169,11 @@ def with_optimism(found: Found, task: Task, generator: np.random.Generator) -> F
 def or_as_given(found: Found, task: Task, kernel: Kernel) -> Found:
     """The result of a search or, if that has larger leave-one-out densities, the kernel with its given parameters.
 
-    Larger means by more than the standard error of the mean difference.
+    Larger means by more than the standard error of the mean difference. Parameters that are not within their bounds do
+    not compete.
     """
+    if not is_within_bounds(kernel):
+        return found
     began = perf_counter()
     X, y, alpha = np.asarray(task.X, dtype=np.float64), task.y.reshape(len(task.X), -1), task.alpha
     given = kernel.clone_with_theta(kernel.theta)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product
-from math import e, log, pi
+from math import e, inf, log, pi
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
@@ -118,8 +118,8 @@ class Strategy(Protocol):
         """Whether another component may stay, which makes rows more likely by `gain` per target value."""
         ...
 
-    def raised(self, kernel: Kernel, steps: int, turn: int = 0) -> Kernel:
-        """The kernel after a climb of a few steps on the rows that rounds may use."""
+    def raised(self, kernel: Kernel, steps: int, turn: int = 0, end: float = inf) -> Kernel:
+        """The kernel after a climb of a few steps on the rows that rounds may use, none of them after `end`."""
         ...
 
     def is_blind(self, kernel: Kernel) -> bool:
@@ -239,14 +239,14 @@ class ByNeighbours:
         nearest = 0.0 if weights is None else spacing(self.groups.X * np.sqrt(weights))
         return int(np.clip(np.ceil(np.log2(2 / nearest)), 1, MOST_HALVINGS)) if nearest else USUAL_HALVINGS
 
-    def raised(self, kernel: Kernel, steps: int, turn: int = 0) -> Kernel:
+    def raised(self, kernel: Kernel, steps: int, turn: int = 0, end: float = inf) -> Kernel:
         """The kernel after a climb on fresh rows: of foresight in odd turns, of likelihoods of blocks in even ones."""
         order = self.generator.permutation(len(self.groups.X))
         if turn % 2:
             objective: Foresight | Neighbourhoods = Foresight(self.groups, kernel, order[:N_FORESIGHT], self.k)
         else:
             objective = self._neighbourhoods(kernel, order)
-        return kernel.clone_with_theta(climb(objective, kernel.theta, kernel.bounds, steps)[1])
+        return kernel.clone_with_theta(climb(objective, kernel.theta, kernel.bounds, steps, end)[1])
 
     def _neighbourhoods(self, kernel: Kernel, order: Indices) -> Neighbourhoods:
         """The likelihoods of blocks of neighbouring rows and of two random blocks; all rows, in random order, given."""
@@ -358,9 +358,9 @@ class ByActiveRows:
         """Never: a subset's likelihood ends at such length-scales for no data that were tried."""
         return False
 
-    def raised(self, kernel: Kernel, steps: int, turn: int = 0) -> Kernel:
+    def raised(self, kernel: Kernel, steps: int, turn: int = 0, end: float = inf) -> Kernel:
         """The kernel after a climb of J for fixed active rows."""
-        return kernel.clone_with_theta(climb(self._joint(kernel), kernel.theta, kernel.bounds, steps)[1])
+        return kernel.clone_with_theta(climb(self._joint(kernel), kernel.theta, kernel.bounds, steps, end)[1])
 
     def _joint(self, kernel: Kernel) -> Joint:
         task = self.task

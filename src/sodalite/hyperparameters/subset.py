@@ -21,11 +21,12 @@ from .climb import climb, climb_all, climb_to_maximum
 from .likelihood import Likelihood
 from .parameters import clipped, free_parameters, natural_scale
 from .task import Fixed as Fixed  # here in pickles of earlier versions
-from .task import Found, Task
+from .task import Found, Progress, Task
 from .task import Round as Round  # here in pickles of earlier versions
 
 SCREEN_STEPS = 20  # of every start, on few rows: enough to tell which starts are hopeless
 SHORT_STEPS = 12  # of the best starts, on all rows of the subset
+SCREEN_PART, SHORT_PART, OTHER_PART, LAST_PART = 4.0, 2.0, 1.0, 4.0  # weights of the parts of a search, by their time
 N_LEADERS = 2  # starts that go on from few rows to all of them
 NOISE_SHARES = (0.02, 0.5)  # of the targets' variance, in starts placed by the data: little noise, and much
 
@@ -70,18 +71,24 @@ class Subset:
         part = task.take(generator.permutation(len(task.X))[: self.n_rows])
         X, y, alpha = np.asarray(part.X, dtype=np.float64), part.y.reshape(len(part.X), -1), part.alpha
         starts = starting_points(first, X, y, self.n_starts, generator)
+        total = SCREEN_PART + SHORT_PART + OTHER_PART * (len(kernels) - 1) + LAST_PART
+        progress = Progress(task.report, total)
+        progress.begin(f"{len(starts)} starts", SCREEN_PART)
         leaders = self._screened(first, X, y, alpha, starts, end)
 
         bounds = first.bounds
         whole = Likelihood(first, X, y, alpha)
+        progress.begin("the best starts", SHORT_PART)
         ends = [climb_all(whole, [*leaders, starts[0]], bounds, SHORT_STEPS, end)[0]]
         for other in kernels[1:]:
+            progress.begin("another shape", OTHER_PART)
             ends.append(climb(Likelihood(other, X, y, alpha), ends[0][1], bounds, SHORT_STEPS, end))
         rounds = []
         for kernel, (value, theta) in zip(kernels, ends, strict=True):
             rounds.append(Round("a short run", kernel.clone_with_theta(theta), value, False, perf_counter() - began))
             began = perf_counter()
         best = int(np.argmax([value for value, _ in ends]))
+        progress.begin("the best shape", LAST_PART)
         whole = Likelihood(kernels[best], X, y, alpha)
         value, theta = climb_to_maximum(whole, ends[best][1], bounds, self.n_steps, end)
         found = kernels[best].clone_with_theta(theta)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from math import inf
 from typing import Protocol
@@ -14,6 +14,13 @@ from sklearn.gaussian_process.kernels import Kernel
 from ..core.types import Array, Floats, Indices
 from ..posteriors import Posterior, SubsetOfData
 from ..scores import Delta, Score
+
+Report = Callable[[str, float], None]
+"""A function that is told which part of a search begins, in words, and the share of the search that is done."""
+
+
+def _ignore(detail: str, done: float) -> None:
+    """Report nothing."""
 
 
 @dataclass(frozen=True)
@@ -36,11 +43,38 @@ class Task:
     """Time limit: no step of the search that could be left out begins after so many seconds."""
     forms: bool = False
     """Whether kernels with more components than those given may compete: a second scale, periods."""
+    report: Report = _ignore
+    """Is told how far the search has come."""
 
     def take(self, which: Indices) -> Task:
         """The task for some of the rows."""
         alpha = None if self.alpha is None else self.alpha[which]
         return replace(self, X=self.X[which], y=self.y[which], alpha=alpha)
+
+
+class Progress:
+    """How far a search has come, reported as its parts begin.
+
+    Parameters
+    ----------
+    report : callable
+        A `Report`.
+    total : float
+        The weights of all parts that are expected; there may be more or fewer.
+    """
+
+    def __init__(self, report: Report, total: float) -> None:
+        self._report, self._total, self._done = report, total, 0.0
+
+    def begin(self, part: str, weight: float) -> None:
+        """Report that a part of this weight begins."""
+        self._report(part, min(self._done / self._total, 1.0))
+        self._done += weight
+
+    def within(self, weight: float) -> Report:
+        """Return a `Report` for a search that is a part, of this weight, of this one."""
+        before, self._done = self._done, self._done + weight
+        return lambda part, done: self._report(part, min((before + weight * done) / self._total, 1.0))
 
 
 @dataclass(frozen=True)

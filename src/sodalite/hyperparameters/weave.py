@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from math import inf
 from time import perf_counter
 from typing import Any
 
@@ -20,14 +19,19 @@ from sklearn.gaussian_process.kernels import Kernel
 from ..kernels import variation
 from .components import candidates, enriched
 from .exact import find_exactly, or_as_given, with_optimism
+from .parameters import is_within_bounds
 from .strategies import FORM_LOSS, ByActiveRows, ByNeighbours, Strategy, Verdict, mostly_noise
 from .subset import Subset
-from .task import Found, Round, Task
+from .task import Found, Progress, Round, Task
 
 WORTH = 1e-3  # nats per target value that a round must gain to be kept; smaller gains are not worth their time
 MOST_ROWS = 100_000  # rows that hyperparameters are learnt from; a thinner sample would miss short length-scales
 SUBSET_SHARE = 0.5  # of the time limit, for the search by a subset that the rounds of most posteriors begin from
+START_SHARE = 0.3  # of the time limit, for the search on few rows that the rounds of "local" begin from
 FIRST_STEPS, OTHER_STEPS, ROUND_STEPS = 10, 6, 8  # of a climb: the first kernel, the others that compete, a round
+# Weights of the parts of a search, by the time that they usually take. The search by a subset takes longer.
+START_PART, SUBSET_PART, FAMILY_PART, COMPONENTS_PART, ROUND_PART = 3.0, 9.0, 1.0, 2.0, 1.5
+USUAL_ROUNDS = 3  # most searches have two to four
 
 
 @dataclass(frozen=True)
@@ -90,16 +94,20 @@ class Weave:
         """
         if kernels[0].n_dims == 0:
             return Found(kernels[0].clone_with_theta(kernels[0].theta))
+        began = perf_counter()
         if len(task.X) <= self.n_exact:
             found = find_exactly(task, kernels, generator)
             found = found if task.forms else or_as_given(found, task, kernels[0])
-            return with_optimism(found, task, generator)
+            return with_optimism(found, task, generator) if perf_counter() < began + task.seconds else found
         if len(task.X) > MOST_ROWS:
             task = task.take(np.sort(generator.choice(len(task.X), MOST_ROWS, replace=False)))
-        began = perf_counter()
-        family, first = self._first(task, kernels, generator)
+        start = START_PART if task.posterior.leaves_out else SUBSET_PART
+        components = COMPONENTS_PART if task.forms else 0.0
+        total = start + FAMILY_PART * len(kernels) + components + ROUND_PART * USUAL_ROUNDS
+        progress = Progress(task.report, total)
+        family, first = self._first(replace(task, report=progress.within(start)), kernels, generator)
         strategy = (ByNeighbours if task.posterior.leaves_out else ByActiveRows)(self, task, generator)
-        search = _Search(strategy, strategy.scaled(first), began, task.seconds)
+        search = _Search(strategy, strategy.scaled(first), began, task.seconds, progress)
         if not task.forms:
             search.try_as_given(family)
         search.try_families(kernels, family)
@@ -119,7 +127,7 @@ class Weave:
         if task.posterior.leaves_out:
             family = kernels[(len(kernels) - 1) // 2]
             few = task.take(generator.permutation(len(task.X))[: self.n_start])
-            few = replace(few, seconds=inf, forms=False)  # short, and components are tried later
+            few = replace(few, seconds=START_SHARE * task.seconds, forms=False)  # components are tried later
             theta = find_exactly(few, [family], generator, to_maximum=False).kernel.theta
             return family, family.clone_with_theta(theta)
         by_subset = Subset().find(replace(task, seconds=SUBSET_SHARE * task.seconds), kernels, generator).kernel
@@ -139,10 +147,11 @@ class _Search:
         Where the search begins.
     began, seconds : float
         When it began, by `time.perf_counter`, and the time limit.
+    progress : Progress
     """
 
-    def __init__(self, strategy: Strategy, kernel: Kernel, began: float, seconds: float) -> None:
-        self.strategy = strategy
+    def __init__(self, strategy: Strategy, kernel: Kernel, began: float, seconds: float, progress: Progress) -> None:
+        self.strategy, self.progress = strategy, progress
         self.rounds: list[Round] = []
         self._began, self._end = began, began + seconds
         self.best = self.origin = kernel
@@ -155,8 +164,11 @@ class _Search:
         return perf_counter() > self._end
 
     def try_as_given(self, kernel: Kernel) -> None:
-        """Try a user's kernel at the parameters that it was given: good ones are not to be lost."""
-        if self.is_over:
+        """Try a user's kernel at the parameters that it was given, if they are within their bounds.
+
+        Good ones are not to be lost.
+        """
+        if self.is_over or not is_within_bounds(kernel):
             return
         given = kernel.clone_with_theta(kernel.theta)
         if self._try("as given", given):
@@ -167,18 +179,24 @@ class _Search:
         for kernel in sorted(kernels, key=lambda kernel: kernel is not first):
             if self.is_over:
                 return
+            self.progress.begin("the first shape" if kernel is first else "another shape", FAMILY_PART)
             steps = FIRST_STEPS if kernel is first else OTHER_STEPS
-            self._try("a short run", self.strategy.raised(kernel.clone_with_theta(self.best.theta), steps))
+            tried = self.strategy.raised(kernel.clone_with_theta(self.best.theta), steps, end=self._end)
+            self._try("a short run", tried)
 
     def try_components(self, generator: np.random.Generator) -> None:
         """Try to add components to the best kernel, one after the other."""
         if self.is_over:
             return
         strategy = self.strategy
+        self.progress.begin("other components", COMPONENTS_PART)
         for name, form in candidates(strategy.groups, *strategy.errors(self.best)):
             if self.is_over:
                 return
-            tried = enriched(self.best, form, strategy.groups, lambda each: strategy.judge(each).density, generator)
+            self.progress.begin(name, 0.0)
+            tried = enriched(
+                self.best, form, strategy.groups, lambda each: strategy.judge(each).density, generator, self._end
+            )
             for kernel, gain in tried:
                 verdict = strategy.judge(kernel)
                 if self._keep_if(strategy.accepts(verdict, self.top, gain), name, kernel, verdict):
@@ -191,7 +209,7 @@ class _Search:
         place is as far from the data as any other, and error bars are those of no data. `natural` has length-scales as
         long as the inputs' spread.
         """
-        if not self.strategy.is_blind(self.best):
+        if self.is_over or not self.strategy.is_blind(self.best):
             return
         for theta in mostly_noise(natural, variance):
             kernel = natural.clone_with_theta(theta)
@@ -205,6 +223,7 @@ class _Search:
         for turn in range(1, n_rounds + 1):
             if self.is_over:
                 return
+            self.progress.begin(f"round {turn} of at most {n_rounds}", ROUND_PART)
             if self.strategy.grow():
                 self._judge_again()
             if self._round(turn):
@@ -216,7 +235,7 @@ class _Search:
 
     def _round(self, turn: int) -> bool:
         """Climb from the best kernel and keep the result, or one half of the way; whether either was worth it."""
-        tried = self.strategy.raised(self.best, ROUND_STEPS, turn)
+        tried = self.strategy.raised(self.best, ROUND_STEPS, turn, self._end)
         verdict, name = self.strategy.judge(tried), "round"
         if not verdict.beats(self.top, WORTH):  # perhaps it went too far
             tried = self.best.clone_with_theta(0.5 * (self.best.theta + tried.theta))

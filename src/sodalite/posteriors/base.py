@@ -115,7 +115,7 @@ class PosteriorTraits:
     needs_all_rows: ClassVar[bool] = False
     """Whether `condition` needs all rows in memory; if not, they may stay on disk or on a cluster."""
     leaves_out: ClassVar[bool] = False
-    """Whether it computes leave-one-out errors for other numbers of neighbours: it is a `LeavesOut`."""
+    """Whether it predicts from neighbours, and computes leave-one-out errors for any number of them (`LeavesOut`)."""
     likelihood_of_all_rows: ClassVar[bool] = False
     """Whether `log_marginal_likelihood` is that of all rows, not of the active ones; then it has a `gradient`."""
 

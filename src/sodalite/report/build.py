@@ -12,12 +12,13 @@ from sklearn.utils.validation import check_is_fitted
 from ..core.jitter import JitterWarning
 from ..core.json import plain
 from ..core.version import __version__
-from ..posteriors import Local
+from ..fitting.fitted import FittedModel
 from ..posteriors.baselines import Baselines
 from .curve import LearningCurve, learning_curve
 from .importance import Importance, importance
 from .judgement import Judgement, judge
 from .pictures import (
+    LEAST_INPUTS,
     N_INPUTS,
     N_PAIRS,
     ActiveMap,
@@ -29,9 +30,9 @@ from .pictures import (
     interactions,
     posterior_view,
 )
-from .rows import FittedModel, Material, gather
+from .rows import Material, gather
 from .stages import Stages
-from .words import KernelWords, bars_of, kernel_words, mean_words
+from .words import HARDLY, KernelWords, bars_of, kernel_words, mean_words
 
 N_WORDS = 100_000  # most rows whose spread a kernel is described by: more change the words no longer
 
@@ -78,6 +79,8 @@ class Report:
     n_active: int
     stop_reason: str
     posterior: str
+    asks_neighbours: bool
+    """Whether each prediction also uses the rows nearest to it."""
     score: str
     kernel: str
     words: KernelWords
@@ -90,9 +93,9 @@ class Report:
     curve: LearningCurve
     judgement: Judgement
     view: PosteriorView | None
-    """The function itself; None unless there are one or two inputs, all numbers."""
+    """The function of the one or two inputs that matter most; None if fewer than two of several are numbers."""
     effects: tuple[Effect, ...]
-    """What each input does; empty where there is a view."""
+    """What each input does; empty where the view shows all of the function."""
     interactions: tuple[Interaction, ...]
     """What pairs of inputs do together; empty where none do."""
     map: ActiveMap | None
@@ -105,11 +108,6 @@ class Report:
     n_held_out: int
     version: str
     """Of the library that made the report."""
-
-    @property
-    def asks_neighbours(self) -> bool:
-        """Whether each prediction also uses the rows nearest to it."""
-        return self.posterior == Local.name
 
     def as_dict(self) -> dict[str, Any]:
         """The report as JSON, numbers to six digits."""
@@ -166,6 +164,7 @@ def make_report(model: FittedModel, X: Any = None, y: Any = None, *, target: int
         n_active=len(stages),
         stop_reason=material.selection.stop_reason,
         posterior=material.posterior.name,
+        asks_neighbours=material.posterior.leaves_out,
         score=_name(model.get_params(deep=False)["score"]),
         kernel=str(model.kernel_),
         words=words,
@@ -175,9 +174,9 @@ def make_report(model: FittedModel, X: Any = None, y: Any = None, *, target: int
         sources=_sources(material),
         curve=curve,
         judgement=judge(material, stages, generator, matters),
-        view=posterior_view(material, stages, generator) if material.plain else None,
-        effects=() if material.plain else effects(material, names[:N_INPUTS], generator),
-        map=None if material.plain else active_map(material, names, generator),
+        view=(view := posterior_view(material, stages, generator, names)),
+        effects=() if material.plain else effects(material, _worth_showing(found), generator),
+        map=None if view is not None else active_map(material, names, generator),
         history=tuple(
             Attempt(part.name, part.objective, part.kept, part.seconds, part.n_active, str(part.kernel))
             for part in model.rounds_
@@ -199,6 +198,12 @@ def stages_of(material: Material) -> Stages:
         np.asarray(base.z[:, material.active.target], dtype=np.float64),
         float(material.selection.noise_floor),
     )
+
+
+def _worth_showing(found: Importance) -> list[str]:
+    """The inputs whose effects are drawn: those that matter, most important first, and a few in any case."""
+    matter = sum(effect.total > HARDLY for effect in found.effects)
+    return [effect.name for effect in found.effects][: min(max(matter, LEAST_INPUTS), N_INPUTS)]
 
 
 def importance_of(material: Material, generator: np.random.Generator) -> Importance:
@@ -238,7 +243,14 @@ def _sources(material: Material) -> tuple[str, ...]:
         seen = f"{material.n_given - count:,} were in the fit; the other {count:,} judge the model."
         return (f"{given}, and are what is shown. {seen}",)
     if material.how == "left out":
-        return (f"{given}, and the fit has seen them: each that judges the model is predicted from the others.",)
+        unseen = material.n_unseen
+        if not unseen:
+            return (f"{given}, and the fit has seen them: each that judges the model is predicted from the others.",)
+        have = "has" if unseen == 1 else "have"
+        return (
+            f"{given}, of which {unseen:,} {have} not been in the fit: too few to judge the model by. The others judge "
+            "it, each predicted from the rest of the fit.",
+        )
     return (
         f"{given}. {int((material.judges.place >= 0).sum()):,} of them are among the {m:,} rows that the model keeps; "
         "which of the others were in the fit, its file does not say. Rows that the fit has seen make a model look "

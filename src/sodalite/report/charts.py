@@ -98,18 +98,18 @@ def bar_width(axis: Floats, part: Input) -> float:
 
 
 def rounded(values: Any) -> list[Any]:
-    """Numbers rounded to about 1/20 000 of their range, which is finer than can be seen; None for NaN.
+    """Numbers rounded to at most 1/2500 of their range, which is finer than can be seen; None for NaN.
 
     Examples
     --------
     >>> rounded(np.array([1000.123456789, 1001.0, np.nan]))
-    [1000.12346, 1001.0, None]
+    [1000.1235, 1001.0, None]
     """
     values = np.asarray(values, dtype=np.float64)
     finite = values[np.isfinite(values)]
     spread = float(np.ptp(finite)) if finite.size else 0.0
     spread = spread or float(np.abs(finite).max(initial=0.0)) or 1.0
-    made: list[Any] = (np.round(values, int(np.ceil(4.3 - np.log10(spread)))) + 0.0).tolist()
+    made: list[Any] = (np.round(values, int(np.ceil(3.4 - np.log10(spread)))) + 0.0).tolist()
     return made if finite.size == values.size else [value if np.isfinite(value) else None for value in made]
 
 

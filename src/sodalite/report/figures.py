@@ -14,8 +14,9 @@ from .charts import Figure, Trace, short
 from .honesty import LEVEL, GroupCoverage
 from .pictures import BAND
 from .rows import Input
-from .words import coverages_words
+from .words import HARDLY, coverages_words
 
+FEWEST_BARS = 5  # inputs whose importance is drawn, even if they hardly matter
 MOST_BARS = 15  # most inputs whose importance is drawn; the caption counts the others
 FURTHEST = 6.0  # normal scores beyond which rows are drawn at the edge of a figure
 
@@ -93,7 +94,7 @@ def _cloud(report: Report) -> Figure:
         "How surprising each row is, against its prediction: its place in the predicted distribution, in standard "
         "deviations of a Gaussian. The dashed lines are the ends of the 95 % intervals. A level cloud, as wide "
         "everywhere, is good. A slope or a bend is something that the model has missed; a funnel, noise that changes "
-        "with the target."
+        f"with {report.target}."
     )
     tie = float(np.corrcoef(mean, scores)[0, 1]) if len(scores) > 2 and mean.std() > 0 and scores.std() > 0 else 0.0
     alt = f"The correlation of surprise and prediction is {tie:.2f}; 0 is ideal."
@@ -136,10 +137,11 @@ def _pit(report: Report) -> Figure:
     even = charts.line([0, 100], [1, 1], "orange", "honest", dash="dash")
     beyond = int(((found.density < found.low) | (found.density > found.high)).sum())
     caption = (
-        "Where each target lies in its predicted distribution: at 0 % it is lower than the model thought possible, at "
-        "50 % in the middle, at 100 % higher than thought possible (PIT values). All places are equally likely if the "
-        "distribution is right, so the bars should be level. By chance, 19 bars in 20 end in the shaded range. A hill: "
-        "the error bars are too wide. A valley: too narrow. A slope: predictions are too high or too low."
+        f"Where each {report.target} lies in its predicted distribution: at 0 % it is lower than the model thought "
+        "possible, at 50 % in the middle, at 100 % higher than thought possible (PIT values). All places are equally "
+        "likely if the distribution is right, so the bars should be level. By chance, 19 bars in 20 end in the shaded "
+        "range. A hill: the error bars are too wide. A valley: too narrow. A slope: predictions are too high or too "
+        "low."
     )
     alt = (
         f"{beyond} of {count} bars end outside the range that chance allows; the tallest is {found.density.max():.2f}."
@@ -199,13 +201,14 @@ def _groups(key: str, title: str, caption: str, found: GroupCoverage, x: str) ->
         f"{beyond} of {len(places)} groups are outside the range that chance allows; the shares in the 95 % intervals "
         f"are {', '.join(f'{100 * share:.1f} %' for share in found.shares)}."
     )
+    ticks = [label.replace(" to ", "<br>to<br>").replace("outside the ", "outside<br>the<br>") for label in labels]
     low = 100 * min(float(found.shares.min()), float(found.low.min()))
     layout = charts.layout_of(
         x,
         "rows in the 95 % interval, %",
         xaxis={
             "tickvals": places,
-            "ticktext": [label.replace(" to ", "<br>to<br>") for label in labels],
+            "ticktext": ticks,
             "range": [-0.5, len(places) - 0.5],
             "tickangle": 0,
         },
@@ -230,7 +233,8 @@ def importance_figure(report: Report) -> Figure | None:
     if report.importance is None:
         return None
     every = report.importance.effects
-    shown = every[:MOST_BARS]
+    matter = sum(part.total > HARDLY for part in every)
+    shown = every[: min(max(matter, FEWEST_BARS), MOST_BARS)]
     names = [charts.plain_text(part.name if len(part.name) <= 24 else part.name[:23] + "…") for part in shown]
 
     def bars(values: Sequence[float], errors: Sequence[float], color: str, name: str) -> Trace:
@@ -249,12 +253,13 @@ def importance_figure(report: Report) -> Figure | None:
         "errors. An input without a bar could be left out."
     )
     more = len(every) - len(shown)
-    caption += f" {more} more matter less." if more else ""
+    less = "matter less" if matter > len(shown) else "hardly matter"
+    caption += f" {more} more {less}." if more else ""
     pairs = ", ".join(f"{a} and {b} ({100 * share:.0f} %)" for (a, b), share in _pairs(report))
     caption += f" Acting together: {pairs}." if pairs else ""
     alt = f"Shares of the variance: {', '.join(f'{part.name} {part.total:.2g}' for part in shown)}."
     axis = {"autorange": "reversed", "type": "category"}
-    layout = charts.layout_of("share of the predictions' variance", "", yaxis=axis, barmode="group")
+    layout = charts.layout_of("share of the variance", "", yaxis=axis, barmode="group")
     return Figure("importance", "Which inputs matter", caption, alt, traces, layout, 130 + 40 * max(len(shown), 2))
 
 

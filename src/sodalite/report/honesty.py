@@ -11,6 +11,7 @@ from ..core.types import Floats, Indices, Mask
 from ..posteriors.predictive import Predictive
 from .charts import DAY
 from .rows import Input
+from .words import readable
 
 LEVEL = 0.95  # probability of the intervals that are drawn, and of the ranges that chance allows
 N_GROUPS = 6  # most groups of rows: their labels fit under a figure on a phone
@@ -161,7 +162,7 @@ def by_distance(novelty: Floats, inside: Mask, outside: float | None) -> GroupCo
         far = np.zeros(len(novelty), dtype=bool)
     group = np.empty(len(novelty), dtype=np.intp)
     group[~far] = _by_value(novelty[~far])
-    labels = _ranges(100 * novelty[~far], group[~far])
+    labels = _ranges(100 * novelty[~far], group[~far], digits=2)
     group[far] = len(labels)
     return GroupCoverage.of("novelty", [*labels, *["outside the data"] * bool(far.any())], group, inside)
 
@@ -187,8 +188,11 @@ def _by_value(values: Floats) -> Indices:
     return np.asarray(np.unique(np.searchsorted(edges, values, side="left"), return_inverse=True)[1])
 
 
-def _ranges(values: Floats, group: Indices, is_date: bool = False) -> list[str]:
-    """The least and the largest value of every group, in words, rounded to a fraction of the narrowest group."""
+def _ranges(values: Floats, group: Indices, is_date: bool = False, digits: int | None = None) -> list[str]:
+    """The least and the largest value of every group, in words.
+
+    They are rounded to so many digits or, by default, to a fraction of the narrowest group.
+    """
     parts = [values[group == place] for place in range(int(group.max()) + 1)]
     widths = [float(np.ptp(part)) for part in parts if np.ptp(part) > 0]
     decimals = int(np.ceil(0.5 - np.log10(min(widths)))) if widths else None
@@ -196,6 +200,8 @@ def _ranges(values: Floats, group: Indices, is_date: bool = False) -> list[str]:
     def shown(value: float) -> str:
         if is_date:
             return str(np.datetime64(int(value * DAY), "s").astype("datetime64[D]"))
+        if digits is not None:
+            return readable(value, digits)
         return f"{value if decimals is None else round(value, decimals) + 0.0:,.12g}"
 
     ends = [(shown(float(part.min())), shown(float(part.max()))) for part in parts]

@@ -1,10 +1,11 @@
 "use strict";
 (() => {
-  const content = JSON.parse(document.getElementById("content").textContent);
+  const content = JSON.parse(unpack("content"));
   const dark = window.matchMedia("(prefers-color-scheme: dark)");
   const narrow = window.matchMedia("(max-width: 52rem)");
   const last = content.labels.length - 1;
   let position = last;
+  let printing = false; // figures then have the width of the paper, which no event tells
 
   // Colours are names such as "@blue"; what they are depends on the light.
   const theme = () => {
@@ -33,17 +34,33 @@
     return merged.meta ? picked(merged) : merged;
   });
 
-  const axis = (given, colour) => ({
-    gridcolor: colour("line"), linecolor: colour("line"), zeroline: false, automargin: true, ...given,
-    title: { standoff: 8, ...(given.title ?? {}) },
+  // A title in lines of about so many pixels.
+  const LETTER = 6.6; // pixels, of the width of a letter on average
+  const wrapped = (text, pixels) => {
+    const most = Math.max(pixels / LETTER, 12);
+    return text.split(" ").reduce(([...lines], word) => {
+      const line = lines.at(-1);
+      if (line !== undefined && line.length + 1 + word.length <= most) return [...lines.slice(0, -1), `${line} ${word}`];
+      return [...lines, word];
+    }, []).join("<br>");
+  };
+
+  const axis = (given, colour, pixels) => ({
+    gridcolor: colour("line"), linecolor: colour("line"), tickcolor: colour("line"), ticks: "outside", ticklen: 4,
+    zeroline: false, automargin: true, ...given,
+    title: { standoff: 8, ...(given.title ?? {}), text: wrapped(given.title?.text ?? "", pixels) },
   });
 
-  const layout = (figure, { colour, themed }) => {
+  const layout = (key, figure, { colour, themed }) => {
     const made = themed(figure.layout);
-    for (const key of Object.keys(made)) if (/^[xy]axis/.test(key)) made[key] = axis(made[key], colour);
+    const { clientWidth, clientHeight } = document.getElementById(key);
+    const room = { x: clientWidth * (made.yaxis?.type === "category" ? 0.5 : 0.75), y: clientHeight * 0.75 };
+    for (const name of Object.keys(made)) {
+      if (/^[xy]axis/.test(name)) made[name] = axis(made[name], colour, room[name[0]]);
+    }
     return {
       ...made,
-      autosize: true,
+      ...(printing ? { width: clientWidth, height: clientHeight } : { autosize: true }),
       paper_bgcolor: colour("clear"),
       plot_bgcolor: colour("clear"),
       font: { color: colour("text"), family: getComputedStyle(document.body).fontFamily, size: narrow.matches ? 11 : 12.5 },
@@ -63,11 +80,11 @@
   const moving = all.filter((key) => content.figures[key].frames.length);
   const waiting = new Set(all); // those not drawn yet, or drawn in another light
 
-  // Plotly takes long to start, so it is kept as text until the first figure is drawn.
+  // Plotly takes long to start, so it is kept as packed text until the first figure is drawn.
   const start = () => {
     if (window.Plotly) return;
     const script = document.createElement("script");
-    script.textContent = document.getElementById("plotly").textContent;
+    script.textContent = unpack("plotly");
     document.head.append(script);
     script.remove();
   };
@@ -77,7 +94,7 @@
     waiting.delete(key);
     const figure = content.figures[key];
     const look = theme();
-    return Plotly.react(key, look.themed(traces(figure)), layout(figure, look), options);
+    return Plotly.react(key, look.themed(traces(figure)), layout(key, figure, look), options);
   };
 
   // How far from what is on screen, and the nearest of those that wait.
@@ -142,6 +159,16 @@
   dark.addEventListener("change", redraw);
   narrow.addEventListener("change", redraw);
   window.addEventListener("scroll", () => wake(), { passive: true });
-  window.addEventListener("beforeprint", () => { waiting.forEach(draw); wake(); });
+  window.addEventListener("beforeprint", () => {
+    printing = true;
+    document.documentElement.classList.add("printing");
+    all.forEach(draw);
+    wake();
+  });
+  window.addEventListener("afterprint", () => {
+    printing = false;
+    document.documentElement.classList.remove("printing");
+    redraw();
+  });
   drawWaiting();
 })();

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
@@ -25,9 +26,13 @@ from .figures import (
 )
 from .honesty import GroupCoverage
 from .learning import curve_figures, history_figure
+from .packing import element, pack_once
 from .source import plotly_source
 from .views import slider_labels, view_figures
-from .words import POSTERIORS, SCORES, coverages_words
+from .words import POSTERIORS, SCORES, coverages_words, readable
+
+MOST_NAMES = 12  # inputs that are listed by name; more would be a wall of text
+MOST_NUMBERS = 30  # numbers of a kernel's parameter that are printed; of more, the first few
 
 # The page may run its own scripts and styles, and load nothing.
 POLICY = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:"
@@ -47,7 +52,7 @@ def to_html(report: Report) -> str:
     >>> X = np.linspace(0, 10, 60)[:, None]
     >>> model = GreedyGPRegressor(n_active=10, hyperparameters="fixed", random_state=0).fit(X, np.sin(X[:, 0]))
     >>> page = to_html(make_report(model))
-    >>> len(page) < 8e6
+    >>> len(page) < 2e6
     True
     """
     plotly = plotly_source()
@@ -66,8 +71,9 @@ def to_html(report: Report) -> str:
         style=_file("page.css"),
         sections="\n".join(_sections(report, figures)),
         version=escape(report.version),
-        plotly=plotly,
-        content=_json(content),
+        plotly=element("plotly", plotly, pack_once(plotly)),
+        content=element("content", _json(content)),
+        unpack=_file("unpack.js"),
         script=_file("page.js"),
     )
 
@@ -94,10 +100,10 @@ _PAGE = """<!doctype html>
 {sections}
 </main>
 <footer>Made by Sodalite {version}. This file needs no network.</footer>
-<script type="text/plain" id="plotly">{plotly}</script>
-<script type="application/json" id="content">{content}</script>
+{plotly}
+{content}
 <script>
-{script}
+{unpack}{script}
 </script>
 </body>
 </html>
@@ -176,27 +182,27 @@ def _short(report: Report) -> str:
 
 def _tiles(report: Report) -> list[tuple[str, str]]:
     """The numbers that lead the page, each with what it is."""
-    found, words = report.judgement, report.words
+    found, words, target = report.judgement, report.words, report.target
     share = "more than 99.9 %" if found.r2 > 0.9995 else f"{max(100 * found.r2, 0):.1f} %"
     explained = "" if np.isnan(found.r2) else f"; {share} of the variance explained"
     rmse, coverage, where = found.rmse, found.coverage, ""
-    wide = f", typically {np.median(found.upper - found.lower):.3g} wide"
+    wide = f", typically {readable(float(np.median(found.upper - found.lower)))} wide"
     if (held := _held_out(report)) is not None:
         rmse, coverage, explained = held.rmse, held.coverage or 0.0, ""
         wide, where = "", f", on {report.n_held_out:,} rows held out"
     return [
         (f"{report.n_active:,}", f"active rows, of {report.n_rows:,}"),
-        (f"{rmse:.3g}", f"typical error (RMSE){explained}{where}"),
+        (readable(rmse, 4), f"typical error of {target} (RMSE){explained}{where}"),
         (f"{100 * coverage:.1f} %", f"of the rows are in their 95 % intervals{wide}{where}"),
-        (f"± {words.std:.3g}", "standard deviation of a new observation near the data")
+        (f"± {readable(words.std)}", f"standard deviation of a new {target} near the data")
         if words.std is not None
-        else (f"{words.noise_std:.3g}", "standard deviation of the noise, by the kernel"),
+        else (readable(words.noise_std), "standard deviation of the noise, by the kernel"),
     ]
 
 
 def _held_out(report: Report) -> HeldOut | None:
-    """The rows held out of the fit, if they say more than those that judge the model here: the active rows alone."""
-    return report.held_out[0] if report.judgement.how == "active" and report.held_out else None
+    """How good the model was on the rows held out, as `sodalite fit` says; None if new rows judge it here."""
+    return report.held_out[0] if report.judgement.how != "unseen" and report.held_out else None
 
 
 def _coverage(report: Report) -> str:
@@ -207,6 +213,15 @@ def _coverage(report: Report) -> str:
     return "" if held.coverages is None else f"{coverages_words(held.coverages)} held out."
 
 
+def _judged_here(report: Report) -> str:
+    """How good the model is on the rows of the figures, where others lead the page; empty where they do not."""
+    found = report.judgement
+    if _held_out(report) is None or found.how == "active":
+        return ""
+    shares = coverages_words(found.coverages)
+    return f"by {found.words}: RMSE {readable(found.rmse, 4)}; {shares}."
+
+
 def _facts(report: Report) -> list[tuple[str, str]]:
     """Sentences about the model, each with its heading; empty where there is nothing to say."""
     words = report.words
@@ -214,7 +229,8 @@ def _facts(report: Report) -> list[tuple[str, str]]:
         ("Inputs", words.inputs() if len(report.inputs) > 1 else ""),
         ("Error bars", words.error_bars()),
         ("Coverage", _coverage(report)),
-        ("Noise", words.noise()),
+        ("In the figures below", _judged_here(report)),
+        ("Noise", words.noise(report.target)),
         ("Beside simple ways", (report.baselines and report.baselines.words()) or ""),
         ("Outside the data", report.judgement.outside_words),
         ("Kernel", f"{words.shape}; it says how smooth the function is taken to be." if words.shape else ""),
@@ -270,7 +286,7 @@ def _rounds(report: Report) -> str:
             f"{part.objective:.4f}",
             "yes" if part.kept else "no",
             f"{part.seconds:.1f}",
-            part.kernel,
+            abridged(part.kernel),
         ]
         for place, part in enumerate(report.history)
     ]
@@ -282,9 +298,10 @@ def _numbers(report: Report) -> str:
     parts = [
         _about(report),
         _comparison(report),
-        "<p class='lead'>RMSE, the root mean square error, is in units of the target. NLPD is the mean negative log "
-        "predictive density by the distribution of errors that the model has learnt: it judges the error bars too, and "
-        "less is better. The other columns are the shares of the rows, in %, in intervals of these probabilities.</p>",
+        f"<p class='lead'>RMSE, the root mean square error, is in units of {escape(report.target)}. NLPD is the mean "
+        "negative log predictive density by the distribution of errors that the model has learnt: it judges the error "
+        "bars too, and less is better. The other columns are the shares of the rows, in %, in intervals of these "
+        "probabilities.</p>",
         _folded("The learning curve in a table", _curve_table(report)),
         _folded("The intervals in a table", _interval_table(report)),
         *(
@@ -307,13 +324,13 @@ def _about(report: Report) -> str:
     """What the model is, and what it was made from."""
     about = [
         ("target", report.target),
-        ("inputs", _listed(report.inputs, 40)),
+        ("inputs", _listed(report.inputs, MOST_NAMES)),
         *([("rows from", report.data)] if report.data else []),
         ("rows in the fit", f"{report.n_rows:,}"),
         ("active rows", f"{report.n_active:,} ({in_words(report.stop_reason)})"),
         ("each chosen as", SCORES.get(report.score, report.score)),
         ("predicts from", f"{POSTERIORS.get(report.posterior, report.posterior)} ({report.posterior})"),
-        ("kernel, for targets scaled to unit variance", report.kernel),
+        ("kernel, for targets scaled to unit variance", abridged(report.kernel)),
         ("distribution of errors", report.judgement.distribution),
         ("judged by", report.judgement.words),
         ("beside simple ways", "" if report.baselines is None else report.baselines.beside()),
@@ -402,9 +419,26 @@ def _listed(names: Sequence[str], most: int = 4) -> str:
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
+def abridged(kernel: str) -> str:
+    """A kernel's text with long lists of length-scales cut short.
+
+    Examples
+    --------
+    >>> abridged("RBF(length_scale=[1, 2])")
+    'RBF(length_scale=[1, 2])'
+    >>> abridged(f"RBF(length_scale={list(range(300))})")
+    'RBF(length_scale=[0, 1, 2, 3, 4, 5 and 294 more])'
+    """
+
+    def cut(found: re.Match[str]) -> str:
+        parts = found[1].split(", ")
+        return found[0] if len(parts) <= MOST_NUMBERS else f"[{', '.join(parts[:6])} and {len(parts) - 6} more]"
+
+    return re.sub(r"\[([^][]*)\]", cut, kernel)
+
+
 def _json(content: Any) -> str:
-    """JSON that is safe inside a script element: it has no "<"."""
-    return json.dumps(content, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
+    return json.dumps(content, separators=(",", ":"), allow_nan=False)
 
 
 def _file(name: str) -> str:

@@ -12,28 +12,36 @@ from ..core.types import Floats, Indices
 from .importance import Pair
 from .predictions import of_target
 from .rows import Input, LabelledRows, Material
-from .stages import MOST_STAGES, Stages, some_stages
+from .stages import Stages, some_stages
 
 BAND = float(ndtri(0.975))  # half the width of a Gaussian's 95 % interval, in standard deviations
 ENDS = np.array([0.025, 0.975])  # cumulative probabilities at the ends of a 95 % interval
 
 # Sizes of the pictures. Larger ones look the same, and make the page and its computation larger.
-N_SHOWN = 1500  # most rows that are drawn as dots
-N_LINE = 500  # points of a curve
-N_SIDE = 40  # points along each side of a map
-N_MAP_STAGES = 24  # most stages of a map, each of N_SIDE^2 numbers
+N_SHOWN = 1000  # most rows that are drawn as dots
+N_LINE = 360  # points of a curve
+N_SIDE = 28  # points along each side of a map
+N_AVERAGED_SIDE = 20  # points along each side of a map that is an average over rows
+N_AVERAGED = 10  # rows that such a map is averaged over: each costs as much as a map
+N_CURVE_STAGES = 20  # most stages of a curve, each of three curves and many bars
+N_MAP_STAGES = 16  # most stages of a map, each of N_SIDE^2 numbers
 N_EFFECT = 25  # values of an input at which its effect is computed
 N_PAIR = 15  # values of each of two inputs at which their effect together is computed
 N_PAIRS = 2  # most pairs of inputs whose effect together is shown
 N_BACKGROUND = 30  # rows that an effect is averaged over
+LEAST_INPUTS = 3  # inputs whose effect is shown even if they hardly matter
 N_INPUTS = 6  # most inputs whose effect is shown
 FEW_VALUES = 12  # distinct values of an input, up to which its effect is computed at each of them
+TRIMMED = (0.005, 0.995)  # quantiles of an input that a map of an average is drawn between
 MARGIN = 0.03  # share of the rows' range that is shown beyond it, on either side
 
 
 @dataclass(frozen=True)
 class PosteriorView:
-    """The function of one or two inputs at some stages: its mean and band, with the rows and the active rows."""
+    """The function of one or two inputs at some stages: its mean and band, with the rows and the active rows.
+
+    Of a model with more inputs, it is an average over some rows, whose other inputs stay as they are.
+    """
 
     inputs: tuple[Input, ...]
     target: str
@@ -61,19 +69,35 @@ class PosteriorView:
     active_X: Floats
     """The active rows, in the order of their choice; of shape (m, 1) or (m, 2)."""
     active_y: Floats
+    n_averaged: int = 1
+    """Rows that the function is averaged over; 1 where it has no other inputs."""
 
 
-def posterior_view(material: Material, stages: Stages, generator: np.random.Generator) -> PosteriorView:
-    """Compute the function at some stages, for a model of one or two inputs that are numbers."""
-    if not material.plain:
-        raise ValueError("the posterior can be drawn for one or two inputs that are numbers; this model has others.")
+def posterior_view(
+    material: Material, stages: Stages, generator: np.random.Generator, names: Sequence[str] = ()
+) -> PosteriorView | None:
+    """Compute the function at some stages; None if fewer than two of several inputs are numbers.
+
+    Parameters
+    ----------
+    material : Material
+    stages : Stages
+    generator : numpy.random.Generator
+    names : sequence of str
+        The inputs, those that matter most first: of more than two, the first two that are numbers are drawn.
+    """
+    by_name = {part.name: part for part in material.inputs}
+    inputs = material.inputs if material.plain else tuple(by_name[name] for name in names if by_name[name].is_axis)[:2]
+    if not material.plain and len(inputs) < 2:
+        return None
     rows = _shown(material, generator)
-    count = N_LINE if len(material.inputs) == 1 else N_SIDE
-    places = [part.places[0] for part in material.inputs]
-    axes = tuple(_axis(material, place, count) for place in places)
-    mesh = zip(material.inputs, np.meshgrid(*axes), strict=True)
-    grid = np.column_stack([part.rows(values.ravel()) for part, values in mesh])
-    shown = some_stages(len(stages), MOST_STAGES if len(axes) == 1 else N_MAP_STAGES)
+    others = None if material.plain else material.pool.some(N_AVERAGED, generator).X
+    count = N_LINE if len(inputs) == 1 else N_SIDE if others is None else N_AVERAGED_SIDE
+    places = [part.places[0] for part in inputs]
+    axes = tuple(_axis(material, place, count, trim=others is not None) for place in places)
+    grid = _grid(material, inputs, axes, others)
+    n_averaged = 1 if others is None else len(others)
+    shown = some_stages(len(stages), N_CURVE_STAGES if len(axes) == 1 else N_MAP_STAGES)
     mean, s2 = stages.predict(grid, shown)
     noise = np.maximum(material.kernel.noise(material.kernel.prepare(grid)), 0)
     half = BAND * np.sqrt(s2 + noise)
@@ -84,23 +108,41 @@ def posterior_view(material: Material, stages: Stages, generator: np.random.Gene
         at_rows, s2_rows = stages.predict(rows.X, shown)
         unsettled = np.sqrt(s2_rows) + np.abs(rows.y - at_rows)
     offset = material.offset_at(grid)
+
+    def averaged(values: Floats) -> Floats:
+        """Scaled values at the grid, of shape (..., points x rows), in units of the target, averaged over the rows."""
+        found = material.in_units(values, offset)
+        return np.asarray(found.reshape(*found.shape[:-1], n_averaged, -1).mean(axis=-2))
+
     return PosteriorView(
-        inputs=material.inputs,
+        inputs=inputs,
         target=material.target,
         axes=axes,
         stages=shown,
-        mean=material.in_units(mean, offset),
-        lower=material.in_units(mean - half, offset),
-        upper=material.in_units(mean + half, offset),
-        final_mean=material.in_units(final.mean[:, 0], offset),
-        final_lower=material.in_units(final_lower, offset),
-        final_upper=material.in_units(final_upper, offset),
+        mean=averaged(mean),
+        lower=averaged(mean - half),
+        upper=averaged(mean + half),
+        final_mean=averaged(final.mean[:, 0]),
+        final_lower=averaged(final_lower),
+        final_upper=averaged(final_upper),
+        n_averaged=n_averaged,
         X=rows.X[:, places],
         y=material.in_units(rows.y, rows.own_offset),
         unsettled=material.unit * unsettled,
         active_X=material.active.X[:, places],
         active_y=material.in_units(material.active.y, material.active.own_offset),
     )
+
+
+def _grid(material: Material, inputs: tuple[Input, ...], axes: tuple[Floats, ...], others: Floats | None) -> Floats:
+    """The inputs at all points of the axes: of shape (points, d), or (rows x points, d) with the rows `others`."""
+    values = [part.ravel() for part in np.meshgrid(*axes)]
+    if others is None:
+        return np.column_stack([part.rows(own) for part, own in zip(inputs, values, strict=True)])
+    grid = np.repeat(others, len(values[0]), axis=0)
+    for part, own in zip(inputs, values, strict=True):
+        grid[:, part.places] = np.tile(part.rows(own), (len(others), 1))
+    return grid
 
 
 @dataclass(frozen=True)
@@ -222,10 +264,15 @@ def _shown(material: Material, generator: np.random.Generator) -> LabelledRows:
     return material.shown.some(N_SHOWN, generator)
 
 
-def _axis(material: Material, place: int, count: int) -> Floats:
-    """Evenly spaced values of an input, over the range of all rows and a little beyond; of shape (count,)."""
-    every = material.pool.X[:, place], material.shown.X[:, place]
-    low, high = float(min(part.min() for part in every)), float(max(part.max() for part in every))
+def _axis(material: Material, place: int, count: int, trim: bool = False) -> Floats:
+    """Evenly spaced values of an input, over the range of all rows and a little beyond; of shape (count,).
+
+    With `trim`, over the range of all but a few rows at either end: other inputs differ too, so few are beyond.
+    """
+    every = np.concatenate([material.pool.X[:, place], material.shown.X[:, place]])
+    low, high = (float(end) for end in (np.quantile(every, TRIMMED) if trim else (every.min(), every.max())))
+    if not high > low:
+        low, high = float(every.min()), float(every.max())
     margin = MARGIN * (high - low) or 1.0
     return np.linspace(low - margin, high + margin, count)
 

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
-from sklearn.gaussian_process.kernels import Kernel
 
 from ..core.types import Floats, Indices, Mask
 from ..core.validation import check_target, check_targets
-from ..fitting.fitted import Fitted
+from ..fitting.fitted import Fitted, FittedModel
 from ..fitting.means import MeanFunction
-from ..hyperparameters import Round
 from ..kernels import CompiledKernel
 from ..kernels.neighbours import places_among
 from ..posteriors import Evidence, Posterior, SubsetOfData
-from ..posteriors.baselines import Baselines
 from ..selection.loop import Selection
 from ..selection.source import Arrays
 from ..tables import Column, encoded_rows
@@ -32,47 +29,6 @@ HOW = {
     "active": "active rows, each predicted from the others",
 }
 """Which rows judge a model, in words."""
-
-
-class FittedModel(Protocol):
-    """A fitted `GreedyGPRegressor`, as far as reports and pictures look at it.
-
-    It may have the attributes `preprocessing_`, `about_` and `feature_names_in_` beside these.
-    """
-
-    @property
-    def fitted_(self) -> Fitted:
-        """All that the fit has found."""
-        ...
-
-    @property
-    def kernel_(self) -> Kernel:
-        """The kernel that was found."""
-        ...
-
-    @property
-    def rounds_(self) -> tuple[Round, ...]:
-        """How the kernel was found."""
-        ...
-
-    @property
-    def baselines_(self) -> Baselines | None:
-        """The model beside simple ones."""
-        ...
-
-    @property
-    def n_features_in_(self) -> int:
-        """Inputs, d."""
-        ...
-
-    @property
-    def normalize_y(self) -> bool:
-        """Whether targets are scaled to unit variance."""
-        ...
-
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """The parameters, as in scikit-learn."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -189,6 +145,8 @@ class Material:
     """Which rows the judges are: a key of `HOW`."""
     n_given: int
     """Rows that were given beside the model."""
+    n_unseen: int
+    """How many of these the fit has not seen; 0 where that is not known."""
 
     def in_units(self, y: Floats, offset: Floats | float = 0.0) -> Floats:
         """Scaled targets, or means of them, in units of the target; `offset` is what the mean function predicts."""
@@ -216,6 +174,7 @@ class _Roles(NamedTuple):
     shown: LabelledRows
     judges: LabelledRows
     how: str
+    n_unseen: int = 0
 
 
 def gather(model: FittedModel, X: Any = None, y: Any = None, target: int = 0) -> Material:
@@ -296,10 +255,10 @@ def _roles_beside_fit(given: LabelledRows, own: LabelledRows, judges: Indices | 
     known = match(own, given)
     unseen = known < 0
     if unseen.sum() >= ENOUGH or unseen.all():
-        return _Roles(own, given, given.take(unseen), "unseen")
+        return _Roles(own, given, given.take(unseen), "unseen", int(unseen.sum()))
     seen = np.unique(known[~unseen])
     fair = seen if judges is None else np.intersect1d(seen, judges)
-    return _Roles(own, given, own.take(fair if len(fair) else seen), "left out")
+    return _Roles(own, given, own.take(fair if len(fair) else seen), "left out", int(unseen.sum()))
 
 
 def _roles_of_given(given: LabelledRows) -> _Roles:

@@ -12,11 +12,11 @@ from .build import Report
 from .charts import Figure, Trace, short
 from .pictures import PosteriorView
 
-N_BARS = 400  # most rows that have a bar: more would hide each other
+N_BARS = 200  # most rows that have a bar: more would hide each other
 
 
 def view_figures(report: Report) -> list[Figure]:
-    """A curve for one input, two maps for two; none for more."""
+    """A curve for one input; for more, two maps by the two that matter most."""
     if report.view is None:
         return []
     return [_curve(report, report.view)] if len(report.view.axes) == 1 else _maps(report, report.view)
@@ -113,14 +113,20 @@ def _maps(report: Report, view: PosteriorView) -> list[Figure]:
     """Two maps: the mean, and half the width of the 95 % interval."""
     means, lower, upper = _every_position(view)
     halves: list[Floats] = [(high - low) / 2 for low, high in zip(lower, upper, strict=True)]
+    average = ""
+    if view.n_averaged > 1:
+        average = (
+            f" by the two inputs that matter most, averaged over {view.n_averaged} rows whose other inputs stay as "
+            "they are"
+        )
     about_means = (
-        f"The prediction of {report.target} everywhere. Move the slider to see the rows being chosen; the ring is the "
-        f"row that comes next."
+        f"The prediction of {report.target}{average or ' everywhere'}. Move the slider to see the rows being chosen; "
+        "the ring is the row that comes next."
     )
     about_halves = (
-        "Half the width of the 95 % interval of a new observation: dark where the model is sure. Expect it to be "
-        "bright where there are no rows, and no darker than the noise allows. The last position of the slider has the "
-        "distribution of errors that the finished model has learnt."
+        f"Half the width of the 95 % interval of a new {report.target}{average and ', averaged likewise'}: dark where "
+        "the model is sure. Expect it to be bright where there are no rows, and no darker than the noise allows. The "
+        "last position of the slider has the distribution of errors that the finished model has learnt."
     )
     return [
         _map(view, "mean", "What is predicted", about_means, means, "Cividis", means[-1]),

@@ -81,10 +81,12 @@ class KernelWords:
         others = [name for name, value in self.importance if value <= HARDLY]
         if not matter:
             return "No input makes a difference to predictions."
-        shown = [f"{name} ({100 * value:.0f} %)" for name, value in matter[:most]]
+        if len(self.importance) == 1:
+            return f"{matter[0][0]} matters."
+        shown = [f"{name} ({100 * min(value, 1.0):.0f} %)" for name, value in matter[:most]]
         if len(matter) > most:
             shown.append(f"{len(matter) - most} more")
-        text = f"{shown[0]} matters" + (" most" if len(self.importance) > 1 else "")
+        text = f"{shown[0]} matters most"
         if len(shown) > 1:
             text += ", then " + ", ".join(shown[1:])
         if others:
@@ -92,7 +94,7 @@ class KernelWords:
             text += f"; {names} hardly {'matter' if len(others) > 1 else 'matters'}"
         return text + "."
 
-    def noise(self) -> str:
+    def noise(self, target: str = "the target") -> str:
         """How noisy the targets are, in a sentence or two."""
         rest = ""
         if self.std and self.noise_std**2 < MOSTLY * self.std**2:
@@ -100,16 +102,16 @@ class KernelWords:
         if not self.noise_std:
             return f"The targets are taken to be free of noise.{rest}"
         share = f"{self.noise_share:.1%}" if self.noise_share >= 0.001 else "less than 0.1%"
-        of = f"{share.replace('%', ' %')} of the variance of the target"
+        of = f"{share.replace('%', ' %')} of the variance of {target}"
         if self.std is None:
-            return f"Standard deviation {self.noise_std:.3g} by the kernel, as it is without calibration: {of}."
-        return f"Standard deviation {self.noise_std:.3g}{_by_place(self.noise_range)}: {of}.{rest}"
+            return f"Standard deviation {readable(self.noise_std)} by the kernel, as it is without calibration: {of}."
+        return f"Standard deviation {readable(self.noise_std)}{_by_place(self.noise_range)}: {of}.{rest}"
 
     def error_bars(self) -> str:
         """How far new observations are from their predictions, in a sentence; empty where that is not known."""
         if self.std is None:
             return ""
-        about = f"± {self.std:.3g} of its prediction (standard deviation){_by_place(self.std_range)}"
+        about = f"± {readable(self.std)} of its prediction (standard deviation){_by_place(self.std_range)}"
         return f"A new observation near the data is within {about}."
 
     def as_dict(self) -> dict[str, Any]:
@@ -151,7 +153,22 @@ def _by_place(ends: tuple[float, float] | None) -> str:
     """A range as part of a sentence; empty if it is too narrow to be worth a word."""
     if ends is None or ends[1] <= VARIES * ends[0]:
         return ""
-    return f", {ends[0]:.2g} to {ends[1]:.2g} by place (10 % to 90 % of the rows)"
+    low, high = (readable(end, 2) for end in ends)
+    return f", {low} to {high} by place (10 % to 90 % of the rows)"
+
+
+def readable(value: float, digits: int = 3) -> str:
+    """A number to some digits, without an exponent where it can be read without.
+
+    Examples
+    --------
+    >>> readable(1103.2), readable(0.0123456), readable(1234567, 2), readable(3e12), readable(0.0)
+    ('1,100', '0.0123', '1,200,000', '3e+12', '0')
+    """
+    if not value or not 1e-4 <= abs(value) < 1e9:
+        return f"{value:.{digits}g}"
+    rounded = float(f"{value:.{digits}g}")
+    return f"{rounded:,.0f}" if abs(rounded) >= 10 ** (digits - 1) else f"{rounded:.{digits}g}"
 
 
 def kernel_words(

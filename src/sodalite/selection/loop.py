@@ -86,7 +86,7 @@ class SelectionInterrupted(KeyboardInterrupt):
 
 
 @dataclass(frozen=True)
-class Outcome:
+class BlockOutcome:
     """How verification and the stopping rules end a block."""
 
     n_accepted: int
@@ -223,7 +223,7 @@ def _coordinates(problem: Problem, state: State, rows: Candidates) -> Floats:
 # --- verify ---
 
 
-def _outcome(problem: Problem, state: State, block: Block, reports: list[BlockReport]) -> Outcome:
+def _outcome(problem: Problem, state: State, block: Block, reports: list[BlockReport]) -> BlockOutcome:
     """The accepted picks of a block: those that are right, up to a stage at which a rule ends the selection."""
     n_right, winner = _verify(block, reports, problem.kernel.dtype)
     rmse = _rmse_path(problem, state, reports)[:n_right]
@@ -237,9 +237,9 @@ def _outcome(problem: Problem, state: State, block: Block, reports: list[BlockRe
         begin=max(problem.first_checked, state.t + 1),
     )
     if found is None:
-        return Outcome(n_right, winner, rmse, seconds, None)
+        return BlockOutcome(n_right, winner, rmse, seconds, None)
     n_accepted = found[0] - state.t
-    return Outcome(n_accepted, winner, rmse[:n_accepted], seconds[:n_accepted], found[1])
+    return BlockOutcome(n_accepted, winner, rmse[:n_accepted], seconds[:n_accepted], found[1])
 
 
 def _verify(block: Block, reports: list[BlockReport], dtype: np.dtype[Any]) -> tuple[int, int | None]:
@@ -305,7 +305,7 @@ def first_stop(
 
 
 def _settle(
-    problem: Problem, state: State, block: Block, outcome: Outcome, count: int, wanted: Indices
+    problem: Problem, state: State, block: Block, outcome: BlockOutcome, count: int, wanted: Indices
 ) -> list[Candidates]:
     """Have the shards take the rejected picks back, and return `count` candidates or more, and those wanted.
 
@@ -318,13 +318,13 @@ def _settle(
     return parts
 
 
-def _wanted(block: Block, outcome: Outcome) -> Indices:
+def _wanted(block: Block, outcome: BlockOutcome) -> Indices:
     """Rows that are candidates for the next block in any case: the rejected picks, and the row that beat the first."""
     rejected = block.picks[outcome.n_accepted :]
     return rejected if outcome.winner is None else np.append(rejected, outcome.winner)
 
 
-def _commit(problem: Problem, state: State, guess: Guess, outcome: Outcome) -> None:
+def _commit(problem: Problem, state: State, guess: Guess, outcome: BlockOutcome) -> None:
     """Make the accepted picks active, and set the size of the next block and of its panel.
 
     The RMSE path comes last: where Ctrl-C falls in here, its length says how many rows are complete.
@@ -381,7 +381,7 @@ def _tell(problem: Problem, state: State, n_accepted: int) -> int | None:
 
 
 def _next_candidates(
-    problem: Problem, state: State, outcome: Outcome, parts: list[Candidates], count: int, wanted: Indices
+    problem: Problem, state: State, outcome: BlockOutcome, parts: list[Candidates], count: int, wanted: Indices
 ) -> Candidates | None:
     """The rows among which the next block is guessed; None if no row may be taken any more."""
     if problem.lookahead is not None and state.t == len(state.order):

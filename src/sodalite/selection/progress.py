@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from html import escape
 from importlib import import_module
-from math import isfinite
+from math import inf, isfinite
 from time import perf_counter
 from typing import Any, TextIO
 
 from ..stopping import Callback, Stage
 from .pace import Pace
+from .plan import Plan
 
+PACED = 0.125  # share of the active rows from which on their pace tells how long the others take
 LIVE, LOGGED = 0.1, 5.0  # seconds between two displays, on a terminal or in a notebook, and in a file of lines
 
 
@@ -32,31 +35,79 @@ def duration(seconds: float) -> str:
     return f"{seconds // 3600:.0f} h {seconds % 3600 // 60:.0f} min"
 
 
+def estimate(seconds: float) -> str:
+    """A time that is only expected, in words: to a second, to 5 seconds from 10 seconds on, to a minute from 2 on.
+
+    Examples
+    --------
+    >>> estimate(0.2), estimate(8.31), estimate(83), estimate(250)
+    ('about 1 s left', 'about 8 s left', 'about 1 min 25 s left', 'about 4 min left')
+    """
+    if seconds < 10:
+        return f"about {max(round(seconds), 1)} s left"
+    if seconds < 60:
+        return f"about {5 * round(seconds / 5)} s left"
+    if seconds < 120:
+        return f"about 1 min {5 * round((seconds - 60) / 5)} s left"
+    if seconds < 3600:
+        return f"about {round(seconds / 60)} min left"
+    return f"about {seconds // 3600:.0f} h {seconds % 3600 // 60:.0f} min left"
+
+
+def step_words(stage: Stage) -> str:
+    """A step of a fit in words, with the time that the fit is expected to take from now on.
+
+    Examples
+    --------
+    >>> step_words(Stage((), 1.0, step="Finding the kernel", detail="round 2", left=7.6))
+    'Finding the kernel: round 2 ... about 8 s left'
+    """
+    words = f"{stage.step}: {stage.detail}" if stage.detail else stage.step
+    return f"{words} ... {estimate(stage.left)}" if isfinite(stage.left) else f"{words} ..."
+
+
 def pace_words(stage: Stage) -> str:
-    """The rate of a selection, its workers and the time left, in words.
+    """The rate of a selection, its workers and the time left, in words; of a fit, the time that all of it may take.
 
     Examples
     --------
     >>> pace_words(Stage([1.0, 0.5], seconds=0.5, n_active=4, workers=2))
     '4 rows/s, 2 workers, at most 1.5 s left'
+    >>> pace_words(Stage([1.0, 0.5], seconds=0.5, n_active=4, workers=2, left=3.0))
+    '4 rows/s, 2 workers, about 3 s left'
     """
     pace = Pace.of(stage)
     words = [f"{pace.rate:.3g} rows/s" if pace.rate < 10 else f"{pace.rate:.0f} rows/s"]
     if stage.workers:
         words.append(f"{stage.workers} worker" + "s" * (stage.workers > 1))
-    if stage.t < stage.n_active and isfinite(pace.left):
+    if isfinite(stage.left):
+        words.append(estimate(stage.left))
+    elif stage.t < stage.n_active and isfinite(pace.left):
         words.append(f"at most {duration(pace.left)} left")
     return ", ".join(words)
 
 
 class Follower:
-    """Calls callbacks at every step of a fit and for every row that is chosen."""
+    """Calls callbacks at every step of a fit and for every row that is chosen, with the time that it may still take."""
 
     def __init__(self, *callbacks: Callback) -> None:
         self._callbacks, self._began = callbacks, perf_counter()
+        self._plan: Plan | None = None
+        self._left, self._told = inf, 0.0
+
+    def expect(self, parts: Sequence[tuple[str, float]]) -> None:
+        """Set the steps of the fit in their order, each with the seconds that it is expected to take."""
+        self._plan = Plan(parts)
+
+    @property
+    def slowness(self) -> float:
+        """How many times as long steps take as was expected of them; 1 if nothing was."""
+        return 1.0 if self._plan is None else self._plan.slowness
 
     def __call__(self, stage: Stage) -> None:
         """Call all callbacks; StopIteration of one of them is raised after the last."""
+        if self._plan is not None and stage.t:
+            stage = replace(stage, left=self._left_at(self._plan, stage))
         asked = []
         for callback in self._callbacks:
             try:
@@ -66,10 +117,28 @@ class Follower:
         if asked:
             raise asked[0]
 
-    def say(self, step: str) -> None:
-        """Tell the callbacks that a step begins. None of them can end it: a fit needs rows."""
+    def _left_at(self, plan: Plan, stage: Stage) -> float:
+        """Expected seconds left while rows are chosen, by their pace once it shows; O(t), so a few times a second."""
+        now = perf_counter()
+        if now - self._told >= LIVE or stage.t in (1, stage.n_active):
+            plan.at(stage.step, stage.t / max(stage.n_active, 1))
+            within = plan.left - plan.after
+            if stage.t >= PACED * stage.n_active:
+                within = Pace.of(stage).left
+            self._left, self._told = min(within, stage.time_limit - stage.seconds) + plan.after, now
+        return max(self._left - (now - self._told), 0.0)
+
+    def say(self, step: str, detail: str = "", done: float = 0.0) -> None:
+        """Tell the callbacks that a step, or a part of it, begins, when a share of the step is done.
+
+        None of them can end it: a fit needs rows.
+        """
+        left = inf
+        if self._plan is not None:
+            self._plan.at(step, done)
+            left = self._plan.left
         with suppress(StopIteration):
-            self(Stage((), perf_counter() - self._began, step=step))
+            self(Stage((), perf_counter() - self._began, step=step, detail=detail, left=left))
 
 
 @contextmanager
@@ -93,30 +162,45 @@ class ProgressLine:
         self.stream = stream or sys.stderr
         self.live = self.stream.isatty()
         self.last = perf_counter()
+        self.step = ""
         self.unseen: Stage | None = None
+        self.chosen: Stage | None = None
 
     def __call__(self, stage: Stage) -> None:
+        is_due = perf_counter() - self.last >= (LIVE if self.live else LOGGED)
         if not stage.t:
-            self._write(f"{stage.step} ...")
+            if self.unseen is not None:
+                self._show(self.unseen)
+            if stage.step != self.step or self.live or is_due:
+                self.step = stage.step
+                self._show(stage)
             return
-        self.unseen = stage
-        if stage.t >= stage.n_active or perf_counter() - self.last >= (LIVE if self.live else LOGGED):
+        self.unseen = self.chosen = stage
+        self.step = stage.step
+        if stage.t >= stage.n_active or is_due:
             self._show(stage)
 
     def _show(self, stage: Stage) -> None:
         self.last, self.unseen = perf_counter(), None
-        self._write(words(stage), stage)
+        if stage.t:
+            self._write(words(stage), stage)
+        else:
+            self._write(step_words(stage))
 
     def _write(self, text: str, stage: Stage | None = None) -> None:
         self.stream.write(f"\r\x1b[2K{text}" if self.live else text + "\n")
         self.stream.flush()
 
     def close(self) -> None:
-        """Show the last stage, if it has not been shown, and end the line."""
-        if self.unseen is not None:
-            self._show(self.unseen)
+        """Show the last stage, if it has not been shown or another step has replaced it, and end the line."""
+        self._show_last()
         if self.live:
             self.stream.write("\n")
+
+    def _show_last(self) -> None:
+        last = self.unseen or (self.chosen if self.live else None)
+        if last is not None and (self.unseen is not None or self.step != last.step):
+            self._show(replace(last, left=inf))
 
 
 class NotebookProgress(ProgressLine):
@@ -136,9 +220,8 @@ class NotebookProgress(ProgressLine):
             self._handle.update(content, raw=True)
 
     def close(self) -> None:
-        """Show the last stage, if it has not been shown."""
-        if self.unseen is not None:
-            self._show(self.unseen)
+        """Show the last stage, if it has not been shown or another step has replaced it."""
+        self._show_last()
 
 
 def progress_display() -> ProgressLine:
