@@ -1,5 +1,7 @@
 """The documentation's settings. Build it with `make docs`; nothing is fetched from elsewhere."""
 
+import re
+
 from docutils.nodes import SkipNode
 from docutils.utils.math import latex2mathml
 
@@ -58,5 +60,11 @@ def mathml(as_block):
     return visit, None
 
 
+def offline(app, docname, source):
+    """Take out the icons that matplotlib's animations would fetch from another host; front.css has signs for them."""
+    source[0] = re.sub(r'<link rel="stylesheet"\s+href="https?://[^"]*">', "", source[0])
+
+
 def setup(app):
+    app.connect("source-read", offline)
     app.add_html_math_renderer("mathml", mathml(as_block=False), mathml(as_block=True))

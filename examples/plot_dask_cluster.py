@@ -22,7 +22,7 @@ kernel = RBF(1.0) + WhiteKernel(0.01)
 # %%
 # Eight partitions on two workers.
 
-client = Client(n_workers=2, threads_per_worker=1, processes=False, dashboard_address=None)
+client = Client(n_workers=2, threads_per_worker=1, processes=False, dashboard_address=":0")
 X_far, y_far = da.from_array(X, chunks=(5000, 2)), da.from_array(y, chunks=5000)
 
 chosen = select(X_far, y_far, kernel, n_active=150, first=0, executor=client)

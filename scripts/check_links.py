@@ -1,6 +1,6 @@
 """`python scripts/check_links.py FOLDER`: whether the links and images of built HTML pages lead to files and anchors.
 
-Links to other sites are not looked at; `make links` does that.
+Links to other sites are not followed; `make links` does that. But no page may fetch images, styles or scripts from one.
 """
 
 from __future__ import annotations
@@ -17,10 +17,13 @@ class Page(HTMLParser):
     def __init__(self) -> None:
         super().__init__()
         self.links: list[str] = []
+        self.fetched: list[str] = []
         self.anchors: set[str] = set()
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         """Keep the addresses and the names of a tag."""
+        if tag in ("img", "script") or (tag == "link" and ("rel", "stylesheet") in attrs):
+            self.fetched += [value for name, value in attrs if value and name in ("href", "src")]
         for name, value in attrs:
             if value and (name in ("href", "src") and tag in ("a", "img", "link", "script")):
                 self.links.append(value)
@@ -39,6 +42,8 @@ def broken(folder: Path) -> list[str]:
         for link in page.links:
             parts = urlsplit(link)
             if parts.scheme or parts.netloc:
+                if link in page.fetched and parts.scheme != "data":
+                    found.append(f"{path.relative_to(folder.resolve())}: fetches {link}")
                 continue
             target = (path.parent / unquote(parts.path)).resolve() if parts.path else path
             missing = not target.exists()

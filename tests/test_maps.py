@@ -148,6 +148,23 @@ def test_what_a_page_names_exists(page):
         ast.parse(dedent(block))
 
 
+# The gallery, which `make docs` runs
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "examples").glob("*.py")), ids=lambda path: path.stem)
+def test_an_example_uses_what_exists_and_ends_in_a_figure(path):
+    text = path.read_text(encoding="utf-8")
+    tree = ast.parse(text)
+    title, rule, *_ = ast.get_docstring(tree).splitlines()
+    assert rule == "=" * len(title)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.module.partition(".")[0] == "sodalite":
+            for alias in node.names:
+                resolve(f"{node.module}.{alias.name}".removeprefix("sodalite."))
+    assert "plt.show()" in text
+    assert not re.search(r"https?://|urlopen|fetch_", text), "examples download nothing"
+
+
 # NOTATION.md
 
 

@@ -13,6 +13,7 @@ from difflib import unified_diff
 from pathlib import Path
 
 import pytest
+from scripts import check_links
 
 import sodalite
 import surface
@@ -177,12 +178,15 @@ def test_the_security_notes_name_what_exists():
 
 
 def test_broken_links_are_found(tmp_path):
-    from scripts import check_links
-
     (tmp_path / "a.html").write_text(
         '<a href="b.html#here">b</a><a href="#top"></a><h1 id="top"></h1><img src="c.png">'
     )
     (tmp_path / "b.html").write_text(
         '<p id="there"><a href="https://example.org/none.html">x</a><a href="a.html">a</a></p>'
+        '<link rel="stylesheet" href="https://example.org/style.css"><img src="data:image/png;base64,AA==">'
     )
-    assert check_links.broken(tmp_path) == ["a.html: b.html#here", "a.html: c.png"]
+    assert check_links.broken(tmp_path) == [
+        "a.html: b.html#here",
+        "a.html: c.png",
+        "b.html: fetches https://example.org/style.css",
+    ]
