@@ -18,9 +18,13 @@ def rows(n=80):
 def test_a_callback_sees_the_steps_and_every_row():
     stages = []
     GreedyGPRegressor(n_active=12, posterior="sod", random_state=0).fit(*rows(), callback=stages.append)
-    assert [stage.step for stage in stages if not stage.t] == ["Finding the kernel's parameters"]
+    steps = list(dict.fromkeys(stage.step for stage in stages))
+    assert steps == ["Finding the kernel's parameters", "Choosing rows", "Conditioning on the rows"]
+    details = [stage.detail for stage in stages if stage.step == steps[0]]
+    assert details[:2] == ["", "all scales"]
+    assert details[-1] == "the best shape"
     assert [stage.t for stage in stages if stage.t] == list(range(1, 13))
-    assert stages[-1].step == "Choosing rows"
+    assert all(0 <= stage.left < 600 for stage in stages)  # seconds, by the work done so far
     more = []
     model = GreedyGPRegressor(n_active=5, posterior="sod", random_state=0).fit(*rows())
     model.set_params(n_active=8).partial_fit(*rows(10), callback=more.append)
