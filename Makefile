@@ -25,9 +25,9 @@ browser:  ## Chromium, for the tests that look at a report
 bench: $(VENV)/bench  ## speed, as ratios measured in one run
 	$(BIN)/python -m benchmarks
 
-bench-test:  ## the tests that need GPyTorch, GPflow (which holds NumPy back, so apart) and BoTorch
+bench-test:  ## the tests that need PyTorch, GPyTorch, GPflow (which holds NumPy back, so apart) and BoTorch
 	$(MAKE) VENV=.venv-peers .venv-peers/peers
-	.venv-peers/bin/pytest tests/exports/test_exports_peers.py
+	SCIPY_ARRAY_API=1 .venv-peers/bin/pytest tests/exports/test_exports_peers.py tests/core/test_namespaces.py
 
 docs: $(VENV)/docs  ## the HTML documentation, in docs/_build/html
 	$(BIN)/sphinx-build -W --keep-going -b html docs docs/_build/html

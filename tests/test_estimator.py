@@ -372,16 +372,17 @@ def rows_for(d, n=40, seed=0):
     return np.random.default_rng(seed).normal(size=(n, d))
 
 
-@pytest.mark.parametrize("normalize_y", [True, False], ids=["scaled", "as-is"])
+@pytest.mark.parametrize("normalize_y", [(True, False), campaign((False, True))])
 @pytest.mark.parametrize(("kernel", "d"), list(noisy_kernels()))
 def test_with_every_row_active_it_is_scikit_learns_gaussian_process(kernel, d, normalize_y):
+    """One target and two, of which the ones are scaled, the others not."""
     X, T = rows_for(d), rows_for(d, 15, seed=1)
     generator = np.random.default_rng(2)
     Y = np.sin(X.sum(axis=1))[:, None] * [1.0, 30.0] + [2.0, -5.0] + generator.normal(size=(40, 2)) * [0.3, 4.0]
-    for y in (Y[:, 0], Y):
-        options = {"n_active": 40, "normalize_y": normalize_y, "first": None, "random_state": 0, "calibrate": False}
+    for y, scaled in zip((Y[:, 0], Y), normalize_y, strict=True):
+        options = {"n_active": 40, "normalize_y": scaled, "first": None, "random_state": 0, "calibrate": False}
         ours = fixed(kernel=kernel, **options).fit(X, y)
-        theirs = GaussianProcessRegressor(kernel, alpha=1e-14, optimizer=None, normalize_y=normalize_y).fit(X, y)
+        theirs = GaussianProcessRegressor(kernel, alpha=1e-14, optimizer=None, normalize_y=scaled).fit(X, y)
         assert ours.selection_.stop_reason == "all_rows"
         assert ours.log_marginal_likelihood_value_ == pytest.approx(theirs.log_marginal_likelihood_value_, rel=1e-8)
         size = np.abs(y).max(axis=0)

@@ -151,6 +151,14 @@ def test_the_paths_for_contributors_exist():
     assert not missing
 
 
+def test_the_walk_through_one_fit_names_each_file_once():
+    section = CONTRIBUTING.partition("goes through these files, in this order:")[2].partition("`docs/method.rst`")[0]
+    files = re.findall(r"`([\w/]+\.py)`", section)
+    assert len(files) > 30
+    assert len(set(files)) == len(files)
+    assert all((SOURCE / file).is_file() for file in files)
+
+
 def test_the_examples_for_contributors_run():
     generator = np.random.default_rng(0)
     X = generator.uniform(-3, 3, (300, 1))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import os
 import re
 import tomllib
 from importlib.metadata import entry_points, version
@@ -12,6 +13,7 @@ from pathlib import Path
 from textwrap import dedent
 
 import pytest
+from threadpoolctl import threadpool_info
 
 import sodalite
 from sodalite.datasets import load_mauna_loa
@@ -166,3 +168,15 @@ def test_extras_are_for_the_command_line_alone(name):
         "pandas",
         "plotly",
     }
+
+
+# The tests themselves
+
+
+def test_workers_side_by_side_keep_to_their_share_of_the_cores():
+    """Threads of several workers that wait for one another take twice the time; `conftest.py` sees to it."""
+    workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    share = max(1, (os.cpu_count() or 1) // workers)
+    counts = {library["filepath"]: library["num_threads"] for library in threadpool_info()}
+    assert counts
+    assert max(counts.values()) <= share

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import product
 
 import matplotlib as mpl
 import numpy as np
@@ -14,6 +15,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import sodalite
+from helpers import campaign
 from sodalite import GreedyGPRegressor
 from sodalite.metrics import interval_coverage
 from sodalite.plot import (
@@ -48,8 +50,13 @@ def fitted(d=1, n=150, **options):
     return GreedyGPRegressor(RBF(np.arange(1, d + 1.0)) + WhiteKernel(0.02), **options).fit(X, y), X, y
 
 
-@pytest.mark.parametrize("kind", DISPLAYS)
-@pytest.mark.parametrize("d", [1, 2, 4])
+OF_SEVERAL = {("posterior", 2), ("posterior", 4), ("importance", 4), ("dependence", 4)}
+
+
+@pytest.mark.parametrize(
+    ("kind", "d"),
+    [case if case[1] == 1 or case in OF_SEVERAL else campaign(*case) for case in product(DISPLAYS, [1, 2, 4])],
+)
 def test_every_display_draws_and_says_where(kind, d):
     model, _, _ = fitted(d)
     if kind == "posterior" and d > 2:

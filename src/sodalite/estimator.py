@@ -285,7 +285,8 @@ class GreedyGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
             except for a sample in the search for hyperparameters. posterior="local" keeps all rows, so it fetches them.
         callback : callable, default=None
             Called with a `sodalite.stopping.Stage` when a step of the fit begins, and for every row that is chosen:
-            the step, the RMSE so far, and the times by which to estimate how long it will take.
+            the step, the RMSE so far, and the times by which to estimate how long it will take. If it raises
+            StopIteration after a row, that row is the last.
         """
         X, y, alpha = in_numpy(X, y, alpha)
         check_numeric(self.kernel, X)
@@ -677,14 +678,11 @@ class GreedyGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
         generator, shape = generator_from(random_state), mean.shape
         mean, cov = mean.reshape(len(mean), -1), cov.reshape(len(mean), len(mean), -1)
         q = mean.shape[1]
-        normal = np.stack([draw(mean[:, j], cov[..., j], n_samples, generator) for j in range(q)], axis=1)
+        samples = np.stack([draw(mean[:, j], cov[..., j], n_samples, generator) for j in range(q)], axis=1)
         if hasattr(self, "fitted_"):
             distribution = self._predictive(self._queries(X))
-            if not distribution.is_gaussian:
-                std = np.sqrt(np.einsum("iij->ij", cov))[..., None]
-                scores = np.divide(normal - mean[..., None], std, out=np.zeros(normal.shape), where=std > 0)
-                normal = distribution.from_normal(scores)
-        return normal.reshape(*shape, n_samples)
+            samples = distribution.with_margins(samples, mean, np.einsum("iij->ij", cov))
+        return samples.reshape(*shape, n_samples)
 
     def log_marginal_likelihood(
         self, theta: ArrayLike | None = None, eval_gradient: bool = False, clone_kernel: bool = True

@@ -15,12 +15,13 @@ from sklearn.utils.validation import check_is_fitted
 from .core.optional import require
 from .core.types import Floats
 from .core.validation import unknown
+from .fitting.fitted import FittedModel
 from .report.build import importance_of, stages_of
 from .report.curve import LearningCurve, learning_curve
 from .report.importance import Importance
 from .report.judgement import Judgement, judge
 from .report.pictures import N_INPUTS, Effect, PosteriorView, effects, posterior_view
-from .report.rows import FittedModel, Material, gather
+from .report.rows import Material, gather
 
 Axes: TypeAlias = Any  # matplotlib's, which is an extra
 

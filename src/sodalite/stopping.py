@@ -28,6 +28,7 @@ REASONS = {
     "target_rmse": "the error was as low as was asked for",
     "time_limit": "the time was up",
     "score": "no other was worth it",
+    "callback": "a callback asked for no more",
 }
 """Why a selection stops (its `stop_reason`), in words that follow a number of rows. A rule of a user's own has reasons
 of its own, which are shown as they are (`in_words`)."""
@@ -66,7 +67,10 @@ class Stage:
 
 
 Callback = Callable[[Stage], None]
-"""A function that is called with every `Stage` of a selection, and with every step of a fit."""
+"""A function that is called with every `Stage` of a selection, and with every step of a fit.
+
+If it raises StopIteration at a stage, no more rows are chosen after that stage; a fit goes on with these rows.
+"""
 
 
 class Rule(ABC):

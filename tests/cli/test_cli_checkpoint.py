@@ -35,8 +35,8 @@ FIT = ["fit", "rows.csv", "-t", "y", "-n", "60", "--hyperparameters", "subset", 
 def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     rng = np.random.default_rng(0)
-    a, b = rng.uniform(0, 9, (2, 400))
-    y = np.sin(a) + 0.1 * b + 0.1 * rng.normal(size=400)
+    a, b = rng.uniform(0, 9, (2, 150))
+    y = np.sin(a) + 0.1 * b + 0.1 * rng.normal(size=150)
     np.savetxt("rows.csv", np.stack([a, b, y], axis=1), delimiter=",", header="a,b,y", comments="")
     return tmp_path
 

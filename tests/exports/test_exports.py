@@ -11,7 +11,7 @@ import pytest
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, ExpSineSquared, Matern, RationalQuadratic, WhiteKernel
 
 import sodalite
-from helpers import FIXED, KERNELS, PERIODIC, POSTERIORS
+from helpers import FIXED, KERNELS, PERIODIC, POSTERIORS, campaign
 from sodalite import GreedyGPRegressor
 from sodalite.core import optional
 from sodalite.exports import greedy_allocator, handover, to_gpflow, to_gpytorch, to_onnx
@@ -111,15 +111,22 @@ FLAT = {"constant", "white", "two-constants", "constant-with-noise", "constant-s
 NOISELESS = ConstantKernel(1e-3, FIXED) * WhiteKernel(1.0)  # some noise, for kernels that have none
 
 
-@pytest.mark.parametrize("posterior", POSTERIORS)
-@pytest.mark.parametrize("name", sorted(set(KERNELS) - OPAQUE - FLAT))
+@pytest.mark.parametrize(
+    ("name", "posterior"),
+    [
+        (name, posterior) if name == "usual" or posterior in ("sod", "vfe", "local") else campaign(name, posterior)
+        for name in sorted(set(KERNELS) - OPAQUE - FLAT)
+        for posterior in POSTERIORS
+    ],
+)
 def test_every_kernel_and_posterior(name, posterior, path):
     d = 1 if name in PERIODIC else 2
     kernel = KERNELS[name](d) + NOISELESS
     # The rows are far enough apart for the inverse of their covariance to be known to 1e-6 without any noise on it.
     X = 3 * rows(60, d)
     model = fitted(posterior, kernel, X, n_active=12, n_neighbors=8, calibrate=False, score="uncertainty")
-    assert_same(model, path, 3 * rows(9, d, seed=3))
+    # Covariances of a cubic polynomial are up to 1e5 here, and their weights 1e3: products are rounded at 1e-8.
+    assert_same(model, path, 3 * rows(9, d, seed=3), 1e-7 if name == "polynomial" else 1e-9)
 
 
 @pytest.mark.parametrize("posterior", POSTERIORS)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 from sklearn.gaussian_process.kernels import RBF, WhiteKernel
 
-from sodalite import GreedyGPRegressor
+from sodalite import GreedyGPRegressor, select
 
 
 def rows(n=80):
@@ -41,11 +42,44 @@ def test_a_callback_that_fails_ends_the_fit_and_changes_nothing():
     assert not hasattr(model, "fitted_")
 
 
+def stop_at(last):
+    def callback(stage):
+        if stage.t in (0, last):  # a step without rows cannot be ended
+            raise StopIteration
+
+    return callback
+
+
+@pytest.mark.parametrize("last", [1, 7, 29, 30])
+def test_a_callback_can_end_the_choice_of_rows(last):
+    X, y = rows()
+    options = {"kernel": RBF() + WhiteKernel(0.01), "hyperparameters": "fixed", "n_active": 30, "random_state": 0}
+    whole = GreedyGPRegressor(**options).fit(X, y)
+    model = GreedyGPRegressor(**options).fit(X, y, callback=stop_at(last))
+    assert model.active_indices_.tolist() == whole.active_indices_[:last].tolist()
+    assert model.selection_.rmse.tolist() == whole.selection_.rmse[:last].tolist()
+    assert model.selection_.stop_reason == ("callback" if last < 30 else "n_active")
+    fewer = GreedyGPRegressor(**{**options, "n_active": last}).fit(X, y)
+    np.testing.assert_allclose(model.predict(X), fewer.predict(X), rtol=1e-9)
+
+
+def test_rows_that_are_given_are_all_taken_whatever_a_callback_wishes(tmp_path):
+    X, y = rows()
+    kernel = RBF() + WhiteKernel(0.01)
+    options = {"first": list(range(5)), "checkpoint": tmp_path / "c"}
+
+    def at_once(stage):
+        raise StopIteration
+
+    assert len(select(X, y, kernel, n_active=20, callback=at_once, **options)) == 5
+    assert len(select(X, y, kernel, n_active=20, **options)) == 20  # goes on, since nothing else ended it
+
+
 class Recorder:
     """A callback of scikit-learn's kind."""
 
-    def __init__(self):
-        self.events, self.rmse = [], []
+    def __init__(self, last=None):
+        self.events, self.rmse, self.last = [], [], last
 
     def setup(self, estimator, context):
         self.events.append("setup")
@@ -56,6 +90,7 @@ class Recorder:
     def on_fit_task_end(self, estimator, context, *, metadata=None):
         self.events.append(f"end {context.task_name}")
         self.rmse += [] if metadata is None else [metadata["rmse"]]
+        return len(self.rmse) == self.last
 
     def teardown(self, estimator, context):
         self.events.append("teardown")
@@ -78,3 +113,14 @@ def test_scikit_learns_callbacks(fails):
     middle = ["begin active row", "end active row"] * 6
     assert recorder.events == ["setup", "begin fit", *middle, "end fit", "teardown"]
     assert recorder.rmse == pytest.approx(model.selection_.rmse)
+
+
+def test_a_callback_of_scikit_learns_ends_the_choice_of_rows():
+    pytest.importorskip("sklearn.callback")
+    model = GreedyGPRegressor(RBF() + WhiteKernel(0.01), n_active=6, hyperparameters="fixed", random_state=0)
+    whole = model.fit(*rows()).active_indices_
+    recorder = Recorder(last=4)
+    stopped = clone(model).set_callbacks(recorder).fit(*rows())
+    assert stopped.active_indices_.tolist() == whole[:4].tolist()
+    assert stopped.selection_.stop_reason == "callback"
+    assert recorder.events[-4:] == ["begin active row", "end active row", "end fit", "teardown"]

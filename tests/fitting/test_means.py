@@ -17,6 +17,7 @@ from sklearn.pipeline import make_pipeline
 
 import sodalite
 from forging import forge, opened
+from helpers import campaign
 from sodalite import GreedyGPRegressor
 from sodalite.fitting.means import MEANS, LinearMean, TreesMean
 from sodalite.fitting.means.forest import Forest
@@ -215,7 +216,7 @@ def test_auto_warns_of_the_model_that_it_keeps_alone():
 
 
 @pytest.mark.parametrize("posterior", ["local", "vfe"])
-@pytest.mark.parametrize("q", [1, 2])
+@pytest.mark.parametrize("q", [2, campaign(1)])
 @pytest.mark.parametrize("mean", [*NAMED, "auto"])
 def test_models_with_a_mean_are_saved(mean, q, posterior, tmp_path):
     X, y = table(q=q)
@@ -225,11 +226,11 @@ def test_models_with_a_mean_are_saved(mean, q, posterior, tmp_path):
     assert str(again.mean_) == str(gp.mean_)
     assert again.mean_.trials == gp.mean_.trials
     for mine, theirs in zip(again.predict(X, return_std=True), gp.predict(X, return_std=True), strict=True):
-        assert_array_equal(mine, theirs)
-    assert_array_equal(again.log_density(X, y), gp.log_density(X, y))
+        assert_allclose(mine, theirs, rtol=1e-12)  # the order of a matrix in memory decides how products are rounded
+    assert_allclose(again.log_density(X, y), gp.log_density(X, y), rtol=1e-12)
     if posterior == "local":
         new, more = table(20, seed=3, q=q)
-        assert_array_equal(again.partial_fit(new, more).predict(X), gp.partial_fit(new, more).predict(X))
+        assert_allclose(again.partial_fit(new, more).predict(X), gp.partial_fit(new, more).predict(X), rtol=1e-12)
 
 
 def test_a_regressor_of_the_users_own_is_not_saved(tmp_path):

@@ -12,7 +12,8 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 import sodalite
 from helpers import campaign
 from sodalite import GreedyGPRegressor, select
-from sodalite.posteriors import PosteriorTraits, SubsetOfData
+from sodalite.posteriors import LeaveOneOutErrors, PosteriorTraits, SubsetOfData
+from sodalite.report import make_report
 from sodalite.scores import Delta, Sampled
 from sodalite.selection.rivals import RivalSearch
 
@@ -121,6 +122,29 @@ def test_a_posterior_of_ones_own(method, tmp_path):
     own.partial_fit(X[:30] + 0.01, y[:30])
     with pytest.raises(TypeError, match=r"a model file can hold the posteriors .*, but not Doubtful"):
         sodalite.save(own, tmp_path / "m")
+
+
+@dataclass(frozen=True)
+class Forgetful(Doubtful):
+    """Leaves rows out in its own way: every residual is a quarter of the targets' standard deviation."""
+
+    def left_out(self, rows):
+        assert rows.are_certain
+        assert (rows.active >= 0).any()
+        n, q = rows.Y.shape
+        return LeaveOneOutErrors(np.full((n, q), 0.25), np.full(n, 0.1), np.full(n, 0.1))
+
+
+@pytest.mark.parametrize("posterior", [Doubtful, Forgetful])
+def test_a_report_leaves_rows_out_as_the_posterior_does(posterior):
+    X, y = rows(120)
+    options = {"kernel": KERNEL, "n_active": 30, "hyperparameters": "fixed", "calibrate": False, "random_state": 0}
+    report = make_report(GreedyGPRegressor(posterior=posterior, **options).fit(X, y))
+    if posterior is Forgetful:
+        assert report.judgement.rmse == pytest.approx(0.25 * y.std())
+    else:  # by the active rows alone, as the subset of data
+        plain = make_report(GreedyGPRegressor(posterior="sod", **options).fit(X, y))
+        assert report.judgement.rmse == pytest.approx(plain.judgement.rmse)
 
 
 def test_what_is_no_posterior_is_refused():

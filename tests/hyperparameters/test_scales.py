@@ -255,7 +255,7 @@ def test_a_search_of_few_rows_repeats_itself():
 # Few rows
 
 
-@pytest.mark.parametrize("n", [1, 2, 3, 5, 12, 50, *map(campaign, (4, 8, 20, 100))])
+@pytest.mark.parametrize("n", [1, 2, 3, 12, *map(campaign, (4, 5, 8, 20, 50, 100))])
 @pytest.mark.parametrize("kind", ["noise", "line", "bend"])
 def test_few_rows_are_predicted_no_worse_than_by_a_constant(n, kind):
     ours, constant = [], []

@@ -15,9 +15,12 @@ from sodalite import GreedyGPRegressor
 from sodalite.hyperparameters import Fixed, Found, Subset, Task, Weave
 from sodalite.hyperparameters.objectives import Foresight
 from sodalite.hyperparameters.record import method_note
-from sodalite.hyperparameters.strategies import ByActiveRows, Verdict
+from sodalite.hyperparameters.strategies import ByActiveRows, ByNeighbours, Verdict
+from sodalite.hyperparameters.weave import _Search
 from sodalite.kernels import default_kernels, leaves
 from sodalite.metrics import nlpd
+from sodalite.posteriors.calibration import log_densities
+from sodalite.posteriors.shape import density_of_t
 from sodalite.scores import Delta
 
 QUICK = Weave(
@@ -429,3 +432,34 @@ def test_what_is_found_does_not_depend_on_the_units():
     assert_allclose(ratio, [1e-3, 1e4], rtol=1e-3)
     T = X[:9] + 0.1
     assert_allclose(stretched.predict(T * [1e-3, 1e4]), 100 * plain.predict(T), rtol=1e-4)
+
+
+def test_a_kernel_that_sees_no_row_is_said_as_noise():
+    generator = np.random.default_rng(0)
+    X, y = generator.uniform(-2, 2, (400, 4)), generator.standard_normal((400, 1))
+    (natural,) = default_kernels(X, y)[1:2]
+    strategy = ByNeighbours(QUICK, Task(X, y, posterior=POSTERIORS["local"]), np.random.default_rng(0))
+    theta = natural.theta.copy()
+    theta[1:-1] = natural.bounds[1:-1, 0]
+    search = _Search(strategy, natural.clone_with_theta(theta), 0.0, np.inf)
+    assert strategy.is_blind(search.best)
+    search.try_mostly_noise(natural, 1.0)
+    assert not strategy.is_blind(search.best)
+    assert search.rounds[-1].name == "mostly noise"
+    assert search.rounds[-1].kept
+
+    smooth = np.sin(X[:, :1])
+    strategy = ByNeighbours(QUICK, Task(X, smooth, posterior=POSTERIORS["local"]), np.random.default_rng(0))
+    search = _Search(strategy, natural, 0.0, np.inf)
+    search.try_mostly_noise(natural, 1.0)
+    assert search.best is natural
+
+
+def test_a_few_large_errors_do_not_decide_between_kernels():
+    error = np.random.default_rng(0).standard_normal((500, 1))
+    wild = error.copy()
+    wild[:5] *= 100
+    std = np.ones(500)
+    assert density_of_t(wild, std) > log_densities(wild, np.full(500, np.mean(wild**2))).mean() + 1
+    assert density_of_t(error, std) == pytest.approx(log_densities(error, std).mean(), abs=0.01)
+    assert density_of_t(3 * error, 3 * std) == pytest.approx(density_of_t(error, std) - np.log(3), abs=1e-4)

@@ -1,13 +1,15 @@
-"""A fit warns of hyperparameters that end at their bounds, as scikit-learn's Gaussian process does."""
+"""Hyperparameters: values that are refused, and the warning of those that end at a bound, as scikit-learn has it."""
 
 from __future__ import annotations
+
+import re
 
 import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, WhiteKernel
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, Matern, WhiteKernel
 
-from sodalite import GreedyGPRegressor
+from sodalite import GreedyGPRegressor, select
 from sodalite.hyperparameters import Subset
 from sodalite.kernels import warn_at_bounds
 
@@ -81,3 +83,60 @@ def test_what_is_not_sought_or_not_given_is_not_told_of():
     x = np.linspace(0, 5, 40)[:, None]
     model = GreedyGPRegressor(n_active=40, hyperparameters=QUICK, random_state=0).fit(x, np.sin(x[:, 0]))
     assert np.isclose(model.kernel_.theta[-1], model.kernel_.bounds[-1, 0])
+
+
+@pytest.mark.parametrize("n", [60, 1100], ids=["exact", "rounds"])
+def test_given_parameters_outside_their_bounds_are_not_kept(n):
+    """They would predict better than anything within the bounds."""
+    X, y = data(n)
+    kernel = ConstantKernel(1.0) * RBF(1.5, (1e-3, 0.3)) + WhiteKernel(0.01)
+    model = GreedyGPRegressor(kernel, n_active=40, random_state=0)
+    messages, _ = told(lambda: model.fit(X, y))
+    assert "k1__k2__length_scale is close to the specified upper bound 0.3" in messages[0]
+    assert model.kernel_.k1.k2.length_scale <= 0.3 * (1 + 1e-9)
+
+
+# Values
+
+
+@pytest.mark.parametrize(
+    ("kernel", "words"),
+    [
+        (RBF(-1.0), "kernel has -1 as the length_scale of RBF(length_scale=-1), which must be a positive number."),
+        (RBF([1.0, 0.0]) + WhiteKernel(1.0), "kernel has 0 as the length_scale of RBF"),
+        (RBF([1.0, np.nan], "fixed"), "kernel has nan as the length_scale"),
+        (RBF(np.inf), "kernel has inf as the length_scale"),
+        (RBF(1.0) + WhiteKernel(0.0), "kernel has 0 as the noise_level"),
+        (
+            RBF(1.0) + WhiteKernel(-0.1, "fixed"),
+            "noise_level of WhiteKernel(noise_level=-0.1), which must be zero or a positive number.",
+        ),
+        (ConstantKernel(np.inf, "fixed") * RBF(1.0), "kernel has inf as the constant_value"),
+    ],
+    ids=str,
+)
+def test_values_that_no_covariance_has_are_refused(kernel, words):
+    X, y = data()
+    for action in (
+        lambda: GreedyGPRegressor(kernel).fit(X, y),
+        lambda: GreedyGPRegressor(kernel, hyperparameters="fixed").fit(X, y),
+        lambda: select(X, y, kernel, n_active=5),
+    ):
+        with pytest.raises(ValueError, match=re.escape(words)) as error:
+            action()
+        assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        RBF([1.0, np.inf], "fixed") + WhiteKernel(0.1),
+        RBF(1.0) + WhiteKernel(0.0, "fixed"),
+        DotProduct(0.0, "fixed") + WhiteKernel(0.1),
+    ],
+    ids=["an input that does not count", "no noise", "no constant"],
+)
+def test_fixed_values_at_the_edge_are_taken(kernel):
+    X, y = data()
+    model = GreedyGPRegressor(kernel, n_active=20, hyperparameters="fixed", random_state=0).fit(X, y)
+    assert np.isfinite(model.predict(X, return_std=True)).all()

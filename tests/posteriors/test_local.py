@@ -12,7 +12,7 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, Ex
 
 import dense
 from dense import given
-from helpers import KERNELS
+from helpers import KERNELS, campaign
 from sodalite import GreedyGPRegressor
 from sodalite.posteriors import Local, SubsetOfData, local
 from sodalite.posteriors.local import SIZES
@@ -230,8 +230,7 @@ def left_out(kernel, evidence, i, size):
 
 
 @cases
-@pytest.mark.parametrize("copies", [1, 3])
-@pytest.mark.parametrize("known", [False, True], ids=["", "alpha"])
+@pytest.mark.parametrize(("copies", "known"), [(1, False), (3, True), campaign(1, True), campaign(3, False)])
 def test_leaving_one_out_is_fitting_without_it(name, copies, known):
     """Rows of the remainder, alone and with others of the same inputs, and active rows."""
     kernel, d = CASES[name]

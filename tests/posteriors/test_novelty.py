@@ -127,7 +127,7 @@ def test_a_car_a_hundred_times_as_heavy():
 
 @pytest.mark.parametrize("seed", [0, campaign(1), campaign(2)])
 @pytest.mark.parametrize("calibrate", [True, False])
-@pytest.mark.parametrize("d", [1, 2, 4])
+@pytest.mark.parametrize("d", [1, campaign(2), 4])
 @pytest.mark.parametrize("name", KERNELS)
 def test_moving_away_from_all_rows_leads_to_the_prior_or_the_targets_own_spread(name, d, calibrate, seed):
     X, y = uneven(d, seed=seed)

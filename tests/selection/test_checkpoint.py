@@ -85,9 +85,16 @@ def assert_same(found, expected):
 # --- going on ---
 
 
-@pytest.mark.usefixtures("keep")
-@pytest.mark.parametrize("score", SCORES)
-def test_a_selection_that_is_broken_off_again_and_again_ends_the_same(score, tmp_path):
+@pytest.mark.parametrize(
+    ("score", "keep"),
+    [
+        (score, keep) if keep == "kept" or score in ("delta", "lookahead") else campaign(score, keep)
+        for score in SCORES
+        for keep in ("kept", "not kept")
+    ],
+    indirect=["keep"],
+)
+def test_a_selection_that_is_broken_off_again_and_again_ends_the_same(score, keep, tmp_path):
     options = {"score": SCORES[score]}
     path = tmp_path / "c"
     assert [broken(path, t, **options) for t in (1, 30, 34, 75, 149)][:3] == [True] * 3  # a block may get to the end
@@ -648,7 +655,7 @@ KILLED = """
     from sodalite import select
     from sodalite.selection import checkpoint
 
-    path, score = sys.argv[1:]
+    path, score, most = sys.argv[1], sys.argv[2], int(sys.argv[3])
     checkpoint.SECONDS, checkpoint.SHARE = 0.0, 1e9
     rng = np.random.default_rng(0)
     X = rng.uniform(-3, 3, (1000, 2))
@@ -663,7 +670,7 @@ KILLED = """
 
     def one():
         before = known()
-        far = 20 * (kills + 1) if kills < 12 else 300  # no more than that before it is killed
+        far = 20 * (kills + 1) if kills < most else 300  # no more than that before it is killed
         slow = lambda stage: time.sleep(100 if stage.t > far else 0.002 * (stage.t > before))
         np.save(path + ".npy", select(X, y, kernel, **options, checkpoint=path, callback=slow).indices)
         os._exit(0)
@@ -675,7 +682,7 @@ KILLED = """
         child = os.fork()
         if not child:
             one()
-        until = time.monotonic() + (chance.uniform(0.0, 0.3) if kills < 12 else 100)
+        until = time.monotonic() + (chance.uniform(0.0, 0.3) if kills < most else 100)
         while time.monotonic() < until and not done:
             done = os.waitpid(child, os.WNOHANG)[0] == child
             time.sleep(0.001)
@@ -690,9 +697,9 @@ KILLED = """
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are others there")
-@pytest.mark.parametrize("score", ["lookahead", campaign("delta")])
-def test_killed_at_any_moment_many_times(score, tmp_path):
-    command = [sys.executable, "-c", textwrap.dedent(KILLED), str(tmp_path / "c"), score]
+@pytest.mark.parametrize(("score", "kills"), [("lookahead", 5), campaign("lookahead", 12), campaign("delta", 12)])
+def test_killed_at_any_moment_many_times(score, kills, tmp_path):
+    command = [sys.executable, "-c", textwrap.dedent(KILLED), str(tmp_path / "c"), score, str(kills)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr
-    assert int(done.stdout) == 12
+    assert int(done.stdout) == kills

@@ -14,7 +14,7 @@ from sklearn.datasets import make_friedman1
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, WhiteKernel
 
 import sodalite
-from helpers import EXECUTORS, KERNELS, POINTWISE
+from helpers import EXECUTORS, KERNELS, POINTWISE, campaign
 from sodalite import reference, select, stopping
 from sodalite.core import memory
 from sodalite.core.jitter import JITTER, JitterWarning
@@ -113,7 +113,7 @@ def problem(request):
 
 
 @pytest.mark.usefixtures("keep")
-@pytest.mark.parametrize("rows", [300, 1000, 8192])
+@pytest.mark.parametrize("rows", [300, campaign(1000), 8192])
 @pytest.mark.parametrize("executor", EXECUTORS)
 def test_layouts(problem, executor, rows, monkeypatch):
     X, y, kernel, (indices, rmse, factor) = problem

@@ -47,7 +47,7 @@ LONG = {
 }
 
 
-@pytest.mark.parametrize("name", ["a.csv.gz", "a.tsv.gz"])
+@pytest.mark.parametrize("name", ["a.csv.gz", campaign("a.tsv.gz")])
 @pytest.mark.parametrize("what", LONG)
 def test_a_line_that_does_not_end(what, name, tmp_path):
     """A fifth of a gigabyte when it is unpacked, in a megabyte or less."""

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from functools import cache
 
 import matplotlib as mpl
 import numpy as np
@@ -92,18 +93,23 @@ def test_a_null_character_in_a_path(tmp_path):
             what()
 
 
+@cache
+def named(name, d):
+    """A model whose columns and target have a name."""
+    random = np.random.default_rng(0)
+    X = pd.DataFrame(random.normal(size=(30, d)), columns=[f"{name}{place}$" for place in range(d)])
+    y = pd.Series(X.sum(axis=1), name=name)
+    return GreedyGPRegressor(n_active=5, hyperparameters="fixed", random_state=0).fit(X, y)
+
+
 @pytest.mark.parametrize("kind", ["posterior", "learning", "importance", "dependence", "calibration"])
 @pytest.mark.parametrize("d", [1, 2])
 def test_column_names_in_pictures_are_no_formulas(kind, d):
     mpl.use("Agg")
     from matplotlib import pyplot
 
-    random = np.random.default_rng(0)
-    for name in NAMES[:4]:
-        X = pd.DataFrame(random.normal(size=(30, d)), columns=[f"{name}{place}$" for place in range(d)])
-        y = pd.Series(X.sum(axis=1), name=name)
-        model = GreedyGPRegressor(n_active=5, hyperparameters="fixed", random_state=0).fit(X, y)
-        shown = sodalite.plot.plot(model, kind).figure_
+    for name in NAMES[: 4 if d == 1 else 1]:
+        shown = sodalite.plot.plot(named(name, d), kind).figure_
         shown.canvas.draw()  # a formula that is none is found here
         for axes in np.ravel(shown.axes):
             labels = [axes.xaxis.label, axes.yaxis.label]

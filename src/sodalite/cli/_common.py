@@ -304,13 +304,6 @@ def not_written(output: str) -> str:
     return "Interrupted." if output == "-" else f"Interrupted: {output} was not written."
 
 
-def counted(counts: Mapping[str, int], most: int = 8) -> str:
-    """Names with their counts as a part of a sentence; of many, the most frequent."""
-    ranked = sorted(counts.items(), key=lambda pair: -pair[1]) if len(counts) > most else list(counts.items())
-    shown = ", ".join(f"{name!r} ({count})" for name, count in ranked[:most])
-    return shown + (f" and {len(counts) - most} more" if len(counts) > most else "")
-
-
 def _plain_warnings() -> Callable[..., None]:
     """A function that prints each warning once, as one line."""
     seen = set()

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
+from ..core.words import counted
 from ._common import (
     FILE,
     Seconds,
     check_model_path,
     check_outputs,
     column_options,
-    counted,
     debug_option,
     json_option,
     plain_errors,

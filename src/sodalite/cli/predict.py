@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ..core.words import counted
 from ._common import (
     FILE,
     Level,
     Levels,
     check_model_path,
     check_outputs,
-    counted,
     debug_option,
     dialect_options,
     json_option,
@@ -121,7 +121,7 @@ def command(
                 gather=as_json,
                 shown=shown,
             )
-        warn(outcome)
+        print_warnings(outcome)
         if as_json:
             print_json(outcome.as_dict())
         elif output != "-":
@@ -129,7 +129,7 @@ def command(
             say(f"{outcome.n_rows} rows predicted in {outcome.seconds:.1f} s, {outside}, written to {output}", quiet)
 
 
-def warn(outcome: PredictOutcome) -> None:
+def print_warnings(outcome: PredictOutcome) -> None:
     """Warn of values that the model does not know, of missing values, and of rows outside the data."""
     for name, count in outcome.unknown.items():
         values, are = ("1 value", "is") if count == 1 else (f"{count} values", "are")
@@ -204,7 +204,7 @@ def run(
     from ..persistence import load
     from ..posteriors.calibration import UNKNOWN
     from ..report.words import bars_of
-    from ..tables import check_output, open_output, open_table
+    from ..tables import check_output, open_table
     from ._progress import Display
 
     began = perf_counter()
@@ -233,14 +233,7 @@ def run(
                 yield {name: table.data[name] for name in kept} | {name: found[name] for name in columns}
                 shown.step(f"{tally.n_rows} rows predicted, {tally.n_rows / (perf_counter() - began):.0f} rows/s")
 
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "X does not have valid feature names")  # names were matched by `mapping`
-            made = parts()
-            first = next(made, None)  # before anything is written: most of what is wrong with a table is found here
-            names = [*kept, *columns]
-            with open_output(output, names) if gathered is None else _gathering(gathered, names) as write:
-                for part in () if first is None else chain([first], made):
-                    write(part)
+        _write(parts(), [*kept, *columns], output, gathered)
     return PredictOutcome(
         model=model_path,
         data=data,
@@ -360,6 +353,23 @@ def predicted(model: GreedyGPRegressor, X: Floats, levels: list[float]) -> tuple
     found = model.fitted_.predictive(X)
     novelty = model.novelty(X) if found.novelty is None else found.novelty
     return found.mean, found.std, novelty, found.quantiles(np.array(levels))
+
+
+def _write(
+    parts: Iterator[dict[str, Any]], names: list[str], output: str, gathered: dict[str, list[Any]] | None
+) -> None:
+    """Write chunks of predictions to a file, or gather them.
+
+    No file is opened before the first chunk is there: most of what is wrong with a table is found in it.
+    """
+    from ..tables import open_output
+
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "X does not have valid feature names")  # names were matched already
+        first = next(parts, None)
+        with open_output(output, names) if gathered is None else _gathering(gathered, names) as write:
+            for part in () if first is None else chain([first], parts):
+                write(part)
 
 
 @contextmanager

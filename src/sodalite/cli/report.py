@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ..core.words import counted
 from ._common import (
     FILE,
     Mistake,
     check_model_path,
     check_outputs,
-    counted,
     debug_option,
     dialect_options,
     json_option,
@@ -183,7 +183,7 @@ def read_rows(
     import numpy as np
 
     from ..tables import Options, TableError, open_table
-    from ..tables.preprocessing import target_of
+    from ..tables.training import target_of
     from ..tables.values import table_column
 
     if len(model.y_mean_) > 1:

@@ -219,7 +219,7 @@ def _of_frame(client: Client, name: str, part: Any) -> _Column:
     """A Dask dataframe or series as a column; one pass over its index counts the rows of its partitions."""
     from dask.delayed import delayed
 
-    dtype = _float(*check_columns(name, part))
+    dtype = _float(*numeric_types(name, part))
     columns = [str(column) for column in part.columns] if part.ndim == 2 else None
     counts = client.compute([delayed(len)(index) for index in part.index.to_delayed()])
     lengths = [answer(client, future) for future in counts]
@@ -242,7 +242,7 @@ def _check_shapes(columns: list[_Column]) -> None:
             raise ValueError(f"alpha must be one number per row; got {other.width}.")
 
 
-def check_columns(name: str, frame: Any) -> list[Any]:
+def numeric_types(name: str, frame: Any) -> list[Any]:
     """Return the types of a dataframe's columns, or of a series; refuse columns that do not hold numbers."""
     meta = frame._meta
     columns = {str(column): meta[column].dtype for column in meta.columns} if meta.ndim == 2 else {name: meta.dtype}

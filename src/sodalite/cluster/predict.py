@@ -13,7 +13,7 @@ from ..core.optional import require
 from ..core.threads import on_this_thread
 from ..core.types import Floats
 from ..core.validation import is_dask
-from .collections import check_columns
+from .collections import numeric_types
 
 
 def predict_lazily(model: Any, X: Any, return_std: bool, return_cov: bool) -> Any:
@@ -68,7 +68,7 @@ def _lazily(
 
     learn_names(model, X, reset=False)
     if hasattr(X, "to_dask_array"):
-        check_columns("X", X)
+        numeric_types("X", X)
         blocks, sizes = X.to_delayed(), [np.nan] * X.npartitions
     else:
         if X.ndim != 2:

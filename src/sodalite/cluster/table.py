@@ -115,13 +115,18 @@ class ClusterTable:
             self._futures[piece] = future
         return future
 
-    def check(self, needs_all_rows: bool, memory_limit: Any, say: Callable[[str], None]) -> ClusterTable:
+    @property
+    def here(self) -> None:
+        """None: the rows are on the workers."""
+        return None
+
+    def check(self, needs_all_rows: bool, memory_limit: float | str | None, say: Callable[[str], None]) -> ClusterTable:
         """Return the table: workers check its values. Refuse if all rows are needed here and do not fit in memory."""
         if needs_all_rows:
             check_all_rows(self.n, self.d, self.q, memory_limit)
         return self
 
-    def check_room(self, m: int, dtype: np.dtype[Any], n_jobs: int | None, memory_limit: Any) -> None:
+    def check_room(self, m: int, dtype: np.dtype[Any], n_jobs: int | None, memory_limit: float | str | None) -> None:
         """Do nothing: where coordinates do not fit the workers' memory, they are computed again for every block."""
 
     def moments(self) -> Scaling:

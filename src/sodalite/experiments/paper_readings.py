@@ -11,7 +11,7 @@ from .paper import INTERVAL, N_ROWS, SETTINGS, Setting
 
 
 @dataclass(frozen=True)
-class Reading:
+class Disagreement:
     """A disagreement of the paper's text and its scripts. The fields are parts of sentences: see `sentence`."""
 
     topic: str
@@ -26,7 +26,7 @@ class Reading:
 
     @property
     def sentence(self) -> str:
-        """The reading in sentences, without the topic."""
+        """The disagreement in sentences, without the topic."""
         return f"Text: {self.text}. Scripts: {self.scripts}. Here: {self.here}, since {self.why}."
 
 
@@ -46,21 +46,21 @@ def _rows(setting: Setting) -> int:
 
 
 READINGS = (
-    Reading(
+    Disagreement(
         "hyperparameters",
         "maximum likelihood on a random subset, of a size not given (A.3)",
         "fixed by hand",
         "both",
         "neither follows from the other",
     ),
-    Reading(
+    Disagreement(
         "noise of the data",
         "the same for all functions, no number",
         f"sd {_listed([setting.noise for setting in PUBLISHED])}",
         "as the scripts",
         "only they have numbers",
     ),
-    Reading(
+    Disagreement(
         "noise in the kernel",
         "found with the other hyperparameters",
         f"variance {_listed([setting.hyperparameters.white for setting in PUBLISHED])}, with data of variance "
@@ -68,14 +68,14 @@ READINGS = (
         "both",
         "it is one of the hyperparameters",
     ),
-    Reading(
+    Disagreement(
         "error",
         "sum of squares (section 3), RMSE (Algorithm 1)",
         "RMSE, rounded to 0.01",
         "RMSE, not rounded",
         "the thresholds are for it",
     ),
-    Reading(
+    Disagreement(
         "threshold",
         "no number",
         f"{_listed([setting.delta for setting in PUBLISHED[1:]])}, and 5 % of the inputs' range for "
@@ -83,49 +83,49 @@ READINGS = (
         f"as the scripts, {PUBLISHED[0].delta:g} for {PUBLISHED[0].name}",
         f"the inputs are drawn from a range of {INTERVAL[1] - INTERVAL[0]:g}",
     ),
-    Reading(
+    Disagreement(
         "error that rises",
         "ends the selection, as any decrease below the threshold",
         "go on",
         "as the text",
         "Algorithm 1 says so",
     ),
-    Reading(
+    Disagreement(
         "noise in Delta",
         "none in Sigma (equation 4), though the kernel of A.3 includes it",
         "included",
         "none",
         "equation 4 defines Delta's Sigma",
     ),
-    Reading(
+    Disagreement(
         "candidates",
         "the remainder",
         "all rows",
         "the remainder",
         "an active row that is chosen again changes nothing, nor does any stage after it",
     ),
-    Reading(
+    Disagreement(
         "first row",
         "random",
         "the 31st from the left",
         "random",
         "Algorithm 1 says so",
     ),
-    Reading(
+    Disagreement(
         "random subset",
         "drawn uniformly, as many rows as the greedy one",
         "13 rows listed by hand",
         "as the text",
         "a list suits one draw only",
     ),
-    Reading(
+    Disagreement(
         "full GP's kernel",
         "the same in all three schemes",
         "another length-scale for the third function, and optimised in an older version",
         "the same",
         "only the rows should differ",
     ),
-    Reading(
+    Disagreement(
         "test targets",
         "noisy or not is not said",
         "noisy, but noiseless in an older version",
@@ -133,14 +133,14 @@ READINGS = (
         f"the full GP's {PUBLISHED[2].paper.full:g} for the third function is near the noise's sd of "
         f"{PUBLISHED[2].noise:g}",
     ),
-    Reading(
+    Disagreement(
         "squared exponential",
         "no square in A.3",
         "squared",
         "squared",
         "it is no covariance otherwise",
     ),
-    Reading(
+    Disagreement(
         "stages of x sin x",
         f"13 (figure 1), {PUBLISHED[1].paper.share:g} % of {N_ROWS} rows or {_rows(PUBLISHED[1])} (table 2)",
         f"a disabled line stops at stage {_rows(PUBLISHED[1])}",

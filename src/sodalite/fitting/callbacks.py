@@ -26,7 +26,8 @@ def scikit_learn_callbacks(estimator: Any, n_active: int) -> Iterator[Callback |
     """Yield a callback of ours that reports every stage to the callbacks of ``estimator.set_callbacks``.
 
     It is None if the estimator has no callbacks. To scikit-learn, a fit is one task, and every active row one of its
-    subtasks. The callbacks are torn down at the end, also if the fit fails.
+    subtasks. If a callback wishes to stop at the end of a subtask, no more rows are chosen. The callbacks are torn down
+    at the end, also if the fit fails.
 
     Parameters
     ----------
@@ -47,7 +48,8 @@ def scikit_learn_callbacks(estimator: Any, n_active: int) -> Iterator[Callback |
             if stage.t:  # a stage without active rows only announces a step of the fit
                 subtask = context.subcontext(task_name="active row")
                 subtask.call_on_fit_task_begin(estimator=estimator)
-                subtask.call_on_fit_task_end(estimator=estimator, metadata={"rmse": float(stage.rmse[-1])})
+                if subtask.call_on_fit_task_end(estimator=estimator, metadata={"rmse": float(stage.rmse[-1])}):
+                    raise StopIteration
 
         yield report
         context.call_on_fit_task_end(estimator=estimator)

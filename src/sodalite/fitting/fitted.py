@@ -113,11 +113,42 @@ class Fitted:
 class FittedModel(Protocol):
     """A fitted estimator, `sodalite.GreedyGPRegressor`, as rooms below it see it.
 
-    It may have the attributes `feature_names_in_`, `preprocessing_` and `about_`.
+    It may have the attributes `feature_names_in_`, `preprocessing_` and `about_` beside these.
     """
 
-    fitted_: Fitted
-    n_features_in_: int
+    @property
+    def fitted_(self) -> Fitted:
+        """All that the fit has found."""
+        ...
+
+    @property
+    def kernel_(self) -> Kernel:
+        """The kernel that was found."""
+        ...
+
+    @property
+    def rounds_(self) -> tuple[Round, ...]:
+        """How the kernel was found."""
+        ...
+
+    @property
+    def baselines_(self) -> Baselines | None:
+        """The model beside simple ones."""
+        ...
+
+    @property
+    def n_features_in_(self) -> int:
+        """Inputs, d."""
+        ...
+
+    @property
+    def normalize_y(self) -> bool:
+        """Whether targets are scaled to unit variance."""
+        ...
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """The parameters, as in scikit-learn."""
+        ...
 
     def predict(self, X: Any, return_std: bool = False, return_cov: bool = False) -> Any:
         """Predict the mean, and on request the standard deviation or the covariance."""

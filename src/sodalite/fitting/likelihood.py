@@ -8,9 +8,7 @@ from numpy.typing import ArrayLike
 from ..core.types import Floats
 from ..hyperparameters import log_marginal_likelihood
 from ..kernels import CompiledKernel
-from ..posteriors.base import Evidence
-from ..posteriors.gradient import evidence_gradient
-from ..posteriors.projected import Projected
+from ..posteriors import Evidence
 from .fitted import Fitted
 
 
@@ -40,15 +38,15 @@ def likelihood_at(
     if theta.shape != (p,):
         raise ValueError(f"theta must have one entry for each of the {p} free parameters; got shape {theta.shape}.")
     kernel = fitted.posterior.kernel.with_theta(theta)
-    if isinstance(fitted.posterior, Projected):
-        return _of_all_rows(kernel, fitted, type(fitted.posterior), memory_limit)
+    if fitted.posterior.likelihood_of_all_rows:
+        return _of_all_rows(kernel, fitted, memory_limit)
     return _of_active_rows(kernel, fitted)
 
 
 def _of_all_rows(
-    kernel: CompiledKernel, fitted: Fitted, process: type[Projected], memory_limit: int | float | str | None
+    kernel: CompiledKernel, fitted: Fitted, memory_limit: int | float | str | None
 ) -> tuple[float, Floats]:
-    """The evidence of all rows under a projected process, and its gradient."""
+    """The log marginal likelihood of all rows by the model's kind of posterior, and its gradient."""
     if fitted.rows is None:
         raise ValueError(
             "This model holds its active rows alone, since it comes from a file or from a cluster, but its "
@@ -56,10 +54,10 @@ def _of_all_rows(
         )
     evidence = Evidence(kernel, fitted.rows, fitted.selection, memory_limit)
     try:
-        posterior = process.condition(evidence)
+        posterior = type(fitted.posterior).condition(evidence)
     except np.linalg.LinAlgError:
         return -np.inf, np.zeros(kernel.spec.n_dims)
-    return posterior.log_marginal_likelihood, evidence_gradient(posterior, evidence)
+    return posterior.log_marginal_likelihood, posterior.gradient(evidence)
 
 
 def _of_active_rows(kernel: CompiledKernel, fitted: Fitted) -> tuple[float, Floats]:

@@ -24,7 +24,7 @@ from ..core.warn import warn
 from ..hyperparameters import Found, Method, Task, resolve_hyperparameters, takes_kernel_as_given
 from ..hyperparameters.record import found_before, method_note, note_of
 from ..hyperparameters.weave import MOST_ROWS
-from ..kernels import check_bounds, compile_kernel, default_kernels, warn_at_bounds
+from ..kernels import check_bounds, check_values, compile_kernel, default_kernels, warn_at_bounds
 from ..posteriors import Evidence, Posterior, resolve_posterior
 from ..posteriors.baselines import MOST_JUDGED, Baselines, NoBetterWarning, compare
 from ..posteriors.floor import warn_of_floor
@@ -33,7 +33,7 @@ from ..selection.checkpoint import Checkpoint, File, check_checkpoint, open_chec
 from ..selection.grow import grow
 from ..selection.loop import Selection
 from ..selection.progress import Follower
-from ..selection.source import Arrays, Scaling, Source, in_memory, sample
+from ..selection.source import Scaling, Source, in_memory, sample
 from ..stopping import Rule, resolve_rule
 from .budget import CONDITION, MEAN, SEARCH, Budget, Costs
 from .fitted import Fitted
@@ -90,6 +90,7 @@ class Settings:
         unchanged = {field.name: given[field.name] for field in fields(cls) if field.name in given}
         settings = cls(**{**unchanged, **resolved, "file": None})
         settings.rule(settings.time_limit)  # checks the parameters of the stopping rules
+        check_values(settings.kernel)
         if not takes_kernel_as_given(method):
             check_bounds(settings.kernel)
         return replace(settings, file=None if path is None else check_checkpoint(path))
@@ -373,11 +374,11 @@ def condition(
         X_active=source.X[selection.indices],
         y_active=source.y[selection.indices],
         baselines=compare_with_simple_models(rows, evidence, posterior),
-        rows=source if isinstance(source, Arrays) else None,
+        rows=source.here,
         mean_function=rows.mean,
         judges=rows.judges,
         targets_active=None if rows.mean.is_constant else np.asarray(rows.original.y[selection.indices]),
-        targets=np.asarray(rows.original.y[:]) if isinstance(source, Arrays) and not rows.mean.is_constant else None,
+        targets=None if source.here is None or rows.mean.is_constant else np.asarray(rows.original.y[:]),
     )
 
 

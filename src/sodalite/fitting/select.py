@@ -14,7 +14,7 @@ from ..cluster.table import share_out
 from ..core.random import generator_from
 from ..core.types import Indices
 from ..core.validation import check_dtype, check_rows, is_dask
-from ..kernels import check_numeric, compile_kernel
+from ..kernels import check_numeric, check_values, compile_kernel
 from ..scores import Score, resolve_score
 from ..selection.checkpoint import check_checkpoint, open_checkpoint
 from ..selection.grow import grow
@@ -85,7 +85,7 @@ def select(
     random_state : int, numpy.random.RandomState or None, default=None
         For the first row, and for the scores that draw rows: ``"sampled"``, ``"lookahead"`` and ``"random"``.
     callback : callable, optional
-        Called with a `sodalite.stopping.Stage` after every stage.
+        Called with a `sodalite.stopping.Stage` after every stage. If it raises StopIteration, that stage is the last.
     dtype : {"float64", "float32"}, default="float64"
         The type of the covariances. Variances and residuals are accumulated in float64 either way. float32 is faster
         and smaller; its picks may differ where the covariance of the active rows is ill-conditioned.
@@ -128,6 +128,7 @@ def select(
     rule = resolve_rule(n_active, tol, patience, target_rmse, time_limit, stop)
     file = None if checkpoint is None else check_checkpoint(checkpoint)
     check_numeric(kernel, X)
+    check_values(kernel)
     source = _source(X, y, executor)
     compiled, generator = compile_kernel(kernel, source.X, checked_dtype), generator_from(random_state)
     opened = None

@@ -24,6 +24,7 @@ from .climb import climb, climb_to_maximum
 from .components import small_table_forms
 from .dense import leave_one_out, leave_one_out_densities, squared_errors
 from .grid import scale_starts
+from .parameters import is_within_bounds
 from .plausibility import Plausibility
 from .task import Found, Progress, Round, Task
 
@@ -168,8 +169,11 @@ def with_optimism(found: Found, task: Task, generator: np.random.Generator) -> F
 def or_as_given(found: Found, task: Task, kernel: Kernel) -> Found:
     """The result of a search or, if that has larger leave-one-out densities, the kernel with its given parameters.
 
-    Larger means by more than the standard error of the mean difference.
+    Larger means by more than the standard error of the mean difference. Parameters that are not within their bounds do
+    not compete.
     """
+    if not is_within_bounds(kernel):
+        return found
     began = perf_counter()
     X, y, alpha = np.asarray(task.X, dtype=np.float64), task.y.reshape(len(task.X), -1), task.alpha
     given = kernel.clone_with_theta(kernel.theta)

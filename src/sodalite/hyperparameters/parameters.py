@@ -39,6 +39,12 @@ def natural_scale(X: Floats, here: slice) -> Floats:
     return np.asarray(scale if here.stop - here.start == len(scale) else scale.mean(keepdims=True))
 
 
+def is_within_bounds(kernel: Kernel) -> bool:
+    """Whether all hyperparameters of a kernel are within their bounds."""
+    low, high = kernel.bounds.T if kernel.n_dims else (kernel.theta, kernel.theta)
+    return bool(((low <= kernel.theta) & (kernel.theta <= high)).all())
+
+
 def clipped(theta: Floats, kernel: Kernel) -> Floats:
     """Log-parameters of shape (..., p), moved into the kernel's bounds."""
     low, high = kernel.bounds.T

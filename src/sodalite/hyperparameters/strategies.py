@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product
-from math import inf, log
-from typing import TYPE_CHECKING, NamedTuple, Protocol, cast
+from math import e, inf, log, pi
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 from sklearn.gaussian_process.kernels import Kernel
@@ -18,8 +18,9 @@ from sklearn.gaussian_process.kernels import Kernel
 from ..core.types import Floats, Indices
 from ..kernels import CompiledKernel, compile_kernel, spacing, variation
 from ..kernels.neighbours import Neighbours
-from ..posteriors import Evidence, Local
-from ..posteriors.calibration import Scale, log_densities
+from ..posteriors import Evidence, can_leave_out
+from ..posteriors.calibration import Scale, log_densities, novelty_of
+from ..posteriors.shape import density_of_t
 from ..selection.factor import floored_factor
 from ..selection.grow import grow
 from ..selection.loop import Selection
@@ -48,6 +49,8 @@ MOST_HALVINGS = 12  # of the length-scales: bounds the grid where two rows nearl
 USUAL_HALVINGS = 3  # where the kernel has no metric, or rows coincide
 NEAR_HALVINGS, NEAR_SHARE = 3, 0.03  # a point with more halvings or less noise is far from the start ...
 FAR_WORTH = 0.05  # ... and must gain so many nats per row more: the start is seldom that far off
+
+BLIND = 0.9  # median novelty of rows set aside above which a kernel has no length-scale that reaches another row
 
 N_FORESIGHT = 1000  # rows whose leave-one-out densities a round raises
 RANDOM_BLOCK = 6  # rows in a random block, in units of `block_size`: they see the long length-scales
@@ -119,6 +122,10 @@ class Strategy(Protocol):
         """The kernel after a climb of a few steps on the rows that rounds may use, none of them after `end`."""
         ...
 
+    def is_blind(self, kernel: Kernel) -> bool:
+        """Whether the kernel's length-scales are shorter than all distances, so that it knows nothing of any row."""
+        ...
+
 
 def _set_aside(task: Task, count: int, generator: np.random.Generator) -> tuple[Indices, Indices]:
     """The rows that judge, at most a third of all, and the rows that rounds may use; each in random order."""
@@ -148,12 +155,26 @@ class ByNeighbours:
         return False
 
     def judge(self, kernel: Kernel) -> Verdict:
-        """The mean leave-one-out log density of the rows set aside, calibrated as predictions will be."""
+        """The mean log density of the leave-one-out errors of the rows set aside, by two distributions.
+
+        One is as predictions will have it: Student's t with calibrated standard deviations. The other is a Gaussian
+        with one variance for all rows, whose log density is minus the logarithm of the RMSE. Without it, a kernel that
+        knows well where it errs could be taken for one that errs less.
+
+        A few rows do not calibrate all that a kernel's variances are wrong by, and a t would hide the rest: it is
+        subtracted, as what a Gaussian loses by it.
+        """
         compiled = compile_kernel(kernel, self.task.X)
         left = self._left_out(compiled)
         if left is None:
             return Verdict(np.full(1, -np.inf))
-        return Verdict(np.full(1, Scale.fit(compiled, self.task.X[self.judged], *left).density))
+        error, variance = left
+        learnt = Scale.fit_each(compiled, self.task.X[self.judged], error[None], variance[None])[0]
+        square = max(float(np.mean(np.square(error))), np.finfo(np.float64).tiny)
+        even = -0.5 * log(2 * pi * e * square)
+        off = float(np.mean(np.square(error) / learnt.variance[:, None]))
+        lost = 0.5 * (off - 1 - log(off)) if off > 0 else 0.0
+        return Verdict(np.full(1, 0.5 * (density_of_t(error, np.sqrt(learnt.variance)) + even) - lost))
 
     def errors(self, kernel: Kernel) -> tuple[Floats, Floats]:
         left = self._left_out(compile_kernel(kernel, self.task.X))
@@ -171,8 +192,8 @@ class ByNeighbours:
         task, selection = self.task, self._selection(kernel)
         if selection is None:
             return None
-        kind = cast("type[Local]", task.posterior)  # or a user's own: `leaves_out` says that it has these methods
-        local, every = kind.prepare(Evidence(kernel, Arrays(task.X, task.y, task.alpha), selection))
+        assert can_leave_out(task.posterior)
+        local, every = task.posterior.prepare(Evidence(kernel, Arrays(task.X, task.y, task.alpha), selection))
         return local.errors(every.take(self.judged), min(self.weave.n_neighbors, len(local.X)))
 
     def _selection(self, kernel: CompiledKernel) -> Selection | None:
@@ -203,6 +224,14 @@ class ByNeighbours:
             if value > top + FAR_WORTH * (point.is_far and not best_is_far):
                 best, top, best_is_far = point.theta, value, point.is_far
         return kernel.clone_with_theta(best)
+
+    def is_blind(self, kernel: Kernel) -> bool:
+        compiled = compile_kernel(kernel, self.task.X)
+        left, features = self._left_out(compiled), compiled.prepare(self.task.X[self.judged])
+        if left is None:
+            return False
+        noise = compiled.noise(features) + (0 if self.task.alpha is None else self.task.alpha[self.judged])
+        return bool(np.median(novelty_of(np.maximum(left[1] - noise, 0), compiled.diag(features))) > BLIND)
 
     def _halvings(self, kernel: Kernel) -> int:
         """How often the length-scales can be halved before they are shorter than half the rows' spacing."""
@@ -245,13 +274,8 @@ def _scale_grid(kernel: Kernel, most_halvings: int, variance: float) -> Iterator
     length-scales shorter than all distances, from which no climb comes back.
     """
     parameters = free_parameters(kernel)
-    if any(name == "noise_level" for name, _ in parameters):
-        for share in NOISY_SHARES:
-            theta = kernel.theta.copy()
-            for name, here in parameters:
-                if name in VARIANCES:
-                    theta[here] = log(variance * (share if name == "noise_level" else 1 - share))
-            yield _Point(clipped(theta, kernel), False)
+    for theta in mostly_noise(kernel, variance):
+        yield _Point(theta, False)
     for halvings, share in product(range(most_halvings + 1), SHARES):
         theta = kernel.theta.copy()
         for name, here in parameters:
@@ -260,6 +284,19 @@ def _scale_grid(kernel: Kernel, most_halvings: int, variance: float) -> Iterator
             elif name == "noise_level":
                 theta[here] += log(share)
         yield _Point(clipped(theta, kernel), halvings > NEAR_HALVINGS or share < NEAR_SHARE)
+
+
+def mostly_noise(kernel: Kernel, variance: float) -> Iterator[Floats]:
+    """Yield log-parameters with nearly all of the variance as noise, of a kernel whose noise is free."""
+    parameters = free_parameters(kernel)
+    if not any(name == "noise_level" for name, _ in parameters):
+        return
+    for share in NOISY_SHARES:
+        theta = kernel.theta.copy()
+        for name, here in parameters:
+            if name in VARIANCES:
+                theta[here] = log(variance * (share if name == "noise_level" else 1 - share))
+        yield clipped(theta, kernel)
 
 
 class ByActiveRows:
@@ -316,6 +353,10 @@ class ByActiveRows:
     def scaled(self, kernel: Kernel) -> Kernel:
         """The kernel as it is: the search by a subset has found its scale."""
         return kernel
+
+    def is_blind(self, kernel: Kernel) -> bool:
+        """Never: a subset's likelihood ends at such length-scales for no data that were tried."""
+        return False
 
     def raised(self, kernel: Kernel, steps: int, turn: int = 0, end: float = inf) -> Kernel:
         """The kernel after a climb of J for fixed active rows."""

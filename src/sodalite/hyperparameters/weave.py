@@ -16,9 +16,11 @@ from typing import Any
 import numpy as np
 from sklearn.gaussian_process.kernels import Kernel
 
+from ..kernels import variation
 from .components import candidates, enriched
 from .exact import find_exactly, or_as_given, with_optimism
-from .strategies import ByActiveRows, ByNeighbours, Strategy, Verdict
+from .parameters import is_within_bounds
+from .strategies import FORM_LOSS, ByActiveRows, ByNeighbours, Strategy, Verdict, mostly_noise
 from .subset import Subset
 from .task import Found, Progress, Round, Task
 
@@ -112,6 +114,8 @@ class Weave:
         if task.forms:
             search.try_components(generator)
         search.run(self.n_rounds)
+        if task.forms:
+            search.try_mostly_noise(family, variation(task.y))
         return Found(search.best, tuple(search.rounds))
 
     def _first(self, task: Task, kernels: Sequence[Kernel], generator: np.random.Generator) -> tuple[Kernel, Kernel]:
@@ -160,8 +164,11 @@ class _Search:
         return perf_counter() > self._end
 
     def try_as_given(self, kernel: Kernel) -> None:
-        """Try a user's kernel at the parameters that it was given: good ones are not to be lost."""
-        if self.is_over:
+        """Try a user's kernel at the parameters that it was given, if they are within their bounds.
+
+        Good ones are not to be lost.
+        """
+        if self.is_over or not is_within_bounds(kernel):
             return
         given = kernel.clone_with_theta(kernel.theta)
         if self._try("as given", given):
@@ -194,6 +201,21 @@ class _Search:
                 verdict = strategy.judge(kernel)
                 if self._keep_if(strategy.accepts(verdict, self.top, gain), name, kernel, verdict):
                     break
+
+    def try_mostly_noise(self, natural: Kernel, variance: float) -> None:
+        """Replace a kernel that sees no row from any other by one that says the same as noise, if it does.
+
+        Where targets are noise, length-scales shorter than all distances say so as well as noise does, but then every
+        place is as far from the data as any other, and error bars are those of no data. `natural` has length-scales as
+        long as the inputs' spread.
+        """
+        if not self.strategy.is_blind(self.best):
+            return
+        for theta in mostly_noise(natural, variance):
+            kernel = natural.clone_with_theta(theta)
+            verdict = self.strategy.judge(kernel)
+            if self._keep_if(verdict.density > self.top.density - FORM_LOSS, "mostly noise", kernel, verdict):
+                return
 
     def run(self, n_rounds: int) -> None:
         """Go through at most so many rounds, until the time is up or as many have failed as the strategy allows."""

@@ -12,6 +12,8 @@ from ..core.validation import is_dask, is_sliceable
 from ..core.warn import warn
 from .compiled import leaves
 
+MAY_BE_ZERO = ("constant_value", "noise_level", "sigma_0")  # hyperparameters that are variances, or the root of one
+
 
 def check_bounds(kernel: Any) -> None:
     """Refuse bounds that the search cannot use; the error names the hyperparameter.
@@ -43,6 +45,32 @@ def check_bounds(kernel: Any) -> None:
                 f"kernel has bounds ({low:g}, {high:g}) of {where}. The search needs two positive, finite numbers, "
                 f"the lower one first, such as (1e-5, 1e5); or 'fixed', to keep the value."
             )
+
+
+def check_values(kernel: Any) -> None:
+    """Refuse values of hyperparameters that no covariance function has; the error names the hyperparameter.
+
+    Free ones must be positive and finite, since the search is over their logarithms. Those that are fixed may also be
+    zero if they are variances, and infinite if they are length-scales. An object that is no kernel is not checked here.
+    """
+    if not isinstance(kernel, spec.Kernel):
+        return
+    for leaf in leaves(kernel):
+        for parameter in leaf.hyperparameters:
+            if parameter.value_type == "numeric":
+                _check_value(leaf, parameter)
+
+
+def _check_value(leaf: spec.Kernel, parameter: spec.Hyperparameter) -> None:
+    """Refuse a value of one hyperparameter of a leaf of a kernel."""
+    found = np.atleast_1d(np.asarray(getattr(leaf, parameter.name), dtype=np.float64))
+    may_be_zero = parameter.fixed and parameter.name in MAY_BE_ZERO
+    good = (found > 0) | (may_be_zero & (found == 0))
+    if not parameter.fixed or may_be_zero:
+        good &= np.isfinite(found)
+    if not good.all():
+        needed = "zero or a positive number" if may_be_zero else "a positive number"
+        raise ValueError(f"kernel has {found[~good][0]:g} as the {parameter.name} of {leaf}, which must be {needed}.")
 
 
 def warn_at_bounds(kernel: spec.Kernel) -> None:

@@ -124,11 +124,11 @@ class CompiledKernel:
         kernel, rest = _at(self.spec, theta)
         if len(rest):
             raise ValueError(f"theta must have an entry for each free parameter of {self.spec}; got {len(theta)}.")
-        return _compile(kernel, self.centre, self.dtype)
+        return compile_centred(kernel, self.centre, self.dtype)
 
     def in_double(self) -> CompiledKernel:
         """The kernel with float64 as its type."""
-        return self if self.dtype == np.float64 else _compile(self.spec, self.centre, np.dtype(np.float64))
+        return self if self.dtype == np.float64 else compile_centred(self.spec, self.centre, np.dtype(np.float64))
 
     def _block(self, a: Features, b: Features, value: Value) -> Floats:
         """A node's block as an array; `value` may be one number for all entries."""
@@ -173,7 +173,7 @@ def compile_kernel(kernel: spec.Kernel, X: Any, dtype: DTypeLike = np.float64) -
             f"kernel must be a kernel object of sklearn.gaussian_process.kernels, such as RBF() + WhiteKernel(); "
             f"got {kernel!r} of type {type(kernel).__name__}."
         )
-    return _compile(kernel, _centre(X), np.dtype(dtype))
+    return compile_centred(kernel, _centre(X), np.dtype(dtype))
 
 
 def _centre(X: Any) -> Floats:
@@ -206,7 +206,8 @@ def take(features: Features, which: Indices | Mask | slice | list[int]) -> Featu
     return features[which]
 
 
-def _compile(kernel: spec.Kernel, centre: Floats, dtype: np.dtype[Any]) -> CompiledKernel:
+def compile_centred(kernel: spec.Kernel, centre: Floats, dtype: np.dtype[Any]) -> CompiledKernel:
+    """Compile a scikit-learn kernel for inputs that are centred on a given point, of shape (d,)."""
     return CompiledKernel(kernel, dtype, centre, _node(kernel, centre, dtype))
 
 

@@ -298,6 +298,20 @@ def distinct(X: Array) -> tuple[Indices, Indices]:
     return first[order], place[group.ravel()]
 
 
+def places_among(known: Floats, rows: Floats) -> Indices:
+    """For each of the rows, the place of an equal one among those known, -1 if there is none. O(n log n).
+
+    Examples
+    --------
+    >>> places_among(np.array([[0.0], [1.0]]), np.array([[1.0], [2.0], [0.0]])).tolist()
+    [1, -1, 0]
+    """
+    group = distinct(np.concatenate([known, rows]))[1]
+    where = np.full(len(group), -1)
+    where[group[: len(known)]] = np.arange(len(known))
+    return np.asarray(where[group[len(known) :]])
+
+
 def _keys(X: Array) -> NDArray[np.uint64]:
     """A 64-bit hash of every row of X; of shape (n,)."""
     key = np.zeros(len(X), dtype=np.uint64)

@@ -75,6 +75,8 @@ RULES = {
     "scale_novelty": ArrayRule(sign="not negative"),
     "scale_counts": ArrayRule(sign="positive"),
     "scale_sums": ArrayRule(sign="not negative"),
+    "scale_errors": ArrayRule(),
+    "scale_variances": ArrayRule(sign="positive"),
     "judges": ArrayRule(("int64",), sign="not negative"),
     "targets": ArrayRule(in_user_units=True),
     "mean_centre": ArrayRule(in_user_units=True),

@@ -45,6 +45,8 @@ def scale_arrays(scale: Scale | None) -> dict[str, Floats]:
         "scale_novelty": scale.novelty if scale.k else None,
         "scale_counts": scale.counts,
         "scale_sums": None if scale.shape is None else scale.shape.sums,
+        "scale_errors": scale.errors,
+        "scale_variances": scale.variances,
     }
     by_place = scale.k or given["scale_sums"] is not None
     return {name: array for name, array in given.items() if array is not None} if by_place else {}
@@ -64,6 +66,8 @@ def scale_shapes(about: Any, d: int, q: int, old: tuple[str, ...] = ()) -> dict[
         "scale_novelty": (),
         "scale_counts": (),
         "scale_sums": (q,),
+        "scale_errors": (q,),
+        "scale_variances": (),
     }
     names = about.get("arrays")
     if names is None:
@@ -107,6 +111,8 @@ def scale_from_json(kernel: CompiledKernel, arrays: Mapping[str, Floats], about:
         bars=None if about.get("bars") is None else _bars(mapping(about["bars"], "bars")),
         counts=places.get("counts"),
         shape=shape,
+        errors=places.get("errors"),
+        variances=places.get("variances"),
     )
 
 

@@ -19,7 +19,7 @@ from ..estimator import GreedyGPRegressor
 from ..fitting.fitted import Fitted
 from ..hyperparameters import Round
 from ..kernels import CompiledKernel
-from ..kernels.compiled import _compile
+from ..kernels.compiled import compile_centred
 from ..posteriors import Evidence, Posterior
 from ..posteriors.baselines import Baselines
 from ..selection.loop import Selection
@@ -176,7 +176,7 @@ def rebuild(content: Mapping[str, Any], arrays: dict[str, Array], path: str) -> 
     check_values(arrays)
     check_stages(arrays["active"], arrays["rmse"], arrays["scores"], layout.sizes.n)
     model, notes = _unfitted(content["params"], layout.posterior)
-    kernel = _compile(kernel_from_json(content["kernel"]), arrays["centre"], np.dtype(np.float64))
+    kernel = compile_centred(kernel_from_json(content["kernel"]), arrays["centre"], np.dtype(np.float64))
     model.fitted_ = _fitted(content, arrays, layout, kernel, model.memory_limit)
     model.n_features_in_ = layout.sizes.d
     _add_names(model, content, layout.sizes.d)

@@ -10,7 +10,7 @@ from scipy.linalg import eigh
 from ..core.threads import one_blas_thread
 from ..core.types import Floats
 from ..core.validation import unknown
-from .base import Evidence, Posterior, PosteriorTraits
+from .base import Evidence, LeaveOneOutErrors, LeavesOut, Posterior, PosteriorTraits, RowsOfFit, can_leave_out
 from .local import Local
 from .projected import DeterministicTraining, FullyIndependentTraining, SubsetOfRegressors, Variational
 from .sod import SubsetOfData
@@ -18,10 +18,14 @@ from .sod import SubsetOfData
 __all__ = [
     "POSTERIORS",
     "Evidence",
+    "LeaveOneOutErrors",
+    "LeavesOut",
     "Local",
     "Posterior",
     "PosteriorTraits",
+    "RowsOfFit",
     "SubsetOfData",
+    "can_leave_out",
     "draw",
     "resolve_posterior",
 ]

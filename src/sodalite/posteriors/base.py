@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Protocol, Self
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, Self, TypeGuard
 
 import numpy as np
 
@@ -14,8 +14,12 @@ from ..core.types import Array, Floats, Indices
 from ..kernels import CompiledKernel, Features
 from ..selection.loop import Selection
 from ..selection.source import Sliced, Source
-from .calibration import Scale, outside
+from .calibration import Correlations, Scale, outside
 from .predictive import Predictive
+
+if TYPE_CHECKING:
+    from .leave_one_out import Observations
+    from .sod import SubsetOfData
 
 BLOCK = 2**20  # numbers that one thread holds at a time, 8 MB of k(I, x): large for the product, small for memory
 N_SOME = 1000  # rows that error bars are summarised from; a quantile of 10 % then rests on 100 rows
@@ -111,7 +115,9 @@ class PosteriorTraits:
     needs_all_rows: ClassVar[bool] = False
     """Whether `condition` needs all rows in memory; if not, they may stay on disk or on a cluster."""
     leaves_out: ClassVar[bool] = False
-    """Whether it computes leave-one-out errors, with methods `prepare` and `errors` as `Local` has them."""
+    """Whether it predicts from neighbours, and computes leave-one-out errors for any number of them (`LeavesOut`)."""
+    likelihood_of_all_rows: ClassVar[bool] = False
+    """Whether `log_marginal_likelihood` is that of all rows, not of the active ones; then it has a `gradient`."""
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -121,6 +127,48 @@ class PosteriorTraits:
         """The predictive distribution of new observations at X: Gaussian, unless a posterior knows better."""
         mean, variance, novelty = self.mean_variance_novelty(X, noisy=True)
         return Predictive.gaussian(mean, _each(np.sqrt(variance), mean), novelty)
+
+    def on_active_rows(self) -> SubsetOfData | None:
+        """The posterior given the active rows alone that this one builds on; None if it builds on none."""
+        return None
+
+    def left_out(self, rows: RowsOfFit) -> LeaveOneOutErrors | None:
+        """Rows of the fit, each predicted from the others; None if the posterior cannot leave these rows out."""
+        return None
+
+    def gradient(self, evidence: Evidence) -> Floats:
+        """The gradient of `log_marginal_likelihood` by the kernel's log-parameters, of shape (p,)."""
+        raise NotImplementedError
+
+
+class RowsOfFit(NamedTuple):
+    """Rows to be left out of a posterior, one at a time."""
+
+    X: Floats
+    """Of shape (rows, d)."""
+    Y: Floats
+    """Scaled targets, of shape (rows, q)."""
+    noise: Floats
+    """Noise variances, of shape (rows,)."""
+    active: Indices
+    """The place of each row among the active rows; -1 for others. Of shape (rows,)."""
+    X_active: Floats
+    """Inputs of the active rows, of shape (m, d)."""
+    are_certain: bool
+    """Whether all of them are rows of the fit; if not, some may be new."""
+
+
+class LeaveOneOutErrors(NamedTuple):
+    """Predictions of rows, each left out of the posterior, before anything is calibrated."""
+
+    residual: Floats
+    """Of every target; of shape (rows, q)."""
+    remaining: Floats
+    """The variance of the latent function that is left, which novelty is a share of; of shape (rows,)."""
+    latent: Floats
+    """The variance of the latent function as the posterior reports it: "sor" has less than is left. (rows,)."""
+    correlations: Correlations | None = None
+    """How the errors correlate with those at places of the posterior's scale, if that is known."""
 
 
 class Posterior(Protocol):
@@ -132,6 +180,7 @@ class Posterior(Protocol):
     name: ClassVar[str]
     needs_all_rows: ClassVar[bool]
     leaves_out: ClassVar[bool]
+    likelihood_of_all_rows: ClassVar[bool]
 
     @property
     def kernel(self) -> CompiledKernel:
@@ -172,6 +221,39 @@ class Posterior(Protocol):
     def predictive(self, X: Array) -> Predictive:
         """The predictive distribution of new observations; `PosteriorTraits` has a Gaussian one."""
         ...
+
+    def on_active_rows(self) -> SubsetOfData | None:
+        """The posterior given the active rows alone that this one builds on, if any; `PosteriorTraits` has none."""
+        ...
+
+    def left_out(self, rows: RowsOfFit) -> LeaveOneOutErrors | None:
+        """Rows of the fit, each predicted from the others, if it can; `PosteriorTraits` has none."""
+        ...
+
+    def gradient(self, evidence: Evidence) -> Floats:
+        """The gradient of `log_marginal_likelihood`; needed if `likelihood_of_all_rows`."""
+        ...
+
+
+class LeavesOut(Posterior, Protocol):
+    """A posterior with `leaves_out`, from neighbours whose number is still open."""
+
+    X: Floats
+    """The rows that neighbours are sought among; of shape (n', d)."""
+
+    @classmethod
+    def prepare(cls, evidence: Evidence) -> tuple[LeavesOut, Observations]:
+        """The posterior before the number of neighbours is chosen, and all observations."""
+        ...
+
+    def errors(self, sample: Observations, k: int | None = None) -> tuple[Floats, Floats]:
+        """Leave-one-out errors from k neighbours, of shape (sample, q), and their variances with noise, (sample,)."""
+        ...
+
+
+def can_leave_out(posterior: type[Posterior]) -> TypeGuard[type[LeavesOut]]:
+    """Whether a posterior is a `LeavesOut`."""
+    return posterior.leaves_out
 
 
 class Calibrated(PosteriorTraits):

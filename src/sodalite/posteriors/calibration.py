@@ -26,8 +26,9 @@ variance left.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
+from typing import TypeAlias
 
 import numpy as np
 
@@ -37,6 +38,9 @@ from ..kernels.neighbours import Neighbours
 from .predictive import Predictive
 from .shape import SIZES as WIDTH_SIZES
 from .shape import LeftOut, Places, Shape
+
+Correlations: TypeAlias = Callable[[Indices], Floats]
+"""A function from rows or places, of shape (rows, some) and -1 for none, to the correlations of their errors."""
 
 # Candidates of the search. `benchmarks calibration` shows what the chosen ones are worth on eight data sets.
 SIZES = (32, 64, 128)  # k, rows near by; fewer estimate a variance poorly, more see less of where it changes
@@ -51,6 +55,7 @@ UNKNOWN = 0.5  # `edge` where the novelty of the rows is not known: files of ear
 MOST = 1 - 1e-6  # largest `edge`: below 1, so that the scale can still change beyond it
 RARE = 0.005  # share of the rows of the fit whose novelty is called outside the data: one in 200
 COVERAGES = (0.5, 0.8, 0.95, 0.99)  # probabilities of the intervals that a fit is judged by
+MOST_RHO = 0.99  # largest correlation of two errors: from a neighbourhood, which is not all rows, it may exceed 1
 LEAST = 0.1  # smallest novelty that is called outside: among dense rows, the edge of the data has very little
 
 
@@ -140,6 +145,11 @@ class Scale:
     """How many rows each place has; of shape (places,). None in files of earlier versions: one each."""
     shape: Shape | None = None
     """The distribution of errors; None for a Gaussian, and in files of earlier versions."""
+    errors: Floats | None = field(default=None, repr=False)
+    """The leave-one-out error of every place's first row, of shape (places, q). None if none of them was predicted from
+    another, and in files of earlier versions."""
+    variances: Floats | None = field(default=None, repr=False)
+    """The variances that the model predicted for `errors`, noise included, not calibrated; of shape (places,)."""
 
     @classmethod
     def fit(
@@ -178,13 +188,16 @@ class Scale:
         variances: Floats,
         noise: Floats | None = None,
         floor: float = 0.0,
+        places: Places | None = None,
     ) -> list[LearntScale]:
         """Learn one scale for each of several models that predict the rows of X.
 
         Parameters are those of `fit`, with errors of shape (models, rows, q) and variances of shape (models, rows).
+        `places` are those of the rows, if they are known.
         """
         X = np.asarray(X, dtype=np.float64)
-        places = Places.of(kernel, X, max(SIZES)) if len(X) >= FEW else None
+        if places is None:
+            places = cls.places_of(kernel, X)
         prior = kernel.diag(kernel.prepare(X))
         latents = np.zeros_like(variances) if noise is None else np.maximum(variances - noise, 0)
         found = []
@@ -192,6 +205,11 @@ class Scale:
             rows = LeftOut(X, error, variance, latent, prior, novelty_of(latent, prior))
             found.append(cls._best(rows, places, floor))
         return found
+
+    @staticmethod
+    def places_of(kernel: CompiledKernel, X: Floats) -> Places | None:
+        """The places of the rows of X, from which scales and widths are learnt; None if there are too few rows."""
+        return Places.of(kernel, X, max(SIZES)) if len(X) >= FEW else None
 
     @classmethod
     def none(
@@ -202,6 +220,7 @@ class Scale:
         error: Floats,
         floor: float,
         novelty: Floats | None = None,
+        places: Places | None = None,
     ) -> LearntScale:
         """The scale that leaves variances as they are up to the novelty of the rows, and then rises to `floor`.
 
@@ -217,6 +236,8 @@ class Scale:
             The variance of the targets; 0 if variances are to stay as they are everywhere.
         novelty : array of shape (rows,), default=None
             The novelty of the rows, each left out; None if it follows from `latent`.
+        places : Places, default=None
+            Those of the rows, if they are known.
         """
         features = kernel.prepare(X)
         prior, noise = kernel.diag(features), kernel.noise(features)
@@ -224,7 +245,8 @@ class Scale:
             novelty = novelty_of(latent, prior)
         made = cls(1.0, np.empty(0), np.empty((0, X.shape[1])), None, edge=float(_edge(novelty)), floor=floor)
         variance = latent + noise
-        places = Places.of(kernel, X, max(WIDTH_SIZES)) if len(X) >= FEW else None
+        if places is None:
+            places = cls.places_of(kernel, X)
         rows = LeftOut(X, error, variance, latent, prior, novelty)
         return LearntScale(made, rows, places, variance * made.factor(X, novelty, prior + noise))
 
@@ -260,7 +282,9 @@ class Scale:
             far = rows.prior + (variance - rows.latent) + extra
             squares = np.mean(np.square(error), axis=1) / total
             sums = squares if places is None else places.sums(squares[:, None])[:, 0]
-            for mean, local, k, strength in _scales(squares, sums, places):
+            z = error / np.sqrt(total)[:, None]
+            correction = None if places is None else places.correction(z, places.of_first(z), _mean_square)
+            for mean, local, k, strength in _scales(squares, sums, places, correction):
                 index = places.index if places is not None and k else None
                 counts = None if places is None else places.counts
                 made = cls(mean, sums, X, index, k, strength, -np.inf, extra, novelty, edge, floor, counts=counts)
@@ -294,7 +318,9 @@ class Scale:
         found = self._query(X, self._n_near)
         return self._factor(found, novelty, prior), self.shape.widths(variance, novelty, found, self.counts)
 
-    def left_out(self, rows: LeftOut, place: Indices) -> tuple[Floats, Floats]:
+    def left_out(
+        self, rows: LeftOut, place: Indices, correlations: Correlations | None = None
+    ) -> tuple[Floats, Floats]:
         """The factor and the widths at rows of the fit, as `factor_and_widths` has them, without each row's own error.
 
         Exact but for rows that repeat in small tables: squares and sums contain the `optimism`, their errors do not.
@@ -304,27 +330,37 @@ class Scale:
         rows : LeftOut
         place : array of shape (rows,)
             The place of every row among `X`; -1 for rows that the scale was not learnt from.
+        correlations : callable or None
+            From places of shape (rows, some), -1 for none, to the correlations of their errors with those of the rows.
         """
         variance = rows.variance + self.extra
-        places = self._places(rows.X, place)
+        places = self._places(rows.X, place, correlations)
+        theirs = None
+        if self.errors is not None and self.variances is not None:
+            theirs = self.errors / np.sqrt(self.variances + self.extra)[:, None]
         scale, edge = self._near(None, len(rows.X))
         if places is not None and self.k:
-            squares = np.mean(np.square(rows.error), axis=1) / variance
-            total, count = places.others(squares[:, None], self.squares[:, None], self.k)
+            z = rows.error / np.sqrt(variance)[:, None]
+            correction = places.correction(z, theirs, _mean_square)
+            total, count = places.others(_mean_square(z), self.squares[:, None], self.k, correction)
             scale = (total[:, 0] + self.strength * self.mean) / (count + self.strength)
             edge = edge if self.novelty is None else _edges_left_out(places, self.novelty, self.k)
         far = self.far(rows.prior + variance - rows.latent)
         factor = _blended(scale, far, outside(rows.novelty, edge))
         if self.shape is None:
             return factor, np.zeros(rows.error.shape)
-        return factor, self.shape.widths_left_out(rows, places, self.extra)
+        return factor, self.shape.widths_left_out(rows, places, self.extra, theirs=theirs)
 
-    def _places(self, X: Floats, place: Indices) -> Places | None:
+    def _places(self, X: Floats, place: Indices, correlations: Correlations | None) -> Places | None:
         """The places of the scale, seen from rows that are at these; None if no place matters."""
         found = self._query(X, self._n_near + 1)
         if found is None or self.near is None:
             return None
-        return Places(self.X, np.ones(len(self.X)) if self.counts is None else self.counts, self.near, place, found)
+        counts = np.ones(len(self.X)) if self.counts is None else self.counts
+        made = Places(self.X, counts, self.near, place, found)
+        if self.errors is None or correlations is None:
+            return made
+        return replace(made, rho=correlations(np.where(made.is_other, found, -1)))
 
     @property
     def _n_near(self) -> int:
@@ -380,10 +416,13 @@ class LearntScale:
         factor = wide.factor(rows.X, rows.novelty, rows.prior + noise)
         left_out = self._left_out(shape, optimism)
         bars = ErrorBars.of(noise * factor, (rows.latent + noise) * factor, rows.novelty, rows.error, left_out)
-        wide = replace(wide, bars=bars, shape=shape)
-        if shape is None or shape.sums is None or self.places is None:
+        wide, places = replace(wide, bars=bars, shape=shape), self.places
+        by_place = shape is not None and shape.sums is not None
+        if places is None or not (wide.k or by_place):
             return wide
-        places = self.places
+        if places.rho is not None:
+            errors, variances = places.of_first(rows.error), places.of_first(rows.variance)
+            wide = replace(wide, errors=errors, variances=variances)
         return replace(wide, X=places.X, counts=places.counts, near=places.index)
 
     def _left_out(self, shape: Shape | None, optimism: float) -> Predictive:
@@ -425,7 +464,14 @@ def _edges_left_out(places: Places, novelty: Floats, k: int) -> Floats:
     return _edge(np.where(places.used(k), novelty[places.found[:, : k + 1]], -1.0))
 
 
-def _scales(squares: Floats, sums: Floats, places: Places | None) -> Iterator[tuple[float, Floats | float, int, float]]:
+def _mean_square(z: Floats) -> Floats:
+    """The mean over the targets, the last axis, of squared standardised errors; the axis is kept."""
+    return np.asarray(np.mean(np.square(z), axis=-1, keepdims=True))
+
+
+def _scales(
+    squares: Floats, sums: Floats, places: Places | None, correction: Floats | None
+) -> Iterator[tuple[float, Floats | float, int, float]]:
     """Yield (overall mean, scales of the rows, k, strength), the simplest first.
 
     Squared standardised errors are given for the rows, of shape (rows,), and summed over places, of shape (places,).
@@ -437,7 +483,7 @@ def _scales(squares: Floats, sums: Floats, places: Places | None) -> Iterator[tu
     if places is None:
         return
     for k in SIZES:
-        total, count = places.others(squares[:, None], sums[:, None], k)
+        total, count = places.others(squares[:, None], sums[:, None], k, correction)
         for strength in STRENGTHS:
             yield mean, (total[:, 0] + strength * mean) / (count + strength), k, strength
 

@@ -11,11 +11,15 @@ The diagonal of G gets another term where J depends on k - Q: fitc has k - Q in 
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from ..core.types import Floats
 from .base import Evidence
-from .projected import Projected
+
+if TYPE_CHECKING:
+    from .projected import Projected
 
 
 def evidence_gradient(made: Projected, evidence: Evidence) -> Floats:

@@ -91,6 +91,32 @@ class Systems:
             variance[:, i] = latent + sample.noise
         return error, variance
 
+    def weights(self, sample: Observations, base: SubsetOfData, size: int, group: Indices, active: Indices) -> Floats:
+        """The weights of other observations in the leave-one-out predictions of those at the queries.
+
+        Parameters
+        ----------
+        sample : Observations
+        base : SubsetOfData
+        size : int
+            The number of neighbours that predict.
+        group, active : arrays of shape (queries, partners)
+            The distinct row of the remainder, and the position among the active rows, of the other observations; -1 if
+            an observation is none.
+        """
+        self._drop_from_groups(sample)
+        self._drop_active(sample, base)
+        w = np.linalg.solve(self.C[:, : size + 1, : size + 1], self.c[:, : size + 1, None])[..., 0]
+        # The prediction is mu(x) + w.(y_N - mu(N)), and mu(x) = v(x).L^-1 y_I: this is the weight of L^-1 y_I.
+        rest = self.v - np.einsum("ij,ijm->im", w, self.V[:, : size + 1])
+        which = np.flatnonzero(sample.active >= 0)
+        column = base.inverse[:, sample.active[which]].T  # without an active row i, the direction L^-1 e_i is gone
+        share = np.einsum("ij,ij->i", rest[which], column) / np.einsum("ij,ij->i", column, column)
+        rest[which] -= share[:, None] * column
+        of_active = np.take_along_axis(rest @ base.inverse, np.maximum(active, 0), axis=1)
+        near = (self.found[:, None, : size + 1] == group[..., None]) & (group >= 0)[..., None]
+        return np.asarray(np.where(active >= 0, of_active, 0.0) + np.einsum("ipk,ik->ip", near, w))
+
     def _drop_from_groups(self, sample: Observations) -> None:
         """Take every observation of the remainder out of the mean of its group, where that is among its neighbours.
 

@@ -25,9 +25,19 @@ from ..core.memory import available, parse_bytes
 from ..core.threads import threaded_map
 from ..core.types import Array, Floats, Indices
 from ..kernels import CompiledKernel, Features, n_rows, take
-from ..kernels.neighbours import Neighbours, distinct
-from .base import BLOCK, N_SOME, Calibrated, Evidence, covariance_block, in_blocks, scaled_covariance
-from .calibration import Scale, log_densities, novelty_of
+from ..kernels.neighbours import Neighbours, distinct, places_among
+from .base import (
+    BLOCK,
+    N_SOME,
+    Calibrated,
+    Evidence,
+    LeaveOneOutErrors,
+    RowsOfFit,
+    covariance_block,
+    in_blocks,
+    scaled_covariance,
+)
+from .calibration import MOST_RHO, Correlations, Scale, log_densities, novelty_of
 from .leave_one_out import Observations, Systems
 from .shared import LEAST_ROWS, RATIO, Remainder, Shared, affordable_cell, work_of
 from .sod import SubsetOfData
@@ -151,10 +161,16 @@ class Local(Calibrated):
         errors, variances = made._left_out(sample, sizes)
         if evidence.calibrate:
             floor = evidence.floor or 0.0
-            fitted = Scale.fit_each(made.kernel, sample.X, errors, variances, sample.noise, floor)
+            places = Scale.places_of(made.kernel, np.asarray(sample.X, dtype=np.float64))
+            fitted = Scale.fit_each(made.kernel, sample.X, errors, variances, sample.noise, floor, places)
             chosen = _fewest([found.scale.density for found in fitted])
-            scale = fitted[chosen].of_model(made.kernel, calibrate=True, optimism=evidence.optimism)
-            return replace(made, k=sizes[chosen], scale=scale)
+            made, learnt = replace(made, k=sizes[chosen]), fitted[chosen]
+            if places is not None:
+                error, variance = errors[chosen : chosen + 1], variances[chosen : chosen + 1]
+                rho = made.correlations(sample, variance[0], sample, variance[0], places.partners)
+                places = replace(places, rho=rho)
+                learnt = Scale.fit_each(made.kernel, sample.X, error, variance, sample.noise, floor, places)[0]
+            return replace(made, scale=learnt.of_model(made.kernel, calibrate=True, optimism=evidence.optimism))
         chosen = _fewest([log_densities(e, variance).mean() for e, variance in zip(errors, variances, strict=True)])
         made = replace(made, k=sizes[chosen])
         if evidence.floor is None:
@@ -352,6 +368,31 @@ class Local(Calibrated):
         error, variance = self._left_out(sample, (self.k,)) if k is None else self.leave_out(sample, (k,))
         return error[0], variance[0]
 
+    def on_active_rows(self) -> SubsetOfData:
+        """The posterior given the active rows alone."""
+        return self.base
+
+    def left_out(self, rows: RowsOfFit) -> LeaveOneOutErrors | None:
+        """Rows of the fit, each taken out of the active rows or out of its neighbours."""
+        if not rows.are_certain:
+            return None
+        groups = np.where(rows.active >= 0, -1, places_among(self.X, rows.X))
+        sample = Observations(rows.X, rows.Y - self.base.mean(rows.X), rows.noise, groups, rows.active)
+        residual, variance = self.errors(sample)
+        latent = np.maximum(variance - rows.noise, 0)
+        return LeaveOneOutErrors(residual, latent, latent, self._with_places(sample, variance, rows.X_active))
+
+    def _with_places(self, sample: Observations, variance: Floats, X_active: Floats) -> Correlations | None:
+        """How the errors of observations correlate with those at places of the scale, if the latter are known."""
+        scale = self.scale
+        if scale is None or scale.variances is None:
+            return None
+        variances, active = scale.variances, places_among(X_active, scale.X)
+        groups = np.where(active >= 0, -1, places_among(self.X, scale.X))
+        # Of the others, only what says which observations they are is needed.
+        others = Observations(scale.X, np.zeros((len(active), 0)), np.zeros(len(active)), groups, active)
+        return lambda partners: self.correlations(sample, variance, others, variances, partners)
+
     def _left_out(self, sample: Observations, sizes: Sequence[int]) -> tuple[Floats, Floats]:
         """Leave-one-out errors and variances as `leave_out` has them, blended with shared neighbourhoods, if any."""
         errors, variances = self.leave_out(sample, sizes)
@@ -372,6 +413,37 @@ class Local(Calibrated):
 
         error, variance = in_blocks(block, np.arange(len(X)), most * (m + 3 * most), WORK)
         return np.moveaxis(error, 1, 0), variance.T
+
+    def correlations(
+        self, sample: Observations, variance: Floats, others: Observations, variances: Floats, partners: Indices
+    ) -> Floats:
+        """Correlations of the leave-one-out errors of observations with those of some others; (sample, partners).
+
+        With the precision P of all observations, the weight of j in the prediction of i is -P_ij / P_ii, the variance
+        of i's error is 1 / P_ii, and the correlation of the errors of i and j is P_ij / sqrt(P_ii P_jj). The weights
+        are those in predictions from each observation's own neighbours, also where others are shared.
+
+        Parameters
+        ----------
+        sample, others : Observations
+        variance, variances : arrays of shape (sample,) and (others,)
+            Of their leave-one-out errors.
+        partners : array of shape (sample, partners)
+            Positions among `others`; -1 for none.
+        """
+        m, X = len(self.base.z), np.asarray(sample.X, dtype=np.float64)
+        size = min(self.k + 1, self.near.n)
+        found = self.near.query(X, self.k + 1)
+        is_one = partners >= 0
+        group, active = (np.where(is_one, each[partners], -1) for each in (others.group, others.active))
+
+        def block(which: Indices) -> tuple[Floats]:
+            systems = self._systems(X[which], found[which])
+            return (systems.weights(sample.take(which), self.base, self.k, group[which], active[which]),)
+
+        (weights,) = in_blocks(block, np.arange(len(X)), size * (m + 3 * size) + partners.shape[1] * size, WORK)
+        ratio = np.sqrt(variances[partners] / variance[:, None])
+        return np.where(is_one, np.clip(-weights * ratio, -MOST_RHO, MOST_RHO), 0.0)
 
     def _unscaled(self, X: Floats) -> tuple[Floats, Floats]:
         """The mean, of shape (n, q), and the variance of the latent function, (n,), not calibrated."""

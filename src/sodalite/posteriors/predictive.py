@@ -116,6 +116,21 @@ class Predictive:
         """The quantiles whose levels are standard normal probabilities of `scores`, of shape (n, q, samples)."""
         return self._at(ndtr(scores), scores)
 
+    def with_margins(self, samples: Floats, mean: Floats, variance: Floats) -> Floats:
+        """Joint normal samples, each row of which is given its own distribution: a Gaussian copula.
+
+        Parameters
+        ----------
+        samples : array of shape (n, q, samples)
+        mean, variance : arrays of shape (n, q)
+            Those of the samples.
+        """
+        if self.is_gaussian:
+            return samples
+        std = np.sqrt(variance)[..., None]
+        scores = np.divide(samples - mean[..., None], std, out=np.zeros(samples.shape), where=std > 0)
+        return self.from_normal(scores)
+
     def _at(self, levels: Floats, scores: Floats) -> Floats:
         found = np.empty((*self.mean.shape, levels.shape[-1]))
         for j, standard in enumerate(self.targets):

@@ -28,8 +28,18 @@ from ..core.jitter import with_jitter
 from ..core.threads import one_blas_thread, threaded_map
 from ..core.types import Array, Floats
 from ..kernels import CompiledKernel, Features
-from .base import N_SOME, Calibrated, Evidence, covariance_block, in_blocks, scaled_covariance
+from .base import (
+    N_SOME,
+    Calibrated,
+    Evidence,
+    LeaveOneOutErrors,
+    RowsOfFit,
+    covariance_block,
+    in_blocks,
+    scaled_covariance,
+)
 from .calibration import Scale, novelty_of, outside
+from .gradient import evidence_gradient
 
 N_SHARES = 4  # sums over blocks are added up in so many shares, whatever the number of cores: so rounding is the same
 MOST_LEVERAGE = 1 - 1e-9  # of a row in its own prediction: at 1, nothing would be known without the row
@@ -115,6 +125,7 @@ class Projected(Calibrated):
     scale: Scale | None = field(default=None, repr=False)
     """The factor that variances are multiplied by."""
 
+    likelihood_of_all_rows: ClassVar[bool] = True
     own_noise: ClassVar[bool] = False  # whether k - Q counts as noise of the row
     bound: ClassVar[bool] = False  # whether k - Q is subtracted in the evidence, which makes that a lower bound
     restored: ClassVar[bool] = True  # whether k - Q is added again in predictions
@@ -160,6 +171,16 @@ class Projected(Calibrated):
         """
         _, rest, g = self._parts(*self._block(X))
         return g, rest, 1 - np.minimum(g / (noise + rest if self.own_noise else noise), MOST_LEVERAGE)
+
+    def left_out(self, rows: RowsOfFit) -> LeaveOneOutErrors:
+        """Rows of the fit, each predicted from the others: its leverage on its own prediction is undone."""
+        g, rest, left = self.leverage(rows.X, rows.noise)
+        latent = g / left + (rest if self.restored else 0)
+        return LeaveOneOutErrors((rows.Y - self.mean(rows.X)) / left[:, None], g / left + rest, latent)
+
+    def gradient(self, evidence: Evidence) -> Floats:
+        """The gradient of `log_marginal_likelihood` by the kernel's log-parameters, of shape (p,). O(n m^2)."""
+        return evidence_gradient(self, evidence)
 
     def mean(self, X: Array) -> Floats:
         """The mean at every row of X, of shape (n, q)."""

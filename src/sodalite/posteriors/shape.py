@@ -16,6 +16,7 @@ with the calibrated standard deviation, a t, a t with widths by place, correctio
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache
 
@@ -80,6 +81,11 @@ class Places:
     """The place of every row; of shape (rows,). -1 for a row that is at none."""
     found: Indices
     """The places nearest to every row, the nearest first; of shape (rows, k + 1)."""
+    first: Indices | None = None
+    """The first row of every place; of shape (places,). None if the places are those of other rows."""
+    rho: Floats | None = None
+    """Correlation of a row's error with the error of the row at each place of `found`; of shape (rows, k + 1). 0 where
+    there are several rows, and where it is not known; None if none is."""
 
     @classmethod
     def of(cls, kernel: CompiledKernel, X: Floats, k: int) -> Places:
@@ -87,21 +93,67 @@ class Places:
         first, place = distinct(X)
         index = Neighbours(kernel, X[first], by_period=False)
         counts = np.bincount(place, minlength=len(first)).astype(np.float64)
-        return cls(X[first], counts, index, place, index.query(X, k + 1))
+        return cls(X[first], counts, index, place, index.query(X, k + 1), first)
+
+    @property
+    def partners(self) -> Indices:
+        """The row at each place of `found`, of shape (rows, k + 1); -1 for several rows, and for the row itself."""
+        assert self.first is not None
+        return np.where(self.is_other, self.first[self.found], -1)
+
+    @property
+    def is_other(self) -> Mask:
+        """Whether each place of `found` has one row, which is not the row itself; of shape (rows, k + 1)."""
+        return np.asarray((self.counts[self.found] == 1) & (self.found != self.place[:, None]))
+
+    def correction(self, z: Floats, theirs: Floats | None, size: Callable[[Floats], Floats]) -> Floats | None:
+        """The change of sizes of errors near by if the row had not been seen by these predictions either.
+
+        The leave-one-out error of a place was predicted from the row, too, so it knows the row's own error; the errors
+        near a new row do not (docs/method.rst, `pairs`). Standardised errors z_i and z_j have a correlation rho_ij, and
+
+            (z_j - rho_ij z_i) / sqrt(1 - rho_ij^2)
+
+        is the standardised error of j predicted from neither i nor j, which does not depend on z_i.
+
+        Parameters
+        ----------
+        z : array of shape (rows, q)
+            Standardised leave-one-out errors.
+        theirs : array of shape (places, q) or None
+            That of the row at every place that has one row.
+        size : callable
+            From errors of shape (..., q) to sizes of shape (..., p).
+
+        Returns
+        -------
+        array of shape (rows, k + 1, p), or None if no correlations are known
+        """
+        if self.rho is None or theirs is None:
+            return None
+        near, rho = theirs[self.found], self.rho[..., None]
+        return np.asarray(size((near - rho * z[:, None]) / np.sqrt(1 - rho * rho)) - size(near))
+
+    def of_first(self, values: Floats) -> Floats | None:
+        """The values of every place's first row, of values of shape (rows, q); None if the rows are others."""
+        return None if self.first is None else values[self.first]
 
     def sums(self, values: Floats) -> Floats:
         """Sums of values, of shape (rows, q), over the rows of every place; of shape (places, q)."""
         return np.stack([np.bincount(self.place, column, minlength=len(self.X)) for column in values.T], axis=1)
 
-    def others(self, values: Floats, sums: Floats, k: int) -> tuple[Floats, Floats]:
+    def others(self, values: Floats, sums: Floats, k: int, correction: Floats | None = None) -> tuple[Floats, Floats]:
         """Sums and numbers of values at the k places nearest to every row, without the row's own value.
 
-        The row's own place is one of the k if it has other rows. Returns arrays of shape (rows, q) and (rows,).
+        The row's own place is one of the k if it has other rows. What `correction` returns is added. Returns arrays of
+        shape (rows, q) and (rows,).
         """
         found = self.found[:, : k + 1]
         used = self.used(k)
         mine = (used & (found == self.place[:, None])).any(axis=1)
         total = np.einsum("ik,ikq->iq", used, sums[found]) - mine[:, None] * values
+        if correction is not None:
+            total += np.einsum("ik,ikq->iq", used, correction[:, : k + 1])
         return np.maximum(total, 0.0), (self.counts[found] * used).sum(axis=1) - mine
 
     def used(self, k: int) -> Mask:
@@ -186,21 +238,33 @@ class Shape:
         targets, gain = tuple(target for target, _ in found), tuple(gain for _, gain in found)
         return cls(targets, mean, sums if by_place else None, gain)
 
-    def widths_left_out(self, rows: LeftOut, places: Places | None, extra: float, optimism: float = 1.0) -> Floats:
+    def widths_left_out(
+        self,
+        rows: LeftOut,
+        places: Places | None,
+        extra: float,
+        optimism: float = 1.0,
+        theirs: Floats | None = None,
+    ) -> Floats:
         """Widths of the errors of rows of the fit, that of each by the other rows; of shape (rows, q).
 
-        Parameters are those of `learn`. `places` are not needed if no width depends on the place.
+        Parameters are those of `learn`, and `theirs` of `Places.correction`. `places` are not needed if no width
+        depends on the place.
         """
-        return self._widths(self._features_left_out(rows, places, extra, optimism))
+        return self._widths(self._features_left_out(rows, places, extra, optimism, theirs))
 
-    def _features_left_out(self, rows: LeftOut, places: Places | None, extra: float, optimism: float) -> Floats:
+    def _features_left_out(
+        self, rows: LeftOut, places: Places | None, extra: float, optimism: float, theirs: Floats | None = None
+    ) -> Floats:
         """The features of every row by the other rows, of shape (rows, features, q)."""
         s = np.sqrt(np.maximum(rows.variance + extra, TINY))
         near = []
         if self.sums is not None:
             assert places is not None
-            sizes = np.sqrt(optimism) * np.abs(rows.error) / s[:, None]
-            near = [places.others(sizes, self.sums, k) for k in SIZES]
+            z = np.sqrt(optimism) * rows.error / s[:, None]
+            theirs = places.of_first(z) if theirs is None else theirs
+            correction = places.correction(z, theirs, np.abs)
+            near = [places.others(np.abs(z), self.sums, k, correction) for k in SIZES]
         return _features(s, rows.novelty, near, self.mean)
 
     @property
@@ -248,6 +312,23 @@ def _features(s: Floats, novelty: Floats, near: list[tuple[Floats, Floats]], mea
         columns.append(np.broadcast_to(np.sqrt(novelty + KNOWN)[:, None], (len(s), len(mean))))
     columns += [(total + STRENGTH * mean) / (count + STRENGTH)[:, None] for total, count in near]
     return np.asarray(np.log(np.stack(columns, axis=1)))
+
+
+def density_of_t(error: Floats, std: Floats) -> float:
+    """The mean log density of errors by Student's t, whose width is proportional to their standard deviations.
+
+    The t is fitted to the errors, so that a few large ones do not decide.
+
+    Parameters
+    ----------
+    error, std : arrays of shape (rows, q) and (rows,)
+    """
+    errors, log_std = error.T.ravel(), np.tile(np.log(std), error.shape[1])[:, None]
+    if not np.any(errors):
+        return float(log_gaussian(errors, np.exp(log_std[:, 0])).mean())
+    with one_blas_thread():
+        theta = _fit_t(log_std, errors)
+    return float(_densities(log_std, errors, theta, 1).mean())
 
 
 # One target: features of shape (rows, features), the first of them log s, and errors of shape (rows,)

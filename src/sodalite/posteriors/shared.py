@@ -30,15 +30,13 @@ from .sod import SubsetOfData
 
 PANEL = 256  # columns of a covariance matrix that are computed at a time, such that they stay in the cache
 QUERIES = 256  # queries that a thread answers at a time: enough for fast products, few enough to share out
-LEAST_JITTER = 1e-12  # added to the diagonal where a factor fails, as a share of the prior variance; then tenfold
-STEPS = 8  # how often a factor is tried: the last jitter is a millionth
-ALL_WORK = 2e11  # operations, about 10 s of a core, that the factors of all cells (of 4000, if more) may take
-MANY = 4000  # cells that a batch of queries is thought to touch
+LEAST_JITTER = 1e-12  # first jitter where a factor fails, as a share of the prior variance; tenfold each time after
+STEPS = 8  # attempts at a factor: the last jitter is a millionth of the prior variance
+ALL_WORK = 2e11  # operations, about 10 s of a core, that the factors of all cells (of `MANY`, if more) may take
+MANY = 4000  # the most cells that count as work: a batch of queries is taken to touch no more
 CELLS = (64, 128, 256, 512)  # rows of a cell: the more, the more rows a query is predicted from for the same work
 RATIO = 2.5  # rows of a neighbourhood, in units of a cell: with fewer, queries at a border lack rows beyond it
-LEAST_ROWS = (
-    2000  # rows of the remainder below which nothing is shared: 64 neighbours of its own are enough for a query
-)
+LEAST_ROWS = 2000  # rows of the remainder below which nothing is shared: 64 neighbours of its own serve a query well
 
 
 def work_of(h: int, m: int) -> float:
@@ -47,7 +45,7 @@ def work_of(h: int, m: int) -> float:
 
 
 def levels_of(cell: int, n: int) -> int:
-    """How often n rows are bisected for cells of about so many rows."""
+    """How often n rows are bisected to get cells of about `cell` rows: log2(n / cell), rounded."""
     return max(0, round(log2(n / cell)))
 
 
@@ -135,6 +133,7 @@ class Shared:
             return found
 
     def _factored(self, N: Indices) -> Neighbourhood:
+        """The neighbourhood of the rows N, with L from panels of c(N, N) and w = L^-1 r_N. O(h^2 m + h^3)."""
         given, h = self.remainder, len(N)
         rows, V = take(given.rows, N), given.v(N)
 

@@ -12,10 +12,10 @@ from typing import ClassVar
 import numpy as np
 from scipy.linalg import solve_triangular
 
-from ..core.types import Array, Floats
+from ..core.types import Array, Floats, Indices
 from ..kernels import CompiledKernel, Features
 from .base import N_SOME, Calibrated, Evidence, covariance_block, in_blocks, scaled_covariance
-from .calibration import Scale, novelty_of
+from .calibration import MOST_RHO, Scale, novelty_of
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,25 @@ class SubsetOfData(Calibrated):
         left = 1 / np.einsum("ij,ij->j", self.inverse, self.inverse)[i]
         latent[active] = np.maximum(left - evidence.noise(which[active]), 0)
         error[active] = self.weights[i] * left[:, None]
-        return Scale.none(self.kernel, X, latent, error, floor).of_model(self.kernel, evidence.calibrate)
+        places = Scale.places_of(self.kernel, X)
+        if places is not None:
+            at = position[which]
+            places = replace(places, rho=self.correlations(at, np.where(places.partners >= 0, at[places.partners], -1)))
+        found = Scale.none(self.kernel, X, latent, error, floor, places=places)
+        return found.of_model(self.kernel, evidence.calibrate)
+
+    def correlations(self, active: Indices, partners: Indices) -> Floats:
+        """Correlations P_ij / sqrt(P_ii P_jj) of leave-one-out errors, of shape (rows, partners).
+
+        Parameters
+        ----------
+        active, partners : arrays of shape (rows,) and (rows, partners)
+            Positions among the active rows; -1 for rows of the remainder, of whose targets no prediction knows.
+        """
+        P = self.inverse.T @ self.inverse
+        unit = np.sqrt(P.diagonal())
+        rho = P[active[:, None], partners] / (unit[active][:, None] * unit[partners])
+        return np.where((active >= 0)[:, None] & (partners >= 0), np.clip(rho, -MOST_RHO, MOST_RHO), 0.0)
 
     def mean(self, X: Array) -> Floats:
         """The mean at every row of X, of shape (n, q)."""
@@ -100,6 +118,10 @@ class SubsetOfData(Calibrated):
         return float(-0.5 * np.vdot(self.z, self.z) - 0.5 * q * determinant)
 
     # Parts that other posteriors build on
+
+    def on_active_rows(self) -> SubsetOfData:
+        """The posterior itself."""
+        return self
 
     def latent(self, X: Array) -> tuple[Floats, Floats]:
         """The mean, of shape (n, q), and the variance of the latent function, of shape (n,), not calibrated."""

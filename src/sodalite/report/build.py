@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from ..core.jitter import JitterWarning
 from ..core.json import plain
 from ..core.version import __version__
-from ..posteriors import Local
+from ..fitting.fitted import FittedModel
 from ..posteriors.baselines import Baselines
 from .curve import LearningCurve, learning_curve
 from .importance import Importance, importance
@@ -30,7 +30,7 @@ from .pictures import (
     interactions,
     posterior_view,
 )
-from .rows import FittedModel, Material, gather
+from .rows import Material, gather
 from .stages import Stages
 from .words import HARDLY, KernelWords, bars_of, kernel_words, mean_words
 
@@ -79,6 +79,8 @@ class Report:
     n_active: int
     stop_reason: str
     posterior: str
+    asks_neighbours: bool
+    """Whether each prediction also uses the rows nearest to it."""
     score: str
     kernel: str
     words: KernelWords
@@ -106,11 +108,6 @@ class Report:
     n_held_out: int
     version: str
     """Of the library that made the report."""
-
-    @property
-    def asks_neighbours(self) -> bool:
-        """Whether each prediction also uses the rows nearest to it."""
-        return self.posterior == Local.name
 
     def as_dict(self) -> dict[str, Any]:
         """The report as JSON, numbers to six digits."""
@@ -167,6 +164,7 @@ def make_report(model: FittedModel, X: Any = None, y: Any = None, *, target: int
         n_active=len(stages),
         stop_reason=material.selection.stop_reason,
         posterior=material.posterior.name,
+        asks_neighbours=material.posterior.leaves_out,
         score=_name(model.get_params(deep=False)["score"]),
         kernel=str(model.kernel_),
         words=words,

@@ -17,11 +17,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import combinations
-from typing import Any
 
 import numpy as np
 
-from ..core.types import Floats
+from ..core.types import Floats, Indices
 from .rows import Input
 
 N_ROWS = 1000  # rows of each sample: shares to about 0.03; each costs one prediction for every input
@@ -113,7 +112,7 @@ def importance(
     A, B = (X[generator.integers(len(X), size=n)] for _ in range(2))
 
     def mixed(places: Sequence[int]) -> Floats:
-        """Predictions for the rows of A with some columns of B."""
+        """f(A(B, j)): predictions for the rows of A with some columns of B."""
         rows = A.copy()
         rows[:, places] = B[:, places]
         return predict(rows)
@@ -127,26 +126,24 @@ def importance(
         InputEffect(part.name, *map(float, numbers))
         for part, *numbers in zip(inputs, total, total_error, np.minimum(first, total), first_error, strict=True)
     ]
-    most = np.argsort(first - total)[:N_TOGETHER]
     pairs = []
-    for i, j in combinations(sorted(most.tolist()), 2):
+    for i, j in combinations(sorted(np.argsort(first - total)[:N_TOGETHER].tolist()), 2):
         both = mixed([*inputs[i].places, *inputs[j].places])
-        own = np.array([both, f_AB[i], f_AB[j]])
-        found = _estimate(partial(_together_at, f_A, f_B, own), draws)
-        share, error = (float(part) for part in found)
-        if share > max(WORTH, 2 * error):
-            pairs.append(Pair((inputs[i].name, inputs[j].name), share, error))
+        share, error = _estimate(partial(_together_at, f_A, f_B, np.array([both, f_AB[i], f_AB[j]])), draws)
+        pairs.append(Pair((inputs[i].name, inputs[j].name), float(share), float(error)))
+    shown = [pair for pair in pairs if pair.share > max(WORTH, 2 * pair.error)]
     order = sorted(effects, key=lambda effect: -effect.total)
-    return Importance(tuple(order), tuple(sorted(pairs, key=lambda pair: -pair.share)), n)
+    return Importance(tuple(order), tuple(sorted(shown, key=lambda pair: -pair.share)), n)
 
 
-def _estimate(statistic: Callable[[Any], Any], draws: Any) -> tuple[Floats, Floats]:
+def _estimate(statistic: Callable[[Indices | slice], Floats], draws: Indices) -> tuple[Floats, Floats]:
     """A statistic of all rows, and its standard error by bootstrap samples, of shape (samples, rows)."""
     resampled = [statistic(rows) for rows in draws]
     return np.asarray(statistic(slice(None))), np.asarray(np.std(resampled, axis=0))
 
 
 def _variance(f_A: Floats) -> float:
+    """V, the variance of predictions; 1 if they are all equal, since every share is 0 then."""
     return float(np.var(f_A)) or 1.0
 
 
@@ -156,12 +153,12 @@ def _total(f_A: Floats, f_AB: Floats) -> Floats:
 
 
 def _closed(f_A: Floats, f_B: Floats, f_AB: Floats) -> Floats:
-    """The shares that the columns taken from B explain by themselves; of shape (inputs,)."""
+    """First-order effects: the shares that the columns taken from B explain by themselves; of shape (inputs,)."""
     return np.asarray(np.mean((f_B - f_B.mean()) * (f_AB - f_A), axis=-1) / _variance(f_A))
 
 
-def _together_at(f_A: Floats, f_B: Floats, f_AB: Floats, rows: Any) -> Floats:
-    """What two inputs explain beyond what each does, by some rows.
+def _together_at(f_A: Floats, f_B: Floats, f_AB: Floats, rows: Indices | slice) -> Floats:
+    """The share that two inputs explain together, beyond what each does alone, by some rows.
 
     `f_AB`, of shape (3, n), are the predictions with both, and with each, taken from B.
     """

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from ..core.types import Floats
-from .rows import FittedModel, target_of
+from ..fitting.fitted import FittedModel
+from .rows import target_of
 from .words import bars_of, kernel_words
 
 WIDTH, HEIGHT, EDGE = 300, 84, 4  # of the curve and the margin around it, in pixels

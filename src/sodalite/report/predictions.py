@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import NamedTuple
 
 import numpy as np
 
 from ..core.types import Floats
-from ..posteriors import Local
-from ..posteriors.calibration import novelty_of, outside
-from ..posteriors.leave_one_out import Observations
+from ..kernels.neighbours import places_among
+from ..posteriors import LeaveOneOutErrors, RowsOfFit
+from ..posteriors.calibration import Correlations, novelty_of, outside
 from ..posteriors.predictive import Predictive
-from ..posteriors.projected import Projected
 from ..posteriors.shape import LeftOut
-from .rows import LabelledRows, Material, places_among
+from .rows import LabelledRows, Material
 from .stages import Stages
 
 
@@ -42,7 +40,7 @@ def of_target(found: Predictive, target: int) -> Predictive:
 def _left_out(material: Material, stages: Stages, rows: LabelledRows) -> tuple[Predictive, Floats]:
     """The distribution of every row's target given the other rows: its mean, its scale and its width are theirs."""
     posterior, noise = material.posterior, stages.noise(rows)
-    residual, remaining, latent = _leave_one_out(material, stages, rows, noise)
+    residual, remaining, latent, correlations = _leave_one_out(material, stages, rows, noise)
     prior = material.kernel.diag(material.kernel.prepare(rows.X))
     novelty = novelty_of(remaining, prior)
     variance = latent + noise
@@ -50,7 +48,8 @@ def _left_out(material: Material, stages: Stages, rows: LabelledRows) -> tuple[P
     if (scale := posterior.scale) is None:
         return Predictive.gaussian(mean, _root(variance)), novelty
     place = places_among(scale.X, rows.X)
-    factor, widths = scale.left_out(LeftOut(rows.X, residual, variance, latent, prior, novelty), place)
+    left = LeftOut(rows.X, residual, variance, latent, prior, novelty)
+    factor, widths = scale.left_out(left, place, correlations)
     std = _root((variance + scale.extra) * factor)
     target = None if scale.shape is None else scale.shape.targets[rows.target]
     if target is None:
@@ -63,44 +62,27 @@ def _root(variance: Floats) -> Floats:
     return np.asarray(np.sqrt(np.maximum(variance, np.finfo(np.float64).tiny))[:, None])
 
 
-class _Process(NamedTuple):
-    """What the Gaussian process says of some rows, each left out, before anything is calibrated."""
-
-    residual: Floats
-    """Of every target; of shape (rows, q)."""
-    remaining: Floats
-    """The variance of the latent function that is left, which novelty is a share of; of shape (rows,)."""
-    latent: Floats
-    """The variance of the latent function as the posterior reports it: "sor" has less than is left. (rows,)."""
-
-
-def _leave_one_out(material: Material, stages: Stages, rows: LabelledRows, noise: Floats) -> _Process:
+def _leave_one_out(material: Material, stages: Stages, rows: LabelledRows, noise: Floats) -> LeaveOneOutErrors:
     """Leave each of some rows out of the posterior.
 
     Where the posterior's other rows are not known, rows are left out of the active ones alone.
     """
-    posterior = material.posterior
-    if isinstance(posterior, Local) and material.how == "left out":
-        return _leave_out_of_local(posterior, rows, noise)
-    if isinstance(posterior, Projected) and material.whole:
-        return _leave_out_of_projected(posterior, rows, noise)
+    if material.whole:
+        of_fit = RowsOfFit(rows.X, rows.Y, noise, rows.place, material.active.X, are_certain=material.how == "left out")
+        if (found := material.posterior.left_out(of_fit)) is not None:
+            return found
     (residual,), (variance,) = stages.errors(rows, np.array([len(stages)]))
     latent = np.maximum(variance - noise, 0)
     # Stages know one target. The residuals of the others would matter for a local scale, which only `Local` has.
-    return _Process(np.repeat(residual[:, None], rows.Y.shape[1], axis=1), latent, latent)
+    return LeaveOneOutErrors(
+        np.repeat(residual[:, None], rows.Y.shape[1], axis=1), latent, latent, _among_active(material, rows)
+    )
 
 
-def _leave_out_of_local(posterior: Local, rows: LabelledRows, noise: Floats) -> _Process:
-    """Take each row out of the active rows, or out of its neighbours (docs/method.rst, `posterior-local`)."""
-    groups = np.where(rows.place >= 0, -1, places_among(posterior.X, rows.X))
-    sample = Observations(rows.X, rows.Y - posterior.base.mean(rows.X), noise, groups, rows.place)
-    residual, variance = posterior.errors(sample)
-    latent = np.maximum(variance - noise, 0)
-    return _Process(residual, latent, latent)
-
-
-def _leave_out_of_projected(posterior: Projected, rows: LabelledRows, noise: Floats) -> _Process:
-    """Undo each row's leverage on its own prediction (docs/method.rst, `posterior-projected`)."""
-    g, rest, left = posterior.leverage(rows.X, noise)
-    latent = g / left + (rest if posterior.restored else 0)
-    return _Process((rows.Y - posterior.mean(rows.X)) / left[:, None], g / left + rest, latent)
+def _among_active(material: Material, rows: LabelledRows) -> Correlations | None:
+    """How errors of rows left out of the active ones correlate with those at places of the scale, if that is known."""
+    base, scale = material.posterior.on_active_rows(), material.posterior.scale
+    if base is None or scale is None or scale.variances is None:
+        return None
+    active = places_among(material.active.X, scale.X)
+    return lambda partners: base.correlations(rows.place, np.where(partners >= 0, active[partners], -1))

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
-from sklearn.gaussian_process.kernels import Kernel
 
 from ..core.types import Floats, Indices, Mask
 from ..core.validation import check_target, check_targets
-from ..fitting.fitted import Fitted
+from ..fitting.fitted import Fitted, FittedModel
 from ..fitting.means import MeanFunction
-from ..hyperparameters import Round
 from ..kernels import CompiledKernel
-from ..kernels.neighbours import distinct
-from ..posteriors import Evidence, Local, Posterior, SubsetOfData
-from ..posteriors.baselines import Baselines
+from ..kernels.neighbours import places_among
+from ..posteriors import Evidence, Posterior, SubsetOfData
 from ..selection.loop import Selection
 from ..selection.source import Arrays
 from ..tables import Column, encoded_rows
@@ -32,47 +29,6 @@ HOW = {
     "active": "active rows, each predicted from the others",
 }
 """Which rows judge a model, in words."""
-
-
-class FittedModel(Protocol):
-    """A fitted `GreedyGPRegressor`, as far as reports and pictures look at it.
-
-    It may have the attributes `preprocessing_`, `about_` and `feature_names_in_` beside these.
-    """
-
-    @property
-    def fitted_(self) -> Fitted:
-        """All that the fit has found."""
-        ...
-
-    @property
-    def kernel_(self) -> Kernel:
-        """The kernel that was found."""
-        ...
-
-    @property
-    def rounds_(self) -> tuple[Round, ...]:
-        """How the kernel was found."""
-        ...
-
-    @property
-    def baselines_(self) -> Baselines | None:
-        """The model beside simple ones."""
-        ...
-
-    @property
-    def n_features_in_(self) -> int:
-        """Inputs, d."""
-        ...
-
-    @property
-    def normalize_y(self) -> bool:
-        """Whether targets are scaled to unit variance."""
-        ...
-
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """The parameters, as in scikit-learn."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -312,12 +268,11 @@ def _roles_of_given(given: LabelledRows) -> _Roles:
 
 def _base(fitted: Fitted, active: LabelledRows) -> SubsetOfData:
     """The posterior given the active rows alone."""
-    posterior = fitted.posterior
-    base = posterior.base if isinstance(posterior, Local) else posterior
-    if isinstance(base, SubsetOfData):
+    base = fitted.posterior.on_active_rows()
+    if base is not None:
         return base
     chosen = replace(fitted.selection, indices=np.arange(len(active)))
-    return SubsetOfData.condition(Evidence(posterior.kernel, Arrays(active.X, active.Y), chosen))
+    return SubsetOfData.condition(Evidence(fitted.posterior.kernel, Arrays(active.X, active.Y), chosen))
 
 
 def inputs_of(model: FittedModel) -> tuple[Input, ...]:
@@ -389,17 +344,3 @@ def _as_fitted(model: FittedModel, given: LabelledRows, known: LabelledRows) -> 
 def match(known: LabelledRows, rows: LabelledRows) -> Indices:
     """For each of the rows, the place of a known one with equal inputs and targets; -1 if there is none."""
     return places_among(np.column_stack([known.X, known.given]), np.column_stack([rows.X, rows.given]))
-
-
-def places_among(known: Floats, rows: Floats) -> Indices:
-    """For each of the rows, the place of an equal one among those known, -1 if there is none. O(n log n).
-
-    Examples
-    --------
-    >>> places_among(np.array([[0.0], [1.0]]), np.array([[1.0], [2.0], [0.0]])).tolist()
-    [1, -1, 0]
-    """
-    group = distinct(np.concatenate([known, rows]))[1]
-    where = np.full(len(group), -1)
-    where[group[: len(known)]] = np.arange(len(known))
-    return np.asarray(where[group[len(known) :]])

@@ -86,7 +86,7 @@ class SelectionInterrupted(KeyboardInterrupt):
 
 
 @dataclass(frozen=True)
-class Outcome:
+class BlockOutcome:
     """How verification and the stopping rules end a block."""
 
     n_accepted: int
@@ -114,12 +114,13 @@ def run(problem: Problem, noise_floor: float) -> Selection:
     problem.executor.call("start", noise_floor)
     state = _start(problem)
     try:
-        reason = _choose(problem, state, noise_floor)
-        return _selection(problem, state, reason, noise_floor)
+        reason, t = _choose(problem, state, noise_floor)
+        return _selection(problem, state, t, reason, noise_floor)
     except KeyboardInterrupt as interrupt:
         if not state.rmse:
             raise
-        raise SelectionInterrupted(_selection(problem, state, "interrupted", noise_floor)) from interrupt
+        t = len(state.rmse)  # complete rows, see `_commit`
+        raise SelectionInterrupted(_selection(problem, state, t, "interrupted", noise_floor)) from interrupt
 
 
 def _start(problem: Problem) -> State:
@@ -135,9 +136,9 @@ def _start(problem: Problem) -> State:
     return state
 
 
-def _selection(problem: Problem, state: State, stop_reason: str, noise_floor: float) -> Selection:
-    """The rows chosen so far."""
-    t, kernel = len(state.rmse), problem.kernel  # complete rows, see `_commit`
+def _selection(problem: Problem, state: State, t: int, stop_reason: str, noise_floor: float) -> Selection:
+    """The first t rows that were chosen."""
+    kernel = problem.kernel
     factor = state.factor[:t, :t].copy()
     if kernel.dtype != np.float64:  # L has float32's errors, and predictions deserve better
         kernel = kernel.in_double()
@@ -145,7 +146,7 @@ def _selection(problem: Problem, state: State, stop_reason: str, noise_floor: fl
         factor = covariance_factor(kernel.block(rows, rows), state.noise[:t])
     return Selection(
         np.array(state.indices[:t], dtype=np.int64),
-        np.array(state.rmse),
+        np.array(state.rmse[:t]),
         factor,
         np.array(state.scores[:t]),
         stop_reason,
@@ -154,8 +155,8 @@ def _selection(problem: Problem, state: State, stop_reason: str, noise_floor: fl
     )
 
 
-def _choose(problem: Problem, state: State, noise_floor: float) -> str:
-    """Propose, verify and commit blocks until the selection ends; return the stop reason."""
+def _choose(problem: Problem, state: State, noise_floor: float) -> tuple[str, int]:
+    """Propose, verify and commit blocks until the selection ends; return the stop reason and the last stage."""
     candidates: Candidates | None = _given_rows(problem, state)
     while candidates is not None:
         guess, block = _propose(problem, state, candidates, noise_floor)
@@ -164,11 +165,13 @@ def _choose(problem: Problem, state: State, noise_floor: float) -> str:
         wanted = _wanted(block, outcome)
         parts = _settle(problem, state, block, outcome, count, wanted)
         _commit(problem, state, guess, outcome)
-        _tell(problem, state, outcome.n_accepted)
-        if outcome.stop_reason:
-            return outcome.stop_reason
+        last = _tell(problem, state, outcome.n_accepted)
+        if outcome.stop_reason and last in (None, state.t):
+            return outcome.stop_reason, state.t
+        if last is not None:
+            return "callback", last
         candidates = _next_candidates(problem, state, outcome, parts, count, wanted)
-    return "score"
+    return "score", state.t
 
 
 # --- propose ---
@@ -220,7 +223,7 @@ def _coordinates(problem: Problem, state: State, rows: Candidates) -> Floats:
 # --- verify ---
 
 
-def _outcome(problem: Problem, state: State, block: Block, reports: list[BlockReport]) -> Outcome:
+def _outcome(problem: Problem, state: State, block: Block, reports: list[BlockReport]) -> BlockOutcome:
     """The accepted picks of a block: those that are right, up to a stage at which a rule ends the selection."""
     n_right, winner = _verify(block, reports, problem.kernel.dtype)
     rmse = _rmse_path(problem, state, reports)[:n_right]
@@ -234,9 +237,9 @@ def _outcome(problem: Problem, state: State, block: Block, reports: list[BlockRe
         begin=max(problem.first_checked, state.t + 1),
     )
     if found is None:
-        return Outcome(n_right, winner, rmse, seconds, None)
+        return BlockOutcome(n_right, winner, rmse, seconds, None)
     n_accepted = found[0] - state.t
-    return Outcome(n_accepted, winner, rmse[:n_accepted], seconds[:n_accepted], found[1])
+    return BlockOutcome(n_accepted, winner, rmse[:n_accepted], seconds[:n_accepted], found[1])
 
 
 def _verify(block: Block, reports: list[BlockReport], dtype: np.dtype[Any]) -> tuple[int, int | None]:
@@ -302,7 +305,7 @@ def first_stop(
 
 
 def _settle(
-    problem: Problem, state: State, block: Block, outcome: Outcome, count: int, wanted: Indices
+    problem: Problem, state: State, block: Block, outcome: BlockOutcome, count: int, wanted: Indices
 ) -> list[Candidates]:
     """Have the shards take the rejected picks back, and return `count` candidates or more, and those wanted.
 
@@ -315,13 +318,13 @@ def _settle(
     return parts
 
 
-def _wanted(block: Block, outcome: Outcome) -> Indices:
+def _wanted(block: Block, outcome: BlockOutcome) -> Indices:
     """Rows that are candidates for the next block in any case: the rejected picks, and the row that beat the first."""
     rejected = block.picks[outcome.n_accepted :]
     return rejected if outcome.winner is None else np.append(rejected, outcome.winner)
 
 
-def _commit(problem: Problem, state: State, guess: Guess, outcome: Outcome) -> None:
+def _commit(problem: Problem, state: State, guess: Guess, outcome: BlockOutcome) -> None:
     """Make the accepted picks active, and set the size of the next block and of its panel.
 
     The RMSE path comes last: where Ctrl-C falls in here, its length says how many rows are complete.
@@ -357,23 +360,28 @@ def _adapt(problem: Problem, state: State, n_accepted: int, b: int) -> None:
     state.block_size, state.panel_size = min(size, LARGEST_BLOCK[problem.keep]), panel
 
 
-def _tell(problem: Problem, state: State, n_accepted: int) -> None:
-    """Call those who follow the selection, after a block."""
+def _tell(problem: Problem, state: State, n_accepted: int) -> int | None:
+    """Call those who follow the selection, after a block; return the stage at which the callback ends it, if any."""
     if problem.on_block is not None:
         problem.on_block(state)
     if problem.callback is None:
-        return
+        return None
     workers = problem.executor.n_workers
     for t in range(state.t - n_accepted + 1, state.t + 1):
         path, times = state.rmse[:t], state.seconds[:t]
-        problem.callback(Stage(path, times[-1], problem.n, problem.m, times, workers, problem.time_limit))
+        try:
+            problem.callback(Stage(path, times[-1], problem.n, problem.m, times, workers, problem.time_limit))
+        except StopIteration:
+            if t >= problem.first_checked:
+                return t
+    return None
 
 
 # --- candidates for the next block ---
 
 
 def _next_candidates(
-    problem: Problem, state: State, outcome: Outcome, parts: list[Candidates], count: int, wanted: Indices
+    problem: Problem, state: State, outcome: BlockOutcome, parts: list[Candidates], count: int, wanted: Indices
 ) -> Candidates | None:
     """The rows among which the next block is guessed; None if no row may be taken any more."""
     if problem.lookahead is not None and state.t == len(state.order):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from html import escape
 from importlib import import_module
@@ -105,10 +105,17 @@ class Follower:
         return 1.0 if self._plan is None else self._plan.slowness
 
     def __call__(self, stage: Stage) -> None:
+        """Call all callbacks; StopIteration of one of them is raised after the last."""
         if self._plan is not None and stage.t:
             stage = replace(stage, left=self._left_at(self._plan, stage))
+        asked = []
         for callback in self._callbacks:
-            callback(stage)
+            try:
+                callback(stage)
+            except StopIteration as stop:
+                asked.append(stop)
+        if asked:
+            raise asked[0]
 
     def _left_at(self, plan: Plan, stage: Stage) -> float:
         """Expected seconds left while rows are chosen, by their pace once it shows; O(t), so a few times a second."""
@@ -122,12 +129,16 @@ class Follower:
         return max(self._left - (now - self._told), 0.0)
 
     def say(self, step: str, detail: str = "", done: float = 0.0) -> None:
-        """Tell the callbacks that a step, or a part of it, begins, when a share of the step is done."""
+        """Tell the callbacks that a step, or a part of it, begins, when a share of the step is done.
+
+        None of them can end it: a fit needs rows.
+        """
         left = inf
         if self._plan is not None:
             self._plan.at(step, done)
             left = self._plan.left
-        self(Stage((), perf_counter() - self._began, step=step, detail=detail, left=left))
+        with suppress(StopIteration):
+            self(Stage((), perf_counter() - self._began, step=step, detail=detail, left=left))
 
 
 @contextmanager

@@ -94,6 +94,11 @@ class Source(Protocol):
         """Noise variance of each row beyond the kernel's, of shape (n,); None if there is none."""
         ...
 
+    @property
+    def here(self) -> Arrays | None:
+        """The rows, if they are on this machine; None if they are elsewhere."""
+        ...
+
     def check(self, needs_all_rows: bool, memory_limit: float | str | None, say: Callable[[str], None]) -> Self:
         """The source, once its rows are checked: a model can be fitted to them.
 
@@ -142,6 +147,11 @@ class Arrays:
     """Inputs, of shape (n, d): an array in memory, or anything that is `Sliced`."""
     y: Floats
     alpha: Floats | None = None
+
+    @property
+    def here(self) -> Arrays:
+        """The rows themselves."""
+        return self
 
     @property
     def on_disk(self) -> bool:
@@ -231,10 +241,9 @@ def residuals(
 
 def in_memory(source: Source) -> Arrays:
     """All rows of a source, as arrays in memory."""
-    X = source.X
-    if isinstance(source, Arrays) and not source.on_disk:
-        return source
-    alpha = source.alpha
+    if (here := source.here) is not None and not here.on_disk:
+        return here
+    X, alpha = source.X, source.alpha
     inputs = np.asarray(X[:], dtype=np.float32 if X.dtype == np.float32 else np.float64)
     return Arrays(inputs, np.asarray(source.y[:]), None if alpha is None else np.asarray(alpha[:]))
 

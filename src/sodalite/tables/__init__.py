@@ -5,8 +5,9 @@ from .columns import KINDS, Column
 from .encoder import TableEncoder, encoded_rows
 from .examine import MISSING, Options, Reading
 from .parquet import ParquetRows, Taken, is_on_disk, learn_on_disk, open_parquet
-from .preprocessing import Encoded, Preprocessing, Training, learn
+from .preprocessing import Encoded, Preprocessing
 from .reading import format_of, open_table, read_table
+from .training import Training, learn
 from .writing import check_output, open_output, write_table
 
 __all__ = [

@@ -15,7 +15,8 @@ from ..core.types import Array, Floats
 from .base import TableError
 from .examine import MISSING, Options
 from .leaks import leaks
-from .preprocessing import Encoded, Learnt, Preprocessing, check_columns, learn_columns
+from .preprocessing import Encoded, Preprocessing, check_columns
+from .training import Learnt, learn_columns
 from .values import Values, frame_column, frame_names, is_frame
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -12,6 +11,7 @@ import numpy as np
 from ..core.types import Array, Floats
 from .base import CORRECT, TableError, is_number, listed
 from .calendar import axes_of, centre_of, circles_of
+from .column_names import is_date, is_group, is_id, is_time, latitude_stem, longitude_stem
 from .columns import GAP, OTHER, Column, Lookup, date_values, encode_values, level_values, number_values
 from .levels import MOST_LEVELS, UNIQUE, frequent_levels, level_means, rare_levels
 from .values import Values
@@ -22,21 +22,6 @@ SHOWN = 30  # characters of a text that are shown in a list of several
 FEWEST = 10  # rows below which nothing is taken for an id: too few to tell
 SENTINELS = (-1.0, -9.0, -99.0, -999.0, -9999.0, -99999.0, 99.0, 999.0, 9999.0, 99999.0, -99.9, -999.9, 99.99, 999.99)
 """Numbers by which missing values are often coded."""
-ID = re.compile(
-    r"|id|.*[_ .-]id|.*[a-z]ID|index|idx|row[_ .]?(names?|numbers?|id)?|unnamed.*|key|uuid|guid|no\.?|nr\.?|#", re.I
-)
-ID_CASE = re.compile(r".*[a-z]I[Dd]")  # "carId", but not "Madrid"
-TIME = re.compile(
-    r"t|x|time|year|day|date|week|month|hour|minute|second|step|period|age|age_.*|days?|years?|.*_time|.*year", re.I
-)
-LATITUDE = re.compile(r"(.*[^a-z])?(lat|latitude)([^a-z].*)?", re.I)
-LONGITUDE = re.compile(r"(.*[^a-z])?(lon|long|lng|longitude)([^a-z].*)?", re.I)
-KEY = re.compile(
-    r"(.*[_ .])?(subject|participant|patient|person|individual|user|customer|client|student|school|store|shop|site|"
-    r"station|batch|plot|block|group|cluster|zip|zip[_ .]?code|post(al)?[_ .]?code|fips)s?",
-    re.I,
-)
-DATE_NAME = re.compile(r".*(date|day|time)(?![a-z]).*|.*(date|datum)", re.I)
 
 
 @dataclass(frozen=True)
@@ -87,7 +72,7 @@ class Unreadable(Exception):
     """A column cannot be an input as it is; the message says what to do."""
 
 
-class LeftOut(Exception):
+class NotAnInput(Exception):
     """A column is no input; the message is the reason."""
 
 
@@ -122,7 +107,7 @@ def examine(
             else:
                 found = _reading(name, get(name), options, chosen, y)
             readings.append(found)
-        except LeftOut as reason:
+        except NotAnInput as reason:
             readings.append(Reading(name, f"left out: {reason}"))
         except Unreadable as problem:
             problems.append(str(problem))
@@ -152,7 +137,7 @@ def _reading(name: str, values: Values, options: Options, chosen: bool, y: Float
     if values.kind == "other":
         raise Unreadable(f"column {name!r} holds {values.type_name}, which cannot be an input; use --exclude.")
     if values.kind == "empty" or bool(values.missing.all()):
-        raise LeftOut("it has no values at all")
+        raise NotAnInput("it has no values at all")
     if name in options.order:
         return _ordered(name, values, options)
     if not chosen:
@@ -179,7 +164,7 @@ def _number(
     data = number_values(values, Column(name, "number", form=form), "")
     known = data[~np.isnan(data)]
     if not chosen and np.ptp(known) == 0 and (len(known) == len(data) or options.missing in ("drop", "error")):
-        raise LeftOut(f"all its values are {known[0]:g}")
+        raise NotAnInput(f"all its values are {known[0]:g}")
     column = _with_gaps(Column(name, "number", form=form), data, options)
     notes = [f"{name!r} is read as {said}."] if said else []
     notes += _sentinel(name, known)
@@ -238,30 +223,19 @@ def _check_id(name: str, values: Values) -> None:
     if values.kind == "number":
         whole = bool(np.all(values.data == np.floor(values.data)))
         steps = np.diff(values.data)
-        if whole and values.data[0] in (0, 1) and bool(np.all(steps == 1)) and not TIME.fullmatch(name):
-            raise LeftOut(f"it counts the rows; {keep}")
+        if whole and values.data[0] in (0, 1) and bool(np.all(steps == 1)) and not is_time(name):
+            raise NotAnInput(f"it counts the rows; {keep}")
         if whole and is_id(name) and len(np.unique(values.data)) == n:
-            raise LeftOut(f"an id, different in every row; {keep}")
+            raise NotAnInput(f"an id, different in every row; {keep}")
     elif is_id(name) and np.count_nonzero(values.used()) > UNIQUE * n:
-        raise LeftOut(f"an id, different in most rows; {keep}")
-
-
-def is_id(name: str) -> bool:
-    """Whether a column has the name of an id."""
-    return bool(re.fullmatch(ID, name.strip()) and (not name.lower().endswith("id") or _ends_in_id(name.strip())))
-
-
-def _ends_in_id(name: str) -> bool:
-    return name.lower() in ("id", "uuid", "guid") or bool(
-        re.fullmatch(r".*[_ .-]id", name, re.I) or ID_CASE.fullmatch(name)
-    )
+        raise NotAnInput(f"an id, different in most rows; {keep}")
 
 
 def _is_key(name: str, values: Values) -> bool:
     """Whether numbers are ids of groups of rows, and so levels."""
     known = values.data[~np.isnan(values.data)]
     whole = bool(np.all(known == np.floor(known)))
-    return bool(is_id(name) or KEY.fullmatch(name)) and whole and 2 < len(np.unique(known)) <= len(known) / 2
+    return (is_id(name) or is_group(name)) and whole and 2 < len(np.unique(known)) <= len(known) / 2
 
 
 # Dates
@@ -271,7 +245,7 @@ def _is_date_code(name: str, values: Values, options: Options) -> bool:
     """Whether numbers are dates such as 20260131, or have a format of their own."""
     if isinstance(options.date_format, Mapping) and name in options.date_format:
         return True
-    if not DATE_NAME.fullmatch(name):
+    if not is_date(name):
         return False
     known = np.unique(values.data[~np.isnan(values.data)])
     if not len(known) or not (known.min() >= 19000101 and known.max() <= 21001231 and np.all(known == np.floor(known))):
@@ -287,9 +261,9 @@ def _date(name: str, values: Values, options: Options, form: str | None = None) 
     days = np.asarray(values.data, dtype=np.float64)
     known = days[~np.isnan(days)]
     if not len(known):
-        raise LeftOut("it has no values at all")
+        raise NotAnInput("it has no values at all")
     if np.ptp(known) == 0:
-        raise LeftOut("all its values are equal")
+        raise NotAnInput("all its values are equal")
     if kind == "date":
         column = replace(column, parts=circles_of(days if values.wall is None else values.wall), zone=values.zone)
         words = "dates" if form in (None, ISO) else f"dates such as {example(form)}"
@@ -309,7 +283,7 @@ def _text(name: str, values: Values, options: Options, chosen: bool, y: Floats |
     used = values.used() > 0
     texts = [text for text, there in zip(values.levels, used.tolist(), strict=True) if there and not is_code(text)]
     if not texts:
-        raise LeftOut("it has no values at all")
+        raise NotAnInput("it has no values at all")
     given = options.format_of(name)
     if given is not None and (isinstance(options.date_format, Mapping) or read_dates(texts, given)[1]):
         return _date(name, values, options, given)
@@ -357,9 +331,9 @@ def _levels(name: str, values: Values, options: Options, chosen: bool, y: Floats
     used = frequent_levels(values, len(values.levels))
     as_level = gaps > 0 and options.missing in ("median", "indicator")
     if len(used) < 2 and not (as_level and options.missing == "indicator") and not chosen:
-        raise LeftOut(f"all its values are {used[0]!r}" if used else "it has no values at all")
+        raise NotAnInput(f"all its values are {used[0]!r}" if used else "it has no values at all")
     if len(used) > MOST_LEVELS and len(used) > UNIQUE * (n - gaps) and not chosen:
-        raise LeftOut("a text that differs in most rows; to keep it, name it in --features")
+        raise NotAnInput("a text that differs in most rows; to keep it, name it in --features")
     fill = GAP if options.missing == "median" or as_level else None
     if len(used) == 2:
         return _ranks(name, values, tuple(sorted(used)), options, "two levels")
@@ -417,21 +391,13 @@ def _pair(names: Sequence[str], get: Lookup, options: Options) -> tuple[str, str
     """The columns of latitudes and longitudes: as given, or by their names and ranges."""
     if options.latlon is not None:
         return options.latlon
+    longitudes = {name: stem for name in names if (stem := longitude_stem(name)) is not None}
     for name in names:
-        if not LATITUDE.fullmatch(name):
-            continue
-        stem = _stem(name, LATITUDE)
-        partner = [other for other in names if LONGITUDE.fullmatch(other) and _stem(other, LONGITUDE) == stem]
+        stem = latitude_stem(name)
+        partner = [other for other, its_stem in longitudes.items() if its_stem == stem]
         if len(partner) == 1 and _in_degrees(get(name), 90) and _in_degrees(get(partner[0]), 360):
             return name, partner[0]
     return None
-
-
-def _stem(name: str, pattern: re.Pattern[str]) -> tuple[str, str]:
-    """What stands before and after the word for a coordinate in a name."""
-    match = pattern.fullmatch(name)
-    assert match is not None
-    return (match[1] or "").lower(), (match[3] or "").lower()
 
 
 def _in_degrees(values: Values, most: float) -> bool:

@@ -16,9 +16,11 @@ from ..core.files import PARQUET, check_readable, parquet_files
 from ..core.memory import available
 from ..core.optional import require
 from ..core.types import Floats, Indices
+from ..core.words import counted
 from .base import TableError, first_line, listed
 from .columns import Column
-from .preprocessing import Preprocessing, Training, check_columns, counted, nearest
+from .preprocessing import Preprocessing, check_columns, nearest
+from .training import Training
 
 KEPT = 2  # row groups in memory at a time: as many as threads need that read neighbouring rows
 

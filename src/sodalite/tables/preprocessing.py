@@ -7,22 +7,19 @@ where these are many, the mean target of the level. See `sodalite.tables.columns
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
-from functools import cache
 from typing import Any, Self
 
 import numpy as np
 
-from ..core.types import Floats, Indices
+from ..core.types import Floats
+from ..core.words import counted
 from .base import Table, TableError, listed
-from .columns import Column, Lookup, encode_values, number_values
-from .examine import MISSING, Options, Reading, blanked, codes_of, examine
-from .leaks import leaks
-from .levels import cross_fitted, level_means
-from .values import Values, frame_column, frame_names, table_column
-from .written import read_numbers
+from .columns import Column, Lookup, encode_values
+from .examine import MISSING, blanked
+from .values import frame_column, frame_names, table_column
 
 
 @dataclass(frozen=True)
@@ -159,177 +156,6 @@ class Preprocessing:
         return Encoded(np.concatenate(parts, axis=1), missing, unknown, strange)
 
 
-@dataclass(frozen=True)
-class Training:
-    """The training data of a model, from a table."""
-
-    preprocessing: Preprocessing
-    X: Any
-    """An array of shape (n, inputs); for a table that is left on disk, a `sodalite.tables.ParquetRows`."""
-    y: Floats
-    """The target, of shape (n,)."""
-    rows: Indices
-    """The indices of these rows in the table, of shape (n,); rows with missing values may have been dropped."""
-    missing: dict[str, int]
-    """The number of missing values of each column that has any."""
-    readings: tuple[Reading, ...] = ()
-    """How each column is read, those that are left out among them."""
-    notes: tuple[str, ...] = ()
-    """What was noticed in the table, and what was done about it: sentences."""
-    codes: dict[int, Indices] = field(default_factory=dict)
-    """For inputs that are mean targets of levels, by their places: the level of each row."""
-
-    def without(self, test: Indices, seed: int = 0) -> Any:
-        """X as it is if the targets of some rows are not known: mean targets of levels come from the other rows.
-
-        Means of the other rows are cross-fitted, as they are in `X`.
-        """
-        if not self.codes or not len(test):
-            return self.X
-        X = np.array(self.X)
-        rest = np.setdiff1d(np.arange(len(self.y)), test)
-        for place, codes in self.codes.items():
-            n_levels = int(codes.max(initial=0)) + 1
-            X[rest, place] = cross_fitted(codes[rest], self.y[rest], n_levels, seed)
-            X[test, place] = level_means(codes[rest], self.y[rest], n_levels)[codes[test]]
-        return X
-
-
-def learn(
-    table: Table,
-    target: str,
-    features: Sequence[str] | None = None,
-    exclude: Iterable[str] = (),
-    missing: str = "indicator",
-    options: Options | None = None,
-    seed: int = 0,
-) -> Training:
-    """The training data of a table: its columns chosen, examined and encoded.
-
-    Parameters
-    ----------
-    table : Table
-    target : str
-        The column that is to be predicted; it must hold numbers.
-    features : sequence of str, optional
-        The columns to predict it from; all others unless given, but for ids and columns of one value.
-    exclude : iterable of str
-        Columns to leave out.
-    missing : {"indicator", "median", "drop", "error"}
-        Replace missing values by the column's median and add an input that says where; replace them alone; leave out
-        the rows that have some; or refuse them. For texts, missing is a level of its own in the first two. Rows without
-        a target are left out unless missing values are refused.
-    options : Options, optional
-        How columns are to be read; `missing` in it is not used.
-    seed : int
-        For the folds of cross-fitted means.
-    """
-    options = _with_missing(options or Options(prefer=table.prefer), missing)
-    names = _inputs(table, target, features, dict.fromkeys(exclude))
-    if not len(table):
-        raise TableError(f"{table.name} has column names but no rows.")
-    problems: list[str] = []
-    try:
-        y, said = target_of(table_column(table, target), target, table.name, options)
-    except TableError as error:
-        problems.append(str(error).removeprefix(f"{table.name}: "))
-        y, said = np.zeros(len(table)), []
-    get = cache(lambda name: table_column(table, name))
-    known = np.flatnonzero(~np.isnan(y))
-    if not len(known):
-        raise TableError(f"{table.name}: the target {target!r} has no values at all.")
-    found = learn_columns(names, lambda name: get(name).take(known), options, features is not None, y[known], seed)
-    problems += found.problems
-    mapping = Preprocessing(target, found.columns, missing, options.na_values)
-    if options.missing == "error" and not problems:
-        gaps = found.missing | ({target: len(y) - len(known)} if len(known) < len(y) else {})
-        if gaps:
-            raise TableError(
-                f"{table.name} has missing values: {counted(gaps)}. Leave out the rows with --missing drop, put "
-                f"medians in their place with --missing median, tell the model where they are with --missing "
-                f"indicator, or leave out the columns with --exclude."
-            )
-    if problems:
-        raise TableError.of(table.name, problems)
-    if not found.columns:
-        reasons = "; ".join(f"{reading.name!r} is {reading.words}" for reading in found.readings[:5])
-        raise TableError(f"{table.name}: no column is left to predict {target!r} from. {reasons}.")
-    gaps = {name: int(get(name).missing.sum()) for name in mapping.sources}
-    gaps = {name: count for name, count in gaps.items() if count} | found.missing
-    if len(known) < len(y):
-        gaps[target] = len(y) - len(known)
-    whole = np.flatnonzero(~np.isnan(found.X).any(axis=1))
-    if not len(whole):
-        raise TableError(f"{table.name}: every row misses a value: {counted(gaps)}. Leave out columns with --exclude.")
-    X, y, rows = found.X[whole], y[known][whole], known[whole]
-    notes = [*table.notes, *said, *found.notes, *leaks(X, y, mapping.names, mapping.groups)]
-    if len(known) < len(table):
-        lost = len(table) - len(known)
-        notes.append(f"{lost} row{'s' * (lost > 1)} without a target {'are' if lost > 1 else 'is'} left out.")
-    codes = {place: code[whole] for place, code in found.codes.items()}
-    return Training(mapping, X, y, rows, gaps, tuple(found.readings), tuple(notes), codes)
-
-
-@dataclass(frozen=True)
-class Learnt:
-    """The columns of training data, examined and encoded."""
-
-    columns: tuple[Column, ...]
-    readings: list[Reading]
-    problems: list[str]
-    X: Floats
-    """Of shape (n, inputs); mean targets of levels are cross-fitted."""
-    missing: dict[str, int]
-    codes: dict[int, Indices]
-    """As in `Training`."""
-
-    @property
-    def notes(self) -> list[str]:
-        """What was noticed, and which columns are left out, in sentences."""
-        left_out = [f"{reading.name!r} is {reading.words}." for reading in self.readings if reading.column is None]
-        return [*(note for reading in self.readings for note in reading.notes), *left_out]
-
-
-def learn_columns(
-    names: Sequence[str], get: Lookup, options: Options, chosen: bool, y: Floats | None, seed: int
-) -> Learnt:
-    """Examine and encode columns; if all of them would be left out as ids, they are kept."""
-    readings, problems = examine(names, get, options, chosen, y)
-    if not chosen and not problems and all(reading.column is None for reading in readings):
-        readings, problems = examine(names, get, options, True, y)
-    columns = tuple(reading.column for reading in readings if reading.column is not None)
-    if problems or not columns:
-        return Learnt((), readings, problems, np.empty((0, 0)), {}, {})
-    parts, codes, missing, place = [], {}, {}, 0
-    for column in columns:
-        found = encode_values(column, lambda name: blanked(get(name), options.na_values))
-        part = found.X
-        if column.kind == "means" and y is not None:
-            code = codes_of(column, blanked(get(column.name), options.na_values))
-            known = ~np.isnan(part[:, 0])
-            part[:, 0] = np.where(known, cross_fitted(code, y, len(column.levels), seed), np.nan)
-            codes[place] = code
-        if found.missing:
-            missing[column.label] = found.missing
-        parts.append(part)
-        place += part.shape[1]
-    return Learnt(columns, readings, problems, np.concatenate(parts, axis=1), missing, codes)
-
-
-def target_of(values: Values, name: str, source: str, options: Options) -> tuple[Floats, list[str]]:
-    """The target column, of shape (n,), NaN where a value is missing, and notes; all but numbers are refused."""
-    values = blanked(values, options.na_values)
-    if values.kind not in ("number", "text", "empty"):
-        words = {"bool": "true and false", "date": "dates", "clock": "times", "time": "times"}.get(values.kind)
-        raise TableError(f"{source}: the target {name!r} holds {words or values.type_name}, but must hold numbers.")
-    form, said = None, []
-    if values.kind == "text":
-        _, written = read_numbers(values.levels, options.decimal, options.thousands, options.prefer)
-        form = written.decimal
-        said = [f"The target {name!r} is read as {written.words()}."] if written.words() else []
-    return number_values(values, Column(name, "number", form=form), source), said
-
-
 def check_columns(source: str, names: Sequence[str], wanted: Iterable[str]) -> None:
     """Refuse a table, called `source` in the message, with columns `names`, if it lacks one of the wanted columns."""
     there = set(names)
@@ -338,33 +164,7 @@ def check_columns(source: str, names: Sequence[str], wanted: Iterable[str]) -> N
             raise TableError(f"{source} has no column {name!r}; it has {listed(names, 12)}.{nearest(name, names)}")
 
 
-def _with_missing(options: Options, missing: str) -> Options:
-    if missing not in MISSING:
-        raise ValueError(f"missing must be one of {', '.join(MISSING)}; got {missing!r}.")
-    return Options(**{**options.__dict__, "missing": missing})
-
-
-def _inputs(table: Table, target: str, features: Sequence[str] | None, exclude: Mapping[str, None]) -> list[str]:
-    """The columns that the target is predicted from, checked."""
-    check_columns(table.name, table.names, [target, *(features or []), *exclude])
-    if features is None:
-        names = [name for name in table.names if name != target and name not in exclude]
-    else:
-        names = [name for name in dict.fromkeys(features) if name not in exclude]
-    if target in names:
-        raise TableError(f"{target!r} is the target, and cannot be among the features too.")
-    if not names:
-        raise TableError(f"{table.name}: no column is left to predict {target!r} from.")
-    return names
-
-
 def nearest(name: str, names: Sequence[str]) -> str:
     """The end of a message: a hint at the most similar of the names, if one is similar."""
     close = [other for other in names if other.lower() == name.lower()] or get_close_matches(name, names, n=1)
     return f" Did you mean {close[0]!r}?" if close else ""
-
-
-def counted(counts: dict[str, int]) -> str:
-    """Columns with their counts for a message; of many, the first eight."""
-    shown = ", ".join(f"{name!r} ({count})" for name, count in list(counts.items())[:8])
-    return shown + (f", and {len(counts) - 8} more columns" if len(counts) > 8 else "")

@@ -9,7 +9,7 @@ seen it. New rows are predicted by the mean of all regressors.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Protocol, Self
+from typing import Any, Protocol, Self, runtime_checkable
 
 import numpy as np
 from sklearn.base import clone
@@ -31,6 +31,15 @@ class Regressor(Protocol):
 
     def predict(self, X: Any) -> Any:
         """Predict targets of the same shape."""
+        ...
+
+
+@runtime_checkable
+class StopsEarly(Regressor, Protocol):
+    """A regressor that is fitted in rounds, until its error on rows that it is not fitted to no longer falls."""
+
+    def fit_until(self, X: Floats, y: Floats, X_left: Floats, y_left: Floats) -> Self:
+        """Fit to targets of shape (n, q), and watch the error on other rows."""
         ...
 
 
@@ -108,7 +117,7 @@ def fit_folds(regressor: Regressor, X: Floats, y: Floats) -> tuple[tuple[Regress
         raise_if_broken_off()
         here = fold == number
         model = clone(regressor)
-        if hasattr(model, "fit_until"):  # stops early, by the rows that it is not fitted to
+        if isinstance(model, StopsEarly):
             model.fit_until(X[~here], y[~here], X[here], y[here])
         else:
             model.fit(X[~here], y[~here] if q > 1 else y[~here, 0])
