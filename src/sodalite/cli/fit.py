@@ -245,6 +245,7 @@ def run(
     import numpy as np
 
     from .. import persistence
+    from ..fitting.budget import CHOICE, CONDITION
     from ..fitting.pipeline import Settings
     from ..report.words import bars_of, error_words, kernel_words, mean_words
     from ..tables import Taken
@@ -284,7 +285,8 @@ def run(
         again, said = False, "the model has not seen the rows held out: there was no time to fit it again with them"
     if again:
         rows = np.arange(len(y))
-        shown.expect(time.later(costs, False) / (costs.choice + costs.condition), time.left)
+        known = len(y) / len(split.rest) * time.of_steps(CHOICE, CONDITION)
+        shown.expect(time.later(costs, False) / (costs.choice + costs.condition), time.left, known)
         model.set_params(time_limit=time.of_second_fit())
         model, X = refit(model, training, follow), training.X
         time.end_step()
