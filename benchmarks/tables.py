@@ -204,7 +204,7 @@ def with_calendar(frame: Any, date: str) -> Any:
     when = pd.to_datetime(frame[date], utc=True)
     hour = when.dt.hour + when.dt.minute / 60
     days = (when - when.min().normalize()).dt.total_seconds() / 86_400
-    made = {"time": days, "hour": hour, "weekday": when.dt.dayofweek, "day of year": when.dt.dayofyear}
+    made = {"time": days, "hour": hour, "weekday": when.dt.day_of_week, "day of year": when.dt.day_of_year}
     return frame.drop(columns=date).assign(**made)
 
 
