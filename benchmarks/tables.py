@@ -149,6 +149,8 @@ def measure(data: Raw, rows: int) -> tuple[Any, Measured, Measured, int]:
         frame = frame.iloc[np.sort(random.permutation(len(frame))[:rows])].reset_index(drop=True)
     test = np.sort(random.permutation(len(frame))[: max(len(frame) // 10, 1)])
     rest = np.setdiff1d(np.arange(len(frame)), test)
+    whole = frame.columns[frame.iloc[rest].notna().all()]  # a gap where the fit has seen none gets no answer
+    test = test[frame.iloc[test][whole].notna().all(axis=1).to_numpy()]
     with TemporaryDirectory() as folder:
         written, options = Path(folder), dict(data.options)
         for name, which in (("rest", rest), ("test", test)):
