@@ -126,7 +126,8 @@ def command(
 
     Example: sodalite fit houses.csv --target price --output houses.sodalite
     """
-    time = Timetable(time_limit)
+    began = click.get_current_context().find_root().obj
+    time = Timetable(time_limit, perf_counter() if began is None else began)
     with plain_errors(debug, lambda: interrupted(output, checkpoint)):
         from ._progress import display
 
