@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 WORKERS ?= 2
 
-.PHONY: run test campaign browser bench bench-test docs lowest clean
+.PHONY: run test campaign browser bench bench-test docs links dist dist-test lowest clean
 
 run: $(VENV)/run  ## fit the embedded data set and print what came of it
 	$(BIN)/sodalite demo
@@ -31,6 +31,17 @@ bench-test:  ## the tests that need PyTorch, GPyTorch, GPflow (which holds NumPy
 
 docs: $(VENV)/docs  ## the HTML documentation, in docs/_build/html
 	$(BIN)/sphinx-build -W --keep-going -b html docs docs/_build/html
+	$(BIN)/python scripts/check_links.py docs/_build/html
+
+links: $(VENV)/docs  ## whether the links to other sites still lead somewhere; it needs the network
+	$(BIN)/sphinx-build -D plot_gallery=0 -b linkcheck docs docs/_build/links
+
+dist: $(VENV)/test  ## a wheel and an sdist, in dist/
+	rm -rf dist
+	$(BIN)/python -m build
+
+dist-test: dist  ## the tests of the sdist, with the wheel, in an environment of their own and away from this folder
+	$(BIN)/python scripts/dist_test.py dist
 
 $(VENV)/bin/python:
 	$(PYTHON) -c 'import sys; sys.exit("Sodalite needs Python 3.11 or later." if sys.version_info < (3, 11) else 0)'
@@ -51,4 +62,4 @@ lowest:  ## the tests again, with the oldest versions that pyproject.toml admits
 	.venv-lowest/bin/pytest -n $(WORKERS)
 
 clean:
-	rm -rf $(VENV) .venv-lowest .venv-peers docs/_build docs/gallery .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) .venv-lowest .venv-peers dist docs/_build docs/api/generated docs/gallery .mypy_cache .pytest_cache .ruff_cache

@@ -15,6 +15,8 @@ from typing import Any
 import numpy as np
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Kernel, WhiteKernel
 
+from .evidence import record
+
 DATA = Path(os.environ.get("SODALITE_DATA", "../shared/data"))
 OPENML = {"pumadyn32nm": "puma32H", "elevators": "elevators", "pol": "pol"}  # names there; nearly the same rows
 
@@ -60,7 +62,7 @@ def run_sets(
     table: Callable[[Sequence[Any]], list[str]],
     arguments: Sequence[str],
 ) -> None:
-    """Measure all sets, or those that `--only` names, print a table, and write it to docs/NAME.txt if it is complete.
+    """Measure all sets, or those that `--only` names, print a table, and record it as evidence if it is complete.
 
     Results are kept in benchmarks/results/NAME.json: a run of some sets replaces these there.
 
@@ -81,7 +83,7 @@ def run_sets(
     parser = argparse.ArgumentParser(prog=f"python -m benchmarks {name}", description=about.splitlines()[0])
     parser.add_argument("--only", nargs="+", choices=sets, metavar="NAME", help=f"some sets only, of {', '.join(sets)}")
     only = parser.parse_args(arguments).only
-    path, text = Path(f"benchmarks/results/{name}.json"), Path(f"docs/{name}.txt")
+    path = Path(f"benchmarks/results/{name}.json")
     before = json.loads(path.read_text()) if only and path.exists() else []
     results = [kind(**values) for values in before if values["name"] not in only]
     for each in only or sets:
@@ -95,8 +97,7 @@ def run_sets(
     lines = table(results)
     print("\n" + "\n".join(lines))
     if {result.name for result in results} == set(sets):
-        text.write_text("\n".join(lines) + "\n")
-        print(f"table: {text}")
+        record(name, f"python -m benchmarks {name}", {f"{name}.txt": lines})
 
 
 def seconds(function: Callable[[], Any], repeats: int = 3) -> float:

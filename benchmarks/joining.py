@@ -6,7 +6,6 @@ The new rows are those with the largest values of the first input, where the mod
 from __future__ import annotations
 
 from copy import deepcopy
-from pathlib import Path
 
 import numpy as np
 
@@ -14,8 +13,8 @@ from sodalite import GreedyGPRegressor
 from sodalite.metrics import nlpd, rmse
 
 from .common import load
+from .evidence import record
 
-TEXT = Path("docs/joining.txt")
 SETS = ("elevators", "kin40k", "protein", "jacksboro_dem")
 ROWS, ACTIVE = 20_000, 300  # most rows of a set; active rows
 
@@ -48,5 +47,4 @@ def main() -> None:
                 f"{name:14} {new:5.0%} {found[0]:7.3f} {found[1]:7.3f}   {found[2]:7.3f} {found[3]:7.3f}  {moved:15}"
             )
             print(lines[-1], flush=True)
-    TEXT.write_text("\n".join(lines) + "\n")
-    print(f"table: {TEXT}")
+    record("joining", "python -m benchmarks joining", {"joining.txt": lines})

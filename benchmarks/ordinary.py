@@ -38,9 +38,10 @@ from sodalite import GreedyGPRegressor
 from sodalite.metrics import rmse
 
 from .common import standardised
+from .evidence import record
 from .ordinary_sets import SETS, Ordinary, missing
 
-RESULTS, TEXT = Path("benchmarks/results/ordinary.json"), Path("docs/ordinary.txt")
+RESULTS = Path("benchmarks/results/ordinary.json")
 NEIGHBOURS = (1, 2, 3, 5, 8, 13, 21, 34)  # candidates for k, the number of nearest rows
 LEAVES = (20, 3)  # candidates for the trees' smallest leaf, in rows: scikit-learn's default, and one for small tables
 BEARABLE = 1.1  # RMSE over that of the best simple way, above which a set counts as worse
@@ -370,5 +371,4 @@ def main(arguments: Sequence[str] = ()) -> None:
         print("\n" + "\n".join(changes(before, results)))
     print(f"results: {options.json}")
     if {result.name for result in results} == set(names):
-        TEXT.write_text("\n".join(lines) + "\n")
-        print(f"table: {TEXT}")
+        record("ordinary", "python -m benchmarks ordinary", {"ordinary.txt": lines})

@@ -26,8 +26,9 @@ import numpy as np
 from sodalite.metrics import coverage, nlpd, rmse
 
 from .common import load, standardised
+from .evidence import record
 
-RESULTS, TEXT = Path("benchmarks/results/peers.json"), Path("docs/peers.txt")
+RESULTS = Path("benchmarks/results/peers.json")
 SETS = (
     *("concrete", "airfoil", "mauna_loa_weekly", "pumadyn32nm", "pol", "elevators", "bike_noleak"),
     *("kin40k", "protein", "keggdirected"),
@@ -290,5 +291,5 @@ def main() -> None:
             print(f"{name:17} {peer:24} {text(by_peer[peer])}", flush=True)
     lines = table({name: results[name] for name in rows}, rows)
     print("\n".join(lines))
-    TEXT.write_text("\n".join(lines) + "\n")
-    print(f"table: {TEXT} ({RESULTS} keeps what was measured: delete it to measure anew)")
+    record("peers", "python -m benchmarks peers", {"peers.txt": lines})
+    print(f"({RESULTS} keeps what was measured: delete it to measure anew)")

@@ -29,11 +29,10 @@ from sodalite.selection.source import Arrays
 from sodalite.stopping import Size
 
 from .common import load
+from .evidence import record
 
 RESULTS = Path("benchmarks/results/study.json")
 FIGURE = Path("docs/images/study.png")
-TABLE = Path("docs/study_table.rst")
-VERDICTS = Path("docs/study_sets.txt")
 SETS = (
     *("mcycle", "concrete", "airfoil", "mauna_loa_weekly", "pumadyn32nm", "pol", "elevators", "bike_noleak"),
     *("kin40k", "protein", "keggdirected", "precip_global", "jacksboro_dem", "us_elevation", "chm"),
@@ -204,7 +203,8 @@ def verdicts(results: list[dict]) -> list[str]:
     return lines
 
 
-def write_table(table: list[dict]) -> None:
+def table_lines(table: list[dict]) -> list[str]:
+    """The ways, best first, as a list-table of reStructuredText."""
     lines = [".. list-table::", "   :header-rows: 1", ""]
     names = [*WAY]
     names += ["NLPD above the best", "worst", "RMSE / best", "coverage off", "CPU s"]
@@ -219,7 +219,7 @@ def write_table(table: list[dict]) -> None:
             f"{row['seconds']:.1f}",
         )
         lines += [f"   {'*' if i == 0 else ' '} - {cell}" for i, cell in enumerate(cells)]
-    TABLE.write_text("\n".join(lines) + "\n")
+    return lines
 
 
 def draw(results: list[dict]) -> None:
@@ -266,7 +266,7 @@ def main() -> None:
         )
     text = verdicts(results)
     print("\n".join(text))
-    VERDICTS.write_text("\n".join(text) + "\n")
-    write_table(table)
+    tables = {"study_sets.txt": text, "study_table.rst": table_lines(table)}
+    record("study", "python -m benchmarks study", tables)
     draw(results)
-    print(f"table: {TABLE}; figure: {FIGURE}")
+    print(f"figure: {FIGURE}")

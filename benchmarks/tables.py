@@ -33,7 +33,8 @@ from threadpoolctl import threadpool_limits
 import sodalite
 from sodalite.cli.app import app
 
-TEXT = Path("docs/tables.txt")
+from .evidence import record
+
 ROWS = 3000  # most rows of a set: more would only take time
 FOLDS = 3  # of the cross-validation of the trees' errors
 
@@ -221,7 +222,7 @@ def main(arguments: Sequence[str] = ()) -> None:
         if chosen:
             lines += [*([title, ""] if title else []), *table(chosen, given.rows), ""]
     if not given.only:
-        TEXT.write_text("\n".join(line.rstrip() for line in lines).strip() + "\n", encoding="utf-8")
+        record("tables", f"python -m benchmarks tables --rows {given.rows}", {"tables.txt": lines[:-1]})
 
 
 def table(sets: Sequence[Raw], rows: int) -> list[str]:

@@ -8,8 +8,6 @@ beside it: it is what the weave raises, from where the subset ends. The table go
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 
 from sodalite import GreedyGPRegressor
@@ -17,9 +15,9 @@ from sodalite.hyperparameters.joint import Joint
 from sodalite.metrics import nlpd
 
 from .common import load
+from .evidence import record
 from .study import SETS
 
-TEXT = Path("docs/weave.txt")
 ROWS, SPLITS = 20_000, 3  # most rows of a set; splits of each
 BEARABLE = 0.02  # loss of NLPD, in nats, above which the weave counts as worse on a set
 
@@ -70,5 +68,4 @@ def main() -> None:
             say(line + "  worse" * bool(mean > BEARABLE))
         last = f"  the weave gains on {gains} of {sets} sets, and loses more than {BEARABLE} on {worse}"
         say(last + f"; J is lower on {lower}" * raises_joint)
-    TEXT.write_text("\n".join(lines) + "\n")
-    print(f"table: {TEXT}")
+    record("weave", "python -m benchmarks weave", {"weave.txt": lines})

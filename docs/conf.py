@@ -11,16 +11,18 @@ copyright = author
 version = release = sodalite.__version__
 
 extensions = [
+    "myst_parser",
     "numpydoc",
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
     "sphinx.ext.viewcode",
     "sphinx_gallery.gen_gallery",
 ]
-exclude_patterns = ["_build"]
+exclude_patterns = ["_build", "evidence_runs.rst", "study_table.rst"]
+templates_path = ["_templates"]
 default_role = "py:obj"
 
-autosummary_generate = False  # the tables link to the entries below them, on the same page
+autosummary_generate = True
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"  # types and shapes stand in the text
 numpydoc_show_class_members = False
@@ -28,7 +30,9 @@ numpydoc_show_class_members = False
 sphinx_gallery_conf = {
     "examples_dirs": "../examples",
     "gallery_dirs": "gallery",
-    "within_subsection_order": "FileNameSortKey",
+    "within_subsection_order": "ExampleTitleSortKey",
+    "matplotlib_animations": True,
+    "remove_config_comments": True,
     "reference_url": {"sodalite": None},
     "download_all_examples": False,
     "show_memory": False,
@@ -37,6 +41,8 @@ sphinx_gallery_conf = {
 }
 
 html_theme = "furo"
+html_static_path = ["_static"]
+html_css_files = ["front.css"]
 html_title = f"Sodalite {release}"
 html_math_renderer = "mathml"
 

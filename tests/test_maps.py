@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import doctest
+import json
 import re
 from functools import cache
 from importlib import import_module
@@ -13,9 +14,12 @@ from textwrap import dedent
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from safetensors import safe_open
 from sklearn.gaussian_process.kernels import RBF, WhiteKernel
 
+import sodalite
 from sodalite import GreedyGPRegressor
+from sodalite.persistence.checks import RULES
 from test_package import ROOT, SOURCE, python_blocks
 
 METHOD, NOTATION, CONTRIBUTING = (
@@ -33,11 +37,47 @@ def test_the_examples_of_the_method_run():
     assert not found.failed
 
 
-@pytest.mark.parametrize(("name", "count"), [("intervals", 20), ("mean", 10)])
-def test_the_examples_of_the_guide_run(name, count):
-    found = doctest.testfile(str(ROOT / f"docs/user_guide/{name}.rst"), module_relative=False, encoding="utf-8")
-    assert found.attempted > count
+EXAMPLES = {
+    "file_format": 10,
+    "for_users_of/boosted_trees": 8,
+    "for_users_of/kriging": 8,
+    "for_users_of/scikit_learn": 8,
+    "limits": 50,
+    "user_guide/intervals": 20,
+    "user_guide/mean": 10,
+}
+"""Pages whose examples run, each with a number that its examples exceed."""
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_the_examples_of_the_guide_run(name):
+    found = doctest.testfile(str(ROOT / f"docs/{name}.rst"), module_relative=False, encoding="utf-8")
+    assert found.attempted > EXAMPLES[name]
     assert not found.failed
+
+
+def test_every_page_with_examples_is_run():
+    found = {page.relative_to(ROOT / "docs") for page in PAGES[1:] if ">>> " in page.read_text(encoding="utf-8")}
+    assert {page.with_suffix("").as_posix() for page in found} == {"method", *EXAMPLES}
+
+
+@pytest.mark.parametrize("posterior", ["local", "sod", "vfe"])
+def test_the_file_format_names_all_that_is_in_a_file(posterior, tmp_path):
+    """Keys and arrays of a model file stand on the page; and what stands there as an array is one."""
+    words = set(re.findall(r"``(\w+)``", (ROOT / "docs/file_format.rst").read_text(encoding="utf-8")))
+    X = np.random.default_rng(0).uniform(0, 10, (200, 2))
+    gp = GreedyGPRegressor(RBF(1.0) + WhiteKernel(0.1), hyperparameters="fixed", posterior=posterior, n_active=20)
+    sodalite.save(gp.fit(X, np.sin(X[:, 0]), alpha=np.full(200, 0.1)), tmp_path / "model.sodalite")
+    with safe_open(tmp_path / "model.sodalite", framework="np") as file:
+        about, arrays = file.metadata(), set(file.keys())
+    assert set(about) | set(json.loads(about["model"])) | arrays <= words
+    assert set(RULES) == set(re.findall(r"``(\w+)``", _arrays_of_the_format()))
+
+
+def _arrays_of_the_format() -> str:
+    """The first column of the format's table of arrays."""
+    section = (ROOT / "docs/file_format.rst").read_text(encoding="utf-8").partition("The arrays\n")[2]
+    return "\n".join(re.findall(r"^   \* - (.*)$", section, flags=re.MULTILINE))
 
 
 def resolve(path: str):
@@ -88,7 +128,10 @@ def test_the_sections_that_the_code_cites_exist():
 
 # All pages
 
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.rst")), *sorted((ROOT / "docs/user_guide").glob("*.rst"))]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.rst"))]
+PAGES += [
+    page for room in ("user_guide", "for_users_of", "api") for page in sorted((ROOT / "docs" / room).glob("*.rst"))
+]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
@@ -166,12 +209,15 @@ def test_the_examples_for_contributors_run():
     kernel = RBF(1.0) + WhiteKernel(0.01)
     namespace = {"__name__": "contributing", "X": X, "y": y, "kernel": kernel}
     blocks = python_blocks(CONTRIBUTING)
-    assert len(blocks) == 3
+    assert len(blocks) == 4
     for lines, code in blocks:
         assert code.count("\n") < 20
         exec(compile("\n" * lines + code, "CONTRIBUTING.md", "exec", dont_inherit=True), namespace)
     assert len(namespace["chosen"]) == 50
     assert namespace["ended"].stop_reason == "slow"
+    curved = namespace["curved"]
+    assert curved.mean_.name == "Parabola"
+    assert_allclose(curved.predict([[100.0]]), 1e4, rtol=0.1)  # far from all rows there is the parabola alone
     own = namespace["gp"]
     plain = GreedyGPRegressor(kernel, posterior="sod", hyperparameters="fixed", first=own.active_indices_, n_active=50)
     (mean, std), (same, half) = (model.predict(X[:20], return_std=True) for model in (own, plain.fit(X, y)))

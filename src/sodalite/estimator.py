@@ -637,7 +637,7 @@ class GreedyGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
         --------
         >>> import numpy as np
         >>> from sodalite import GreedyGPRegressor
-        >>> X = np.random.default_rng(0).uniform(0, 1, (300, 3))
+        >>> X = np.random.default_rng(0).uniform(0, 1, (100, 3))
         >>> gp = GreedyGPRegressor(random_state=0).fit(X, 2 * X[:, 0] + np.sin(20 * X[:, 1]) / 5)
         >>> [effect.name for effect in gp.importance().effects][:2]
         ['input 1', 'input 2']

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import groupby
+
 import numpy as np
 import pytest
 from sklearn.base import clone
@@ -19,11 +21,9 @@ def rows(n=80):
 def test_a_callback_sees_the_steps_and_every_row():
     stages = []
     GreedyGPRegressor(n_active=12, posterior="sod", random_state=0).fit(*rows(), callback=stages.append)
-    steps = list(dict.fromkeys(stage.step for stage in stages))
+    steps = [step for step, _ in groupby(stage.step for stage in stages)]
     assert steps == ["Finding the kernel's parameters", "Choosing rows", "Conditioning on the rows"]
-    details = [stage.detail for stage in stages if stage.step == steps[0]]
-    assert details[:2] == ["", "all scales"]
-    assert details[-1] == "the best shape"
+    assert len({stage.detail for stage in stages if stage.step == steps[0]}) > 2  # the parts of the search
     assert [stage.t for stage in stages if stage.t] == list(range(1, 13))
     assert all(0 <= stage.left < 600 for stage in stages)  # seconds, by the work done so far
     more = []

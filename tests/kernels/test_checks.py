@@ -7,7 +7,7 @@ import re
 import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, Matern, WhiteKernel
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, Hyperparameter, Matern, WhiteKernel
 
 from sodalite import GreedyGPRegressor, select
 from sodalite.hyperparameters import Subset
@@ -99,6 +99,22 @@ def test_given_parameters_outside_their_bounds_are_not_kept(n):
 # Values
 
 
+class Shifted(RBF):
+    """A kernel of one's own: a squared-exponential of rows less a shift, which changes nothing."""
+
+    def __init__(self, shift=1.0, shift_bounds=(1e-5, 1e5)):
+        super().__init__(1.0, "fixed")
+        self.shift, self.shift_bounds = shift, shift_bounds
+
+    @property
+    def hyperparameter_shift(self):
+        return Hyperparameter("shift", "numeric", self.shift_bounds)
+
+    def __call__(self, X, Y=None, eval_gradient=False):
+        assert not eval_gradient
+        return super().__call__(X - self.shift, None if Y is None else Y - self.shift)
+
+
 @pytest.mark.parametrize(
     ("kernel", "words"),
     [
@@ -106,6 +122,7 @@ def test_given_parameters_outside_their_bounds_are_not_kept(n):
         (RBF([1.0, 0.0]) + WhiteKernel(1.0), "kernel has 0 as the length_scale of RBF"),
         (RBF([1.0, np.nan], "fixed"), "kernel has nan as the length_scale"),
         (RBF(np.inf), "kernel has inf as the length_scale"),
+        (Shifted(-2.0), "kernel has -2 as the shift"),
         (RBF(1.0) + WhiteKernel(0.0), "kernel has 0 as the noise_level"),
         (
             RBF(1.0) + WhiteKernel(-0.1, "fixed"),
@@ -133,8 +150,9 @@ def test_values_that_no_covariance_has_are_refused(kernel, words):
         RBF([1.0, np.inf], "fixed") + WhiteKernel(0.1),
         RBF(1.0) + WhiteKernel(0.0, "fixed"),
         DotProduct(0.0, "fixed") + WhiteKernel(0.1),
+        Shifted(-2.0, "fixed") + WhiteKernel(0.1),
     ],
-    ids=["an input that does not count", "no noise", "no constant"],
+    ids=["an input that does not count", "no noise", "no constant", "of one's own"],
 )
 def test_fixed_values_at_the_edge_are_taken(kernel):
     X, y = data()

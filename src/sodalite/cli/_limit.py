@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from ..fitting.budget import Costs
     from ..stopping import Stage
 
-AFTER = 0.5  # expected cost of judging, importance and writing, as a share of that of conditioning ...
-AFTER_LEAST = 0.3  # ... and at least so many seconds
+AFTER = 0.5  # expected cost of judging, importance and writing, as a share of that of conditioning
+AFTER_LEAST = 0.3  # least expected cost of judging, importance and writing, in seconds
 WORTH_TWO = 0.85  # share of the expected time of two fits, from which on time is kept for the second
 SAFETY = 1.2  # the second fit is expected to take so many times as long as the same steps of the first took
 KEPT = 0.1  # share of the time limit that is kept for importance and writing

@@ -329,7 +329,7 @@ def predict_rows(
     whole = np.flatnonzero(~np.isnan(X).any(axis=1))
     if len(whole):
         X = X[whole] if len(whole) < n else X
-        mean, std, novelty[whole], quantiles = predicted(model, X, asked.levels)
+        mean, std, novelty[whole], quantiles = moments_and_quantiles(model, X, asked.levels)
         parts = [mean[..., None], *([std[..., None]] if asked.std else []), quantiles]
         first = len(asked.names) - asked.samples
         values[whole, :, :first] = np.concatenate(parts, axis=2)
@@ -340,7 +340,9 @@ def predict_rows(
     return dict(zip(asked.columns(q), values.reshape(n, -1).T, strict=True)) | {"novelty": novelty}
 
 
-def predicted(model: GreedyGPRegressor, X: Floats, levels: list[float]) -> tuple[Floats, Floats, Floats, Floats]:
+def moments_and_quantiles(
+    model: GreedyGPRegressor, X: Floats, levels: list[float]
+) -> tuple[Floats, Floats, Floats, Floats]:
     """Mean and standard deviation, of shape (n, q), novelty, (n,), and quantiles of some levels, (n, q, levels).
 
     The distribution is asked for only if there are levels: its widths may take longer than mean and variance.

@@ -183,7 +183,7 @@ def read_rows(
     import numpy as np
 
     from ..tables import Options, TableError, open_table
-    from ..tables.training import target_of
+    from ..tables.training import target_values
     from ..tables.values import table_column
 
     if len(model.y_mean_) > 1:
@@ -197,7 +197,7 @@ def read_rows(
             given = replace(given, decimal=dialect.decimal, thousands=dialect.thousands)
         for table in reader.chunks({**mapping.kinds, name: "text"}):
             rows = mapping.encode(table)
-            y, _ = target_of(table_column(table, name), name, reader.name, given)
+            y, _ = target_values(table_column(table, name), name, reader.name, given)
             missing.update(rows.missing)
             missing.update({name: int(np.isnan(y).sum())} if np.isnan(y).any() else {})
             whole = ~np.isnan(np.column_stack([rows.X, y])).any(axis=1)

@@ -47,8 +47,8 @@ SHARES = (1.0, 0.3, 0.1, 0.03, 0.01, 1e-3)  # factors of the noise
 NOISY_SHARES = (0.9, 0.99)  # of the noise in the targets' variance, with length-scales as they are
 MOST_HALVINGS = 12  # of the length-scales: bounds the grid where two rows nearly coincide
 USUAL_HALVINGS = 3  # where the kernel has no metric, or rows coincide
-NEAR_HALVINGS, NEAR_SHARE = 3, 0.03  # a point with more halvings or less noise is far from the start ...
-FAR_WORTH = 0.05  # ... and must gain so many nats per row more: the start is seldom that far off
+NEAR_HALVINGS, NEAR_SHARE = 3, 0.03  # a point of the grid with more halvings or less noise is far from the start
+FAR_WORTH = 0.05  # nats per row that a point far from the start must gain more: the start is seldom that far off
 
 BLIND = 0.9  # median novelty of rows set aside above which a kernel has no length-scale that reaches another row
 
@@ -212,9 +212,8 @@ class ByNeighbours:
         """The kernel at the point of a grid of length-scales and noise where rows are predicted best.
 
         A thin subset sees no short length-scales, and may take what varies quickly for noise; or it sees a function in
-        what is noise. All length-scales are
-        divided by the same number, which changes no neighbours, so one objective on a few hundred rows serves all
-        points.
+        what is noise. All length-scales are divided by the same number, which changes no neighbours, so one objective
+        on a few hundred rows serves all points.
         """
         some = self.generator.permutation(len(self.groups.X))[:N_SCALED]
         objective = Foresight(self.groups, kernel, some, min(self.k, SCALED_NEIGHBORS))

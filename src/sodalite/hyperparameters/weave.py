@@ -226,7 +226,7 @@ class _Search:
         place is as far from the data as any other, and error bars are those of no data. `natural` has length-scales as
         long as the inputs' spread.
         """
-        if not self.strategy.is_blind(self.best):
+        if self.is_over or not self.strategy.is_blind(self.best):
             return
         for theta in mostly_noise(natural, variance):
             kernel = natural.clone_with_theta(theta)

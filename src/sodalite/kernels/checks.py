@@ -10,7 +10,7 @@ from sklearn.gaussian_process import kernels as spec
 
 from ..core.validation import is_dask, is_sliceable
 from ..core.warn import warn
-from .compiled import leaves
+from .compiled import HYPERPARAMETERS, leaves
 
 MAY_BE_ZERO = ("constant_value", "noise_level", "sigma_0")  # hyperparameters that are variances, or the root of one
 
@@ -51,13 +51,15 @@ def check_values(kernel: Any) -> None:
     """Refuse values of hyperparameters that no covariance function has; the error names the hyperparameter.
 
     Free ones must be positive and finite, since the search is over their logarithms. Those that are fixed may also be
-    zero if they are variances, and infinite if they are length-scales. An object that is no kernel is not checked here.
+    zero if they are variances, and infinite if they are length-scales; of a kernel of the user's own, they may be
+    anything. An object that is no kernel is not checked here.
     """
     if not isinstance(kernel, spec.Kernel):
         return
     for leaf in leaves(kernel):
         for parameter in leaf.hyperparameters:
-            if parameter.value_type == "numeric":
+            is_known = type(leaf) in HYPERPARAMETERS
+            if parameter.value_type == "numeric" and (is_known or not parameter.fixed):
                 _check_value(leaf, parameter)
 
 

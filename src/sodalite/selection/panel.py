@@ -148,7 +148,7 @@ class Panel:
         return slots
 
     def _free_slots(self, used: Indices, count: int) -> Indices:
-        """As many slots that are not used; more memory is taken if there are too few."""
+        """The places of `count` slots that are not used; the arrays grow if there are too few."""
         free = np.setdiff1d(np.arange(len(self._index)), used)
         if len(free) < count:
             more = count - len(free)

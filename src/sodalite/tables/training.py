@@ -115,7 +115,7 @@ def learn(
 def _target(table: Table, name: str, options: Options) -> tuple[Floats, list[str], list[str]]:
     """The target of a table, of shape (n,), notes, and problems; zeros if there are any."""
     try:
-        return *target_of(table_column(table, name), name, table.name, options), []
+        return *target_values(table_column(table, name), name, table.name, options), []
     except TableError as error:
         return np.zeros(len(table)), [], [str(error).removeprefix(f"{table.name}: ")]
 
@@ -181,7 +181,7 @@ def learn_columns(
     return Learnt(columns, readings, problems, np.concatenate(parts, axis=1), missing, codes)
 
 
-def target_of(values: Values, name: str, source: str, options: Options) -> tuple[Floats, list[str]]:
+def target_values(values: Values, name: str, source: str, options: Options) -> tuple[Floats, list[str]]:
     """The target column, of shape (n,), NaN where a value is missing, and notes; all but numbers are refused."""
     values = blanked(values, options.na_values)
     if values.kind not in ("number", "text", "empty"):

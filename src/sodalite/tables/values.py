@@ -68,7 +68,7 @@ class Values:
         )
 
     def texts(self) -> Values:
-        """The same values as texts: truth values as "false" and "true", whole numbers without a decimal point."""
+        """The values as texts: truth values as "false" and "true", whole numbers without a decimal point."""
         if self.kind == "text":
             return self
         codes = np.full(len(self), -1)

@@ -58,7 +58,7 @@ class Trial:
 
 @dataclass(frozen=True)
 class MeanFunction:
-    """What a model predicts before its Gaussian process: nothing, or what regressors predict.
+    """The mean function of a model: zero, or a share of the mean of some regressors' predictions.
 
     The mean of the targets is no part of it: `sodalite.selection.source.Scaling` has it.
     """
