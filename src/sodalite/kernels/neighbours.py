@@ -75,9 +75,8 @@ class Index:
         self.columns = np.flatnonzero(spread > MATTERS * spread.max(initial=0.0))
         if not len(self.columns):
             self.columns = np.arange(1)
-        Z = self.scaled(X)
-        order = TIE * spacing(Z) * (_keys(X) >> np.uint64(11)).astype(np.float64) / 2.0**53
-        self.rows = np.column_stack([Z, order])
+        self.tie = TIE * spacing(self.scaled(X))
+        self.rows = self.placed(X)
         self.search = search
         self._found_by: dict[str, Callable[[Floats, int], Indices]] = {}
 
@@ -104,6 +103,10 @@ class Index:
         reach = REACH[np.dtype(np.float64)]  # beyond, squared distances would overflow, and no row would be found
         return np.ascontiguousarray(np.clip(part, -reach, reach), dtype=np.float64)
 
+    def placed(self, X: Array) -> Floats:
+        """The relevant inputs of rows, scaled, and the coordinate that decides ties; of shape (n, columns + 1)."""
+        return np.column_stack([self.scaled(X), self.tie * (_keys(X) >> np.uint64(11)).astype(np.float64) / 2.0**53])
+
     def query(self, X: Array, k: int) -> Indices:
         """The k nearest rows of every row of X, the nearest first; of shape (queries, k)."""
         return self.nearest(self.scaled(X), k)
@@ -126,6 +129,10 @@ class Index:
         found = np.empty((len(Z), k), dtype=np.intp)
         found[order] = np.concatenate(parts)
         return found
+
+    def finder_of(self, rows: Floats) -> Callable[[Floats, int], Indices]:
+        """A function of queries, of shape (n, columns + 1), and k that finds the nearest of other rows, as placed."""
+        return FINDERS["tree" if self.search is None else self.search](rows)
 
     def _quickest(self, k: int) -> str:
         """The way that answers a few queries in the least processor time: rows in runs along a curve, as in a batch."""

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
-from typing import Any, Protocol, Self
+from functools import reduce
+from typing import Any, Protocol, Self, TypeVar
 
 import numpy as np
 
@@ -23,6 +24,8 @@ from .executors import Executor, ThreadExecutor
 from .shard import Shard
 
 BLOCK = 2**20  # numbers of X that are read at a time, 8 MB
+
+T = TypeVar("T")
 
 Sums = Callable[[Any, Any, Any], tuple[Floats, ...]]
 """A function of X, y and alpha of some rows, whose results for parts of the rows add up to that for all rows."""
@@ -130,6 +133,13 @@ class Source(Protocol):
         """The sums over all rows that a function returns for parts of them."""
         ...
 
+    def combined(self, function: Callable[[int, Any], T], combine: Callable[[T, T], T]) -> T:
+        """The results of a function for parts of the rows, combined two by two, in any order.
+
+        The function gets the number of a part's first row, and the part's rows of X, of shape (rows, d).
+        """
+        ...
+
     def fingerprints(self) -> dict[str, int]:
         """Fingerprints of X, of y and, if there is one, of alpha (`sodalite.core.fingerprint`)."""
         ...
@@ -194,6 +204,12 @@ class Arrays:
     def total(self, sums: Sums) -> tuple[Floats, ...]:
         """The sums over all rows that a function returns for parts of them."""
         return sums(self.X, self.y, self.alpha)
+
+    def combined(self, function: Callable[[int, Any], T], combine: Callable[[T, T], T]) -> T:
+        """The results of a function for parts of the rows, which are read one after the other, combined."""
+        size = max(1, BLOCK // self.X.shape[1])
+        parts = ((begin, np.asarray(self.X[begin : begin + size])) for begin in range(0, len(self.X), size))
+        return reduce(combine, (function(*part) for part in parts))
 
     def fingerprints(self) -> dict[str, int]:
         """Fingerprints of X, of y and, if there is one, of alpha (`sodalite.core.fingerprint`)."""
