@@ -31,3 +31,18 @@ def test_our_figures_are_those_of_the_rows_that_were_not_fitted(tmp_path, monkey
     assert 0.7 < found.coverage <= 1
     with pytest.raises(RuntimeError, match="no column 'z'"):
         run("fit", str(tmp_path / "rest.csv"), "-t", "z")
+
+
+def test_series_are_runs_of_dates_and_trees_get_the_calendar():
+    for data in tables.SERIES:
+        assert data.date
+        assert data.target != data.date
+    frame = pd.DataFrame({"when": ["2024-01-01 06:30", "2024-03-01 00:00"], "y": [1.0, 2.0]})
+    made = tables.with_calendar(frame, "when")
+    assert made.to_dict("list") == {
+        "y": [1.0, 2.0],
+        "time": [pytest.approx(6.5 / 24), 60.0],
+        "hour": [6.5, 0.0],
+        "weekday": [0, 4],
+        "day of year": [1, 61],
+    }

@@ -341,6 +341,9 @@ def test_the_display_estimates_the_whole_command(monkeypatch):
     assert shown.line() == "20 s, about 25 s left: Conditioning ..."
     now = 50.0  # the estimate has passed: nothing is known
     assert shown.line() == "50 s: Conditioning ..."
+    shown.expect(0.5, known=30.0)  # an earlier fit took 30 s
+    shown(Stage((), 10.0, step="Searching", left=2.0))
+    assert shown.line() == "50 s, about 45 s left: Searching ..."
     shown.expect(0.5, seconds=3.0)  # a time limit bounds it
     shown(Stage((), 10.0, step="Searching", left=2.0))
     assert shown.line() == "50 s, about 3 s left: Searching ..."

@@ -296,3 +296,20 @@ def test_the_report_recognises_rows_of_the_fit_by_what_the_fit_saw(folder):
     shops(60, seed=1)[0].to_csv("more.csv", index=False, sep=";")
     content = json.loads(run("report", "model.sodalite", "more.csv", "--json", "-o", "-").stdout)
     assert (content["judgement"]["how"], content["judgement"]["n_judges"]) == ("unseen", 60)
+
+
+def test_a_gap_that_the_fit_has_not_seen_is_named_in_python(tmp_path):
+    random = np.random.default_rng(0)
+    frame = pd.DataFrame({"x": random.normal(size=60), "z": random.normal(size=60)})
+    frame["y"] = frame["x"] + frame["z"]
+    frame.loc[5, "z"] = np.nan
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    arguments = ["fit", f"{tmp_path}/t.csv", "-t", "y", "-o", f"{tmp_path}/m", "-n", "5", "--hyperparameters", "fixed"]
+    assert CliRunner().invoke(app, arguments).exit_code == 0
+    model = sodalite.load(tmp_path / "m")
+    new = frame.iloc[:4].copy()
+    new.loc[1, "z"] = np.nan  # the fit has seen such gaps
+    assert np.isfinite(model.predict(new)).all()
+    new.loc[2, "x"] = np.nan
+    with pytest.raises(ValueError, match=r"columns that missed none in the fit: 'x' \(1\)\. .* rows: 1 of 4\."):
+        model.predict(new)

@@ -25,6 +25,7 @@ def test_a_callback_sees_the_steps_and_every_row():
     assert steps == ["Finding the kernel's parameters", "Choosing rows", "Conditioning on the rows"]
     assert len({stage.detail for stage in stages if stage.step == steps[0]}) > 2  # the parts of the search
     assert [stage.t for stage in stages if stage.t] == list(range(1, 13))
+    assert all(0 <= stage.left < 600 for stage in stages)  # seconds, by the work done so far
     more = []
     model = GreedyGPRegressor(n_active=5, posterior="sod", random_state=0).fit(*rows())
     model.set_params(n_active=8).partial_fit(*rows(10), callback=more.append)

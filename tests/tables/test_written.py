@@ -11,7 +11,8 @@ from sodalite.tables.written import read_clocks, read_dates, read_numbers
 
 NUMBERS = {
     "plain": (["1", "-2.5", "1e3"], [1, -2.5, 1000], ""),
-    "currency": (["$1,234.50", "-$3", "($4)"], [1234.5, -3, -4], "numbers with '$', ',' between thousands"),
+    "currency": (["$1,234.50", "-$3"], [1234.5, -3], "numbers with '$', ',' between thousands"),
+    "brackets": (["$4", "($4)"], [4, -4], "numbers with '$', negative ones in brackets"),
     "code": (["CHF 1'200", "CHF 950"], [1200, 950], "numbers with 'CHF', \"'\" between thousands"),
     "per cent": (["12 %", "3.5%"], [12, 3.5], "numbers with '%'"),
     "decimal comma": (["1,5", "2,25"], [1.5, 2.25], "numbers with decimal commas"),
@@ -19,7 +20,7 @@ NUMBERS = {
     "thousands": (["1,234", "12,345"], [1234, 12345], "numbers with ',' between thousands"),
     "spaces": (["1 234", "1\u00a0234.5"], [1234, 1234.5], "numbers with ' ' between thousands"),
     "unit": (["3 kg", "4.5 kg"], [3, 4.5], "numbers with 'kg'"),
-    "multiples": (["1.5k", "2M"], [1500, 2e6], ""),
+    "multiples": (["1.5k", "2M"], [1500, 2e6], "numbers with 'M' for millions, 'k' for thousands"),
     "minus": (["\u22123", "+4"], [-3, 4], ""),
 }
 

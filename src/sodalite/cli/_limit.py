@@ -59,6 +59,10 @@ class Timetable:
             self.steps[self._step] = now - self._since
         self._step, self._since = "", now
 
+    def of_steps(self, *names: str) -> float:
+        """Seconds that some steps of the last fit took."""
+        return sum(self.steps.get(name, 0.0) for name in names)
+
     def of_fit(self, costs: Costs, again: bool) -> float | None:
         """Seconds for the first fit. `again` is whether a second one, of all rows, is to follow; None for any time."""
         if self.limit is None:
@@ -80,7 +84,7 @@ class Timetable:
         """Whether a second fit, of so many times as many rows, can be conditioned in the time that is left."""
         from ..fitting.budget import CONDITION
 
-        return self.limit is None or SAFETY * growth * self.steps.get(CONDITION, 0.0) < self.left - KEPT * self.limit
+        return self.limit is None or SAFETY * growth * self.of_steps(CONDITION) < self.left - KEPT * self.limit
 
     def of_second_fit(self) -> float | None:
         """Seconds for the second fit; None for any time."""
@@ -89,7 +93,7 @@ class Timetable:
         if self.limit is None:
             return None
         # The fit expects conditioning to take as long as on a usual machine: what it took here beyond that is kept too.
-        slower = (1 - MOST_RESERVED) * self.steps.get(CONDITION, 0.0)
+        slower = (1 - MOST_RESERVED) * self.of_steps(CONDITION)
         return max(self.left - KEPT * self.limit - slower, 0.0)
 
     def words(self) -> str:

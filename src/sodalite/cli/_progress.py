@@ -50,9 +50,9 @@ class Display:
     def __init__(self) -> None:
         self._began = self._since = self._last = perf_counter()
         self._text, self._left = "", inf
-        self._ratio, self._end = 0.0, inf
+        self._ratio, self._end, self._known = 0.0, inf, 0.0
 
-    def expect(self, ratio: float, seconds: float = inf) -> None:
+    def expect(self, ratio: float, seconds: float = inf, known: float = 0.0) -> None:
         """Set what the estimates count beside a fit that now begins.
 
         Parameters
@@ -61,9 +61,11 @@ class Display:
             How long the steps after the fit are expected to take, in units of the time of the fit.
         seconds : float
             Seconds after which all will have ended.
+        known : float
+            Seconds that an earlier fit of the same kind took: until they have passed, they say more than its steps.
         """
         now = perf_counter()
-        self._ratio, self._since, self._end = ratio, now, now + seconds
+        self._ratio, self._since, self._end, self._known = ratio, now, now + seconds, known
 
     def step(self, what: str, left: float = inf) -> None:
         """Say what is being done now, and how many seconds are expected from now on."""
@@ -75,6 +77,7 @@ class Display:
             return
         left = stage.left
         if isfinite(left):
+            left = max(self._known - (now - self._since), 0.0) or left
             left = min(left + self._ratio * (now - self._since + left), max(self._end - now, left))
         self._text, self._left, self._last = self.words(stage), left, now
 

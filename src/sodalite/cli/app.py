@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import sys
 from importlib import import_module
+from time import perf_counter
 
 import click
 
@@ -50,5 +51,6 @@ Completion of commands and options by the tab key: put this in ~/.bashrc (zsh_so
 @click.version_option(sodalite.__version__, prog_name="sodalite")
 def app() -> None:
     """Gaussian processes on the few rows of a large data set that the model itself chooses."""
+    click.get_current_context().obj = perf_counter()  # when the command began, before libraries are imported
     if isinstance(sys.stdout, io.TextIOWrapper):  # a file name may have bytes that are no text
         sys.stdout.reconfigure(errors="backslashreplace")

@@ -126,7 +126,8 @@ def command(
 
     Example: sodalite fit houses.csv --target price --output houses.sodalite
     """
-    time = Timetable(time_limit)
+    began = click.get_current_context().find_root().obj
+    time = Timetable(time_limit, perf_counter() if began is None else began)
     with plain_errors(debug, lambda: interrupted(output, checkpoint)):
         from ._progress import display
 
@@ -245,6 +246,7 @@ def run(
     import numpy as np
 
     from .. import persistence
+    from ..fitting.budget import CHOICE, CONDITION
     from ..fitting.pipeline import Settings
     from ..report.words import bars_of, error_words, kernel_words, mean_words
     from ..tables import Taken
@@ -284,7 +286,8 @@ def run(
         again, said = False, "the model has not seen the rows held out: there was no time to fit it again with them"
     if again:
         rows = np.arange(len(y))
-        shown.expect(time.later(costs, False) / (costs.choice + costs.condition), time.left)
+        known = len(y) / len(split.rest) * time.of_steps(CHOICE, CONDITION)
+        shown.expect(time.later(costs, False) / (costs.choice + costs.condition), time.left, known)
         model.set_params(time_limit=time.of_second_fit())
         model, X = refit(model, training, follow), training.X
         time.end_step()
@@ -499,10 +502,15 @@ def judge(model: GreedyGPRegressor, training: Training, split: Split, X: Any) ->
     near = KNeighborsRegressor(k).fit((known - centre) / robust_spread(known), y[rest])
     return (
         score("sodalite", model.fitted_.predictive(held)),
-        HeldOut(f"{k} nearest rows", rmse(y[test], near.predict((held - centre) / robust_spread(known)))),
+        HeldOut(near_words(k), rmse(y[test], near.predict((held - centre) / robust_spread(known)))),
         gaussian("linear", design(held) @ weights, noise),
         gaussian("constant", level, float(y[rest].std())),
     )
+
+
+def near_words(k: int) -> str:
+    """The name of the mean of the k nearest rows."""
+    return "nearest row" if k == 1 else f"{k} nearest rows"
 
 
 def left_out(bars: ErrorBars | None, units: Sequence[float]) -> HeldOut | None:
@@ -583,7 +591,8 @@ def show_readings(data: str | None, choice: Choice, as_json: bool) -> None:
         n_inputs = "" if reading.column is None else str(len(reading.column.names))
         table.add_row(reading.name, reading.words, n_inputs, str(reading.missing or ""))
     rows = f"{len(training.y)} row{'s' * (len(training.y) != 1)}"
-    console.print(f"{data or EMBEDDED}: {rows} to predict {mapping.target} by, from {len(mapping.names)} inputs\n")
+    inputs = f"{len(mapping.names)} input{'s' * (len(mapping.names) != 1)}"
+    console.print(f"{data or EMBEDDED}: {rows} to predict {mapping.target} by, from {inputs}\n")
     console.print(table)
     told = {note for note in training.notes if " is left out" in note}
     for note in training.notes:
@@ -605,6 +614,7 @@ def errors_table(outcome: FitOutcome) -> Grid | None:
     from rich.table import Table as Grid
 
     from ..posteriors.calibration import COVERAGES
+    from ..report.words import readable
 
     parts = outcome.test or judged_left_out(outcome)
     if not parts:
@@ -620,7 +630,9 @@ def errors_table(outcome: FitOutcome) -> Grid | None:
     for part in parts:
         nlpd = "" if part.nlpd is None else f"{part.nlpd:.3f}" if abs(part.nlpd) < 1e4 else f"{part.nlpd:.1e}"
         shares = [] if part.coverages is None else [f"{share:.1%}" for share in part.coverages.values()]
-        table.add_row(part.model, f"{part.rmse:.4g}" if isfinite(part.rmse) else "-", nlpd, *shares, style=_style(part))
+        table.add_row(
+            part.model, readable(part.rmse, 4) if isfinite(part.rmse) else "-", nlpd, *shares, style=_style(part)
+        )
     return table
 
 
@@ -631,7 +643,7 @@ def judged_left_out(outcome: FitOutcome) -> tuple[HeldOut, ...]:
     found = outcome.baselines
     if found is None:
         return ()
-    simple = (f"{found.k} nearest rows", found.neighbours), ("linear", found.line), ("constant", found.constant)
+    simple = (near_words(found.k), found.neighbours), ("linear", found.line), ("constant", found.constant)
     return outcome.left_out or HeldOut("sodalite", found.model), *(HeldOut(name, value) for name, value in simple)
 
 

@@ -132,8 +132,9 @@ def command(
 def print_warnings(outcome: PredictOutcome) -> None:
     """Warn of values that the model does not know, of missing values, and of rows outside the data."""
     for name, count in outcome.unknown.items():
+        values, are = ("1 value", "is") if count == 1 else (f"{count} values", "are")
         say(
-            f"Warning: {count} values of column {name!r} are none of those that the model was fitted with: "
+            f"Warning: {values} of column {name!r} {are} none of those that the model was fitted with: "
             f"{counted(outcome.unknown_levels[name])}."
         )
     if outcome.missing:

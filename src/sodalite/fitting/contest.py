@@ -82,8 +82,8 @@ class Contest:
     def entries(self) -> Iterator[Entry]:
         """Yield models with a constant, with the mean, and with half of it; the first and the last share a kernel."""
         settings = self.settings
-        if settings.time_limit is not None:  # two searches share it
-            settings = replace(settings, time_limit=settings.time_limit / 2)
+        if settings.time_limit is not None:  # three models share it, two of them with a search
+            settings = replace(settings, time_limit=settings.time_limit / 3)
         mean = fit_mean(self.source, settings, self.follow)
         constant = self.entry(replace(NO_MEAN, judges=mean.judges), settings)
         yield constant

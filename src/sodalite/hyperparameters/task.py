@@ -81,7 +81,7 @@ class Progress:
         The weights of all parts that are expected; there may be more or fewer.
     """
 
-    def __init__(self, report: Report, total: float) -> None:
+    def __init__(self, report: Report = _ignore, total: float = 1.0) -> None:
         self._report, self._total, self._done = report, total, 0.0
 
     def begin(self, part: str, weight: float) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from math import inf, sqrt
 from time import perf_counter
 from typing import Any
 
@@ -29,6 +30,7 @@ from .windows import with_windows
 WORTH = 1e-3  # nats per target value that a round must gain to be kept; smaller gains are not worth their time
 MOST_ROWS = 100_000  # rows that hyperparameters are learnt from; a thinner sample would miss short length-scales
 SUBSET_SHARE = 0.5  # of the time limit, for the search by a subset that the rounds of most posteriors begin from
+START_SECONDS, LEAST_ROWS = 4.0, 150  # an exact search of 1000 rows begins after so long; least rows under a time limit
 START_SHARE = 0.3  # of the time limit, for the search on few rows that the rounds of "local" begin from
 FIRST_STEPS, OTHER_STEPS, ROUND_STEPS = 10, 6, 8  # of a climb: the first kernel, the others that compete, a round
 # Weights of the parts of a search, by the time that they usually take. The search by a subset takes longer.
@@ -98,6 +100,7 @@ class Weave:
             return Found(kernels[0].clone_with_theta(kernels[0].theta))
         began = perf_counter()
         if len(task.X) <= self.n_exact:
+            task = _in_time(task, len(task.X), task.seconds, generator)
             found = find_exactly(task, kernels, generator)
             found = found if task.forms else or_as_given(found, task, kernels[0])
             return with_optimism(found, task, generator) if perf_counter() < began + task.seconds else found
@@ -141,8 +144,10 @@ class Weave:
         """
         if task.posterior.leaves_out:
             family = kernels[(len(kernels) - 1) // 2]
+            seconds = START_SHARE * task.seconds
             few = task.take(generator.permutation(len(task.X))[: self.n_start])
-            few = replace(few, seconds=START_SHARE * task.seconds, forms=False)  # components are tried later
+            few = _in_time(few, len(few.X), seconds, generator)
+            few = replace(few, seconds=seconds, forms=False)  # components are tried later
             theta = find_exactly(few, [family], generator, to_maximum=False).kernel.theta
             return family, family.clone_with_theta(theta)
         by_subset = Subset().find(replace(task, seconds=SUBSET_SHARE * task.seconds), kernels, generator).kernel
@@ -150,6 +155,15 @@ class Weave:
         same = by_subset.clone_with_theta(theta)  # whose parameters have been through the same rounding
         family = next(kernel for kernel in kernels if kernel.clone_with_theta(theta) == same)
         return family, family.clone_with_theta(theta)
+
+
+def _in_time(task: Task, n: int, seconds: float, generator: np.random.Generator) -> Task:
+    """The task with so many of its n rows, drawn at random, that an exact search can begin within the time limit.
+
+    The first values on the grid of scales cannot be left out, and cost O(rows^3), less for few rows.
+    """
+    most = n if seconds == inf else max(int(1000 * sqrt(seconds / START_SECONDS)), LEAST_ROWS)
+    return task if n <= most else task.take(generator.permutation(n)[:most])
 
 
 class _Search:
@@ -162,11 +176,14 @@ class _Search:
         Where the search begins.
     began, seconds : float
         When it began, by `time.perf_counter`, and the time limit.
-    progress : Progress
+    progress : Progress, optional
+        Reports the parts of the search.
     """
 
-    def __init__(self, strategy: Strategy, kernel: Kernel, began: float, seconds: float, progress: Progress) -> None:
-        self.strategy, self.progress = strategy, progress
+    def __init__(
+        self, strategy: Strategy, kernel: Kernel, began: float, seconds: float, progress: Progress | None = None
+    ) -> None:
+        self.strategy, self.progress = strategy, progress or Progress()
         self.rounds: list[Round] = []
         self._began, self._end = began, began + seconds
         self.best = self.origin = kernel

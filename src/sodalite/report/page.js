@@ -36,6 +36,7 @@
 
   // A title in lines of about so many pixels.
   const LETTER = 6.6; // pixels, of the width of a letter on average
+  const CROWDED = 36; // pixels for each label of an axis, below which they are set small
   const wrapped = (text, pixels) => {
     const most = Math.max(pixels / LETTER, 12);
     return text.split(" ").reduce(([...lines], word) => {
@@ -48,6 +49,7 @@
   const axis = (given, colour, pixels) => ({
     gridcolor: colour("line"), linecolor: colour("line"), tickcolor: colour("line"), ticks: "outside", ticklen: 4,
     zeroline: false, automargin: true, ...given,
+    ...(given.ticktext?.length > pixels / CROWDED ? { tickfont: { size: 9 } } : {}),
     title: { standoff: 8, ...(given.title ?? {}), text: wrapped(given.title?.text ?? "", pixels) },
   });
 

@@ -16,7 +16,7 @@ from ..stopping import Callback, Stage
 from .pace import Pace
 from .plan import Plan
 
-PACED = 0.125  # share of the active rows from which on their pace tells how long the others take
+PACED = 0.3  # share of the active rows from which on their pace tells how long the others take
 LIVE, LOGGED = 0.1, 5.0  # seconds between two displays, on a terminal or in a notebook, and in a file of lines
 
 

@@ -181,9 +181,11 @@ def number_values(values: Values, column: Column, source: str) -> Floats:
         if wrong:
             row = _first(values, wrong)
             text = values.levels[int(values.data[row])]
+            more = int(np.isin(values.data, wrong).sum()) - 1
+            others = f" and {more} more of its cells" if more else ""
             raise TableError(
                 f"{source}: column {column.name!r} holds text where a number is needed: {text!r} in "
-                f"{values.place(row)}. {CORRECT}"
+                f"{values.place(row)}{others}. {CORRECT}"
             )
         data = np.append(found, np.nan)[values.data]
     elif values.kind in ("number", "bool", "empty"):

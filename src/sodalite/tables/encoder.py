@@ -12,6 +12,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..core.types import Array, Floats
+from ..core.words import counted
 from .base import TableError
 from .examine import MISSING, Options
 from .leaks import leaks
@@ -245,4 +246,11 @@ def encoded_rows(model: Any, X: Any) -> Any:
     for name, levels in found.strange.items():
         shown = ", ".join(f"{level!r} ({count})" for level, count in list(levels.items())[:5])
         warnings.warn(f"values of column {name!r} that the model was not fitted with: {shown}.", stacklevel=4)
+    empty = np.flatnonzero(np.isnan(found.X).any(axis=1))
+    if len(empty):
+        gaps = {name: count for name, count in found.missing.items() if not mapping.answers_gaps(name)}
+        raise ValueError(
+            f"X misses values of columns that missed none in the fit: {counted(gaps)}. Fill them, or leave out these "
+            f"rows: {len(empty)} of {len(found.X)}."
+        )
     return found.X

@@ -116,6 +116,10 @@ class Preprocessing:
                 f"{nearest(absent[0], names)}"
             )
 
+    def answers_gaps(self, label: str) -> bool:
+        """Whether a column, by its label, has a code for missing values."""
+        return any(column.label == label and column.fill is not None for column in self.columns)
+
     def encode(self, table: Table) -> Encoded:
         """The rows of a table as the model's inputs. Columns are found by name; other columns are ignored.
 

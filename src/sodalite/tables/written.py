@@ -25,6 +25,7 @@ LEVEL_CODES = frozenset(["", "na", "n/a", "#n/a", "nan", "null", "?", "<na>", "n
 
 SIGNS = r"[$€£¥₹]|USD|EUR|CHF|GBP|US\$"
 MULTIPLES = {"k": 1e3, "K": 1e3, "M": 1e6, "m": 1e6, "B": 1e9, "bn": 1e9}
+MULTIPLE_WORDS = {1e3: "thousands", 1e6: "millions", 1e9: "billions"}
 SPACES = "\u00a0\u202f\u2009 "  # spaces that separate thousands
 NUMBER = re.compile(
     rf"(?P<open>\()?\s*(?P<sign>[-+\u2212])?\s*(?P<prefix>{SIGNS})?\s*(?P<sign2>[-+\u2212])?\s*"
@@ -43,6 +44,10 @@ class Written:
     """A currency, "%" or a unit that stands at every number."""
     has_decimals: bool = field(default=False, compare=False, repr=False)
     """Whether the decimal mark occurs."""
+    letters: str = field(default="", compare=False, repr=False)
+    """The letters that multiply numbers, such as k for thousands; empty if none does."""
+    has_brackets: bool = field(default=False, compare=False, repr=False)
+    """Whether negative numbers stand in brackets."""
 
     def words(self) -> str:
         """What was read, in words; empty for plain numbers."""
@@ -51,6 +56,9 @@ class Written:
             parts.append("decimal commas")
         if self.thousands:
             parts.append(f"{self.thousands!r} between thousands")
+        parts += [f"{letter!r} for {MULTIPLE_WORDS[MULTIPLES[letter]]}" for letter in self.letters.split()]
+        if self.has_brackets:
+            parts.append("negative ones in brackets")
         return f"numbers with {', '.join(parts)}" if parts else ""
 
 
@@ -85,6 +93,7 @@ def read_numbers(
 def _read(texts: Sequence[str], decimal: str, thousands: str | None) -> tuple[Floats, Written]:
     """Texts as numbers by one decimal mark."""
     found, units, separators = np.full(len(texts), np.nan), set(), set()
+    letters, has_brackets = set(), False
     other = {".": ",", ",": "."}[decimal] if thousands is None else thousands
     for place, given in enumerate(texts):
         text = given.replace(thousands, "") if thousands else given
@@ -102,8 +111,10 @@ def _read(texts: Sequence[str], decimal: str, thousands: str | None) -> tuple[Fl
         if match["exponent"]:
             number *= 10.0 ** int(match["exponent"][1:])
         if unit in MULTIPLES:
+            letters.add(unit)
             number, unit = number * MULTIPLES[unit], match["prefix"] or ""
         negative = (match["sign"] or match["sign2"] or "+") in "-\u2212" or bool(match["open"])
+        has_brackets |= bool(match["open"])
         found[place] = -number if negative else number
         units.add(unit)
         separators |= {mark for mark in digits if not mark.isdigit() and mark != decimal}
@@ -111,7 +122,12 @@ def _read(texts: Sequence[str], decimal: str, thousands: str | None) -> tuple[Fl
         found = np.array([float(text) if is_number(text) else np.nan for text in texts])
         return found, Written()
     return found, Written(
-        decimal, "".join(sorted(separators))[:1], "".join(units), any(decimal in text for text in texts)
+        decimal,
+        "".join(sorted(separators))[:1],
+        "".join(units),
+        any(decimal in text for text in texts),
+        " ".join(sorted(letters)),
+        has_brackets,
     )
 
 
