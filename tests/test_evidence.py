@@ -188,6 +188,7 @@ SETTINGS = {
     "docs/limits.rst": {"0.74"},
     "docs/user_guide/clusters.rst": {"15 seconds"},
     "docs/user_guide/defaults.rst": {"1.7"},  # million rows of a data set
+    "docs/user_guide/files.rst": {"1 MB"},
     "docs/user_guide/getting_started.rst": {"3.11"},
     "docs/user_guide/intervals.rst": {"0.75", "1.96"},
     "docs/user_guide/kernels.rst": {"0.5", "0.9", "1.5", "2.5"},

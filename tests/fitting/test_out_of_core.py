@@ -319,8 +319,8 @@ def command(*arguments):
 
 @pytest.mark.parametrize("posterior", ["vfe", "local"])
 def test_a_folder_is_fitted_on_disk(posterior, folder, tmp_path, monkeypatch):
-    for name in ("MOST_ROWS", "MOST_TESTED"):
-        monkeypatch.setattr(f"sodalite.cli.fit.{name}", 50)
+    for name in ("fit.MOST_ROWS", "_judged.MOST_ROWS", "_judged.MOST_TESTED"):
+        monkeypatch.setattr(f"sodalite.cli.{name}", 50)
     for place in ("selection.source", "fitting.pipeline"):
         monkeypatch.setattr(f"sodalite.{place}.fits_in_memory", lambda *given: False)
     options = ["-t", "y", "-n", "30", "--posterior", posterior, "--hyperparameters", "fixed", "--json"]

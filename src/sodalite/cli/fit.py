@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
-from math import isfinite, log
+from math import isfinite
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..core.words import counted
 from ._common import (
     FILE,
     Seconds,
@@ -28,27 +26,22 @@ from ._common import (
     seed_option,
 )
 from ._data import EMBEDDED, Choice, read_training
+from ._judged import hold_out, judge_by_test_rows, left_out, mapping_of_rest, on_disk
 from ._limit import Timetable
+from ._summary import show, show_readings
 
 if TYPE_CHECKING:
-    from rich.console import Console
-    from rich.table import Table as Grid
-
-    from ..core.types import Floats, Indices
+    from ..core.types import Floats
     from ..estimator import GreedyGPRegressor
     from ..posteriors.baselines import Baselines
-    from ..posteriors.calibration import ErrorBars
     from ..report.build import HeldOut
     from ..report.words import KernelWords
     from ..stopping import Callback, Stage
-    from ..tables import Dialect, Options, Preprocessing, Reading, Training
+    from ..tables import Dialect, Options, Training
     from ._progress import Display
 
-MOST_TESTED = 5000  # most rows that are held out: more would tell RMSE better than to 1 %, and take long to predict
-FEWEST_SPLIT = 100  # rows below which none are held out: each is predicted from the others instead
-MOST_ROWS = 100_000  # most rows that simple models see of a table on disk, and that a kernel is described by
+MOST_ROWS = 100_000  # most rows that a kernel is described by
 IMPORTANCE_SHARE = 0.5  # of the time that is left, for the importance of the inputs
-DEFAULT_K = 5  # nearest rows that a prediction averages, where the fit has not found a better number
 
 
 @click.command("fit")
@@ -276,7 +269,7 @@ def run(
 
     if len(split.test):
         shown.step("Testing on the rows held out")
-        judged = judge(model, training, split, X)
+        judged = judge_by_test_rows(model, training, split, X)
         watch("test")
     else:
         judged = ()
@@ -373,21 +366,6 @@ def refit(model: GreedyGPRegressor, training: Training, follow: Callback) -> Gre
     return found
 
 
-def mapping_of_rest(training: Training, split: Split) -> Preprocessing:
-    """How columns become inputs for a model that has not seen the rows held out, nor means of their targets."""
-    from ..tables.levels import level_means
-
-    columns, place = [], 0
-    for column in training.preprocessing.columns:
-        if place in training.codes:
-            codes = training.codes[place][split.rest]
-            means = level_means(codes, training.y[split.rest], len(column.levels))
-            column = replace(column, means=tuple(means.tolist()))
-        place += len(column.names)
-        columns.append(column)
-    return replace(training.preprocessing, columns=tuple(columns))
-
-
 class Stopwatch:
     """How long each of some steps took, in seconds."""
 
@@ -429,224 +407,3 @@ def make_model(parameters: dict[str, Any], seed: int) -> GreedyGPRegressor:
     resolve_mean(given["mean"])
     resolve_hyperparameters(given["hyperparameters"])
     return model
-
-
-class Split(NamedTuple):
-    """Rows of a table by their numbers, in order."""
-
-    rest: Indices
-    """Rows that the model is fitted to."""
-    test: Indices
-    """Rows that are held out."""
-
-
-def hold_out(n: int, test_fraction: float | None, seed: int) -> Split:
-    """Hold out a random share of n rows; None for a tenth, or none where they are few."""
-    import numpy as np
-
-    if test_fraction is None:
-        test_fraction = 0.1 if n >= FEWEST_SPLIT else 0.0
-    n_test = min(round(test_fraction * n), n - 1, MOST_TESTED)
-    order = np.random.default_rng(seed).permutation(n)
-    return Split(np.sort(order[n_test:]), np.sort(order[:n_test]))
-
-
-def on_disk(training: Training) -> bool:
-    """Whether the table is left on disk, and its rows are read when they are asked for."""
-    from ..tables import ParquetRows
-
-    return isinstance(training.X, ParquetRows)
-
-
-def judge(model: GreedyGPRegressor, training: Training, split: Split, X: Any) -> tuple[HeldOut, ...]:
-    """The model, the nearest rows, a straight line and a constant, by the rows that were held out.
-
-    X, of shape (n, d), has all rows, with nothing in it that the targets of those held out have told.
-    """
-    import numpy as np
-    from sklearn.neighbors import KNeighborsRegressor
-
-    from ..kernels import robust_spread, spread
-    from ..metrics import rmse
-    from ..posteriors.calibration import shares_inside
-    from ..posteriors.predictive import Predictive
-    from ..report.build import HeldOut
-
-    y, test = training.y, split.test
-    if not len(test):
-        return ()
-    rest = split.rest[:: -(-len(split.rest) // MOST_ROWS)] if on_disk(training) else split.rest
-
-    def score(name: str, found: Predictive) -> HeldOut:
-        target = y[test][:, None]
-        coverages = by_level(shares_inside(found.cumulative(target)))
-        nlpd = -float(np.mean(found.log_density(target)))
-        return HeldOut(name, rmse(target, found.mean), nlpd, coverages["0.95"], coverages)
-
-    def gaussian(name: str, mean: Floats, std: float) -> HeldOut:
-        std = max(std, np.finfo(np.float64).tiny)
-        return score(name, Predictive.gaussian(mean[:, None], np.full((len(mean), 1), std)))
-
-    known, held = X[rest], X[test]
-    centre, scale = known.mean(axis=0), spread(known)
-
-    def design(rows: Floats) -> Floats:
-        """The matrix of a straight line: a column of ones and the scaled inputs."""
-        return np.column_stack([np.ones(len(rows)), (rows - centre) / scale])
-
-    weights, _, rank, _ = np.linalg.lstsq(design(known), y[rest], rcond=None)
-    residuals = y[rest] - design(known) @ weights
-    noise = float(np.sqrt(np.sum(np.square(residuals)) / max(len(rest) - rank, 1)))
-    level = np.full(len(test), y[rest].mean())
-    k = min(max(model.baselines_.k, 1) if model.baselines_ is not None else DEFAULT_K, len(rest))
-    near = KNeighborsRegressor(k).fit((known - centre) / robust_spread(known), y[rest])
-    return (
-        score("sodalite", model.fitted_.predictive(held)),
-        HeldOut(near_words(k), rmse(y[test], near.predict((held - centre) / robust_spread(known)))),
-        gaussian("linear", design(held) @ weights, noise),
-        gaussian("constant", level, float(y[rest].std())),
-    )
-
-
-def near_words(k: int) -> str:
-    """The name of the mean of the k nearest rows."""
-    return "nearest row" if k == 1 else f"{k} nearest rows"
-
-
-def left_out(bars: ErrorBars | None, units: Sequence[float]) -> HeldOut | None:
-    """The model by rows of its fit, each predicted from the others; None if that is not known.
-
-    `units` are what one unit of each scaled target is, in units of the target.
-    """
-    from ..report.build import HeldOut
-
-    if bars is None or bars.rmse is None or bars.shares is None:
-        return None
-    # Densities are per unit of every target. Errors are scaled: with several targets, no unit is that of all of them.
-    nlpd = None if bars.nlpd is None else bars.nlpd + sum(log(unit) for unit in units)
-    rmse = bars.rmse * (units[0] if len(units) == 1 else 1.0)
-    coverages = by_level(bars.shares)
-    return HeldOut("sodalite", rmse, nlpd, coverages["0.95"], coverages)
-
-
-def by_level(shares: Sequence[float]) -> dict[str, float]:
-    """Shares of rows in the intervals of `COVERAGES`, by these probabilities."""
-    from ..posteriors.calibration import COVERAGES
-
-    return {f"{level:g}": share for level, share in zip(COVERAGES, shares, strict=True)}
-
-
-def show(outcome: FitOutcome, console: Console) -> None:
-    """Print a summary."""
-    from rich.table import Table as Grid
-
-    from ..stopping import in_words
-    from ._progress import duration
-
-    table = errors_table(outcome)
-    if table is not None:
-        console.print(table)
-        console.print("in 50 %: the share of the rows in intervals that should hold 50 % of them\n")
-    kept = f"{outcome.n_active} row{'s' * (outcome.n_active != 1)} of {outcome.n_rows}"
-    grid = Grid.grid(padding=(0, 2))
-    grid.add_row("target", outcome.target)
-    grid.add_row("inputs", outcome.words.inputs())
-    grid.add_row("error bars", outcome.words.error_bars())
-    grid.add_row("errors", outcome.errors)
-    grid.add_row("noise", outcome.words.noise())
-    grid.add_row("function", outcome.words.shape)
-    if outcome.mean:
-        grid.add_row("mean", outcome.mean)
-    grid.add_row("kept", f"{kept} ({in_words(outcome.stop_reason)})")
-    if outcome.notes:
-        grid.add_row("columns", "\n".join(outcome.notes))
-    if outcome.missing:
-        grid.add_row("missing", counted(outcome.missing))
-    if outcome.time_limit:
-        grid.add_row("time limit", outcome.time_limit)
-    grid.add_row("time", ", ".join(f"{name} {duration(seconds)}" for name, seconds in outcome.seconds.items()))
-    grid.add_row("model", outcome.output)
-    console.print(grid, soft_wrap=False)
-
-
-def show_readings(data: str | None, choice: Choice, as_json: bool) -> None:
-    """Print how every column is read."""
-    training = read_training(data, choice)
-    mapping = training.preprocessing
-    if as_json:
-        columns = [reading.as_dict() for reading in training.readings]
-        content = {"data": data or EMBEDDED, "target": mapping.target, "n_rows": len(training.y), "columns": columns}
-        print_json(content | {"inputs": mapping.names, "notes": training.notes, "missing": training.missing})
-        return
-    from rich import box
-    from rich.console import Console
-    from rich.table import Table as Grid
-
-    console = Console(highlight=False, markup=False, emoji=False)
-    readings = training.readings or tuple(_plain_readings(mapping))
-    table = Grid(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
-    for header, justify in (("column", "left"), ("read as", "left"), ("inputs", "right"), ("missing", "right")):
-        table.add_column(header, justify=justify)  # type: ignore[arg-type]
-    for reading in readings:
-        n_inputs = "" if reading.column is None else str(len(reading.column.names))
-        table.add_row(reading.name, reading.words, n_inputs, str(reading.missing or ""))
-    rows = f"{len(training.y)} row{'s' * (len(training.y) != 1)}"
-    inputs = f"{len(mapping.names)} input{'s' * (len(mapping.names) != 1)}"
-    console.print(f"{data or EMBEDDED}: {rows} to predict {mapping.target} by, from {inputs}\n")
-    console.print(table)
-    told = {note for note in training.notes if " is left out" in note}
-    for note in training.notes:
-        if note not in told:
-            console.print(f"\n{note}")
-
-
-def _plain_readings(mapping: Preprocessing) -> Iterator[Reading]:
-    """How the columns of a table on disk are read."""
-    from ..tables import Reading
-
-    for column in mapping.columns:
-        yield Reading(column.name, "numbers", column)
-
-
-def errors_table(outcome: FitOutcome) -> Grid | None:
-    """The errors of the model and of simpler ones: by rows held out, else by rows left out; None if not known."""
-    from rich import box
-    from rich.table import Table as Grid
-
-    from ..posteriors.calibration import COVERAGES
-    from ..report.words import readable
-
-    parts = outcome.test or judged_left_out(outcome)
-    if not parts:
-        return None
-    found = outcome.baselines
-    what = f"{outcome.n_test} rows held out"
-    if not outcome.test and found is not None:
-        what = f"{found.n_rows} rows, each\nfrom the others"
-    table = Grid(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
-    table.add_column(what)
-    for header in ("RMSE", "NLPD", *(f"in {100 * level:g} %" for level in COVERAGES)):
-        table.add_column(header, justify="right")
-    for part in parts:
-        nlpd = "" if part.nlpd is None else f"{part.nlpd:.3f}" if abs(part.nlpd) < 1e4 else f"{part.nlpd:.1e}"
-        shares = [] if part.coverages is None else [f"{share:.1%}" for share in part.coverages.values()]
-        table.add_row(
-            part.model, readable(part.rmse, 4) if isfinite(part.rmse) else "-", nlpd, *shares, style=_style(part)
-        )
-    return table
-
-
-def judged_left_out(outcome: FitOutcome) -> tuple[HeldOut, ...]:
-    """The model and simpler ones by rows of the fit, each predicted from the others; empty if that is not known."""
-    from ..report.build import HeldOut
-
-    found = outcome.baselines
-    if found is None:
-        return ()
-    simple = (near_words(found.k), found.neighbours), ("linear", found.line), ("constant", found.constant)
-    return outcome.left_out or HeldOut("sodalite", found.model), *(HeldOut(name, value) for name, value in simple)
-
-
-def _style(part: HeldOut) -> str:
-    """The style of a line of the table: our model stands out."""
-    return "bold" if part.model == "sodalite" else ""

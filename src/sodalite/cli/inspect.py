@@ -147,7 +147,7 @@ def _quality(content: dict[str, Any]) -> Lines:
         return
     scale = content["posterior"].get("scale") or {}
     if scale.get("bars") and "y_std" in content:
-        from .fit import left_out
+        from ._judged import left_out
 
         found = left_out(ErrorBars(**scale["bars"]), content["y_std"])
         if found is not None and found.coverages is not None:

@@ -1,0 +1,140 @@
+"""Rows that `sodalite fit` holds out, and how good the model and simpler ones are by them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from math import log
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from ..core.types import Floats, Indices
+    from ..estimator import GreedyGPRegressor
+    from ..posteriors.calibration import ErrorBars
+    from ..report.build import HeldOut
+    from ..tables import Preprocessing, Training
+
+MOST_TESTED = 5000  # most rows that are held out: more would tell RMSE better than to 1 %, and take long to predict
+FEWEST_SPLIT = 100  # rows below which none are held out: each is predicted from the others instead
+MOST_ROWS = 100_000  # most rows that simple models see of a table on disk
+DEFAULT_K = 5  # nearest rows that a prediction averages, where the fit has not found a better number
+
+
+class Split(NamedTuple):
+    """Rows of a table by their numbers, in order."""
+
+    rest: Indices
+    """Rows that the model is fitted to."""
+    test: Indices
+    """Rows that are held out."""
+
+
+def hold_out(n: int, test_fraction: float | None, seed: int) -> Split:
+    """Hold out a random share of n rows; None for a tenth, or none where they are few."""
+    import numpy as np
+
+    if test_fraction is None:
+        test_fraction = 0.1 if n >= FEWEST_SPLIT else 0.0
+    n_test = min(round(test_fraction * n), n - 1, MOST_TESTED)
+    order = np.random.default_rng(seed).permutation(n)
+    return Split(np.sort(order[n_test:]), np.sort(order[:n_test]))
+
+
+def mapping_of_rest(training: Training, split: Split) -> Preprocessing:
+    """How columns become inputs for a model that has not seen the rows held out, nor means of their targets."""
+    from ..tables.levels import level_means
+
+    columns, place = [], 0
+    for column in training.preprocessing.columns:
+        if place in training.codes:
+            codes = training.codes[place][split.rest]
+            means = level_means(codes, training.y[split.rest], len(column.levels))
+            column = replace(column, means=tuple(means.tolist()))
+        place += len(column.names)
+        columns.append(column)
+    return replace(training.preprocessing, columns=tuple(columns))
+
+
+def on_disk(training: Training) -> bool:
+    """Whether the table is left on disk, and its rows are read when they are asked for."""
+    from ..tables import ParquetRows
+
+    return isinstance(training.X, ParquetRows)
+
+
+def judge_by_test_rows(model: GreedyGPRegressor, training: Training, split: Split, X: Any) -> tuple[HeldOut, ...]:
+    """The model, the nearest rows, a straight line and a constant, by the rows that were held out.
+
+    X, of shape (n, d), has all rows, with nothing in it that the targets of those held out have told.
+    """
+    import numpy as np
+    from sklearn.neighbors import KNeighborsRegressor
+
+    from ..kernels import robust_spread, spread
+    from ..metrics import rmse
+    from ..posteriors.calibration import shares_inside
+    from ..posteriors.predictive import Predictive
+    from ..report.build import HeldOut
+
+    y, test = training.y, split.test
+    if not len(test):
+        return ()
+    rest = split.rest[:: -(-len(split.rest) // MOST_ROWS)] if on_disk(training) else split.rest
+
+    def score(name: str, found: Predictive) -> HeldOut:
+        target = y[test][:, None]
+        coverages = by_level(shares_inside(found.cumulative(target)))
+        nlpd = -float(np.mean(found.log_density(target)))
+        return HeldOut(name, rmse(target, found.mean), nlpd, coverages["0.95"], coverages)
+
+    def gaussian(name: str, mean: Floats, std: float) -> HeldOut:
+        std = max(std, np.finfo(np.float64).tiny)
+        return score(name, Predictive.gaussian(mean[:, None], np.full((len(mean), 1), std)))
+
+    known, held = X[rest], X[test]
+    centre, scale = known.mean(axis=0), spread(known)
+
+    def design(rows: Floats) -> Floats:
+        """The matrix of a straight line: a column of ones and the scaled inputs."""
+        return np.column_stack([np.ones(len(rows)), (rows - centre) / scale])
+
+    weights, _, rank, _ = np.linalg.lstsq(design(known), y[rest], rcond=None)
+    residuals = y[rest] - design(known) @ weights
+    noise = float(np.sqrt(np.sum(np.square(residuals)) / max(len(rest) - rank, 1)))
+    level = np.full(len(test), y[rest].mean())
+    k = min(max(model.baselines_.k, 1) if model.baselines_ is not None else DEFAULT_K, len(rest))
+    near = KNeighborsRegressor(k).fit((known - centre) / robust_spread(known), y[rest])
+    return (
+        score("sodalite", model.fitted_.predictive(held)),
+        HeldOut(near_words(k), rmse(y[test], near.predict((held - centre) / robust_spread(known)))),
+        gaussian("linear", design(held) @ weights, noise),
+        gaussian("constant", level, float(y[rest].std())),
+    )
+
+
+def near_words(k: int) -> str:
+    """The name of the mean of the k nearest rows."""
+    return "nearest row" if k == 1 else f"{k} nearest rows"
+
+
+def left_out(bars: ErrorBars | None, units: Sequence[float]) -> HeldOut | None:
+    """The model by rows of its fit, each predicted from the others; None if that is not known.
+
+    `units` are what one unit of each scaled target is, in units of the target.
+    """
+    from ..report.build import HeldOut
+
+    if bars is None or bars.rmse is None or bars.shares is None:
+        return None
+    # Densities are per unit of every target. Errors are scaled: with several targets, no unit is that of all of them.
+    nlpd = None if bars.nlpd is None else bars.nlpd + sum(log(unit) for unit in units)
+    rmse = bars.rmse * (units[0] if len(units) == 1 else 1.0)
+    coverages = by_level(bars.shares)
+    return HeldOut("sodalite", rmse, nlpd, coverages["0.95"], coverages)
+
+
+def by_level(shares: Sequence[float]) -> dict[str, float]:
+    """Shares of rows in the intervals of `COVERAGES`, by these probabilities."""
+    from ..posteriors.calibration import COVERAGES
+
+    return {f"{level:g}": share for level, share in zip(COVERAGES, shares, strict=True)}

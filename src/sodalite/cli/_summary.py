@@ -1,0 +1,136 @@
+"""What `sodalite fit` prints for people: a summary of the fit, or how every column is read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import isfinite
+from typing import TYPE_CHECKING
+
+from ..core.words import counted
+from ._common import print_json
+from ._data import EMBEDDED, Choice, read_training
+from ._judged import near_words
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table as Grid
+
+    from ..report.build import HeldOut
+    from ..tables import Preprocessing, Reading
+    from .fit import FitOutcome
+
+
+def show(outcome: FitOutcome, console: Console) -> None:
+    """Print a summary."""
+    from rich.table import Table as Grid
+
+    from ..stopping import in_words
+    from ._progress import duration
+
+    table = errors_table(outcome)
+    if table is not None:
+        console.print(table)
+        console.print("in 50 %: the share of the rows in intervals that should hold 50 % of them\n")
+    kept = f"{outcome.n_active} row{'s' * (outcome.n_active != 1)} of {outcome.n_rows}"
+    grid = Grid.grid(padding=(0, 2))
+    grid.add_row("target", outcome.target)
+    grid.add_row("inputs", outcome.words.inputs())
+    grid.add_row("error bars", outcome.words.error_bars())
+    grid.add_row("errors", outcome.errors)
+    grid.add_row("noise", outcome.words.noise())
+    grid.add_row("function", outcome.words.shape)
+    if outcome.mean:
+        grid.add_row("mean", outcome.mean)
+    grid.add_row("kept", f"{kept} ({in_words(outcome.stop_reason)})")
+    if outcome.notes:
+        grid.add_row("columns", "\n".join(outcome.notes))
+    if outcome.missing:
+        grid.add_row("missing", counted(outcome.missing))
+    if outcome.time_limit:
+        grid.add_row("time limit", outcome.time_limit)
+    grid.add_row("time", ", ".join(f"{name} {duration(seconds)}" for name, seconds in outcome.seconds.items()))
+    grid.add_row("model", outcome.output)
+    console.print(grid, soft_wrap=False)
+
+
+def show_readings(data: str | None, choice: Choice, as_json: bool) -> None:
+    """Print how every column is read."""
+    training = read_training(data, choice)
+    mapping = training.preprocessing
+    if as_json:
+        columns = [reading.as_dict() for reading in training.readings]
+        content = {"data": data or EMBEDDED, "target": mapping.target, "n_rows": len(training.y), "columns": columns}
+        print_json(content | {"inputs": mapping.names, "notes": training.notes, "missing": training.missing})
+        return
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table as Grid
+
+    console = Console(highlight=False, markup=False, emoji=False)
+    readings = training.readings or tuple(_plain_readings(mapping))
+    table = Grid(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    for header, justify in (("column", "left"), ("read as", "left"), ("inputs", "right"), ("missing", "right")):
+        table.add_column(header, justify=justify)  # type: ignore[arg-type]
+    for reading in readings:
+        n_inputs = "" if reading.column is None else str(len(reading.column.names))
+        table.add_row(reading.name, reading.words, n_inputs, str(reading.missing or ""))
+    rows = f"{len(training.y)} row{'s' * (len(training.y) != 1)}"
+    inputs = f"{len(mapping.names)} input{'s' * (len(mapping.names) != 1)}"
+    console.print(f"{data or EMBEDDED}: {rows} to predict {mapping.target} by, from {inputs}\n")
+    console.print(table)
+    told = {note for note in training.notes if " is left out" in note}
+    for note in training.notes:
+        if note not in told:
+            console.print(f"\n{note}")
+
+
+def _plain_readings(mapping: Preprocessing) -> Iterator[Reading]:
+    """How the columns of a table on disk are read."""
+    from ..tables import Reading
+
+    for column in mapping.columns:
+        yield Reading(column.name, "numbers", column)
+
+
+def errors_table(outcome: FitOutcome) -> Grid | None:
+    """The errors of the model and of simpler ones: by rows held out, else by rows left out; None if not known."""
+    from rich import box
+    from rich.table import Table as Grid
+
+    from ..posteriors.calibration import COVERAGES
+    from ..report.words import readable
+
+    parts = outcome.test or judged_left_out(outcome)
+    if not parts:
+        return None
+    found = outcome.baselines
+    what = f"{outcome.n_test} rows held out"
+    if not outcome.test and found is not None:
+        what = f"{found.n_rows} rows, each\nfrom the others"
+    table = Grid(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    table.add_column(what)
+    for header in ("RMSE", "NLPD", *(f"in {100 * level:g} %" for level in COVERAGES)):
+        table.add_column(header, justify="right")
+    for part in parts:
+        nlpd = "" if part.nlpd is None else f"{part.nlpd:.3f}" if abs(part.nlpd) < 1e4 else f"{part.nlpd:.1e}"
+        shares = [] if part.coverages is None else [f"{share:.1%}" for share in part.coverages.values()]
+        table.add_row(
+            part.model, readable(part.rmse, 4) if isfinite(part.rmse) else "-", nlpd, *shares, style=_style(part)
+        )
+    return table
+
+
+def judged_left_out(outcome: FitOutcome) -> tuple[HeldOut, ...]:
+    """The model and simpler ones by rows of the fit, each predicted from the others; empty if that is not known."""
+    from ..report.build import HeldOut
+
+    found = outcome.baselines
+    if found is None:
+        return ()
+    simple = (near_words(found.k), found.neighbours), ("linear", found.line), ("constant", found.constant)
+    return outcome.left_out or HeldOut("sodalite", found.model), *(HeldOut(name, value) for name, value in simple)
+
+
+def _style(part: HeldOut) -> str:
+    """The style of a line of the table: our model stands out."""
+    return "bold" if part.model == "sodalite" else ""
