@@ -12,11 +12,12 @@ BENCHMARKS = {
     "pumadyn": "whether the likelihood finds the inputs that matter",
     "calibration": "intervals of every level on real data, with the defaults; --help for options",
     "cluster": "two worker processes against two threads, ten million rows, two large real data sets",
+    "dense": "two large data sets: the kernel learnt at the density of the data, against a sample",
     "driver": "what the driver of a cluster costs, with 100 pretend shards, and the arithmetic for 10^9 rows",
     "evidence": "write the documentation's tables from docs/evidence.json; nothing is measured",
     "exactness": "whether the picks on real data are those of one row at a time",
     "joining": "rows that join a full model, with and without an exchange of active rows",
-    "local": "queries a second of the posterior local, beside the floor",
+    "local": "queries a second of the posterior local: beside the floor, of the airline kind, against n and k; --help",
     "means": "mean functions beside the default and boosted trees alone; --help for options",
     "ordinary": "the default on ordinary data, beside simple ways that a person would try first; --help for options",
     "page": "how soon a report opens in a browser: its words, its first figure, all of them",
@@ -32,7 +33,7 @@ BENCHMARKS = {
     "weave": "the weave against the likelihood of a subset, over several splits",
 }
 
-WITH_OPTIONS = ("calibration", "limits", "means", "ordinary", "tables")
+WITH_OPTIONS = ("calibration", "limits", "local", "means", "ordinary", "tables")
 
 
 def main() -> None:

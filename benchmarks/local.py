@@ -1,22 +1,32 @@
-"""Queries a second of the posterior "local", mean and standard deviation, beside the floor.
+"""Queries a second of the posterior "local", mean and standard deviation.
 
-The floor is what a batch cannot do without: the products of the neighbours' v's, the solutions of the small systems,
-and the neighbours' search, each timed alone on the same numbers.
+* Beside the floor: what a batch cannot do without, which is the products of the neighbours' v's, the solutions of the
+  small systems, and the neighbours' search, each timed alone on the same numbers.
+* On a table of the airline kind: 250 000 rows of whole numbers in 8 columns, with the search that a measurement chose,
+  and with each search forced; and the latency of one row.
+* Against the number of rows, up to `--most`, and against k.
 """
 
 from __future__ import annotations
 
+import argparse
+from collections.abc import Sequence
+from dataclasses import replace
 from time import perf_counter
 
 import numpy as np
 
-from sodalite import select
+from sodalite import GreedyGPRegressor, select
 from sodalite.core.threads import threaded_map
 from sodalite.kernels import compile_kernel
+from sodalite.kernels.neighbours import FINDERS
 from sodalite.posteriors import Evidence, Local
 from sodalite.selection.source import Arrays
 
 from .common import seconds, smooth_problem
+
+ROWS = (10_000, 100_000, 1_000_000, 10_000_000)
+SIZES = (8, 16, 32, 64, 128)
 
 
 def floor(local: Local, X: np.ndarray, found: np.ndarray, batch: int = 32) -> float:
@@ -35,7 +45,8 @@ def floor(local: Local, X: np.ndarray, found: np.ndarray, batch: int = 32) -> fl
     return seconds(lambda: threaded_map(part, [found[a : a + batch] for a in range(0, len(X), batch)]))
 
 
-def main(n: int = 30_000, d: int = 8, m: int = 500, k: int = 32, queries: int = 10_000) -> None:
+def beside_floor(n: int = 30_000, d: int = 8, m: int = 500, k: int = 32, queries: int = 10_000) -> None:
+    """Print the rate with and without calibration, and that of the floor."""
     X, y, kernel = smooth_problem(n + queries, 0.05, d)
     chosen = select(X[:n], y[:n], kernel, n_active=m, first=0)
     compiled = compile_kernel(kernel, X[:n])
@@ -57,3 +68,72 @@ def main(n: int = 30_000, d: int = 8, m: int = 500, k: int = 32, queries: int = 
         f"floor: {queries / least:.0f} queries/s (search {search:.2f} s, products and systems {least - search:.2f} s); "
         f"ours takes {taken / least:.1f} times as long"
     )
+
+
+def airline(n: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """Rows of the airline kind: X with 8 columns of whole numbers, and delays y, standardised.
+
+    The columns are month, day, weekday, minutes of departure and of arrival, minutes in the air, distance (of 400
+    routes) and age of the plane. Most of a delay is noise.
+    """
+    generator = np.random.default_rng(seed)
+    month, day = generator.integers(1, 13, n), generator.integers(1, 29, n)
+    weekday = (28 * month + day) % 7 + 1
+    peak = np.where(generator.random(n) < 0.5, 540, 1020)
+    departure = np.clip(generator.normal(peak, 150), 0, 1439).round()
+    routes = np.exp(generator.normal(6.4, 0.6, 400)).round().clip(60, 2700)
+    distance = routes[generator.integers(400, size=n)]
+    air = (20 + distance / 8 + generator.normal(0, 6, n)).round()
+    age = generator.gamma(3, 4, n).round().clip(0, 40)
+    X = np.column_stack([month, day, weekday, departure, (departure + air + 30) % 1440, air, distance, age])
+    weather = generator.gamma(1, 0.5, (13, 29))[month, day] * departure / 1440
+    season = 0.4 * np.cos(month / 12 * 2 * np.pi) + 0.6 * np.sin((departure - 300) / 1440 * 2 * np.pi - 2)
+    y = weather + season + 0.2 * (weekday > 5) + (air - 20 - distance / 8) / 60 + generator.exponential(0.9, n)
+    return X.astype(float), (y - y.mean()) / y.std()
+
+
+def of_airline_kind(n: int = 250_000, queries: int = 20_000) -> None:
+    """Print the rate of the default on a table of the airline kind, and the latency of one row."""
+    X, y = airline(n + queries)
+    begin = perf_counter()
+    model = GreedyGPRegressor(random_state=0).fit(X[:n], y[:n])
+    index, T = model.posterior_.near.index, X[n:]
+    print(f"airline kind, n {n}: fit {perf_counter() - begin:.1f} s, k {model.posterior_.k}, search by {index.search}")
+    own, rates = index.search, {}
+    for search in sorted(FINDERS, key=lambda name: name == own):  # its own search last: latency follows
+        index.search = search
+        some = T if search == own else T[:4000]
+        model.predict(some[:100], return_std=True)
+        rates[search] = len(some) / seconds(lambda: model.predict(some, return_std=True))  # noqa: B023
+    told = ", ".join(f"{rate:.0f} by {search}" for search, rate in rates.items())
+    share = seconds(lambda: model.posterior_.near.query(T, model.posterior_.k)) * rates[own] / len(T)
+    print(
+        f"  {told} queries/s: {rates[own] / min(rates.values()):.1f} times the slowest; {share:.0%} of it is the search"
+    )
+    one = seconds(lambda: model.predict(T[:1], return_std=True), repeats=200)
+    print(f"  one row: {1e3 * one:.2f} ms", flush=True)
+
+
+def against_rows_and_k(most: int, m: int = 100, queries: int = 20_000) -> None:
+    """Print the rate against the number of rows, and against k, for normal inputs in 8 dimensions."""
+    for n in (rows for rows in ROWS if rows <= most):
+        X, y, kernel = smooth_problem(n + queries, 0.05, 8, n_features=100, dtype="float32")
+        chosen = select(X[:n], y[:n], kernel, n_active=m, first=0)
+        source = Arrays(X[:n], y[:n, None].astype(float))
+        local = Local.condition(
+            Evidence(compile_kernel(kernel, X[:n]), source, chosen, n_neighbors=32, calibrate=False)
+        )
+        for k in SIZES if n == 100_000 else (32,):
+            model = replace(local, k=k)
+            model.mean_and_variance(X[n : n + 1000], noisy=True)
+            taken = seconds(lambda: model.mean_and_variance(X[n:], noisy=True))  # noqa: B023
+            print(f"n {n} k {k}: {queries / taken:.0f} queries/s, by {local.near.index.search}", flush=True)
+
+
+def main(arguments: Sequence[str] = ()) -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks local", description=__doc__.splitlines()[0])
+    parser.add_argument("--most", type=int, default=1_000_000, help="the most rows; 10000000 needs 20 GB of memory")
+    most = parser.parse_args(arguments).most
+    beside_floor()
+    of_airline_kind()
+    against_rows_and_k(most)

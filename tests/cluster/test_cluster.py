@@ -153,6 +153,18 @@ def test_with_many_rows_a_sample_is_fetched_the_one_of_memory(client, monkeypatc
     np.testing.assert_array_equal(there.active_indices_, here.active_indices_)
 
 
+def test_windows_of_all_rows_are_those_of_memory(client, monkeypatch):
+    monkeypatch.setattr("sodalite.fitting.pipeline.MOST_ROWS", 150)
+    monkeypatch.setattr("sodalite.hyperparameters.windows.N_CENTRES", 20)
+    monkeypatch.setattr("sodalite.hyperparameters.windows.SIZE", 12)
+    X, y = rows()
+    weave = Weave(n_start=100, n_rounds=0, n_judged=50, n_neighbors=8, n_exact=0)
+    options = {"hyperparameters": weave, "posterior": "local"}
+    here, there = model(**options).fit(X, y), model(**options).fit(*chunked(X, y), executor=client)
+    assert "at full density" in [each.name for each in here.rounds_]
+    np.testing.assert_allclose(there.kernel_.theta, here.kernel_.theta, rtol=1e-5, atol=1e-8)
+
+
 def test_moments_are_exact_where_numbers_are_large(client):
     rng = np.random.default_rng(1)
     y = np.stack([1e9 + rng.normal(size=N), np.full(N, 0.1), 1e-9 * rng.normal(size=N)], axis=1)

@@ -593,8 +593,10 @@ def write_wide(path, n, d, kind):
     ("kind", "n", "d", "options"),
     [
         ("memmap", 132_000, 256, {"n_neighbors": 8, "calibrate": False, "memory_limit": 33 * 10**6, "n_active": 10}),
-        campaign("parquet", 360_000, 128, {"n_neighbors": 16, "memory_limit": 46 * 10**6, "n_active": 12}),
-        campaign("memmap", 600_000, 128, {"memory_limit": 76 * 10**6, "n_active": 50}),
+        campaign(
+            "parquet", 200_000, 192, {"n_neighbors": 8, "calibrate": False, "memory_limit": 38 * 10**6, "n_active": 12}
+        ),
+        campaign("memmap", 1_400_000, 64, {"memory_limit": 89 * 10**6, "n_active": 50}),
     ],
 )
 def test_local_keeps_to_a_quarter_of_the_data(kind, n, d, options, tmp_path):
@@ -605,7 +607,7 @@ def test_local_keeps_to_a_quarter_of_the_data(kind, n, d, options, tmp_path):
     assert done.returncode == 0, done.stderr
     mean, std = np.load(tmp_path / "found.npy")
     assert np.isfinite(std).all()
-    if "calibrate" in options:
+    if n < 150_000:
         return  # the quick representative
     here = GreedyGPRegressor(
         ConstantKernel(1.0) * RBF(np.where(np.arange(d) < 3, 1.0, 1e4)) + WhiteKernel(0.1),

@@ -15,7 +15,7 @@ from dense import given
 from helpers import KERNELS, campaign
 from sodalite import GreedyGPRegressor
 from sodalite.posteriors import Local, SubsetOfData, local
-from sodalite.posteriors.local import SIZES
+from sodalite.posteriors.local import SIZES, _fewest
 
 # With a metric, and without one: then the covariance says what is near.
 CASES = {
@@ -195,6 +195,35 @@ def test_neighbours_that_queries_share_are_projected_once():
     places = len(np.unique(posterior.near.query(T, 5)))
     assert places in asked
     assert 440 * 5 not in asked
+
+
+def test_the_fewest_neighbours_are_as_good_as_the_best_in_density_and_in_error():
+    assert _fewest([1.0, 1.004, 1.006, 1.007], [0.1, 0.1, 0.1, 0.1]) == 1
+    assert _fewest([1.004, 1.004, 1.006, 1.007], [0.2, 0.1004, 0.1, 0.1]) == 1  # the first is as dense, and errs more
+    assert _fewest([1.0, 1.1, 1.0], [0.1, 0.2, 0.1]) == 1
+
+
+def test_more_rows_calibrate_once_k_is_chosen(monkeypatch):
+    """Variances are learnt from a third of the rows, or as many as the work allows, if k is chosen by fewer."""
+    kernel, d = CASES["usual"]
+    X, Y, T = data(d, n=600)
+    monkeypatch.setattr("sodalite.posteriors.local.N_JUDGED", 100)
+    for work, count in ((1e12, 200), (150 * 64 * 20, 150), (10, 100)):
+        monkeypatch.setattr("sodalite.posteriors.local.JUDGE_WORK", work)
+        made = Local.condition(given(kernel, X, Y, 12, calibrate=True, n_neighbors=8))
+        assert len(made.scale.squares) == count
+        mean, variance = made.mean_and_variance(T, noisy=True)
+        assert np.isfinite(mean).all()
+        assert (variance > 0).all()
+
+
+def test_coordinates_are_the_product_with_the_inverse_of_the_factor():
+    kernel, d = CASES["usual"]
+    X, Y, T = data(d)
+    base = Local.condition(given(kernel, X, Y, 12)).base
+    K = base.covariances(T)[1]
+    for some in (K, np.asfortranarray(K), K[:, :1], K[:, :0]):
+        assert_allclose(base.projected(some), base.inverse @ some, atol=1e-13)
 
 
 class Counting:

@@ -23,6 +23,7 @@ from sodalite.cli import report as command
 from sodalite.cli.app import app
 from sodalite.core import optional
 from sodalite.hyperparameters import Round
+from sodalite.hyperparameters.task import FULL_DENSITY
 from sodalite.posteriors import Evidence
 from sodalite.report import figures, learning, make_report, source, to_html, views, words
 from sodalite.report.build import stages_of
@@ -564,6 +565,14 @@ def test_the_line_of_the_rounds_follows_those_that_were_kept(rows):
     model.rounds_ = tuple(Round("round", model.kernel_, value, kept, 0.1, size) for value, kept, size in values)
     lines = [trace for trace in learning.history_figure(make_report(model)).traces if trace["mode"] == "lines"]
     assert [(trace["x"], trace["y"]) for trace in lines] == [([1, 2, 3], [-1.0, -0.5, -0.5])]
+
+
+def test_rounds_on_a_sample_are_not_compared_with_those_at_full_density(rows):
+    model = fitted(*rows)
+    values = [("start", -1.0, True), (FULL_DENSITY, -3.0, True), (FULL_DENSITY, -4.0, False), ("round", -2.5, True)]
+    model.rounds_ = tuple(Round(name, model.kernel_, value, kept, 0.1) for name, value, kept in values)
+    lines = [trace for trace in learning.history_figure(make_report(model)).traces if trace["mode"] == "lines"]
+    assert [(trace["x"], trace["y"]) for trace in lines] == [([2, 4, 4], [-3.0, -2.5, -2.5])]
 
 
 # The page

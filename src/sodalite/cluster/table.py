@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass, replace
-from typing import Any
+from functools import partial, reduce
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -31,6 +32,8 @@ from .collections import Piece, Pieces, pieces_of
 
 BRANCHES = 8  # results that one task adds up: n pieces need log8(n) levels; more would fill a worker with m x m arrays
 PIECES_PER_WORKER = 2  # pieces of an array that is sent out: more divide the work more evenly, but mean more calls
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -184,13 +187,22 @@ class ClusterTable:
 
     def total_of_parts(self, function: Callable[[Part], tuple[Floats, ...]]) -> tuple[Floats, ...]:
         """Return the sums over all pieces of the arrays that a function returns, added up in a tree on the workers."""
-        found: list[tuple[Floats, ...]] = []
+        return tuple(np.array(total) for total in self._merged(function, _add))  # they may have come read-only
+
+    def combined(self, function: Callable[[int, Any], T], combine: Callable[[T, T], T]) -> T:
+        """Return the results of a function for all pieces, combined in a tree on the workers."""
+        found: T = self._merged(_FromFirst(function), partial(reduce, combine))
+        return found
+
+    def _merged(self, function: Callable[[Part], T], merge: Callable[[list[T]], T]) -> T:
+        """The results of a function for all pieces, merged in a tree on the workers."""
+        found: list[T] = []
 
         def attempt() -> bool:
             futures = list(self._submit(function, dict.fromkeys(range(len(self)), ())).values())
             while len(futures) > 1:
                 groups = [futures[begin : begin + BRANCHES] for begin in range(0, len(futures), BRANCHES)]
-                futures = [submit(self.client, _add, group) for group in groups]
+                futures = [submit(self.client, merge, group) for group in groups]
             try:
                 found.append(answer(self.client, futures[0]))
             except LostError:
@@ -198,7 +210,7 @@ class ClusterTable:
             return True
 
         insist(attempt)
-        return tuple(np.array(total) for total in found[0])  # arrays from the network may be read-only
+        return found[0]
 
     def take(self, rows: slice | Indices, what: str) -> Floats:
         """Fetch rows of X, y or alpha: a slice, or indices in any order."""
@@ -250,6 +262,16 @@ class _Unpacked:
 
     def __call__(self, part: Part) -> tuple[Floats, ...]:
         return self.sums(part.X, part.y, part.alpha)
+
+
+@dataclass(frozen=True)
+class _FromFirst:
+    """A function of the number of the first row and of X, as a function of a part."""
+
+    function: Callable[[int, Any], Any]
+
+    def __call__(self, part: Part) -> Any:
+        return self.function(part.begin, part.X)
 
 
 @dataclass(frozen=True)

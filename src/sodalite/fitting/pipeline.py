@@ -318,7 +318,8 @@ def _task(source: Source, settings: Settings, generator: np.random.Generator) ->
     some = sample(source, MOST_ROWS, generator)
     check_not_small("X", np.abs(some.X).max(axis=0))
     posterior, score, m = settings.posterior, settings.score, settings.n_active
-    return Task(some.X, some.y, some.alpha, posterior, score, m, forms=settings.kernel is None)
+    rest = None if len(some.X) == len(source.X) else source
+    return Task(some.X, some.y, some.alpha, posterior, score, m, forms=settings.kernel is None, source=rest)
 
 
 def choose_rows(

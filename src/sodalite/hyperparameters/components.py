@@ -65,16 +65,16 @@ def period_forms(X: Floats, y: Floats) -> list[tuple[str, Form]]:
     ]
 
 
-def candidates(groups: Groups, X: Floats, errors: Floats) -> list[tuple[str, Form]]:
+def candidates(X: Floats, y: Floats, X_judged: Floats, errors: Floats) -> list[tuple[str, Form]]:
     """Components that may be worth a trial, each with its name, in the order of trial.
 
-    With few inputs, periods are sought in the targets of all rows: rows that lie close together predict each other so
+    With few inputs, periods are sought in the targets y of rows X: rows that lie close together predict each other so
     well that their errors show no period, although it would help where rows are missing. With many inputs, no rows lie
-    close together, and periods are sought in errors of the best kernel so far, of shape (rows, q), at the rows X.
+    close together, and periods are sought in the errors of the best kernel so far, of shape (rows, q), at `X_judged`.
     """
-    if groups.X.shape[1] <= FEW_INPUTS:
-        return [second_scale_form(), *period_forms(groups.X, groups.y)]
-    return period_forms(X, errors)
+    if X.shape[1] <= FEW_INPUTS:
+        return [second_scale_form(), *period_forms(X, y)]
+    return period_forms(X_judged, errors)
 
 
 def enriched(

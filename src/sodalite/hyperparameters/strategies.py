@@ -84,6 +84,11 @@ class Strategy(Protocol):
     """The rows that rounds may use."""
 
     @property
+    def scattered(self) -> Indices:
+        """Which rows of `groups` are a random sample of all rows."""
+        ...
+
+    @property
     def patience(self) -> int:
         """How many rounds in a row may fail before the search ends."""
         ...
@@ -136,6 +141,31 @@ def _set_aside(task: Task, count: int, generator: np.random.Generator) -> tuple[
     return order[:count], order[count:]
 
 
+class _Roles(NamedTuple):
+    """What the rows of a task are for."""
+
+    judged: Indices
+    others: Indices
+    raising: Indices
+    """Which of the others rounds predict, or take neighbourhoods around: positions there."""
+    scattered: Indices
+    """Which of the others are a random sample of all rows: positions there."""
+
+
+def _roles(task: Task, count: int, generator: np.random.Generator) -> _Roles:
+    """The roles of the rows, at most `count` of which judge; where rows are windows, centres judge and are raised."""
+    if task.windows is None:
+        judged, others = _set_aside(task, count, generator)
+        every = np.arange(len(others))
+        return _Roles(judged, others, every, every)
+    centres, scattered = generator.permutation(task.windows.centres), task.windows.scattered
+    judged, raising = np.split(centres, [min(count, len(centres) // 2)])
+    near = np.setdiff1d(np.arange(len(task.X)), np.concatenate([centres, scattered]))
+    others = np.concatenate([scattered, raising, near])
+    places = np.split(np.arange(len(others)), np.cumsum([len(scattered), len(raising)]))
+    return _Roles(judged, others, places[1], places[0])
+
+
 class ByNeighbours:
     """Rounds for "local". Rows are judged by leave-one-out predictions from active rows and neighbours."""
 
@@ -145,7 +175,7 @@ class ByNeighbours:
 
     def __init__(self, weave: Weave, task: Task, generator: np.random.Generator) -> None:
         self.weave, self.task, self.generator = weave, task, generator
-        self.judged, others = _set_aside(task, weave.n_judged, generator)
+        self.judged, others, self.raising, self.scattered = _roles(task, weave.n_judged, generator)
         self.active = others[: min(weave.n_active, task.n_active)]
         part = task.take(others)
         self.groups = Groups(part.X, part.y, part.alpha)
@@ -215,7 +245,7 @@ class ByNeighbours:
         what is noise. All length-scales are divided by the same number, which changes no neighbours, so one objective
         on a few hundred rows serves all points.
         """
-        some = self.generator.permutation(len(self.groups.X))[:N_SCALED]
+        some = self.generator.permutation(self.raising)[:N_SCALED]
         objective = Foresight(self.groups, kernel, some, min(self.k, SCALED_NEIGHBORS))
         best, top, best_is_far = kernel.theta, -np.inf, False
         for point in _scale_grid(kernel, self._halvings(kernel), variation(self.groups.y)):
@@ -240,7 +270,7 @@ class ByNeighbours:
 
     def raised(self, kernel: Kernel, steps: int, turn: int = 0, end: float = inf) -> Kernel:
         """The kernel after a climb on fresh rows: of foresight in odd turns, of likelihoods of blocks in even ones."""
-        order = self.generator.permutation(len(self.groups.X))
+        order = self.generator.permutation(self.raising)
         if turn % 2:
             objective: Foresight | Neighbourhoods = Foresight(self.groups, kernel, order[:N_FORESIGHT], self.k)
         else:
@@ -248,13 +278,14 @@ class ByNeighbours:
         return kernel.clone_with_theta(climb(objective, kernel.theta, kernel.bounds, steps, end)[1])
 
     def _neighbourhoods(self, kernel: Kernel, order: Indices) -> Neighbourhoods:
-        """The likelihoods of blocks of neighbouring rows and of two random blocks; all rows, in random order, given."""
+        """The likelihoods of blocks of rows around some, given in random order, and of two random blocks."""
         groups, size = self.groups, self.weave.block_size
         near = Neighbours(compile_kernel(kernel, groups.X), groups.X)
         count = min(self.weave.n_blocks, max(1, 2 * len(order) // size))  # enough to see every row twice
         blocks = list(near.query(groups.X[order[:count]], size))
+        far = order if self.task.windows is None else self.generator.permutation(self.scattered)
         large = RANDOM_BLOCK * size
-        blocks += [order[:large], order[-large:]] if len(order) > large else [order]
+        blocks += [far[:large], far[-large:]] if len(far) > large else [far]
         return Neighbourhoods(kernel, groups.X, groups.y, blocks, groups.alpha)
 
 
@@ -313,6 +344,7 @@ class ByActiveRows:
         judged, others = _set_aside(task, 2 * weave.n_judged, generator)  # twice as many as cost little each
         self.aside, self.task = task.take(judged), task.take(others)
         self.groups = Groups(self.task.X, self.task.y, self.task.alpha)
+        self.scattered = np.arange(len(self.groups.X))
         most = max(1, min(task.n_active, len(task.X) // 2))
         self.plan = sorted({min(size, most) for size in self.sizes})
         self.n_active = self.plan.pop(0)

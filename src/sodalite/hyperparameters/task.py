@@ -14,6 +14,20 @@ from sklearn.gaussian_process.kernels import Kernel
 from ..core.types import Array, Floats, Indices
 from ..posteriors import Posterior, SubsetOfData
 from ..scores import Delta, Score
+from ..selection.source import Source
+
+FULL_DENSITY = "at full density"  # name of the steps of a search from whose first on rows are windows
+
+
+@dataclass(frozen=True)
+class Windows:
+    """Which rows of a task are what, where they are windows of all rows of a large data set."""
+
+    centres: Indices
+    """Rows that have their nearest rows among all rows beside them."""
+    scattered: Indices
+    """Rows drawn at random from all rows."""
+
 
 Report = Callable[[str, float], None]
 """A function that is told which part of a search begins, in words, and the share of the search that is done."""
@@ -45,11 +59,15 @@ class Task:
     """Whether kernels with more components than those given may compete: a second scale, periods."""
     report: Report = _ignore
     """Is told how far the search has come."""
+    source: Source | None = field(default=None, repr=False)
+    """All rows, if those above are a random sample of them; None if they are all."""
+    windows: Windows | None = field(default=None, repr=False)
+    """Which rows are what, if they are windows of all rows; None if they are all rows or a random sample."""
 
     def take(self, which: Indices) -> Task:
-        """The task for some of the rows."""
+        """The task for some of the rows alone."""
         alpha = None if self.alpha is None else self.alpha[which]
-        return replace(self, X=self.X[which], y=self.y[which], alpha=alpha)
+        return replace(self, X=self.X[which], y=self.y[which], alpha=alpha, source=None, windows=None)
 
 
 class Progress:
@@ -86,7 +104,8 @@ class Round:
     kernel: Kernel
     """The kernel that was tried."""
     objective: float
-    """Its value, per target value; comparable within one search, at the same `n_active`."""
+    """Its value, per target value; comparable within one search, at the same `n_active` and, where rows are windows,
+    from the first step `FULL_DENSITY` on."""
     kept: bool
     seconds: float
     n_active: int | None = None

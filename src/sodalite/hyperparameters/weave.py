@@ -16,13 +16,15 @@ from typing import Any
 import numpy as np
 from sklearn.gaussian_process.kernels import Kernel
 
-from ..kernels import variation
+from ..kernels import compile_kernel, variation
+from ..selection.source import Arrays
 from .components import candidates, enriched
 from .exact import find_exactly, or_as_given, with_optimism
 from .parameters import is_within_bounds
 from .strategies import FORM_LOSS, ByActiveRows, ByNeighbours, Strategy, Verdict, mostly_noise
 from .subset import Subset
-from .task import Found, Progress, Round, Task
+from .task import FULL_DENSITY, Found, Progress, Round, Task
+from .windows import with_windows
 
 WORTH = 1e-3  # nats per target value that a round must gain to be kept; smaller gains are not worth their time
 MOST_ROWS = 100_000  # rows that hyperparameters are learnt from; a thinner sample would miss short length-scales
@@ -30,7 +32,7 @@ SUBSET_SHARE = 0.5  # of the time limit, for the search by a subset that the rou
 START_SHARE = 0.3  # of the time limit, for the search on few rows that the rounds of "local" begin from
 FIRST_STEPS, OTHER_STEPS, ROUND_STEPS = 10, 6, 8  # of a climb: the first kernel, the others that compete, a round
 # Weights of the parts of a search, by the time that they usually take. The search by a subset takes longer.
-START_PART, SUBSET_PART, FAMILY_PART, COMPONENTS_PART, ROUND_PART = 3.0, 9.0, 1.0, 2.0, 1.5
+START_PART, SUBSET_PART, FAMILY_PART, COMPONENTS_PART, ROUND_PART, WINDOWS_PART = 3.0, 9.0, 1.0, 2.0, 1.5, 2.0
 USUAL_ROUNDS = 3  # most searches have two to four
 
 
@@ -100,10 +102,14 @@ class Weave:
             found = found if task.forms else or_as_given(found, task, kernels[0])
             return with_optimism(found, task, generator) if perf_counter() < began + task.seconds else found
         if len(task.X) > MOST_ROWS:
+            source = Arrays(task.X, task.y, task.alpha)
             task = task.take(np.sort(generator.choice(len(task.X), MOST_ROWS, replace=False)))
+            task = replace(task, source=source)
         start = START_PART if task.posterior.leaves_out else SUBSET_PART
         components = COMPONENTS_PART if task.forms else 0.0
         total = start + FAMILY_PART * len(kernels) + components + ROUND_PART * USUAL_ROUNDS
+        if task.source is not None and task.posterior.leaves_out:
+            total += WINDOWS_PART * (1 + len(kernels))
         progress = Progress(task.report, total)
         family, first = self._first(replace(task, report=progress.within(start)), kernels, generator)
         strategy = (ByNeighbours if task.posterior.leaves_out else ByActiveRows)(self, task, generator)
@@ -111,12 +117,21 @@ class Weave:
         if not task.forms:
             search.try_as_given(family)
         search.try_families(kernels, family)
+        dense = None if search.is_over else self._dense(task, search.best, generator)
+        if dense is not None:
+            search.go_on(ByNeighbours(self, dense, generator))
         if task.forms:
             search.try_components(generator)
         search.run(self.n_rounds)
         if task.forms:
             search.try_mostly_noise(family, variation(task.y))
         return Found(search.best, tuple(search.rounds))
+
+    def _dense(self, task: Task, kernel: Kernel, generator: np.random.Generator) -> Task | None:
+        """The task of learning at the density of all rows; None if the rows are all, or if windows would not help."""
+        if task.source is None or not task.posterior.leaves_out:
+            return None
+        return with_windows(task, task.source, compile_kernel(kernel, task.X), generator)
 
     def _first(self, task: Task, kernels: Sequence[Kernel], generator: np.random.Generator) -> tuple[Kernel, Kernel]:
         """Which of some kernels the weave begins with, and that kernel at its first parameters.
@@ -163,6 +178,22 @@ class _Search:
         """Whether the time is up."""
         return perf_counter() > self._end
 
+    def go_on(self, strategy: Strategy) -> None:
+        """Go on with other rows: every kernel that was tried competes again, from the scale that is best by them.
+
+        Verdicts before and after do not compare.
+        """
+        tried = sorted((each.kernel for each in self.rounds), key=lambda kernel: kernel is not self.best)
+        self.strategy, self.top = strategy, Verdict(np.full(1, -np.inf))
+        for kernel in tried:
+            self.progress.begin("a shape at full density", WINDOWS_PART)
+            scaled = strategy.scaled(kernel)
+            self._try(FULL_DENSITY, scaled)
+            if self.is_over:
+                break
+            self._try("a short run", strategy.raised(scaled, OTHER_STEPS, end=self._end))
+        self.origin = self.best
+
     def try_as_given(self, kernel: Kernel) -> None:
         """Try a user's kernel at the parameters that it was given, if they are within their bounds.
 
@@ -190,7 +221,8 @@ class _Search:
             return
         strategy = self.strategy
         self.progress.begin("other components", COMPONENTS_PART)
-        for name, form in candidates(strategy.groups, *strategy.errors(self.best)):
+        some = strategy.groups.X[strategy.scattered], strategy.groups.y[strategy.scattered]
+        for name, form in candidates(*some, *strategy.errors(self.best)):
             if self.is_over:
                 return
             self.progress.begin(name, 0.0)

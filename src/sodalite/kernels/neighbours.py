@@ -75,7 +75,7 @@ class Index:
         hashed = hashes(X)
         some = X[least_hashes(hashed, n_sampled(X.shape[1]))]
         metric = Metric.of(centre, weights, X.min(axis=0), X.max(axis=0), some)
-        self.columns, self.rows = metric.columns, metric.positions(X, hashed)
+        self.columns, self.tie, self.rows = metric.columns, metric.tie, metric.positions(X, hashed)
         self.search = search
         self._found_by: dict[str, Callable[[Floats, int], Indices]] = {}
 
@@ -97,6 +97,10 @@ class Index:
     def scaled(self, X: Array) -> Floats:
         """The relevant inputs of the rows X, scaled such that their distances are Euclidean."""
         return Metric(self.centre, self.weights, self.columns, 0.0).scaled(X)
+
+    def placed(self, X: Array) -> Floats:
+        """The relevant inputs of rows, scaled, and the coordinate that decides ties; of shape (n, columns + 1)."""
+        return Metric(self.centre, self.weights, self.columns, self.tie).positions(X)
 
     def query(self, X: Array, k: int) -> Indices:
         """The k nearest rows of every row of X, the nearest first; of shape (queries, k)."""
@@ -124,6 +128,10 @@ class Index:
         found = np.empty((len(Z), k), dtype=np.intp)
         found[order] = np.concatenate(parts)
         return found
+
+    def finder_of(self, rows: Floats) -> Callable[[Floats, int], Indices]:
+        """A function of queries, of shape (n, columns + 1), and k that finds the nearest of other rows, as placed."""
+        return FINDERS["tree" if self.search is None else self.search](rows)
 
     def _quickest(self, k: int) -> str:
         """The way that answers a few queries in the least processor time: rows in runs along a curve, as in a batch."""

@@ -402,6 +402,14 @@ class LearntScale:
     variance: Floats
     """Calibrated variances of observations, that of each row by the other rows; of shape (rows,)."""
 
+    @property
+    def learnt_density(self) -> float:
+        """The mean log density of the errors by their learnt shape, per target; each row's by the other rows."""
+        if not len(self.rows.X):
+            return self.scale.density
+        shape = Shape.learn(self.rows, self.places, self.variance, self.scale.extra, optimism=1.0)
+        return self.scale.density + float(np.mean(shape.gain or 0.0))
+
     def of_model(self, kernel: CompiledKernel, calibrate: bool, optimism: float = 1.0) -> Scale:
         """The scale that a model keeps: with `bars` and, if `calibrate`, with the shape of its errors.
 

@@ -179,7 +179,7 @@ class Shared:
         def part(runs: list[tuple[int, Indices]]) -> None:
             which = np.concatenate([queries for _, queries in runs])
             rows, K = base.covariances(X[which])
-            v = base.inverse @ K
+            v = base.projected(K)
             mean[which] = base.mean_of(K)
             variance[which] = kernel.diag(rows) - np.einsum("ij,ij->j", v, v)
             begin = 0
@@ -250,7 +250,7 @@ class Shared:
         """
         base = self.remainder.base
         rows, K = base.covariances(X)
-        v = base.inverse @ K
+        v = base.projected(K)
         s2 = self.remainder.kernel.diag(rows) - np.einsum("ij,ij->j", v, v)
         is_active = sample.active >= 0
         column = base.inverse[:, sample.active] * is_active

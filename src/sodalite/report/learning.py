@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..core.types import Floats, Indices
+from ..hyperparameters.task import FULL_DENSITY
 from . import charts
 from .build import Attempt, Report
 from .charts import Figure, Trace, short
@@ -117,7 +118,10 @@ def _log_axis(report: Report) -> dict[str, Any]:
 
 def history_figure(report: Report) -> Figure | None:
     """The log density that each round of the search reached; None for fewer than two rounds."""
+    # Where rows are windows, what came before was worth something by other rows, and does not compare.
+    first = next((place for place, part in enumerate(report.history) if part.name == FULL_DENSITY), 0)
     rounds = [(place + 1, part) for place, part in enumerate(report.history) if np.isfinite(part.objective)]
+    rounds = [each for each in rounds if each[0] > first]
     if len(rounds) < 2:
         return None
     sizes = list(dict.fromkeys(part.n_active for _, part in rounds))

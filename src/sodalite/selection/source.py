@@ -10,7 +10,8 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
-from typing import Any, Literal, Protocol, Self
+from functools import reduce
+from typing import Any, Literal, Protocol, Self, TypeVar
 
 import numpy as np
 
@@ -25,6 +26,8 @@ from .executors import Executor, ThreadExecutor
 from .shard import Shard
 
 BLOCK = 2**20  # numbers of X that are read at a time, 8 MB
+
+T = TypeVar("T")
 
 Needs = Literal["passes", "all", "all in memory"]
 """What a posterior needs of the rows: passes over them where they are, or all of them on this machine, or in memory."""
@@ -136,6 +139,13 @@ class Source(Protocol):
         """The sums over all rows that a function returns for parts of them."""
         ...
 
+    def combined(self, function: Callable[[int, Any], T], combine: Callable[[T, T], T]) -> T:
+        """The results of a function for parts of the rows, combined two by two, in any order.
+
+        The function gets the number of a part's first row, and the part's rows of X, of shape (rows, d).
+        """
+        ...
+
     def fingerprints(self) -> dict[str, int]:
         """Fingerprints of X, of y and, if there is one, of alpha (`sodalite.core.fingerprint`)."""
         ...
@@ -199,6 +209,12 @@ class Arrays:
     def total(self, sums: Sums) -> tuple[Floats, ...]:
         """The sums over all rows that a function returns for parts of them."""
         return sums(self.X, self.y, self.alpha)
+
+    def combined(self, function: Callable[[int, Any], T], combine: Callable[[T, T], T]) -> T:
+        """The results of a function for parts of the rows, which are read one after the other, combined."""
+        size = max(1, BLOCK // self.X.shape[1])
+        parts = ((begin, np.asarray(self.X[begin : begin + size])) for begin in range(0, len(self.X), size))
+        return reduce(combine, (function(*part) for part in parts))
 
     def fingerprints(self) -> dict[str, int]:
         """Fingerprints of X, of y and, if there is one, of alpha (`sodalite.core.fingerprint`)."""
