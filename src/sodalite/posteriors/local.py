@@ -166,7 +166,8 @@ class Local(Calibrated):
         """Bytes that conditioning on n rows of d inputs on disk, m of them active, takes at least."""
         h = 0 if n_neighbors is not None or n <= LEAST_ROWS else int(RATIO * affordable_cell(n, m))
         is_settled = n_neighbors is not None and not calibrate
-        return least_memory(n, d, m, N_SOME if is_settled else N_JUDGED, h)
+        n_judged = N_SOME if is_settled else max(N_JUDGED, min(MOST_JUDGED, n // JUDGED_SHARE))
+        return least_memory(n, d, m, n_judged, h)
 
     @classmethod
     def condition(cls, evidence: Evidence) -> Local:

@@ -11,12 +11,13 @@ from ..core.threads import n_threads
 from ..core.types import Array, Floats, Indices
 from ..kernels.neighbours import n_sampled
 from ..kernels.row_store import CELL_ROWS, PER_CELL, ChangedError, Observed, RowStore, build
-from .base import BLOCK, Evidence
+from .base import BLOCK, N_SOME, Evidence
 from .baselines import MOST_NUMBERS
 from .leave_one_out import Observations
 from .sod import SubsetOfData
 
 FIXED = 6 * 2**20  # bytes allowed for small arrays, which are not counted one by one
+NEAR_JUDGED = 6 * 129  # numbers of a row that calibrates: its 128 neighbours among them, their errors and correlations
 COPIED = 4  # times that the rows of the baselines are in memory
 SHARE = 0.25  # share of the memory limit for the rows of a bucket; blocks of rows and the sample take as much again
 
@@ -34,7 +35,8 @@ def least_memory(n: int, d: int, m: int, n_judged: int, h: int) -> int:
         Rows of a shared neighbourhood; 0 if none is tried.
     """
     threads = n_threads(None)
-    judged = 8 * n_judged * 4 * d  # their inputs, prepared and copied
+    near = 0 if n_judged <= N_SOME else NEAR_JUDGED
+    judged = 8 * n_judged * (4 * d + near)  # their inputs, prepared and copied, and the rows near by
     factors = threads * 8 * (4 * h * h + h * (m + 2 * d))
     sample = 8 * 3 * d * max(n_sampled(d), n * PER_CELL // CELL_ROWS)
     return FIXED + 9 * n + max(sample, judged + max(factors, 8 * COPIED * MOST_NUMBERS))
