@@ -559,10 +559,11 @@ LOCAL = """
         module.fits_in_memory = original
     X, y = opened("large")
     size = X.shape[0] * X.shape[1] * X.dtype.itemsize
-    assert size >= 4 * limit
+    allowed = 1.25 * limit  # how full blocks are when several threads have one depends on their timing
+    assert size >= 4 * allowed
     with open("/proc/self/status") as file:
         now = next(int(line.split()[1]) * 1024 for line in file if line.startswith("VmData"))
-    room = limit + 5 * y.nbytes + 8 * MB  # the targets are in memory, also scaled
+    room = int(allowed) + 5 * y.nbytes + 8 * MB  # the targets are in memory, also scaled
     resource.setrlimit(resource.RLIMIT_DATA, (now + room, now + room))
     try:
         np.ones(size, dtype=np.uint8)
@@ -593,11 +594,11 @@ def write_wide(path, n, d, kind):
 @pytest.mark.parametrize(
     ("kind", "n", "d", "options"),
     [
-        ("memmap", 132_000, 256, {"n_neighbors": 8, "calibrate": False, "memory_limit": 33 * 10**6, "n_active": 10}),
+        ("memmap", 165_000, 256, {"n_neighbors": 8, "calibrate": False, "memory_limit": 33 * 10**6, "n_active": 10}),
         campaign(
-            "parquet", 200_000, 192, {"n_neighbors": 8, "calibrate": False, "memory_limit": 38 * 10**6, "n_active": 12}
+            "parquet", 250_000, 192, {"n_neighbors": 8, "calibrate": False, "memory_limit": 38 * 10**6, "n_active": 12}
         ),
-        campaign("memmap", 1_400_000, 64, {"memory_limit": 89 * 10**6, "n_active": 50}),
+        campaign("memmap", 1_750_000, 64, {"memory_limit": 89 * 10**6, "n_active": 50}),
     ],
 )
 def test_local_keeps_to_a_quarter_of_the_data(kind, n, d, options, tmp_path, monkeypatch):
@@ -609,7 +610,7 @@ def test_local_keeps_to_a_quarter_of_the_data(kind, n, d, options, tmp_path, mon
     assert done.returncode == 0, done.stderr
     mean, std = np.load(tmp_path / "found.npy")
     assert np.isfinite(std).all()
-    if n < 150_000:
+    if n < 170_000:
         return  # the quick representative
     here = GreedyGPRegressor(
         ConstantKernel(1.0) * RBF(np.where(np.arange(d) < 3, 1.0, 1e4)) + WhiteKernel(0.1),

@@ -17,7 +17,7 @@ from sodalite.hyperparameters.objectives import Foresight
 from sodalite.hyperparameters.record import method_note
 from sodalite.hyperparameters.strategies import ByActiveRows, ByNeighbours, Verdict
 from sodalite.hyperparameters.task import Progress
-from sodalite.hyperparameters.weave import _Search
+from sodalite.hyperparameters.weave import _WeaveSearch
 from sodalite.kernels import default_kernels, leaves
 from sodalite.metrics import nlpd
 from sodalite.posteriors.calibration import log_densities
@@ -442,7 +442,7 @@ def test_a_kernel_that_sees_no_row_is_said_as_noise():
     strategy = ByNeighbours(QUICK, Task(X, y, posterior=POSTERIORS["local"]), np.random.default_rng(0))
     theta = natural.theta.copy()
     theta[1:-1] = natural.bounds[1:-1, 0]
-    search = _Search(strategy, natural.clone_with_theta(theta), 0.0, np.inf, Progress(None, 1.0))
+    search = _WeaveSearch(strategy, natural.clone_with_theta(theta), 0.0, np.inf, Progress(None, 1.0))
     assert strategy.is_blind(search.best)
     search.try_mostly_noise(natural, 1.0)
     assert not strategy.is_blind(search.best)
@@ -451,7 +451,7 @@ def test_a_kernel_that_sees_no_row_is_said_as_noise():
 
     smooth = np.sin(X[:, :1])
     strategy = ByNeighbours(QUICK, Task(X, smooth, posterior=POSTERIORS["local"]), np.random.default_rng(0))
-    search = _Search(strategy, natural, 0.0, np.inf, Progress(None, 1.0))
+    search = _WeaveSearch(strategy, natural, 0.0, np.inf, Progress(None, 1.0))
     search.try_mostly_noise(natural, 1.0)
     assert search.best is natural
 

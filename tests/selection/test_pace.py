@@ -12,8 +12,8 @@ from sodalite import GreedyGPRegressor, select, stopping
 from sodalite.hyperparameters import HYPERPARAMETERS, Task
 from sodalite.kernels import default_kernels
 from sodalite.posteriors import resolve_posterior
+from sodalite.selection.forecast import Forecast
 from sodalite.selection.pace import Pace
-from sodalite.selection.plan import Plan
 from sodalite.selection.progress import ProgressLine, pace_words
 from sodalite.stopping import Stage, seconds_of
 
@@ -154,7 +154,7 @@ class Clock:
 
 def test_a_plan_learns_how_slow_the_machine_is():
     clock = Clock()
-    plan = Plan([("search", 10.0), ("choice", 2.0), ("end", 4.0)], clock)
+    plan = Forecast([("search", 10.0), ("choice", 2.0), ("end", 4.0)], clock)
     assert plan.left == pytest.approx(16.0)
     for share in (0.25, 0.5, 0.75):  # three times as slow as expected
         clock.now = 30 * share
@@ -170,7 +170,7 @@ def test_a_plan_learns_how_slow_the_machine_is():
 
 
 def test_a_plan_that_has_a_step_twice():
-    plan = Plan([("search", 10.0), ("end", 1.0), ("search", 10.0), ("end", 1.0)], Clock())
+    plan = Forecast([("search", 10.0), ("end", 1.0), ("search", 10.0), ("end", 1.0)], Clock())
     plan.at("search")
     plan.at("search", 0.5)
     assert plan.after == pytest.approx(12 * plan.slowness)
@@ -182,7 +182,7 @@ def test_a_plan_that_has_a_step_twice():
 def test_no_estimate_is_absurd():
     """With a search that goes on evenly, every estimate is within a factor of two of the truth."""
     clock = Clock()
-    plan, total = Plan([("search", 4.0), ("end", 1.0)], clock), 50.0  # ten times as slow as expected
+    plan, total = Forecast([("search", 4.0), ("end", 1.0)], clock), 50.0  # ten times as slow as expected
     for tenth in range(2, 10):
         clock.now = total * 0.8 * tenth / 10
         plan.at("search", tenth / 10)

@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.gaussian_process.kernels import Kernel
 
 from ..core.types import Floats, Indices
-from ..hyperparameters.joint import Remainder, joint_density
+from ..hyperparameters.joint import RemainderSums, joint_density
 from ..kernels import compile_kernel
 from .table import ClusterTable, Part
 
@@ -39,7 +39,7 @@ class JointDensity:
         """Return the value and the gradient; minus infinity where the covariance is not positive definite."""
         kernel, size = self.kernel.with_theta(theta), self.table.n * self.table.q
 
-        def total(sums: Remainder) -> tuple[Floats, ...]:
+        def total(sums: RemainderSums) -> tuple[Floats, ...]:
             return self.table.total_of_parts(_OverRemainder(sums, self.active))
 
         value, gradient = joint_density(kernel, self.X, self.y, self.alpha, total)
@@ -50,7 +50,7 @@ class JointDensity:
 class _OverRemainder:
     """Sums over those rows of a part that are not active."""
 
-    sums: Remainder
+    sums: RemainderSums
     active: Indices
 
     def __call__(self, part: Part) -> tuple[Floats, ...]:

@@ -143,7 +143,7 @@ def check_disk(n: int, d: int, q: int) -> None:
 
 
 @dataclass(frozen=True)
-class Plan:
+class MemoryPlan:
     """How a selection is laid out on this machine."""
 
     parts: list[tuple[int, int]]
@@ -172,7 +172,7 @@ def make_plan(
     memory_limit: float | str | None,
     width: int = 0,
     held: int = 0,
-) -> Plan:
+) -> MemoryPlan:
     """Divide n rows into shards for the available threads, within a limit on memory.
 
     Parameters
@@ -208,7 +208,7 @@ def make_plan(
     if count > threads:
         count = threads * -(-count // threads)  # the same number for each thread: none waits for another's last shard
     edges = np.linspace(0, n, count + 1).astype(int).tolist()
-    return Plan(list(pairwise(edges)), threads, keep)
+    return MemoryPlan(list(pairwise(edges)), threads, keep)
 
 
 def _bytes_of_rows(n: int, q: int) -> int:

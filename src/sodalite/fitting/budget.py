@@ -1,7 +1,7 @@
 """What the steps of a fit are expected to cost, for estimates of the time left and to share out a time limit.
 
 The costs are rough: seconds on two cores of a usual server, from default fits of 300 to 100 000 rows. How fast the
-machine is, and how far from typical the table, is learnt while the fit goes on (`sodalite.selection.plan`).
+machine is, and how far from typical the table, is learnt while the fit goes on (`sodalite.selection.forecast`).
 """
 
 from __future__ import annotations

@@ -24,8 +24,7 @@ from ..selection.progress import Follower
 from ..selection.source import Source
 from .fitted import Fitted
 from .means import MeanFunction, Trial
-from .pipeline import NO_MEAN, Mean, Settings, check, condition, fit_around, fit_mean, scale
-from .pipeline import fit as fit_with_mean
+from .pipeline import NO_MEAN, Mean, Settings, check, condition, fit_around, fit_mean, fit_with_mean, scale
 
 HALF = 0.5  # share of a mean that is tried: with one kernel, the average of the models with all of it and with none
 FEWEST = 50  # rows below which a constant is taken: five folds of fewer say little about trees
@@ -36,7 +35,7 @@ WORTH = 0.99  # share of the RMSE of a constant, which predicts faster, that a m
 def fit(source: Source, target_shape: tuple[int, ...], settings: Settings, follow: Follower) -> Fitted:
     """Fit a model to the rows of a source, and choose its mean function if the settings leave it open.
 
-    Parameters are those of `sodalite.fitting.pipeline.fit`.
+    Parameters are those of `sodalite.fitting.pipeline.fit_with_mean`.
     """
     if not settings.chooses_mean:
         return fit_with_mean(source, target_shape, settings, follow)

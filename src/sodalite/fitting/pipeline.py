@@ -28,7 +28,7 @@ from ..hyperparameters.weave import MOST_ROWS
 from ..kernels import (
     CompiledKernel,
     check_bounds,
-    check_values,
+    check_hyperparameters,
     compile_kernel,
     default_kernels,
     warn_at_bounds,
@@ -99,7 +99,7 @@ class Settings:
         unchanged = {field.name: given[field.name] for field in fields(cls) if field.name in given}
         settings = cls(**{**unchanged, **resolved, "file": None})
         settings.rule(settings.time_limit)  # checks the parameters of the stopping rules
-        check_values(settings.kernel)
+        check_hyperparameters(settings.kernel)
         if not takes_kernel_as_given(method):
             check_bounds(settings.kernel)
         return replace(settings, file=None if path is None else check_checkpoint(path))
@@ -162,7 +162,7 @@ class Prepared:
     """Rows that the mean function has not seen; None if any rows will do."""
 
 
-def fit(source: Source, target_shape: tuple[int, ...], settings: Settings, follow: Follower) -> Fitted:
+def fit_with_mean(source: Source, target_shape: tuple[int, ...], settings: Settings, follow: Follower) -> Fitted:
     """Fit a model to the rows of a source.
 
     Parameters

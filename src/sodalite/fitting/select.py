@@ -14,7 +14,7 @@ from ..cluster.table import share_out
 from ..core.random import generator_from
 from ..core.types import Indices
 from ..core.validation import check_dtype, check_rows, is_dask
-from ..kernels import check_numeric, check_values, compile_kernel
+from ..kernels import check_hyperparameters, check_numeric, compile_kernel
 from ..scores import Score, resolve_score
 from ..selection.checkpoint import check_checkpoint, open_checkpoint
 from ..selection.grow import grow
@@ -128,7 +128,7 @@ def select(
     rule = resolve_rule(n_active, tol, patience, target_rmse, time_limit, stop)
     file = None if checkpoint is None else check_checkpoint(checkpoint)
     check_numeric(kernel, X)
-    check_values(kernel)
+    check_hyperparameters(kernel)
     source = _source(X, y, executor)
     compiled, generator = compile_kernel(kernel, source.X, checked_dtype), generator_from(random_state)
     opened = None

@@ -48,7 +48,7 @@ def find_exactly(
     X, y, alpha = np.asarray(task.X, dtype=np.float64), task.y.reshape(len(task.X), -1), task.alpha
     # A row that stands twice, targets and all, is a record kept twice rather than proof that there is no noise.
     once, _ = distinct(np.concatenate([X, y], axis=1))
-    search = _Search(X[once], y[once], None if alpha is None else alpha[once], task.seconds)
+    search = _ExactSearch(X[once], y[once], None if alpha is None else alpha[once], task.seconds)
     first = kernels[(len(kernels) - 1) // 2]
     forms = small_table_forms(search.X, search.y) if task.forms else []
     total = START_PART + SHAPE_PART * (len(kernels) - 1) + FORM_PART * len(forms) + LAST_PART
@@ -69,7 +69,7 @@ def find_exactly(
     return Found(search.best, tuple(search.rounds))
 
 
-class _Search:
+class _ExactSearch:
     """An exact search: the best kernel so far, its plausibility, and the rounds that led to it.
 
     Parameters

@@ -61,7 +61,7 @@ class Joint:
     def __call__(self, theta: Floats) -> tuple[float, Floats]:
         """The value and the gradient; minus infinity where the covariance is not positive definite."""
 
-        def total(sums: Remainder) -> tuple[Floats, ...]:
+        def total(sums: RemainderSums) -> tuple[Floats, ...]:
             return tuple(self.weight * part for part in sums(*self.rest))
 
         value, gradient = joint_density(self.kernel.with_theta(theta), *self.active, total)
@@ -69,7 +69,7 @@ class Joint:
 
 
 @dataclass(frozen=True)
-class Remainder:
+class RemainderSums:
     """The remainder's terms of J, of dJ/dA, of the gradient and of dJ/dfloor, as sums over some rows. O(rows m^2)."""
 
     kernel: CompiledKernel
@@ -121,7 +121,7 @@ def joint_density(
     X: Array,
     y: Floats,
     alpha: Floats | None,
-    total: Callable[[Remainder], tuple[Floats, ...]],
+    total: Callable[[RemainderSums], tuple[Floats, ...]],
 ) -> tuple[float, Floats]:
     """J, and its gradient by the kernel's log-parameters, for fixed active rows. O(m^3) beside the sums.
 
@@ -131,7 +131,7 @@ def joint_density(
     X, y, alpha : arrays of shape (m, d), (m, q) and (m,) or None
         The active rows.
     total : callable
-        Returns the sums of a `Remainder` over the rows that are not active; those of a sample may be weighted.
+        Returns the sums of a `RemainderSums` over the rows that are not active; those of a sample may be weighted.
     """
     m, q = y.shape
     rows = kernel.prepare(X)
@@ -149,7 +149,7 @@ def joint_density(
     inverse, _ = lapack.dpotri(L, lower=1)
     inverse = np.tril(inverse) + np.tril(inverse, -1).T
 
-    rest, G, gradient, by_floor_of_rest = total(Remainder(kernel, rows, L, a, floor.value))
+    rest, G, gradient, by_floor_of_rest = total(RemainderSums(kernel, rows, L, a, floor.value))
     G = G + 0.5 * (a @ a.T - q * inverse)
     by_diagonal = np.diag(G).copy()
     np.fill_diagonal(G, 0)

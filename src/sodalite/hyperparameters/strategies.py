@@ -141,7 +141,7 @@ def _set_aside(task: Task, count: int, generator: np.random.Generator) -> tuple[
     return order[:count], order[count:]
 
 
-class _Roles(NamedTuple):
+class _RowRoles(NamedTuple):
     """What the rows of a task are for."""
 
     judged: Indices
@@ -152,18 +152,18 @@ class _Roles(NamedTuple):
     """Which of the others are a random sample of all rows: positions there."""
 
 
-def _roles(task: Task, count: int, generator: np.random.Generator) -> _Roles:
+def _roles(task: Task, count: int, generator: np.random.Generator) -> _RowRoles:
     """The roles of the rows, at most `count` of which judge; where rows are windows, centres judge and are raised."""
     if task.windows is None:
         judged, others = _set_aside(task, count, generator)
         every = np.arange(len(others))
-        return _Roles(judged, others, every, every)
+        return _RowRoles(judged, others, every, every)
     centres, scattered = generator.permutation(task.windows.centres), task.windows.scattered
     judged, raising = np.split(centres, [min(count, len(centres) // 2)])
     near = np.setdiff1d(np.arange(len(task.X)), np.concatenate([centres, scattered]))
     others = np.concatenate([scattered, raising, near])
     places = np.split(np.arange(len(others)), np.cumsum([len(scattered), len(raising)]))
-    return _Roles(judged, others, places[1], places[0])
+    return _RowRoles(judged, others, places[1], places[0])
 
 
 class ByNeighbours:

@@ -116,7 +116,7 @@ class Weave:
         progress = Progress(task.report, total)
         family, first = self._first(replace(task, report=progress.within(start)), kernels, generator)
         strategy = (ByNeighbours if task.posterior.leaves_out else ByActiveRows)(self, task, generator)
-        search = _Search(strategy, strategy.scaled(first), began, task.seconds, progress)
+        search = _WeaveSearch(strategy, strategy.scaled(first), began, task.seconds, progress)
         if not task.forms:
             search.try_as_given(family)
         search.try_families(kernels, family)
@@ -166,7 +166,7 @@ def _in_time(task: Task, n: int, seconds: float, generator: np.random.Generator)
     return task if n <= most else task.take(generator.permutation(n)[:most])
 
 
-class _Search:
+class _WeaveSearch:
     """A weave under way: the best kernel so far, its verdict, and the rounds that led to it.
 
     Parameters

@@ -12,7 +12,7 @@ Kernels without a node of their own (a user's subclass, say) are called as they 
 """
 
 from ..core.types import Array
-from .checks import check_bounds, check_numeric, check_values, warn_at_bounds
+from .checks import check_bounds, check_hyperparameters, check_numeric, warn_at_bounds
 from .compiled import CompiledKernel, compile_kernel, leaves, n_rows, take
 from .default import default_kernel, default_kernels, robust_spread, spacing, spread, variation
 from .nodes import Features
@@ -26,8 +26,8 @@ __all__ = [
     "Features",
     "PeriodicColumn",
     "check_bounds",
+    "check_hyperparameters",
     "check_numeric",
-    "check_values",
     "compile_kernel",
     "default_kernel",
     "default_kernels",

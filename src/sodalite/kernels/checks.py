@@ -47,7 +47,7 @@ def check_bounds(kernel: Any) -> None:
             )
 
 
-def check_values(kernel: Any) -> None:
+def check_hyperparameters(kernel: Any) -> None:
     """Refuse values of hyperparameters that no covariance function has; the error names the hyperparameter.
 
     Free ones must be positive and finite, since the search is over their logarithms. Those that are fixed may also be

@@ -112,7 +112,7 @@ RULES = {
 """Every array that a model file can have."""
 
 
-def check_values(arrays: Mapping[str, Array]) -> None:
+def check_array_values(arrays: Mapping[str, Array]) -> None:
     """Refuse arrays with values that they cannot have, each looked at by itself."""
     for name, array in arrays.items():
         RULES[name].check(name, array)
@@ -198,7 +198,7 @@ def check_projection(kernel: CompiledKernel, X: Floats, inverse: Floats, root: F
 
 
 @dataclass(frozen=True)
-class Remainder:
+class RemainderRows:
     """The rows that are not active, grouped into sets of equal inputs."""
 
     indices: Indices
@@ -210,7 +210,7 @@ class Remainder:
 
 
 def check_residuals(
-    evidence: Evidence, base: SubsetOfData, remainder: Remainder, residuals: Floats, noises: Floats
+    evidence: Evidence, base: SubsetOfData, remainder: RemainderRows, residuals: Floats, noises: Floats
 ) -> None:
     """Refuse residuals and noise variances of the remainder that do not follow from the data and the kernel.
 
@@ -219,7 +219,7 @@ def check_residuals(
     evidence : Evidence
     base : SubsetOfData
         The posterior given the active rows alone.
-    remainder : Remainder
+    remainder : RemainderRows
     residuals, noises : arrays of shape (sets, q), (sets,)
         Of the mean target of each set of equal rows: its residual given `base`, and its noise variance.
     """
@@ -243,7 +243,7 @@ def check_residuals(
         raise ValueError("array 'residuals' does not follow from the rows and the kernel")
 
 
-def _check_noises(evidence: Evidence, remainder: Remainder, noises: Floats) -> Floats:
+def _check_noises(evidence: Evidence, remainder: RemainderRows, noises: Floats) -> Floats:
     """Refuse noise variances of the sets that do not fit the kernel; return the sets' mean targets, (sets, q)."""
     noise, y, n_sets = evidence.noise(remainder.indices), evidence.y[remainder.indices], len(remainder.first)
     precision = np.bincount(remainder.group, 1 / noise, minlength=n_sets)
@@ -263,7 +263,7 @@ def _check_residual_sizes(
         raise ValueError("array 'residuals' has values that are larger than the targets and the kernel allow")
 
 
-def check_predictions(posterior: Posterior, X: Floats, y_mean: Floats, y_std: Floats) -> None:
+def check_some_predictions(posterior: Posterior, X: Floats, y_mean: Floats, y_std: Floats) -> None:
     """Refuse a model whose predictions at some of its active rows X are not finite."""
     mean, variance = posterior.mean_and_variance(np.asarray(X[:N_PREDICTED], dtype=np.float64), noisy=True)
     mean, std = mean * y_std + y_mean, np.sqrt(variance)[:, None] * y_std

@@ -34,7 +34,7 @@ class Sizes:
 
 
 @dataclass(frozen=True)
-class Stored:
+class FileContent:
     """The content of a model file from which a posterior is restored."""
 
     evidence: Evidence
@@ -78,11 +78,11 @@ class PosteriorFormat(Protocol):
         """Return its own JSON fields, and its own arrays."""
         ...
 
-    def restore(self, stored: Stored) -> Posterior:
+    def restore(self, stored: FileContent) -> Posterior:
         """Return the posterior; a ValueError says what no posterior can have."""
         ...
 
-    def all_rows(self, stored: Stored) -> AllRows:
+    def all_rows(self, stored: FileContent) -> AllRows:
         """Return all rows of the fit, if the file holds them."""
         ...
 

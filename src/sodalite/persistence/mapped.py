@@ -29,7 +29,7 @@ from ..selection.source import Arrays
 from .checks import RULES
 from .error_bars import scale_from_json, scale_shapes
 from .fields import count, real
-from .formats import AllRows, Shapes, Sizes, Stored, sharing_from_json, sharing_to_json, with_centres
+from .formats import AllRows, FileContent, Shapes, Sizes, sharing_from_json, sharing_to_json, with_centres
 from .model_file import ModelFileError
 
 LEAST_ROWS = 20_000  # distinct rows of the remainder from which on a file is mapped: fewer are read in milliseconds
@@ -197,7 +197,7 @@ class MappedLocalFormat:
         sharing, centres = sharing_to_json(posterior)
         return about | sharing, arrays | centres
 
-    def restore(self, stored: Stored) -> Posterior:
+    def restore(self, stored: FileContent) -> Posterior:
         """Return the posterior; its rows are checked when they are used."""
         arrays, about, evidence = stored.arrays, stored.about, stored.evidence
         base = SubsetOfData.condition(evidence)
@@ -215,7 +215,7 @@ class MappedLocalFormat:
         cell, h, power = sharing_from_json(evidence.kernel, about["shared"], len(store))
         return with_centres(made.sharing(cell, h, power, arrays["centres"]))
 
-    def all_rows(self, stored: Stored) -> AllRows:
+    def all_rows(self, stored: FileContent) -> AllRows:
         """Return all rows of the fit, which are checked when they are read."""
 
         def lazily(name: str) -> Any:

@@ -25,9 +25,9 @@ from ..posteriors.baselines import Baselines
 from ..selection.loop import Selection
 from ..selection.source import Arrays, Scaling
 from ..tables import Preprocessing, TableEncoder
-from .checks import N_PREDICTED, check_factor, check_predictions, check_stages, check_values
+from .checks import N_PREDICTED, check_array_values, check_factor, check_some_predictions, check_stages
 from .fields import count, flag, mapping, real, text, wrong
-from .formats import Stored
+from .formats import FileContent
 from .layout import Layout
 from .mapped import verify
 from .means import describe_mean, mean_from_json
@@ -196,7 +196,7 @@ def rebuild(content: Mapping[str, Any], arrays: dict[str, Array], path: str) -> 
     layout.check_arrays(arrays)
     if sorted(mapped := content.get(MAPPED, [])) != sorted(set(layout.format.mapped) & set(arrays)):
         raise ValueError(f"the field {MAPPED!r} does not list the arrays that are mapped")
-    check_values({name: array for name, array in arrays.items() if name not in mapped})
+    check_array_values({name: array for name, array in arrays.items() if name not in mapped})
     check_stages(arrays["active"], arrays["rmse"], arrays["scores"], layout.sizes.n)
     model, notes = _unfitted(content["params"], layout.posterior)
     kernel = compile_centred(kernel_from_json(content["kernel"]), arrays["centre"], np.dtype(np.float64))
@@ -244,7 +244,9 @@ def _fitted(
     mean(rows.X[active][:N_PREDICTED])  # refuses predictions that are not finite
     likelihood = content["log_marginal_likelihood"]
     real(likelihood, "log_marginal_likelihood", -np.inf)
-    stored = Stored(evidence, mapping(content["posterior"], "posterior"), arrays, likelihood, memory_limit, damaged)
+    stored = FileContent(
+        evidence, mapping(content["posterior"], "posterior"), arrays, likelihood, memory_limit, damaged
+    )
     every = layout.format.all_rows(stored)
     return Fitted(
         kernel=kernel.spec,
@@ -265,14 +267,14 @@ def _fitted(
     )
 
 
-def _posterior(layout: Layout, stored: Stored, scaling: Scaling) -> Posterior:
+def _posterior(layout: Layout, stored: FileContent, scaling: Scaling) -> Posterior:
     """The posterior, after a check of the factor, and with predictions that are finite."""
     evidence, kind = stored.evidence, layout.format
     active = evidence.selection.indices
     X = np.asarray(evidence.X[active], dtype=np.float64)
     check_factor(evidence.kernel, X, evidence.selection.factor, evidence.noise(active), kind.holds_all_rows)
     posterior = kind.restore(stored)
-    check_predictions(kind.without_cache(posterior), X, scaling.mean, scaling.std)
+    check_some_predictions(kind.without_cache(posterior), X, scaling.mean, scaling.std)
     return posterior
 
 

@@ -21,10 +21,19 @@ from ..posteriors.projected import (
     Variational,
 )
 from ..selection.source import Arrays
-from .checks import Remainder, check_projection, check_residuals
+from .checks import RemainderRows, check_projection, check_residuals
 from .error_bars import scale_arrays, scale_from_json, scale_shapes, scale_to_json
 from .fields import count, real
-from .formats import AllRows, PosteriorFormat, Shapes, Sizes, Stored, sharing_from_json, sharing_to_json, with_centres
+from .formats import (
+    AllRows,
+    FileContent,
+    PosteriorFormat,
+    Shapes,
+    Sizes,
+    sharing_from_json,
+    sharing_to_json,
+    with_centres,
+)
 from .mapped import LEAST_ROWS, MappedLocalFormat
 from .means import judges_of
 
@@ -43,13 +52,13 @@ class SubsetFormat:
         """Return no fields and no arrays."""
         return {}, {}
 
-    def restore(self, stored: Stored) -> Posterior:
+    def restore(self, stored: FileContent) -> Posterior:
         """Return the posterior given the active rows. O(m^3)."""
         evidence = stored.evidence
         scale = scale_from_json(evidence.kernel, stored.arrays, stored.about.get("scale"))
         return replace(SubsetOfData.condition(evidence), scale=scale)
 
-    def all_rows(self, stored: Stored) -> AllRows:
+    def all_rows(self, stored: FileContent) -> AllRows:
         """Return nothing: the file holds the active rows alone."""
         return AllRows()
 
@@ -78,7 +87,7 @@ class ProjectedFormat:
         assert isinstance(posterior, Projected)
         return {}, {"inverse": posterior.inverse, "root": posterior.root, "weights": posterior.weights}
 
-    def restore(self, stored: Stored) -> Posterior:
+    def restore(self, stored: FileContent) -> Posterior:
         """Return the posterior with the stored factors, a sample of which is checked against the kernel."""
         kernel, X, arrays = stored.evidence.kernel, np.asarray(stored.evidence.X), stored.arrays
         inverse, root = arrays["inverse"], arrays["root"]
@@ -87,7 +96,7 @@ class ProjectedFormat:
         scale = scale_from_json(kernel, arrays, stored.about.get("scale"))
         return self.kind(kernel, kernel.prepare(X), inverse, root, arrays["weights"], value, scale)
 
-    def all_rows(self, stored: Stored) -> AllRows:
+    def all_rows(self, stored: FileContent) -> AllRows:
         """Return nothing: the file holds the active rows alone."""
         return AllRows()
 
@@ -123,7 +132,7 @@ class LocalFormat:
         sharing, centres = sharing_to_json(posterior)
         return about | sharing, arrays | centres
 
-    def restore(self, stored: Stored) -> Posterior:
+    def restore(self, stored: FileContent) -> Posterior:
         """Return the posterior with the stored residuals, a sample of which is computed again."""
         evidence, arrays = stored.evidence, stored.arrays
         indices = np.delete(np.arange(len(evidence.X)), evidence.selection.indices)
@@ -131,7 +140,7 @@ class LocalFormat:
         first, group = distinct(X)
         base = SubsetOfData.condition(evidence)
         residuals, noises = arrays["residuals"], arrays["noises"]
-        check_residuals(evidence, base, Remainder(indices, first, group), residuals, noises)
+        check_residuals(evidence, base, RemainderRows(indices, first, group), residuals, noises)
         k = count(stored.about["k"], "k, the number of neighbours,", most=len(first))
         scale = scale_from_json(evidence.kernel, arrays, stored.about["scale"])
         limit = available() // 4 if stored.memory_limit is None else parse_bytes(stored.memory_limit)
@@ -140,7 +149,7 @@ class LocalFormat:
         given = evidence.kernel, base, X[first], residuals, noises, k, scale, limit
         return with_centres(Local.restore(*given, *sharing, arrays.get("centres")))
 
-    def all_rows(self, stored: Stored) -> AllRows:
+    def all_rows(self, stored: FileContent) -> AllRows:
         """Return all rows of the fit."""
         arrays, source = stored.arrays, stored.evidence.source
         assert isinstance(source, Arrays)

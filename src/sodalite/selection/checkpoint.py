@@ -37,7 +37,7 @@ from ..stopping import Rule
 from .loop import Selection, first_stop
 from .source import Source
 from .state import Problem, State
-from .stored import ARRAYS, INTEGERS, Stored
+from .stored import ARRAYS, INTEGERS, StoredSelection
 from .verification import Request, Verified, disagreement, verify
 
 SECONDS = 5.0  # least time between two writes: what a killed run loses at most, but for the block that it was at
@@ -84,7 +84,7 @@ class Checkpoint:
         file: File | None = None,
     ) -> None:
         self.path, self.about = Path(path), about
-        self.stored: Stored | None = None
+        self.stored: StoredSelection | None = None
         """The selection that the file records."""
         self.found: dict[str, Any] | None = None
         """The search for the kernel, as JSON (`sodalite.hyperparameters.record`); None if it is to be repeated."""
@@ -93,7 +93,7 @@ class Checkpoint:
         self._verified: Verified | None = None
         self._generator, self._generator_state = generator, state_of(generator)
         self._state: tuple[State, float] | None = None  # what the next write records, and its noise floor
-        self._ended = ""  # as in `Stored`
+        self._ended = ""  # as in `StoredSelection`
         self._next_write = 0.0  # the time of `monotonic` before which nothing is written
         self._n_replayed = 0  # recorded rows that this run takes again; until then nothing is written
         if file is not None:
@@ -164,7 +164,7 @@ class Checkpoint:
             return problem
         return self._with_stored_rows(self.stored, problem)
 
-    def _reached(self, stored: Stored, noise_floor: float) -> bool:
+    def _reached(self, stored: StoredSelection, noise_floor: float) -> bool:
         """Whether rows are recorded at this noise floor, and not at a lower one; raises as `resumed` does."""
         floors = noise_floor * 10.0 ** np.arange(-STEPS, STEPS + 1)
         if not np.isclose(stored.noise_floor, floors, rtol=SAME_FLOOR, atol=0).any():
@@ -173,7 +173,7 @@ class Checkpoint:
             raise np.linalg.LinAlgError("not positive definite, as was found before")
         return stored.noise_floor >= noise_floor * (1 - SAME_FLOOR)
 
-    def _with_stored_rows(self, stored: Stored, problem: Problem) -> Problem:
+    def _with_stored_rows(self, stored: StoredSelection, problem: Problem) -> Problem:
         """The problem, with the recorded rows to be taken first. The rules have been asked about these stages."""
         t = self._n_replayed = len(stored.indices)
         first_checked = max(problem.first_checked, t + 1)
@@ -251,7 +251,7 @@ class Checkpoint:
                 self._generator.bit_generator.state = state_from(state, self._generator_state)
             self._generator_state = state
             if content["selection"] is not None:
-                self.stored = Stored.checked(content["selection"], arrays, *self.about["X"][:2])
+                self.stored = StoredSelection.checked(content["selection"], arrays, *self.about["X"][:2])
             elif arrays:
                 raise ValueError("it has arrays, but says nothing of a selection")
         except (ValueError, TypeError, LookupError, ArithmeticError, RecursionError) as error:
@@ -259,7 +259,7 @@ class Checkpoint:
 
 
 def _recorded(state: State, noise_floor: float, ended: str) -> tuple[dict[str, Any], dict[str, Array]]:
-    """What a checkpoint records of a selection: JSON and arrays, as `Stored.checked` takes them."""
+    """What a checkpoint records of a selection: JSON and arrays, as `StoredSelection.checked` takes them."""
     t = len(state.rmse)  # complete rows: an interrupt may fall between the lists
     arrays: dict[str, Array] = {
         "indices": np.array(state.indices[:t], dtype=np.int64),

@@ -13,8 +13,8 @@ from time import perf_counter
 from typing import Any, TextIO
 
 from ..stopping import Callback, Stage
+from .forecast import Forecast
 from .pace import Pace
-from .plan import Plan
 
 PACED = 0.3  # share of the active rows from which on their pace tells how long the others take
 LIVE, LOGGED = 0.1, 5.0  # seconds between two displays, on a terminal or in a notebook, and in a file of lines
@@ -92,22 +92,22 @@ class Follower:
 
     def __init__(self, *callbacks: Callback) -> None:
         self._callbacks, self._began = callbacks, perf_counter()
-        self._plan: Plan | None = None
+        self._forecast: Forecast | None = None
         self._left, self._told = inf, 0.0
 
     def expect(self, parts: Sequence[tuple[str, float]]) -> None:
         """Set the steps of the fit in their order, each with the seconds that it is expected to take."""
-        self._plan = Plan(parts)
+        self._forecast = Forecast(parts)
 
     @property
     def slowness(self) -> float:
         """How many times as long steps take as was expected of them; 1 if nothing was."""
-        return 1.0 if self._plan is None else self._plan.slowness
+        return 1.0 if self._forecast is None else self._forecast.slowness
 
     def __call__(self, stage: Stage) -> None:
         """Call all callbacks; StopIteration of one of them is raised after the last."""
-        if self._plan is not None and stage.t:
-            stage = replace(stage, left=self._left_at(self._plan, stage))
+        if self._forecast is not None and stage.t:
+            stage = replace(stage, left=self._left_at(self._forecast, stage))
         asked = []
         for callback in self._callbacks:
             try:
@@ -117,15 +117,15 @@ class Follower:
         if asked:
             raise asked[0]
 
-    def _left_at(self, plan: Plan, stage: Stage) -> float:
+    def _left_at(self, forecast: Forecast, stage: Stage) -> float:
         """Expected seconds left while rows are chosen, by their pace once it shows; O(t), so a few times a second."""
         now = perf_counter()
         if now - self._told >= LIVE or stage.t in (1, stage.n_active):
-            plan.at(stage.step, stage.t / max(stage.n_active, 1))
-            within = plan.left - plan.after
+            forecast.at(stage.step, stage.t / max(stage.n_active, 1))
+            within = forecast.left - forecast.after
             if stage.t >= PACED * stage.n_active:
                 within = Pace.of(stage).left
-            self._left, self._told = min(within, stage.time_limit - stage.seconds) + plan.after, now
+            self._left, self._told = min(within, stage.time_limit - stage.seconds) + forecast.after, now
         return max(self._left - (now - self._told), 0.0)
 
     def say(self, step: str, detail: str = "", done: float = 0.0) -> None:
@@ -134,9 +134,9 @@ class Follower:
         None of them can end it: a fit needs rows.
         """
         left = inf
-        if self._plan is not None:
-            self._plan.at(step, done)
-            left = self._plan.left
+        if self._forecast is not None:
+            self._forecast.at(step, done)
+            left = self._forecast.left
         with suppress(StopIteration):
             self(Stage((), perf_counter() - self._began, step=step, detail=detail, left=left))
 

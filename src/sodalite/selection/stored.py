@@ -15,7 +15,7 @@ ARRAYS = {*INTEGERS, "rmse", "scores", "seconds", "noise", "X", "gains"}
 
 
 @dataclass(frozen=True)
-class Stored:
+class StoredSelection:
     """A selection of t rows, as a checkpoint records it."""
 
     indices: Indices
@@ -38,7 +38,7 @@ class Stored:
     """The stop reason, where no rule gives it: "score", or "" for any other."""
 
     @classmethod
-    def checked(cls, content: Any, arrays: dict[str, Array], n: int, d: int) -> Stored:
+    def checked(cls, content: Any, arrays: dict[str, Array], n: int, d: int) -> StoredSelection:
         """The selection that a file records, of n rows with d inputs; a ValueError says what is wrong with it.
 
         The names, types and lengths of the arrays have been checked.

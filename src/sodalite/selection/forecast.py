@@ -16,7 +16,7 @@ PRIOR = 0.5  # seconds of work at the expected speed that count as done already:
 MOST_DONE = 0.95  # share of a part that may be said to be done while it goes on: no one has seen its end
 
 
-class Plan:
+class Forecast:
     """The parts of a job in their order, and how far it has come.
 
     Parameters
@@ -29,7 +29,7 @@ class Plan:
     Examples
     --------
     >>> now = iter([0.0, 0.0, 30.0])
-    >>> plan = Plan([("search", 10.0), ("end", 5.0)], lambda: next(now))
+    >>> plan = Forecast([("search", 10.0), ("end", 5.0)], lambda: next(now))
     >>> plan.at("search")
     >>> plan.at("search", 0.5)  # half of 10 expected seconds have taken 30
     >>> round(plan.slowness, 1), round(plan.left), round(plan.after)
