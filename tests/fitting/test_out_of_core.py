@@ -559,11 +559,10 @@ LOCAL = """
         module.fits_in_memory = original
     X, y = opened("large")
     size = X.shape[0] * X.shape[1] * X.dtype.itemsize
-    allowed = 1.25 * limit  # how full blocks are when several threads have one depends on their timing
-    assert size >= 4 * allowed
+    assert size >= 4 * limit
     with open("/proc/self/status") as file:
         now = next(int(line.split()[1]) * 1024 for line in file if line.startswith("VmData"))
-    room = int(allowed) + 5 * y.nbytes + 8 * MB  # the targets are in memory, also scaled
+    room = limit + 5 * y.nbytes + 8 * MB  # the targets are in memory, also scaled
     resource.setrlimit(resource.RLIMIT_DATA, (now + room, now + room))
     try:
         np.ones(size, dtype=np.uint8)
@@ -594,11 +593,11 @@ def write_wide(path, n, d, kind):
 @pytest.mark.parametrize(
     ("kind", "n", "d", "options"),
     [
-        ("memmap", 165_000, 256, {"n_neighbors": 8, "calibrate": False, "memory_limit": 33 * 10**6, "n_active": 10}),
+        ("memmap", 132_000, 256, {"n_neighbors": 8, "calibrate": False, "memory_limit": 33 * 10**6, "n_active": 10}),
         campaign(
-            "parquet", 250_000, 192, {"n_neighbors": 8, "calibrate": False, "memory_limit": 38 * 10**6, "n_active": 12}
+            "parquet", 200_000, 192, {"n_neighbors": 8, "calibrate": False, "memory_limit": 38 * 10**6, "n_active": 12}
         ),
-        campaign("memmap", 1_750_000, 64, {"memory_limit": 89 * 10**6, "n_active": 50}),
+        campaign("memmap", 1_400_000, 64, {"memory_limit": 89 * 10**6, "n_active": 50}),
     ],
 )
 def test_local_keeps_to_a_quarter_of_the_data(kind, n, d, options, tmp_path, monkeypatch):
@@ -606,11 +605,14 @@ def test_local_keeps_to_a_quarter_of_the_data(kind, n, d, options, tmp_path, mon
     X, y = write_wide(tmp_path, n, d, kind)
     command = [sys.executable, "-c", textwrap.dedent(LOCAL), kind, str(tmp_path), repr(options)]
     alone = {"MALLOC_ARENA_MAX": "1", "OPENBLAS_NUM_THREADS": "1", "ARROW_DEFAULT_MEMORY_POOL": "system"}
+    # Arrays go back to the system when they are freed. By default, the C library keeps more and more of them in a heap
+    # that becomes fragmented in ways that depend on the timing of threads, and the system counts the gaps too.
+    alone |= {"MALLOC_MMAP_THRESHOLD_": "131072", "MALLOC_TRIM_THRESHOLD_": "131072"}
     done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, **alone}, check=False)
     assert done.returncode == 0, done.stderr
     mean, std = np.load(tmp_path / "found.npy")
     assert np.isfinite(std).all()
-    if n < 170_000:
+    if n < 150_000:
         return  # the quick representative
     here = GreedyGPRegressor(
         ConstantKernel(1.0) * RBF(np.where(np.arange(d) < 3, 1.0, 1e4)) + WhiteKernel(0.1),
