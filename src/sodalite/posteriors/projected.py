@@ -275,5 +275,5 @@ def _inverse_factor(K: Floats) -> Floats:
 
 
 def _inverted(L: Floats) -> Floats:
-    """The inverse of a lower factor, in the memory order of arrays from a file: products round equally before saving."""
+    """The inverse of a lower factor, in the memory order that arrays from files have: a loaded model rounds as this."""
     return np.ascontiguousarray(solve_triangular(L, np.eye(len(L)), lower=True))
