@@ -97,7 +97,7 @@ def test_rows_are_predicted_from_as_many_neighbours_as_asked_for(monkeypatch):
 
 def test_a_checkpoint_names_the_fields_of_a_weave_as_the_first_version_did():
     assert method_note(Weave()) == (
-        "Weave(n_start=500, n_rounds=6, n_blocks=64, block_size=64, n_judged=1500, n_neighbours=32, n_active=64, "
+        "Weave(n_start=500, n_rounds=6, n_blocks=160, block_size=64, n_judged=1500, n_neighbours=32, n_active=64, "
         "n_exact=1000)"
     )
     assert method_note(Subset()) == "Subset(n_rows=1000, n_starts=12, n_screen=300, n_steps=60)"
