@@ -14,7 +14,7 @@ from sklearn.pipeline import make_pipeline
 import sodalite
 from sodalite.cli import _progress, fit
 from sodalite.cli.app import app
-from sodalite.tables import Dialect, Options, learn, read_table
+from sodalite.tables import Dialect, Options, learn, open_table, read_table
 
 QUICK = ["--posterior", "sod", "--hyperparameters", "fixed", "--n-active", "30"]
 
@@ -166,6 +166,44 @@ def test_how_a_file_is_written_can_be_said(folder):
         assert words in " ".join(result.stderr.split())
     assert "no encoding that is known" in run("fit", "a.csv", "-t", "y", "--encoding", "x").stderr
     assert "no column 'lat'" in run("fit", "shops.csv", "-t", "rent", "--latlon", "lat,lon").stderr
+
+
+@pytest.mark.parametrize("decimal", [",", "."])
+def test_every_column_has_its_own_marks(decimal, folder):
+    """Thousands with a unit, thousands with points and decimal commas in one file; and the same in predict."""
+    random = np.random.default_rng(0)
+    weight, rent, area = random.integers(300, 30_000, 60), random.integers(300, 30_000, 60), random.uniform(1, 9, 60)
+    frame = pd.DataFrame(
+        {
+            "weight": [f"{value:,} lbs" for value in weight],
+            "rent": [f"{value:,}".replace(",", "." if decimal == "," else "'") for value in rent],
+            "area": [f"{value:.1f}".replace(".", decimal) for value in area],
+            "y": random.integers(0, 99, 60),
+        }
+    )
+    frame.to_csv("marks.csv", index=False, sep=";")
+    result = run("fit", "marks.csv", "-t", "y", "-o", "m", *QUICK)
+    assert result.exit_code == 0, result.output
+    text = " ".join(result.stdout.split())
+    assert "'weight' is read as numbers with 'lbs', ',' between thousands." in text
+    assert f"'rent' is read as numbers with {'.' if decimal == ',' else chr(39)!r} between thousands." in text
+    mapping = sodalite.load("m").preprocessing_
+    for rows in (read_table("marks.csv"), read_table("marks.csv", Dialect(sep=";"))):
+        expected = np.column_stack([weight, rent, np.round(area, 1)])
+        np.testing.assert_array_equal(mapping.encode(rows).X, expected)
+    with open_table("marks.csv") as reader:
+        np.testing.assert_array_equal(
+            np.concatenate([mapping.encode(p).X for p in reader.chunks(mapping.kinds)]), expected
+        )
+
+
+def test_an_unusual_mark_between_thousands_is_kept_for_predict(folder):
+    Path("a.csv").write_text("x,y\n" + "".join(f"{row}_{row * 37 % 1000:03d},{row}\n" for row in range(1, 40)))
+    assert run("fit", "a.csv", "-t", "y", "--thousands", "_", *QUICK, "-q").exit_code == 0
+    mapping = sodalite.load("model.sodalite").preprocessing_
+    assert mapping.encode(read_table("a.csv")).X[:2, 0].tolist() == [1037, 2074]
+    result = run("fit", "a.csv", "-t", "y", "--thousands", ",", "--decimal", ",")
+    assert "--thousands and --decimal are the same mark" in " ".join(result.stderr.split())
 
 
 @pytest.mark.parametrize("sep", [",", ";", "\t", "|"])

@@ -143,6 +143,10 @@ def dialect_options(function: F) -> F:
         mark = {"tab": "\t", "\\t": "\t"}.get(sep or "", sep)
         if mark is not None and len(mark) != 1:
             raise click.BadParameter(f"{sep!r} is no single mark, such as ';' or tab.", param_hint="'--sep'")
+        if thousands is not None and len(thousands) != 1:
+            raise click.BadParameter(f"{thousands!r} is no single mark, such as ','.", param_hint="'--thousands'")
+        if thousands is not None and thousands == decimal:
+            raise click.BadParameter(f"--thousands and --decimal are the same mark, {decimal!r}.")
         return function(*arguments, dialect=Dialect(mark, decimal, thousands, encoding, codes), **others)
 
     options = [

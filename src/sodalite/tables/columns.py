@@ -53,7 +53,7 @@ class Column:
     zone: str | None = None
     """For "date", the time zone whose clock tells the parts of the calendar."""
     form: str | None = None
-    """How texts are read: the format of dates, or the decimal mark of numbers."""
+    """How texts are read: the format of dates, or the marks of numbers (`sodalite.tables.written.Written.form`)."""
 
     @property
     def sources(self) -> list[str]:
@@ -176,7 +176,8 @@ def encode_values(column: Column, get: Lookup, source: str = "the table") -> Cod
 def number_values(values: Values, column: Column, source: str) -> Floats:
     """A column of numbers, of shape (n,), NaN where a value is missing; all else, and infinite numbers, are refused."""
     if values.kind == "text":
-        found, _ = read_numbers(values.levels, column.form or ".")
+        form = column.form or "."
+        found, _ = read_numbers(values.levels, form[0], form[1:] or None)
         wrong = [place for place, text in enumerate(values.levels) if np.isnan(found[place]) and not is_code(text)]
         if wrong:
             row = _first(values, wrong)

@@ -292,7 +292,7 @@ def _text(name: str, values: Values, options: Options, chosen: bool, y: Floats |
     numbers, written = read_numbers(texts, options.decimal, options.thousands, options.prefer)
     share = float(np.mean(~np.isnan(numbers)))
     if share == 1.0:
-        return _number(name, values, options, chosen, written.decimal, written.words())
+        return _number(name, values, options, chosen, written.form, written.words())
     if share > 0.5:
         _refuse_texts(name, values, [text for text, bad in zip(texts, np.isnan(numbers).tolist(), strict=True) if bad])
     dates, forms = read_dates(texts)

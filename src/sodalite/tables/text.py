@@ -12,8 +12,9 @@ import gzip
 import io
 import re
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import zip_longest
 from typing import Any, BinaryIO
 
 from ..core.optional import require
@@ -28,6 +29,9 @@ MARKS = {",": "a comma", ";": "a semicolon", "\t": "a tab", "|": "a vertical bar
 """Marks between columns that are recognised, in words."""
 HEAD = 2**16  # characters by which the mark between columns is found
 LINES = 20  # lines by which the mark is found
+# A number with a mark that separates no thousands: other than three digits follow, or nothing but zero goes before.
+DECIMAL = re.compile(r"[^\d.,]*(?:\d+(?P<mark>[.,])(?!\d{3}(?!\d))\d+|0(?P<zero>[.,])\d+)[^\d.,]*")
+GROUPED = re.compile(r"[-+]?[1-9]\d{0,2}(\.\d{3})+")
 
 
 class TextReader(Reader):
@@ -38,10 +42,13 @@ class TextReader(Reader):
         self._arrow, self._csv = require("pyarrow", "cli"), require("pyarrow.csv", "cli")
         self._dialect, self._delimiter = dialect, "\t" if form == "tsv" else ","
         self._header_lines = 0
+        self._grouped: set[str] = set()
         with self._explained():
             self._bytes = Utf8(stream, name, dialect.encoding)
-            self._given = self._header()
+            head = self._decoded_head()
+            self._given = self._header(head)
             self.names = self.unique(self._given)
+            self._see_marks(head)
         self._ragged: Any = None
 
     def read(self) -> Table:
@@ -52,13 +59,19 @@ class TextReader(Reader):
             self._bytes = Utf8(self.stream, self.name)
         data = self._read(None)
         # Arrow moves times to UTC, and forgets what the clock showed; as texts, they keep their offsets.
-        zoned = [part.name for part in data.schema if self._arrow.types.is_timestamp(part.type) and part.type.tz]
-        if zoned:
-            self.stream.seek(0)
-            self._bytes = Utf8(self.stream, self.name, self._dialect.encoding)
-            self._bytes.head()
-            data = self._read({part.name: self._text if part.name in zoned else part.type for part in data.schema})
+        types = self._arrow.types
+        misread = {part.name for part in data.schema if types.is_timestamp(part.type) and part.type.tz}
+        misread |= {part.name for part in data.schema if types.is_floating(part.type) and part.name in self._grouped}
+        if misread:
+            self._rewind()
+            data = self._read({part.name: self._text if part.name in misread else part.type for part in data.schema})
         return self._table(data)
+
+    def _rewind(self) -> None:
+        """Begin again at the file's first byte."""
+        self.stream.seek(0)
+        self._bytes = Utf8(self.stream, self.name, self._dialect.encoding)
+        self._bytes.head()
 
     @property
     def _text(self) -> Any:
@@ -118,17 +131,19 @@ class TextReader(Reader):
         self._ragged = row
         return "error"
 
-    def _header(self) -> list[str]:
-        """The column names in the first line; a file whose first line cannot be that is refused."""
+    def _decoded_head(self) -> str:
+        """The first lines; a file that is empty, or no text, is refused."""
         head = self._bytes.head()
         if not head.strip():
             raise TableError(f"{self.name} is empty; its first line must be column names, and rows must follow.")
         for magic, what in MAGIC.items():
             if head.startswith(magic):
                 raise TableError(f"{self.name} is no text, but {what}; give it the suffix of what it is.")
-        text = codecs.getincrementaldecoder("utf-8-sig")().decode(head)
+        return codecs.getincrementaldecoder("utf-8-sig")().decode(head)
+
+    def _header(self, text: str) -> list[str]:
+        """The column names in the first line; a file whose first line cannot be that is refused."""
         self._delimiter = self._dialect.sep or sniffed(text, self._delimiter)
-        self.prefer = "," if self._delimiter == ";" else "."
         try:
             rows = csv.reader(io.StringIO(text, newline=""), delimiter=self._delimiter)
             names = next(filter(None, rows), [])
@@ -140,6 +155,18 @@ class TextReader(Reader):
                 f"{self.name} starts with numbers ({listed(names, 3)}), but its first line must be column names."
             )
         return names
+
+    def _see_marks(self, text: str) -> None:
+        """Find the usual decimal mark, and numbers whose points may separate thousands, by the first lines."""
+        lines = text[:HEAD].splitlines(keepends=True)
+        try:
+            rows = list(csv.reader(lines[:-1] if len(lines) > 2 else lines, delimiter=self._delimiter))[1:]
+        except csv.Error:
+            rows = []
+        self.prefer = usual_decimal(rows, "," if self._delimiter == ";" else ".")
+        if self.prefer == "," and self._dialect.decimal is None:
+            columns = zip(self.names, zip_longest(*rows, fillvalue=""), strict=False)
+            self._grouped = {name for name, cells in columns if _is_grouped([cell for cell in cells if "." in cell])}
 
     @contextmanager
     def _explained(self) -> Iterator[None]:
@@ -201,9 +228,9 @@ class Utf8(io.RawIOBase):
         return True
 
     def head(self) -> bytes:
-        """The bytes up to the end of the first line at least; `read` returns them again."""
-        while b"\n" not in self._first and (more := self._stream.read(BLOCK)):
-            if len(self._first) > BLOCK:
+        """The first bytes, up to the end of the first line at least; `read` returns them again."""
+        while (len(self._first) < HEAD or b"\n" not in self._first) and (more := self._stream.read(BLOCK)):
+            if len(self._first) > BLOCK and b"\n" not in self._first:
                 raise TableError(f"{self._name}: its first line {TOO_LONG}")
             self._first += more
         self._check(self._first)
@@ -267,6 +294,25 @@ class _Recoded(io.RawIOBase):
         size = len(self._left) if size < 0 else size
         found, self._left = self._left[:size], self._left[size:]
         return found
+
+
+def usual_decimal(rows: Sequence[Sequence[str]], usual: str) -> str:
+    """The decimal mark of some rows of cells: the one after which some numbers have other than three digits.
+
+    Examples
+    --------
+    >>> usual_decimal([["1,5", "1.234"]], "."), usual_decimal([["1.5", "1,234"]], ","), usual_decimal([["1,234"]], ",")
+    (',', '.', ',')
+    """
+    seen = {
+        match["mark"] or match["zero"] for row in rows for cell in row if (match := DECIMAL.fullmatch(cell.strip()))
+    }
+    return seen.pop() if len(seen) == 1 else usual
+
+
+def _is_grouped(cells: Sequence[str]) -> bool:
+    """Whether there are numbers, and in all of them three digits follow each point."""
+    return bool(cells) and all(GROUPED.fullmatch(cell.strip()) for cell in cells)
 
 
 def sniffed(text: str, usual: str) -> str:

@@ -190,7 +190,7 @@ def target_values(values: Values, name: str, source: str, options: Options) -> t
     form, said = None, []
     if values.kind == "text":
         _, written = read_numbers(values.levels, options.decimal, options.thousands, options.prefer)
-        form = written.decimal
+        form = written.form
         said = [f"The target {name!r} is read as {written.words()}."] if written.words() else []
     return number_values(values, Column(name, "number", form=form), source), said
 
