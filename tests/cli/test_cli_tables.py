@@ -216,6 +216,38 @@ def test_separators_and_marks_of_encodings_are_found(sep, encoding, folder):
     assert table.data["näme"].to_pylist() == ["a, b", "c; d", "e"]
 
 
+def test_encodings_are_found_said_and_kept(folder):
+    """A file of Windows is read as such; an encoding that was given is kept for predict, unless a file is UTF-8."""
+    frame = pd.DataFrame({"town": ["Łódź", "Kraków", "Łomża"] * 20, "x": range(1, 61), "y": np.arange(60) % 7})
+    frame.to_csv("utf8.csv", index=False)
+    frame.to_csv("east.csv", index=False, encoding="cp1250")
+    frame.replace({"town": {"Łódź": "Zürich", "Łomża": "Genève"}}).to_csv("west.csv", index=False, encoding="cp1252")
+    result = run("fit", "west.csv", "-t", "y", *QUICK, "-o", "west")
+    assert result.exit_code == 0, result.output
+    assert "west.csv is not UTF-8, and is read as Windows-1252; --encoding overrules." in " ".join(
+        result.stdout.split()
+    )
+    assert next(iter(sodalite.load("west").preprocessing_.columns)).levels == ("Genève", "Kraków", "Zürich")
+    result = run("predict", "west", "west.csv", "-o", "out.csv")
+    assert result.stderr.splitlines()[0] == "west.csv is not UTF-8, and is read as Windows-1252; --encoding overrules."
+    assert "none of those that the model was fitted with" not in result.stderr
+    assert "Windows" not in run("predict", "west", "west.csv", "-o", "out.csv", "-q").stderr
+    assert run("fit", "east.csv", "-t", "y", *QUICK, "--encoding", "cp1250", "-o", "east", "-q").exit_code == 0
+    means = []
+    for name in ("east.csv", "utf8.csv"):
+        content = json.loads(run("predict", "east", name, "--json").stdout)
+        assert not content["unknown"]
+        means.append(content["predictions"]["mean"])
+    assert means[0] == means[1]
+    content = json.loads(run("report", "east", "east.csv", "--json").stdout)
+    assert content["notes"] == ["east.csv is not UTF-8, and is read as cp1250; --encoding overrules."]
+    frame.to_csv("wide.csv", index=False, encoding="utf-16-le")
+    assert run("fit", "wide.csv", "-t", "y", *QUICK, "--encoding", "utf-16-le", "-o", "wide", "-q").exit_code == 0
+    assert json.loads(run("predict", "wide", "wide.csv", "--json").stdout)["n_rows"] == 60
+    content = json.loads(run("select", "west.csv", "-t", "y", "-n", "3", "--json").stdout)
+    assert "Windows-1252" in content["notes"][0]
+
+
 def test_two_columns_of_one_name(folder):
     rows = "".join(f"{row},{row * 7 % 11},{row * row}\n" for row in range(40))
     Path("twice.csv").write_text("a,a,y\n" + rows)

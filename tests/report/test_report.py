@@ -381,7 +381,7 @@ def test_the_page_of_active_rows_leads_with_those_held_out(tmp_path):
 
 
 def _rows_of(path, table):
-    X, y, missing = command.read_rows(sodalite.load(path), str(table), None)
+    X, y, missing, _ = command.read_rows(sodalite.load(path), str(table), None)
     assert missing == {}
     return X, y
 

@@ -26,7 +26,7 @@ from ._common import (
     say,
     seed_option,
 )
-from ._data import mapping_and_target
+from ._data import dialect_of, mapping_and_target
 
 if TYPE_CHECKING:
     from ..core.types import Floats
@@ -82,6 +82,8 @@ def command(
             outcome, report = run(
                 model, data, output, target=target, dialect=dialect, seed=seed, write=not as_json, shown=shown
             )
+        for note in outcome.notes:
+            say(note, quiet or as_json)
         if outcome.missing:
             say(f"Warning: missing values: {counted(outcome.missing)}; their rows were left out.")
         if as_json:
@@ -108,6 +110,8 @@ class ReportOutcome:
     """The share of the targets in the intervals of each probability, "0.5", "0.8", "0.95" and "0.99"."""
     missing: dict[str, int]
     """For each column, how many values of DATA are missing."""
+    notes: tuple[str, ...]
+    """What was noticed in reading DATA: sentences."""
     seconds: float
 
     def as_dict(self) -> dict[str, Any]:
@@ -142,9 +146,10 @@ def run(
     model = load(model_path)
     X = y = None
     missing: dict[str, int] = {}
+    notes: tuple[str, ...] = ()
     if data is not None:
         shown.step(f"Reading {data}")
-        X, y, missing = read_rows(model, data, target, dialect)
+        X, y, missing, notes = read_rows(model, data, target, dialect)
     shown.step("Judging the model")
     from ..report import make_report, to_html
 
@@ -169,6 +174,7 @@ def run(
         coverage=found.coverage,
         coverages=found.coverages,
         missing=missing,
+        notes=notes,
         seconds=perf_counter() - began,
     )
     return outcome, report
@@ -176,8 +182,8 @@ def run(
 
 def read_rows(
     model: GreedyGPRegressor, data: str, target: str | None, dialect: Dialect | None = None
-) -> tuple[Floats, Floats, dict[str, int]]:
-    """The rows of a table as the model takes them, their targets, and how many values each column misses."""
+) -> tuple[Floats, Floats, dict[str, int], tuple[str, ...]]:
+    """The rows of a table as the model takes them, their targets, how many values each column misses, and notes."""
     from collections import Counter
 
     import numpy as np
@@ -189,7 +195,7 @@ def read_rows(
     if len(model.y_mean_) > 1:
         raise Mistake("The model has several targets: only make_report in Python can judge it by other rows.")
     parts, missing = [], Counter[str]()
-    with open_table(data, dialect=dialect) as reader:
+    with open_table(data, dialect=dialect_of(model, dialect)) as reader:
         mapping, name = mapping_and_target(model, reader, target)
         mapping = replace(mapping, missing="drop" if mapping.missing == "error" else mapping.missing)
         given = Options(na_values=mapping.na_values, prefer=reader.prefer)
@@ -206,7 +212,7 @@ def read_rows(
     X, y = (np.concatenate(part) for part in zip(*parts, strict=True)) if parts else (np.empty((0, 0)), np.empty(0))
     if not len(y):
         raise TableError(f"{source} has no rows that miss nothing, so nothing to judge the model by.")
-    return X, y, dict(missing)
+    return X, y, dict(missing), tuple(reader.notes)
 
 
 def _check_writable(output: str) -> None:

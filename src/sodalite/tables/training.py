@@ -98,7 +98,7 @@ def learn(
     found = learn_columns(names, lambda name: get(name).take(known), options, features is not None, y[known], seed)
     without = {target: len(y) - len(known)} if len(known) < len(y) else {}
     _check(table, target, found, [*problems, *found.problems], found.missing | without if missing == "error" else {})
-    mapping = Preprocessing(target, found.columns, missing, options.na_values)
+    mapping = Preprocessing(target, found.columns, missing, options.na_values, table.encoding)
     gaps = {name: int(get(name).missing.sum()) for name in mapping.sources}
     gaps = {name: count for name, count in gaps.items() if count} | found.missing | without
     whole = np.flatnonzero(~np.isnan(found.X).any(axis=1))
