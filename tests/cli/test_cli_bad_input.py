@@ -139,7 +139,11 @@ def cases():
         yield f"{command}, absent", [command, "good.csv", "-t", "prise", *rest], "no column 'prise'.*mean 'price'\\?"
         yield f"{command}, text", [command, "target.csv", "-t", "price", *rest], "'price' holds text.*'dear' in line 6"
         yield f"{command}, inf", [command, "infinite_target.csv", "-t", "price", *rest], "'price' has 1 inf.*line 4"
-        yield f"{command}, words", [command, "good.csv", "-t", "town", *rest], "'town' holds text where a number"
+        yield (
+            f"{command}, words",
+            [command, "good.csv", "-t", "town", *rest],
+            "the target 'town' holds 'Basel' and 'Bern'",
+        )
         yield f"{command}, no target", [command, "good.csv", *rest], "--target is needed: which column of good.csv"
         unknown = [command, "good.csv", "-t", "price", "--exclude", "tonw", *rest]
         yield f"{command}, unknown column", unknown, r"no column 'tonw'.*Did you mean 'town'\?"

@@ -372,7 +372,26 @@ UNUSABLE = {
     "target among features": ("a,y\n1,2\n", {"features": ["a", "y"]}, "'y' is the target"),
     "no features": ("a,y\n1,2\n", {"exclude": ["a"]}, "no column is left to predict 'y' from"),
     "no rows": ("a,y\n", {}, "has column names but no rows"),
-    "text target": ("a,y\n1,2\n1,big\n", {}, r"column 'y' holds text where a number is needed: 'big' in line 3\. "),
+    "text target": ("a,y\n1,2\n1,big\n", {}, r"the target 'y' holds text where a number is needed: 'big' in line 3\. "),
+    "target of names": (
+        "a,z,y\n1,2,p\n1,3,q\n1,3,r\n1,4,s\n",
+        {},
+        r"the target 'y' holds 4 different texts, such as 'p', 'q', 'r', but must hold numbers\. "
+        r"Name a column of numbers with --target: 'a', 'z'\.$",
+    ),
+    "target of levels": ("a,y\n1,p\n1,q\n2,r\n", {}, r"the target 'y' holds 'p', 'q', 'r', but must hold numbers\. "),
+    "target of two levels": ("a,y\n1,yes\n1,no\n", {}, r"holds 'no' and 'yes', but must hold numbers\. Write 0 and 1 "),
+    "target of truth": ("a,y\n1,true\n1,false\n", {}, "holds true and false, but must hold numbers. Write 0 and 1 "),
+    "target of dates": (
+        "a,y\n1,31.1.2026\n1,1.2.2026\n",
+        {},
+        "the target 'y' holds dates, but must hold numbers. Write",
+    ),
+    "target of times": (
+        "a,y\n1,12:30\n1,4:00\n2,1:11\n",
+        {},
+        "the target 'y' holds times, but must hold numbers. Write",
+    ),
     "date target": ("a,y\n1,2020-01-01\n", {}, "target 'y' holds dates, but must hold numbers"),
     "bool target": ("a,y\n1,true\n", {}, "target 'y' holds true and false"),
     "text": ("a,y\n1,2\n2,3\n3 kg,4\n4,5\n", {}, r"column 'a' holds text .*: '3 kg' in line 4\. "),
@@ -381,7 +400,7 @@ UNUSABLE = {
         {},
         r"column 'a' has 2 infinite values, the first in line 3\. Correct it",
     ),
-    "infinite target": ("a,y\n1,2\n2,inf\n", {}, "column 'y' has 1 infinite value, the first in line 3"),
+    "infinite target": ("a,y\n1,2\n2,inf\n", {}, "the target 'y' has 1 infinite value, the first in line 3"),
     "missing": (
         "a,b,y\n,1,2\n,,3\n1,2,\n3,4,5\n4,4,6\n",
         {"missing": "error"},

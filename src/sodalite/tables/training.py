@@ -11,14 +11,18 @@ import numpy as np
 
 from ..core.types import Floats, Indices
 from ..core.words import counted
-from .base import Table, TableError
+from .base import Table, TableError, listed
 from .columns import Column, Lookup, encode_values, number_values
 from .examine import MISSING, Options, Reading, blanked, codes_of, examine
 from .leaks import leaks
 from .levels import cross_fitted, level_means
 from .preprocessing import Preprocessing, check_columns
 from .values import Values, table_column
-from .written import read_numbers
+from .written import is_code, read_clocks, read_dates, read_numbers
+
+TEXTUAL = 0.5  # share of a target's different texts that are no numbers, above which it is no column of numbers
+SHOWN = 3  # texts of a target that a message shows
+LONGEST = 30  # characters of each of them
 
 
 @dataclass(frozen=True)
@@ -117,7 +121,11 @@ def _target(table: Table, name: str, options: Options) -> tuple[Floats, list[str
     try:
         return *target_values(table_column(table, name), name, table.name, options), []
     except TableError as error:
-        return np.zeros(len(table)), [], [str(error).removeprefix(f"{table.name}: ")]
+        problem = str(error).removeprefix(f"{table.name}: ")
+        others = [other for other in table.names if other != name and table_column(table, other).kind == "number"]
+        if others and problem.endswith("with --target."):
+            problem = f"{problem.removesuffix('.')}: {listed(others)}."
+        return np.zeros(len(table)), [], [problem]
 
 
 def _check(table: Table, target: str, found: Learnt, problems: Sequence[str], refused: Mapping[str, int]) -> None:
@@ -184,15 +192,37 @@ def learn_columns(
 def target_values(values: Values, name: str, source: str, options: Options) -> tuple[Floats, list[str]]:
     """The target column, of shape (n,), NaN where a value is missing, and notes; all but numbers are refused."""
     values = blanked(values, options.na_values)
-    if values.kind not in ("number", "text", "empty"):
-        words = {"bool": "true and false", "date": "dates", "clock": "times", "time": "times"}.get(values.kind)
-        raise TableError(f"{source}: the target {name!r} holds {words or values.type_name}, but must hold numbers.")
     form, said = None, []
     if values.kind == "text":
-        _, written = read_numbers(values.levels, options.decimal, options.thousands, options.prefer)
+        texts = [text for text in values.levels if not is_code(text)]
+        numbers, written = read_numbers(texts, options.decimal, options.thousands, options.prefer)
+        if np.isnan(numbers).mean() > TEXTUAL:
+            raise TableError(f"{source}: the target {name!r} {_no_numbers(values, texts)}")
         form = written.form
         said = [f"The target {name!r} is read as {written.words()}."] if written.words() else []
-    return number_values(values, Column(name, "number", form=form), source), said
+    elif values.kind not in ("number", "empty"):
+        raise TableError(f"{source}: the target {name!r} {_no_numbers(values, [])}")
+    try:
+        return number_values(values, Column(name, "number", form=form), source), said
+    except TableError as error:
+        words = str(error).replace(f": column {name!r}", f": the target {name!r}", 1)
+        drop = " Rows without a target are left out; texts that mean a missing value are named by --na-values."
+        raise TableError(words + (drop if values.kind == "text" else "")) from None
+
+
+def _no_numbers(values: Values, texts: Sequence[str]) -> str:
+    """What a target holds that is no column of numbers, and what can be done about it."""
+    if values.kind == "bool" or (len(texts) == 2 and not read_dates(texts)[1]):
+        levels = " and ".join(map(repr, sorted(texts))) or "true and false"
+        return f"holds {levels}, but must hold numbers. Write 0 and 1 for them to predict the share of the second."
+    if values.kind in ("date", "clock", "time") or read_dates(texts)[1] or not np.isnan(read_clocks(texts)).any():
+        what = "times" if values.kind in ("clock", "time") or (texts and not read_dates(texts)[1]) else "dates"
+        return f"holds {what}, but must hold numbers. Write how long they are after the first, in days for instance."
+    if values.kind == "text":
+        different = f"{len(texts):,} different texts, such as " if len(texts) > SHOWN else ""
+        shown = listed([text[:LONGEST] for text in texts[:SHOWN]])
+        return f"holds {different}{shown}, but must hold numbers. Name a column of numbers with --target."
+    return f"holds {values.type_name}, but must hold numbers. Name a column of numbers with --target."
 
 
 def _with_missing(options: Options, missing: str) -> Options:
