@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from click.testing import CliRunner, Result
 from sklearn.pipeline import make_pipeline
 
 import sodalite
+import workbook
 from sodalite.cli import _progress, fit
 from sodalite.cli.app import app
 from sodalite.tables import Dialect, Options, learn, open_table, read_table
@@ -317,30 +319,149 @@ def test_inspect_says_what_a_file_is_that_is_no_model(data, words, folder):
     assert result.stderr == f"Error: m.sodalite is no model file, but {words}.\n"
 
 
-def test_excel(folder):
+HEAD = ["id", "day", "stamp", "clock", "colour", "share", "text", "x", "flag", "y"]
+
+
+def sheet(n=60):
+    """Rows of an Excel sheet with cells of every kind."""
+    random = np.random.default_rng(0)
+    begin, rows = dt.datetime(2020, 1, 1, 3, 30), []
+    for row in range(n):
+        x = float(random.uniform(0, 10))
+        when = begin + dt.timedelta(hours=5 * row)
+        day = dt.date(2020, 1, 1) + dt.timedelta(days=7 * row)
+        cells = [day, when, dt.time(row % 24, 30), ["red", "blue", "green"][row % 3], workbook.Percent(row / 100)]
+        rows.append([row + 1, *cells, f"{x:.2f}", x if row % 9 else None, row % 2 == 0, 3 * x])
+    return rows
+
+
+SHEETS = {  # the sheets, merged ranges, the hidden sheet, and what is noticed
+    "plain": ({"Data": [HEAD, *sheet()]}, [], "", []),
+    "two sheets": (
+        {"Data": [HEAD, *sheet()], "Notes": [["read", "me"], ["a", "b"]]},
+        [],
+        "",
+        ["Sheet 'Data' is read, the first of 2 that holds a table; to read another, put it first."],
+    ),
+    "a cover": (
+        {"Cover": [["Report"], ["by us"]], "Data": [HEAD, *sheet()]},
+        [],
+        "",
+        ["Sheet 'Data' is read, the first of 2 that holds a table; to read another, put it first."],
+    ),
+    "a hidden sheet": ({"Old": [["a", "y"], [1, 2]], "Data": [HEAD, *sheet()]}, [], "Old", []),
+    "a title and blank rows": (
+        {
+            "Data": [["Sales"], [], [None, *HEAD], *([None, *row] for row in sheet()[:9]), [], [None] * 3]
+            + [[None, *row] for row in sheet()[9:]]
+        },
+        ["A1:K1"],
+        "",
+        ["What stands above the column names is left out ('Sales')."],
+    ),
+    "groups of columns": (
+        {"Data": [["id", "when", None, None, "what", None, "how much", None, None, "y"], HEAD, *sheet()]},
+        ["B1:D1", "E1:F1", "G1:I1"],
+        "",
+        ["Column names are in two rows; the upper one ('when', 'what', 'how much') names groups of columns."],
+    ),
+    "a total": (
+        {"Data": [HEAD, *sheet(), [], ["Total:", *[None] * 8, 900.0]]},
+        [],
+        "",
+        ["Row 63 begins with 'Total:', and is left out."],
+    ),
+    "numbers as texts": (
+        {
+            "Data": [
+                HEAD,
+                *([*row[:7], str(row[7] or "n/a") if row[0] % 5 == 0 else row[7], *row[8:]] for row in sheet()),
+            ]
+        },
+        [],
+        "",
+        [],
+    ),
+    "dates as texts": (
+        {"Data": [HEAD, *([row[0], f"{row[1]:%d.%m.%Y}" if row[0] < 21 else row[1], *row[2:]] for row in sheet())]},
+        [],
+        "",
+        ["20 of the dates in 'day' are texts, read as dates such as 31.01.2026."],
+    ),
+}
+
+
+@pytest.mark.parametrize("what", SHEETS)
+def test_a_sheet_is_read_as_people_write_it(what, folder):
+    """All ways to lay out one table give the same inputs, in fit and in predict, and what was done is said."""
     pytest.importorskip("python_calamine")
-    openpyxl = pytest.importorskip("openpyxl")
-    book = openpyxl.Workbook()
-    rows = [[], ["when", "town", "x", "x", "y"]]
-    day = pd.Timestamp("2020-01-01")
-    rows += [
-        [(day + pd.Timedelta(days=row)).to_pydatetime(), "AB"[row % 2], row * 3 % 7, None, row] for row in range(40)
-    ]
-    for row in rows:
-        book.active.append(row)
-    book.create_sheet("more")
-    book.save("a.xlsx")
+    sheets, merged, hidden, notes = SHEETS[what]
+    workbook.write_workbook("a.xlsx", sheets, merged, hidden)
     table = read_table("a.xlsx")
-    assert table.names == ["when", "town", "x", "x (2)", "y"]
-    assert "The first sheet of 2 is read" in table.notes[0]
+    assert table.names == HEAD
+    assert list(table.notes) == notes
     training = learn(table, "y")
-    assert training.preprocessing.names == ["when", "when weekday cos", "when weekday sin", "town", "x"]
-    assert training.X[1, [0, 3, 4]].tolist() == [18263, 1, 3]
-    result = run("fit", "a.xlsx", "-t", "y", *QUICK, "-q")
+    rows = sheet()
+    names = training.preprocessing.names
+    expected = {
+        "day": [(row[1] - dt.date(1970, 1, 1)).days for row in rows],
+        "stamp": [(row[2] - dt.datetime(1970, 1, 1)) / dt.timedelta(days=1) for row in rows],
+        "colour=red": [row[4] == "red" for row in rows],
+        "share": [row[5].share for row in rows],
+        "text": [float(row[6]) for row in rows],
+        "x missing": [row[7] is None for row in rows],
+        "flag": [row[8] for row in rows],
+    }
+    for name, values in expected.items():
+        np.testing.assert_allclose(training.X[:, names.index(name)], values, rtol=1e-12, err_msg=name)
+    np.testing.assert_allclose(training.y, [row[9] for row in rows])
+    assert "clock hour cos" in names
+    assert "id" not in names
+    result = run("fit", "a.xlsx", "-t", "y", *QUICK)
     assert result.exit_code == 0, result.output
-    assert len(run("predict", "model.sodalite", "a.xlsx").stdout.splitlines()) == 41
+    text = " ".join(result.stdout.split())
+    assert all(note in text for note in notes)
+    assert all(note in " ".join(run("fit", "a.xlsx", "-t", "y", "--dry-run").stdout.split()) for note in notes)
+    assert len(run("predict", "model.sodalite", "a.xlsx").stdout.splitlines()) == 61
+    np.testing.assert_array_equal(training.preprocessing.encode(read_table("a.xlsx")).X, training.X)
+
+
+def test_column_names_of_a_sheet(folder):
+    pytest.importorskip("python_calamine")
+    rows = [[row * 7 % 11, row * 5 % 13, row % 3, row * 2 % 5, float(row)] for row in range(40)]
+    write = workbook.write_workbook
+    write("a.xlsx", {"A": [["Shops"], ["sales", None, "costs", None, "y"], ["new", "old", "new", "old", "y"], *rows]})
+    assert read_table("a.xlsx").names == ["sales new", "sales old", "costs new", "costs old", "y"]
+    write("a.xlsx", {"A": [[2019, 2020, 2.5, dt.date(2026, 1, 31), "y"], *rows]})
+    assert read_table("a.xlsx").names == ["2019", "2020", "2.5", "2026-01-31", "y"]
+    write("a.xlsx", {"A": [[None, "y"], *(row[-2:] for row in rows)]})
+    assert read_table("a.xlsx").names == ["column 1", "y"]
+    write("a.xlsx", {"A": [["A title"], ["x", "y"], *(row[-2:] for row in rows)]})
+    assert read_table("a.xlsx").names == ["x", "y"]
+    write("a.xlsx", {"A": [["x", "x", "y"], *(row[-3:] for row in rows)], "B": []})
+    table = read_table("a.xlsx")
+    assert table.names == ["x", "x (2)", "y"]
+    assert table.name == "a.xlsx, sheet 'A'"
+    assert "a.xlsx, sheet 'A' has no column 'z'" in run("fit", "a.xlsx", "-t", "z").stderr
+
+
+def test_cells_of_a_sheet_that_are_no_values(folder):
+    pytest.importorskip("python_calamine")
+    errors = [workbook.Error("#N/A"), workbook.Error("#DIV/0!"), None]
+    rows = [[errors[row % 3] if row % 4 == 0 else row % 7, "A" if row % 2 else 12, row * 1.0] for row in range(40)]
+    workbook.write_workbook("a.xlsx", {"A": [["x", "code", "y"], *rows]})
+    training = learn(read_table("a.xlsx"), "y")
+    assert training.missing == {"x": 10}
+    assert training.preprocessing.columns[1].levels == ("12", "A")
+    workbook.write_workbook("a.xlsx", {"A": [["x", "y"], *(["bad" if row == 29 else row, row] for row in range(40))]})
+    assert "'bad' in row 31" in run("fit", "a.xlsx", "-t", "y").stderr
+    days = [dt.date(2020, 1, 1 + row % 28) if row % 2 else "05/06/2020" for row in range(40)]
+    workbook.write_workbook("a.xlsx", {"A": [["day", "y"], *([day, row] for row, day in enumerate(days))]})
+    assert "'day' holds dates, but also texts such as '05/06/2020'" in run("fit", "a.xlsx", "-t", "y").stderr
     Path("b.xlsx").write_bytes(b"nothing")
     assert "b.xlsx cannot be read as Excel" in run("fit", "b.xlsx", "-t", "y").stderr
+    workbook.write_workbook("b.xlsx", {"A": []})
+    assert "b.xlsx is empty; its first row must be column names" in run("fit", "b.xlsx", "-t", "y").stderr
 
 
 @pytest.mark.parametrize("zone", [None, "Europe/Zurich"])

@@ -78,7 +78,7 @@ def show_readings(data: str | None, choice: Choice, as_json: bool) -> None:
     inputs = f"{len(mapping.names)} input{'s' * (len(mapping.names) != 1)}"
     console.print(f"{data or EMBEDDED}: {rows} to predict {mapping.target} by, from {inputs}\n")
     console.print(table)
-    told = {note for note in training.notes if " is left out" in note}
+    told = {f"{reading.name!r} is {reading.words}." for reading in readings if reading.column is None}
     for note in training.notes:
         if note not in told:
             console.print(f"\n{note}")
