@@ -480,7 +480,7 @@ def test_the_report_of_a_dated_series_draws_its_curve(zone, folder):
 
 def test_the_report_recognises_rows_of_the_fit_by_what_the_fit_saw(folder):
     """The mean targets that a model is fitted with are cross-fitted, so that other rows have other ones."""
-    options = ["--posterior", "local", "--hyperparameters", "fixed", "--n-active", "30", "-q"]
+    options = ["--posterior", "local", "--hyperparameters", "fixed", "--n-active", "30", "-q", "--test-fraction", "0"]
     assert run("fit", "shops.csv", "-t", "rent", *options).exit_code == 0
     content = json.loads(run("report", "model.sodalite", "shops.csv", "--json", "-o", "-").stdout)
     assert content["judgement"]["how"] == "left out"

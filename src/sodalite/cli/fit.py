@@ -241,6 +241,8 @@ def run(
     from .. import persistence
     from ..fitting.budget import CHOICE, CONDITION
     from ..fitting.pipeline import Settings
+    from ..report.held_out import by_input, judge_held_out, judgement_to_json
+    from ..report.rows import inputs_of
     from ..report.words import bars_of, error_words, kernel_words, mean_words
     from ..tables import Taken
 
@@ -269,10 +271,13 @@ def run(
 
     if len(split.test):
         shown.step("Testing on the rows held out")
-        judged = judge_by_test_rows(model, training, split, X)
+        held, told = X[split.test], y[split.test]
+        predicted = model.fitted_.predictive(held)
+        judged = judge_by_test_rows(model, training, split, X, predicted)
+        judgement = judge_held_out(model, held, told, predicted, np.random.default_rng(seed))
         watch("test")
     else:
-        judged = ()
+        judged, judgement = (), None
 
     mapping, rows, said = training.preprocessing, split.rest, ""
     if again and not time.has_time_to_condition(len(y) / len(split.rest)):
@@ -294,7 +299,10 @@ def run(
     unit, variance = float(model.y_std_[0]), float(np.var(y[rows]))
     scale, bars = model.posterior_.scale, bars_of(model.posterior_)
     model.preprocessing_ = mapping
-    words = kernel_words(model.kernel_, known, shares_of(model, known, time.left), unit, variance, bars)
+    shares = shares_of(model, known, time.left)
+    words = kernel_words(model.kernel_, known, shares, unit, variance, bars)
+    if judgement is not None:
+        judgement = by_input(judgement, shares[0][0], inputs_of(model), held, told, predicted)
     shown.step(f"Writing {output}")
     model.about_ = {
         "data": data or EMBEDDED,
@@ -302,6 +310,7 @@ def run(
         "n_test": len(split.test),
         "notes": list(training.notes),
         "test": [asdict(part) for part in judged],
+        "judgement": None if judgement is None else judgement_to_json(judgement),
         "kernel": words.as_dict(),
     }
     persistence.save(model, output)

@@ -52,8 +52,11 @@ def run(path: str, check: bool = False) -> dict[str, Any]:
     if check:
         check_file(path)
     header = read_header(path)
+    content = {**header.content}
+    if isinstance(about := content.get("about"), dict) and isinstance(judgement := about.get("judgement"), dict):
+        content["about"] = {**about, "judgement": {name: judgement[name] for name in judgement if name != "rows"}}
     arrays = {name: {"dtype": dtype, "shape": list(shape)} for name, (dtype, shape) in header.arrays.items()}
-    return {"path": path, "bytes": header.n_bytes, "format_version": header.version, **header.content, "arrays": arrays}
+    return {"path": path, "bytes": header.n_bytes, "format_version": header.version, **content, "arrays": arrays}
 
 
 def show(content: dict[str, Any], console: Console) -> None:

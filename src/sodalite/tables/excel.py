@@ -123,8 +123,8 @@ class ExcelReader(Reader):
             return cells
         if len(forms) > 1:
             raise TableError(
-                f"{self.name}: column {name!r} holds dates, but also texts such as {texts[0]!r}, which can be read in two "
-                f"ways. Make all of them dates in the sheet."
+                f"{self.name}: column {name!r} holds dates, but also texts such as {texts[0]!r}, which can be read in "
+                f"two ways. Make all of them dates in the sheet."
             )
         count = sum(isinstance(cell, str) for cell in cells)
         are = "are texts" if count > 1 else "is a text"
