@@ -465,9 +465,9 @@ def test_what_is_kept_of_rows_held_out_is_small_and_comes_back(model):
 
 
 def _rows_of(path, table):
-    X, y, missing, _ = command.read_rows(sodalite.load(path), str(table), None)
-    assert missing == {}
-    return X, y
+    rows = command.read_rows(sodalite.load(path), str(table), None)
+    assert rows.missing == {}
+    return rows.X, rows.y
 
 
 def test_many_rows_are_thinned(rows):

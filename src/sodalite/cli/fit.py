@@ -236,9 +236,12 @@ def run(
     """
     time = time or Timetable(None)
     shown.step(f"Reading {data or EMBEDDED}")
+    import warnings
+
     import numpy as np
 
     from .. import persistence
+    from ..core.validation import OutlierWarning
     from ..fitting.budget import CHOICE, CONDITION
     from ..fitting.pipeline import Settings
     from ..report.held_out import by_input, judge_held_out, judgement_to_json
@@ -253,6 +256,7 @@ def run(
     watch("read")
 
     y = training.y
+    warn_of_outlying_rows(training)
     split = hold_out(len(y), test_fraction, seed)
     X = training.without(split.test, seed)
     again = bool(len(split.test)) and not hold_out_only
@@ -265,7 +269,10 @@ def run(
 
     shown.expect(time.later(costs, again) / sum(cost for _, cost in costs.steps()), time.left)
     model.set_params(time_limit=time.of_fit(costs, again))
-    model.fit(Taken(X, split.rest) if on_disk(training) else X[split.rest], y[split.rest], callback=follow)
+    with warnings.catch_warnings():
+        if not on_disk(training):
+            warnings.simplefilter("ignore", OutlierWarning)  # it has been said, in the table's words
+        model.fit(Taken(X, split.rest) if on_disk(training) else X[split.rest], y[split.rest], callback=follow)
     time.end_step()
     watch("fit")
 
@@ -339,6 +346,21 @@ def run(
     )
 
 
+def warn_of_outlying_rows(training: Training) -> None:
+    """Warn of rows that are far from all others, by their places in the table; a fit warns of those on disk."""
+    from ..core.validation import warn_of_outliers
+
+    if on_disk(training):
+        return
+    mapping = training.preprocessing
+
+    def place(row: int) -> str:
+        text = training.place(row)
+        return text[:1].upper() + text[1:]
+
+    warn_of_outliers(training.X, training.y[:, None], mapping.names, mapping.target, place)
+
+
 def shares_of(model: GreedyGPRegressor, known: Floats, seconds: float) -> tuple[tuple[str, float], ...]:
     """The inputs and their total effects, by as many predictions as can be made in a part of so many seconds."""
     from ..report.importance import LEAST_ROWS, N_PREDICTIONS
@@ -359,6 +381,7 @@ def refit(model: GreedyGPRegressor, training: Training, follow: Callback) -> Gre
 
     from sklearn.base import clone
 
+    from ..core.validation import OutlierWarning
     from ..posteriors.baselines import NoBetterWarning
 
     mean = model.mean_
@@ -367,7 +390,8 @@ def refit(model: GreedyGPRegressor, training: Training, follow: Callback) -> Gre
         kernel=model.kernel_, mean=chosen, hyperparameters="fixed", checkpoint=None
     )
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", NoBetterWarning)  # it has been said of the first model
+        for said in (NoBetterWarning, OutlierWarning):  # of the first model, or of the table
+            warnings.simplefilter("ignore", said)
         found.fit(training.X, training.y, callback=follow)
     found.set_params(kernel=model.kernel, mean=model.mean, hyperparameters=model.hyperparameters)
     again = replace(found.mean_, trials=mean.trials)

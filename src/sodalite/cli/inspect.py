@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ..core.words import glued, print_tidily
 from ._common import FILE, check_model_path, debug_option, json_option, plain_errors, print_json
 
 if TYPE_CHECKING:
@@ -65,8 +66,8 @@ def show(content: dict[str, Any], console: Console) -> None:
 
     grid = Table.grid(padding=(0, 2))
     for name, text in (*_origin(content), *_model(content), *_quality(content), *_contents(content)):
-        grid.add_row(name, text)
-    console.print(grid)
+        grid.add_row(name, glued(text))
+    print_tidily(console, grid)
 
 
 Lines = Iterator[tuple[str, str]]
@@ -96,8 +97,10 @@ def _origin(content: dict[str, Any]) -> Lines:
 def _model(content: dict[str, Any]) -> Lines:
     """The active rows, the posterior, the kernel and the error bars."""
     from ..persistence.objects import kernel_from_json
+    from ..stopping import in_words
 
-    yield "rows", f"{content['n_active']} active of {content['n_rows']} ({content['selection']['stop_reason']})"
+    stopped = in_words(str(content["selection"]["stop_reason"]))
+    yield "rows", f"{content['n_active']} active of {content['n_rows']} ({stopped})"
     yield "posterior", content["posterior"]["name"]
     kernel = kernel_from_json(content["kernel"])
     yield "kernel", _formula(kernel)
@@ -165,9 +168,9 @@ def _quality(content: dict[str, Any]) -> Lines:
 
 def _judged(part: HeldOut) -> str:
     """What a model's predictions of some rows were like; files of earlier versions know less."""
-    from ..report.words import coverages_words
+    from ..report.words import coverages_words, readable
 
-    text = f"RMSE {part.rmse:.4g}"
+    text = f"RMSE {readable(part.rmse, 4)}"
     if part.nlpd is not None:
         text += f", NLPD {part.nlpd:.3f}"
     if part.coverages is not None:
@@ -239,4 +242,5 @@ def _column(column: dict[str, Any]) -> str:
         text += ": " + ", ".join(column["levels"][:8]) + (", ..." if len(column["levels"]) > 8 else "")
     if column.get("indicator"):
         text += "; an input says where values are missing"
-    return text if column["fill"] is None else f"{text}; missing: {column['fill']}"
+    fill = column["fill"]
+    return text if fill is None else f"{text}; missing: {fill if isinstance(fill, str) else format(fill, '.6g')}"

@@ -146,9 +146,9 @@ def print_warnings(outcome: PredictOutcome) -> None:
         words = "; ".join(([filled] if outcome.filled else []) + ([rest] if empty else []))
         say(f"Warning: missing values: {counted(outcome.missing)}; {words}.")
     if outcome.n_outside:
-        lie = "rows lie" if outcome.n_outside > 1 else "row lies"
+        rows, lie = f"row{'s' * (outcome.n_rows > 1)}", "lie" if outcome.n_outside > 1 else "lies"
         say(
-            f"Warning: {outcome.n_outside} of {outcome.n_rows} {lie} outside the data, with a novelty above "
+            f"Warning: {outcome.n_outside} of {outcome.n_rows} {rows} {lie} outside the data, with a novelty above "
             f"{outcome.outside:.2g}: few rows of the fit say anything about them. See --novelty and --std."
         )
 

@@ -1,8 +1,25 @@
-"""Parts of messages to users."""
+"""Parts of messages to users, and how they are printed."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
+
+GLUE = "\ue000"  # stands for a space at which no line is broken; rich breaks lines at no-break spaces too
+
+
+def glued(text: str) -> str:
+    """A text in which no line is broken between a number and its per cent; to be printed by `print_tidily`."""
+    return text.replace(" %", f"{GLUE}%")
+
+
+def print_tidily(console: Any, *parts: Any) -> None:
+    """Print texts and tables of rich, without the spaces that it puts at the ends of lines."""
+    with console.capture() as captured:
+        for part in parts:
+            console.print(part)
+    for line in captured.get().replace(GLUE, " ").splitlines():
+        console.file.write(f"{line.rstrip()}\n")
 
 
 def counted(counts: Mapping[str, int], most: int = 8) -> str:

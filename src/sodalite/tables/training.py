@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
@@ -44,6 +44,8 @@ class Training:
     """What was noticed in the table, and what was done about it: sentences."""
     codes: dict[int, Indices] = field(default_factory=dict)
     """For inputs that are mean targets of levels, by their places: the level of each row."""
+    place: Callable[[int], str] = "row {}".format
+    """The name of one of these rows in messages, such as "line 7"."""
 
     def without(self, test: Indices, seed: int = 0) -> Any:
         """X as it is if the targets of some rows are not known: mean targets of levels come from the other rows.
@@ -113,7 +115,8 @@ def learn(
     if lost := without.get(target, 0):
         notes.append(f"{lost} row{'s' * (lost > 1)} without a target {'are' if lost > 1 else 'is'} left out.")
     codes = {place: code[whole] for place, code in found.codes.items()}
-    return Training(mapping, X, y, rows, gaps, tuple(found.readings), tuple(notes), codes)
+    readings = tuple(found.readings)
+    return Training(mapping, X, y, rows, gaps, readings, tuple(notes), codes, lambda row: table.place(int(rows[row])))
 
 
 def _target(table: Table, name: str, options: Options) -> tuple[Floats, list[str], list[str]]:
