@@ -199,6 +199,46 @@ def test_every_column_has_its_own_marks(decimal, folder):
         )
 
 
+def test_places_with_decimal_commas(folder):
+    random = np.random.default_rng(0)
+    place = np.column_stack([random.uniform(46, 48, 60), random.uniform(6, 10, 60)]).round(4)
+    frame = pd.DataFrame(place, columns=["lat", "lon"]).assign(y=place[:, 0])
+    frame.to_csv("points.csv", index=False)
+    frame.to_csv("commas.csv", index=False, sep=";", decimal=",")
+    trainings = [learn(read_table(name), "y") for name in ("points.csv", "commas.csv")]
+    np.testing.assert_array_equal(trainings[0].X, trainings[1].X)
+    assert trainings[1].preprocessing.names == ["lat and lon east", "lat and lon north"]
+    assert "'lat' and 'lon' are read as places on the globe, with decimal commas." in trainings[1].notes
+    assert run("fit", "commas.csv", "-t", "y", *QUICK, "-q").exit_code == 0
+    means = [json.loads(run("predict", "model.sodalite", "commas.csv", "--json").stdout)["predictions"]["mean"]]
+    means.append(sodalite.load("model.sodalite").predict(frame).tolist())
+    np.testing.assert_allclose(means[0], means[1], rtol=1e-9)
+
+
+def test_levels_that_were_rare_in_the_fit_are_known_to_predict(folder):
+    kind = ["A, B"] * 30 + ["A, C"] * 30 + ["Once", "Twice", "Twice"] + [""] * 27
+    rare = ["Lone"] * 2 + ["Sole"] + [""] * 87
+    frame = pd.DataFrame({"kind": kind, "rare": rare, "x": np.arange(90) * 7 % 31, "y": np.arange(90) % 13})
+    frame.to_csv("a.csv", index=False)
+    assert run("fit", "a.csv", "-t", "y", *QUICK, "-q").exit_code == 0
+    content = json.loads(run("predict", "model.sodalite", "a.csv", "--json").stdout)
+    assert content["unknown"] == {}
+    frame.loc[[3, 4], ["kind", "rare"]] = "New"
+    frame.to_csv("b.csv", index=False)
+    content = json.loads(run("predict", "model.sodalite", "b.csv", "--json").stdout)
+    assert content["unknown_levels"] == {"kind": {"New": 2}, "rare": {"New": 2}}
+
+
+def test_columns_that_are_left_out_for_one_reason_share_a_sentence(folder):
+    frame = shops()[0].assign(number=np.arange(1, 151), none=0, nil=0)
+    frame.to_csv("a.csv", index=False, sep=";")
+    notes = json.loads(run("fit", "a.csv", "-t", "rent", "--dry-run", "--json").stdout)["notes"]
+    both = "'column 1' and 'number' are each left out: it counts the rows; to keep it, name it in --features."
+    assert both in notes
+    assert "'none' and 'nil' are each left out: all its values are 0." in notes
+    assert both not in " ".join(run("fit", "a.csv", "-t", "rent", "--dry-run").stdout.split())
+
+
 def test_an_unusual_mark_between_thousands_is_kept_for_predict(folder):
     Path("a.csv").write_text("x,y\n" + "".join(f"{row}_{row * 37 % 1000:03d},{row}\n" for row in range(1, 40)))
     assert run("fit", "a.csv", "-t", "y", "--thousands", "_", *QUICK, "-q").exit_code == 0

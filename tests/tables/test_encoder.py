@@ -235,7 +235,7 @@ def test_many_levels_without_a_target_and_rare_and_unseen_ones():
     names = encoder.get_feature_names_out().tolist()
     assert sum(name.startswith("town=") for name in names) == 12
     assert [name for name in names if name.startswith("kind=")] == ["kind=a", "kind=b", "kind=c", "kind=(other)"]
-    assert any("'kind': 2 rare levels share one input: 'd', 'e'." in note for note in encoder.notes_)
+    assert any("'kind': 2 rare levels share one input ('d', 'e')." in note for note in encoder.notes_)
     encoded = encoder.encode(pd.DataFrame({"town": ["T99"], "kind": ["z"]}))
     assert encoded.X[0, names.index("kind=(other)")] == 1
     assert encoded.strange == {"town": {"T99": 1}, "kind": {"z": 1}}

@@ -65,6 +65,8 @@ def show_readings(data: str | None, choice: Choice, as_json: bool) -> None:
     from rich.console import Console
     from rich.table import Table as Grid
 
+    from ..tables.training import left_out_notes
+
     console = Console(highlight=False, markup=False, emoji=False)
     readings = training.readings or tuple(_plain_readings(mapping))
     table = Grid(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
@@ -76,7 +78,7 @@ def show_readings(data: str | None, choice: Choice, as_json: bool) -> None:
     rows = f"{len(training.y)} row{'s' * (len(training.y) != 1)}"
     inputs = f"{len(mapping.names)} input{'s' * (len(mapping.names) != 1)}"
     print_tidily(console, f"{data or EMBEDDED}: {rows} to predict {mapping.target} by, from {inputs}\n", table)
-    told = {f"{reading.name!r} is {reading.words}." for reading in readings if reading.column is None}
+    told = set(left_out_notes(readings))  # which the table has
     for note in training.notes:
         if note not in told:
             print_tidily(console, f"\n{note}")

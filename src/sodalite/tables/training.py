@@ -162,8 +162,19 @@ class Learnt:
     @property
     def notes(self) -> list[str]:
         """What was noticed, and which columns are left out, in sentences."""
-        left_out = [f"{reading.name!r} is {reading.words}." for reading in self.readings if reading.column is None]
-        return [*(note for reading in self.readings for note in reading.notes), *left_out]
+        return [*(note for reading in self.readings for note in reading.notes), *left_out_notes(self.readings)]
+
+
+def left_out_notes(readings: Sequence[Reading]) -> list[str]:
+    """Sentences about columns that are left out, one for all that have the same reason."""
+    names: dict[str, list[str]] = {}
+    for reading in readings:
+        if reading.column is None:
+            names.setdefault(reading.words, []).append(repr(reading.name))
+    return [
+        f"{found[0]} is {words}." if len(found) == 1 else f"{', '.join(found[:-1])} and {found[-1]} are each {words}."
+        for words, found in names.items()
+    ]
 
 
 def learn_columns(
