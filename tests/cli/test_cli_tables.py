@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -339,6 +340,20 @@ def test_inspect_names_the_inputs_beside_their_length_scales(folder):
     for name, value in zip(model.preprocessing_.names, scales, strict=True):
         assert any(line.endswith(f"{name}: {value:.3g}") for line in lines), name
     assert "street (levels by their mean target)" in " ".join(result.stdout.split())
+
+
+def test_inspect_says_what_takes_the_place_of_missing_values(folder):
+    n = 60
+    frame = pd.DataFrame({"kind": ["A, B", "A", "C", ""] * 15, "x": [None, 1 / 3, 2 / 3, 0.9] * 15, "y": range(n)})
+    frame["day"] = pd.date_range("2020-01-01", periods=n, freq="9D")
+    frame.loc[3, "day"] = pd.NaT
+    frame.to_csv("a.csv", index=False)
+    assert run("fit", "a.csv", "-t", "y", *QUICK, "-q").exit_code == 0
+    text = " ".join(run("inspect", "model.sodalite").stdout.split())
+    assert "kind (text): 'A', 'A, B', 'C'; missing values are a level" in text
+    assert "x (number); an input says where values are missing; missing: 0.666667" in text
+    assert re.search(r"day \(date\); an input says where values are missing; missing: 2020-\d\d-\d\d ", text)
+    assert "30 active of 60 (as many as were asked for)" in text
 
 
 @pytest.mark.parametrize(

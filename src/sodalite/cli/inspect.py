@@ -233,14 +233,33 @@ def _words(content: dict[str, Any]) -> KernelWords | None:
 
 def _column(column: dict[str, Any]) -> str:
     """A column as the printout describes it."""
+    from ..tables.columns import GAP
+
     names = " and ".join(filter(None, [column["name"], column.get("partner")]))
     kind = {"means": "levels by their mean target", "ordered": "levels in order"}.get(column["kind"], column["kind"])
     text = f"{names} ({kind}"
     parts = column.get("parts") or []
     text += f": {', '.join(parts)})" if parts else ")"
-    if column["levels"]:
-        text += ": " + ", ".join(column["levels"][:8]) + (", ..." if len(column["levels"]) > 8 else "")
+    levels = [level for level in column["levels"] if level != GAP]
+    if levels:
+        shown = [repr(level) for level in levels[:8]] if any("," in level for level in levels) else levels[:8]
+        text += ": " + ", ".join(shown) + (", ..." if len(levels) > 8 else "")
     if column.get("indicator"):
         text += "; an input says where values are missing"
+    return text + _fill(column)
+
+
+def _fill(column: dict[str, Any]) -> str:
+    """What takes the place of missing values, as the end of a sentence; empty if nothing does."""
+    import numpy as np
+
+    from ..tables.columns import GAP
+
     fill = column["fill"]
-    return text if fill is None else f"{text}; missing: {fill if isinstance(fill, str) else format(fill, '.6g')}"
+    if fill == GAP or GAP in column["levels"]:
+        return "; missing values are a level"
+    if fill is None or column["kind"] == "place":
+        return "" if fill is None else "; missing ones are at the centre"
+    if column["kind"] == "date":
+        return f"; missing: {np.datetime64(int(fill), 'D')}"
+    return f"; missing: {fill if isinstance(fill, str) else format(fill, '.6g')}"

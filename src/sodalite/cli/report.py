@@ -85,13 +85,20 @@ def command(
         for note in outcome.notes:
             say(note, quiet or as_json)
         if outcome.missing:
-            left = f"{outcome.n_dropped} row{'s' * (outcome.n_dropped > 1)} left out" if outcome.n_dropped else ""
-            filled = "medians and levels for missing values took their place" if outcome.filled else ""
-            say(f"Warning: missing values: {counted(outcome.missing)}; {', '.join(filter(None, [filled, left]))}.")
+            say(f"Warning: missing values: {counted(outcome.missing)}; {gap_words(outcome)}.")
         if as_json:
             print_json(report.as_dict() if output == "-" else outcome.as_dict())
         elif output != "-":
             say(f"{outcome.output}: {outcome.n_bytes / 1e6:.1f} MB, in {outcome.seconds:.1f} s", quiet)
+
+
+def gap_words(outcome: ReportOutcome) -> str:
+    """What was done about missing values, as part of a sentence."""
+    if not outcome.filled:
+        return "their rows were left out"
+    count = outcome.n_dropped
+    left = f"; {count} row{'s were' if count > 1 else ' was'} left out" if count else ""
+    return f"medians and levels for missing values took their place{left}"
 
 
 @dataclass(frozen=True)

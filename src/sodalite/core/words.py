@@ -15,11 +15,13 @@ def glued(text: str) -> str:
 
 def print_tidily(console: Any, *parts: Any) -> None:
     """Print texts and tables of rich, without the spaces that it puts at the ends of lines."""
+    from rich.text import Text
+
     with console.capture() as captured:
         for part in parts:
             console.print(part)
-    for line in captured.get().replace(GLUE, " ").splitlines():
-        console.file.write(f"{line.rstrip()}\n")
+    lines = [line.rstrip() for line in captured.get().replace(GLUE, " ").splitlines()]
+    console.print(Text.from_ansi("\n".join(lines)), soft_wrap=True)
 
 
 def counted(counts: Mapping[str, int], most: int = 8) -> str:
