@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from math import isfinite
 from typing import TYPE_CHECKING
 
-from ..core.words import counted, glued, print_tidily
+from ..core.words import counted
+from ..experiments.printing import glued, print_tidily
 from ._common import print_json
 from ._data import EMBEDDED, Choice, read_training
 from ._judged import near_words

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..core.words import glued, print_tidily
+from ..experiments.printing import glued, print_tidily
 from ._common import FILE, check_model_path, debug_option, json_option, plain_errors, print_json
 
 if TYPE_CHECKING:

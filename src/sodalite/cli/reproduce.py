@@ -13,7 +13,7 @@ import click
 
 from ..core.files import check_writable, replacing
 from ..core.optional import require
-from ..core.words import print_tidily
+from ..experiments.printing import print_tidily
 from ._common import Mistake, debug_option, plain_errors, seed_option
 
 if TYPE_CHECKING:

@@ -11,10 +11,10 @@ import numpy as np
 from sklearn.gaussian_process import GaussianProcessRegressor
 
 from .. import metrics
-from ..core.words import print_tidily
 from ..datasets import load_mauna_loa
 from ..estimator import GreedyGPRegressor
 from ..posteriors.baselines import NoBetterWarning
+from .printing import print_tidily
 
 
 @dataclass(frozen=True)
