@@ -54,7 +54,9 @@ WORTH_SHARING = 0.02  # nats per row that shared neighbourhoods must gain: more 
 BESIDE = 32  # k, neighbours that a query has of its own beside those that it shares
 POWERS = (0, 1, 2, 4)  # of the precisions that weight the two predictions; 0 for the one of less variance alone
 COMPARE_WORK = 2e10  # operations, about 1 s of a core, that the factors may take that ways are compared by
-FIT_WORK = 5e10  # operations, about 2.5 s of a core, that factors may take in a fit: rows of some cells judge, if more
+# Factors may take so many operations in a fit, about 10 s of a core: predictions need them again. If all take more, the
+# rows of some cells judge, which say less of the others (kin40k: 0.02 nats a row with half of the cells).
+FIT_WORK = 2e11
 JOINT = 4096  # the most rows that joint covariances of queries in several cells are conditioned on
 WORK = 2**19  # numbers of the neighbours' v's that one thread gathers at a time: 4 MB, which stays in the cache
 N_JUDGED = 4000  # rows whose leave-one-out errors choose k, and calibrate variances at least; O(k^2 m + k^3) each
