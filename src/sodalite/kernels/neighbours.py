@@ -124,7 +124,7 @@ class Index:
         if self.search is None:
             self.search = self._quickest(k)
         nearest = self._finder(self.search)
-        order = _along_a_curve(Z) if self.search == "tree" and len(Z) >= FEW else np.arange(len(Z))
+        order = along_a_curve(Z) if self.search == "tree" and len(Z) >= FEW else np.arange(len(Z))
         count = max(n_threads(None), -(-len(Z) // CHUNK))
         parts = threaded_map(lambda part: nearest(part, k), np.array_split(Z[order], max(1, min(count, len(Z)))))
         found = np.empty((len(Z), k), dtype=np.intp)
@@ -138,7 +138,7 @@ class Index:
     def _quickest(self, k: int) -> str:
         """The way that answers a few queries in the least processor time: rows in runs along a curve, as in a batch."""
         some = self.rows[:: -(-len(self.rows) // BATCH)]
-        runs = np.array_split(some[_along_a_curve(some)], RUNS)
+        runs = np.array_split(some[along_a_curve(some)], RUNS)
         some = np.concatenate([run[: TRIED // RUNS] for run in runs])
         taken = {}
         for search in FINDERS:
@@ -195,7 +195,7 @@ class Metric:
         return np.column_stack([self.scaled(X), self.tie * (hashes(X) if hashed is None else hashed)])
 
 
-def _along_a_curve(Z: Floats) -> Indices:
+def along_a_curve(Z: Floats) -> Indices:
     """An order of positions, of shape (n, d), in which those that follow each other are near: along a Z-order curve.
 
     A tree then visits the same rows for them, which are in the processor's cache.

@@ -12,9 +12,10 @@ The files are temporary and have no names, so nothing is left behind, whenever a
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from copy import copy
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
 from math import log2
@@ -27,7 +28,7 @@ from ..core.joined import Joined
 from ..core.threads import threaded_map
 from ..core.types import Array, Floats, Indices
 from .bisection import Bisection
-from .cell_search import DISTANCES, NUMBERS, Best, CellIndex
+from .cell_search import DISTANCES, NUMBERS, SLACK, Best, CellIndex
 from .compiled import CompiledKernel, take
 from .default import robust_spread
 from .neighbours import Metric, distinct, hashes, least_hashes, n_sampled
@@ -127,6 +128,28 @@ class RowStore:
         rows = rows[least_hashes(self.Z[rows][:, -1], most)]
         return self.Z[rows][:, :-1] if metric is self.metric else metric.scaled(self.X[rows])
 
+    def radius(self, positions: Floats, k: int) -> Floats:
+        """The squared distance of the k-th nearest row of every scaled position; infinite if there are fewer rows."""
+        if k > len(self):
+            return np.full(len(positions), np.inf)
+        last = self.Z[self._own_index.nearest(positions, k)[:, -1]]
+        return np.asarray(np.square(last[:, :-1] - positions).sum(axis=1) + np.square(last[:, -1]))
+
+    def within(self, positions: Floats, k: int, radius: Floats) -> Indices:
+        """The rows among the k nearest of a scaled position and within its squared distance; in increasing order.
+
+        Takes positions of shape (queries, columns) and squared distances of shape (queries,).
+        """
+        found = self._own_index.nearest(positions, min(k, len(self)))
+        Z = self.Z[found]
+        distance = np.square(Z[..., :-1] - positions[:, None]).sum(axis=2) + np.square(Z[..., -1])
+        return np.unique(found[distance <= SLACK * radius[:, None]])
+
+    def some_of(self, rows: Indices) -> RowStore:
+        """A store in memory of some rows, by their numbers, in cells of `CELL_ROWS` of them; without `some`."""
+        begins = np.arange(0, len(rows), CELL_ROWS)
+        return _in_memory(self.X[rows], self.Z[rows], self.values[rows], self.noises[rows], begins, self)
+
     def find(self, X: Array) -> Indices:
         """The numbers of rows with the same inputs as those of X, -1 where there is none; of shape (rows,)."""
         found, index = np.full(len(X), -1, dtype=np.intp), self._own_index
@@ -172,10 +195,8 @@ class RowStore:
         first, group = distinct(rows)
         assert (group[new:] < new).all()
         values, noise = group_means(values, noise, group, len(first))
-        rows = rows[first]
-        cell = Bisection.of(Z := self.metric.positions(rows), max(0, round(log2(len(rows) / CELL_ROWS)))).locate(Z)
-        order = np.argsort(cell, kind="stable")
-        begins = np.flatnonzero(np.diff(cell[order], prepend=-1))
+        rows, Z = rows[first], self.metric.positions(rows[first])
+        order, begins = _by_cells(Z)
         ends = np.append(begins[1:], len(rows)) + len(self)
         joined = rows[order]
         verify, n = self.verify, len(self)
@@ -192,6 +213,56 @@ class RowStore:
             None if verify is None else lambda begin, end: verify(begin, min(end, n)) if begin < n else None,
             np.union1d(self.dead, old),
         )
+
+
+def joined(stores: Sequence[RowStore], join: Callable[[list[Array]], Any] = np.concatenate) -> RowStore:
+    """The rows of several stores of one metric, one store after the other; `join` puts their arrays together."""
+    first = stores[0]
+    before = np.cumsum([0, *(len(store) for store in stores[:-1])])
+    return replace(
+        first,
+        X=join([store.X for store in stores]),
+        Z=join([store.Z for store in stores]),
+        values=join([store.values for store in stores]),
+        noises=join([store.noises for store in stores]),
+        ends=np.concatenate([store.ends + at for store, at in zip(stores, before, strict=True)]),
+        low=np.concatenate([store.low for store in stores]),
+        high=np.concatenate([store.high for store in stores]),
+    )
+
+
+def laid_out(X: Array, values: Floats, noise: Floats, metric: Metric, some: Floats) -> RowStore:
+    """A store in memory of rows that are in memory: equal ones become one, and all are put in the order of cells.
+
+    Parameters
+    ----------
+    X, values, noise : arrays of shape (rows, d), (rows, q) and (rows,)
+    metric : Metric
+    some : array of shape (some, d)
+        `RowStore.some`.
+    """
+    first, group = distinct(X)
+    if len(first) < len(X):
+        values, noise = group_means(values, noise, group, len(first))
+        X = X[first]
+    Z = metric.positions(X)
+    order, begins = _by_cells(Z)
+    empty = RowStore(X[:0], Z[:0], values[:0], noise[:0], begins[:0], X[:0], X[:0], some, metric)
+    return replace(_in_memory(X[order], Z[order], values[order], noise[order], begins, empty), some=some)
+
+
+def _by_cells(Z: Floats) -> tuple[Indices, Indices]:
+    """An order of positions by cells of about `CELL_ROWS`, and the places there at which cells begin."""
+    cell = Bisection.of(Z, max(0, round(log2(max(len(Z), 1) / CELL_ROWS)))).locate(Z)
+    order = np.argsort(cell, kind="stable")
+    return order, np.flatnonzero(np.diff(cell[order], prepend=-1))
+
+
+def _in_memory(X: Array, Z: Floats, values: Floats, noises: Floats, begins: Indices, like: RowStore) -> RowStore:
+    """A store of rows in the order of cells that begin at some places; its metric is that of another store."""
+    ends, none = np.append(begins[1:], len(X))[: len(begins)], np.empty((0, X.shape[1]))
+    low, high = (bound.reduceat(X, begins) if len(X) else none for bound in (np.minimum, np.maximum))
+    return RowStore(X, Z, values, noises, ends, low, high, like.some[:0], like.metric)
 
 
 class StoredFeatures:
@@ -223,7 +294,7 @@ class Survey:
     """
 
     def __init__(self, blocks: Iterable[Array], d: int, most: int) -> None:
-        self.n, self.sum = 0, 0.0
+        self.n, self.sum, self.most = 0, 0.0, most
         self.low, self.high = np.full(d, np.inf), np.full(d, -np.inf)
         self.rows, hashed = np.empty((0, d)), np.empty(0)
         for X in blocks:
@@ -234,6 +305,15 @@ class Survey:
             rows, hashed = np.concatenate([self.rows, X[near]]), np.concatenate([hashed, new[near]])
             hashed, first = np.unique(hashed, return_index=True)  # in the order of the hashes
             self.rows, hashed = rows[first[:most]], hashed[:most]
+
+    def merged(self, other: Survey) -> Survey:
+        """What a pass over the rows of both finds."""
+        both = copy(self)
+        both.n, both.sum = self.n + other.n, self.sum + other.sum
+        both.low, both.high = np.minimum(self.low, other.low), np.maximum(self.high, other.high)
+        rows = np.concatenate([self.rows, other.rows])
+        both.rows = rows[np.unique(hashes(rows), return_index=True)[1][: self.most]]
+        return both
 
     def metric(self, centre: Floats, weights: Floats | None) -> Metric:
         """The metric of the rows with some weights; without any, that of every input in standard deviations."""

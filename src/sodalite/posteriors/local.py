@@ -256,7 +256,7 @@ class Local(Calibrated):
         assert made.shared is not None
         sample = every.take(made._in_cells(evidence.judged(N_COMPARED), evidence, COMPARE_WORK))
         errors, variances = self.leave_out(sample, SIZES)
-        beside, common = SIZES.index(BESIDE), made.shared.leave_out(sample)
+        beside, common = SIZES.index(BESIDE), made._shared_errors(sample)
         blends = [_blended(power, common, (errors[beside], variances[beside])) for power in POWERS]
         blended = np.stack([error for error, _ in blends]), np.stack([variance for _, variance in blends])
         alone = self._verdicts(sample, errors, variances, evidence)
@@ -292,9 +292,12 @@ class Local(Calibrated):
         if len(np.unique(cells)) <= affordable:
             return some
         more = evidence.judged(len(some) * -(-n_cells // affordable))
-        cells = self.shared.locate_rows(evidence.X, more)
-        inside = np.isin(cells, np.random.default_rng(evidence.seed).permutation(n_cells)[:affordable])
-        return more[inside]
+        return self._rows_in(np.random.default_rng(evidence.seed).permutation(n_cells)[:affordable], evidence, more)
+
+    def _rows_in(self, cells: Indices, evidence: Evidence, which: Indices) -> Indices:
+        """Those of some rows that are in some cells."""
+        assert self.shared is not None
+        return which[np.isin(self.shared.locate_rows(evidence.X, which), cells)]
 
     @classmethod
     def prepare(cls, evidence: Evidence) -> tuple[Local, Observations | StoredObservations]:
@@ -304,7 +307,7 @@ class Local(Calibrated):
         limit = int(FREE_SHARE * available()) if given is None else parse_bytes(given)
         if evidence.store is not None or (reads_from_disk(evidence.X) and len(evidence.selection) < len(evidence.X)):
             store = store_remainder(evidence, base, limit) if evidence.store is None else evidence.store
-            return cls.of_store(base, store, limit), StoredObservations(evidence, base, store)
+            return cls.of_store(base, store, limit), StoredObservations(evidence, base, store.find)
         n, active = len(evidence.X), evidence.selection.indices
         remains = np.ones(n, dtype=bool)
         remains[active] = False
@@ -515,9 +518,14 @@ class Local(Calibrated):
         errors, variances = self.leave_out(sample, sizes)
         if self.shared is None:
             return errors, variances
-        common = self.shared.leave_out(sample)
+        common = self._shared_errors(sample)
         blends = [_blended(self.power, common, each) for each in zip(errors, variances, strict=True)]
         return np.stack([error for error, _ in blends]), np.stack([variance for _, variance in blends])
+
+    def _shared_errors(self, sample: Observations) -> tuple[Floats, Floats]:
+        """Leave-one-out errors and variances as `Shared.leave_out` has them."""
+        assert self.shared is not None
+        return self.shared.leave_out(sample)
 
     def leave_out(self, sample: Observations, sizes: Sequence[int]) -> tuple[Floats, Floats]:
         """Leave-one-out errors and variances for several k; of shape (sizes, sample, q) and (sizes, sample)."""
