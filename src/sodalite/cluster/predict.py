@@ -1,9 +1,14 @@
-"""Lazy predictions for Dask arrays and dataframes, block by block, on any Dask scheduler."""
+"""Lazy predictions for Dask arrays and dataframes, block by block, on any Dask scheduler.
+
+Where the rows of a model are on the workers of a cluster (`sodalite.cluster.bundles`), they are gathered for each block
+there; such predictions are computed by the scheduler of that cluster.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from copy import copy
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,6 +18,9 @@ from ..core.optional import require
 from ..core.threads import on_this_thread
 from ..core.types import Floats
 from ..core.validation import is_dask
+from ..kernels.row_store import RowStore
+from ..posteriors.remote import Detached, RemoteLocal, Request
+from .bundles import together
 from .collections import numeric_types
 
 
@@ -67,23 +75,62 @@ def _lazily(
     from dask.delayed import delayed
 
     learn_names(model, X, reset=False)
+    sent = copy(model)
+    sent.fitted_ = model.fitted_.without_rows()  # predictions do not need them
+    posterior, remote = model.fitted_.posterior, None
+    if isinstance(posterior, RemoteLocal):
+        remote, detached = posterior.remote, posterior.detached
+        sent.fitted_ = replace(sent.fitted_, posterior=detached)
     if hasattr(X, "to_dask_array"):
         numeric_types("X", X)
-        blocks, sizes = X.to_delayed(), [np.nan] * X.npartitions
+        blocks, sizes, chunks = X.to_delayed(), [np.nan] * X.npartitions, None
     else:
         if X.ndim != 2:
             raise ValueError(f"X must have two dimensions, rows and columns; got {X.ndim}.")
-        X = X.rechunk({1: -1})
+        chunks = X.chunks[0]
+        X = X.rechunk({0: chunks if remote is None else _cut(chunks, detached.queries(detached.k)), 1: -1})
         blocks, sizes = X.to_delayed().ravel(), X.chunks[0]
     targets = [()] * len(blocks) if y is None else [(part,) for part in _blocks_of(y, sizes)]
-    sent = copy(model)
-    sent.fitted_ = model.fitted_.without_rows()  # predictions do not need them
     node, call = delayed(sent, pure=False, traverse=False), delayed(_block, pure=False)
+    ask = delayed(_asked, pure=False)
     parts = [
-        from_delayed(call(node, block, function, tail, *target, *options), (size, *tail), np.float64)  # type: ignore[no-untyped-call]
+        from_delayed(  # type: ignore[no-untyped-call]
+            call(
+                node,
+                None if remote is None else remote.gathered(ask(node, block)),
+                block,
+                function,
+                tail,
+                *target,
+                *options,
+            ),
+            (size, *tail),
+            np.float64,
+        )
         for block, target, size in zip(blocks, targets, sizes, strict=True)
     ]
-    return concatenate(parts, allow_unknown_chunksizes=True)  # type: ignore[no-untyped-call]
+    found = concatenate(parts, allow_unknown_chunksizes=True)  # type: ignore[no-untyped-call]
+    return found if chunks is None else found.rechunk({0: chunks})
+
+
+def _cut(sizes: Sequence[float], most: int) -> tuple[float, ...]:
+    """Sizes of blocks of rows, those of more than `most` rows cut into several; NaN for a size that is not known."""
+    return tuple(
+        part for size in sizes for part in ([size] if not size > most else _equal(int(size), -(-int(size) // most)))
+    )
+
+
+def _equal(size: int, count: int) -> list[int]:
+    """Nearly equal parts of so many rows."""
+    return [size // count + (place < size % count) for place in range(count)]
+
+
+def _asked(model: Any, X: Any) -> list[Request]:
+    """The rows that a block of queries needs; runs on a worker."""
+    if not len(X):
+        return []
+    detached: Detached = model.fitted_.posterior
+    return detached.asked(np.asarray(model._queries(X), dtype=np.float64), detached.k)
 
 
 def _blocks_of(y: Any, sizes: Sequence[float]) -> list[Any]:
@@ -108,11 +155,21 @@ def _blocks_of(y: Any, sizes: Sequence[float]) -> list[Any]:
     return blocks
 
 
-def _block(model: Any, X: Any, function: Callable[..., Floats], tail: tuple[int, ...], *options: Any) -> Floats:
-    """The result for one block; runs on a worker."""
+def _block(
+    model: Any,
+    near: list[RowStore] | None,
+    X: Any,
+    function: Callable[..., Floats],
+    tail: tuple[int, ...],
+    *options: Any,
+) -> Floats:
+    """The result for one block, from the rows that were gathered for it, if the model has none; runs on a worker."""
     if not len(X):
         return np.empty((0, *tail))
     with on_this_thread():
+        if near is not None:
+            model = copy(model)
+            model.fitted_ = replace(model.fitted_, posterior=model.fitted_.posterior.on(together(near)))
         return np.asarray(function(model, X, *options))
 
 
