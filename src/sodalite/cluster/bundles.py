@@ -105,6 +105,16 @@ class Bundles:
         """The metric of all bundles."""
         return self.layout.metric
 
+    @property
+    def some(self) -> Floats:
+        """The rows of the least hashes, as `RowStore.some`."""
+        return self.layout.some
+
+    @property
+    def n_stores(self) -> int:
+        """The number of bundles."""
+        return len(self._futures)
+
     def index(self, centre: Floats, weights: Floats) -> RemoteIndex:
         """What the driver knows of distances: it scales positions and draws samples, and finds no rows."""
         return RemoteIndex(self)

@@ -56,6 +56,16 @@ class RemoteRows(StoredRows, Protocol):
         ...
 
     @property
+    def some(self) -> Floats:
+        """The rows of the least hashes, as `RowStore.some`."""
+        ...
+
+    @property
+    def n_stores(self) -> int:
+        """The number of stores."""
+        ...
+
+    @property
     def shape(self) -> tuple[int, int, int]:
         """The numbers of rows, of inputs and of values: n', d and q."""
         ...
