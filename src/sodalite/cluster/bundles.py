@@ -12,7 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
+from itertools import cycle
 from math import ceil, log2
 from operator import getitem
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypeVar
@@ -26,7 +27,7 @@ from ..kernels.bisection import Bisection
 from ..kernels.cell_search import SLACK
 from ..kernels.neighbours import Metric, least_hashes, n_sampled
 from ..kernels.row_store import Observed, RowStore, Survey, joined, laid_out
-from ..posteriors.remote import Remaining, Request
+from ..posteriors.remote import Block, Remaining, Request
 from .client import Client, DaskFuture, LostError, answer, insist, submit, workers_of
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-PER_WORKER = 2  # bundles for each worker: more divide rows and work more evenly, but mean more tasks for a prediction
+PER_WORKER = 1  # bundles for each worker, at least: more divide rows more evenly, and mean more tasks for a prediction
 COPIES = 8  # bundles that the memory of a worker must hold: its own, others' that it makes again, and copies meanwhile
 PER_BUNDLE = 256  # rows of the sample for each bundle: the numbers of their rows then differ by some percent
 GROWTH = 1.5  # factor by which the hashes that are asked for grow, until enough rows have less
@@ -129,28 +130,22 @@ class Bundles:
 
     def each(self, function: Callable[..., T], arguments: Sequence[tuple[Any, ...]]) -> list[T]:
         """The results of a function of every bundle's store, with further arguments for each."""
+        jobs = zip(self._futures, arguments, strict=True)
         return self._insisted(
-            [
-                lambda bundle=bundle, some=some: submit(self.client, _on_bundle, bundle, function, some)
-                for bundle, some in zip(self._futures, arguments, strict=True)
-            ]
+            [partial(submit, self.client, _on_bundle, bundle, function, some) for bundle, some in jobs]
         )
 
-    def answers(self, function: Callable[..., T], blocks: Sequence[tuple[list[Request], tuple[Any, ...]]]) -> list[T]:
+    def answers(self, function: Callable[..., T], blocks: Sequence[Block]) -> list[T]:
         """The results of a function of a store and further arguments, for several blocks of requests."""
         from dask.delayed import delayed
 
-        shared = submit(self.client, _identity, function)
+        shared, answer = submit(self.client, _identity, function), delayed(_answer, pure=False)
 
-        def job(asked: list[Request], arguments: tuple[Any, ...]) -> Callable[[], DaskFuture]:
-            def send() -> DaskFuture:
-                node = delayed(asked, pure=False, traverse=False)
-                given = delayed(arguments, pure=False, traverse=False)
-                return self.client.compute(delayed(_answer, pure=False)(shared, self.gathered(node), given))
+        def send(block: Block) -> DaskFuture:
+            asked, arguments = (delayed(part, pure=False, traverse=False) for part in block)
+            return self.client.compute(answer(shared, self.gathered(asked), arguments))
 
-            return send
-
-        return self._insisted([job(*block) for block in blocks])
+        return self._insisted([partial(send, block) for block in blocks])
 
     def gathered(self, asked: Any) -> list[Any]:
         """Lazy stores, some of them empty, which have the rows of a block of requests among them.
@@ -166,7 +161,7 @@ class Bundles:
         from dask.delayed import delayed
 
         first, near = delayed(_first, pure=False), delayed(_near, pure=False)
-        home = delayed(_home, pure=False)(asked, self._layout)
+        home = delayed(_home, pure=False)(asked, self._boxes)
         at_home = [first(bundle, asked, home, number) for number, bundle in enumerate(self._futures)]
         radius = delayed(_radius, pure=False)(home, at_home)
         boxes = zip(self._futures, self._low, self._high, strict=True)
@@ -183,8 +178,8 @@ class Bundles:
         return Z[least_hashes(Z[:, -1], most)][:, :-1]
 
     @cached_property
-    def _layout(self) -> DaskFuture:
-        """The layout, once for all tasks."""
+    def _boxes(self) -> DaskFuture:
+        """The boxes, once for all tasks."""
         return submit(self.client, _identity, self.layout.boxes)
 
     def _insisted(self, jobs: Sequence[Callable[[], DaskFuture]]) -> list[Any]:
@@ -259,10 +254,14 @@ def lay_out(table: ClusterTable, remaining: Remaining) -> Bundles:
     bundles: list[Bundles] = []
 
     def attempt() -> bool:
-        shared = submit(client, _identity, layout)
-        split = table.submitted(_Split(remaining, layout))
+        shared, split = submit(client, _identity, layout), table.submitted(_Split(remaining, layout))
         parts = [client.map(getitem, [piece] * len(boxes), range(len(boxes)), pure=False) for piece in split]
-        bundles.append(Bundles(client, [submit(client, Bundle, list(each), shared) for each in zip(*parts)], layout))
+        homes = cycle(workers_of(client))  # so that no worker gets many of them; any other will do if it is lost
+        futures = [
+            submit(client, Bundle, list(each), shared, workers=[next(homes)], allow_other_workers=True)
+            for each in zip(*parts, strict=True)
+        ]
+        bundles.append(Bundles(client, futures, layout))
         return True
 
     insist(attempt)
@@ -352,7 +351,7 @@ def _first(bundle: Bundle, asked: list[Request], home: list[Indices], number: in
 
 def _radius(home: list[Indices], at_home: list[list[Floats]]) -> list[Floats]:
     """The squared distances that all bundles have found, in the order of the positions."""
-    found = []
+    found = list[Floats]()
     for place, there in enumerate(home):
         radius = np.empty(len(there))
         for number, parts in enumerate(at_home):
@@ -363,7 +362,7 @@ def _radius(home: list[Indices], at_home: list[list[Floats]]) -> list[Floats]:
 
 def _near(bundle: Bundle, asked: list[Request], radius: list[Floats], low: Floats, high: Floats) -> RowStore:
     """The rows of a bundle that may be among the nearest of the positions of some requests."""
-    found, store = [np.empty(0, dtype=np.intp)], bundle.store
+    found, store = list[Indices](), bundle.store
     with on_this_thread():
         for request, furthest in zip(asked, radius, strict=True):
             Z = request.positions
@@ -371,4 +370,4 @@ def _near(bundle: Bundle, asked: list[Request], radius: list[Floats], low: Float
             reach = gap <= SLACK * furthest
             if reach.any():
                 found.append(store.within(Z[reach], request.k, furthest[reach]))
-    return store.some_of(np.unique(np.concatenate(found)))
+    return store.some_of(np.unique(np.concatenate([np.empty(0, dtype=np.intp), *found])))

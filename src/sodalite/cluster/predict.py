@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import replace
+from math import ceil
 from typing import Any
 
 import numpy as np
@@ -19,8 +20,8 @@ from ..core.threads import on_this_thread
 from ..core.types import Floats
 from ..core.validation import is_dask
 from ..kernels.row_store import RowStore
-from ..posteriors.remote import Detached, RemoteLocal, Request
-from .bundles import together
+from ..posteriors.remote import MOST_LAZY, Detached, RemoteLocal, Request
+from .bundles import Bundles, together
 from .collections import numeric_types
 
 
@@ -75,12 +76,7 @@ def _lazily(
     from dask.delayed import delayed
 
     learn_names(model, X, reset=False)
-    sent = copy(model)
-    sent.fitted_ = model.fitted_.without_rows()  # predictions do not need them
-    posterior, remote = model.fitted_.posterior, None
-    if isinstance(posterior, RemoteLocal):
-        remote, detached = posterior.remote, posterior.detached
-        sent.fitted_ = replace(sent.fitted_, posterior=detached)
+    sent, bundles, most = _sent(model)
     if hasattr(X, "to_dask_array"):
         numeric_types("X", X)
         blocks, sizes, chunks = X.to_delayed(), [np.nan] * X.npartitions, None
@@ -88,41 +84,42 @@ def _lazily(
         if X.ndim != 2:
             raise ValueError(f"X must have two dimensions, rows and columns; got {X.ndim}.")
         chunks = X.chunks[0]
-        X = X.rechunk({0: chunks if remote is None else _cut(chunks, detached.queries(detached.k)), 1: -1})
+        X = X.rechunk({0: _cut(chunks, most), 1: -1})
         blocks, sizes = X.to_delayed().ravel(), X.chunks[0]
     targets = [()] * len(blocks) if y is None else [(part,) for part in _blocks_of(y, sizes)]
-    node, call = delayed(sent, pure=False, traverse=False), delayed(_block, pure=False)
-    ask = delayed(_asked, pure=False)
+    node, call, ask = (
+        delayed(sent, pure=False, traverse=False),
+        delayed(_block, pure=False),
+        delayed(_asked, pure=False),
+    )
+    near = [None if bundles is None else bundles.gathered(ask(node, block)) for block in blocks]
     parts = [
-        from_delayed(  # type: ignore[no-untyped-call]
-            call(
-                node,
-                None if remote is None else remote.gathered(ask(node, block)),
-                block,
-                function,
-                tail,
-                *target,
-                *options,
-            ),
-            (size, *tail),
-            np.float64,
-        )
-        for block, target, size in zip(blocks, targets, sizes, strict=True)
+        from_delayed(call(node, rows, block, function, tail, *target, *options), (size, *tail), np.float64)  # type: ignore[no-untyped-call]
+        for rows, block, target, size in zip(near, blocks, targets, sizes, strict=True)
     ]
     found = concatenate(parts, allow_unknown_chunksizes=True)  # type: ignore[no-untyped-call]
     return found if chunks is None else found.rechunk({0: chunks})
 
 
-def _cut(sizes: Sequence[float], most: int) -> tuple[float, ...]:
+def _sent(model: Any) -> tuple[Any, Bundles | None, float]:
+    """The model as it is sent to the workers, its rows if they are there already, and the most rows of a block."""
+    sent, posterior = copy(model), model.fitted_.posterior
+    sent.fitted_ = model.fitted_.without_rows()  # predictions do not need them
+    if not isinstance(posterior, RemoteLocal):
+        return sent, None, np.inf
+    assert isinstance(posterior.remote, Bundles)
+    detached = posterior.detached
+    sent.fitted_ = replace(sent.fitted_, posterior=detached)
+    return sent, posterior.remote, detached.queries(detached.k, MOST_LAZY)
+
+
+def _cut(sizes: Sequence[float], most: float) -> tuple[float, ...]:
     """Sizes of blocks of rows, those of more than `most` rows cut into several; NaN for a size that is not known."""
-    return tuple(
-        part for size in sizes for part in ([size] if not size > most else _equal(int(size), -(-int(size) // most)))
-    )
-
-
-def _equal(size: int, count: int) -> list[int]:
-    """Nearly equal parts of so many rows."""
-    return [size // count + (place < size % count) for place in range(count)]
+    found = list[float]()
+    for size in sizes:
+        count = ceil(size / most) if size > most else 1
+        found += [size] if count == 1 else [len(part) for part in np.array_split(np.arange(size), count)]
+    return tuple(found)
 
 
 def _asked(model: Any, X: Any) -> list[Request]:

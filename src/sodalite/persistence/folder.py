@@ -79,8 +79,8 @@ class FolderLocalFormat(MappedLocalFormat):
         arrays |= {name: np.concatenate([part[name] for part in found]) for name in CELLS[1:]}
         before = np.cumsum([0, *(len(part["rows"]) for part in found[:-1])])
         arrays["cell_ends"] = np.concatenate([part["cell_ends"] + at for part, at in zip(found, before, strict=True)])
-        if len(arrays["rows"]) != stored.about["n_distinct"]:
-            raise ValueError(f"its files have {len(arrays['rows'])} rows, but n_distinct is {stored.about['n_distinct']}")
+        if (n := len(arrays["rows"])) != stored.about["n_distinct"]:
+            raise ValueError(f"its files have {n} rows, but n_distinct is {stored.about['n_distinct']}")
         return super().restore(replace(stored, arrays={**stored.arrays, **arrays}))
 
     def all_rows(self, stored: FileContent) -> AllRows:
@@ -88,18 +88,20 @@ class FolderLocalFormat(MappedLocalFormat):
         return AllRows()
 
 
-def save_folder(path: str | os.PathLike[str], posterior: Local, content: dict[str, Any], arrays: dict[str, Any]) -> None:
+def save_folder(
+    path: str | os.PathLike[str], posterior: Posterior, content: dict[str, Any], arrays: dict[str, Any]
+) -> None:
     """Write a model to a folder, whole or not at all; the rows on a cluster are written by its workers.
 
     Parameters
     ----------
     path : str or path-like
     posterior : Local
-        With its rows in a store, or on a cluster.
+        With its rows in a store on disk, or on a cluster.
     content, arrays : dict
         Of the model file, as for one of `FolderLocalFormat`.
     """
-    check_folder(path)
+    assert isinstance(posterior, Local)
     try:
         with replacing_folder(path) as folder:
             content["posterior"]["parts"] = _write_rows(posterior, folder, path)

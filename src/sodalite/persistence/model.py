@@ -43,7 +43,8 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
 
     The file holds what prediction needs: the active rows, or all rows for the posterior "local". It is written whole or
     not at all. If the rows are on the workers of a cluster, these write them, and `path` becomes a folder, on a disk
-    that the workers and this machine share. A parameter that is an object of your own (a score, a rule) is not saved; the file has a note of it.
+    that the workers and this machine share. A parameter that is an object of your own (a score, a rule) is not saved;
+    the file has a note of it.
 
     Parameters
     ----------
@@ -96,7 +97,7 @@ def _with_encoder(model: Any) -> Any:
 
 
 def load(path: str | os.PathLike[str]) -> GreedyGPRegressor:
-    """Load a model from a file, or from a folder that `save` has written. It predicts as the one that was saved; no code in the file is run.
+    """Load a model from what `save` has written. It predicts as the one that was saved; no code in the file is run.
 
     A model with the posterior "local" can learn more rows by ``partial_fit``. The file of any other posterior holds the
     active rows alone, which are enough to predict, but not to select rows again.

@@ -25,6 +25,7 @@ from ..selection.source import Arrays
 from .checks import RemainderRows, check_projection, check_residuals
 from .error_bars import scale_arrays, scale_from_json, scale_shapes, scale_to_json
 from .fields import count, real
+from .folder import FolderLocalFormat
 from .formats import (
     AllRows,
     FileContent,
@@ -35,7 +36,6 @@ from .formats import (
     sharing_to_json,
     with_centres,
 )
-from .folder import FolderLocalFormat
 from .mapped import LEAST_ROWS, MappedLocalFormat
 from .means import judges_of
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, ClassVar, NamedTuple, TypeAlias
+from typing import Any, ClassVar, NamedTuple, Self, TypeAlias
 
 import numpy as np
 
@@ -170,7 +170,7 @@ class Local(Calibrated):
         return least_memory(n, d, m, n_judged, h)
 
     @classmethod
-    def condition(cls, evidence: Evidence) -> Local:
+    def condition(cls, evidence: Evidence) -> Self:
         """The posterior given all rows.
 
         Unless `n_neighbors` is given, k is the smallest of `SIZES` whose leave-one-out predictions, calibrated as
@@ -222,7 +222,7 @@ class Local(Calibrated):
         work = max(self.k**2 * (len(self.base.z) + self.k), 1)
         return evidence.judged(min(int(JUDGE_WORK / work), MOST_JUDGED, len(evidence.X) // JUDGED_SHARE))
 
-    def sharing(self, cell: int, h: int, power: int, centres: Floats | None = None) -> Local:
+    def sharing(self, cell: int, h: int, power: int, centres: Floats | None = None) -> Self:
         """The posterior whose queries share neighbourhoods of h rows besides, for cells of about `cell` rows.
 
         The cells have the centres that are given; by default, they are made from the rows.
@@ -243,7 +243,7 @@ class Local(Calibrated):
             return 0
         return affordable_cell(self.near.n, len(self.base.z))
 
-    def _sharing_if_better(self, every: Observations | StoredObservations, evidence: Evidence) -> Local | None:
+    def _sharing_if_better(self, every: Observations | StoredObservations, evidence: Evidence) -> Self | None:
         """The posterior with shared neighbourhoods, if they predict rows better than each query's neighbours alone.
 
         Rows of a few cells are compared, by the log density of their leave-one-out errors, whose distribution is learnt
@@ -300,7 +300,7 @@ class Local(Calibrated):
         return which[np.isin(self.shared.locate_rows(evidence.X, which), cells)]
 
     @classmethod
-    def prepare(cls, evidence: Evidence) -> tuple[Local, Observations | StoredObservations]:
+    def prepare(cls, evidence: Evidence) -> tuple[Self, Observations | StoredObservations]:
         """The posterior with k = 0, and all observations, whose leave-one-out errors choose k. O(n m^2)."""
         kernel, base = evidence.kernel, SubsetOfData.condition(replace(evidence, floor=None))
         given = evidence.memory_limit
@@ -335,7 +335,7 @@ class Local(Calibrated):
         return made, every
 
     @classmethod
-    def of_store(cls, base: SubsetOfData, store: RowStore, limit: int) -> Local:
+    def of_store(cls, base: SubsetOfData, store: RowStore, limit: int) -> Self:
         """The posterior with k = 0 whose rows are in a store."""
         kernel = base.kernel
         rows = store.features(kernel)

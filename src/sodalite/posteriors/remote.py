@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, NamedTuple, NoReturn, Protocol, TypeVar, cast
+from typing import Any, ClassVar, NamedTuple, NoReturn, Protocol, Self, TypeAlias, TypeVar, cast
 
 import numpy as np
 
@@ -29,7 +29,8 @@ from .stored import StoredObservations
 T = TypeVar("T")
 
 BLOCK = 2**25  # numbers of the rows that are gathered for a block of queries at most: 256 MB
-MOST_QUERIES = 4096  # queries of a block: enough to share rows, few enough for all workers to have some
+MOST_LAZY = 2**16  # queries of a block of a Dask collection: each block takes some tasks for every store
+MOST_HERE = 2**11  # queries of a block of an array: enough to share rows, few enough for all workers to have some
 CACHE = 2**28  # bytes that the v's and factors of the rows of a block may take on a worker
 
 ELSEWHERE = (
@@ -45,6 +46,10 @@ class Request(NamedTuple):
     """Scaled, of shape (positions, columns)."""
     k: int
     """How many of the nearest rows of each."""
+
+
+Block: TypeAlias = tuple[list[Request], tuple[Any, ...]]
+"""The rows that some queries need, and the arguments of a function of these rows."""
 
 
 class RemoteRows(StoredRows, Protocol):
@@ -70,7 +75,7 @@ class RemoteRows(StoredRows, Protocol):
         """The numbers of rows, of inputs and of values: n', d and q."""
         ...
 
-    def answers(self, function: Callable[..., T], blocks: Sequence[tuple[list[Request], tuple[Any, ...]]]) -> list[T]:
+    def answers(self, function: Callable[..., T], blocks: Sequence[Block]) -> list[T]:
         """The results of a function of a store and further arguments, for several blocks of requests.
 
         For each block, the store has the rows that are requested, and maybe others.
@@ -163,10 +168,10 @@ class Detached:
     sharing: Sharing | None = None
     """None if queries share no neighbourhoods."""
 
-    def queries(self, k: int, shared: bool = True) -> int:
-        """How many queries may be in one block if each has k neighbours and maybe a shared neighbourhood."""
+    def queries(self, k: int, most: int, shared: bool = True) -> int:
+        """How many queries may be in one block, if each has k neighbours and maybe a shared neighbourhood."""
         near = k + (self.sharing.h if shared and self.sharing is not None else 0)
-        return int(np.clip(BLOCK // max(near * self.width, 1), 1, MOST_QUERIES))
+        return int(np.clip(BLOCK // max(near * self.width, 1), 1, most))
 
     def asked(self, X: Floats, k: int, shared: bool = True) -> list[Request]:
         """The rows that queries need: the k nearest of each, and with `shared` those of the centres of their cells."""
@@ -196,7 +201,7 @@ class RemoteLocal(Local):
     """The rows."""
 
     @classmethod
-    def prepare(cls, evidence: Evidence) -> tuple[Local, StoredObservations]:
+    def prepare(cls, evidence: Evidence) -> tuple[Self, StoredObservations]:
         """The posterior with k = 0, and all observations, whose leave-one-out errors choose k."""
         base, selection = SubsetOfData.condition(replace(evidence, floor=None)), evidence.selection
         source = cast("LaysOut", evidence.source)
@@ -216,7 +221,12 @@ class RemoteLocal(Local):
         return Detached(self.base, self.remote.metric, self.k, width, self.scale, sharing)
 
     def _answered(
-        self, method: Callable[..., Any], X: Floats, k: int, shared: bool, arguments: Callable[[Indices], tuple[Any, ...]]
+        self,
+        method: Callable[..., tuple[Floats, ...]],
+        X: Floats,
+        k: int,
+        shared: bool,
+        arguments: Callable[[Indices], tuple[Any, ...]],
     ) -> list[Floats]:
         """The arrays that a function of a `Local` returns for queries, computed by the workers in blocks.
 
@@ -234,7 +244,7 @@ class RemoteLocal(Local):
             Returns the arguments for some of the queries.
         """
         detached = self.detached
-        order, size = along_a_curve(detached.metric.scaled(X)), detached.queries(k, shared)
+        order, size = along_a_curve(detached.metric.scaled(X)), detached.queries(k, MOST_HERE, shared)
         parts = [order[begin : begin + size] for begin in range(0, len(order), size)]
         blocks = [(detached.asked(X[part], k, shared), arguments(part)) for part in parts]
         found = self.remote.answers(_OnRows(detached, method), blocks)
