@@ -130,20 +130,21 @@ class Bundles:
 
     def each(self, function: Callable[..., T], arguments: Sequence[tuple[Any, ...]]) -> list[T]:
         """The results of a function of every bundle's store, with further arguments for each."""
-        jobs = zip(self._futures, arguments, strict=True)
-        return self._insisted(
-            [partial(submit, self.client, _on_bundle, bundle, function, some) for bundle, some in jobs]
-        )
+
+        def send(bundle: DaskFuture, some: tuple[Any, ...]) -> DaskFuture:
+            return submit(self.client, _on_bundle, bundle, function, some)
+
+        return self._insisted([partial(send, *job) for job in zip(self._futures, arguments, strict=True)])
 
     def answers(self, function: Callable[..., T], blocks: Sequence[Block]) -> list[T]:
         """The results of a function of a store and further arguments, for several blocks of requests."""
         from dask.delayed import delayed
 
-        shared, answer = submit(self.client, _identity, function), delayed(_answer, pure=False)
+        shared, call = submit(self.client, _identity, function), delayed(_answer, pure=False)
 
         def send(block: Block) -> DaskFuture:
             asked, arguments = (delayed(part, pure=False, traverse=False) for part in block)
-            return self.client.compute(answer(shared, self.gathered(asked), arguments))
+            return self.client.compute(call(shared, self.gathered(asked), arguments))
 
         return self._insisted([partial(send, block) for block in blocks])
 

@@ -87,11 +87,8 @@ def _lazily(
         X = X.rechunk({0: _cut(chunks, most), 1: -1})
         blocks, sizes = X.to_delayed().ravel(), X.chunks[0]
     targets = [()] * len(blocks) if y is None else [(part,) for part in _blocks_of(y, sizes)]
-    node, call, ask = (
-        delayed(sent, pure=False, traverse=False),
-        delayed(_block, pure=False),
-        delayed(_asked, pure=False),
-    )
+    node = delayed(sent, pure=False, traverse=False)
+    call, ask = delayed(_block, pure=False), delayed(_asked, pure=False)
     near = [None if bundles is None else bundles.gathered(ask(node, block)) for block in blocks]
     parts = [
         from_delayed(call(node, rows, block, function, tail, *target, *options), (size, *tail), np.float64)  # type: ignore[no-untyped-call]

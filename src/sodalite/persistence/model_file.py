@@ -28,7 +28,7 @@ __all__ = [
 
 FORMAT = "sodalite-model"
 VERSION = 4
-HEADER = "model.sodalite"  # the model file of a folder, beside the files of rows
+HEADER = "header.sodalite"  # the model file of a folder, beside the files of rows
 
 
 class ModelFileError(ValueError):
