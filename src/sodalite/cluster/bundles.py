@@ -11,7 +11,7 @@ and no more, from the collections that the rows came from: while bundles are bui
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import cycle
 from math import ceil, log2
@@ -25,8 +25,8 @@ from ..core.types import Array, Floats, Indices
 from ..kernels import CompiledKernel
 from ..kernels.bisection import Bisection
 from ..kernels.cell_search import SLACK
-from ..kernels.neighbours import Metric, least_hashes, n_sampled
-from ..kernels.row_store import Observed, RowStore, Survey, joined, laid_out
+from ..kernels.neighbours import Index, Metric, least_hashes, n_sampled
+from ..kernels.row_store import Observed, RowStore, Survey, laid_out
 from ..posteriors.remote import Block, Remaining, Request
 from .client import Client, DaskFuture, LostError, answer, insist, submit, workers_of
 
@@ -38,6 +38,7 @@ T = TypeVar("T")
 PER_WORKER = 1  # bundles for each worker, at least: more divide rows more evenly, and mean more tasks for a prediction
 COPIES = 8  # bundles that the memory of a worker must hold: its own, others' that it makes again, and copies meanwhile
 PER_BUNDLE = 256  # rows of the sample for each bundle: the numbers of their rows then differ by some percent
+TRIED = 32  # neighbours of the query that decides how a bundle is searched
 GROWTH = 1.5  # factor by which the hashes that are asked for grow, until enough rows have less
 
 
@@ -54,12 +55,38 @@ class Layout(NamedTuple):
 
 
 class Bundle:
-    """The rows of one bundle, in the memory of a worker."""
+    """The rows of one bundle, in the memory of a worker.
+
+    Parameters
+    ----------
+    parts : list of tuples of arrays
+        Inputs, residuals and noise variances, from every piece.
+    layout : Layout
+    """
 
     def __init__(self, parts: list[Observed], layout: Layout) -> None:
-        X, values, noise = (np.concatenate(part) for part in zip(*parts, strict=True))
-        store = laid_out(X, values, noise, layout.metric, layout.some)
-        self.store = RowStore(**{**store.__dict__, "X": store.X.astype(layout.dtype, copy=False)})
+        store = laid_out(*together(parts), layout.metric, layout.some)
+        self.store = replace(store, X=store.X.astype(layout.dtype, copy=False))
+        self._index = Index.of_positions(layout.metric, store.Z)
+        self._index.nearest(store.Z[:1, :-1], min(TRIED, len(store)))  # measures which way to search is the quicker one
+
+    def radius(self, request: Request) -> Floats:
+        """The squared distance of the k-th nearest row of every position; infinite if there are fewer rows."""
+        positions, k = request
+        if k > len(self.store):
+            return np.full(len(positions), np.inf)
+        return self._distances(positions, self._index.nearest(positions, k)[:, -1:])[:, 0]
+
+    def within(self, request: Request, radius: Floats) -> Indices:
+        """The rows among the k nearest of a position, and within its squared distance, of shape (positions,)."""
+        found = self._index.nearest(request.positions, min(request.k, len(self.store)))
+        near = self._distances(request.positions, found) <= SLACK * radius[:, None]
+        return np.unique(found[near])
+
+    def _distances(self, positions: Floats, found: Indices) -> Floats:
+        """Squared distances to rows of shape (positions, rows), with what decides ties."""
+        Z = self.store.Z[found]
+        return np.asarray(np.square(Z[..., :-1] - positions[:, None]).sum(axis=2) + np.square(Z[..., -1]))
 
     def __sizeof__(self) -> int:
         """The bytes of its arrays, by which Dask decides what to spill to disk."""
@@ -137,7 +164,7 @@ class Bundles:
         return self._insisted([partial(send, *job) for job in zip(self._futures, arguments, strict=True)])
 
     def answers(self, function: Callable[..., T], blocks: Sequence[Block]) -> list[T]:
-        """The results of a function of a store and further arguments, for several blocks of requests."""
+        """The results of a function of some rows and further arguments, for several blocks of requests."""
         from dask.delayed import delayed
 
         shared, call = submit(self.client, _identity, function), delayed(_answer, pure=False)
@@ -149,7 +176,7 @@ class Bundles:
         return self._insisted([partial(send, block) for block in blocks])
 
     def gathered(self, asked: Any) -> list[Any]:
-        """Lazy stores, some of them empty, which have the rows of a block of requests among them.
+        """Lazy parts of the rows, some of them empty, which have those of a block of requests among them.
 
         First, each request is answered by the bundle in whose box it is: how far the k-th nearest row is there. Then,
         all bundles that reach that near answer with their rows that may be among the nearest.
@@ -186,6 +213,7 @@ class Bundles:
     def _insisted(self, jobs: Sequence[Callable[[], DaskFuture]]) -> list[Any]:
         """The results of jobs, each a function that returns a future; those that are lost with a worker begin anew."""
         left, found = dict(enumerate(jobs)), dict[int, Any]()
+        self._revive()
 
         def attempt() -> bool:
             before = len(left)
@@ -327,15 +355,16 @@ def _on_bundle(bundle: Bundle, function: Callable[..., Any], arguments: tuple[An
         return function(bundle.store, *arguments)
 
 
-def _answer(function: Callable[..., Any], stores: list[RowStore], arguments: tuple[Any, ...]) -> Any:
+def _answer(function: Callable[..., Any], parts: list[Observed], arguments: tuple[Any, ...]) -> Any:
     """A function of the rows that were gathered for a block; runs on a worker."""
     with on_this_thread():
-        return function(together(stores), *arguments)
+        return function(together(parts), *arguments)
 
 
-def together(stores: list[RowStore]) -> RowStore:
-    """One store of the rows of several, of which some may be empty."""
-    return joined([store for store in stores if len(store)] or stores[:1])
+def together(parts: list[Observed]) -> Observed:
+    """Inputs, residuals and noise variances of several parts of the rows, one after the other."""
+    X, values, noise = (np.concatenate(part) for part in zip(*parts, strict=True))
+    return X, values, noise
 
 
 def _home(asked: list[Request], boxes: Bisection) -> list[Indices]:
@@ -347,7 +376,7 @@ def _first(bundle: Bundle, asked: list[Request], home: list[Indices], number: in
     """How far the k-th nearest row of a bundle is from the positions at home there: squared distances."""
     at_home = zip(asked, home, strict=True)
     with on_this_thread():
-        return [bundle.store.radius(request.positions[there == number], request.k) for request, there in at_home]
+        return [bundle.radius(Request(Z[there == number], k)) for (Z, k), there in at_home]
 
 
 def _radius(home: list[Indices], at_home: list[list[Floats]]) -> list[Floats]:
@@ -361,14 +390,13 @@ def _radius(home: list[Indices], at_home: list[list[Floats]]) -> list[Floats]:
     return found
 
 
-def _near(bundle: Bundle, asked: list[Request], radius: list[Floats], low: Floats, high: Floats) -> RowStore:
+def _near(bundle: Bundle, asked: list[Request], radius: list[Floats], low: Floats, high: Floats) -> Observed:
     """The rows of a bundle that may be among the nearest of the positions of some requests."""
-    found, store = list[Indices](), bundle.store
+    found, store = [np.empty(0, dtype=np.intp)], bundle.store
     with on_this_thread():
-        for request, furthest in zip(asked, radius, strict=True):
-            Z = request.positions
+        for (Z, k), furthest in zip(asked, radius, strict=True):
             gap = np.square(np.maximum(np.maximum(low - Z, Z - high), 0)).sum(axis=1)
-            reach = gap <= SLACK * furthest
-            if reach.any():
-                found.append(store.within(Z[reach], request.k, furthest[reach]))
-    return store.some_of(np.unique(np.concatenate([np.empty(0, dtype=np.intp), *found])))
+            if (reach := gap <= SLACK * furthest).any():
+                found.append(np.asarray(bundle.within(Request(Z[reach], k), furthest[reach])))
+    which = np.unique(np.concatenate(found))
+    return store.X[which], store.values[which], store.noises[which]

@@ -19,7 +19,7 @@ from ..core.optional import require
 from ..core.threads import on_this_thread
 from ..core.types import Floats
 from ..core.validation import is_dask
-from ..kernels.row_store import RowStore
+from ..kernels.row_store import Observed
 from ..posteriors.remote import MOST_LAZY, Detached, RemoteLocal, Request
 from .bundles import Bundles, together
 from .collections import numeric_types
@@ -151,7 +151,7 @@ def _blocks_of(y: Any, sizes: Sequence[float]) -> list[Any]:
 
 def _block(
     model: Any,
-    near: list[RowStore] | None,
+    near: list[Observed] | None,
     X: Any,
     function: Callable[..., Floats],
     tail: tuple[int, ...],

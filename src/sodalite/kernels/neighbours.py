@@ -54,6 +54,8 @@ class Index:
         Weights of the squared differences.
     search : {"tree", "products"}, optional
         How rows are found. By default, the quicker way by a measurement at the first query.
+    metric : Metric, optional
+        That of more rows, of which these are some; by default, it follows from these rows.
 
     Attributes
     ----------
@@ -70,14 +72,26 @@ class Index:
     array([[1, 0]])
     """
 
-    def __init__(self, X: Array, centre: Floats, weights: Floats, search: str | None = None) -> None:
+    def __init__(
+        self, X: Array, centre: Floats, weights: Floats, search: str | None = None, metric: Metric | None = None
+    ) -> None:
         self.centre, self.weights = centre, weights
         hashed = hashes(X)
-        some = X[least_hashes(hashed, n_sampled(X.shape[1]))]
-        self.metric = metric = Metric.of(centre, weights, X.min(axis=0), X.max(axis=0), some)
+        if metric is None:
+            some = X[least_hashes(hashed, n_sampled(X.shape[1]))]
+            metric = Metric.of(centre, weights, X.min(axis=0), X.max(axis=0), some)
+        self.metric = metric
         self.columns, self.rows = metric.columns, metric.positions(X, hashed)
         self.search = search
         self._found_by: dict[str, Callable[[Floats, int], Indices]] = {}
+
+    @classmethod
+    def of_positions(cls, metric: Metric, rows: Floats) -> Index:
+        """An index of rows that are placed already, of shape (n, columns + 1), which are not copied."""
+        made = cls.__new__(cls)
+        state = {"centre": metric.centre, "weights": metric.weights, "columns": metric.columns}
+        made.__setstate__({**state, "metric": metric, "rows": rows, "search": None})
+        return made
 
     def __getstate__(self) -> dict[str, Any]:
         """The state without trees, which follow from the rows: a file does not depend on how SciPy stores them."""
@@ -293,12 +307,19 @@ class Neighbours:
         Whether periodic components count; without, all neighbours are the nearest rows.
     search : {"tree", "products"}, optional
         How the nearest rows are found; by default, the quicker way by a measurement at the first query.
+    metric : Metric, optional
+        That of more rows, of which the rows X are some.
     """
 
     _stored: StoredRows | None = None  # in pickles of earlier versions, which do not have it
 
     def __init__(
-        self, kernel: CompiledKernel, X: Array | StoredRows, by_period: bool = True, search: str | None = None
+        self,
+        kernel: CompiledKernel,
+        X: Array | StoredRows,
+        by_period: bool = True,
+        search: str | None = None,
+        metric: Metric | None = None,
     ) -> None:
         self.n = len(X)
         self._stored = X if isinstance(X, StoredRows) else None
@@ -310,7 +331,7 @@ class Neighbours:
         def index(weights: Floats) -> Finder:
             if isinstance(X, StoredRows):
                 return X.index(kernel.centre, weights)
-            return Index(X, kernel.centre, weights, search)
+            return Index(X, kernel.centre, weights, search, metric)
 
         self.index = None if weights is None else index(weights)
         if weights is None or self.cycles:

@@ -12,10 +12,10 @@ The files are temporary and have no names, so nothing is left behind, whenever a
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from copy import copy
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
 from math import log2
@@ -28,7 +28,7 @@ from ..core.joined import Joined
 from ..core.threads import threaded_map
 from ..core.types import Array, Floats, Indices
 from .bisection import Bisection
-from .cell_search import DISTANCES, NUMBERS, SLACK, Best, CellIndex
+from .cell_search import DISTANCES, NUMBERS, Best, CellIndex
 from .compiled import CompiledKernel, take
 from .default import robust_spread
 from .neighbours import Metric, distinct, hashes, least_hashes, n_sampled
@@ -128,28 +128,6 @@ class RowStore:
         rows = rows[least_hashes(self.Z[rows][:, -1], most)]
         return self.Z[rows][:, :-1] if metric is self.metric else metric.scaled(self.X[rows])
 
-    def radius(self, positions: Floats, k: int) -> Floats:
-        """The squared distance of the k-th nearest row of every scaled position; infinite if there are fewer rows."""
-        if k > len(self):
-            return np.full(len(positions), np.inf)
-        last = self.Z[self._own_index.nearest(positions, k)[:, -1]]
-        return np.asarray(np.square(last[:, :-1] - positions).sum(axis=1) + np.square(last[:, -1]))
-
-    def within(self, positions: Floats, k: int, radius: Floats) -> Indices:
-        """The rows among the k nearest of a scaled position and within its squared distance; in increasing order.
-
-        Takes positions of shape (queries, columns) and squared distances of shape (queries,).
-        """
-        found = self._own_index.nearest(positions, min(k, len(self)))
-        Z = self.Z[found]
-        distance = np.square(Z[..., :-1] - positions[:, None]).sum(axis=2) + np.square(Z[..., -1])
-        return np.unique(found[distance <= SLACK * radius[:, None]])
-
-    def some_of(self, rows: Indices) -> RowStore:
-        """A store in memory of some rows, by their numbers, in cells of `CELL_ROWS` of them; without `some`."""
-        begins = np.arange(0, len(rows), CELL_ROWS)
-        return _in_memory(self.X[rows], self.Z[rows], self.values[rows], self.noises[rows], begins, self)
-
     def find(self, X: Array) -> Indices:
         """The numbers of rows with the same inputs as those of X, -1 where there is none; of shape (rows,)."""
         found, index = np.full(len(X), -1, dtype=np.intp), self._own_index
@@ -215,22 +193,6 @@ class RowStore:
         )
 
 
-def joined(stores: Sequence[RowStore], join: Callable[[list[Array]], Any] = np.concatenate) -> RowStore:
-    """The rows of several stores of one metric, one store after the other; `join` puts their arrays together."""
-    first = stores[0]
-    before = np.cumsum([0, *(len(store) for store in stores[:-1])])
-    return replace(
-        first,
-        X=join([store.X for store in stores]),
-        Z=join([store.Z for store in stores]),
-        values=join([store.values for store in stores]),
-        noises=join([store.noises for store in stores]),
-        ends=np.concatenate([store.ends + at for store, at in zip(stores, before, strict=True)]),
-        low=np.concatenate([store.low for store in stores]),
-        high=np.concatenate([store.high for store in stores]),
-    )
-
-
 def laid_out(X: Array, values: Floats, noise: Floats, metric: Metric, some: Floats) -> RowStore:
     """A store in memory of rows that are in memory: equal ones become one, and all are put in the order of cells.
 
@@ -247,22 +209,16 @@ def laid_out(X: Array, values: Floats, noise: Floats, metric: Metric, some: Floa
         X = X[first]
     Z = metric.positions(X)
     order, begins = _by_cells(Z)
-    empty = RowStore(X[:0], Z[:0], values[:0], noise[:0], begins[:0], X[:0], X[:0], some, metric)
-    return replace(_in_memory(X[order], Z[order], values[order], noise[order], begins, empty), some=some)
+    X, ends = X[order], np.append(begins[1:], len(X))
+    low, high = np.minimum.reduceat(X, begins), np.maximum.reduceat(X, begins)
+    return RowStore(X, Z[order], values[order], noise[order], ends, low, high, some, metric)
 
 
 def _by_cells(Z: Floats) -> tuple[Indices, Indices]:
     """An order of positions by cells of about `CELL_ROWS`, and the places there at which cells begin."""
-    cell = Bisection.of(Z, max(0, round(log2(max(len(Z), 1) / CELL_ROWS)))).locate(Z)
+    cell = Bisection.of(Z, max(0, round(log2(len(Z) / CELL_ROWS)))).locate(Z)
     order = np.argsort(cell, kind="stable")
     return order, np.flatnonzero(np.diff(cell[order], prepend=-1))
-
-
-def _in_memory(X: Array, Z: Floats, values: Floats, noises: Floats, begins: Indices, like: RowStore) -> RowStore:
-    """A store of rows in the order of cells that begin at some places; its metric is that of another store."""
-    ends, none = np.append(begins[1:], len(X))[: len(begins)], np.empty((0, X.shape[1]))
-    low, high = (bound.reduceat(X, begins) if len(X) else none for bound in (np.minimum, np.maximum))
-    return RowStore(X, Z, values, noises, ends, low, high, like.some[:0], like.metric)
 
 
 class StoredFeatures:

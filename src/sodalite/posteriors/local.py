@@ -27,7 +27,7 @@ from ..core.types import Array, Floats, Indices
 from ..core.validation import reads_from_disk
 from ..kernels import CompiledKernel, Features, n_rows, take
 from ..kernels.cells import Cells
-from ..kernels.neighbours import Index, Neighbours, distinct, places_among
+from ..kernels.neighbours import Index, Metric, Neighbours, distinct, places_among
 from ..kernels.row_store import RowStore, build, group_means
 from .base import (
     BLOCK,
@@ -388,11 +388,15 @@ class Local(Calibrated):
         h: int = 0,
         power: int = 0,
         centres: Floats | None = None,
+        metric: Metric | None = None,
     ) -> Local:
-        """The posterior from what a file holds: what does not follow from the rest in O(n). The v's come later."""
+        """The posterior from what a file holds: what does not follow from the rest in O(n). The v's come later.
+
+        `metric` is that of more rows, if X are some of these.
+        """
         rows = kernel.prepare(X)
         coordinates = Coordinates(base, rows, limit)
-        made = cls(kernel, base, X, rows, r, noises, Neighbours(kernel, X), coordinates, k, scale, limit)
+        made = cls(kernel, base, X, rows, r, noises, Neighbours(kernel, X, metric=metric), coordinates, k, scale, limit)
         if not cell:
             return made
         if centres is None:  # files of earlier versions

@@ -18,7 +18,7 @@ from ..core.types import Array, Floats, Indices
 from ..kernels import CompiledKernel
 from ..kernels.cells import Cells
 from ..kernels.neighbours import Metric, Neighbours, StoredRows, along_a_curve, places_among
-from ..kernels.row_store import Observed, RowStore
+from ..kernels.row_store import Observed
 from .base import Evidence
 from .calibration import Scale
 from .leave_one_out import Observations
@@ -76,9 +76,9 @@ class RemoteRows(StoredRows, Protocol):
         ...
 
     def answers(self, function: Callable[..., T], blocks: Sequence[Block]) -> list[T]:
-        """The results of a function of a store and further arguments, for several blocks of requests.
+        """The results of a function of some rows and further arguments, for several blocks of requests.
 
-        For each block, the store has the rows that are requested, and maybe others.
+        For each block, the rows are those that are requested, and maybe others.
         """
         ...
 
@@ -182,13 +182,15 @@ class Detached:
             requests.append(Request(cells.centres[np.unique(cells.locate(positions))], self.sharing.h))
         return requests
 
-    def on(self, store: RowStore) -> Local:
-        """The posterior with the rows of a store."""
-        made = replace(Local.of_store(self.base, store, CACHE), k=self.k, scale=self.scale)
-        if self.sharing is None:
+    def on(self, rows: Observed) -> Local:
+        """The posterior with some rows, which must be those that queries need."""
+        X, r, noises = rows
+        given = self.base.kernel, self.base, np.asarray(X, dtype=np.float64), r, noises, self.k, self.scale, CACHE
+        made = Local.restore(*given, metric=self.metric)
+        if self.sharing is None or not len(X):
             return made
         cell, h, power, cells = self.sharing
-        return made.sharing(cell, min(h, len(store)), power, cells.centres)
+        return made.sharing(cell, h, power, cells.centres)
 
 
 @dataclass(frozen=True)
@@ -328,13 +330,13 @@ class RemoteLocal(Local):
 
 @dataclass(frozen=True)
 class _OnRows:
-    """A function of a `Local`, as one of a store that has the rows which it needs."""
+    """A function of a `Local`, as one of the rows that it needs."""
 
     detached: Detached
     method: Callable[..., Any]
 
-    def __call__(self, store: RowStore, *arguments: Any) -> Any:
-        return self.method(self.detached.on(store), *arguments)
+    def __call__(self, rows: Observed, *arguments: Any) -> Any:
+        return self.method(self.detached.on(rows), *arguments)
 
 
 @dataclass(frozen=True)
@@ -385,5 +387,5 @@ def _correlations(
 
 def _placed(local: Local, sample: Observations) -> Observations:
     """Observations with the places of their rows among those of a posterior."""
-    group = places_among(np.asarray(local.X, dtype=np.float64), np.asarray(sample.X, dtype=np.float64))
+    group = places_among(local.X, np.asarray(sample.X, dtype=np.float64))
     return replace(sample, group=np.where(sample.active >= 0, -1, group))
