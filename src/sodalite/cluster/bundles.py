@@ -39,6 +39,7 @@ PER_WORKER = 1  # bundles for each worker, at least: more divide rows more evenl
 COPIES = 8  # bundles that the memory of a worker must hold: its own, others' that it makes again, and copies meanwhile
 PER_BUNDLE = 256  # rows of the sample for each bundle: the numbers of their rows then differ by some percent
 TRIED = 32  # neighbours of the query that decides how a bundle is searched
+AT_ONCE = 256  # blocks that are with the scheduler at a time: some ten megabytes of queries
 GROWTH = 1.5  # factor by which the hashes that are asked for grow, until enough rows have less
 
 
@@ -75,7 +76,7 @@ class Bundle:
         positions, k = request
         if k > len(self.store):
             return np.full(len(positions), np.inf)
-        return self._distances(positions, self._index.nearest(positions, k)[:, -1:])[:, 0]
+        return np.asarray(self._distances(positions, self._index.nearest(positions, k)).max(axis=1))
 
     def within(self, request: Request, radius: Floats) -> Indices:
         """The rows among the k nearest of a position, and within its squared distance, of shape (positions,)."""
@@ -213,15 +214,15 @@ class Bundles:
     def _insisted(self, jobs: Sequence[Callable[[], DaskFuture]]) -> list[Any]:
         """The results of jobs, each a function that returns a future; those that are lost with a worker begin anew."""
         left, found = dict(enumerate(jobs)), dict[int, Any]()
-        self._revive()
+        self.revive()
 
         def attempt() -> bool:
-            before = len(left)
-            for number, future in {number: job() for number, job in left.items()}.items():
+            before, some = len(left), list(left.items())[:AT_ONCE]
+            for number, future in [(number, job()) for number, job in some]:
                 try:
                     found[number] = answer(self.client, future)
                 except LostError:
-                    self._revive()
+                    self.revive()
                     continue
                 del left[number]
             return len(left) < before
@@ -230,7 +231,7 @@ class Bundles:
             insist(attempt)
         return [found[number] for number in range(len(jobs))]
 
-    def _revive(self) -> None:
+    def revive(self) -> None:
         """Have bundles made again whose making was given up, since it met with lost workers too often."""
         if self.client.status != "running" or any(future.status in ("cancelled", "lost") for future in self._futures):
             raise RuntimeError(

@@ -105,6 +105,7 @@ def _sent(model: Any) -> tuple[Any, Bundles | None, float]:
     if not isinstance(posterior, RemoteLocal):
         return sent, None, np.inf
     assert isinstance(posterior.remote, Bundles)
+    posterior.remote.revive()
     detached = posterior.detached
     sent.fitted_ = replace(sent.fitted_, posterior=detached)
     return sent, posterior.remote, detached.queries(detached.k, MOST_LAZY)

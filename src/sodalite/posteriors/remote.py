@@ -28,7 +28,7 @@ from .stored import StoredObservations
 
 T = TypeVar("T")
 
-BLOCK = 2**25  # numbers of the rows that are gathered for a block of queries at most: 256 MB
+BLOCK = 2**24  # numbers of the nearest rows of a block of queries, 128 MB: up to some times as many are gathered
 MOST_LAZY = 2**16  # queries of a block of a Dask collection: each block takes some tasks for every store
 MOST_HERE = 2**11  # queries of a block of an array: enough to share rows, few enough for all workers to have some
 CACHE = 2**28  # bytes that the v's and factors of the rows of a block may take on a worker
