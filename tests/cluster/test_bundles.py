@@ -238,6 +238,13 @@ def test_a_cluster_that_was_restarted_is_said_to_have_no_rows():
         client.cancel(there.posterior_.remote._futures, force=True)
         with pytest.raises(RuntimeError, match="no longer has the rows of this model"):
             there.predict(queries())
+        with pytest.raises(RuntimeError, match="no longer has the rows of this model"):
+            there.predict(da.from_array(queries(), chunks=(100, 3)))
+        other = distributed.Client(client.scheduler.address, set_as_default=False)
+        there = model().fit(*chunked(X, y, chunks=100), executor=other)
+        other.close()
+        with pytest.raises(RuntimeError, match="or its client was closed"):
+            there.predict(queries())
 
 
 # Folders

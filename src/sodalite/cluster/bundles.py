@@ -168,6 +168,7 @@ class Bundles:
         """The results of a function of some rows and further arguments, for several blocks of requests."""
         from dask.delayed import delayed
 
+        self.revive()
         shared, call = submit(self.client, _identity, function), delayed(_answer, pure=False)
 
         def send(block: Block) -> DaskFuture:
