@@ -97,7 +97,7 @@ def test_rows_are_predicted_from_as_many_neighbours_as_asked_for(monkeypatch):
 
 def test_a_checkpoint_names_the_fields_of_a_weave_as_the_first_version_did():
     assert method_note(Weave()) == (
-        "Weave(n_start=500, n_rounds=6, n_blocks=64, block_size=64, n_judged=1500, n_neighbours=32, n_active=64, "
+        "Weave(n_start=500, n_rounds=6, n_blocks=160, block_size=64, n_judged=1500, n_neighbours=32, n_active=64, "
         "n_exact=1000)"
     )
     assert method_note(Subset()) == "Subset(n_rows=1000, n_starts=12, n_screen=300, n_steps=60)"
@@ -464,3 +464,18 @@ def test_a_few_large_errors_do_not_decide_between_kernels():
     assert density_of_t(wild, std) > log_densities(wild, np.full(500, np.mean(wild**2))).mean() + 1
     assert density_of_t(error, std) == pytest.approx(log_densities(error, std).mean(), abs=0.01)
     assert density_of_t(3 * error, 3 * std) == pytest.approx(density_of_t(error, std) - np.log(3), abs=1e-4)
+
+
+@pytest.mark.parametrize("drifts", [True, False])
+def test_a_length_scale_shorter_than_the_gaps_of_an_input_is_lifted_where_rows_are_then_predicted_better(drifts):
+    generator = np.random.default_rng(0)
+    year, place = generator.integers(0, 10, 400), generator.uniform(0, 10, 400)
+    X = np.column_stack([2010 + year, place, np.ones(400)])
+    phase = 0.3 * year if drifts else generator.uniform(0, 2 * np.pi, 10)[year]  # else a year says nothing of the next
+    y = (np.sin(phase + 2 * place) + 0.05 * generator.normal(size=400))[:, None]
+    kernel = RBF([0.1, 1.0, 0.5]) + WhiteKernel(1e-2)
+    strategy = ByNeighbours(QUICK, Task(X, y, posterior=POSTERIORS["local"]), np.random.default_rng(0))
+    found = strategy.scaled(kernel)
+    assert (found.k1.length_scale[0] >= 1.0) == drifts
+    assert found.k1.length_scale[2] <= 0.5  # a constant input has no gaps
+    assert strategy.judge(found).density >= strategy.judge(kernel).density

@@ -60,10 +60,10 @@ class Weave:
         where `Subset` ends.
     n_rounds : int, default=6
         The most rounds after the kernel has been chosen.
-    n_blocks, block_size : int, default=64, 64
+    n_blocks, block_size : int, default=160, 64
         Neighbourhoods in a round, and rows in each.
     n_judged : int, default=1500
-        Rows that a round is judged by.
+        Rows that are set aside to judge rounds by. Other rows judge too, which rounds see as neighbours alone.
     n_neighbors : int, default=32
         Neighbours that a row is predicted from, where a round is judged and where foresight is raised.
     n_active : int, default=64
@@ -75,7 +75,7 @@ class Weave:
 
     n_start: int = 500
     n_rounds: int = 6
-    n_blocks: int = 64
+    n_blocks: int = 160
     block_size: int = 64
     n_judged: int = 1500
     n_neighbors: int = 32

@@ -18,8 +18,8 @@ from scipy.special import betainc, betaln, gammaln, ndtr, ndtri, stdtr, stdtrit
 from ..core.types import Floats
 
 TINY = 1e-300  # the least probability whose logarithm is taken
-HALVINGS = 80  # of the range of log u, from 0 to log TINY: 1e-21 of it are left
-NEWTON = 60  # steps in search of the z that has a given error; bisection alone would leave 1e-18 of the bracket
+NEWTON = 60  # most steps in search of a quantile or of a z; bisection alone would leave 1e-18 of the bracket
+CLOSE = 1e-13  # relative difference of probabilities at which a search ends: rounding makes a tenth of it
 
 
 @dataclass(frozen=True)
@@ -64,13 +64,21 @@ class Standard:
         return np.where(levels <= 0.5, lower, upper)
 
     def _lower(self, levels: Floats, weights: Floats) -> Floats:
-        """Quantiles of levels up to 0.5: bisection for log u with G(u) = level, then the t's quantile of u."""
+        """Quantiles of levels up to 0.5: Newton's method for log u with G(u) = level, then the t's quantile of u."""
+        levels = np.maximum(levels, TINY)
         low, high = np.full(levels.shape, log(TINY)), np.zeros(levels.shape)
-        for _ in range(HALVINGS):
-            middle = 0.5 * (low + high)
-            below = _mixed(np.exp(middle), weights) < levels
-            low, high = np.where(below, middle, low), np.where(below, high, middle)
-        return np.asarray(stdtrit(self.nu, np.exp(high)))
+        t = np.log(levels)  # G(u) is near u
+        for _ in range(NEWTON):
+            u = np.exp(t)
+            G = np.maximum(_mixed(u, weights), TINY)
+            miss = np.log(G / levels)
+            low, high = np.where(miss < 0, t, low), np.where(miss < 0, high, t)
+            if np.all((np.abs(miss) <= CLOSE) | (high - low <= CLOSE)):
+                break
+            slope = u * (bernstein(u, len(weights)) @ weights) / G
+            step = t - miss / np.maximum(slope, TINY)
+            t = np.where((step > low) & (step < high), step, 0.5 * (low + high))
+        return np.asarray(stdtrit(self.nu, np.exp(t)))
 
 
 @dataclass(frozen=True)

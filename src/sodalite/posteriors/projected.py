@@ -144,7 +144,7 @@ class Projected(Calibrated):
         B.flat[:: m + 1] += 1
         with one_blas_thread():
             factor = cholesky(B, lower=True)
-            root = solve_triangular(factor, np.eye(m), lower=True)
+            root = _inverted(factor)
         c = root @ b
         value = -0.5 * (q * n * log(2 * pi) + terms.sum() - np.vdot(c, c)) - q * np.log(np.diag(factor)).sum()
         made = cls(kernel, rows, inverse, root, inverse.T @ (root.T @ c), float(value))
@@ -271,4 +271,9 @@ def _inverse_factor(K: Floats) -> Floats:
     with one_blas_thread():
         prior = float(K.diagonal().max()) or 1.0  # a kernel may be noise alone
         L = with_jitter(lambda floor: cholesky(K + floor * identity, lower=True), prior)
-        return np.asarray(solve_triangular(L, identity, lower=True))
+        return _inverted(L)
+
+
+def _inverted(L: Floats) -> Floats:
+    """The inverse of a lower factor, in the memory order that arrays from files have: a loaded model rounds as this."""
+    return np.ascontiguousarray(solve_triangular(L, np.eye(len(L)), lower=True))
