@@ -137,10 +137,10 @@ def test_neighbourhoods_that_queries_share(client, monkeypatch):
         np.testing.assert_allclose(found, expected, rtol=1e-8, atol=1e-10)
 
 
-def test_rows_in_single_precision(client):
+def test_rows_in_single_precision_that_the_driver_has_no_room_for(client):
     X, y = rows()
     X = X.astype(np.float32)
-    there = model().fit(*chunked(X, y), executor=client)
+    there = model(memory_limit="100KB").fit(*chunked(X, y), executor=client)
     assert there.X_train_.dtype == np.float32
     compare(there, model().fit(X, y), queries().astype(np.float32))
 
@@ -199,15 +199,16 @@ def test_what_needs_the_rows_here_is_refused(client, tmp_path):
 # Lost workers
 
 
-def test_workers_killed_while_fitting_and_predicting():
+@pytest.mark.parametrize("k", [8, campaign(None)])
+def test_workers_killed_while_fitting_and_predicting(k):
     X, y = rows()
-    here = model().fit(X, y)
+    here = model(n_neighbors=k).fit(X, y)
     Q = queries(200)
     expected = here.predict(Q)
     with cluster(5) as (client, workers), Killer(workers, 0.4) as killer:
         while killer.count < 3:
             killer.going.set()
-            there = model().fit(*chunked(X, y, chunks=250), executor=client)
+            there = model(n_neighbors=k).fit(*chunked(X, y, chunks=250), executor=client)
             np.testing.assert_allclose(there.predict(Q), expected, rtol=1e-8)
             lazy = there.predict(da.from_array(Q, chunks=(50, 3)))
             np.testing.assert_allclose(lazy.compute(), expected, rtol=1e-8)
