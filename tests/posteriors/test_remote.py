@@ -11,7 +11,7 @@ from helpers import campaign
 from sodalite import select
 from sodalite.cluster.bundles import Bundle, Layout, _first, _home, _near, _radius, _Split, _Surveyed, together
 from sodalite.cluster.table import Part
-from sodalite.kernels import compile_kernel
+from sodalite.kernels import compile_kernel, neighbours
 from sodalite.kernels.bisection import Bisection
 from sodalite.kernels.neighbours import least_hashes, n_sampled
 from sodalite.posteriors import Evidence, Local, local
@@ -119,11 +119,13 @@ def compare(here, there, Q):
     for name in ("mean_variance_novelty", "mean_and_covariance"):
         for found, expected in zip(getattr(there, name)(Q), getattr(here, name)(Q), strict=True):
             np.testing.assert_allclose(found, expected, rtol=1e-8, atol=1e-10)
+    np.testing.assert_allclose(there.mean(Q[:2]), here.mean(Q[:2]), rtol=1e-8)  # most bundles have no query
 
 
 @pytest.mark.parametrize("make", [scattered, on_a_grid, with_outliers])
-@pytest.mark.parametrize("levels", [0, 3])
-def test_predictions_are_those_in_memory(make, levels, monkeypatch):
+@pytest.mark.parametrize(("levels", "search"), [(0, "tree"), (3, "tree"), (5, "products")])
+def test_predictions_are_those_in_memory(make, levels, search, monkeypatch):
+    monkeypatch.setattr(neighbours, "FINDERS", {search: neighbours.FINDERS[search]})
     monkeypatch.setattr(local, "N_JUDGED", 200)
     monkeypatch.setattr(local, "MOST_JUDGED", 250)
     here, there, Q = conditioned(make, 900, levels)

@@ -74,7 +74,7 @@ class Bundle:
     def radius(self, request: Request) -> Floats:
         """The squared distance of the k-th nearest row of every position; infinite if there are fewer rows."""
         positions, k = request
-        if k > len(self.store):
+        if k > len(self.store) or not len(positions):
             return np.full(len(positions), np.inf)
         return np.asarray(self._distances(positions, self._index.nearest(positions, k)).max(axis=1))
 
