@@ -123,7 +123,7 @@ def compare(here, there, Q):
 
 
 @pytest.mark.parametrize("make", [scattered, on_a_grid, with_outliers])
-@pytest.mark.parametrize(("levels", "search"), [(0, "tree"), (3, "tree"), (5, "products")])
+@pytest.mark.parametrize(("levels", "search"), [(0, "tree"), (5, "tree"), (3, "products")])
 def test_predictions_are_those_in_memory(make, levels, search, monkeypatch):
     monkeypatch.setattr(neighbours, "FINDERS", {search: neighbours.FINDERS[search]})
     monkeypatch.setattr(local, "N_JUDGED", 200)

@@ -154,15 +154,14 @@ class Index:
         some = self.rows[:: -(-len(self.rows) // BATCH)]
         runs = np.array_split(some[along_a_curve(some)], RUNS)
         some = np.concatenate([run[: TRIED // RUNS] for run in runs])
-        taken = {}
-        for search in FINDERS:
-            nearest = self._finder(search)
+        taken, finders = {}, {search: self._finder(search) for search in FINDERS}
+        for search, nearest in finders.items():
             nearest(some[:1], k)  # what only the first call does is not counted
             begin = thread_time()
             nearest(some, k)
             taken[search] = thread_time() - begin
         chosen = min(taken, key=lambda search: taken[search])
-        self._found_by = {chosen: self._found_by[chosen]}
+        self._found_by = {chosen: finders[chosen]}  # other threads may be measuring too
         return chosen
 
     def _finder(self, search: str) -> Callable[[Floats, int], Indices]:
