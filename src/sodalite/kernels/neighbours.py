@@ -168,9 +168,10 @@ class Index:
         """A function of scaled queries and k that finds the nearest rows, on the calling thread."""
         if search not in FINDERS:
             raise ValueError(f"search must be one of {', '.join(map(repr, FINDERS))}; got {search!r}.")
-        if search not in self._found_by:
-            self._found_by[search] = FINDERS[search](self.rows)
-        return self._found_by[search]
+        found = self._found_by.get(search)  # which another thread may replace at any moment
+        if found is None:
+            found = self._found_by[search] = FINDERS[search](self.rows)
+        return found
 
 
 @dataclass(frozen=True)
