@@ -41,7 +41,8 @@ def folder(tmp_path_factory):
     (path / "empty.parquet").write_bytes(b"")
     (path / "names.csv").write_text(lines[0] + "\n")
     text("ragged.csv", (7, "1,2,Bern"))
-    (path / "latin.csv").write_bytes("\n".join([*lines, "50,3,Zürich,150"]).encode("latin1"))
+    mixed = ("\n".join([*lines, "50,3,Genève,150\n"])).encode() + "50,3,Zürich,150".encode("latin1")
+    (path / "mixed.csv").write_bytes(mixed)
     text("words.csv", (5, "large,2,Bern,100"))
     text("target.csv", (6, "70,2,Bern,dear"))
     text("infinite.csv", (9, "inf,2,Bern,100"))
@@ -87,8 +88,8 @@ TABLES = {
         r"ragged\.csv: line 7 has 3 cells, but there are 4 columns: '1,2,Bern'\. Correct the line",
     ),
     "encoding": (
-        "latin.csv",
-        r"latin\.csv is not UTF-8: byte \d+ \(0xfc\), in line 42\. Say what it is, .*--encoding cp1252",
+        "mixed.csv",
+        r"mixed\.csv is not UTF-8: byte \d+ \(0xfc\), in line 43\. Say what it is, .*--encoding cp1252",
     ),
     "text": ("words.csv", r"words\.csv: column 'area' holds text.*'large' in line 5\. Correct it"),
     "infinite": ("infinite.csv", r"infinite\.csv: column 'area' has 1 infinite value, .*line 9\. Correct it"),
@@ -138,7 +139,11 @@ def cases():
         yield f"{command}, absent", [command, "good.csv", "-t", "prise", *rest], "no column 'prise'.*mean 'price'\\?"
         yield f"{command}, text", [command, "target.csv", "-t", "price", *rest], "'price' holds text.*'dear' in line 6"
         yield f"{command}, inf", [command, "infinite_target.csv", "-t", "price", *rest], "'price' has 1 inf.*line 4"
-        yield f"{command}, words", [command, "good.csv", "-t", "town", *rest], "'town' holds text where a number"
+        yield (
+            f"{command}, words",
+            [command, "good.csv", "-t", "town", *rest],
+            "the target 'town' holds 'Basel' and 'Bern'",
+        )
         yield f"{command}, no target", [command, "good.csv", *rest], "--target is needed: which column of good.csv"
         unknown = [command, "good.csv", "-t", "price", "--exclude", "tonw", *rest]
         yield f"{command}, unknown column", unknown, r"no column 'tonw'.*Did you mean 'town'\?"

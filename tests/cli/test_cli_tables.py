@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -12,9 +14,10 @@ from click.testing import CliRunner, Result
 from sklearn.pipeline import make_pipeline
 
 import sodalite
+import workbook
 from sodalite.cli import _progress, fit
 from sodalite.cli.app import app
-from sodalite.tables import Dialect, Options, learn, read_table
+from sodalite.tables import Dialect, Options, learn, open_table, read_table
 
 QUICK = ["--posterior", "sod", "--hyperparameters", "fixed", "--n-active", "30"]
 
@@ -168,6 +171,84 @@ def test_how_a_file_is_written_can_be_said(folder):
     assert "no column 'lat'" in run("fit", "shops.csv", "-t", "rent", "--latlon", "lat,lon").stderr
 
 
+@pytest.mark.parametrize("decimal", [",", "."])
+def test_every_column_has_its_own_marks(decimal, folder):
+    """Thousands with a unit, thousands with points and decimal commas in one file; and the same in predict."""
+    random = np.random.default_rng(0)
+    weight, rent, area = random.integers(300, 30_000, 60), random.integers(300, 30_000, 60), random.uniform(1, 9, 60)
+    frame = pd.DataFrame(
+        {
+            "weight": [f"{value:,} lbs" for value in weight],
+            "rent": [f"{value:,}".replace(",", "." if decimal == "," else "'") for value in rent],
+            "area": [f"{value:.1f}".replace(".", decimal) for value in area],
+            "y": random.integers(0, 99, 60),
+        }
+    )
+    frame.to_csv("marks.csv", index=False, sep=";")
+    result = run("fit", "marks.csv", "-t", "y", "-o", "m", *QUICK)
+    assert result.exit_code == 0, result.output
+    text = " ".join(result.stdout.split())
+    assert "'weight' is read as numbers with 'lbs', ',' between thousands." in text
+    assert f"'rent' is read as numbers with {'.' if decimal == ',' else chr(39)!r} between thousands." in text
+    mapping = sodalite.load("m").preprocessing_
+    for rows in (read_table("marks.csv"), read_table("marks.csv", Dialect(sep=";"))):
+        expected = np.column_stack([weight, rent, np.round(area, 1)])
+        np.testing.assert_array_equal(mapping.encode(rows).X, expected)
+    with open_table("marks.csv") as reader:
+        np.testing.assert_array_equal(
+            np.concatenate([mapping.encode(p).X for p in reader.chunks(mapping.kinds)]), expected
+        )
+
+
+def test_places_with_decimal_commas(folder):
+    random = np.random.default_rng(0)
+    place = np.column_stack([random.uniform(46, 48, 60), random.uniform(6, 10, 60)]).round(4)
+    frame = pd.DataFrame(place, columns=["lat", "lon"]).assign(y=place[:, 0])
+    frame.to_csv("points.csv", index=False)
+    frame.to_csv("commas.csv", index=False, sep=";", decimal=",")
+    trainings = [learn(read_table(name), "y") for name in ("points.csv", "commas.csv")]
+    np.testing.assert_array_equal(trainings[0].X, trainings[1].X)
+    assert trainings[1].preprocessing.names == ["lat and lon east", "lat and lon north"]
+    assert "'lat' and 'lon' are read as places on the globe, with decimal commas." in trainings[1].notes
+    assert run("fit", "commas.csv", "-t", "y", *QUICK, "-q").exit_code == 0
+    means = [json.loads(run("predict", "model.sodalite", "commas.csv", "--json").stdout)["predictions"]["mean"]]
+    means.append(sodalite.load("model.sodalite").predict(frame).tolist())
+    np.testing.assert_allclose(means[0], means[1], rtol=1e-9)
+
+
+def test_levels_that_were_rare_in_the_fit_are_known_to_predict(folder):
+    kind = ["A, B"] * 30 + ["A, C"] * 30 + ["Once", "Twice", "Twice"] + [""] * 27
+    rare = ["Lone"] * 2 + ["Sole"] + [""] * 87
+    frame = pd.DataFrame({"kind": kind, "rare": rare, "x": np.arange(90) * 7 % 31, "y": np.arange(90) % 13})
+    frame.to_csv("a.csv", index=False)
+    assert run("fit", "a.csv", "-t", "y", *QUICK, "-q").exit_code == 0
+    content = json.loads(run("predict", "model.sodalite", "a.csv", "--json").stdout)
+    assert content["unknown"] == {}
+    frame.loc[[3, 4], ["kind", "rare"]] = "New"
+    frame.to_csv("b.csv", index=False)
+    content = json.loads(run("predict", "model.sodalite", "b.csv", "--json").stdout)
+    assert content["unknown_levels"] == {"kind": {"New": 2}, "rare": {"New": 2}}
+
+
+def test_columns_that_are_left_out_for_one_reason_share_a_sentence(folder):
+    frame = shops()[0].assign(number=np.arange(1, 151), none=0, nil=0)
+    frame.to_csv("a.csv", index=False, sep=";")
+    notes = json.loads(run("fit", "a.csv", "-t", "rent", "--dry-run", "--json").stdout)["notes"]
+    both = "'column 1' and 'number' are each left out: it counts the rows; to keep it, name it in --features."
+    assert both in notes
+    assert "'none' and 'nil' are each left out: all its values are 0." in notes
+    assert both not in " ".join(run("fit", "a.csv", "-t", "rent", "--dry-run").stdout.split())
+
+
+def test_an_unusual_mark_between_thousands_is_kept_for_predict(folder):
+    Path("a.csv").write_text("x,y\n" + "".join(f"{row}_{row * 37 % 1000:03d},{row}\n" for row in range(1, 40)))
+    assert run("fit", "a.csv", "-t", "y", "--thousands", "_", *QUICK, "-q").exit_code == 0
+    mapping = sodalite.load("model.sodalite").preprocessing_
+    assert mapping.encode(read_table("a.csv")).X[:2, 0].tolist() == [1037, 2074]
+    result = run("fit", "a.csv", "-t", "y", "--thousands", ",", "--decimal", ",")
+    assert "--thousands and --decimal are the same mark" in " ".join(result.stderr.split())
+
+
 @pytest.mark.parametrize("sep", [",", ";", "\t", "|"])
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-16"])
 def test_separators_and_marks_of_encodings_are_found(sep, encoding, folder):
@@ -176,6 +257,38 @@ def test_separators_and_marks_of_encodings_are_found(sep, encoding, folder):
     table = read_table("a.csv")
     assert table.names == ["näme", "x", "y"]
     assert table.data["näme"].to_pylist() == ["a, b", "c; d", "e"]
+
+
+def test_encodings_are_found_said_and_kept(folder):
+    """A file of Windows is read as such; an encoding that was given is kept for predict, unless a file is UTF-8."""
+    frame = pd.DataFrame({"town": ["Łódź", "Kraków", "Łomża"] * 20, "x": range(1, 61), "y": np.arange(60) % 7})
+    frame.to_csv("utf8.csv", index=False)
+    frame.to_csv("east.csv", index=False, encoding="cp1250")
+    frame.replace({"town": {"Łódź": "Zürich", "Łomża": "Genève"}}).to_csv("west.csv", index=False, encoding="cp1252")
+    result = run("fit", "west.csv", "-t", "y", *QUICK, "-o", "west")
+    assert result.exit_code == 0, result.output
+    assert "west.csv is not UTF-8, and is read as Windows-1252; --encoding overrules." in " ".join(
+        result.stdout.split()
+    )
+    assert next(iter(sodalite.load("west").preprocessing_.columns)).levels == ("Genève", "Kraków", "Zürich")
+    result = run("predict", "west", "west.csv", "-o", "out.csv")
+    assert result.stderr.splitlines()[0] == "west.csv is not UTF-8, and is read as Windows-1252; --encoding overrules."
+    assert "none of those that the model was fitted with" not in result.stderr
+    assert "Windows" not in run("predict", "west", "west.csv", "-o", "out.csv", "-q").stderr
+    assert run("fit", "east.csv", "-t", "y", *QUICK, "--encoding", "cp1250", "-o", "east", "-q").exit_code == 0
+    means = []
+    for name in ("east.csv", "utf8.csv"):
+        content = json.loads(run("predict", "east", name, "--json").stdout)
+        assert not content["unknown"]
+        means.append(content["predictions"]["mean"])
+    assert means[0] == means[1]
+    content = json.loads(run("report", "east", "east.csv", "--json").stdout)
+    assert content["notes"] == ["east.csv is not UTF-8, and is read as cp1250; --encoding overrules."]
+    frame.to_csv("wide.csv", index=False, encoding="utf-16-le")
+    assert run("fit", "wide.csv", "-t", "y", *QUICK, "--encoding", "utf-16-le", "-o", "wide", "-q").exit_code == 0
+    assert json.loads(run("predict", "wide", "wide.csv", "--json").stdout)["n_rows"] == 60
+    content = json.loads(run("select", "west.csv", "-t", "y", "-n", "3", "--json").stdout)
+    assert "Windows-1252" in content["notes"][0]
 
 
 def test_two_columns_of_one_name(folder):
@@ -229,6 +342,20 @@ def test_inspect_names_the_inputs_beside_their_length_scales(folder):
     assert "street (levels by their mean target)" in " ".join(result.stdout.split())
 
 
+def test_inspect_says_what_takes_the_place_of_missing_values(folder):
+    n = 60
+    frame = pd.DataFrame({"kind": ["A, B", "A", "C", ""] * 15, "x": [None, 1 / 3, 2 / 3, 0.9] * 15, "y": range(n)})
+    frame["day"] = pd.date_range("2020-01-01", periods=n, freq="9D")
+    frame.loc[3, "day"] = pd.NaT
+    frame.to_csv("a.csv", index=False)
+    assert run("fit", "a.csv", "-t", "y", *QUICK, "-q").exit_code == 0
+    text = " ".join(run("inspect", "model.sodalite").stdout.split())
+    assert "kind (text): 'A', 'A, B', 'C'; missing values are a level" in text
+    assert "x (number); an input says where values are missing; missing: 0.666667" in text
+    assert re.search(r"day \(date\); an input says where values are missing; missing: 2020-\d\d-\d\d ", text)
+    assert "30 active of 60 (as many as were asked for)" in text
+
+
 @pytest.mark.parametrize(
     ("data", "words"),
     [
@@ -247,30 +374,149 @@ def test_inspect_says_what_a_file_is_that_is_no_model(data, words, folder):
     assert result.stderr == f"Error: m.sodalite is no model file, but {words}.\n"
 
 
-def test_excel(folder):
+HEAD = ["id", "day", "stamp", "clock", "colour", "share", "text", "x", "flag", "y"]
+
+
+def sheet(n=60):
+    """Rows of an Excel sheet with cells of every kind."""
+    random = np.random.default_rng(0)
+    begin, rows = dt.datetime(2020, 1, 1, 3, 30), []
+    for row in range(n):
+        x = float(random.uniform(0, 10))
+        when = begin + dt.timedelta(hours=5 * row)
+        day = dt.date(2020, 1, 1) + dt.timedelta(days=7 * row)
+        cells = [day, when, dt.time(row % 24, 30), ["red", "blue", "green"][row % 3], workbook.Percent(row / 100)]
+        rows.append([row + 1, *cells, f"{x:.2f}", x if row % 9 else None, row % 2 == 0, 3 * x])
+    return rows
+
+
+SHEETS = {  # the sheets, merged ranges, the hidden sheet, and what is noticed
+    "plain": ({"Data": [HEAD, *sheet()]}, [], "", []),
+    "two sheets": (
+        {"Data": [HEAD, *sheet()], "Notes": [["read", "me"], ["a", "b"]]},
+        [],
+        "",
+        ["Sheet 'Data' is read, the first of 2 that holds a table; to read another, put it first."],
+    ),
+    "a cover": (
+        {"Cover": [["Report"], ["by us"]], "Data": [HEAD, *sheet()]},
+        [],
+        "",
+        ["Sheet 'Data' is read, the first of 2 that holds a table; to read another, put it first."],
+    ),
+    "a hidden sheet": ({"Old": [["a", "y"], [1, 2]], "Data": [HEAD, *sheet()]}, [], "Old", []),
+    "a title and blank rows": (
+        {
+            "Data": [["Sales"], [], [None, *HEAD], *([None, *row] for row in sheet()[:9]), [], [None] * 3]
+            + [[None, *row] for row in sheet()[9:]]
+        },
+        ["A1:K1"],
+        "",
+        ["What stands above the column names is left out ('Sales')."],
+    ),
+    "groups of columns": (
+        {"Data": [["id", "when", None, None, "what", None, "how much", None, None, "y"], HEAD, *sheet()]},
+        ["B1:D1", "E1:F1", "G1:I1"],
+        "",
+        ["Column names are in two rows; the upper one ('when', 'what', 'how much') names groups of columns."],
+    ),
+    "a total": (
+        {"Data": [HEAD, *sheet(), [], ["Total:", *[None] * 8, 900.0]]},
+        [],
+        "",
+        ["Row 63 begins with 'Total:', and is left out."],
+    ),
+    "numbers as texts": (
+        {
+            "Data": [
+                HEAD,
+                *([*row[:7], str(row[7] or "n/a") if row[0] % 5 == 0 else row[7], *row[8:]] for row in sheet()),
+            ]
+        },
+        [],
+        "",
+        [],
+    ),
+    "dates as texts": (
+        {"Data": [HEAD, *([row[0], f"{row[1]:%d.%m.%Y}" if row[0] < 21 else row[1], *row[2:]] for row in sheet())]},
+        [],
+        "",
+        ["20 of the dates in 'day' are texts, read as dates such as 31.01.2026."],
+    ),
+}
+
+
+@pytest.mark.parametrize("what", SHEETS)
+def test_a_sheet_is_read_as_people_write_it(what, folder):
+    """All ways to lay out one table give the same inputs, in fit and in predict, and what was done is said."""
     pytest.importorskip("python_calamine")
-    openpyxl = pytest.importorskip("openpyxl")
-    book = openpyxl.Workbook()
-    rows = [[], ["when", "town", "x", "x", "y"]]
-    day = pd.Timestamp("2020-01-01")
-    rows += [
-        [(day + pd.Timedelta(days=row)).to_pydatetime(), "AB"[row % 2], row * 3 % 7, None, row] for row in range(40)
-    ]
-    for row in rows:
-        book.active.append(row)
-    book.create_sheet("more")
-    book.save("a.xlsx")
+    sheets, merged, hidden, notes = SHEETS[what]
+    workbook.write_workbook("a.xlsx", sheets, merged, hidden)
     table = read_table("a.xlsx")
-    assert table.names == ["when", "town", "x", "x (2)", "y"]
-    assert "The first sheet of 2 is read" in table.notes[0]
+    assert table.names == HEAD
+    assert list(table.notes) == notes
     training = learn(table, "y")
-    assert training.preprocessing.names == ["when", "when weekday cos", "when weekday sin", "town", "x"]
-    assert training.X[1, [0, 3, 4]].tolist() == [18263, 1, 3]
-    result = run("fit", "a.xlsx", "-t", "y", *QUICK, "-q")
+    rows = sheet()
+    names = training.preprocessing.names
+    expected = {
+        "day": [(row[1] - dt.date(1970, 1, 1)).days for row in rows],
+        "stamp": [(row[2] - dt.datetime(1970, 1, 1)) / dt.timedelta(days=1) for row in rows],
+        "colour=red": [row[4] == "red" for row in rows],
+        "share": [row[5].share for row in rows],
+        "text": [float(row[6]) for row in rows],
+        "x missing": [row[7] is None for row in rows],
+        "flag": [row[8] for row in rows],
+    }
+    for name, values in expected.items():
+        np.testing.assert_allclose(training.X[:, names.index(name)], values, rtol=1e-12, err_msg=name)
+    np.testing.assert_allclose(training.y, [row[9] for row in rows])
+    assert "clock hour cos" in names
+    assert "id" not in names
+    result = run("fit", "a.xlsx", "-t", "y", *QUICK)
     assert result.exit_code == 0, result.output
-    assert len(run("predict", "model.sodalite", "a.xlsx").stdout.splitlines()) == 41
+    text = " ".join(result.stdout.split())
+    assert all(note in text for note in notes)
+    assert all(note in " ".join(run("fit", "a.xlsx", "-t", "y", "--dry-run").stdout.split()) for note in notes)
+    assert len(run("predict", "model.sodalite", "a.xlsx").stdout.splitlines()) == 61
+    np.testing.assert_array_equal(training.preprocessing.encode(read_table("a.xlsx")).X, training.X)
+
+
+def test_column_names_of_a_sheet(folder):
+    pytest.importorskip("python_calamine")
+    rows = [[row * 7 % 11, row * 5 % 13, row % 3, row * 2 % 5, float(row)] for row in range(40)]
+    write = workbook.write_workbook
+    write("a.xlsx", {"A": [["Shops"], ["sales", None, "costs", None, "y"], ["new", "old", "new", "old", "y"], *rows]})
+    assert read_table("a.xlsx").names == ["sales new", "sales old", "costs new", "costs old", "y"]
+    write("a.xlsx", {"A": [[2019, 2020, 2.5, dt.date(2026, 1, 31), "y"], *rows]})
+    assert read_table("a.xlsx").names == ["2019", "2020", "2.5", "2026-01-31", "y"]
+    write("a.xlsx", {"A": [[None, "y"], *(row[-2:] for row in rows)]})
+    assert read_table("a.xlsx").names == ["column 1", "y"]
+    write("a.xlsx", {"A": [["A title"], ["x", "y"], *(row[-2:] for row in rows)]})
+    assert read_table("a.xlsx").names == ["x", "y"]
+    write("a.xlsx", {"A": [["x", "x", "y"], *(row[-3:] for row in rows)], "B": []})
+    table = read_table("a.xlsx")
+    assert table.names == ["x", "x (2)", "y"]
+    assert table.name == "a.xlsx, sheet 'A'"
+    assert "a.xlsx, sheet 'A' has no column 'z'" in run("fit", "a.xlsx", "-t", "z").stderr
+
+
+def test_cells_of_a_sheet_that_are_no_values(folder):
+    pytest.importorskip("python_calamine")
+    errors = [workbook.Error("#N/A"), workbook.Error("#DIV/0!"), None]
+    rows = [[errors[row % 3] if row % 4 == 0 else row % 7, "A" if row % 2 else 12, row * 1.0] for row in range(40)]
+    workbook.write_workbook("a.xlsx", {"A": [["x", "code", "y"], *rows]})
+    training = learn(read_table("a.xlsx"), "y")
+    assert training.missing == {"x": 10}
+    assert training.preprocessing.columns[1].levels == ("12", "A")
+    workbook.write_workbook("a.xlsx", {"A": [["x", "y"], *(["bad" if row == 29 else row, row] for row in range(40))]})
+    assert "'bad' in row 31" in run("fit", "a.xlsx", "-t", "y").stderr
+    days = [dt.date(2020, 1, 1 + row % 28) if row % 2 else "05/06/2020" for row in range(40)]
+    workbook.write_workbook("a.xlsx", {"A": [["day", "y"], *([day, row] for row, day in enumerate(days))]})
+    assert "'day' holds dates, but also texts such as '05/06/2020'" in run("fit", "a.xlsx", "-t", "y").stderr
     Path("b.xlsx").write_bytes(b"nothing")
     assert "b.xlsx cannot be read as Excel" in run("fit", "b.xlsx", "-t", "y").stderr
+    workbook.write_workbook("b.xlsx", {"A": []})
+    assert "b.xlsx is empty; its first row must be column names" in run("fit", "b.xlsx", "-t", "y").stderr
 
 
 @pytest.mark.parametrize("zone", [None, "Europe/Zurich"])
@@ -289,7 +535,7 @@ def test_the_report_of_a_dated_series_draws_its_curve(zone, folder):
 
 def test_the_report_recognises_rows_of_the_fit_by_what_the_fit_saw(folder):
     """The mean targets that a model is fitted with are cross-fitted, so that other rows have other ones."""
-    options = ["--posterior", "local", "--hyperparameters", "fixed", "--n-active", "30", "-q"]
+    options = ["--posterior", "local", "--hyperparameters", "fixed", "--n-active", "30", "-q", "--test-fraction", "0"]
     assert run("fit", "shops.csv", "-t", "rent", *options).exit_code == 0
     content = json.loads(run("report", "model.sodalite", "shops.csv", "--json", "-o", "-").stdout)
     assert content["judgement"]["how"] == "left out"

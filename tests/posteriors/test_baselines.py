@@ -43,6 +43,17 @@ def test_simple_ways_are_what_scikit_learn_says_each_row_left_out():
     assert found.n_rows == 60
 
 
+def test_the_only_row_of_a_level_has_no_line_through_it():
+    X, generator = data(60)
+    X = np.column_stack([X, np.eye(60)[:, 7]])  # 1 in one row alone
+    y = X[:, 0] + 50 * X[:, -1] + 0.2 * generator.normal(size=len(X))
+    found = compare(X, y[:, None], np.arange(60), 0.5, 1.0, generator)
+    np.testing.assert_allclose(
+        found.line, rmse(y, cross_val_predict(LinearRegression(), X, y, cv=LeaveOneOut())), rtol=1e-9
+    )
+    assert found.line > 5
+
+
 @pytest.mark.parametrize("posterior", POSTERIORS)
 def test_the_models_own_error_is_that_of_fits_without_the_row(posterior):
     X, generator = data(40)

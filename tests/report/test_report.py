@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import replace
+from dataclasses import fields, replace
 from html.parser import HTMLParser
 
 import numpy as np
@@ -20,6 +20,7 @@ import sodalite
 from helpers import POSTERIORS, PROJECTED
 from sodalite import GreedyGPRegressor, metrics
 from sodalite.cli import report as command
+from sodalite.cli._judged import hold_out
 from sodalite.cli.app import app
 from sodalite.core import optional
 from sodalite.hyperparameters import Round
@@ -28,6 +29,8 @@ from sodalite.posteriors import Evidence
 from sodalite.report import figures, learning, make_report, source, to_html, views, words
 from sodalite.report.build import stages_of
 from sodalite.report.curve import _curve
+from sodalite.report.figures import honesty_figures, judgement_figures
+from sodalite.report.held_out import judge_held_out, judgement_from_json, judgement_to_json
 from sodalite.report.honesty import LEVEL, GroupCoverage, PitHistogram, by_distance, by_region, chance
 from sodalite.report.packing import pack, unpack
 from sodalite.report.pictures import effects
@@ -370,20 +373,101 @@ def test_the_page_of_active_rows_leads_with_those_held_out(tmp_path):
     made = make_report(sodalite.load(tmp_path / "m"))
     html = to_html(made)
     assert f"<dd>{words.readable(made.held_out[0].rmse, 4)}</dd>" in html
-    assert f"<dd>{words.readable(made.judgement.rmse, 4)}</dd>" not in html
+    assert made.judgement.rmse == made.held_out[0].rmse
     assert "on 16 rows held out" in html
     held = made.held_out[0].coverages
     assert f"<b>Coverage:</b> intervals of 50, 80, 95 and 99 % hold {100 * held['0.5']:.1f}," in html
     assert "% of the rows held out.</li>" in html
-    assert "20 active rows, each predicted from the others" in html
+    assert "Made from the 20 active rows, which alone the model holds, of 160 in the fit." in html
+    assert "20 active rows, each predicted from the others" not in html
     given = to_html(make_report(sodalite.load(tmp_path / "m"), *_rows_of(tmp_path / "m", table)))
-    assert "160 of the rows given" in given
+    assert "160 rows of the fit were given, and are shown." in given
+    assert f"<dd>{words.readable(made.held_out[0].rmse, 4)}</dd>" in given
+
+
+@pytest.mark.parametrize("posterior", ["local", "sod"])
+@pytest.mark.parametrize("mean", ["auto", None])
+def test_the_figures_are_of_the_rows_held_out(posterior, mean, tmp_path, monkeypatch):
+    """Numbers, dots and groups are those of the predictions that `fit` made of the rows held out, computed again."""
+    monkeypatch.chdir(tmp_path)
+    frame = houses(600)
+    frame.to_csv("t.csv", index=False)
+    options = ["-t", "price", "--posterior", posterior, "--hyperparameters", "fixed", "-n", "40"]
+    options += ["--mean", mean] if mean else []
+    printed = json.loads(CliRunner().invoke(app, ["fit", "t.csv", *options, "-o", "m", "--json"]).stdout)
+    assert CliRunner().invoke(app, ["fit", "t.csv", *options, "-o", "before", "--hold-out-only"]).exit_code == 0
+    model, before = sodalite.load("m"), sodalite.load("before")
+    test = hold_out(600, None, 0).test
+    held, y = frame.iloc[test], frame["price"].to_numpy()[test]
+    made = make_report(model)
+    found = made.judgement
+    assert (found.how, found.n_judges, found.n_given) == ("held out", 60, 60)
+    for name in ("rmse", "nlpd", "coverage", "coverages"):
+        assert getattr(found, name) == printed["test"][0][name], name
+    np.testing.assert_allclose(found.y, y, rtol=1e-5)
+    np.testing.assert_allclose(found.mean, before.predict(held), rtol=1e-5)
+    np.testing.assert_allclose(found.std, before.predict(held, return_std=True)[1], rtol=1e-5)
+    lower, upper = before.predict_interval(held, 0.95)
+    np.testing.assert_allclose(found.lower, lower, rtol=1e-4)
+    np.testing.assert_allclose(found.upper, upper, rtol=1e-4)
+    np.testing.assert_allclose(found.pit, before.pit(held, y), atol=1e-5)
+    assert found.coverage == pytest.approx(found.inside.mean())
+    assert found.regions.counts.sum() == found.distances.counts.sum() == 60
+    assert found.regions.by == made.importance.effects[0].name
+    assert (found.mean_rmse is None) == before.mean_.is_constant
+    assert made.curve.finished != found.rmse or posterior == "sod"
+    page = to_html(made)
+    for part in [*judgement_figures(made), *honesty_figures(made)]:
+        assert part.caption.endswith("Judged by 60 rows held out of the fit, predicted before the model had seen them.")
+        assert part.caption.split(". ")[-1] in page
+    assert f"<dd>{words.readable(found.rmse, 4)}</dd>" in page
+    again = json.loads(CliRunner().invoke(app, ["report", "m", "--json"]).stdout)
+    assert (again["rmse"], again["nlpd"], again["coverages"]) == (found.rmse, found.nlpd, found.coverages)
+    # Whoever wrote a file before this was kept, or adds rows, sees each row predicted from the others.
+    del model.about_["judgement"]
+    old = make_report(model)
+    assert old.judgement.how == ("left out" if posterior == "local" else "active")
+    assert f"<dd>{words.readable(old.judgement.rmse, 4)}</dd>" in to_html(old)
+
+
+def test_without_rows_held_out_the_numbers_are_those_that_fit_printed(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    houses(90).to_csv("t.csv", index=False)
+    options = ["-t", "price", "--hyperparameters", "fixed", "-n", "40", "--json"]
+    printed = json.loads(CliRunner().invoke(app, ["fit", "t.csv", *options, "-o", "m"]).stdout)["left_out"]
+    found = make_report(sodalite.load("m")).judgement
+    assert found.how == "left out"
+    assert found.rmse == pytest.approx(printed["rmse"], rel=1e-6)
+    assert found.nlpd == pytest.approx(printed["nlpd"], rel=1e-6)
+    assert found.coverages == pytest.approx(printed["coverages"])
+
+
+def test_what_is_kept_of_rows_held_out_is_small_and_comes_back(model):
+    random = np.random.default_rng(0)
+    X, y = data(5000, seed=5)
+    found = judge_held_out(model, X, y, model.fitted_.predictive(X), random)
+    content = judgement_to_json(found)
+    text = json.dumps(content)
+    assert len(text) < 150_000
+    back = judgement_from_json(json.loads(text))
+    assert (back.n_judges, len(back.y)) == (5000, 2000)
+    assert "2,000 of the rows are drawn." in back.drawn_words
+    for part in fields(found):
+        one, other = getattr(found, part.name), getattr(back, part.name)
+        if isinstance(one, np.ndarray):
+            np.testing.assert_allclose(other, one, rtol=1e-4, atol=1e-5, err_msg=part.name)
+        elif part.name in ("rmse", "nlpd", "coverage", "coverages", "how", "n_outside", "outside", "distribution"):
+            assert other == one, part.name
+    assert back.regions.labels == found.regions.labels
+    for change in (3, [], {}, content | {"rows": {}}, content | {"rmse": "x"}, content | {"levels": 3}):
+        with pytest.raises(ValueError, match="the file's record of the rows held out makes no sense; fit the model"):
+            judgement_from_json(change)
 
 
 def _rows_of(path, table):
-    X, y, missing = command.read_rows(sodalite.load(path), str(table), None)
-    assert missing == {}
-    return X, y
+    rows = command.read_rows(sodalite.load(path), str(table), None)
+    assert rows.missing == {}
+    return rows.X, rows.y
 
 
 def test_many_rows_are_thinned(rows):
@@ -749,9 +833,9 @@ def test_the_command_judges_by_new_rows(folder):
 def test_the_fits_own_table_holds_rows_to_judge_by(folder):
     result = run(folder / "m.sodalite", folder / "houses.csv", "--json", "-o", "-")
     content = json.loads(result.stdout)
-    assert content["judgement"]["n_judges"] == 160  # the model that is written has seen those held out too
-    assert content["judgement"]["how"] == "left out"
-    assert content["held_out"][0]["rmse"] > 0
+    assert content["judgement"]["how"] == "held out"  # the model that is written has seen these too, but later
+    assert content["judgement"]["n_judges"] == 16
+    assert content["held_out"][0]["rmse"] == pytest.approx(content["judgement"]["rmse"])
 
 
 def test_the_page_on_standard_output(folder):

@@ -221,6 +221,12 @@ def test_means_of_levels_are_shrunk_and_cross_fitted():
     assert level_means(codes, np.ones(1000), 40).tolist() == [1.0] * 41
 
 
+def test_means_of_levels_that_each_have_one_row():
+    codes, y = np.arange(20), np.arange(20.0)
+    np.testing.assert_allclose(level_means(codes[:15], y[:15], 20), [*y[:15], *[7.0] * 6])
+    assert np.isfinite(cross_fitted(codes, y, 20, seed=0)).all()
+
+
 def test_many_levels_without_a_target_and_rare_and_unseen_ones():
     random = np.random.default_rng(0)
     towns = [f"T{place:02}" for place in range(20)]
@@ -229,7 +235,7 @@ def test_many_levels_without_a_target_and_rare_and_unseen_ones():
     names = encoder.get_feature_names_out().tolist()
     assert sum(name.startswith("town=") for name in names) == 12
     assert [name for name in names if name.startswith("kind=")] == ["kind=a", "kind=b", "kind=c", "kind=(other)"]
-    assert any("'kind': 2 rare levels share one input: 'd', 'e'." in note for note in encoder.notes_)
+    assert any("'kind': 2 rare levels share one input ('d', 'e')." in note for note in encoder.notes_)
     encoded = encoder.encode(pd.DataFrame({"town": ["T99"], "kind": ["z"]}))
     assert encoded.X[0, names.index("kind=(other)")] == 1
     assert encoded.strange == {"town": {"T99": 1}, "kind": {"z": 1}}

@@ -22,6 +22,7 @@ from hypothesis import strategies as st
 from sodalite.core import files, optional
 from sodalite.tables import (
     Column,
+    Dialect,
     Preprocessing,
     Table,
     TableError,
@@ -232,13 +233,18 @@ UNREADABLE = {
     ),
     "long line": ("a.csv", b"a,y\n1,2\n3,4\n5,6,7\n", r"line 4 has 3 cells, but there are 2 columns: '5,6,7'\. "),
     "after a blank": ("a.csv", b"a,y\n1,2\n\n3\n", r"line 3 \(blank lines not counted\) has 1 cell,"),
-    "latin 1": (
+    "two encodings": (
         "a.csv",
-        "a,y\n1,2\nä,3\n".encode("latin1"),
-        r"not UTF-8: byte 8 \(0xe4\), in line 3.*--encoding cp1252",
+        "é,y\n1,2\n".encode() + "ä,3\n".encode("latin1"),
+        r"not UTF-8: byte 9 \(0xe4\), in line 3.*--encoding cp1252",
     ),
-    "latin 1 in the header": ("a.csv", "ä,y\n1,2\n".encode("latin1"), r"byte 0 \(0xe4\), in line 1"),
-    "half a character": ("a.csv", "a,y\n1,ä".encode()[:-1], r"byte 6 \(0xc3\), in line 2"),
+    "two encodings in the header": (
+        "a.csv",
+        "é".encode() + "ä,y\n1,2\n".encode("latin1"),
+        r"byte 2 \(0xe4\), in line 1",
+    ),
+    "half a character": ("a.csv", "a,é\n1,ä".encode()[:-1], r"byte 7 \(0xc3\), in line 2"),
+    "no text": ("a.csv", b"a,y\n1,\xe4\x00\n", r"byte 6 \(0xe4\), in line 2"),
     "no header": ("a.csv", b"1,2.5\n3,4\n", "starts with numbers .*first line must be column names"),
     "Parquet": ("a.csv", b"PAR1....", "is no text, but Parquet"),
     "no Parquet": ("a.parquet", b"a,y\n1,2\n", r"a\.parquet cannot be read as Parquet: "),
@@ -274,6 +280,50 @@ def test_a_bad_byte_far_into_a_file_is_found(tmp_path, monkeypatch):
     path = write(tmp_path / "a.csv", data.encode() + b"2,\xff\n")
     with pytest.raises(TableError, match=r"byte 25006 \(0xff\), in line 5002"):
         read_table(path)
+
+
+@pytest.mark.parametrize("size", [3, 10, 1000, 2**22])
+@pytest.mark.parametrize("form", ["plain", "gzip", "pipe"])
+def test_a_file_of_windows_is_read_as_such_wherever_that_shows(size, form, tmp_path, monkeypatch):
+    monkeypatch.setattr(text_module, "BLOCK", max(size, 100))
+    monkeypatch.setattr(text_module, "HEAD", size)
+    texts = ["plain"] * 300 + ["Zürich", "10 €", "\x81", "“good”", "é"]
+    lines = "\n".join(["y,a", *(f"{row},{text}" for row, text in enumerate(texts))])
+    encoded = b"\x81".join(part.encode("cp1252") for part in lines.split("\x81"))
+    path = write(tmp_path / "a.csv", gzip.compress(encoded) if form == "gzip" else encoded)
+    if form == "pipe":
+        with open_table("-", Pipe(encoded)) as reader:
+            table = reader.read()
+    else:
+        table = read_table(path)
+    assert table.data["a"].to_pylist() == texts
+    name = "standard input" if form == "pipe" else path
+    assert table.notes == (f"{name} is not UTF-8, and is read as Windows-1252; --encoding overrules.",)
+    with open_table("-", Pipe(encoded)) if form == "pipe" else open_table(path) as reader:
+        chunks = list(reader.chunks({"a": "text", "y": "text"}))
+        assert [text for chunk in chunks for text in chunk.data["a"].to_pylist()] == texts
+        assert "Windows-1252" in reader.notes[0]
+
+
+class Pipe(io.RawIOBase):
+    """Bytes that come a few at a time, once."""
+
+    def __init__(self, data: bytes) -> None:
+        self._rest = data
+
+    def seekable(self) -> bool:
+        return False
+
+    def read(self, size: int = -1) -> bytes:
+        part, self._rest = self._rest[:size] if size >= 0 else self._rest, self._rest[size:] if size >= 0 else b""
+        return part
+
+
+def test_another_encoding_is_tried_if_it_is_said(tmp_path):
+    path = write(tmp_path / "a.csv", "a,y\nŁódź,1\n".encode("cp1250"))
+    assert read_table(path, Dialect(otherwise="cp1250")).data["a"].to_pylist() == ["Łódź"]
+    write(path, "a,y\nŁódź,1\n")
+    assert read_table(path, Dialect(otherwise="cp1250")).data["a"].to_pylist() == ["Łódź"]
 
 
 @pytest.mark.parametrize(
@@ -322,7 +372,26 @@ UNUSABLE = {
     "target among features": ("a,y\n1,2\n", {"features": ["a", "y"]}, "'y' is the target"),
     "no features": ("a,y\n1,2\n", {"exclude": ["a"]}, "no column is left to predict 'y' from"),
     "no rows": ("a,y\n", {}, "has column names but no rows"),
-    "text target": ("a,y\n1,2\n1,big\n", {}, r"column 'y' holds text where a number is needed: 'big' in line 3\. "),
+    "text target": ("a,y\n1,2\n1,big\n", {}, r"the target 'y' holds text where a number is needed: 'big' in line 3\. "),
+    "target of names": (
+        "a,z,y\n1,2,p\n1,3,q\n1,3,r\n1,4,s\n",
+        {},
+        r"the target 'y' holds 4 different texts, such as 'p', 'q', 'r', but must hold numbers\. "
+        r"Name a column of numbers with --target: 'a', 'z'\.$",
+    ),
+    "target of levels": ("a,y\n1,p\n1,q\n2,r\n", {}, r"the target 'y' holds 'p', 'q', 'r', but must hold numbers\. "),
+    "target of two levels": ("a,y\n1,yes\n1,no\n", {}, r"holds 'no' and 'yes', but must hold numbers\. Write 0 and 1 "),
+    "target of truth": ("a,y\n1,true\n1,false\n", {}, "holds true and false, but must hold numbers. Write 0 and 1 "),
+    "target of dates": (
+        "a,y\n1,31.1.2026\n1,1.2.2026\n",
+        {},
+        "the target 'y' holds dates, but must hold numbers. Write",
+    ),
+    "target of times": (
+        "a,y\n1,12:30\n1,4:00\n2,1:11\n",
+        {},
+        "the target 'y' holds times, but must hold numbers. Write",
+    ),
     "date target": ("a,y\n1,2020-01-01\n", {}, "target 'y' holds dates, but must hold numbers"),
     "bool target": ("a,y\n1,true\n", {}, "target 'y' holds true and false"),
     "text": ("a,y\n1,2\n2,3\n3 kg,4\n4,5\n", {}, r"column 'a' holds text .*: '3 kg' in line 4\. "),
@@ -331,7 +400,7 @@ UNUSABLE = {
         {},
         r"column 'a' has 2 infinite values, the first in line 3\. Correct it",
     ),
-    "infinite target": ("a,y\n1,2\n2,inf\n", {}, "column 'y' has 1 infinite value, the first in line 3"),
+    "infinite target": ("a,y\n1,2\n2,inf\n", {}, "the target 'y' has 1 infinite value, the first in line 3"),
     "missing": (
         "a,b,y\n,1,2\n,,3\n1,2,\n3,4,5\n4,4,6\n",
         {"missing": "error"},

@@ -84,3 +84,36 @@ def test_dates_that_can_be_read_in_two_ways_have_two_forms():
 def test_times_of_day():
     np.testing.assert_allclose(read_clocks(["06:00", "6:00 PM", "23:59:59"]) * 24, [6, 18, 24 - 1 / 3600])
     assert np.isnan(read_clocks(["noon", "25:00"])).all()
+
+
+MARKS = {  # texts, the usual decimal mark, what they are
+    "a unit after thousands": (["2,639 lbs", "12,100 lbs", "850 lbs"], ",", [2639, 12100, 850]),
+    "thousands of several sizes": (["2,639", "12,100", "101,300"], ",", [2639, 12100, 101300]),
+    "another length": (["2,639", "12,1", "101,300"], ".", [2.639, 12.1, 101.3]),
+    "zero before the mark": (["2,639", "12,100", "0,300"], ".", [2.639, 12.1, 0.3]),
+    "thousands without a mark": (["2,639", "12,100", "1300"], ".", [2.639, 12.1, 1300]),
+    "points, usually decimal": (["2.639 kg", "12.100 kg"], ".", [2.639, 12.1]),
+    "points where commas are decimal": (["2.639", "12.100", "85"], ",", [2639, 12100, 85]),
+    "a point and another length": (["2.639", "12.1", "85"], ",", [2.639, 12.1, 85]),
+}
+
+
+@pytest.mark.parametrize("what", MARKS)
+def test_all_texts_of_a_column_decide_what_its_mark_is(what):
+    texts, prefer, expected = MARKS[what]
+    found, written = read_numbers(texts, prefer=prefer)
+    assert found.tolist() == expected
+    assert written.doubt == ""
+    assert read_numbers(texts, written.form[0], written.form[1:] or None)[0].tolist() == expected
+
+
+def test_a_column_that_leaves_it_open_says_how_to_overrule():
+    found, written = read_numbers(["1,234 kg", "5,678 kg"], prefer=",")
+    assert found.tolist() == [1.234, 5.678]
+    assert written.words() == (
+        "numbers with 'kg', decimal commas (if the mark in '1,234' separates thousands, --thousands ,)"
+    )
+    found, written = read_numbers(["1,234 kg", "5,678 kg"])
+    assert found.tolist() == [1234, 5678]
+    assert written.words().endswith("',' between thousands (if the mark in '1,234' is decimal, --decimal ,)")
+    assert read_numbers(["1,234 kg"], thousands=",", prefer=",")[0].tolist() == [1234]

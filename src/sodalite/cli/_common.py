@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import sys
+import textwrap
 import traceback
 import warnings
 from collections.abc import Callable, Iterator, Mapping
@@ -26,6 +28,9 @@ class Mistake(click.ClickException):
     """A user's mistake: one line on standard error."""
 
     exit_code = 2
+
+    def show(self, file: Any = None) -> None:
+        say(f"Error: {self.format_message()}")
 
 
 class Seconds(click.ParamType):  # type: ignore[type-arg]
@@ -143,6 +148,10 @@ def dialect_options(function: F) -> F:
         mark = {"tab": "\t", "\\t": "\t"}.get(sep or "", sep)
         if mark is not None and len(mark) != 1:
             raise click.BadParameter(f"{sep!r} is no single mark, such as ';' or tab.", param_hint="'--sep'")
+        if thousands is not None and len(thousands) != 1:
+            raise click.BadParameter(f"{thousands!r} is no single mark, such as ','.", param_hint="'--thousands'")
+        if thousands is not None and thousands == decimal:
+            raise click.BadParameter(f"--thousands and --decimal are the same mark, {decimal!r}.")
         return function(*arguments, dialect=Dialect(mark, decimal, thousands, encoding, codes), **others)
 
     options = [
@@ -294,9 +303,20 @@ def print_json(content: Any) -> None:
 
 
 def say(text: str, quiet: bool = False) -> None:
-    """Print a line on standard error, where it does not mix with results."""
+    """Print a line on standard error, where it does not mix with results; a terminal sees it broken between words."""
     if not quiet:
-        click.echo(text, err=True)
+        # Not by click, which would write past the display of a fit that is under way, into its line.
+        print(in_lines(text) if sys.stderr.isatty() else text, file=sys.stderr, flush=True)
+
+
+def in_lines(text: str) -> str:
+    """A text whose lines are as long as those of the terminal; what follows the first one of each is indented."""
+    width = shutil.get_terminal_size().columns
+    lines = [
+        textwrap.fill(line, width, subsequent_indent="  ", break_on_hyphens=False) if len(line) > width else line
+        for line in text.splitlines()
+    ]
+    return "\n".join(lines)
 
 
 def not_written(output: str) -> str:
@@ -312,6 +332,6 @@ def _plain_warnings() -> Callable[..., None]:
         text = " ".join(str(message).split())
         if text not in seen:
             seen.add(text)
-            click.echo(f"Warning: {text}", err=True)
+            say(f"Warning: {text}")
 
     return show

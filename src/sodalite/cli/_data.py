@@ -85,6 +85,27 @@ def embedded_table() -> Table:
     return Table(require("pyarrow", "cli").table({"year": X[:, 0], "co2": y}), EMBEDDED, lambda row: f"row {row}")
 
 
+def dialect_of(model: GreedyGPRegressor, dialect: Dialect | None) -> Dialect:
+    """How a file for a model is written: an encoding that fit was given is that of files which are not UTF-8."""
+    from ..tables import Dialect
+
+    found = dialect or Dialect()
+    mapping: Preprocessing | None = getattr(model, "preprocessing_", None)
+    known = None if mapping is None else mapping.encoding
+    if known is None or found.encoding is not None:
+        return found
+    return replace(found, otherwise=known) if _holds_ascii(known) else replace(found, encoding=known)
+
+
+def _holds_ascii(encoding: str) -> bool:
+    """Whether ASCII characters are the same bytes in an encoding, so that a file may turn out to be in it."""
+    plain = "".join(map(chr, range(32, 127)))
+    try:
+        return plain.encode(encoding) == plain.encode()
+    except (LookupError, UnicodeError):
+        return False
+
+
 def mapping_of(model: GreedyGPRegressor, reader: Reader) -> Preprocessing:
     """How a table's columns become the model's inputs.
 

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from ..core.types import Floats, Indices
     from ..estimator import GreedyGPRegressor
     from ..posteriors.calibration import ErrorBars
+    from ..posteriors.predictive import Predictive
     from ..report.build import HeldOut
     from ..tables import Preprocessing, Training
 
@@ -62,10 +63,13 @@ def on_disk(training: Training) -> bool:
     return isinstance(training.X, ParquetRows)
 
 
-def judge_by_test_rows(model: GreedyGPRegressor, training: Training, split: Split, X: Any) -> tuple[HeldOut, ...]:
+def judge_by_test_rows(
+    model: GreedyGPRegressor, training: Training, split: Split, X: Any, found: Predictive
+) -> tuple[HeldOut, ...]:
     """The model, the nearest rows, a straight line and a constant, by the rows that were held out.
 
-    X, of shape (n, d), has all rows, with nothing in it that the targets of those held out have told.
+    X, of shape (n, d), has all rows, with nothing in it that the targets of those held out have told. `found` are the
+    model's predictions of those held out.
     """
     import numpy as np
     from sklearn.neighbors import KNeighborsRegressor
@@ -77,8 +81,6 @@ def judge_by_test_rows(model: GreedyGPRegressor, training: Training, split: Spli
     from ..report.build import HeldOut
 
     y, test = training.y, split.test
-    if not len(test):
-        return ()
     rest = split.rest[:: -(-len(split.rest) // MOST_ROWS)] if on_disk(training) else split.rest
 
     def score(name: str, found: Predictive) -> HeldOut:
@@ -105,7 +107,7 @@ def judge_by_test_rows(model: GreedyGPRegressor, training: Training, split: Spli
     k = min(max(model.baselines_.k, 1) if model.baselines_ is not None else DEFAULT_K, len(rest))
     near = KNeighborsRegressor(k).fit((known - centre) / robust_spread(known), y[rest])
     return (
-        score("sodalite", model.fitted_.predictive(held)),
+        score("sodalite", found),
         HeldOut(near_words(k), rmse(y[test], near.predict((held - centre) / robust_spread(known)))),
         gaussian("linear", design(held) @ weights, noise),
         gaussian("constant", level, float(y[rest].std())),

@@ -7,6 +7,7 @@ from math import isfinite
 from typing import TYPE_CHECKING
 
 from ..core.words import counted
+from ..experiments.printing import glued, print_tidily
 from ._common import print_json
 from ._data import EMBEDDED, Choice, read_training
 from ._judged import near_words
@@ -29,15 +30,14 @@ def show(outcome: FitOutcome, console: Console) -> None:
 
     table = errors_table(outcome)
     if table is not None:
-        console.print(table)
-        console.print("in 50 %: the share of the rows in intervals that should hold 50 % of them\n")
+        print_tidily(console, table, "in 50 %: the share of the rows in intervals that should hold 50 % of them\n")
     kept = f"{outcome.n_active} row{'s' * (outcome.n_active != 1)} of {outcome.n_rows}"
     grid = Grid.grid(padding=(0, 2))
     grid.add_row("target", outcome.target)
-    grid.add_row("inputs", outcome.words.inputs())
-    grid.add_row("error bars", outcome.words.error_bars())
+    grid.add_row("inputs", glued(outcome.words.inputs()))
+    grid.add_row("error bars", glued(outcome.words.error_bars()))
     grid.add_row("errors", outcome.errors)
-    grid.add_row("noise", outcome.words.noise())
+    grid.add_row("noise", glued(outcome.words.noise()))
     grid.add_row("function", outcome.words.shape)
     if outcome.mean:
         grid.add_row("mean", outcome.mean)
@@ -50,7 +50,7 @@ def show(outcome: FitOutcome, console: Console) -> None:
         grid.add_row("time limit", outcome.time_limit)
     grid.add_row("time", ", ".join(f"{name} {duration(seconds)}" for name, seconds in outcome.seconds.items()))
     grid.add_row("model", outcome.output)
-    console.print(grid, soft_wrap=False)
+    print_tidily(console, grid)
 
 
 def show_readings(data: str | None, choice: Choice, as_json: bool) -> None:
@@ -66,22 +66,23 @@ def show_readings(data: str | None, choice: Choice, as_json: bool) -> None:
     from rich.console import Console
     from rich.table import Table as Grid
 
+    from ..tables.training import left_out_notes
+
     console = Console(highlight=False, markup=False, emoji=False)
     readings = training.readings or tuple(_plain_readings(mapping))
     table = Grid(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
     for header, justify in (("column", "left"), ("read as", "left"), ("inputs", "right"), ("missing", "right")):
-        table.add_column(header, justify=justify)  # type: ignore[arg-type]
+        table.add_column(header, justify=justify, overflow="fold")  # type: ignore[arg-type]
     for reading in readings:
         n_inputs = "" if reading.column is None else str(len(reading.column.names))
         table.add_row(reading.name, reading.words, n_inputs, str(reading.missing or ""))
     rows = f"{len(training.y)} row{'s' * (len(training.y) != 1)}"
     inputs = f"{len(mapping.names)} input{'s' * (len(mapping.names) != 1)}"
-    console.print(f"{data or EMBEDDED}: {rows} to predict {mapping.target} by, from {inputs}\n")
-    console.print(table)
-    told = {note for note in training.notes if " is left out" in note}
+    print_tidily(console, f"{data or EMBEDDED}: {rows} to predict {mapping.target} by, from {inputs}\n", table)
+    told = set(left_out_notes(readings))  # which the table has
     for note in training.notes:
         if note not in told:
-            console.print(f"\n{note}")
+            print_tidily(console, f"\n{note}")
 
 
 def _plain_readings(mapping: Preprocessing) -> Iterator[Reading]:

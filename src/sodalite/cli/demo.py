@@ -9,7 +9,12 @@ from ._common import debug_option, plain_errors, seed_option
 
 @click.command("demo")
 @click.option(
-    "--n-active", default=200, show_default=True, type=click.IntRange(1), help="Rows that the model may keep."
+    "--n-active",
+    default=200,
+    show_default=True,
+    type=click.IntRange(1),
+    metavar="N",
+    help="Rows that the model may keep.",
 )
 @seed_option
 @debug_option

@@ -236,11 +236,16 @@ def run(
     """
     time = time or Timetable(None)
     shown.step(f"Reading {data or EMBEDDED}")
+    import warnings
+
     import numpy as np
 
     from .. import persistence
+    from ..core.validation import OutlierWarning
     from ..fitting.budget import CHOICE, CONDITION
     from ..fitting.pipeline import Settings
+    from ..report.held_out import by_input, judge_held_out, judgement_to_json
+    from ..report.rows import inputs_of
     from ..report.words import bars_of, error_words, kernel_words, mean_words
     from ..tables import Taken
 
@@ -251,6 +256,7 @@ def run(
     watch("read")
 
     y = training.y
+    warn_of_outlying_rows(training)
     split = hold_out(len(y), test_fraction, seed)
     X = training.without(split.test, seed)
     again = bool(len(split.test)) and not hold_out_only
@@ -263,16 +269,22 @@ def run(
 
     shown.expect(time.later(costs, again) / sum(cost for _, cost in costs.steps()), time.left)
     model.set_params(time_limit=time.of_fit(costs, again))
-    model.fit(Taken(X, split.rest) if on_disk(training) else X[split.rest], y[split.rest], callback=follow)
+    with warnings.catch_warnings():
+        if not on_disk(training):
+            warnings.simplefilter("ignore", OutlierWarning)  # it has been said, in the table's words
+        model.fit(Taken(X, split.rest) if on_disk(training) else X[split.rest], y[split.rest], callback=follow)
     time.end_step()
     watch("fit")
 
     if len(split.test):
         shown.step("Testing on the rows held out")
-        judged = judge_by_test_rows(model, training, split, X)
+        held, told = X[split.test], y[split.test]
+        predicted = model.fitted_.predictive(held)
+        judged = judge_by_test_rows(model, training, split, X, predicted)
+        judgement = judge_held_out(model, held, told, predicted, np.random.default_rng(seed))
         watch("test")
     else:
-        judged = ()
+        judged, judgement = (), None
 
     mapping, rows, said = training.preprocessing, split.rest, ""
     if again and not time.has_time_to_condition(len(y) / len(split.rest)):
@@ -294,7 +306,10 @@ def run(
     unit, variance = float(model.y_std_[0]), float(np.var(y[rows]))
     scale, bars = model.posterior_.scale, bars_of(model.posterior_)
     model.preprocessing_ = mapping
-    words = kernel_words(model.kernel_, known, shares_of(model, known, time.left), unit, variance, bars)
+    shares = shares_of(model, known, time.left)
+    words = kernel_words(model.kernel_, known, shares, unit, variance, bars)
+    if judgement is not None:
+        judgement = by_input(judgement, shares[0][0], inputs_of(model), held, told, predicted)
     shown.step(f"Writing {output}")
     model.about_ = {
         "data": data or EMBEDDED,
@@ -302,6 +317,7 @@ def run(
         "n_test": len(split.test),
         "notes": list(training.notes),
         "test": [asdict(part) for part in judged],
+        "judgement": None if judgement is None else judgement_to_json(judgement),
         "kernel": words.as_dict(),
     }
     persistence.save(model, output)
@@ -330,6 +346,21 @@ def run(
     )
 
 
+def warn_of_outlying_rows(training: Training) -> None:
+    """Warn of rows that are far from all others, by their places in the table; a fit warns of those on disk."""
+    from ..core.validation import warn_of_outliers
+
+    if on_disk(training):
+        return
+    mapping = training.preprocessing
+
+    def place(row: int) -> str:
+        text = training.place(row)
+        return text[:1].upper() + text[1:]
+
+    warn_of_outliers(training.X, training.y[:, None], mapping.names, mapping.target, place)
+
+
 def shares_of(model: GreedyGPRegressor, known: Floats, seconds: float) -> tuple[tuple[str, float], ...]:
     """The inputs and their total effects, by as many predictions as can be made in a part of so many seconds."""
     from ..report.importance import LEAST_ROWS, N_PREDICTIONS
@@ -350,6 +381,7 @@ def refit(model: GreedyGPRegressor, training: Training, follow: Callback) -> Gre
 
     from sklearn.base import clone
 
+    from ..core.validation import OutlierWarning
     from ..posteriors.baselines import NoBetterWarning
 
     mean = model.mean_
@@ -358,7 +390,8 @@ def refit(model: GreedyGPRegressor, training: Training, follow: Callback) -> Gre
         kernel=model.kernel_, mean=chosen, hyperparameters="fixed", checkpoint=None
     )
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", NoBetterWarning)  # it has been said of the first model
+        for said in (NoBetterWarning, OutlierWarning):  # of the first model, or of the table
+            warnings.simplefilter("ignore", said)
         found.fit(training.X, training.y, callback=follow)
     found.set_params(kernel=model.kernel, mean=model.mean, hyperparameters=model.hyperparameters)
     again = replace(found.mean_, trials=mean.trials)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ..experiments.printing import glued, print_tidily
 from ._common import FILE, check_model_path, debug_option, json_option, plain_errors, print_json
 
 if TYPE_CHECKING:
@@ -52,8 +53,11 @@ def run(path: str, check: bool = False) -> dict[str, Any]:
     if check:
         check_file(path)
     header = read_header(path)
+    content = {**header.content}
+    if isinstance(about := content.get("about"), dict) and isinstance(judgement := about.get("judgement"), dict):
+        content["about"] = {**about, "judgement": {name: judgement[name] for name in judgement if name != "rows"}}
     arrays = {name: {"dtype": dtype, "shape": list(shape)} for name, (dtype, shape) in header.arrays.items()}
-    return {"path": path, "bytes": header.n_bytes, "format_version": header.version, **header.content, "arrays": arrays}
+    return {"path": path, "bytes": header.n_bytes, "format_version": header.version, **content, "arrays": arrays}
 
 
 def show(content: dict[str, Any], console: Console) -> None:
@@ -62,8 +66,8 @@ def show(content: dict[str, Any], console: Console) -> None:
 
     grid = Table.grid(padding=(0, 2))
     for name, text in (*_origin(content), *_model(content), *_quality(content), *_contents(content)):
-        grid.add_row(name, text)
-    console.print(grid)
+        grid.add_row(name, glued(text))
+    print_tidily(console, grid)
 
 
 Lines = Iterator[tuple[str, str]]
@@ -93,8 +97,10 @@ def _origin(content: dict[str, Any]) -> Lines:
 def _model(content: dict[str, Any]) -> Lines:
     """The active rows, the posterior, the kernel and the error bars."""
     from ..persistence.objects import kernel_from_json
+    from ..stopping import in_words
 
-    yield "rows", f"{content['n_active']} active of {content['n_rows']} ({content['selection']['stop_reason']})"
+    stopped = in_words(str(content["selection"]["stop_reason"]))
+    yield "rows", f"{content['n_active']} active of {content['n_rows']} ({stopped})"
     yield "posterior", content["posterior"]["name"]
     kernel = kernel_from_json(content["kernel"])
     yield "kernel", _formula(kernel)
@@ -162,9 +168,9 @@ def _quality(content: dict[str, Any]) -> Lines:
 
 def _judged(part: HeldOut) -> str:
     """What a model's predictions of some rows were like; files of earlier versions know less."""
-    from ..report.words import coverages_words
+    from ..report.words import coverages_words, readable
 
-    text = f"RMSE {part.rmse:.4g}"
+    text = f"RMSE {readable(part.rmse, 4)}"
     if part.nlpd is not None:
         text += f", NLPD {part.nlpd:.3f}"
     if part.coverages is not None:
@@ -227,13 +233,33 @@ def _words(content: dict[str, Any]) -> KernelWords | None:
 
 def _column(column: dict[str, Any]) -> str:
     """A column as the printout describes it."""
+    from ..tables.columns import GAP
+
     names = " and ".join(filter(None, [column["name"], column.get("partner")]))
     kind = {"means": "levels by their mean target", "ordered": "levels in order"}.get(column["kind"], column["kind"])
     text = f"{names} ({kind}"
     parts = column.get("parts") or []
     text += f": {', '.join(parts)})" if parts else ")"
-    if column["levels"]:
-        text += ": " + ", ".join(column["levels"][:8]) + (", ..." if len(column["levels"]) > 8 else "")
+    levels = [level for level in column["levels"] if level != GAP]
+    if levels:
+        shown = [repr(level) for level in levels[:8]] if any("," in level for level in levels) else levels[:8]
+        text += ": " + ", ".join(shown) + (", ..." if len(levels) > 8 else "")
     if column.get("indicator"):
         text += "; an input says where values are missing"
-    return text if column["fill"] is None else f"{text}; missing: {column['fill']}"
+    return text + _fill(column)
+
+
+def _fill(column: dict[str, Any]) -> str:
+    """What takes the place of missing values, as the end of a sentence; empty if nothing does."""
+    import numpy as np
+
+    from ..tables.columns import GAP
+
+    fill = column["fill"]
+    if fill == GAP or GAP in column["levels"]:
+        return "; missing values are a level"
+    if fill is None or column["kind"] == "place":
+        return "" if fill is None else "; missing ones are at the centre"
+    if column["kind"] == "date":
+        return f"; missing: {np.datetime64(int(fill), 'D')}"
+    return f"; missing: {fill if isinstance(fill, str) else format(fill, '.6g')}"

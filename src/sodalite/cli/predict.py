@@ -31,7 +31,7 @@ from ._common import (
     seed_option,
     split_names,
 )
-from ._data import mapping_of
+from ._data import dialect_of, mapping_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -121,6 +121,8 @@ def command(
                 gather=as_json,
                 shown=shown,
             )
+        for note in outcome.notes:
+            say(note, quiet or as_json)
         print_warnings(outcome)
         if as_json:
             print_json(outcome.as_dict())
@@ -144,9 +146,9 @@ def print_warnings(outcome: PredictOutcome) -> None:
         words = "; ".join(([filled] if outcome.filled else []) + ([rest] if empty else []))
         say(f"Warning: missing values: {counted(outcome.missing)}; {words}.")
     if outcome.n_outside:
-        lie = "rows lie" if outcome.n_outside > 1 else "row lies"
+        rows, lie = f"row{'s' * (outcome.n_rows > 1)}", "lie" if outcome.n_outside > 1 else "lies"
         say(
-            f"Warning: {outcome.n_outside} of {outcome.n_rows} {lie} outside the data, with a novelty above "
+            f"Warning: {outcome.n_outside} of {outcome.n_rows} {rows} {lie} outside the data, with a novelty above "
             f"{outcome.outside:.2g}: few rows of the fit say anything about them. See --novelty and --std."
         )
 
@@ -167,6 +169,8 @@ class PredictOutcome:
     n_unpredicted: int
     """Rows without a prediction, because a value is missing."""
     missing: dict[str, int]
+    notes: tuple[str, ...]
+    """What was noticed in reading the file: sentences."""
     filled: bool
     """Whether something took the place of missing values."""
     n_outside: int
@@ -219,7 +223,7 @@ def run(
     tally, generator = Tally(UNKNOWN if bars is None else bars.outside), np.random.default_rng(seed)
     asked = Asked(std, interval, quantiles, samples)
     columns = asked.columns(len(model.y_mean_)) + ["novelty"] * novelty
-    with open_table(data, dialect=dialect) as reader:
+    with open_table(data, dialect=dialect_of(model, dialect)) as reader:
         mapping = mapping_of(model, reader)
         mapping.check_names(reader.names, reader.name)
         kept = kept_columns(keep, reader, columns)
@@ -244,6 +248,7 @@ def run(
         unknown_levels={name: dict(levels) for name, levels in tally.unknown.items()},
         n_unpredicted=tally.n_unpredicted,
         missing=dict(tally.missing),
+        notes=tuple(reader.notes),
         filled=mapping.missing in ("median", "indicator") and tally.n_filled > 0,
         n_outside=tally.n_outside,
         outside=tally.outside,

@@ -6,7 +6,7 @@ import sys
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
@@ -26,7 +26,7 @@ from ._common import (
     say,
     seed_option,
 )
-from ._data import mapping_and_target
+from ._data import dialect_of, mapping_and_target
 
 if TYPE_CHECKING:
     from ..core.types import Floats
@@ -82,12 +82,23 @@ def command(
             outcome, report = run(
                 model, data, output, target=target, dialect=dialect, seed=seed, write=not as_json, shown=shown
             )
+        for note in outcome.notes:
+            say(note, quiet or as_json)
         if outcome.missing:
-            say(f"Warning: missing values: {counted(outcome.missing)}; their rows were left out.")
+            say(f"Warning: missing values: {counted(outcome.missing)}; {gap_words(outcome)}.")
         if as_json:
             print_json(report.as_dict() if output == "-" else outcome.as_dict())
         elif output != "-":
             say(f"{outcome.output}: {outcome.n_bytes / 1e6:.1f} MB, in {outcome.seconds:.1f} s", quiet)
+
+
+def gap_words(outcome: ReportOutcome) -> str:
+    """What was done about missing values, as part of a sentence."""
+    if not outcome.filled:
+        return "their rows were left out"
+    count = outcome.n_dropped
+    left = f"; {count} row{'s were' if count > 1 else ' was'} left out" if count else ""
+    return f"medians and levels for missing values took their place{left}"
 
 
 @dataclass(frozen=True)
@@ -108,6 +119,12 @@ class ReportOutcome:
     """The share of the targets in the intervals of each probability, "0.5", "0.8", "0.95" and "0.99"."""
     missing: dict[str, int]
     """For each column, how many values of DATA are missing."""
+    n_dropped: int
+    """Rows of DATA that were left out, because a value is missing."""
+    filled: bool
+    """Whether something took the place of missing values."""
+    notes: tuple[str, ...]
+    """What was noticed in reading DATA: sentences."""
     seconds: float
 
     def as_dict(self) -> dict[str, Any]:
@@ -141,10 +158,11 @@ def run(
 
     model = load(model_path)
     X = y = None
-    missing: dict[str, int] = {}
+    rows = None
     if data is not None:
         shown.step(f"Reading {data}")
-        X, y, missing = read_rows(model, data, target, dialect)
+        rows = read_rows(model, data, target, dialect)
+        X, y = rows.X, rows.y
     shown.step("Judging the model")
     from ..report import make_report, to_html
 
@@ -168,16 +186,34 @@ def run(
         nlpd=found.nlpd,
         coverage=found.coverage,
         coverages=found.coverages,
-        missing=missing,
+        missing={} if rows is None else rows.missing,
+        n_dropped=0 if rows is None else rows.n_dropped,
+        filled=rows is not None and rows.filled,
+        notes=() if rows is None else rows.notes,
         seconds=perf_counter() - began,
     )
     return outcome, report
 
 
-def read_rows(
-    model: GreedyGPRegressor, data: str, target: str | None, dialect: Dialect | None = None
-) -> tuple[Floats, Floats, dict[str, int]]:
-    """The rows of a table as the model takes them, their targets, and how many values each column misses."""
+class JudgingRows(NamedTuple):
+    """The rows of a table that judge a model."""
+
+    X: Floats
+    """As the model takes them, of shape (rows, d)."""
+    y: Floats
+    """The target, of shape (rows,)."""
+    missing: dict[str, int]
+    """For each column, how many values are missing."""
+    n_dropped: int
+    """Rows that were left out, because a value is missing."""
+    filled: bool
+    """Whether something took the place of missing values."""
+    notes: tuple[str, ...]
+    """What was noticed in reading the file: sentences."""
+
+
+def read_rows(model: GreedyGPRegressor, data: str, target: str | None, dialect: Dialect | None = None) -> JudgingRows:
+    """The rows of a table that have a target and miss nothing that the model needs."""
     from collections import Counter
 
     import numpy as np
@@ -188,8 +224,8 @@ def read_rows(
 
     if len(model.y_mean_) > 1:
         raise Mistake("The model has several targets: only make_report in Python can judge it by other rows.")
-    parts, missing = [], Counter[str]()
-    with open_table(data, dialect=dialect) as reader:
+    parts, missing, n_dropped, filled = [], Counter[str](), 0, False
+    with open_table(data, dialect=dialect_of(model, dialect)) as reader:
         mapping, name = mapping_and_target(model, reader, target)
         mapping = replace(mapping, missing="drop" if mapping.missing == "error" else mapping.missing)
         given = Options(na_values=mapping.na_values, prefer=reader.prefer)
@@ -202,11 +238,13 @@ def read_rows(
             missing.update({name: int(np.isnan(y).sum())} if np.isnan(y).any() else {})
             whole = ~np.isnan(np.column_stack([rows.X, y])).any(axis=1)
             parts.append((rows.X[whole], y[whole]))
+            n_dropped += int((~whole).sum())
+            filled |= any(mapping.answers_gaps(label) for label in rows.missing)
         source = reader.name
     X, y = (np.concatenate(part) for part in zip(*parts, strict=True)) if parts else (np.empty((0, 0)), np.empty(0))
     if not len(y):
         raise TableError(f"{source} has no rows that miss nothing, so nothing to judge the model by.")
-    return X, y, dict(missing)
+    return JudgingRows(X, y, dict(missing), n_dropped, filled, tuple(reader.notes))
 
 
 def _check_writable(output: str) -> None:

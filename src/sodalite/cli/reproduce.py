@@ -13,6 +13,7 @@ import click
 
 from ..core.files import check_writable, replacing
 from ..core.optional import require
+from ..experiments.printing import print_tidily
 from ._common import Mistake, debug_option, plain_errors, seed_option
 
 if TYPE_CHECKING:
@@ -27,12 +28,20 @@ DPI = 200  # dots an inch of the figures: sharp in print
 
 @click.command("reproduce")
 @seed_option
-@click.option("--draws", default=200, show_default=True, type=click.IntRange(1), help="Data sets drawn per function.")
+@click.option(
+    "--draws",
+    default=200,
+    show_default=True,
+    type=click.IntRange(1),
+    metavar="N",
+    help="Data sets drawn per function.",
+)
 @click.option(
     "--subset",
     default=20,
     show_default=True,
     type=click.IntRange(2, 40),
+    metavar="N",
     help="Rows of the random subset, of 40, whose likelihood gives the hyperparameters; the paper gives no number.",
 )
 @click.option(
@@ -106,10 +115,12 @@ def prepare(output: Path) -> None:
 
 def show(result: Experiment, console: Console) -> None:
     """Print the table, what follows from it, and how the paper was read."""
+    from rich.text import Text
+
     from ..experiments.paper import GRID, N_ROWS
 
     def say(text: str, style: str = "") -> None:
-        console.print(text, style=style, highlight=False, markup=False)
+        print_tidily(console, Text(text, style))
 
     draws = "1 draw" if result.n_draws == 1 else f"{result.n_draws} draws"
     say(
@@ -121,11 +132,11 @@ def show(result: Experiment, console: Console) -> None:
         say("")
         say(row.setting.name, "bold")
         say(description(row), "dim")
-        console.print(table_of(row))
+        print_tidily(console, table_of(row))
     say("")
-    console.print(conclusions(result))
+    print_tidily(console, conclusions(result))
     say("\nWhere the paper's text and the authors' scripts disagree, or the text with itself:\n")
-    console.print(readings())
+    print_tidily(console, readings())
     say("")
 
 

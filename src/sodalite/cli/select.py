@@ -94,6 +94,8 @@ def command(
                 seed=seed,
                 shown=shown,
             )
+        for note in outcome.notes:
+            say(note, quiet or as_json)
         if as_json:
             print_json(outcome.as_dict())
         elif output != "-":
@@ -117,6 +119,8 @@ class SelectOutcome:
     stop_reason: str
     kernel: str
     """The kernel, in units of the inputs and of the target's standard deviation."""
+    notes: tuple[str, ...]
+    """What was noticed in the table, and what was done about it: sentences."""
     seconds: float
     output: str | None
 
@@ -170,6 +174,7 @@ def run(
         rmse=tuple((selection.rmse * unit).tolist()),
         stop_reason=selection.stop_reason,
         kernel=str(kernel),
+        notes=training.notes,
         seconds=perf_counter() - began,
         output=output,
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
 from numbers import Integral, Real
@@ -232,7 +232,13 @@ class _Outlier(NamedTuple):
     """How many more values of the column are outliers."""
 
 
-def warn_of_outliers(X: Array, y: Array, names: Sequence[str] | None = None) -> None:
+def warn_of_outliers(
+    X: Array,
+    y: Array,
+    names: Sequence[str] | None = None,
+    target: str | None = None,
+    place: Callable[[int], str] = "Row {}".format,
+) -> None:
     """Warn of the most outlying row of every input and target that has values further out than `OUTLYING`.
 
     Parameters
@@ -241,6 +247,10 @@ def warn_of_outliers(X: Array, y: Array, names: Sequence[str] | None = None) -> 
     y : array of shape (n, q)
     names : sequence of str, optional
         The names of the inputs.
+    target : str, optional
+        The name of the target, if there is one target.
+    place : callable, optional
+        The name of a row at the beginning of a sentence, by its index.
     """
     for what, values in (("X", X), ("y", y)):
         effect = "Predictions near it are uncertain." if what == "X" else "Predictions elsewhere suffer from it."
@@ -248,9 +258,11 @@ def warn_of_outliers(X: Array, y: Array, names: Sequence[str] | None = None) -> 
             name = f"{what}[:, {column}]" if what == "X" or values.shape[1] > 1 else what
             if what == "X" and names is not None:
                 name = repr(str(names[column]))
+            elif what == "y" and target is not None:
+                name = repr(target)
             warn(
-                f"Row {row} has {name} = {values[row, column]:.6g}, while 80 % of the rows are between {low:.6g} and "
-                f"{high:.6g}{f'; {n_others} more rows are as far' if n_others else ''}. {effect} "
+                f"{place(row)} has {name} = {values[row, column]:.6g}, while 80 % of the rows are between {low:.6g} "
+                f"and {high:.6g}{f'; {n_others} more rows are as far' if n_others else ''}. {effect} "
                 f"Drop the row if it is a mistake.",
                 OutlierWarning,
             )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from time import perf_counter
 from typing import Any
@@ -12,6 +13,8 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 from .. import metrics
 from ..datasets import load_mauna_loa
 from ..estimator import GreedyGPRegressor
+from ..posteriors.baselines import NoBetterWarning
+from .printing import print_tidily
 
 
 @dataclass(frozen=True)
@@ -67,7 +70,9 @@ def compare(n_active: int = 200, seed: int = 0) -> ModelComparison:
         "random rows (sod)": GreedyGPRegressor(kernel, score="random", **alone),
         "all rows (full GP)": GaussianProcessRegressor(kernel, optimizer=None, normalize_y=True),
     }
-    results = (first, *(judge(name, model) for name, model in others.items()))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NoBetterWarning)  # what they lack is what they are here to show
+        results = (first, *(judge(name, model) for name, model in others.items()))
     return ModelComparison(len(y_train), len(y_test), str(kernel), default.selection_.stop_reason, results)
 
 
@@ -79,11 +84,12 @@ def show(comparison: ModelComparison) -> None:
     console = Console(highlight=False)
     first = comparison.results[0]
     console.print("[bold]Weekly CO2 at Mauna Loa, 1958 to 2001[/bold] (parts per million against the year)")
-    console.print(f"rows          {comparison.n_train} to learn from, {comparison.n_test} held out")
-    console.print(f"active rows   {first.n_rows} ({first.n_rows / comparison.n_train:.0%} of the rows)")
-    kernel = comparison.kernel.replace(" + ", "\n              + ")
-    console.print(f"kernel found  {kernel}")
-    console.print("              for targets scaled to unit variance\n")
+    grid = Table.grid(padding=(0, 2))
+    grid.add_row("rows", f"{comparison.n_train} to learn from, {comparison.n_test} held out")
+    grid.add_row("active rows", f"{first.n_rows} ({first.n_rows / comparison.n_train:.0%} of the rows)")
+    kernel = comparison.kernel.replace(" + ", "\n+ ")
+    grid.add_row("kernel found", f"{kernel}\nfor targets scaled to unit variance")
+    print_tidily(console, grid, "")
     table = Table(title="On the held-out rows, noise included", title_justify="left", title_style="")
     for heading in ("model", "rows", "RMSE", "NLPD", "in 95 % band", "fit + predict"):
         table.add_column(heading, justify="left" if heading == "model" else "right")
@@ -96,7 +102,7 @@ def show(comparison: ModelComparison) -> None:
             f"{result.coverage:.1%}",
             f"{result.seconds:.2f} s",
         )
-    console.print(table)
+    print_tidily(console, table)
     console.print("RMSE in ppm; NLPD, the mean negative log predictive density: less is better.")
     console.print("The default's time includes finding the kernel, which the others are given.")
     console.print("The default sees all rows, a few near each query; the full GP is scikit-learn's.")

@@ -21,6 +21,8 @@ COUNTS = (1, 2, 3, 5, 8, 13, 21, 34)  # numbers of neighbours that are tried; th
 MOST_JUDGED = 1000  # rows that are predicted; with many inputs, finding the neighbours of one costs O(n)
 MOST_ROWS = 50_000  # rows that the baselines are fitted to; of more rows, a random sample
 MOST_NUMBERS = 2**19  # numbers in these rows, 4 MB: with many inputs, fewer rows
+CERTAIN = 1e-9  # distance of a leverage from 1 below which a line goes through the row whatever its target
+MOST_ALONE = 20  # rows with such a leverage that a line is fitted without, which takes as long as one with all rows
 # A model is called no better than a baseline if its RMSE is at least this share of the baseline's. Neighbours have a
 # larger share: their number is chosen by the rows that are predicted, which makes them look a little too good.
 NO_BETTER = {"constant": 0.99, "line": 0.99, "neighbours": 1.02}
@@ -135,14 +137,28 @@ def _constant(y: Floats, places: Indices) -> float:
 
 
 def _line(X: Floats, y: Floats, places: Indices) -> float:
-    """The error of least squares without the row: e / (1 - h), with e its residual and h its leverage."""
+    """The error of least squares without the row: e / (1 - h), with e its residual and h its leverage.
+
+    A row with a leverage of 1, such as the only one of a level, has no residual; a line is fitted without it.
+    """
     design = np.column_stack([np.ones(len(X)), X])
     if len(design) <= design.shape[1]:
         return float("inf")
     inverse = np.linalg.pinv(design.T @ design, hermitian=True)
     error = y[places] - design[places] @ (inverse @ (design.T @ y))
     leverage = np.einsum("ij,jk,ik->i", design[places], inverse, design[places])
-    return _root_mean_square(error / np.maximum(1 - leverage, 1e-9)[:, None])
+    error /= np.maximum(1 - leverage, CERTAIN)[:, None]
+    for at in np.flatnonzero(leverage > 1 - CERTAIN)[:MOST_ALONE].tolist():
+        error[at] = _error_without(X, y, int(places[at]))
+    return _root_mean_square(error)
+
+
+def _error_without(X: Floats, y: Floats, row: int) -> Floats:
+    """The error of the shortest line of least squares through all other rows at one row, of shape (q,)."""
+    others = np.arange(len(X)) != row
+    centre, level = X[others].mean(axis=0), y[others].mean(axis=0)
+    weights = np.linalg.lstsq(X[others] - centre, y[others] - level, rcond=None)[0]
+    return np.asarray(y[row] - level - (X[row] - centre) @ weights)
 
 
 def _nearest(X: Floats, y: Floats, places: Indices) -> tuple[float, int]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ from ..core.version import __version__
 from ..fitting.fitted import FittedModel
 from ..posteriors.baselines import Baselines
 from .curve import LearningCurve, learning_curve
+from .held_out import judgement_from_json
 from .importance import Importance, importance
 from .judgement import Judgement, judge
 from .pictures import (
@@ -123,9 +124,10 @@ def make_report(model: FittedModel, X: Any = None, y: Any = None, *, target: int
     model : GreedyGPRegressor
         Fitted, or loaded from a file.
     X, y : array-like of shape (n, d) and (n,), optional
-        Rows to judge the model by. Those that the fit has not seen judge it if there are at least 30 of them; rows of
-        the fit are predicted from the others. Without X and y, the rows that the model holds are used: all rows of the
-        fit, or, if it comes from a file and its posterior is not "local", the active ones.
+        Rows to judge the model by. Those that the fit has not seen judge it if there are at least 30 of them. If there
+        are none, and `sodalite fit` has held out rows, what these said is in the model's file and is shown. Else rows
+        of the fit judge it, each predicted from the others: those given or, without X and y, those that the model
+        holds, which are all, or, if it comes from a file and its posterior is not "local", the active ones.
     target : int, default=0
         Which target, of several.
     random_state : int, default=0
@@ -156,6 +158,10 @@ def make_report(model: FittedModel, X: Any = None, y: Any = None, *, target: int
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", JitterWarning)  # of random subsets, which are no part of the model
         curve = learning_curve(material, stages, generator)
+    judgement = judge(material, stages, generator, matters)
+    curve = replace(curve, finished=judgement.rmse, words=judgement.words)
+    if (kept := kept_judgement(model)) is not None and material.how != "unseen" and target == 0:
+        judgement = kept
     return Report(
         target=material.target,
         inputs=tuple(part.name for part in material.inputs),
@@ -171,9 +177,9 @@ def make_report(model: FittedModel, X: Any = None, y: Any = None, *, target: int
         importance=found if len(names) > 1 else None,
         interactions=interactions(material, found.pairs[:N_PAIRS], np.random.default_rng(random_state)),
         mean=mean_words(material.mean_function),
-        sources=_sources(material),
+        sources=_sources(material, judgement),
         curve=curve,
-        judgement=judge(material, stages, generator, matters),
+        judgement=judgement,
         view=(view := posterior_view(material, stages, generator, names)),
         effects=() if material.plain else effects(material, _worth_showing(found), generator),
         map=None if view is not None else active_map(material, names, generator),
@@ -186,6 +192,13 @@ def make_report(model: FittedModel, X: Any = None, y: Any = None, *, target: int
         n_held_out=int(about.get("n_test") or 0),
         version=__version__,
     )
+
+
+def kept_judgement(model: FittedModel) -> Judgement | None:
+    """How good the model was by rows held out, as its file says; None if it does not, or rows came later."""
+    about = getattr(model, "about_", None) or {}
+    content = about.get("judgement")
+    return None if content is None or about.get("n_rows") != model.fitted_.n_rows else judgement_from_json(content)
 
 
 def stages_of(material: Material) -> Stages:
@@ -222,9 +235,18 @@ def words_of(model: FittedModel, material: Material, found: Importance) -> Kerne
     return kernel_words(model.kernel_, pool.X[:N_WORDS], found.shares, material.unit, variance, bars)
 
 
-def _sources(material: Material) -> tuple[str, ...]:
+def _sources(material: Material, judgement: Judgement) -> tuple[str, ...]:
     """Which rows are shown and which judge the model, in sentences."""
     n, m = material.n_rows, len(material.active)
+    if judgement.how == "held out":
+        if material.n_given:
+            made = f"{material.n_given:,} row{'s' * (material.n_given > 1)} of the fit were given, and are shown."
+        elif material.whole:
+            made = f"Made from the {n:,} rows of the fit, which the model holds."
+        else:
+            made = f"Made from the {m:,} active rows, which alone the model holds, of {n:,} in the fit."
+        judges = f"The {judgement.n_judges:,} rows that the fit held out judge the model, as they did then"
+        return made, f"{judges}: it had not seen them when it predicted them."
     if not material.n_given:
         if material.whole:
             return (

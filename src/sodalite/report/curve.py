@@ -48,6 +48,10 @@ class LearningCurve:
     """J of random subsets; of shape (draws, random stages)."""
     noise: float
     """The standard deviation of the noise, as predictions have it."""
+    finished: float = float("nan")
+    """The RMSE of the finished model, by rows that judge the curve too."""
+    words: str = ""
+    """Which rows judge the curve, and how many."""
 
     @property
     def judged(self) -> JudgedCurve | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,7 @@ FURTHEST = 6.0  # normal scores beyond which rows are drawn at the edge of a fig
 
 def judgement_figures(report: Report) -> list[Figure]:
     """How good the model is: predictions against targets, and errors."""
-    return [_truth(report), _residuals(report), _cloud(report)]
+    return _said_by_whom(report, [_truth(report), _residuals(report), _cloud(report)])
 
 
 def honesty_figures(report: Report) -> list[Figure]:
@@ -34,7 +35,16 @@ def honesty_figures(report: Report) -> list[Figure]:
         made.append(_regions(report, found.regions))
     if found.distances is not None:
         made.append(_distances(report, found.distances))
-    return made
+    return _said_by_whom(report, made)
+
+
+def _said_by_whom(report: Report, figures: list[Figure]) -> list[Figure]:
+    """Figures whose captions say which rows judge the model."""
+    found = report.judgement
+    shown = {key: f" {found.drawn_words}" for key in ("truth", "cloud") if found.drawn_words}
+    return [
+        replace(part, caption=f"{part.caption} Judged by {found.words}.{shown.get(part.key, '')}") for part in figures
+    ]
 
 
 def _truth(report: Report) -> Figure:
@@ -49,8 +59,8 @@ def _truth(report: Report) -> Figure:
         x, y = charts.rounded(found.mean[rows]), charts.rounded(found.y[rows])
         traces.append({"type": "scatter", "mode": "markers", "x": x, "y": y, "marker": marker, "name": name})
     caption = (
-        f"Judged by {found.words}. Good predictions lie along the dotted line; about one row in twenty should be a "
-        f"cross, outside its 95 % interval."
+        "Good predictions lie along the dotted line; about one row in twenty should be a cross, outside its 95 % "
+        "interval."
     )
     out = 100 * (1 - found.coverage)
     alt = f"RMSE {short(found.rmse)}; {out:.1f} % of the rows are outside their 95 % intervals, where 5 % should be."

@@ -8,8 +8,9 @@ import numpy as np
 from scipy.special import betaincinv, ndtri
 
 from .. import metrics
-from ..core.types import Floats, Mask
+from ..core.types import Floats, Indices, Mask
 from ..posteriors.calibration import COVERAGES, shares_inside
+from ..posteriors.predictive import Predictive
 from .honesty import LEVEL, ErrorHistogram, GroupCoverage, PitHistogram, by_distance, by_region
 from .predictions import predict
 from .rows import HOW, Input, Material
@@ -24,7 +25,8 @@ LEVELS = np.array([0.05, *np.arange(0.1, 0.95, 0.1), 0.95, 0.99])  # probabiliti
 class Judgement:
     """Predictions of some rows beside their targets, in units of the target; arrays of shape (rows,).
 
-    Intervals and densities are those of the distribution of errors that the model has learnt.
+    Arrays have at most `N_JUDGES` rows, to draw; numbers are of all `n_judges`. Intervals and densities are those of
+    the distribution of errors that the model has learnt.
     """
 
     how: str
@@ -96,6 +98,11 @@ class Judgement:
         return f"{self.n_judges:,} {HOW[self.how]}{some}"
 
     @property
+    def drawn_words(self) -> str:
+        """How many of the rows are drawn, in a sentence; nothing if all are."""
+        return "" if len(self.y) == self.n_judges else f"{len(self.y):,} of the rows are drawn."
+
+    @property
     def mean_words(self) -> str:
         """What the mean function alone predicts and what the Gaussian process adds; nothing for a constant."""
         if self.mean_rmse is None:
@@ -125,32 +132,76 @@ def judge(
     rows = material.judges.some(N_JUDGES, generator)
     scaled, novelty = predict(material, stages, rows)
     offset = rows.own_offset
-    found = scaled.in_units(material.shift + offset[:, None], np.array([material.unit]))
     bars, scale = bars_of(material.posterior), material.posterior.scale
-    outside = None if bars is None else bars.outside
-    y, mean, std = material.in_units(rows.y, offset), found.mean[:, 0], found.std[:, 0]
+    y = material.in_units(rows.y, offset)
+    return compare(
+        material.how,
+        y,
+        scaled.in_units(material.shift + offset[:, None], np.array([material.unit])),
+        X=rows.X,
+        novelty=novelty,
+        n_given=len(material.judges),
+        distribution=error_words(None if scale is None else scale.shape, rows.target),
+        mean_rmse=None if material.mean_function.is_constant else metrics.rmse(y, material.shift + offset),
+        outside=None if bars is None else bars.outside,
+        matters=matters,
+    )
+
+
+def compare(
+    how: str,
+    y: Floats,
+    found: Predictive,
+    *,
+    X: Floats,
+    novelty: Floats,
+    n_given: int,
+    distribution: str,
+    mean_rmse: float | None,
+    outside: float | None,
+    matters: Input | None,
+    drawn: Indices | slice = slice(None),
+) -> Judgement:
+    """Compare predictions of some rows with their targets; arguments that are not below are fields of `Judgement`.
+
+    Parameters
+    ----------
+    how : str
+    y : array of shape (rows,)
+    found : Predictive
+        The predicted distributions of the target, in its units.
+    X : array of shape (rows, d)
+    novelty : array of shape (rows,)
+    n_given : int
+    distribution : str
+    mean_rmse : float or None
+    outside : float or None
+    matters : Input or None
+        The input that rows are grouped by; None to group them by the prediction.
+    drawn : indices or slice
+        The rows to draw; all rows count in the numbers.
+    """
+    mean, n = found.mean[:, 0], len(y)
     lower, upper = found.quantiles(np.array([0.5 - LEVEL / 2, 0.5 + LEVEL / 2]))[:, 0].T
-    pit = scaled.cumulative(rows.y[:, None])[:, 0]
-    n = len(rows)
+    pit = found.cumulative(y[:, None])[:, 0]
     shares = np.mean(np.abs(2 * pit - 1) <= LEVELS[:, None], axis=1)
     inside = np.abs(2 * pit - 1) <= LEVEL
-    spread = float(np.var(y))
-    rmse = metrics.rmse(y, mean)
+    spread, rmse = float(np.var(y)), metrics.rmse(y, mean)
     counts = np.round(shares * n)
     return Judgement(
-        how=material.how,
+        how=how,
         n_judges=n,
-        n_given=len(material.judges),
-        y=y,
-        mean=mean,
-        std=std,
-        lower=lower,
-        upper=upper,
-        pit=pit,
-        distribution=error_words(None if scale is None else scale.shape, rows.target),
+        n_given=n_given,
+        y=y[drawn],
+        mean=mean[drawn],
+        std=found.std[drawn, 0],
+        lower=lower[drawn],
+        upper=upper[drawn],
+        pit=pit[drawn],
+        distribution=distribution,
         rmse=rmse,
-        mean_rmse=None if material.mean_function.is_constant else metrics.rmse(y, material.shift + offset),
-        nlpd=float(np.log(material.unit) - np.mean(scaled.log_density(rows.y[:, None]))),
+        mean_rmse=mean_rmse,
+        nlpd=-float(np.mean(found.log_density(y[:, None]))),
         coverage=float(inside.mean()),
         coverages={f"{level:g}": share for level, share in zip(COVERAGES, shares_inside(pit), strict=True)},
         r2=1 - rmse**2 / spread if spread > 0 else float("nan"),
@@ -159,8 +210,8 @@ def judge(
         low=np.where(counts > 0, betaincinv(counts + 0.5, n - counts + 0.5, 0.025), 0.0),  # Jeffreys' interval
         high=np.where(counts < n, betaincinv(counts + 0.5, n - counts + 0.5, 0.975), 1.0),
         histogram=PitHistogram.of(pit),
-        errors=ErrorHistogram.of(rows.y[:, None], scaled),
-        regions=by_region(rows.X, mean, inside, matters),
+        errors=ErrorHistogram.of(y[:, None], found),
+        regions=by_region(X, mean, inside, matters),
         distances=by_distance(novelty, inside, outside),
         n_outside=None if outside is None else int((novelty > outside).sum()),
         outside=outside,

@@ -39,7 +39,7 @@ def _remainder_figure(report: Report) -> Figure:
 
 def _rmse_figure(report: Report, known: JudgedCurve) -> Figure:
     curve, last = report.curve, int(report.curve.stages[-1])
-    diamond = charts.line([last], [report.judgement.rmse], "green", "the finished model")
+    diamond = charts.line([last], [report.curve.finished], "green", "the finished model")
     diamond |= {"mode": "markers", "marker": {"color": "@green", "size": 11, "symbol": "diamond"}}
     traces = [*_random(known.random_stages, known.random_rmse)]
     traces += [charts.line(curve.stages, known.rmse, "blue", "chosen rows"), diamond]
@@ -51,11 +51,11 @@ def _rmse_figure(report: Report, known: JudgedCurve) -> Figure:
     caption = (
         f"The typical error (RMSE) of any row, predicted from so many active rows and nothing else. Dashed: rows drawn "
         f"at random instead, the mean and the range of {DRAWS_IN_WORDS[N_DRAWS]}.{equal}"
-        f"{near if report.asks_neighbours else ''} Where the curve is flat, more rows add little."
+        f"{near if report.asks_neighbours else ''} Where the curve is flat, more rows add little. By {curve.words}."
     )
     alt = (
         f"With {last} active rows the error is {short(known.rmse[-1])}, with one {short(known.rmse[0])}; random rows "
-        f"end at {short(known.random_rmse[:, -1].mean())}, the finished model has {short(report.judgement.rmse)}."
+        f"end at {short(known.random_rmse[:, -1].mean())}, the finished model has {short(report.curve.finished)}."
     )
     return Figure("rmse", RMSE_TITLE, caption, alt, traces, _rmse_layout(report))
 
@@ -103,7 +103,7 @@ def _log_axis(report: Report) -> dict[str, Any]:
     curve = report.curve
     known = curve.judged
     parts = [curve.remainder] if known is None else [known.rmse, known.random_rmse.ravel(), [curve.noise]]
-    values = np.concatenate([*parts, [report.judgement.rmse]])
+    values = np.concatenate([*parts, [report.curve.finished]])
     values = values[np.isfinite(values) & (values > 0)]
     if not len(values):
         return {}

@@ -185,41 +185,22 @@ def _tiles(report: Report) -> list[tuple[str, str]]:
     found, words, target = report.judgement, report.words, report.target
     share = "more than 99.9 %" if found.r2 > 0.9995 else f"{max(100 * found.r2, 0):.1f} %"
     explained = "" if np.isnan(found.r2) else f"; {share} of the variance explained"
-    rmse, coverage, where = found.rmse, found.coverage, ""
     wide = f", typically {readable(float(np.median(found.upper - found.lower)))} wide"
-    if (held := _held_out(report)) is not None:
-        rmse, coverage, explained = held.rmse, held.coverage or 0.0, ""
-        wide, where = "", f", on {report.n_held_out:,} rows held out"
+    where = f", on {found.n_judges:,} rows held out" if found.how == "held out" else ""
     return [
         (f"{report.n_active:,}", f"active rows, of {report.n_rows:,}"),
-        (readable(rmse, 4), f"typical error of {target} (RMSE){explained}{where}"),
-        (f"{100 * coverage:.1f} %", f"of the rows are in their 95 % intervals{wide}{where}"),
+        (readable(found.rmse, 4), f"typical error of {target} (RMSE){explained}{where}"),
+        (f"{100 * found.coverage:.1f} %", f"of the rows are in their 95 % intervals{wide}{where}"),
         (f"± {readable(words.std)}", f"standard deviation of a new {target} near the data")
         if words.std is not None
         else (readable(words.noise_std), "standard deviation of the noise, by the kernel"),
     ]
 
 
-def _held_out(report: Report) -> HeldOut | None:
-    """How good the model was on the rows held out, as `sodalite fit` says; None if new rows judge it here."""
-    return report.held_out[0] if report.judgement.how != "unseen" and report.held_out else None
-
-
 def _coverage(report: Report) -> str:
-    """How many rows are in their intervals, in a sentence; empty where that is not known."""
-    held = _held_out(report)
-    if held is None:
-        return f"{coverages_words(report.judgement.coverages)}."
-    return "" if held.coverages is None else f"{coverages_words(held.coverages)} held out."
-
-
-def _judged_here(report: Report) -> str:
-    """How good the model is on the rows of the figures, where others lead the page; empty where they do not."""
+    """How many rows are in their intervals, in a sentence."""
     found = report.judgement
-    if _held_out(report) is None or found.how == "active":
-        return ""
-    shares = coverages_words(found.coverages)
-    return f"by {found.words}: RMSE {readable(found.rmse, 4)}; {shares}."
+    return f"{coverages_words(found.coverages)}{' held out' if found.how == 'held out' else ''}."
 
 
 def _facts(report: Report) -> list[tuple[str, str]]:
@@ -229,7 +210,6 @@ def _facts(report: Report) -> list[tuple[str, str]]:
         ("Inputs", words.inputs() if len(report.inputs) > 1 else ""),
         ("Error bars", words.error_bars()),
         ("Coverage", _coverage(report)),
-        ("In the figures below", _judged_here(report)),
         ("Noise", words.noise(report.target)),
         ("Beside simple ways", (report.baselines and report.baselines.words()) or ""),
         ("Outside the data", report.judgement.outside_words),
@@ -341,7 +321,8 @@ def _about(report: Report) -> str:
 def _comparison(report: Report) -> str:
     """How good the model is here, and beside simpler ones on the rows that were held out."""
     found = report.judgement
-    rows = [["this model, judged here", *_scores(found.rmse, found.nlpd, found.coverages)]]
+    here = [["this model, judged here", *_scores(found.rmse, found.nlpd, found.coverages)]]
+    rows = [] if found.how == "held out" else here
     names = {"sodalite": "this model", "linear": "a straight line", "constant": "a constant"}
     rows += [
         [

@@ -23,6 +23,7 @@ from ..tables.values import OFFSETS, Values, in_zone
 ENOUGH = 30  # unseen rows from which on they alone judge the model; fewer say little about its coverage
 
 HOW = {
+    "held out": "rows held out of the fit, predicted before the model had seen them",
     "unseen": "rows that the fit has not seen",
     "left out": "rows of the fit, each predicted from the others",
     "unsure": "of the rows given, which the fit may have seen; those that it keeps are predicted from the others",

@@ -32,9 +32,11 @@ class Dialect:
     thousands: str | None = None
     """The mark between thousands."""
     encoding: str | None = None
-    """The encoding of texts; UTF-8 unless given, or UTF-16 where the file begins with its mark."""
+    """The encoding of texts; unless given, UTF-16 where the file begins with its mark, or UTF-8, or `otherwise`."""
     na_values: tuple[str, ...] = ()
     """Texts that mean a missing value, beside the usual ones."""
+    otherwise: str | None = None
+    """The encoding of texts that are not UTF-8; Windows-1252 unless given."""
 
     @property
     def as_text(self) -> bool:
@@ -58,6 +60,8 @@ class Table:
     """The decimal mark of numbers that can be read in two ways."""
     notes: tuple[str, ...] = ()
     """What was noticed in reading the file: sentences."""
+    encoding: str | None = None
+    """The encoding that was given for the file; None if it was found from the file."""
 
     def __len__(self) -> int:
         return int(self.data.num_rows)
@@ -80,6 +84,9 @@ class Reader(ABC):
 
     prefer = "."
     """The decimal mark of numbers that can be read in two ways."""
+
+    encoding: str | None = None
+    """The encoding that was given for the file; None if it is found from the file."""
 
     def __init__(self, stream: BinaryIO, name: str) -> None:
         self.stream, self.name = stream, name
@@ -112,7 +119,7 @@ class Reader(ABC):
         return list(found)
 
     def _table(self, data: Any, first: int = 0) -> Table:
-        return Table(data, self.name, self.where, first, self.prefer, tuple(self.notes))
+        return Table(data, self.name, self.where, first, self.prefer, tuple(self.notes), self.encoding)
 
 
 def listed(names: Sequence[str], most: int = 5) -> str:

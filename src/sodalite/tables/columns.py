@@ -44,6 +44,8 @@ class Column:
     inputs; for "place", the axes."""
     other: str | None = None
     """The level that unseen levels have; None if there is none."""
+    rare: tuple[str, ...] = ()
+    """Levels of few rows in the training data, which have the level `other`."""
     means: tuple[float, ...] = ()
     """For "means", the mean target of each level, and of unseen levels at the end."""
     partner: str | None = None
@@ -53,7 +55,7 @@ class Column:
     zone: str | None = None
     """For "date", the time zone whose clock tells the parts of the calendar."""
     form: str | None = None
-    """How texts are read: the format of dates, or the decimal mark of numbers."""
+    """How texts are read: the format of dates, or the marks of numbers (`sodalite.tables.written.Written.form`)."""
 
     @property
     def sources(self) -> list[str]:
@@ -137,6 +139,7 @@ class Column:
             "one for each level and one more",
         )
         check("other", self.other is None or self.other in self.levels, "one of the levels")
+        check("rare", texts(self.rare) and (not self.rare or self.other is not None), "texts that share a level")
         is_place = self.kind == "place"
         check(
             "partner", isinstance(self.partner, str) if is_place else self.partner is None, "the longitude of a place"
@@ -176,7 +179,8 @@ def encode_values(column: Column, get: Lookup, source: str = "the table") -> Cod
 def number_values(values: Values, column: Column, source: str) -> Floats:
     """A column of numbers, of shape (n,), NaN where a value is missing; all else, and infinite numbers, are refused."""
     if values.kind == "text":
-        found, _ = read_numbers(values.levels, column.form or ".")
+        form = column.form or "."
+        found, _ = read_numbers(values.levels, form[0], form[1:] or None)
         wrong = [place for place, text in enumerate(values.levels) if np.isnan(found[place]) and not is_code(text)]
         if wrong:
             row = _first(values, wrong)
@@ -248,7 +252,7 @@ def level_values(column: Column, values: Values) -> Values:
     if column.kind == "bool" and values.kind == "number":
         values = Values("bool", values.data, place=values.place)
     values = values.texts()
-    lower = bool(column.levels) and set(column.levels) <= {"false", "true", GAP, OTHER}
+    lower = bool({"false", "true"} & set(column.levels)) and set(column.levels) <= {"false", "true", GAP, OTHER}
     names = [text.strip().lower() if lower else text.strip() for text in values.levels]
     gaps = np.array([is_code(text, LEVEL_CODES) and text not in column.levels for text in names] + [True])
     data = np.where(gaps[values.data], -1, values.data)
@@ -264,7 +268,9 @@ def _encode_levels(column: Column, values: Values) -> Coded:
     code = np.array([places.get(level, -1) for level in values.levels] + [-1])[values.data]
     gaps, strange = values.data < 0, (values.data >= 0) & (code < 0)
     counts = np.bincount(values.data[strange], minlength=len(values.levels)) if strange.any() else np.zeros(0, int)
-    unknown = {values.levels[at]: int(counts[at]) for at in np.flatnonzero(counts).tolist()}
+    rare = set(column.rare)
+    seldom = {values.levels[at]: int(counts[at]) for at in np.flatnonzero(counts).tolist()}
+    unknown = {level: count for level, count in seldom.items() if level not in rare}
     code = np.where(strange, other, code)
     if column.kind in CATEGORICAL:
         X: Floats = np.zeros((len(code), len(column.levels)))

@@ -292,7 +292,7 @@ def _text(name: str, values: Values, options: Options, chosen: bool, y: Floats |
     numbers, written = read_numbers(texts, options.decimal, options.thousands, options.prefer)
     share = float(np.mean(~np.isnan(numbers)))
     if share == 1.0:
-        return _number(name, values, options, chosen, written.decimal, written.words())
+        return _number(name, values, options, chosen, written.form, written.words())
     if share > 0.5:
         _refuse_texts(name, values, [text for text, bad in zip(texts, np.isnan(numbers).tolist(), strict=True) if bad])
     dates, forms = read_dates(texts)
@@ -350,11 +350,11 @@ def _levels(name: str, values: Values, options: Options, chosen: bool, y: Floats
     levels = tuple(sorted(level for level in used if level not in shared))
     levels += ((OTHER,) if rare else ()) + ((GAP,) if as_level else ())
     notes = (
-        (f"{name!r}: {len(rare)} rare levels share one input: {listed([level[:SHOWN] for level in rare])}.",)
+        (f"{name!r}: {len(rare)} rare levels share one input ({listed([level[:SHOWN] for level in rare])}).",)
         if rare
         else ()
     )
-    column = Column(name, "text", levels, fill, other=OTHER if rare else None)
+    column = Column(name, "text", levels, fill, other=OTHER if rare else None, rare=tuple(rare))
     return Reading(name, f"{len(levels)} levels", column, gaps, notes)
 
 
@@ -395,23 +395,34 @@ def _pair(names: Sequence[str], get: Lookup, options: Options) -> tuple[str, str
     for name in names:
         stem = latitude_stem(name)
         partner = [other for other, its_stem in longitudes.items() if its_stem == stem]
-        if len(partner) == 1 and _in_degrees(get(name), 90) and _in_degrees(get(partner[0]), 360):
+        if len(partner) != 1:
+            continue
+        marks = {_mark_of_degrees(get(part), most, options) for part, most in ((name, 90), (partner[0], 360))}
+        if len(marks) == 1 and marks != {None}:
             return name, partner[0]
     return None
 
 
-def _in_degrees(values: Values, most: float) -> bool:
-    return (
-        values.kind == "number"
-        and bool(np.nanmax(np.abs(values.data)) <= most)
-        and np.nanmax(values.data) > np.nanmin(values.data)
-    )
+def _mark_of_degrees(values: Values, most: float, options: Options) -> str | None:
+    """The decimal mark of different numbers of degrees, at most so many; None if the values are something else."""
+    data, mark = values.data, "."
+    if values.kind == "text":
+        texts = [text for text in values.levels if not is_code(text)]
+        data, written = read_numbers(texts, options.decimal, options.thousands, options.prefer)
+        mark = written.form
+        if not texts or written.unit or np.isnan(data).any():
+            return None
+    elif values.kind != "number":
+        return None
+    return mark if np.nanmax(np.abs(data)) <= most and np.nanmax(data) > np.nanmin(data) else None
 
 
 def _place(pair: tuple[str, str], get: Lookup, options: Options) -> Reading:
     """Latitudes and longitudes as points on the sphere."""
-    both = [number_values(get(name), Column(name, "number"), "") for name in pair]
-    column = Column(pair[0], "place", partner=pair[1], centre=(0.0, 0.0), parts=("up",))
+    mark = _mark_of_degrees(get(pair[0]), 90, options) or "."
+    form = None if mark == "." else mark
+    both = [number_values(get(name), Column(name, "number", form=form), "") for name in pair]
+    column = Column(pair[0], "place", partner=pair[1], centre=(0.0, 0.0), parts=("up",), form=form)
     encode_values(column, get, "")  # refuses what is no place
     centre = centre_of(both[0], both[1])
     column = replace(column, centre=centre, parts=axes_of(both[0], both[1], centre))
@@ -419,5 +430,6 @@ def _place(pair: tuple[str, str], get: Lookup, options: Options) -> Reading:
     flat = _with_gaps(Column(pair[0], "number"), np.where(gaps, np.nan, 0.0), options)
     column = replace(column, fill=flat.fill, indicator=flat.indicator)
     words = f"latitude and longitude, in km {', '.join(column.parts)}"
-    note = f"{pair[0]!r} and {pair[1]!r} are read as places on the globe."
-    return Reading(column.label, words, column, int(gaps.sum()), (note,))
+    commas = ", with decimal commas" if form is not None and form[0] == "," else ""
+    note = f"{pair[0]!r} and {pair[1]!r} are read as places on the globe{commas}."
+    return Reading(column.label, words + commas, column, int(gaps.sum()), (note,))

@@ -36,7 +36,8 @@ def level_means(codes: Array, y: Floats, n_levels: int) -> Floats:
     between = float(np.sum(count * np.square(mean - overall)) / max(len(targets), 1))
     used = max(int(np.count_nonzero(count)), 1)
     between = max(between - inside * used / max(len(targets), 1), 0.0)  # what the levels' means scatter by chance
-    weight = count * between / (count * between + inside) if between > 0 else np.zeros(n_levels)
+    total = count * between + inside
+    weight = np.divide(count * between, total, out=np.zeros(n_levels), where=total > 0)
     return np.append(overall + weight * (mean - overall), overall)
 
 

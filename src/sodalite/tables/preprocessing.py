@@ -55,6 +55,8 @@ class Preprocessing:
     """How missing values are treated: one of `MISSING`."""
     na_values: tuple[str, ...] = ()
     """Values that mean a missing value, beside the usual ones."""
+    encoding: str | None = None
+    """The encoding that was given for the file of the training data; None if none was."""
 
     @property
     def names(self) -> list[str]:
@@ -83,13 +85,14 @@ class Preprocessing:
         """The mapping as JSON."""
         columns = [column.to_json() for column in self.columns]
         found: dict[str, Any] = {"target": self.target, "columns": columns, "missing": self.missing}
-        return found | ({"na_values": list(self.na_values)} if self.na_values else {})
+        found |= {"na_values": list(self.na_values)} if self.na_values else {}
+        return found | ({"encoding": self.encoding} if self.encoding is not None else {})
 
     @classmethod
     def from_json(cls, content: Any) -> Self:
         """The mapping from the JSON of `to_json`, also of earlier versions; all else is refused with a ValueError."""
         needed = {"target", "columns", "missing"}
-        if not isinstance(content, dict) or not needed <= set(content) <= needed | {"na_values"}:
+        if not isinstance(content, dict) or not needed <= set(content) <= needed | {"na_values", "encoding"}:
             raise ValueError("preprocessing, how columns become inputs, must have target, columns and missing alone")
         if not isinstance(content["columns"], list):
             raise ValueError("columns in preprocessing must be a list")
@@ -102,9 +105,12 @@ class Preprocessing:
         codes = content.get("na_values", [])
         if not isinstance(codes, list) or not all(isinstance(code, str) for code in codes):
             raise ValueError("na_values in preprocessing must be a list of texts")
+        encoding = content.get("encoding")
+        if not (encoding is None or isinstance(encoding, str)):
+            raise ValueError("encoding in preprocessing must be a text")
         if not names or len(set(names)) < len(names):
             raise ValueError("preprocessing has no columns, or two of one name")
-        return cls(content["target"], columns, content["missing"], tuple(codes))
+        return cls(content["target"], columns, content["missing"], tuple(codes), encoding)
 
     def check_names(self, names: Sequence[str], source: str) -> None:
         """Refuse a table that lacks one of the columns; it may have more columns, in any order."""

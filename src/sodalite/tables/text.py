@@ -1,7 +1,7 @@
 """Readers of CSV and TSV, by Arrow's parser, strictly: every line must have as many cells as there are column names.
 
-The mark between columns is found from the first lines. All bytes are checked to be UTF-8 before they reach the parser,
-so that a message can name the line where they are not.
+The mark between columns is found from the first lines. All bytes are checked to be UTF-8 before they reach the parser.
+Those of a file that is not are recoded on the way, or, if that is not possible, a message names the line.
 """
 
 from __future__ import annotations
@@ -12,8 +12,10 @@ import gzip
 import io
 import re
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
+from itertools import zip_longest
 from typing import Any, BinaryIO
 
 from ..core.optional import require
@@ -23,11 +25,18 @@ BLOCK = 2**22  # bytes of text that are parsed at a time, which is also the long
 # The first bytes of formats that are no text.
 MAGIC = {b"PAR1": "Parquet", b"ARROW1": "Arrow", b"PK\x03\x04": "NPZ, Excel or another zip", b"\x89HDF": "HDF5"}
 TOO_LONG = f"has more than {BLOCK // 10**6} million characters. Is this a table, with a row in each line?"
+WINDOWS = "Windows-1252"  # the encoding of files that are not UTF-8, unless another is given
+LETTERS = "".join(bytes([byte]).decode("cp1252", "ignore") or chr(byte) for byte in range(256))
+"""The letter of each byte in Windows-1252; that of Latin-1 where it has none."""
+CONTROL = re.compile(rb"[\x00-\x08\x0e-\x19\x1b-\x1f]")  # bytes that no text has: a file with them is something else
 UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 MARKS = {",": "a comma", ";": "a semicolon", "\t": "a tab", "|": "a vertical bar"}
 """Marks between columns that are recognised, in words."""
 HEAD = 2**16  # characters by which the mark between columns is found
 LINES = 20  # lines by which the mark is found
+# A number with a mark that separates no thousands: other than three digits follow, or nothing but zero goes before.
+DECIMAL = re.compile(r"[^\d.,]*(?:\d+(?P<mark>[.,])(?!\d{3}(?!\d))\d+|0(?P<zero>[.,])\d+)[^\d.,]*")
+GROUPED = re.compile(r"[-+]?[1-9]\d{0,2}(\.\d{3})+")
 
 
 class TextReader(Reader):
@@ -37,28 +46,52 @@ class TextReader(Reader):
         super().__init__(stream, name)
         self._arrow, self._csv = require("pyarrow", "cli"), require("pyarrow.csv", "cli")
         self._dialect, self._delimiter = dialect, "\t" if form == "tsv" else ","
-        self._header_lines = 0
+        self._header_lines, self.encoding = 0, dialect.encoding
+        self._grouped: set[str] = set()
         with self._explained():
-            self._bytes = Utf8(stream, name, dialect.encoding)
-            self._given = self._header()
+            self._bytes = self._decoded()
+            head = self._decoded_head()
+            self._given = self._header(head)
             self.names = self.unique(self._given)
+            self._see_marks(head)
         self._ragged: Any = None
 
     def read(self) -> Table:
         if self._dialect.as_text:
             return self.read_text(null=True)
         if not self.stream.seekable():
-            self.stream = io.BytesIO(self._bytes.readall())
-            self._bytes = Utf8(self.stream, self.name)
+            self.stream, self._dialect = io.BytesIO(self._bytes.readall()), replace(self._dialect, encoding="utf-8")
+            self._notice()
+            self._rewind()
         data = self._read(None)
         # Arrow moves times to UTC, and forgets what the clock showed; as texts, they keep their offsets.
-        zoned = [part.name for part in data.schema if self._arrow.types.is_timestamp(part.type) and part.type.tz]
-        if zoned:
-            self.stream.seek(0)
-            self._bytes = Utf8(self.stream, self.name, self._dialect.encoding)
-            self._bytes.head()
-            data = self._read({part.name: self._text if part.name in zoned else part.type for part in data.schema})
+        types = self._arrow.types
+        misread = {part.name for part in data.schema if types.is_timestamp(part.type) and part.type.tz}
+        misread |= {part.name for part in data.schema if types.is_floating(part.type) and part.name in self._grouped}
+        if misread:
+            self._rewind()
+            data = self._read({part.name: self._text if part.name in misread else part.type for part in data.schema})
         return self._table(data)
+
+    def _rewind(self) -> None:
+        """Begin again at the file's first byte."""
+        self.stream.seek(0)
+        self._bytes = self._decoded()
+        self._bytes.head()
+
+    def _decoded(self) -> Utf8:
+        """The file as UTF-8."""
+        return Utf8(self.stream, self.name, self._dialect.encoding, self._dialect.otherwise or WINDOWS)
+
+    def _notice(self) -> None:
+        """Note an encoding that was found."""
+        note = f"{self.name} is not UTF-8, and is read as {self._bytes.noticed}; --encoding overrules."
+        if self._bytes.noticed and note not in self.notes:
+            self.notes.append(note)
+
+    def _table(self, data: Any, first: int = 0) -> Table:
+        self._notice()
+        return super()._table(data, first)
 
     @property
     def _text(self) -> Any:
@@ -118,17 +151,19 @@ class TextReader(Reader):
         self._ragged = row
         return "error"
 
-    def _header(self) -> list[str]:
-        """The column names in the first line; a file whose first line cannot be that is refused."""
+    def _decoded_head(self) -> str:
+        """The first lines; a file that is empty, or no text, is refused."""
         head = self._bytes.head()
         if not head.strip():
             raise TableError(f"{self.name} is empty; its first line must be column names, and rows must follow.")
         for magic, what in MAGIC.items():
             if head.startswith(magic):
                 raise TableError(f"{self.name} is no text, but {what}; give it the suffix of what it is.")
-        text = codecs.getincrementaldecoder("utf-8-sig")().decode(head)
+        return codecs.getincrementaldecoder("utf-8-sig")().decode(head)
+
+    def _header(self, text: str) -> list[str]:
+        """The column names in the first line; a file whose first line cannot be that is refused."""
         self._delimiter = self._dialect.sep or sniffed(text, self._delimiter)
-        self.prefer = "," if self._delimiter == ";" else "."
         try:
             rows = csv.reader(io.StringIO(text, newline=""), delimiter=self._delimiter)
             names = next(filter(None, rows), [])
@@ -140,6 +175,18 @@ class TextReader(Reader):
                 f"{self.name} starts with numbers ({listed(names, 3)}), but its first line must be column names."
             )
         return names
+
+    def _see_marks(self, text: str) -> None:
+        """Find the usual decimal mark, and numbers whose points may separate thousands, by the first lines."""
+        lines = text[:HEAD].splitlines(keepends=True)
+        try:
+            rows = list(csv.reader(lines[:-1] if len(lines) > 2 else lines, delimiter=self._delimiter))[1:]
+        except csv.Error:
+            rows = []
+        self.prefer = usual_decimal(rows, "," if self._delimiter == ";" else ".")
+        if self.prefer == "," and self._dialect.decimal is None:
+            columns = zip(self.names, zip_longest(*rows, fillvalue=""), strict=False)
+            self._grouped = {name for name, cells in columns if _is_grouped([cell for cell in cells if "." in cell])}
 
     @contextmanager
     def _explained(self) -> Iterator[None]:
@@ -179,58 +226,90 @@ class TextReader(Reader):
 
 
 class Utf8(io.RawIOBase):
-    """A stream of a file's bytes, unzipped if need be, that is checked to be UTF-8 as it is read."""
+    """A stream of a file's bytes, unzipped if need be, as UTF-8: checked, or recoded, as it is read.
 
-    def __init__(self, stream: Any, name: str, encoding: str | None = None) -> None:
-        self._name = name
+    Parameters
+    ----------
+    stream : binary stream
+    name : str
+        The name of the file, for messages.
+    encoding : str, optional
+        The encoding of the file. Unless it is given, it is UTF-16 if the file begins with its mark, else UTF-8; and if
+        the first character that is not ASCII is not UTF-8 either, it is `otherwise`.
+    otherwise : str
+        The encoding of a file that is not UTF-8.
+    """
+
+    def __init__(self, stream: Any, name: str, encoding: str | None = None, otherwise: str = WINDOWS) -> None:
+        self._name, self._otherwise = name, otherwise
         self._first: bytes = stream.read(6)
         if self._first.startswith(b"\x1f\x8b"):
             stream, self._first = gzip.GzipFile(fileobj=_Chained(self._first, stream)), b""
         if encoding is None and self._first.startswith(UTF_16):
             encoding = "utf-16"
-        if encoding is not None:
-            stream, self._first = _Recoded(_Chained(self._first, stream), encoding, name), b""
-        self._stream = stream
+        stream, self._first = _Chained(self._first, stream), b""
+        self._stream = stream if encoding is None else _Recoded(stream, encoding, name)
+        self._may_switch, self._is_ascii = encoding is None, True
         self._decoder = codecs.getincrementaldecoder("utf-8")()
         self._offset = self._lines = 0
         self._last = b"\n"
         self.blank = False
         """Whether there were blank lines, which the parser does not count."""
+        self.noticed = ""
+        """The encoding, if the file turned out not to be UTF-8."""
 
     def readable(self) -> bool:
         return True
 
     def head(self) -> bytes:
-        """The bytes up to the end of the first line at least; `read` returns them again."""
-        while b"\n" not in self._first and (more := self._stream.read(BLOCK)):
-            if len(self._first) > BLOCK:
+        """The first bytes, up to the end of the first line at least; `read` returns them again."""
+        while (len(self._first) < HEAD or b"\n" not in self._first) and (more := self._next(BLOCK)):
+            if len(self._first) > BLOCK and b"\n" not in self._first:
                 raise TableError(f"{self._name}: its first line {TOO_LONG}")
             self._first += more
-        self._check(self._first)
         return self._first
 
     def read(self, size: int = -1) -> bytes:
         if not self._first:
-            part = self._stream.read(size)
-            self._check(part)
-            return bytes(part)
+            return self._next(size)
         size = len(self._first) if size < 0 else size
         part, self._first = self._first[:size], self._first[size:]
         # The parser takes each result for a block, and a block must not be shorter than a line.
         return part if len(part) == size else part + self.read(size - len(part))
 
-    def _check(self, part: bytes) -> None:
-        """Check that the next bytes are UTF-8, and count lines."""
-        try:
-            self._decoder.decode(part, final=not part)
-        except UnicodeDecodeError as error:
-            pending = len(error.object) - len(part)  # bytes of a character that began at the end of the last part
-            line = self._lines + 1 + part[: max(error.start - pending, 0)].count(b"\n")
+    def _next(self, size: int) -> bytes:
+        """The next bytes of the file, at most `size` if that is not negative, of whole characters."""
+        while True:
+            held = self._decoder.getstate()[0]
+            part = self._stream.read(size if size < 0 else max(size - len(held), 1))
+            try:
+                text = self._decoder.decode(part, final=not part)
+            except UnicodeDecodeError as error:
+                self._switch(held + part, error)
+                continue
+            self._is_ascii &= text.isascii()
+            whole = held + part
+            found = whole[: len(whole) - len(self._decoder.getstate()[0])]
+            self._count(found)
+            if found or not part:
+                return bytes(found)
+
+    def _switch(self, part: bytes, error: UnicodeDecodeError) -> None:
+        """Go on in another encoding with bytes that are not UTF-8. What went before was ASCII, which is in both."""
+        wrong = error.start
+        if not (self._may_switch and self._is_ascii and part[:wrong].isascii()) or CONTROL.search(part):
+            line = self._lines + 1 + part[:wrong].count(b"\n")
             raise TableError(
-                f"{self._name} is not UTF-8: byte {self._offset - pending + error.start} "
-                f"(0x{error.object[error.start]:02x}), in line {line}. Say what it is, for instance with "
-                f"--encoding cp1252, which is that of Windows in Western Europe and America."
+                f"{self._name} is not UTF-8: byte {self._offset + wrong} (0x{part[wrong]:02x}), in line {line}. Say "
+                f"what it is, for instance with --encoding cp1252, which is that of Windows in Western Europe and "
+                f"America."
             ) from None
+        self._stream = _Recoded(_Chained(part, self._stream), self._otherwise, self._name)
+        self._decoder.reset()
+        self._may_switch, self.noticed = False, self._otherwise
+
+    def _count(self, part: bytes) -> None:
+        """Count bytes and lines, and see blank lines."""
         self._offset += len(part)
         self._lines += part.count(b"\n")
         if part and not self.blank:
@@ -245,7 +324,7 @@ class _Recoded(io.RawIOBase):
     def __init__(self, stream: Any, encoding: str, name: str) -> None:
         self._stream, self._encoding, self._name = stream, encoding, name
         try:
-            self._decoder = codecs.getincrementaldecoder(encoding)()
+            self._decoder = _Windows() if encoding == WINDOWS else codecs.getincrementaldecoder(encoding)()
         except LookupError:
             raise TableError(
                 f"--encoding: {encoding!r} is no encoding that is known, such as utf-8 or cp1252."
@@ -267,6 +346,32 @@ class _Recoded(io.RawIOBase):
         size = len(self._left) if size < 0 else size
         found, self._left = self._left[:size], self._left[size:]
         return found
+
+
+class _Windows(codecs.IncrementalDecoder):
+    """A decoder of Windows-1252 that takes the five bytes which have no meaning there for those of Latin-1."""
+
+    def decode(self, part: Any, final: bool = False) -> str:
+        return codecs.charmap_decode(part, "strict", LETTERS)[0]
+
+
+def usual_decimal(rows: Sequence[Sequence[str]], usual: str) -> str:
+    """The decimal mark of some rows of cells: the one after which some numbers have other than three digits.
+
+    Examples
+    --------
+    >>> usual_decimal([["1,5", "1.234"]], "."), usual_decimal([["1.5", "1,234"]], ","), usual_decimal([["1,234"]], ",")
+    (',', '.', ',')
+    """
+    seen = {
+        match["mark"] or match["zero"] for row in rows for cell in row if (match := DECIMAL.fullmatch(cell.strip()))
+    }
+    return seen.pop() if len(seen) == 1 else usual
+
+
+def _is_grouped(cells: Sequence[str]) -> bool:
+    """Whether there are numbers, and in all of them three digits follow each point."""
+    return bool(cells) and all(GROUPED.fullmatch(cell.strip()) for cell in cells)
 
 
 def sniffed(text: str, usual: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
@@ -11,14 +11,18 @@ import numpy as np
 
 from ..core.types import Floats, Indices
 from ..core.words import counted
-from .base import Table, TableError
+from .base import Table, TableError, listed
 from .columns import Column, Lookup, encode_values, number_values
 from .examine import MISSING, Options, Reading, blanked, codes_of, examine
 from .leaks import leaks
 from .levels import cross_fitted, level_means
 from .preprocessing import Preprocessing, check_columns
 from .values import Values, table_column
-from .written import read_numbers
+from .written import is_code, read_clocks, read_dates, read_numbers
+
+TEXTUAL = 0.5  # share of a target's different texts that are no numbers, above which it is no column of numbers
+SHOWN = 3  # texts of a target that a message shows
+LONGEST = 30  # characters of each of them
 
 
 @dataclass(frozen=True)
@@ -40,6 +44,8 @@ class Training:
     """What was noticed in the table, and what was done about it: sentences."""
     codes: dict[int, Indices] = field(default_factory=dict)
     """For inputs that are mean targets of levels, by their places: the level of each row."""
+    place: Callable[[int], str] = "row {}".format
+    """The name of one of these rows in messages, such as "line 7"."""
 
     def without(self, test: Indices, seed: int = 0) -> Any:
         """X as it is if the targets of some rows are not known: mean targets of levels come from the other rows.
@@ -98,7 +104,7 @@ def learn(
     found = learn_columns(names, lambda name: get(name).take(known), options, features is not None, y[known], seed)
     without = {target: len(y) - len(known)} if len(known) < len(y) else {}
     _check(table, target, found, [*problems, *found.problems], found.missing | without if missing == "error" else {})
-    mapping = Preprocessing(target, found.columns, missing, options.na_values)
+    mapping = Preprocessing(target, found.columns, missing, options.na_values, table.encoding)
     gaps = {name: int(get(name).missing.sum()) for name in mapping.sources}
     gaps = {name: count for name, count in gaps.items() if count} | found.missing | without
     whole = np.flatnonzero(~np.isnan(found.X).any(axis=1))
@@ -109,7 +115,8 @@ def learn(
     if lost := without.get(target, 0):
         notes.append(f"{lost} row{'s' * (lost > 1)} without a target {'are' if lost > 1 else 'is'} left out.")
     codes = {place: code[whole] for place, code in found.codes.items()}
-    return Training(mapping, X, y, rows, gaps, tuple(found.readings), tuple(notes), codes)
+    readings = tuple(found.readings)
+    return Training(mapping, X, y, rows, gaps, readings, tuple(notes), codes, lambda row: table.place(int(rows[row])))
 
 
 def _target(table: Table, name: str, options: Options) -> tuple[Floats, list[str], list[str]]:
@@ -117,7 +124,11 @@ def _target(table: Table, name: str, options: Options) -> tuple[Floats, list[str
     try:
         return *target_values(table_column(table, name), name, table.name, options), []
     except TableError as error:
-        return np.zeros(len(table)), [], [str(error).removeprefix(f"{table.name}: ")]
+        problem = str(error).removeprefix(f"{table.name}: ")
+        others = [other for other in table.names if other != name and table_column(table, other).kind == "number"]
+        if others and problem.endswith("with --target."):
+            problem = f"{problem.removesuffix('.')}: {listed(others)}."
+        return np.zeros(len(table)), [], [problem]
 
 
 def _check(table: Table, target: str, found: Learnt, problems: Sequence[str], refused: Mapping[str, int]) -> None:
@@ -151,8 +162,19 @@ class Learnt:
     @property
     def notes(self) -> list[str]:
         """What was noticed, and which columns are left out, in sentences."""
-        left_out = [f"{reading.name!r} is {reading.words}." for reading in self.readings if reading.column is None]
-        return [*(note for reading in self.readings for note in reading.notes), *left_out]
+        return [*(note for reading in self.readings for note in reading.notes), *left_out_notes(self.readings)]
+
+
+def left_out_notes(readings: Sequence[Reading]) -> list[str]:
+    """Sentences about columns that are left out, one for all that have the same reason."""
+    names: dict[str, list[str]] = {}
+    for reading in readings:
+        if reading.column is None:
+            names.setdefault(reading.words, []).append(repr(reading.name))
+    return [
+        f"{found[0]} is {words}." if len(found) == 1 else f"{', '.join(found[:-1])} and {found[-1]} are each {words}."
+        for words, found in names.items()
+    ]
 
 
 def learn_columns(
@@ -184,15 +206,37 @@ def learn_columns(
 def target_values(values: Values, name: str, source: str, options: Options) -> tuple[Floats, list[str]]:
     """The target column, of shape (n,), NaN where a value is missing, and notes; all but numbers are refused."""
     values = blanked(values, options.na_values)
-    if values.kind not in ("number", "text", "empty"):
-        words = {"bool": "true and false", "date": "dates", "clock": "times", "time": "times"}.get(values.kind)
-        raise TableError(f"{source}: the target {name!r} holds {words or values.type_name}, but must hold numbers.")
     form, said = None, []
     if values.kind == "text":
-        _, written = read_numbers(values.levels, options.decimal, options.thousands, options.prefer)
-        form = written.decimal
+        texts = [text for text in values.levels if not is_code(text)]
+        numbers, written = read_numbers(texts, options.decimal, options.thousands, options.prefer)
+        if np.isnan(numbers).mean() > TEXTUAL:
+            raise TableError(f"{source}: the target {name!r} {_no_numbers(values, texts)}")
+        form = written.form
         said = [f"The target {name!r} is read as {written.words()}."] if written.words() else []
-    return number_values(values, Column(name, "number", form=form), source), said
+    elif values.kind not in ("number", "empty"):
+        raise TableError(f"{source}: the target {name!r} {_no_numbers(values, [])}")
+    try:
+        return number_values(values, Column(name, "number", form=form), source), said
+    except TableError as error:
+        words = str(error).replace(f": column {name!r}", f": the target {name!r}", 1)
+        drop = " Rows without a target are left out; texts that mean a missing value are named by --na-values."
+        raise TableError(words + (drop if values.kind == "text" else "")) from None
+
+
+def _no_numbers(values: Values, texts: Sequence[str]) -> str:
+    """What a target holds that is no column of numbers, and what can be done about it."""
+    if values.kind == "bool" or (len(texts) == 2 and not read_dates(texts)[1]):
+        levels = " and ".join(map(repr, sorted(texts))) or "true and false"
+        return f"holds {levels}, but must hold numbers. Write 0 and 1 for them to predict the share of the second."
+    if values.kind in ("date", "clock", "time") or read_dates(texts)[1] or not np.isnan(read_clocks(texts)).any():
+        what = "times" if values.kind in ("clock", "time") or (texts and not read_dates(texts)[1]) else "dates"
+        return f"holds {what}, but must hold numbers. Write how long they are after the first, in days for instance."
+    if values.kind == "text":
+        different = f"{len(texts):,} different texts, such as " if len(texts) > SHOWN else ""
+        shown = listed([text[:LONGEST] for text in texts[:SHOWN]])
+        return f"holds {different}{shown}, but must hold numbers. Name a column of numbers with --target."
+    return f"holds {values.type_name}, but must hold numbers. Name a column of numbers with --target."
 
 
 def _with_missing(options: Options, missing: str) -> Options:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import isfinite
 
 import numpy as np
@@ -48,6 +48,19 @@ class Written:
     """The letters that multiply numbers, such as k for thousands; empty if none does."""
     has_brackets: bool = field(default=False, compare=False, repr=False)
     """Whether negative numbers stand in brackets."""
+    doubt: str = field(default="", compare=False, repr=False)
+    """A number, if all that have its mark can be read in two ways and nothing tells which one; else empty."""
+
+    @property
+    def form(self) -> str:
+        """The marks by which further texts of the column are read: the decimal mark and, if it is unusual, the other.
+
+        Examples
+        --------
+        >>> Written(",", ".").form, Written(".", "_").form
+        (',', '._')
+        """
+        return self.decimal + ("" if self.thousands in (",", ".", "'", "\u2019", *SPACES) else self.thousands)
 
     def words(self) -> str:
         """What was read, in words; empty for plain numbers."""
@@ -59,7 +72,15 @@ class Written:
         parts += [f"{letter!r} for {MULTIPLE_WORDS[MULTIPLES[letter]]}" for letter in self.letters.split()]
         if self.has_brackets:
             parts.append("negative ones in brackets")
-        return f"numbers with {', '.join(parts)}" if parts else ""
+        return f"numbers with {', '.join(parts)}{self._other_way()}" if parts else ""
+
+    def _other_way(self) -> str:
+        """How a reading that is in doubt is overruled."""
+        if not self.doubt:
+            return ""
+        mark = "," if "," in self.doubt else "."
+        what, option = ("separates thousands", "thousands") if mark == self.decimal else ("is decimal", "decimal")
+        return f" (if the mark in {self.doubt!r} {what}, --{option} {mark})"
 
 
 def read_numbers(
@@ -83,18 +104,51 @@ def read_numbers(
     >>> read_numbers(["1.234,5 %", "7 %"])
     (array([1234.5,    7. ]), Written(decimal=',', thousands='.', unit='%'))
     """
-    if decimal in (None, ".") and not thousands and all(map(is_number, texts)):
+    plain = decimal in (None, ".") and not thousands and all(map(is_number, texts))
+    if plain and (decimal or prefer == "."):
         return np.array([float(text) for text in texts]), Written()
-    marks = [decimal] if decimal else ([",", "."] if prefer == "," else [".", ","])
+    marks = [decimal] if decimal else [mark for mark in (prefer, _other(prefer)) if mark != thousands]
     tried = [_read(texts, mark, thousands) for mark in marks]
-    return max(tried, key=lambda found: int(np.isfinite(found[0]).sum()))  # the first of equals
+    best = max(int(np.isfinite(found).sum()) for found, _ in tried)
+    tried = [(found, written) for found, written in tried if int(np.isfinite(found).sum()) == best]
+    if np.array_equal(tried[0][0], tried[-1][0], equal_nan=True):
+        return tried[0]
+    return _likelier(texts, tried, prefer)
+
+
+def _other(mark: str) -> str:
+    """The comma for the point, and the point for the comma."""
+    return "," if mark == "." else "."
+
+
+def _likelier(texts: Sequence[str], tried: Sequence[tuple[Floats, Written]], prefer: str) -> tuple[Floats, Written]:
+    """The likelier of two readings of one column, each of which reads all texts and takes one mark for decimal.
+
+    Three digits follow the mark wherever the readings differ. If all numbers that are 1000 or more have the mark, and
+    as many digits before it as numbers of several sizes have, it separates thousands. Where a point is the usual
+    decimal mark, a point is decimal.
+    """
+    by_mark = {written.decimal: (found, written) for found, written in tried}
+    digits = [match["digits"].strip() for text in texts if (match := NUMBER.fullmatch(text.strip()))]
+    used = {mark for number in digits for mark in number if mark in ",."}
+    if len(used) > 1 or (used == {"."} and prefer == "."):
+        return by_mark[prefer]
+    mark = used.pop()
+    before = {len(number.partition(mark)[0]) for number in digits if mark in number}
+    whole = [number for number in digits if mark not in number and number.strip("0")]
+    if any(len(number) > 3 for number in whole):
+        return by_mark[mark]
+    if len(before) > 1 or whole:
+        return by_mark[_other(mark)]
+    found, written = by_mark[prefer]
+    return found, replace(written, doubt=next(number for number in digits if mark in number))
 
 
 def _read(texts: Sequence[str], decimal: str, thousands: str | None) -> tuple[Floats, Written]:
     """Texts as numbers by one decimal mark."""
     found, units, separators = np.full(len(texts), np.nan), set(), set()
     letters, has_brackets = set(), False
-    other = {".": ",", ",": "."}[decimal] if thousands is None else thousands
+    other = _other(decimal) if thousands is None else thousands
     for place, given in enumerate(texts):
         text = given.replace(thousands, "") if thousands else given
         plain = decimal == "." and is_number(text)
@@ -118,6 +172,7 @@ def _read(texts: Sequence[str], decimal: str, thousands: str | None) -> tuple[Fl
         found[place] = -number if negative else number
         units.add(unit)
         separators |= {mark for mark in digits if not mark.isdigit() and mark != decimal}
+        separators |= {thousands} if thousands and thousands in given else set()
     if len(units) > 1:  # some with a unit, some without: these are not the same quantity
         found = np.array([float(text) if is_number(text) else np.nan for text in texts])
         return found, Written()
@@ -135,9 +190,9 @@ def _digits(digits: str, decimal: str, thousands: str) -> float | None:
     """A number without sign; None if its separators are not in their places."""
     whole, mark, rest = digits.partition(decimal)
     groups = re.split(rf"[{re.escape(thousands)}'\u2019{SPACES}]", whole.strip())
-    if (len(groups) > 1 and not (1 <= len(groups[0]) <= 3 and all(len(group) == 3 for group in groups[1:]))) or (
-        mark and not (rest.isdigit() or not rest)
-    ):
+    first = groups[0]
+    grouped = 1 <= len(first) <= 3 and first[0] != "0" and all(len(group) == 3 for group in groups[1:])
+    if (len(groups) > 1 and not grouped) or (mark and not (rest.isdigit() or not rest)):
         return None
     joined = "".join(groups)
     return float(f"{joined or 0}.{rest or 0}") if (joined + rest).isdigit() else None
