@@ -14,6 +14,7 @@ from sodalite import GreedyGPRegressor, load, save
 from sodalite.cli.app import app
 from sodalite.cluster.bundles import Bundles
 from sodalite.cluster.table import ClusterTable
+from sodalite.hyperparameters import Found
 from sodalite.persistence import ModelFileError, check_file
 from sodalite.posteriors import local
 from sodalite.posteriors.remote import RemoteLocal
@@ -183,6 +184,21 @@ def test_what_has_no_metric_or_was_sent_is_fetched(client):
     assert not isinstance(there.posterior_, RemoteLocal)
     sent = model().fit(X, y, executor=client)  # the scheduler could not make lost rows again
     assert not isinstance(sent.posterior_, RemoteLocal)
+
+
+def test_a_kernel_without_a_metric_and_no_room_are_told_before_rows_are_chosen(client, monkeypatch):
+    class Periodic:
+        def find(self, task, kernels, generator):
+            return Found(ConstantKernel(1.0) * ExpSineSquared(1.0, 3.0) + WhiteKernel(0.1))
+
+    def full(*_):
+        raise OSError(28, "the disk is full")
+
+    monkeypatch.setattr("sodalite.selection.source.check_disk", full)
+    monkeypatch.setattr("sodalite.fitting.pipeline.choose_rows", lambda *_, **__: pytest.fail("rows were chosen"))
+    X, y = rows(400)
+    with pytest.raises(OSError, match="the disk is full"):
+        model(kernel=None, hyperparameters=Periodic(), memory_limit="1KB").fit(*chunked(X, y, chunks=100))
 
 
 def test_what_needs_the_rows_here_is_refused(client, tmp_path):

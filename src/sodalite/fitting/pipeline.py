@@ -198,6 +198,7 @@ def fit_around(
     checkpoint = open_fit_checkpoint(rows, settings, generator)
     if found is None:
         found = find_kernel(rows.scaled, settings, checkpoint, generator, follow, budget.for_search())
+    check_fetched(rows.scaled, found, settings)
     searched = sum(part.seconds for part in found.rounds)
     rule = settings.rule(budget.for_choice(searched, follow.slowness))
     selection = choose_rows(rows, found, settings, checkpoint, generator, follow, rule=rule)
@@ -235,6 +236,14 @@ def stays_on_workers(source: Source, settings: Settings, kernel: CompiledKernel 
     if kernel is None and settings.kernel is not None:
         kernel = compile_kernel(settings.kernel, source.X)
     return kernel is None or (kernel.metric() is not None and not kernel.cycles())
+
+
+def check_fetched(source: Source, found: Found, settings: Settings) -> None:
+    """Refuse a kernel for which all rows must be fetched from a cluster if there is no room, before rows are chosen."""
+    if source.here is None and settings.posterior.needs_all_rows:
+        kernel = compile_kernel(found.kernel, source.X)
+        if not stays_on_workers(source, settings, kernel):
+            check_room(source, needs_of(settings.posterior), settings.memory_limit)
 
 
 def needs_of(posterior: type[Posterior]) -> Needs:
@@ -396,8 +405,6 @@ def condition(
     if stays_on_workers(source, settings, kernel):
         kind = RemoteLocal
     elif kind.needs_all_rows:
-        if source.here is None:
-            check_room(source, needs_of(kind), settings.memory_limit)
         source = brought_here(source, settings.memory_limit)
     evidence = Evidence(
         kernel,
