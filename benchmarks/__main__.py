@@ -10,6 +10,7 @@ BENCHMARKS = {
     "limits": "whether the fit command keeps to its time limit; --help for options",
     "likelihood": "one likelihood and its gradient, against scikit-learn's",
     "pumadyn": "whether the likelihood finds the inputs that matter",
+    "bundles": "what local costs on a cluster whose rows stay there, and the arithmetic for 10^9 rows",
     "calibration": "intervals of every level on real data, with the defaults; --help for options",
     "cluster": "two worker processes against two threads, ten million rows, two large real data sets",
     "dense": "two large data sets: the kernel learnt at the density of the data, against a sample",

@@ -282,7 +282,9 @@ class GreedyGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
             warns where `alpha` is positive and below it.
         executor : dask.distributed.Client, default=None
             A cluster to work on; for Dask collections, by default the current client. The rows stay on its workers,
-            except for a sample in the search for hyperparameters. posterior="local" keeps all rows, so it fetches them.
+            except for samples. posterior="local" leaves more than 100 000 rows of Dask collections there, where the
+            model then predicts from them; fewer, and those for a kernel that is periodic or has no length-scales, it
+            fetches.
         callback : callable, default=None
             Called with a `sodalite.stopping.Stage` when a step of the fit begins, and for every row that is chosen:
             the step, the RMSE so far, and the times by which to estimate how long it will take. If it raises

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -21,7 +22,7 @@ from sklearn.neighbors import NearestNeighbors
 from helpers import KERNELS, scales
 from sodalite.core import threads
 from sodalite.kernels import PeriodicColumn, compile_kernel, neighbours
-from sodalite.kernels.neighbours import Neighbours, distinct
+from sodalite.kernels.neighbours import Index, Neighbours, distinct
 
 
 def rows(n, d, seed=0):
@@ -384,3 +385,25 @@ def test_two_rankings_become_one():
     assert neighbours.interleaved(first, second).tolist() == [[0, 5, 1, 2]]
     same = np.array([[3, 1, 2]])
     assert neighbours.interleaved(same, same).tolist() == [[3, 1, 2]]
+
+
+def test_threads_may_ask_first_at_the_same_time():
+    X = np.random.default_rng(0).normal(size=(2000, 3))
+    expected = Index(X, X.mean(axis=0), np.ones(3), "tree").query(X[:20], 5)
+    with ThreadPoolExecutor(8) as pool:
+        for _ in range(10):
+            index = Index(X, X.mean(axis=0), np.ones(3))
+            for found in pool.map(lambda _, index=index: index.query(X[:20], 5), range(16)):
+                assert_array_equal(found, expected)
+
+
+def test_some_rows_are_found_by_the_metric_of_all():
+    X = np.random.default_rng(0).integers(0, 5, size=(600, 3)).astype(float)
+    X = X[distinct(X)[0]]
+    whole = Index(X, X.mean(axis=0), np.ones(3), "tree")
+    nearest = whole.query(X[:30] + 0.5, 6)
+    some = np.unique(nearest)
+    part = Index(X[some], X.mean(axis=0), np.ones(3), "tree", whole.metric)
+    assert_array_equal(some[part.query(X[:30] + 0.5, 6)], nearest)  # ties are decided alike
+    placed = Index.of_positions(whole.metric, whole.rows)
+    assert_array_equal(placed.query(X[:30] + 0.5, 6), nearest)

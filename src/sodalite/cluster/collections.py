@@ -41,6 +41,8 @@ class Pieces:
     flat: bool
     """Whether y had one dimension."""
     has_alpha: bool
+    lazy: bool = False
+    """Whether they come from Dask collections: the scheduler can then make again what is lost."""
 
 
 def pieces_of(client: Client, X: Any, y: Any, alpha: Any = None, count: int = 1) -> Pieces:
@@ -67,7 +69,7 @@ def pieces_of(client: Client, X: Any, y: Any, alpha: Any = None, count: int = 1)
         return list(client.compute(futures)) if lazy else futures
 
     edges = [0, *(end for _, _, end in places)]
-    return Pieces(edges, send, d, columns[1].width, dtype, columns[1].flat, alpha is not None)
+    return Pieces(edges, send, d, columns[1].width, dtype, columns[1].flat, alpha is not None, lazy)
 
 
 def _columns(client: Client, X: Any, y: Any, alpha: Any) -> list[_Column]:

@@ -1,9 +1,15 @@
-"""Lazy predictions for Dask arrays and dataframes, block by block, on any Dask scheduler."""
+"""Lazy predictions for Dask arrays and dataframes, block by block, on any Dask scheduler.
+
+Where the rows of a model are on the workers of a cluster (`sodalite.cluster.bundles`), they are gathered for each block
+there; such predictions are computed by the scheduler of that cluster.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from copy import copy
+from dataclasses import replace
+from math import ceil
 from typing import Any
 
 import numpy as np
@@ -13,6 +19,9 @@ from ..core.optional import require
 from ..core.threads import on_this_thread
 from ..core.types import Floats
 from ..core.validation import is_dask
+from ..kernels.row_store import Observed
+from ..posteriors.remote import MOST_LAZY, Detached, RemoteLocal, Request
+from .bundles import Bundles, together
 from .collections import numeric_types
 
 
@@ -67,23 +76,56 @@ def _lazily(
     from dask.delayed import delayed
 
     learn_names(model, X, reset=False)
+    sent, bundles, most = _sent(model)
     if hasattr(X, "to_dask_array"):
         numeric_types("X", X)
-        blocks, sizes = X.to_delayed(), [np.nan] * X.npartitions
+        blocks, sizes, chunks = X.to_delayed(), [np.nan] * X.npartitions, None
     else:
         if X.ndim != 2:
             raise ValueError(f"X must have two dimensions, rows and columns; got {X.ndim}.")
-        X = X.rechunk({1: -1})
+        chunks = X.chunks[0]
+        X = X.rechunk({0: _cut(chunks, most), 1: -1})
         blocks, sizes = X.to_delayed().ravel(), X.chunks[0]
     targets = [()] * len(blocks) if y is None else [(part,) for part in _blocks_of(y, sizes)]
-    sent = copy(model)
-    sent.fitted_ = model.fitted_.without_rows()  # predictions do not need them
-    node, call = delayed(sent, pure=False, traverse=False), delayed(_block, pure=False)
+    node = delayed(sent, pure=False, traverse=False)
+    call, ask = delayed(_block, pure=False), delayed(_asked, pure=False)
+    near = [None if bundles is None else bundles.gathered(ask(node, block)) for block in blocks]
     parts = [
-        from_delayed(call(node, block, function, tail, *target, *options), (size, *tail), np.float64)  # type: ignore[no-untyped-call]
-        for block, target, size in zip(blocks, targets, sizes, strict=True)
+        from_delayed(call(node, rows, block, function, tail, *target, *options), (size, *tail), np.float64)  # type: ignore[no-untyped-call]
+        for rows, block, target, size in zip(near, blocks, targets, sizes, strict=True)
     ]
-    return concatenate(parts, allow_unknown_chunksizes=True)  # type: ignore[no-untyped-call]
+    found = concatenate(parts, allow_unknown_chunksizes=True)  # type: ignore[no-untyped-call]
+    return found if chunks is None else found.rechunk({0: chunks})
+
+
+def _sent(model: Any) -> tuple[Any, Bundles | None, float]:
+    """The model as it is sent to the workers, its rows if they are there already, and the most rows of a block."""
+    sent, posterior = copy(model), model.fitted_.posterior
+    sent.fitted_ = model.fitted_.without_rows()  # predictions do not need them
+    if not isinstance(posterior, RemoteLocal):
+        return sent, None, np.inf
+    assert isinstance(posterior.remote, Bundles)
+    posterior.remote.revive()
+    detached = posterior.detached
+    sent.fitted_ = replace(sent.fitted_, posterior=detached)
+    return sent, posterior.remote, detached.queries(detached.k, MOST_LAZY)
+
+
+def _cut(sizes: Sequence[float], most: float) -> tuple[float, ...]:
+    """Sizes of blocks of rows, those of more than `most` rows cut into several; NaN for a size that is not known."""
+    found = list[float]()
+    for size in sizes:
+        count = ceil(size / most) if size > most else 1
+        found += [size] if count == 1 else [len(part) for part in np.array_split(np.arange(size), count)]
+    return tuple(found)
+
+
+def _asked(model: Any, X: Any) -> list[Request]:
+    """The rows that a block of queries needs; runs on a worker."""
+    if not len(X):
+        return []
+    detached: Detached = model.fitted_.posterior
+    return detached.asked(np.asarray(model._queries(X), dtype=np.float64), detached.k)
 
 
 def _blocks_of(y: Any, sizes: Sequence[float]) -> list[Any]:
@@ -108,11 +150,21 @@ def _blocks_of(y: Any, sizes: Sequence[float]) -> list[Any]:
     return blocks
 
 
-def _block(model: Any, X: Any, function: Callable[..., Floats], tail: tuple[int, ...], *options: Any) -> Floats:
-    """The result for one block; runs on a worker."""
+def _block(
+    model: Any,
+    near: list[Observed] | None,
+    X: Any,
+    function: Callable[..., Floats],
+    tail: tuple[int, ...],
+    *options: Any,
+) -> Floats:
+    """The result for one block, from the rows that were gathered for it, if the model has none; runs on a worker."""
     if not len(X):
         return np.empty((0, *tail))
     with on_this_thread():
+        if near is not None:
+            model = copy(model)
+            model.fitted_ = replace(model.fitted_, posterior=model.fitted_.posterior.on(together(near)))
         return np.asarray(function(model, X, *options))
 
 

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import partial, reduce
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -29,6 +29,10 @@ from .client import (
     workers_of,
 )
 from .collections import Piece, Pieces, pieces_of
+
+if TYPE_CHECKING:
+    from ..posteriors.remote import Remaining
+    from .bundles import Bundles
 
 BRANCHES = 8  # results that one task adds up: n pieces need log8(n) levels; more would fill a worker with m x m arrays
 PIECES_PER_WORKER = 2  # pieces of an array that is sent out: more divide the work more evenly, but mean more calls
@@ -144,6 +148,16 @@ class ClusterTable:
         pieces = range(len(self))
         return {name: int(sum(self.map(_fingerprint, dict.fromkeys(pieces, (name,)))) % 2**64) for name in names}
 
+    def lay_out(self, remaining: Remaining) -> Bundles:
+        """Return the rows that are not active, laid out by cells on the workers, for the posterior "local"."""
+        from .bundles import lay_out
+
+        return lay_out(self, remaining)
+
+    def submitted(self, function: Callable[[Part], Any]) -> list[DaskFuture]:
+        """Return futures of the results of a function for all pieces, in their order."""
+        return list(self._submit(function, dict.fromkeys(range(len(self)), ())).values())
+
     @contextmanager
     def shards(self, setup: ShardSetup) -> Iterator[tuple[Executor, bool]]:
         """Yield the executor of the shards, and whether they keep the coordinates v of their rows."""
@@ -199,7 +213,7 @@ class ClusterTable:
         found: list[T] = []
 
         def attempt() -> bool:
-            futures = list(self._submit(function, dict.fromkeys(range(len(self)), ())).values())
+            futures = self.submitted(function)
             while len(futures) > 1:
                 groups = [futures[begin : begin + BRANCHES] for begin in range(0, len(futures), BRANCHES)]
                 futures = [submit(self.client, merge, group) for group in groups]

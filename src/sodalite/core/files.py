@@ -157,6 +157,30 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
 
 
 @contextmanager
+def replacing_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """A temporary folder to write to; on success, it replaces the folder or file at `path`, if there is one.
+
+    If that fails, the earlier one stays. Links are followed.
+    """
+    target = Path(os.path.realpath(path))
+    with _temporary_folder(target) as folder:
+        unfinished, before = folder / "new", folder / "before"
+        unfinished.mkdir()
+        yield unfinished
+        if target.exists():
+            os.replace(target, before)
+        try:
+            os.replace(unfinished, target)
+        except OSError:
+            if before.exists():
+                os.replace(before, target)
+            raise
+    if os.name == "posix":
+        with suppress(OSError):  # not every file system can flush a folder
+            _sync(target.parent)
+
+
+@contextmanager
 def _temporary_folder(target: Path) -> Iterator[Path]:
     """A hidden folder beside a file, removed at the end; folders that killed processes left behind are removed first.
 

@@ -17,6 +17,7 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.gaussian_process.kernels import Kernel
 
+from ..cluster.table import ClusterTable
 from ..core.memory import check_limit, fits_in_memory
 from ..core.random import generator_from
 from ..core.types import Floats, Indices
@@ -34,15 +35,16 @@ from ..kernels import (
     warn_at_bounds,
 )
 from ..kernels.row_store import RowStore
-from ..posteriors import Evidence, Posterior, resolve_posterior
+from ..posteriors import Evidence, Local, Posterior, resolve_posterior
 from ..posteriors.baselines import MOST_JUDGED, Baselines, NoBetterWarning, compare
 from ..posteriors.floor import warn_of_floor
+from ..posteriors.remote import RemoteLocal
 from ..scores import Score, resolve_score
 from ..selection.checkpoint import Checkpoint, File, check_checkpoint, open_checkpoint
 from ..selection.grow import grow
 from ..selection.loop import Selection
 from ..selection.progress import Follower
-from ..selection.source import Needs, Scaling, Source, brought_here, sample
+from ..selection.source import Needs, Scaling, Source, brought_here, check_room, sample
 from ..stopping import Rule, resolve_rule
 from .budget import CONDITION, MEAN, SEARCH, Budget, Costs
 from .fitted import Fitted
@@ -53,6 +55,7 @@ RandomState: TypeAlias = int | np.random.RandomState | np.random.Generator | Non
 MOST_FOR_MEAN = 200_000  # rows that a mean function is fitted to, of more a random sample: boosted trees take a minute
 LEAST_ASIDE, MOST_ASIDE = 0.1, 0.2  # shares of the rows that a mean function does not see; the larger for small tables
 N_ASIDE = 400  # rows that it does not see, within these shares: enough to learn a scale and a distribution from
+FETCHED = MOST_ROWS  # rows that "local" fetches from a cluster: as many are fetched to find hyperparameters anyhow
 FEWEST_FOR_MEAN = 10  # rows: eight in five folds, and two more
 FEWEST_JUDGES = 20  # rows set aside below which all rows judge a model
 
@@ -195,6 +198,7 @@ def fit_around(
     checkpoint = open_fit_checkpoint(rows, settings, generator)
     if found is None:
         found = find_kernel(rows.scaled, settings, checkpoint, generator, follow, budget.for_search())
+    check_fetched(rows.scaled, found, settings)
     searched = sum(part.seconds for part in found.rounds)
     rule = settings.rule(budget.for_choice(searched, follow.slowness))
     selection = choose_rows(rows, found, settings, checkpoint, generator, follow, rule=rule)
@@ -209,12 +213,37 @@ def check(source: Source, settings: Settings, follow: Follower) -> Source:
     if settings.first is not None:
         check_first(settings.first, n, m)
     source.check_room(m, settings.dtype, settings.n_jobs, settings.memory_limit)
+    if stays_on_workers(source, settings):
+        return source.check("passes", settings.memory_limit, follow.say)
     needs, limit = needs_of(settings.posterior), settings.memory_limit
     (_, d), q = source.X.shape, source.y.shape[1]
     in_memory = source.here is not None and not source.here.on_disk
     if needs == "all" and not in_memory and not fits_in_memory(n, d, q, limit):
         check_limit(settings.posterior.least_memory(n, d, m, settings.n_neighbors, settings.calibrate), limit)
     return source.check(needs, limit, follow.say)
+
+
+def stays_on_workers(source: Source, settings: Settings, kernel: CompiledKernel | None = None) -> bool:
+    """Whether the posterior "local" leaves all rows on the workers of a cluster.
+
+    Such rows are many, come from Dask collections, which a lost row can be made from again, and are searched by the
+    metric of the kernel; by default, that of the settings, if they have one.
+    """
+    if settings.posterior is not Local or not isinstance(source, ClusterTable) or not source.pieces.lazy:
+        return False
+    if len(source.X) - settings.n_active <= FETCHED:
+        return False
+    if kernel is None and settings.kernel is not None:
+        kernel = compile_kernel(settings.kernel, source.X)
+    return kernel is None or (kernel.metric() is not None and not kernel.cycles())
+
+
+def check_fetched(source: Source, found: Found, settings: Settings) -> None:
+    """Refuse a kernel for which all rows must be fetched from a cluster if there is no room, before rows are chosen."""
+    if source.here is None and settings.posterior.needs_all_rows:
+        kernel = compile_kernel(found.kernel, source.X)
+        if not stays_on_workers(source, settings, kernel):
+            check_room(source, needs_of(settings.posterior), settings.memory_limit)
 
 
 def needs_of(posterior: type[Posterior]) -> Needs:
@@ -371,10 +400,12 @@ def condition(
 
     `known` is the kernel, and the rows that are not active with their residuals, if these are laid out already.
     """
-    source, scaling = rows.scaled, rows.scaling
-    if settings.posterior.needs_all_rows:
-        source = brought_here(source, settings.memory_limit)
+    source, scaling, kind = rows.scaled, rows.scaling, settings.posterior
     kernel, store = (compile_kernel(found.kernel, source.X), None) if known is None else known
+    if stays_on_workers(source, settings, kernel):
+        kind = RemoteLocal
+    elif kind.needs_all_rows:
+        source = brought_here(source, settings.memory_limit)
     evidence = Evidence(
         kernel,
         source,
@@ -389,7 +420,7 @@ def condition(
         store=store,
     ).of_model()
     warn_of_floor(evidence, scaling.unit)
-    posterior = settings.posterior.condition(evidence)
+    posterior = kind.condition(evidence)
     return Fitted(
         kernel=found.kernel,
         optimism=found.optimism,

@@ -54,6 +54,8 @@ class Index:
         Weights of the squared differences.
     search : {"tree", "products"}, optional
         How rows are found. By default, the quicker way by a measurement at the first query.
+    metric : Metric, optional
+        That of more rows, of which these are some; by default, it follows from these rows.
 
     Attributes
     ----------
@@ -70,14 +72,26 @@ class Index:
     array([[1, 0]])
     """
 
-    def __init__(self, X: Array, centre: Floats, weights: Floats, search: str | None = None) -> None:
+    def __init__(
+        self, X: Array, centre: Floats, weights: Floats, search: str | None = None, metric: Metric | None = None
+    ) -> None:
         self.centre, self.weights = centre, weights
         hashed = hashes(X)
-        some = X[least_hashes(hashed, n_sampled(X.shape[1]))]
-        self.metric = metric = Metric.of(centre, weights, X.min(axis=0), X.max(axis=0), some)
+        if metric is None:
+            some = X[least_hashes(hashed, n_sampled(X.shape[1]))]
+            metric = Metric.of(centre, weights, X.min(axis=0), X.max(axis=0), some)
+        self.metric = metric
         self.columns, self.rows = metric.columns, metric.positions(X, hashed)
         self.search = search
         self._found_by: dict[str, Callable[[Floats, int], Indices]] = {}
+
+    @classmethod
+    def of_positions(cls, metric: Metric, rows: Floats) -> Index:
+        """An index of rows that are placed already, of shape (n, columns + 1), which are not copied."""
+        made = cls.__new__(cls)
+        state = {"centre": metric.centre, "weights": metric.weights, "columns": metric.columns}
+        made.__setstate__({**state, "metric": metric, "rows": rows, "search": None})
+        return made
 
     def __getstate__(self) -> dict[str, Any]:
         """The state without trees, which follow from the rows: a file does not depend on how SciPy stores them."""
@@ -124,7 +138,7 @@ class Index:
         if self.search is None:
             self.search = self._quickest(k)
         nearest = self._finder(self.search)
-        order = _along_a_curve(Z) if self.search == "tree" and len(Z) >= FEW else np.arange(len(Z))
+        order = along_a_curve(Z) if self.search == "tree" and len(Z) >= FEW else np.arange(len(Z))
         count = max(n_threads(None), -(-len(Z) // CHUNK))
         parts = threaded_map(lambda part: nearest(part, k), np.array_split(Z[order], max(1, min(count, len(Z)))))
         found = np.empty((len(Z), k), dtype=np.intp)
@@ -138,26 +152,26 @@ class Index:
     def _quickest(self, k: int) -> str:
         """The way that answers a few queries in the least processor time: rows in runs along a curve, as in a batch."""
         some = self.rows[:: -(-len(self.rows) // BATCH)]
-        runs = np.array_split(some[_along_a_curve(some)], RUNS)
+        runs = np.array_split(some[along_a_curve(some)], RUNS)
         some = np.concatenate([run[: TRIED // RUNS] for run in runs])
-        taken = {}
-        for search in FINDERS:
-            nearest = self._finder(search)
+        taken, finders = {}, {search: self._finder(search) for search in FINDERS}
+        for search, nearest in finders.items():
             nearest(some[:1], k)  # what only the first call does is not counted
             begin = thread_time()
             nearest(some, k)
             taken[search] = thread_time() - begin
         chosen = min(taken, key=lambda search: taken[search])
-        self._found_by = {chosen: self._found_by[chosen]}
+        self._found_by = {chosen: finders[chosen]}  # other threads may be measuring too
         return chosen
 
     def _finder(self, search: str) -> Callable[[Floats, int], Indices]:
         """A function of scaled queries and k that finds the nearest rows, on the calling thread."""
         if search not in FINDERS:
             raise ValueError(f"search must be one of {', '.join(map(repr, FINDERS))}; got {search!r}.")
-        if search not in self._found_by:
-            self._found_by[search] = FINDERS[search](self.rows)
-        return self._found_by[search]
+        found = self._found_by.get(search)  # which another thread may replace at any moment
+        if found is None:
+            found = self._found_by[search] = FINDERS[search](self.rows)
+        return found
 
 
 @dataclass(frozen=True)
@@ -195,7 +209,7 @@ class Metric:
         return np.column_stack([self.scaled(X), self.tie * (hashes(X) if hashed is None else hashed)])
 
 
-def _along_a_curve(Z: Floats) -> Indices:
+def along_a_curve(Z: Floats) -> Indices:
     """An order of positions, of shape (n, d), in which those that follow each other are near: along a Z-order curve.
 
     A tree then visits the same rows for them, which are in the processor's cache.
@@ -293,12 +307,19 @@ class Neighbours:
         Whether periodic components count; without, all neighbours are the nearest rows.
     search : {"tree", "products"}, optional
         How the nearest rows are found; by default, the quicker way by a measurement at the first query.
+    metric : Metric, optional
+        That of more rows, of which the rows X are some.
     """
 
     _stored: StoredRows | None = None  # in pickles of earlier versions, which do not have it
 
     def __init__(
-        self, kernel: CompiledKernel, X: Array | StoredRows, by_period: bool = True, search: str | None = None
+        self,
+        kernel: CompiledKernel,
+        X: Array | StoredRows,
+        by_period: bool = True,
+        search: str | None = None,
+        metric: Metric | None = None,
     ) -> None:
         self.n = len(X)
         self._stored = X if isinstance(X, StoredRows) else None
@@ -310,7 +331,7 @@ class Neighbours:
         def index(weights: Floats) -> Finder:
             if isinstance(X, StoredRows):
                 return X.index(kernel.centre, weights)
-            return Index(X, kernel.centre, weights, search)
+            return Index(X, kernel.centre, weights, search, metric)
 
         self.index = None if weights is None else index(weights)
         if weights is None or self.cycles:

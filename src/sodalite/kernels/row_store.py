@@ -14,6 +14,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack
+from copy import copy
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
@@ -172,10 +173,8 @@ class RowStore:
         first, group = distinct(rows)
         assert (group[new:] < new).all()
         values, noise = group_means(values, noise, group, len(first))
-        rows = rows[first]
-        cell = Bisection.of(Z := self.metric.positions(rows), max(0, round(log2(len(rows) / CELL_ROWS)))).locate(Z)
-        order = np.argsort(cell, kind="stable")
-        begins = np.flatnonzero(np.diff(cell[order], prepend=-1))
+        rows, Z = rows[first], self.metric.positions(rows[first])
+        order, begins = _by_cells(Z)
         ends = np.append(begins[1:], len(rows)) + len(self)
         joined = rows[order]
         verify, n = self.verify, len(self)
@@ -192,6 +191,34 @@ class RowStore:
             None if verify is None else lambda begin, end: verify(begin, min(end, n)) if begin < n else None,
             np.union1d(self.dead, old),
         )
+
+
+def laid_out(X: Array, values: Floats, noise: Floats, metric: Metric, some: Floats) -> RowStore:
+    """A store in memory of rows that are in memory: equal ones become one, and all are put in the order of cells.
+
+    Parameters
+    ----------
+    X, values, noise : arrays of shape (rows, d), (rows, q) and (rows,)
+    metric : Metric
+    some : array of shape (some, d)
+        `RowStore.some`.
+    """
+    first, group = distinct(X)
+    if len(first) < len(X):
+        values, noise = group_means(values, noise, group, len(first))
+        X = X[first]
+    Z = metric.positions(X)
+    order, begins = _by_cells(Z)
+    X, ends = X[order], np.append(begins[1:], len(X))
+    low, high = np.minimum.reduceat(X, begins), np.maximum.reduceat(X, begins)
+    return RowStore(X, Z[order], values[order], noise[order], ends, low, high, some, metric)
+
+
+def _by_cells(Z: Floats) -> tuple[Indices, Indices]:
+    """An order of positions by cells of about `CELL_ROWS`, and the places there at which cells begin."""
+    cell = Bisection.of(Z, max(0, round(log2(len(Z) / CELL_ROWS)))).locate(Z)
+    order = np.argsort(cell, kind="stable")
+    return order, np.flatnonzero(np.diff(cell[order], prepend=-1))
 
 
 class StoredFeatures:
@@ -223,7 +250,7 @@ class Survey:
     """
 
     def __init__(self, blocks: Iterable[Array], d: int, most: int) -> None:
-        self.n, self.sum = 0, 0.0
+        self.n, self.sum, self.most = 0, 0.0, most
         self.low, self.high = np.full(d, np.inf), np.full(d, -np.inf)
         self.rows, hashed = np.empty((0, d)), np.empty(0)
         for X in blocks:
@@ -234,6 +261,15 @@ class Survey:
             rows, hashed = np.concatenate([self.rows, X[near]]), np.concatenate([hashed, new[near]])
             hashed, first = np.unique(hashed, return_index=True)  # in the order of the hashes
             self.rows, hashed = rows[first[:most]], hashed[:most]
+
+    def merged(self, other: Survey) -> Survey:
+        """What a pass over the rows of both finds."""
+        both = copy(self)
+        both.n, both.sum = self.n + other.n, self.sum + other.sum
+        both.low, both.high = np.minimum(self.low, other.low), np.maximum(self.high, other.high)
+        rows = np.concatenate([self.rows, other.rows])
+        both.rows = rows[np.unique(hashes(rows), return_index=True)[1][: self.most]]
+        return both
 
     def metric(self, centre: Floats, weights: Floats | None) -> Metric:
         """The metric of the rows with some weights; without any, that of every input in standard deviations."""

@@ -48,6 +48,8 @@ class FileContent:
     """That of the estimator."""
     damaged: Callable[[str], ModelFileError]
     """Makes the error for damage that is found when rows are used; it takes what is wrong."""
+    path: str = ""
+    """The file, or the folder of files."""
 
 
 class AllRows(NamedTuple):

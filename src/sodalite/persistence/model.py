@@ -27,6 +27,7 @@ from ..selection.source import Arrays, Scaling
 from ..tables import Preprocessing, TableEncoder
 from .checks import N_PREDICTED, check_array_values, check_factor, check_some_predictions, check_stages
 from .fields import count, flag, mapping, real, text, wrong
+from .folder import check_folder, save_folder
 from .formats import FileContent
 from .layout import Layout
 from .mapped import verify
@@ -34,14 +35,16 @@ from .means import describe_mean, mean_from_json
 from .model_file import KIND, MAPPED, ModelFileError, check_path, read, write
 from .objects import kernel_from_json, kernel_to_json
 from .parameters import check_parameters, parameters_from_json, parameters_to_json, reset_unaffordable
-from .posteriors import describe_posterior
+from .posteriors import describe_posterior, in_folder
 
 
 def save(model: Any, path: str | os.PathLike[str]) -> None:
     """Write a fitted model to a file that can be loaded without running any code in it.
 
     The file holds what prediction needs: the active rows, or all rows for the posterior "local". It is written whole or
-    not at all. A parameter that is an object of your own (a score, a rule) is not saved; the file has a note of it.
+    not at all. If the rows are on the workers of a cluster, these write them, and `path` becomes a folder, on a disk
+    that the workers and this machine share. A parameter that is an object of your own (a score, a rule) is not saved;
+    the file has a note of it.
 
     Parameters
     ----------
@@ -73,6 +76,10 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
     if type(model) is not GreedyGPRegressor:
         raise TypeError(f"save takes a GreedyGPRegressor; got {type(model).__name__}. Use pickle or joblib for it.")
     check_is_fitted(model, "posterior_")
+    if in_folder(model.fitted_):
+        check_folder(path)
+        save_folder(path, model.fitted_.posterior, *describe(model))
+        return
     check_path(path)
     write(path, *describe(model))
 
@@ -90,7 +97,7 @@ def _with_encoder(model: Any) -> Any:
 
 
 def load(path: str | os.PathLike[str]) -> GreedyGPRegressor:
-    """Load a model from a file. It predicts as the one that was saved; no code in the file is run.
+    """Load a model from what `save` has written. It predicts as the one that was saved; no code in the file is run.
 
     A model with the posterior "local" can learn more rows by ``partial_fit``. The file of any other posterior holds the
     active rows alone, which are enough to predict, but not to select rows again.
@@ -204,7 +211,7 @@ def rebuild(content: Mapping[str, Any], arrays: dict[str, Array], path: str) -> 
     def damaged(words: str) -> ModelFileError:
         return ModelFileError(f"{path} is damaged: {words}. {KIND.remedy}")
 
-    model.fitted_ = _fitted(content, arrays, layout, kernel, model.memory_limit, damaged)
+    model.fitted_ = _fitted(content, arrays, layout, kernel, model.memory_limit, damaged, path)
     model.n_features_in_ = layout.sizes.d
     _add_names(model, content, layout.sizes.d)
     if content["about"] is not None:
@@ -233,6 +240,7 @@ def _fitted(
     kernel: CompiledKernel,
     memory_limit: int | float | str | None,
     damaged: Callable[[str], ModelFileError],
+    path: str,
 ) -> Fitted:
     """The fitted state, checked against the kernel."""
     holds_all, selection = layout.format.holds_all_rows, _selection(content["selection"], arrays)
@@ -245,7 +253,7 @@ def _fitted(
     likelihood = content["log_marginal_likelihood"]
     real(likelihood, "log_marginal_likelihood", -np.inf)
     stored = FileContent(
-        evidence, mapping(content["posterior"], "posterior"), arrays, likelihood, memory_limit, damaged
+        evidence, mapping(content["posterior"], "posterior"), arrays, likelihood, memory_limit, damaged, path
     )
     every = layout.format.all_rows(stored)
     return Fitted(

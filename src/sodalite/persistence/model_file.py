@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from ..core import container
@@ -12,6 +14,7 @@ from ..core.types import Array
 
 __all__ = [
     "FORMAT",
+    "HEADER",
     "MAPPED",
     "VERSION",
     "Header",
@@ -25,6 +28,7 @@ __all__ = [
 
 FORMAT = "sodalite-model"
 VERSION = 4
+HEADER = "header.sodalite"  # the model file of a folder, beside the files of rows
 
 
 class ModelFileError(ValueError):
@@ -46,11 +50,19 @@ def write(path: str | os.PathLike[str], content: Mapping[str, Any], arrays: Mapp
 
 def read_header(path: str | os.PathLike[str]) -> Header:
     """Read the JSON, and the types and shapes of the arrays."""
-    return container.read_header(KIND, path)
+    header = container.read_header(KIND, in_folder(path))
+    if in_folder(path) == path:
+        return header
+    return replace(header, n_bytes=sum(file.stat().st_size for file in Path(path).iterdir()))
 
 
 def read(
     path: str | os.PathLike[str], check: Callable[[Header], None] | None = None
 ) -> tuple[Header, dict[str, Array]]:
     """Read a whole file, and check it by its checksums; `check` is called with the header before arrays are read."""
-    return container.read(KIND, path, check)
+    return container.read(KIND, in_folder(path), check)
+
+
+def in_folder(path: str | os.PathLike[str]) -> str | os.PathLike[str]:
+    """The model file in a folder of model files; any other path as it is."""
+    return Path(path) / HEADER if (Path(path) / HEADER).is_file() else path

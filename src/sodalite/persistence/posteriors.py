@@ -20,10 +20,12 @@ from ..posteriors.projected import (
     SubsetOfRegressors,
     Variational,
 )
+from ..posteriors.remote import RemoteLocal
 from ..selection.source import Arrays
 from .checks import RemainderRows, check_projection, check_residuals
 from .error_bars import scale_arrays, scale_from_json, scale_shapes, scale_to_json
 from .fields import count, real
+from .folder import FolderLocalFormat
 from .formats import (
     AllRows,
     FileContent,
@@ -171,16 +173,26 @@ FORMATS: dict[str, PosteriorFormat] = {
 }
 """The posteriors that a file can hold, by their names."""
 
-MAPPED_LOCAL = MappedLocalFormat()
+MAPPED_LOCAL, FOLDER_LOCAL = MappedLocalFormat(), FolderLocalFormat()
 
 
 def format_of(about: Mapping[str, Any]) -> PosteriorFormat:
     """Return how a posterior is stored, by the JSON field "posterior"."""
+    if about["name"] == Local.name and "parts" in about:
+        return FOLDER_LOCAL
     return MAPPED_LOCAL if about["name"] == Local.name and about.get("mapped") is True else FORMATS[about["name"]]
 
 
-def _format_for(posterior: Posterior) -> PosteriorFormat:
+def in_folder(fitted: Fitted) -> bool:
+    """Whether a model is stored in a folder: if it has rows in cells, but not in their own order."""
+    return isinstance(fitted.posterior, Local) and fitted.rows is None
+
+
+def _format_for(fitted: Fitted) -> PosteriorFormat:
     """Return how a posterior is to be stored: mapped, if it has many rows."""
+    posterior = fitted.posterior
+    if in_folder(fitted):
+        return FOLDER_LOCAL
     if isinstance(posterior, Local) and (posterior.store is not None or len(posterior.X) >= LEAST_ROWS):
         return MAPPED_LOCAL
     return FORMATS[posterior.name]
@@ -195,12 +207,12 @@ def describe_posterior(fitted: Fitted) -> tuple[dict[str, Any], dict[str, Any], 
         For a posterior of the user's own.
     """
     posterior = fitted.posterior
-    if POSTERIORS.get(posterior.name) is not type(posterior):
+    if type(posterior) not in (POSTERIORS.get(posterior.name), RemoteLocal):
         raise TypeError(
             f"a model file can hold the posteriors {', '.join(FORMATS)}, but not {type(posterior).__name__}, "
             f"which would need code to be run. Use pickle or joblib.dump instead."
         )
-    kind = _format_for(posterior)
+    kind = _format_for(fitted)
     fields, arrays = kind.describe(fitted)
     arrays |= scale_arrays(posterior.scale)
     if kind.holds_all_rows:

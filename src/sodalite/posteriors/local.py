@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, ClassVar, NamedTuple, TypeAlias
+from typing import Any, ClassVar, NamedTuple, Self, TypeAlias
 
 import numpy as np
 
@@ -27,7 +27,7 @@ from ..core.types import Array, Floats, Indices
 from ..core.validation import reads_from_disk
 from ..kernels import CompiledKernel, Features, n_rows, take
 from ..kernels.cells import Cells
-from ..kernels.neighbours import Index, Neighbours, distinct, places_among
+from ..kernels.neighbours import Index, Metric, Neighbours, distinct, places_among
 from ..kernels.row_store import RowStore, build, group_means
 from .base import (
     BLOCK,
@@ -172,7 +172,7 @@ class Local(Calibrated):
         return least_memory(n, d, m, n_judged, h)
 
     @classmethod
-    def condition(cls, evidence: Evidence) -> Local:
+    def condition(cls, evidence: Evidence) -> Self:
         """The posterior given all rows.
 
         Unless `n_neighbors` is given, k is the smallest of `SIZES` whose leave-one-out predictions, calibrated as
@@ -224,7 +224,7 @@ class Local(Calibrated):
         work = max(self.k**2 * (len(self.base.z) + self.k), 1)
         return evidence.judged(min(int(JUDGE_WORK / work), MOST_JUDGED, len(evidence.X) // JUDGED_SHARE))
 
-    def sharing(self, cell: int, h: int, power: int, centres: Floats | None = None) -> Local:
+    def sharing(self, cell: int, h: int, power: int, centres: Floats | None = None) -> Self:
         """The posterior whose queries share neighbourhoods of h rows besides, for cells of about `cell` rows.
 
         The cells have the centres that are given; by default, they are made from the rows.
@@ -245,7 +245,7 @@ class Local(Calibrated):
             return 0
         return affordable_cell(self.near.n, len(self.base.z))
 
-    def _sharing_if_better(self, every: Observations | StoredObservations, evidence: Evidence) -> Local | None:
+    def _sharing_if_better(self, every: Observations | StoredObservations, evidence: Evidence) -> Self | None:
         """The posterior with shared neighbourhoods, if they predict rows better than each query's neighbours alone.
 
         Rows of a few cells are compared, by the log density of their leave-one-out errors, whose distribution is learnt
@@ -258,7 +258,7 @@ class Local(Calibrated):
         assert made.shared is not None
         sample = every.take(made._in_cells(evidence.judged(N_COMPARED), evidence, COMPARE_WORK))
         errors, variances = self.leave_out(sample, SIZES)
-        beside, common = SIZES.index(BESIDE), made.shared.leave_out(sample)
+        beside, common = SIZES.index(BESIDE), made._shared_errors(sample)
         blends = [_blended(power, common, (errors[beside], variances[beside])) for power in POWERS]
         blended = np.stack([error for error, _ in blends]), np.stack([variance for _, variance in blends])
         alone = self._verdicts(sample, errors, variances, evidence)
@@ -294,19 +294,22 @@ class Local(Calibrated):
         if len(np.unique(cells)) <= affordable:
             return some
         more = evidence.judged(len(some) * -(-n_cells // affordable))
-        cells = self.shared.locate_rows(evidence.X, more)
-        inside = np.isin(cells, np.random.default_rng(evidence.seed).permutation(n_cells)[:affordable])
-        return more[inside]
+        return self._rows_in(np.random.default_rng(evidence.seed).permutation(n_cells)[:affordable], evidence, more)
+
+    def _rows_in(self, cells: Indices, evidence: Evidence, which: Indices) -> Indices:
+        """Those of some rows that are in some cells."""
+        assert self.shared is not None
+        return which[np.isin(self.shared.locate_rows(evidence.X, which), cells)]
 
     @classmethod
-    def prepare(cls, evidence: Evidence) -> tuple[Local, Observations | StoredObservations]:
+    def prepare(cls, evidence: Evidence) -> tuple[Self, Observations | StoredObservations]:
         """The posterior with k = 0, and all observations, whose leave-one-out errors choose k. O(n m^2)."""
         kernel, base = evidence.kernel, SubsetOfData.condition(replace(evidence, floor=None))
         given = evidence.memory_limit
         limit = int(FREE_SHARE * available()) if given is None else parse_bytes(given)
         if evidence.store is not None or (reads_from_disk(evidence.X) and len(evidence.selection) < len(evidence.X)):
             store = store_remainder(evidence, base, limit) if evidence.store is None else evidence.store
-            return cls.of_store(base, store, limit), StoredObservations(evidence, base, store)
+            return cls.of_store(base, store, limit), StoredObservations(evidence, base, store.find)
         n, active = len(evidence.X), evidence.selection.indices
         remains = np.ones(n, dtype=bool)
         remains[active] = False
@@ -334,7 +337,7 @@ class Local(Calibrated):
         return made, every
 
     @classmethod
-    def of_store(cls, base: SubsetOfData, store: RowStore, limit: int) -> Local:
+    def of_store(cls, base: SubsetOfData, store: RowStore, limit: int) -> Self:
         """The posterior with k = 0 whose rows are in a store."""
         kernel = base.kernel
         rows = store.features(kernel)
@@ -387,11 +390,15 @@ class Local(Calibrated):
         h: int = 0,
         power: int = 0,
         centres: Floats | None = None,
+        metric: Metric | None = None,
     ) -> Local:
-        """The posterior from what a file holds: what does not follow from the rest in O(n). The v's come later."""
+        """The posterior from what a file holds: what does not follow from the rest in O(n). The v's come later.
+
+        `metric` is that of more rows, if X are some of these.
+        """
         rows = kernel.prepare(X)
         coordinates = Coordinates(base, rows, limit)
-        made = cls(kernel, base, X, rows, r, noises, Neighbours(kernel, X), coordinates, k, scale, limit)
+        made = cls(kernel, base, X, rows, r, noises, Neighbours(kernel, X, metric=metric), coordinates, k, scale, limit)
         if not cell:
             return made
         if centres is None:  # files of earlier versions
@@ -517,9 +524,14 @@ class Local(Calibrated):
         errors, variances = self.leave_out(sample, sizes)
         if self.shared is None:
             return errors, variances
-        common = self.shared.leave_out(sample)
+        common = self._shared_errors(sample)
         blends = [_blended(self.power, common, each) for each in zip(errors, variances, strict=True)]
         return np.stack([error for error, _ in blends]), np.stack([variance for _, variance in blends])
+
+    def _shared_errors(self, sample: Observations) -> tuple[Floats, Floats]:
+        """Leave-one-out errors and variances as `Shared.leave_out` has them."""
+        assert self.shared is not None
+        return self.shared.leave_out(sample)
 
     def leave_out(self, sample: Observations, sizes: Sequence[int]) -> tuple[Floats, Floats]:
         """Leave-one-out errors and variances for several k; of shape (sizes, sample, q) and (sizes, sample)."""

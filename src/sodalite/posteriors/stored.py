@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -96,7 +96,8 @@ class StoredObservations:
 
     evidence: Evidence
     base: SubsetOfData
-    store: RowStore
+    find: Callable[[Array], Indices]
+    """Finds the distinct rows of the remainder with the same inputs as some rows; -1 where there is none."""
 
     def take(self, which: Indices) -> Observations:
         """Some of the observations, by the numbers of their rows."""
@@ -107,6 +108,6 @@ class StoredObservations:
         is_active = indices[place] == which
         active[is_active] = order[place[is_active]]
         X = np.asarray(evidence.X[which], dtype=np.float64)
-        group = np.where(is_active, -1, self.store.find(X))
+        group = np.where(is_active, -1, self.find(X))
         r: Floats = evidence.y[which] - self.base.mean(X)
         return Observations(X, r, evidence.noise(which), group, active)

@@ -1,0 +1,165 @@
+"""What `local` costs on a cluster whose rows stay on the workers: its parts, and the arithmetic for 10^9 rows.
+
+The parts of building bundles and of a prediction are measured one by one, each on one core of this machine: the passes
+over the rows, the bytes that move, the searches, the systems of equations. What Dask takes for a task is measured by
+lazy predictions on a cluster of two processes, whose scheduler is in this process. The rest is arithmetic: what 100
+machines like this one would take. The printout also goes to docs/bundles.txt.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import platform
+from math import ceil, log2
+from time import process_time
+from typing import Any
+
+import numpy as np
+from sklearn.gaussian_process.kernels import Kernel
+
+from sodalite import GreedyGPRegressor, select
+from sodalite.cluster.bundles import Bundle, Layout, _first, _home, _near, _radius, _Split, _Surveyed, together
+from sodalite.cluster.table import Part
+from sodalite.core.threads import on_this_thread
+from sodalite.fitting import pipeline
+from sodalite.kernels import compile_kernel
+from sodalite.kernels.bisection import Bisection
+from sodalite.kernels.neighbours import n_sampled
+from sodalite.posteriors import Evidence, SubsetOfData
+from sodalite.posteriors.remote import MOST_LAZY, Detached, Remaining
+from sodalite.selection.source import Arrays
+
+from . import evidence
+from .common import smooth_problem
+from .driver import GIGABIT, HOSTS, ROWS
+
+PARTITIONS = 1000  # of the collection of 10^9 rows
+QUERIES = 10**6  # queries of the arithmetic
+FEW = 2  # levels of bisection, of which searches are measured: the more rows a bundle has, the fewer answer a query
+
+
+class Timer:
+    """Seconds of the steps of one core, by their names."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+
+    def __call__(self, name: str, function: Any, *arguments: Any) -> Any:
+        """The result of a function, whose processor time is noted."""
+        begin = process_time()
+        found = function(*arguments)
+        self.seconds[name] = self.seconds.get(name, 0.0) + process_time() - begin
+        return found
+
+
+def remaining_of(X: np.ndarray, y: np.ndarray, kernel: Kernel, m: int) -> Remaining:
+    """The rows beside m active ones, which are the first."""
+    chosen = select(X, y, kernel, n_active=m, first=np.arange(m))
+    compiled = compile_kernel(kernel, X)
+    base = SubsetOfData.condition(Evidence(compiled, Arrays(X, y[:, None]), chosen))
+    return Remaining(base, np.sort(chosen.indices), chosen.noise_floor)
+
+
+def built(X: np.ndarray, y: np.ndarray, remaining: Remaining, levels: int, timed: Timer) -> tuple[Layout, list[Bundle]]:
+    """The layout of some levels of bisection, and its bundles."""
+    d = X.shape[1]
+    seen = timed("survey", _Surveyed(remaining, d, n_sampled(d)), 0, X)
+    metric = seen.metric(remaining.kernel.centre, remaining.kernel.metric())
+    boxes = Bisection.of(metric.scaled(seen.rows), levels)
+    layout = Layout(metric, boxes, seen.rows, np.dtype(np.float64))
+    parts = timed("split", _Split(remaining, layout), Part(0, len(X), X, y[:, None], None))
+    return layout, [timed("bundle", Bundle, [part], layout) for part in parts]
+
+
+def predicted(
+    layout: Layout, bundles: list[Bundle], detached: Detached, Q: np.ndarray, timed: Timer
+) -> tuple[float, float]:
+    """Predict some queries; return how many bundles answer one, and how many rows are gathered for one."""
+    asked = timed("search", detached.asked, Q, detached.k)
+    home = timed("search", _home, asked, layout.boxes)
+    at_home = [timed("search", _first, bundle, asked, home, number) for number, bundle in enumerate(bundles)]
+    radius, positions = timed("search", _radius, home, at_home), asked[0].positions
+    near, n_answers = [], 0
+    for bundle in bundles:
+        Z = bundle.store.Z[:, :-1]
+        low, high = Z.min(axis=0), Z.max(axis=0)
+        near.append(timed("search", _near, bundle, asked, radius, low, high))
+        gap = np.square(np.maximum(np.maximum(low - positions, positions - high), 0)).sum(axis=1)
+        n_answers += int(np.sum(gap <= radius[0]))
+    timed("prediction", lambda: detached.on(together(near)).mean_and_variance(Q))
+    return n_answers / len(Q), sum(len(part[0]) for part in near) / len(Q)
+
+
+def tasks(n: int = 20_000, blocks: int = 40) -> float:
+    """Seconds of this process, with Dask's scheduler in it, for a task of a lazy prediction."""
+    import dask.array as da
+    from distributed import Client, LocalCluster
+
+    X, y, kernel = smooth_problem(n, 0.1)
+    pipeline.FETCHED = 0
+    with (
+        LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None) as cluster,
+        Client(cluster) as client,
+    ):
+        model = GreedyGPRegressor(kernel, n_active=20, n_neighbors=8, hyperparameters="fixed", calibrate=False, first=0)
+        model.fit(da.from_array(X, chunks=(n // 4, -1)), da.from_array(y, chunks=n // 4), executor=client)
+        lazy = model.predict(da.from_array(X[: 10 * blocks], chunks=(10, -1)))
+        lazy.compute()  # imports
+        begin = process_time()
+        client.compute(lazy).result()
+        return (process_time() - begin) / (blocks * (2 * model.posterior_.remote.n_stores + 4))
+
+
+def main(n: int = 400_000, m: int = 500, k: int = 32) -> None:
+    cores, timed = os.cpu_count() or 1, Timer()
+    X, y, kernel = smooth_problem(n, 0.1)
+    remaining, n_bundles = remaining_of(X, y, kernel, m), 2 ** ceil(log2(HOSTS))
+    Q = np.random.default_rng(1).permutation(X)[:20_000] + 0.01
+    with on_this_thread():
+        layout, bundles = built(X, y, remaining, FEW, timed)
+        detached = Detached(remaining.base, layout.metric, k, X.shape[1] + len(layout.metric.columns) + 3)
+        few, _ = predicted(layout, bundles, detached, Q, timed)
+        of_many = built(X, y, remaining, int(log2(n_bundles)), Timer())
+        many, gathered = predicted(*of_many, detached, Q[:100], Timer())  # so few that hardly a row is near two
+    row = 8 * (X.shape[1] + 2)  # inputs, residual and noise
+    kept, task = sum(len(pickle.dumps(bundle, 5)) for bundle in bundles) / n, tasks()
+    million = {name: 1e6 / n * timed.seconds[name] for name in ("survey", "split", "bundle")}
+    search, predict = (1e6 / len(Q) * timed.seconds[name] for name in ("search", "prediction"))
+    n_tasks, mine = ceil(QUERIES / detached.queries(k, MOST_LAZY)) * (2 * n_bundles + 4), ROWS / HOSTS
+    positions, searches = 8 * X.shape[1] * HOSTS, search * (1 + many) / (1 + few)
+    measured = {
+        "first pass, a million rows": (million["survey"], "s"),
+        "second pass, a million rows": (million["split"], "s"),
+        "laying out, a million rows": (million["bundle"], "s"),
+        "kept on the workers, a row": (kept, "B"),
+        f"searches, a query and {2**FEW} bundles": (search, "us"),
+        "a prediction from gathered rows, a query": (predict, "us"),
+        f"bundles of {2**FEW} that answer a query": (few, ""),
+        f"bundles of {n_bundles} that answer a query": (many, ""),
+        f"rows gathered for a query from {n_bundles} bundles": (gathered, ""),
+        "Dask, a task": (1e3 * task, "ms"),
+    }
+    arithmetic = {
+        "passes and laying out": (mine / 1e6 * sum(million.values()) / cores, "s"),
+        f"{row * mine / 1e9:.1f} GB of rows through a link of 10 Gbit/s": (row * mine / (10 * GIGABIT), "s"),
+        f"{PARTITIONS * n_bundles} tasks for {PARTITIONS} partitions": (PARTITIONS * n_bundles * task, "s"),
+        "rows kept by one machine": (kept * mine / 1e9, "GB"),
+        "a query: rows that move": (gathered * row / 1e3, "kB"),
+        "a query: positions that move": (positions / 1e3, "kB"),
+        "a million queries: searches and predictions": (QUERIES / 1e6 * (searches + predict) / (HOSTS * cores), "s"),
+        "a million queries: rows, 10 Gbit/s": (QUERIES * gathered * row / HOSTS / (10 * GIGABIT), "s"),
+        "a million queries: positions, 10 Gbit/s": (QUERIES * positions / HOSTS / (10 * GIGABIT), "s"),
+        f"a million queries: {n_tasks} tasks": (n_tasks * task, "s"),
+    }
+    lines = [
+        f"{platform.machine()}, {cores} cores; {n} rows, m = {m}, k = {k}, d = {X.shape[1]}, float64",
+        "",
+        "Measured, on one core",
+        *(f"  {what:48} {value:8.1f} {unit}".rstrip() for what, (value, unit) in measured.items()),
+        "",
+        f"By arithmetic: a billion rows on {HOSTS} machines like this one, {n_bundles} bundles",
+        *(f"  {what:48} {value:8.2f} {unit}".rstrip() for what, (value, unit) in arithmetic.items()),
+    ]
+    print("\n".join(lines))
+    evidence.record("bundles", "python -m benchmarks bundles", {"bundles.txt": lines})
