@@ -25,7 +25,7 @@ SETS = (
 )
 ENOUGH = 1000  # test rows from which on a share is good to about 1.5 points
 N_TIMED = 2000  # test rows whose predictions are timed ...
-N_TURNS = 9  # ... so many times, with intervals and with standard deviations in turn
+N_TURNS = 25  # ... so many times, with intervals and with standard deviations in turn
 
 
 @dataclass(frozen=True)

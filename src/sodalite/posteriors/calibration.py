@@ -50,7 +50,7 @@ FEW = 100  # rows below which only k = 0 is tried: the 32 nearest of them would 
 WORTH = 0.002  # nats per row that a candidate must gain over k = 0 without `extra`; less may be chance
 
 # Novelty, a share of the prior variance from 0 to 1.
-EXCEPT = 0.05  # share of the rows whose novelty may exceed `edge`, so that a few outlying rows do not raise it
+EXCEPT = 0.01  # share of the rows whose novelty may exceed `edge`, so that a few outlying rows do not raise it
 UNKNOWN = 0.5  # `edge` where the novelty of the rows is not known: files of earlier versions
 MOST = 1 - 1e-6  # largest `edge`: below 1, so that the scale can still change beyond it
 RARE = 0.005  # share of the rows of the fit whose novelty is called outside the data: one in 200
