@@ -42,7 +42,7 @@ from .shape import LeftOut, Places, Shape
 Correlations: TypeAlias = Callable[[Indices], Floats]
 """A function from rows or places, of shape (rows, some) and -1 for none, to the correlations of their errors."""
 
-# Candidates of the search. `benchmarks calibration` shows what the chosen ones are worth on eight data sets.
+# Candidates of the search. `benchmarks calibration` shows what the chosen ones are worth on real data sets.
 SIZES = (32, 64, 128)  # k, rows near by; fewer estimate a variance poorly, more see less of where it changes
 STRENGTHS = (4.0, 8.0, 16.0, 64.0)  # how many rows the overall mean counts for; the first also draws that mean to 1
 EXTRAS = (0.0, 1e-3, 3e-3, 1e-2, 3e-2, 0.1)  # `extra`, as shares of the mean squared error
