@@ -221,6 +221,25 @@ def test_means_of_levels_are_shrunk_and_cross_fitted():
     assert level_means(codes, np.ones(1000), 40).tolist() == [1.0] * 41
 
 
+def test_rows_of_well_known_levels_have_the_mean_that_new_rows_will_have():
+    random = np.random.default_rng(0)
+    codes = np.repeat([0, 1, 2, -1], [200, 30, 29, 10])
+    y = codes + random.normal(size=len(codes))
+    found, means = cross_fitted(codes, y, 3, 0), level_means(codes, y, 3)
+    assert np.array_equal(found[:230], means[codes[:230]])
+    assert not np.isin(found[230:259], means).any()
+
+
+def test_prices_by_name_and_size_are_predicted_without_error():
+    """Names are too many for inputs of their own; means by folds led to predictions far from all prices."""
+    random = np.random.default_rng(0)
+    names, sizes = random.integers(0, 30, 2500), random.integers(0, 3, 2500)
+    frame = pd.DataFrame({"name": [f"dish {n}" for n in names], "size": np.array(["S", "M", "L"])[sizes]})
+    price = random.integers(36, 48, 30)[names] / 4 + 4.0 * sizes
+    model = make_pipeline(TableEncoder(), GreedyGPRegressor(n_active=150, random_state=0)).fit(frame[300:], price[300:])
+    assert np.abs(model.predict(frame[:300]) - price[:300]).max() < 0.3
+
+
 def test_means_of_levels_that_each_have_one_row():
     codes, y = np.arange(20), np.arange(20.0)
     np.testing.assert_allclose(level_means(codes[:15], y[:15], 20), [*y[:15], *[7.0] * 6])

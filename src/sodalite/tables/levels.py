@@ -11,6 +11,7 @@ MOST_LEVELS = 12  # levels that each become an input, with a length-scale that t
 FEWEST_ROWS = 3  # rows of a level below which it is rare, and shares an input with other rare ones
 FEWEST_TO_SHARE = 30  # rows of a table below which all levels are rare, and none are shared
 FOLDS = 5  # parts of the rows, each of which gets the mean targets of the others
+WELL_KNOWN = 30  # rows of a level from which on a row's own target is no more than a thirtieth of the level's mean
 UNIQUE = 0.5  # different texts as a share of the rows, above which they are names of rows, from which nothing is learnt
 
 
@@ -42,9 +43,12 @@ def level_means(codes: Array, y: Floats, n_levels: int) -> Floats:
 
 
 def cross_fitted(codes: Array, y: Floats, n_levels: int, seed: int) -> Floats:
-    """The mean target of every row's level, from other rows than its own fold; of shape (n,).
+    """The mean target of every row's level, as new rows will have it; of shape (n,).
 
-    A mean that has seen the row's own target would promise more than it keeps for new rows.
+    In rare levels, a mean that has seen the row's own target would promise more than it keeps for new rows: there it is
+    that of other rows than the row's fold. In levels of `WELL_KNOWN` rows and more, it is the mean that new rows of the
+    level have, to the last digit. With means that differ a little from fold to fold, a model without noise would follow
+    these differences, and know nothing of the mean that new rows have.
     """
     fold = np.random.default_rng(seed).permutation(len(y)) % FOLDS
     found = np.empty(len(y))
@@ -52,6 +56,9 @@ def cross_fitted(codes: Array, y: Floats, n_levels: int, seed: int) -> Floats:
         here = fold == part
         rest = ~here if len(y) > FOLDS else np.ones(len(y), dtype=bool)
         found[here] = level_means(codes[rest], y[rest], n_levels)[codes[here]]
+    count = np.bincount(codes[codes >= 0], minlength=n_levels)
+    known = np.append(count >= WELL_KNOWN, False)[codes]  # the last for -1, which is no level
+    found[known] = level_means(codes, y, n_levels)[codes[known]]
     return found
 
 
