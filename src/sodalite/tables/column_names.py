@@ -14,7 +14,7 @@ TIME = re.compile(
 DATE = re.compile(r".*(date|day|time)(?![a-z]).*|.*(date|datum)", re.I)
 GROUP = re.compile(
     r"(.*[_ .])?(subject|participant|patient|person|individual|user|customer|client|student|school|store|shop|site|"
-    r"station|batch|plot|block|group|cluster|zip|zip[_ .]?code|post(al)?[_ .]?code|fips)s?",
+    r"station|batch|plot|block|group|cluster|zip|zip[_ .]?code|post(al)?[_ .]?code|fips)",
     re.I,
 )
 LATITUDE = re.compile(r"(.*[^a-z])?(lat|latitude)([^a-z].*)?", re.I)
@@ -44,7 +44,15 @@ def is_date(name: str) -> bool:
 
 
 def is_group(name: str) -> bool:
-    """Whether numbers are names of groups of rows, such as those of shops, by the name of their column."""
+    """Whether numbers are names of groups of rows, such as those of shops, by the name of their column.
+
+    Plurals are counts: the station that has measured, but the number of stations.
+
+    Examples
+    --------
+    >>> [is_group(name) for name in ("station", "zip_code", "stations", "depth")]
+    [True, True, False, False]
+    """
     return bool(GROUP.fullmatch(name))
 
 
