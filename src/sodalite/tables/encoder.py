@@ -31,7 +31,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
       point on a circle, so that December is beside January;
     - latitude and longitude become points in kilometres, with no seam at 180 degrees;
     - ordered categories become their places, others one input for each level;
-    - levels that are more than 12 become the mean target of the level, cross-fitted in `fit_transform`;
+    - levels that are more than 12 become the mean target of the level, which of rare levels is cross-fitted in
+      `fit_transform`;
     - missing values become a median and an input that says where, or a level of their own;
     - ids, row numbers and columns of one value are left out.
 
@@ -116,7 +117,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return self
 
     def fit_transform(self, X: Any, y: Any = None) -> Any:
-        """Learn how the columns of X become numbers, and return these; mean targets of levels are cross-fitted."""
+        """Learn how the columns of X become numbers, and return these; means of rare levels are cross-fitted."""
         return self._learn(X, y).X
 
     def transform(self, X: Any) -> Any:
