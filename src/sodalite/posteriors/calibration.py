@@ -50,7 +50,8 @@ FEW = 100  # rows below which only k = 0 is tried: the 32 nearest of them would 
 WORTH = 0.002  # nats per row that a candidate must gain over k = 0 without `extra`; less may be chance
 
 # Novelty, a share of the prior variance from 0 to 1.
-EXCEPT = 0.01  # share of the rows whose novelty may exceed `edge`, so that a few outlying rows do not raise it
+EXCEPT = 0.01  # share of all rows whose novelty may exceed `edge`, so that a few outlying rows do not raise it
+EXCEPT_NEAR = 0.05  # the same, of the rows near by: of 32, one
 UNKNOWN = 0.5  # `edge` where the novelty of the rows is not known: files of earlier versions
 MOST = 1 - 1e-6  # largest `edge`: below 1, so that the scale can still change beyond it
 RARE = 0.005  # share of the rows of the fit whose novelty is called outside the data: one in 200
@@ -243,7 +244,7 @@ class Scale:
         prior, noise = kernel.diag(features), kernel.noise(features)
         if novelty is None:
             novelty = novelty_of(latent, prior)
-        made = cls(1.0, np.empty(0), np.empty((0, X.shape[1])), None, edge=float(_edge(novelty)), floor=floor)
+        made = cls(1.0, np.empty(0), np.empty((0, X.shape[1])), None, edge=float(_edge(novelty, EXCEPT)), floor=floor)
         variance = latent + noise
         if places is None:
             places = cls.places_of(kernel, X)
@@ -271,7 +272,7 @@ class Scale:
         error, variance = rows.error, rows.variance
         mean_square = float(np.mean(np.square(error)))
         novelty = rows.novelty if places is None else _place_means(places, rows.novelty)
-        edge = float(_edge(rows.novelty))
+        edge = float(_edge(rows.novelty, EXCEPT))
         edges: dict[int, Floats | float] = {0: edge}
         if places is not None:
             edges |= {k: _edges_left_out(places, novelty, k) for k in SIZES}
@@ -388,7 +389,7 @@ class Scale:
         found = found[:, : self.k]
         count = float(found.shape[1]) if self.counts is None else self.counts[found].sum(axis=1)
         scale = np.asarray((self.squares[found].sum(axis=1) + self.strength * self.mean) / (count + self.strength))
-        return scale, np.full(n, self.edge) if self.novelty is None else _edge(self.novelty[found])
+        return scale, np.full(n, self.edge) if self.novelty is None else _edge(self.novelty[found], EXCEPT_NEAR)
 
 
 @dataclass(frozen=True)
@@ -469,7 +470,7 @@ def _place_means(places: Places, values: Floats) -> Floats:
 
 def _edges_left_out(places: Places, novelty: Floats, k: int) -> Floats:
     """The novelty up to which the local scale of each row holds, by the k places near by; of shape (rows,)."""
-    return _edge(np.where(places.used(k), novelty[places.found[:, : k + 1]], -1.0))
+    return _edge(np.where(places.used(k), novelty[places.found[:, : k + 1]], -1.0), EXCEPT_NEAR)
 
 
 def _mean_square(z: Floats) -> Floats:
@@ -513,15 +514,15 @@ def outside(novelty: Floats, edge: Floats | float) -> Floats:
     return np.asarray(np.maximum(novelty - edge, 0) / (1 - edge))
 
 
-def rank_of_edge(count: int) -> int:
-    """The rank of the edge among `count` novelties, the largest having rank 1: all but a few do not exceed it."""
-    return 1 + int(EXCEPT * count)
+def rank_of_edge(count: int, share: float = EXCEPT_NEAR) -> int:
+    """The rank of the edge among `count` novelties, the largest having rank 1: all but a share do not exceed it."""
+    return 1 + int(share * count)
 
 
-def _edge(novelty: Floats) -> Floats:
-    """The novelty that all but the share `EXCEPT` of some rows do not exceed; the rows are the last axis."""
+def _edge(novelty: Floats, share: float) -> Floats:
+    """The novelty that all but a share of some rows do not exceed; the rows are the last axis."""
     count = novelty.shape[-1]
-    place = count - rank_of_edge(count)
+    place = count - rank_of_edge(count, share)
     return np.asarray(np.minimum(np.partition(novelty, place, axis=-1)[..., place], MOST))
 
 
