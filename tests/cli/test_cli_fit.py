@@ -23,7 +23,7 @@ from rich.console import Console
 from sklearn.gaussian_process.kernels import RBF, DotProduct, WhiteKernel
 
 import sodalite
-from sodalite import scores
+from sodalite import persistence, scores
 from sodalite.cli import _common, _progress, fit, inspect, predict, select
 from sodalite.cli.app import COMMANDS, app
 from sodalite.core import files
@@ -751,7 +751,7 @@ def test_inspect_says_what_is_in_a_file(model, folder):
         assert text in " ".join(result.stdout.split()), text
     content = json.loads(run("inspect", model, "--json").stdout)
     assert content["arrays"]["factor"] == {"dtype": "float64", "shape": [30, 30]}
-    assert content["format_version"] == 4
+    assert content["format_version"] == persistence.VERSION
     assert content["kernel"]["name"] == "Sum"
     assert content["bytes"] == os.path.getsize(model)
 

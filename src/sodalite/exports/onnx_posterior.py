@@ -20,7 +20,7 @@ from ..posteriors.calibration import MOST, Scale, rank_of_edge
 from ..posteriors.predictive import TINY as SMALLEST
 from ..posteriors.predictive import Standard
 from ..posteriors.projected import Projected
-from ..posteriors.shape import KNOWN, SIZES, STRENGTH, Shape, Width
+from ..posteriors.shape import KNOWN, STRENGTH, Shape, Width
 from .onnx_graph import Graph, Tensor, Value
 from .onnx_kernel import Features, OnnxNode, each
 
@@ -119,8 +119,8 @@ def _widths(
         assert scale.near is not None
         assert scale.counts is not None
         columns.append(g("Sqrt", g("Add", novelty, KNOWN)))
-        found = _nearest(g, scale.near, scale.X, compiled, kernel, queries, min(max(SIZES), len(scale.X)))
-        for k in SIZES:
+        found = _nearest(g, scale.near, scale.X, compiled, kernel, queries, min(max(shape.sizes), len(scale.X)))
+        for k in shape.sizes:
             some = g("Gather", found, np.arange(min(k, len(scale.X))), axis=1)
             total = g("ReduceSum", g("Gather", shape.sums, some, axis=0), axes=[1], keepdims=0)  # (queries, q)
             number = g("Add", g.sum_of(g("Gather", scale.counts, some, axis=0), 1), STRENGTH)

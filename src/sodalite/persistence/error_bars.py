@@ -13,8 +13,11 @@ from ..kernels import CompiledKernel
 from ..kernels.neighbours import Neighbours
 from ..posteriors.calibration import COVERAGES, MOST, UNKNOWN, ErrorBars, Scale
 from ..posteriors.predictive import Standard
-from ..posteriors.shape import DEGREES, N_FEATURES, NU, Shape, Width
+from ..posteriors.shape import DEGREES, NU, Shape, Width
 from .fields import count, mapping, real
+
+FIRST_SIZES = (4, 16, 64)  # `Shape.sizes` in files that do not say
+MOST_NEAR = 1024  # places that a width may depend on
 
 
 def scale_to_json(scale: Scale | None) -> dict[str, Any] | None:
@@ -138,6 +141,7 @@ def _shape_to_json(shape: Shape | None) -> dict[str, Any] | None:
         return None
     return {
         "mean": shape.mean.tolist(),
+        "sizes": list(shape.sizes),
         "gain": list(shape.gain),
         "targets": [None if target is None else _target_to_json(*target) for target in shape.targets],
     }
@@ -164,23 +168,28 @@ def _shape_from_json(about: Any, q: int, sums: Floats | None) -> Shape | None:
     mean = _numbers(about["mean"], "the mean of the shape", q, least=0.0)
     if not np.all(mean > 0):
         raise ValueError("the mean of the shape must be positive")
+    given = about.get("sizes", list(FIRST_SIZES))
+    if not isinstance(given, list) or not given:
+        raise ValueError("the sizes of the shape must be a list of whole numbers")
+    sizes = tuple(count(size, "a size of the shape", 1, MOST_NEAR) for size in given)
     found = tuple(
-        None if part is None else _target_from_json(mapping(part, "a target of the shape")) for part in targets
+        None if part is None else _target_from_json(mapping(part, "a target of the shape"), sizes) for part in targets
     )
     by_place = any(part is not None and part[0].by_place for part in found)
     if by_place and sums is None:
         raise ValueError("array 'scale_sums' is missing, which the widths of the errors depend on")
     gain = tuple(real(part, "gain", -np.inf) for part in about.get("gain", ()))
-    return Shape(found, mean, sums if by_place else None, gain)
+    return Shape(found, mean, sums if by_place else None, gain, sizes)
 
 
-def _target_from_json(about: Mapping[str, Any]) -> tuple[Width, Standard]:
+def _target_from_json(about: Mapping[str, Any], sizes: tuple[int, ...]) -> tuple[Width, Standard]:
     weights = _numbers(about["weights"], "weights", None, least=0.0)
     if not (0 < len(weights) <= max(DEGREES)) or abs(weights.sum() - 1) > 1e-6:
         raise ValueError(f"weights must be 1 to {max(DEGREES)} numbers whose sum is 1")
     coefficients = _numbers(about["coefficients"], "coefficients", None)
-    if len(coefficients) not in (1, N_FEATURES):
-        raise ValueError(f"coefficients must be 1 or {N_FEATURES} numbers; there are {len(coefficients)}")
+    features = 2 + len(sizes)  # log s, log novelty and every log a_k
+    if len(coefficients) not in (1, features):
+        raise ValueError(f"coefficients must be 1 or {features} numbers; there are {len(coefficients)}")
     limits = about["limits"]
     if not isinstance(limits, list) or len(limits) != 2:
         raise ValueError("limits must be a list of two: the least and the largest of each feature")

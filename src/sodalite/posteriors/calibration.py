@@ -36,7 +36,6 @@ from ..core.types import Array, Floats, Indices
 from ..kernels import CompiledKernel
 from ..kernels.neighbours import Neighbours
 from .predictive import Predictive
-from .shape import SIZES as WIDTH_SIZES
 from .shape import LeftOut, Places, Shape
 
 Correlations: TypeAlias = Callable[[Indices], Floats]
@@ -366,8 +365,8 @@ class Scale:
     @property
     def _n_near(self) -> int:
         """How many places near by the scale and the widths depend on."""
-        by_place = self.shape is not None and self.shape.sums is not None
-        return max(self.k, max(WIDTH_SIZES) if by_place else 0)
+        widths = () if self.shape is None or self.shape.sums is None else self.shape.sizes
+        return max((self.k, *widths))
 
     def _query(self, X: Array, k: int) -> Indices | None:
         """The k places nearest to every row of X; None if no place matters."""

@@ -30,8 +30,7 @@ from ..kernels import CompiledKernel
 from ..kernels.neighbours import Neighbours, distinct
 from .predictive import TINY, Standard, bernstein, log_gaussian, log_t
 
-SIZES = (4, 16, 64)  # places near by whose errors tell the width; other or more sizes change less than 0.005 nats a row
-N_FEATURES = 2 + len(SIZES)  # log s, log novelty and every log a_k
+SIZES = (2, 8, 32)  # places near by whose errors tell the width; scales look up 32, and 64 gain at most 0.005 nats
 STRENGTH = 2.0  # rows that the mean absolute error of all rows counts for, among those near by
 LEAST = 20  # rows below which errors are taken for Gaussian
 KNOWN = 1e-4  # added to the novelty before its logarithm is taken: less is rounding
@@ -205,6 +204,8 @@ class Shape:
     the place."""
     gain: tuple[float, ...] = ()
     """Gain in mean log density over a Gaussian, of errors that the fit has not seen; for every target."""
+    sizes: tuple[int, ...] = SIZES
+    """The numbers k of places near by, in the order of their coefficients. Files of earlier versions have others."""
 
     @classmethod
     def learn(cls, rows: LeftOut, places: Places | None, variance: Floats, extra: float, optimism: float) -> Shape:
@@ -265,7 +266,7 @@ class Shape:
             z = np.sqrt(optimism) * rows.error / s[:, None]
             theirs = places.of_first(z) if theirs is None else theirs
             correction = places.correction(z, theirs, np.abs)
-            near = [places.others(np.abs(z), self.sums, k, correction) for k in SIZES]
+            near = [places.others(np.abs(z), self.sums, k, correction) for k in self.sizes]
         return _features(s, rows.novelty, near, self.mean)
 
     @property
@@ -285,7 +286,7 @@ class Shape:
         ----------
         variance, novelty : arrays of shape (n,)
             Of observations, not calibrated, with the noise that calibration adds.
-        found : array of shape (n, max(SIZES)) or None
+        found : array of shape (n, max(sizes)) or None
             The places nearest to each query, if `sums` is not None.
         counts : array of shape (places,) or None
             The rows of every place.
@@ -294,7 +295,7 @@ class Shape:
         if self.sums is not None:
             assert found is not None
             assert counts is not None
-            near = [(self.sums[found[:, :k]].sum(axis=1), counts[found[:, :k]].sum(axis=1)) for k in SIZES]
+            near = [(self.sums[found[:, :k]].sum(axis=1), counts[found[:, :k]].sum(axis=1)) for k in self.sizes]
         return self._widths(_features(np.sqrt(np.maximum(variance, TINY)), novelty, near, self.mean))
 
     def _widths(self, features: Floats) -> Floats:
