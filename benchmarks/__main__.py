@@ -17,6 +17,7 @@ BENCHMARKS = {
     "driver": "what the driver of a cluster costs, with 100 pretend shards, and the arithmetic for 10^9 rows",
     "evidence": "write the documentation's tables from docs/evidence.json; nothing is measured",
     "exactness": "whether the picks on real data are those of one row at a time",
+    "gaps": "intervals in gaps of series and holes of maps; --help for options",
     "joining": "rows that join a full model, with and without an exchange of active rows",
     "local": "queries a second of the posterior local: beside the floor, of the airline kind, against n and k; --help",
     "means": "mean functions beside the default and boosted trees alone; --help for options",
@@ -34,7 +35,7 @@ BENCHMARKS = {
     "weave": "the weave against the likelihood of a subset, over several splits",
 }
 
-WITH_OPTIONS = ("calibration", "limits", "local", "means", "ordinary", "tables")
+WITH_OPTIONS = ("calibration", "gaps", "limits", "local", "means", "ordinary", "tables")
 
 
 def main() -> None:

@@ -9,7 +9,9 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, Wh
 
 from sodalite import GreedyGPRegressor
 from sodalite.hyperparameters import Task, Weave
+from sodalite.hyperparameters.strategies import Verdict
 from sodalite.hyperparameters.task import FULL_DENSITY
+from sodalite.hyperparameters.weave import _WeaveSearch
 from sodalite.hyperparameters.windows import COPIES, Nearest, with_windows
 from sodalite.kernels import compile_kernel
 from sodalite.kernels.neighbours import Index, Neighbours, distinct
@@ -123,3 +125,31 @@ def test_a_fit_from_disk_finds_the_kernel_of_memory(monkeypatch, tmp_path):
     here, there = (clone(model).fit(inputs, y) for inputs in (X, np.load(tmp_path / "X.npy", mmap_mode="r")))
     assert [each.name for each in here.rounds_].count(FULL_DENSITY) > 1
     assert there.kernel_ == here.kernel_
+
+
+class Falling:
+    """A strategy by which kernels are worth their length-scale; the climbs of `falls` make it shorter."""
+
+    n_active = None
+
+    def __init__(self, falls):
+        self.falls, self.climbed = falls, []
+
+    def judge(self, kernel):
+        return Verdict(np.full(1, kernel.k2.length_scale))
+
+    def scaled(self, kernel):
+        return kernel
+
+    def raised(self, kernel, steps, turn=0, end=np.inf):
+        self.climbed.append(turn)
+        return ConstantKernel(1.0) * RBF(kernel.k2.length_scale * (0.5 if turn in self.falls else 2.0))
+
+
+@pytest.mark.parametrize(("falls", "climbed", "best"), [((), [0], 2.0), ((0,), [0, 1], 2.0), ((0, 1), [0, 1], 1.0)])
+def test_a_kernel_that_likelihoods_draw_away_climbs_by_foresight(falls, climbed, best):
+    strategy = Falling(falls)
+    search = _WeaveSearch(strategy, ConstantKernel(1.0) * RBF(1.0), 0.0, np.inf)
+    search.go_on(strategy)
+    assert strategy.climbed == climbed
+    assert search.best.k2.length_scale == best

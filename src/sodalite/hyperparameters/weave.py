@@ -36,6 +36,7 @@ FIRST_STEPS, OTHER_STEPS, ROUND_STEPS = 10, 6, 8  # of a climb: the first kernel
 # Weights of the parts of a search, by the time that they usually take. The search by a subset takes longer.
 START_PART, SUBSET_PART, FAMILY_PART, COMPONENTS_PART, ROUND_PART, WINDOWS_PART = 3.0, 9.0, 1.0, 2.0, 1.5, 2.0
 USUAL_ROUNDS = 3  # most searches have two to four
+BY_LIKELIHOOD, BY_FORESIGHT = 0, 1  # turns that raise the one and the other, by `ByNeighbours.raised`
 
 
 @dataclass(frozen=True)
@@ -206,9 +207,12 @@ class _WeaveSearch:
             self.progress.begin("a shape at full density", WINDOWS_PART)
             scaled = strategy.scaled(kernel)
             self._try(FULL_DENSITY, scaled)
-            if self.is_over:
-                break
-            self._try("a short run", strategy.raised(scaled, OTHER_STEPS, end=self._end))
+            before = self.rounds[-1].objective
+            # The likelihoods of scattered rows may draw a kernel away from the scale of the windows: then by foresight.
+            for turn in (BY_LIKELIHOOD, BY_FORESIGHT):
+                if self.is_over or self.rounds[-1].objective > before:
+                    break
+                self._try("a short run", strategy.raised(scaled, OTHER_STEPS, turn, self._end))
         self.origin = self.best
 
     def try_as_given(self, kernel: Kernel) -> None:
