@@ -22,7 +22,7 @@ BENCHMARKS = {
     "means": "mean functions beside the default and boosted trees alone; --help for options",
     "ordinary": "the default on ordinary data, beside simple ways that a person would try first; --help for options",
     "page": "how soon a report opens in a browser: its words, its first figure, all of them",
-    "peers": "accuracy and time against other libraries; --help for options",
+    "peers": "accuracy and time against other libraries, which takes hours; --help for options",
     "predict": "the commands: rows a second of predict, the share of fit that is the fit, the time of --help",
     "precision": "whether float32 chooses as float64 does, against the noise, and a figure",
     "scaling": "time against rows and active rows, peak memory, and a figure",

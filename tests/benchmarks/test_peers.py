@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import warnings
 
 import numpy as np
 import pytest
@@ -102,11 +103,30 @@ def test_a_timed_optimiser_returns_the_best_so_far():
     assert value == 25
 
 
-def test_the_trees_of_the_benchmark_predict():
+QUICK = {"hyperparameters": "subset", "n_active": 30}
+SOME = [peer for peer in peers_models.PEERS if not peer.name.startswith("sodalite, ")]
+
+
+@pytest.mark.parametrize("peer", SOME, ids=lambda peer: peer.name)
+def test_every_peer_that_is_installed_predicts(peer):
+    for module in peer.modules:
+        pytest.importorskip(module, exc_type=ImportError)
     random = np.random.default_rng(0)
-    X, T = random.uniform(size=(200, 2)), random.uniform(size=(50, 2))
-    (prediction,) = peers_models.boosting(X, X[:, 0], T, 1.0)
-    assert np.mean((prediction.mean - T[:, 0]) ** 2) < 0.01
+    X, T = random.normal(size=(700, 2)), random.normal(size=(100, 2))
+    y, z = (np.sin(A[:, 0]) + 0.1 * random.normal(size=len(A)) for A in (X, T))
+    settings = QUICK if peer.ours else {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        points = [peers_runs.score(z, prediction) for prediction in peer.function(X, y, T, 1.0, **settings)]
+    best = Run(DONE, tuple(points)).best
+    most = (1.1 if "SVGP" in peer.name else 0.5) * z.std()  # a second is little for mini-batches
+    assert best["rmse"] < most
+    assert (best["nlpd"] is None) == (peer.name in ("boosted trees", "LightGBM + MAPIE"))
+    assert (best["crps"] is None) == (peer.name == "boosted trees")
+    assert ("gaussian" in best) == peer.ours
+    if best["crps"] is not None:
+        assert 0.02 < best["crps"] < most
+        assert 0.8 <= best["coverage"] <= 1
 
 
 # The file and the options
