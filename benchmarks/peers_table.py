@@ -16,7 +16,14 @@ from .peers_runs import DONE, LATE, Point, Run, budget_key, budgets
 
 DEFAULT = "sodalite"
 DIGITS = {"rmse": 4, "nlpd": 3, "crps": 4, "seconds": 1}  # decimals that are shown, and that count
-WORDS = {"rmse": "RMSE", "nlpd": "NLPD", "crps": "CRPS", "seconds": "time"}
+MEASURES = (  # what is compared, how it is called, and whether ours is judged as a Gaussian
+    ("rmse", "RMSE", False),
+    ("nlpd", "NLPD", False),
+    ("nlpd", "NLPD, ours as a Gaussian", True),
+    ("crps", "CRPS", False),
+    ("crps", "CRPS, ours as a Gaussian", True),
+    ("seconds", "time", False),
+)
 WIDTH = 110  # characters in a line of the summary
 
 
@@ -93,14 +100,15 @@ def least(some: Sequence[Point], what: str) -> float | None:
 # Where others are ahead
 
 
-def ahead(measured: Measured, what: str) -> tuple[int, dict[str, list[tuple[float, str, float, float]]]]:
+def ahead(measured: Measured, what: str, plain: bool) -> tuple[int, dict[str, list[tuple[float, str, float, float]]]]:
     """Sets on which we have a figure, and for every rival those on which it is ahead: by how much, name, theirs, ours.
 
-    By how much is the ratio of ours to theirs; for NLPD the difference.
+    By how much is the ratio of ours to theirs; for NLPD the difference. With `plain`, ours is judged as a Gaussian.
     """
     sets, found = 0, {}
     for name, by_peer in measured.items():
         point = ours(by_peer)
+        point = point and (point.get("gaussian") if plain else point)
         if point is None:
             continue
         sets += 1
@@ -116,8 +124,8 @@ def ahead(measured: Measured, what: str) -> tuple[int, dict[str, list[tuple[floa
 def summary(measured: Measured) -> list[str]:
     """Where others are ahead of the default, the most often first, and there the worst sets first."""
     lines = ["Where others are ahead of the default (theirs against ours)"]
-    for what, word in WORDS.items():
-        sets, found = ahead(measured, what)
+    for what, word, plain in MEASURES:
+        sets, found = ahead(measured, what, plain)
         lines.append(f"in {word}:" if found else f"in {word}: nobody, on any of {sets} sets")
         for rival, places in sorted(found.items(), key=lambda item: -len(item[1])):
             digits, unit = DIGITS[what], " s" if what == "seconds" else ""

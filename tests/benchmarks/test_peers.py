@@ -171,7 +171,7 @@ def test_a_run_that_was_broken_off_goes_on_and_the_table_is_written_at_the_end(q
     ]
     text = (tmp_path / "peers.txt").read_text()
     assert text.count("Rival  ") == 2 * 2 + 2  # with two limits on two sets, and as the best of others on both
-    assert text.count("Rival, on 2 of 2 sets") == 3
+    assert text.count("Rival, on 2 of 2 sets") == 3  # in RMSE, NLPD and CRPS
     quick.clear()
     peers.main()
     assert quick == []
@@ -231,18 +231,23 @@ def test_where_others_are_ahead_is_counted_from_the_results():
         "  boosted trees, on 1 of 2 sets: bad 0.2000 against 0.3000",
         "in NLPD:",
         "  MuyGPyS, on 1 of 2 sets: bad 0.250 against 0.300",
+        "in NLPD, ours as a Gaussian:",
+        "  MuyGPyS, on 1 of 1 sets: bad 0.250 against 0.500",
         "in CRPS:",
         "  MuyGPyS, on 1 of 2 sets: bad 0.2500 against 0.3000",
+        "in CRPS, ours as a Gaussian:",
+        "  MuyGPyS, on 1 of 1 sets: bad 0.2500 against 0.3500",
         "in time:",
         "  boosted trees, on 2 of 2 sets: fine 1.0 against 9.0 s, bad 1.0 against 9.0 s",
     ]
 
 
 def test_a_difference_that_is_not_shown_does_not_count():
-    close = {"a": {"sodalite": done(point(0.1)), "MuyGPyS": done(point(0.1 - 1e-6))}}
-    assert peers_table.summary(close)[1:] == [
-        f"in {word}: nobody, on any of 1 sets" for word in ("RMSE", "NLPD", "CRPS", "time")
-    ]
+    own = {**point(0.1), "gaussian": {"nlpd": 0.1, "crps": 0.1, "coverage": 0.9}}
+    close = {"a": {"sodalite": done(own), "MuyGPyS": done(point(0.1 - 1e-6))}}
+    lines = peers_table.summary(close)
+    assert len(lines) == 7
+    assert all(line.endswith("nobody, on any of 1 sets") for line in lines[1:])
 
 
 def test_the_worst_set_is_at_the_top_and_every_run_has_a_row():
@@ -281,3 +286,9 @@ def test_the_time_to_match_the_best_peer_is_the_least_of_ours():
         "best NLPD on 1 of 1 sets, within 0.01 of the best on 1",
         "as good as the best peer in a tenth of its time on 1 of 1 sets of more than 10 000 rows",
     ]
+
+
+def test_figures_of_a_row_can_be_looked_up_in_the_evidence():
+    records = {"peers": {"tables": {"peers.txt": peers_table.table(MEASURED, ROWS)}}}
+    assert evidence.numbers(records, "peers", "sodalite", "bad, 20000")[:4] == [0.3, 0.3, 0.95, 9.0]  # with the time
+    assert evidence.numbers(records, "peers", "boosted trees", "fine, 100")[0] == 0.2
