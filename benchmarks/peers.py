@@ -74,13 +74,22 @@ def unmeasured(results: Results, rows: dict[str, int]) -> list[str]:
 
 
 def main(arguments: Sequence[str] = ()) -> None:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks peers", description=__doc__.splitlines()[0])
-    add = parser.add_argument
-    add("--sets", type=chosen_sets, default=list(SETS), help=f"some sets only, of {','.join(SETS)}")
-    add(
-        "--peers", type=chosen_peers, default=list(PEERS), help="words, separated by commas: peers with one in the name"
+    names = "; ".join(peer.name for peer in PEERS)
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks peers",
+        description=__doc__.splitlines()[0],
+        epilog="for example: python -m benchmarks peers --sets concrete,airfoil --peers gpboost,muygpys --seconds 60",
     )
-    add("--seconds", type=chosen_seconds, help="limits for every peer; by default 60, 600 or both, as its kind needs")
+    add = parser.add_argument
+    add("--sets", type=chosen_sets, default=list(SETS), metavar="NAMES", help=f"some sets only, of {', '.join(SETS)}")
+    add(
+        "--peers",
+        type=chosen_peers,
+        default=list(PEERS),
+        metavar="WORDS",
+        help=f"those with a word in their name: {names}",
+    )
+    add("--seconds", type=chosen_seconds, metavar="LIMITS", help="for every peer; by default 60, 600 or both, by peer")
     add("--again", action="store_true", help="measure anew what was measured before")
     options = parser.parse_args(arguments)
     results = read(RESULTS)
