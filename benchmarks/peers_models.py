@@ -183,7 +183,7 @@ def muygps(X, y, X_test, seconds, neighbours: int = 30, batch: int = 200) -> Pre
         between, within = model.kernel(crosswise), model.kernel(pairwise)
         means.append(model.posterior_mean(within, between, targets_around))
         variances.append(model.posterior_variance(within, between))
-    mean, variance = np.ravel(np.concatenate(means)), np.ravel(np.concatenate(variances))
+    mean, variance = np.ravel(np.concatenate(means)), np.maximum(np.ravel(np.concatenate(variances)), 1e-12)
     # Its loss compares targets with variances that have no noise in them: which is meant for new ones is left open.
     yield Prediction(mean, np.sqrt(variance))
     yield Prediction(mean, np.sqrt(variance + float(np.squeeze(model.scale())) * float(model.noise())))

@@ -10,6 +10,7 @@ import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from importlib.util import find_spec
+from math import isfinite
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -80,7 +81,11 @@ def learn(peer: Peer, data: tuple[np.ndarray, ...], seconds: float) -> Iterator[
             yield "end", (FAILED, f"{type(error).__name__}: {error}".splitlines()[0][:100])
             return
         taken = perf_counter() - began - scoring
-        yield "point", {"seconds": taken, **score(y_test, prediction)}
+        found = score(y_test, prediction)
+        if not all(isfinite(value) for value in found.values() if isinstance(value, float)):
+            yield "end", (FAILED, "its predictions are not finite")
+            return
+        yield "point", {"seconds": taken, **found}
         scoring = perf_counter() - began - taken
 
 

@@ -38,3 +38,9 @@ def hoard(X, y, X_test, seconds):
     """More memory than there is."""
     np.ones(10**13)
     yield
+
+
+def diverge(X, y, X_test, seconds):
+    """A good prediction, then none that is a number."""
+    yield Prediction(np.zeros(len(X_test)), np.ones(len(X_test)))
+    yield Prediction(np.full(len(X_test), np.nan), np.ones(len(X_test)))

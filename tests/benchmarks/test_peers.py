@@ -51,6 +51,13 @@ def test_an_error_becomes_a_row_that_says_so():
     assert peers_table.line(run, "60") == "failed: ValueError: no"
 
 
+def test_predictions_that_are_no_numbers_end_a_run_and_those_before_count():
+    (_, first), (_, end) = run_here(peer_functions.diverge)
+    assert end == (FAILED, "its predictions are not finite")
+    words = peers_table.line(Run(end[0], (first,), end[1]), "60")
+    assert words.endswith("of 60 s; then its predictions are not finite")
+
+
 def test_a_process_that_crashes_becomes_a_row_that_says_so():
     run = peers_runs.measure(Peer("x", peer_functions.crash), DATA, 60.0)
     assert run == Run(FAILED, (), "its process ended with exit code 11")
