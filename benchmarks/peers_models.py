@@ -164,7 +164,7 @@ def muygps(X, y, X_test, seconds, neighbours: int = 30, batch: int = 200) -> Pre
 
     np.random.seed(0)  # noqa: NPY002 -- MuyGPyS draws its batch from the global generator
     d = X.shape[1]
-    scales = VectorParameter(*(Parameter(np.sqrt(d), (0.1, 100.0)) for _ in range(d)))
+    scales = VectorParameter(*(Parameter(np.sqrt(d), (0.01, 100.0)) for _ in range(d)))
     model = MuyGPS(
         kernel=Matern(smoothness=Parameter(1.5), deformation=Anisotropy(l2, scales)),
         noise=HomoscedasticNoise(1e-2, (1e-5, 1.0)),
