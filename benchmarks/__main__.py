@@ -23,7 +23,7 @@ BENCHMARKS = {
     "means": "mean functions beside the default and boosted trees alone; --help for options",
     "ordinary": "the default on ordinary data, beside simple ways that a person would try first; --help for options",
     "page": "how soon a report opens in a browser: its words, its first figure, all of them",
-    "peers": "accuracy and time against other libraries",
+    "peers": "accuracy and time against other libraries, which takes hours; --help for options",
     "predict": "the commands: rows a second of predict, the share of fit that is the fit, the time of --help",
     "precision": "whether float32 chooses as float64 does, against the noise, and a figure",
     "scaling": "time against rows and active rows, peak memory, and a figure",
@@ -35,7 +35,7 @@ BENCHMARKS = {
     "weave": "the weave against the likelihood of a subset, over several splits",
 }
 
-WITH_OPTIONS = ("calibration", "gaps", "limits", "local", "means", "ordinary", "tables")
+WITH_OPTIONS = ("calibration", "gaps", "limits", "local", "means", "ordinary", "peers", "tables")
 
 
 def main() -> None:

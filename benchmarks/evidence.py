@@ -21,7 +21,10 @@ from typing import Any
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 EVIDENCE, RUNS = DOCS / "evidence.json", DOCS / "evidence_runs.rst"
 SHOWN = "shown in "  # begins the name of a table that a page shows among its own words
-LIBRARIES = ("sodalite", "numpy", "scipy", "scikit-learn", "lightgbm", "gpytorch", "torch", "gpboost", "skrub", "dask")
+LIBRARIES = (
+    *("sodalite", "numpy", "scipy", "scikit-learn", "lightgbm", "catboost", "mapie", "gpytorch", "torch", "gpboost"),
+    *("MuyGPyS", "skrub", "dask"),
+)
 
 
 def read() -> dict[str, Any]:
