@@ -514,12 +514,12 @@ LOCAL = """
     import resource, sys, threading
     import numpy as np
     from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
-    import sodalite.fitting.pipeline, sodalite.posteriors.local, sodalite.selection.source
+    import sodalite.fitting.pipeline, sodalite.posteriors.tuning, sodalite.selection.source
     from sodalite import GreedyGPRegressor
     from sodalite.tables import ParquetRows
 
     MB = 10**6
-    sodalite.posteriors.local.MOST_JUDGED = 4000
+    sodalite.posteriors.tuning.MOST_JUDGED = 4000
     kind, path, options = sys.argv[1], sys.argv[2], eval(sys.argv[3])
     limit = options["memory_limit"]
 
@@ -601,7 +601,7 @@ def write_wide(path, n, d, kind):
     ],
 )
 def test_local_keeps_to_a_quarter_of_the_data(kind, n, d, options, tmp_path, monkeypatch):
-    monkeypatch.setattr("sodalite.posteriors.local.MOST_JUDGED", 4000)  # more would need as much memory as the rows
+    monkeypatch.setattr("sodalite.posteriors.tuning.MOST_JUDGED", 4000)  # more would need as much memory as the rows
     X, y = write_wide(tmp_path, n, d, kind)
     command = [sys.executable, "-c", textwrap.dedent(LOCAL), kind, str(tmp_path), repr(options)]
     alone = {"MALLOC_ARENA_MAX": "1", "OPENBLAS_NUM_THREADS": "1", "ARROW_DEFAULT_MEMORY_POOL": "system"}

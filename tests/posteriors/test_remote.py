@@ -14,7 +14,7 @@ from sodalite.cluster.table import Part
 from sodalite.kernels import compile_kernel, neighbours
 from sodalite.kernels.bisection import Bisection
 from sodalite.kernels.neighbours import least_hashes, n_sampled
-from sodalite.posteriors import Evidence, Local, local
+from sodalite.posteriors import Evidence, Local, tuning
 from sodalite.posteriors.remote import RemoteLocal
 from sodalite.selection.source import Arrays
 
@@ -126,8 +126,8 @@ def compare(here, there, Q):
 @pytest.mark.parametrize(("levels", "search"), [(0, "tree"), (5, "tree"), (3, "products")])
 def test_predictions_are_those_in_memory(make, levels, search, monkeypatch):
     monkeypatch.setattr(neighbours, "FINDERS", {search: neighbours.FINDERS[search]})
-    monkeypatch.setattr(local, "N_JUDGED", 200)
-    monkeypatch.setattr(local, "MOST_JUDGED", 250)
+    monkeypatch.setattr(tuning, "N_JUDGED", 200)
+    monkeypatch.setattr(tuning, "MOST_JUDGED", 250)
     here, there, Q = conditioned(make, 900, levels)
     compare(here, there, Q)
     np.testing.assert_allclose(there.scale.squares, here.scale.squares, rtol=1e-8)
@@ -140,10 +140,10 @@ def test_more_neighbours_than_a_bundle_has_rows():
 
 @pytest.mark.parametrize("levels", [2, campaign(6)])
 def test_shared_neighbourhoods(levels, monkeypatch):
-    monkeypatch.setattr(local, "LEAST_ROWS", 500)
-    monkeypatch.setattr(local, "WORTH_SHARING", -10.0)
-    monkeypatch.setattr(local, "SAME_ERROR", 10.0)
-    monkeypatch.setattr(local, "N_JUDGED", 200)
+    monkeypatch.setattr(tuning, "LEAST_ROWS", 500)
+    monkeypatch.setattr(tuning, "WORTH_SHARING", -10.0)
+    monkeypatch.setattr(tuning, "SAME_ERROR", 10.0)
+    monkeypatch.setattr(tuning, "N_JUDGED", 200)
     here, there, Q = conditioned(scattered, 1500, levels)
     assert here.shared is not None
     np.testing.assert_array_equal(there.shared.cells.centres, here.shared.cells.centres)

@@ -10,7 +10,7 @@ from ..core.types import Floats, Indices
 from ..fitting.fitted import Fitted
 from ..kernels import CompiledKernel
 from ..posteriors import Evidence, Local, Posterior
-from ..posteriors.local import POWERS
+from ..posteriors.tuning import POWERS
 from ..selection.source import Arrays
 from .fields import count
 from .model_file import ModelFileError

@@ -21,10 +21,12 @@ from ..kernels.neighbours import Metric, Neighbours, StoredRows, along_a_curve, 
 from ..kernels.row_store import Observed
 from .base import Evidence
 from .calibration import Scale
+from .coordinates import CoordinateCache
 from .leave_one_out import Observations
-from .local import SIZES, Coordinates, Local
+from .local import Local
 from .sod import SubsetOfData
 from .stored import StoredObservations
+from .tuning import SIZES
 
 T = TypeVar("T")
 
@@ -210,7 +212,7 @@ class RemoteLocal(Local):
         remote = source.lay_out(Remaining(base, np.sort(selection.indices), selection.noise_floor))
         n, d, q = remote.shape
         X, rows, r, noises = (cast("Floats", Elsewhere(n, *tail)) for tail in ((d,), (0,), (q,), ()))
-        kernel, coordinates = base.kernel, Coordinates(base, rows, limit=0)
+        kernel, coordinates = base.kernel, CoordinateCache(base, rows, limit=0)
         made = cls(kernel, base, X, rows, r, noises, Neighbours(kernel, remote), coordinates, k=0, remote=remote)
         return made, StoredObservations(evidence, base, made._places_of)
 
@@ -254,7 +256,7 @@ class RemoteLocal(Local):
 
     # Prediction
 
-    def _unscaled(self, X: Floats) -> tuple[Floats, Floats]:
+    def latent(self, X: Floats) -> tuple[Floats, Floats]:
         """The mean, of shape (n, q), and the variance of the latent function, (n,), not calibrated."""
         if not self.k or not len(X):
             return self.base.latent(X)
@@ -272,14 +274,14 @@ class RemoteLocal(Local):
 
     # Leave-one-out errors
 
-    def leave_out(self, sample: Observations, sizes: Sequence[int]) -> tuple[Floats, Floats]:
-        """Leave-one-out errors and variances for several k; of shape (sizes, sample, q) and (sizes, sample)."""
+    def own_errors(self, sample: Observations, sizes: Sequence[int]) -> tuple[Floats, Floats]:
+        """Leave-one-out errors and variances from own neighbours; of shape (sizes, sample, q) and (sizes, sample)."""
         X = np.asarray(sample.X, dtype=np.float64)
         most = min(max(sizes) + 1, self.near.n)
         error, variance = self._answered(_errors, X, most, False, lambda part: (sample.take(part), sizes))
         return np.moveaxis(error, 1, 0), variance.T
 
-    def _shared_errors(self, sample: Observations) -> tuple[Floats, Floats]:
+    def shared_errors(self, sample: Observations) -> tuple[Floats, Floats]:
         """Leave-one-out errors and variances as `Shared.leave_out` has them."""
         X = np.asarray(sample.X, dtype=np.float64)
         error, variance = self._answered(_shared_errors, X, 0, True, lambda part: (sample.take(part),))
@@ -304,7 +306,7 @@ class RemoteLocal(Local):
         """-1 for every row of X: workers look for the row that each equals."""
         return np.full(len(X), -1)
 
-    def _rows_in(self, cells: Indices, evidence: Evidence, which: Indices) -> Indices:
+    def rows_in(self, cells: Indices, evidence: Evidence, which: Indices) -> Indices:
         """Those of some rows that are in some cells, found where the rows are."""
         assert self.shared is not None
         inside = _Inside(self.remote.metric, self.shared.cells, cells, np.sort(which))
@@ -361,7 +363,7 @@ def _both(first: Indices, second: Indices) -> Indices:
 
 
 def _latent(local: Local, X: Floats) -> tuple[Floats, Floats]:
-    return local._unscaled(X)
+    return local.latent(X)
 
 
 def _joint(local: Local, X: Floats, noisy: bool) -> tuple[Floats, Floats]:
@@ -369,12 +371,12 @@ def _joint(local: Local, X: Floats, noisy: bool) -> tuple[Floats, Floats]:
 
 
 def _errors(local: Local, sample: Observations, sizes: Sequence[int]) -> tuple[Floats, Floats]:
-    errors, variances = local.leave_out(_placed(local, sample), sizes)
+    errors, variances = local.own_errors(_placed(local, sample), sizes)
     return np.moveaxis(errors, 0, 1), variances.T
 
 
 def _shared_errors(local: Local, sample: Observations) -> tuple[Floats, Floats]:
-    return local._shared_errors(_placed(local, sample))
+    return local.shared_errors(_placed(local, sample))
 
 
 def _correlations(
