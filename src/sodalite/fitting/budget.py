@@ -21,7 +21,7 @@ MEAN, SEARCH, CHOICE, CONDITION = (
 
 FEW = 1000  # rows up to which the exact likelihood of all of them is raised
 SEARCH_SHARE = (
-    0.75  # share of the time that the search may take, of what conditioning leaves; the selection has the rest
+    0.75  # share of what conditioning leaves of the time that the search may take; the selection has the rest
 )
 LEAST_CHOICE = 0.1  # share of the time limit that the selection has at least
 MOST_RESERVED = 0.6  # share of the time limit that is kept for conditioning at most

@@ -20,7 +20,7 @@ from sklearn.gaussian_process.kernels import Kernel
 from ..core.threads import threaded_map
 from ..core.types import Floats
 from ..kernels.neighbours import distinct
-from .climb import climb, climb_to_maximum
+from .climb import climb, climb_all, climb_to_maximum
 from .components import small_table_forms
 from .dense import leave_one_out, leave_one_out_densities, squared_errors
 from .grid import scale_starts
@@ -45,7 +45,7 @@ def find_exactly(
 
     The last climb goes on to the maximum, unless `to_maximum` is False: then it ends as all others do.
     """
-    X, y, alpha = np.asarray(task.X, dtype=np.float64), task.y.reshape(len(task.X), -1), task.alpha
+    X, y, alpha = task.arrays()
     # A row that stands twice, targets and all, is a record kept twice rather than proof that there is no noise.
     once, _ = distinct(np.concatenate([X, y], axis=1))
     search = _ExactSearch(X[once], y[once], None if alpha is None else alpha[once], task.seconds)
@@ -96,8 +96,7 @@ class _ExactSearch:
         """Climb from the kernel's own parameters and from the maxima of the grid; keep the best."""
         objective = Plausibility(kernel, self.X, self.y, self.alpha)
         starts = [kernel.theta, *scale_starts(kernel, self.X, self.y, self.alpha)]
-        ends = threaded_map(lambda start: climb(objective, start, kernel.bounds, SHAPE_STEPS, self._end), starts)
-        self.top, theta = max(ends, key=lambda pair: pair[0])
+        self.top, theta = climb_all(objective, starts, kernel.bounds, SHAPE_STEPS, self._end)[0]
         self.best = kernel.clone_with_theta(theta)
         self._note("start", self.best, self.top, True)
 
@@ -148,8 +147,7 @@ def with_optimism(found: Found, task: Task, generator: np.random.Generator) -> F
     The hyperparameters have seen every row. So in each of `FOLDS` folds, they are raised again without its rows, from
     where they are, and predict these rows. O(n^3) a step.
     """
-    X, y = np.asarray(task.X, dtype=np.float64), task.y.reshape(len(task.X), -1)
-    alpha, kernel = task.alpha, found.kernel
+    (X, y, alpha), kernel = task.arrays(), found.kernel
     if not FOLDS <= len(X) <= MOST_REFITTED or not kernel.n_dims:
         return found
     order = generator.permutation(len(X))
@@ -175,7 +173,7 @@ def or_as_given(found: Found, task: Task, kernel: Kernel) -> Found:
     if not is_within_bounds(kernel):
         return found
     began = perf_counter()
-    X, y, alpha = np.asarray(task.X, dtype=np.float64), task.y.reshape(len(task.X), -1), task.alpha
+    X, y, alpha = task.arrays()
     given = kernel.clone_with_theta(kernel.theta)
     gain = leave_one_out_densities(given, X, y, alpha) - leave_one_out_densities(found.kernel, X, y, alpha)
     is_better = bool(gain.mean() > gain.std() / sqrt(len(gain)))

@@ -69,6 +69,10 @@ class Task:
         alpha = None if self.alpha is None else self.alpha[which]
         return replace(self, X=self.X[which], y=self.y[which], alpha=alpha, source=None, windows=None)
 
+    def arrays(self) -> tuple[Floats, Floats, Floats | None]:
+        """X in float64, y of shape (n, q) also where it is given as (n,), and alpha."""
+        return np.asarray(self.X, dtype=np.float64), self.y.reshape(len(self.X), -1), self.alpha
+
 
 class Progress:
     """How far a search has come, reported as its parts begin.
@@ -81,7 +85,7 @@ class Progress:
         The weights of all parts that are expected; there may be more or fewer.
     """
 
-    def __init__(self, report: Report = _ignore, total: float = 1.0) -> None:
+    def __init__(self, report: Report, total: float) -> None:
         self._report, self._total, self._done = report, total, 0.0
 
     def begin(self, part: str, weight: float) -> None:

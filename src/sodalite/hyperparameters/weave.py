@@ -100,7 +100,7 @@ class Weave:
             return Found(kernels[0].clone_with_theta(kernels[0].theta))
         began = perf_counter()
         if len(task.X) <= self.n_exact:
-            task = _in_time(task, len(task.X), task.seconds, generator)
+            task = _in_time(task, task.seconds, generator)
             found = find_exactly(task, kernels, generator)
             found = found if task.forms else or_as_given(found, task, kernels[0])
             return with_optimism(found, task, generator) if perf_counter() < began + task.seconds else found
@@ -146,7 +146,7 @@ class Weave:
             family = kernels[(len(kernels) - 1) // 2]
             seconds = START_SHARE * task.seconds
             few = task.take(generator.permutation(len(task.X))[: self.n_start])
-            few = _in_time(few, len(few.X), seconds, generator)
+            few = _in_time(few, seconds, generator)
             few = replace(few, seconds=seconds, forms=False)  # components are tried later
             theta = find_exactly(few, [family], generator, to_maximum=False).kernel.theta
             return family, family.clone_with_theta(theta)
@@ -157,11 +157,12 @@ class Weave:
         return family, family.clone_with_theta(theta)
 
 
-def _in_time(task: Task, n: int, seconds: float, generator: np.random.Generator) -> Task:
-    """The task with so many of its n rows, drawn at random, that an exact search can begin within the time limit.
+def _in_time(task: Task, seconds: float, generator: np.random.Generator) -> Task:
+    """The task with so many of its rows, drawn at random, that an exact search can begin within the time limit.
 
     The first values on the grid of scales cannot be left out, and cost O(rows^3), less for few rows.
     """
+    n = len(task.X)
     most = n if seconds == inf else max(int(1000 * sqrt(seconds / START_SECONDS)), LEAST_ROWS)
     return task if n <= most else task.take(generator.permutation(n)[:most])
 
@@ -176,14 +177,12 @@ class _WeaveSearch:
         Where the search begins.
     began, seconds : float
         When it began, by `time.perf_counter`, and the time limit.
-    progress : Progress, optional
+    progress : Progress
         Reports the parts of the search.
     """
 
-    def __init__(
-        self, strategy: Strategy, kernel: Kernel, began: float, seconds: float, progress: Progress | None = None
-    ) -> None:
-        self.strategy, self.progress = strategy, progress or Progress()
+    def __init__(self, strategy: Strategy, kernel: Kernel, began: float, seconds: float, progress: Progress) -> None:
+        self.strategy, self.progress = strategy, progress
         self.rounds: list[Round] = []
         self._began, self._end = began, began + seconds
         self.best = self.origin = kernel

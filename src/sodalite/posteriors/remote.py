@@ -116,7 +116,7 @@ class Remaining:
         return np.asarray(X[self._which(begin, len(X))], dtype=np.float64)
 
     def observed(self, begin: int, X: Array, y: Floats, alpha: Floats | None) -> Observed:
-        """The same rows with their residuals, of shape (rows, q), and noise variances, of shape (rows,)."""
+        """The rows of `inputs` with their residuals, of shape (rows, q), and noise variances, of shape (rows,)."""
         which, rows = self._which(begin, len(X)), self.inputs(begin, X)
         noise = self.kernel.noise(self.kernel.prepare(rows)).astype(np.float64)
         if alpha is not None:
