@@ -79,6 +79,7 @@ class Spread(Arrays):
 
     levels: int = 2
     pieces: int = 3
+    lays_out: bool = True
 
     def lay_out(self, remaining):
         return Here(self, remaining, self.levels, self.pieces)

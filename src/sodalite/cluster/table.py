@@ -148,6 +148,11 @@ class ClusterTable:
         pieces = range(len(self))
         return {name: int(sum(self.map(_fingerprint, dict.fromkeys(pieces, (name,)))) % 2**64) for name in names}
 
+    @property
+    def lays_out(self) -> bool:
+        """Whether the rows come from Dask collections, which those that are lost can be made from again."""
+        return self.pieces.lazy
+
     def lay_out(self, remaining: Remaining) -> Bundles:
         """Return the rows that are not active, laid out by cells on the workers, for the posterior "local"."""
         from .bundles import lay_out

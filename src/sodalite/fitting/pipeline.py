@@ -10,14 +10,12 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import partial
-from math import inf
 from typing import Any, TypeAlias
 
 import numpy as np
 from sklearn.base import clone
 from sklearn.gaussian_process.kernels import Kernel
 
-from ..cluster.table import ClusterTable
 from ..core.memory import check_limit, fits_in_memory
 from ..core.random import generator_from
 from ..core.types import Floats, Indices
@@ -35,10 +33,10 @@ from ..kernels import (
     warn_at_bounds,
 )
 from ..kernels.row_store import RowStore
-from ..posteriors import Evidence, Local, Posterior, resolve_posterior
+from ..posteriors import Evidence, Posterior, resolve_posterior
 from ..posteriors.baselines import MOST_JUDGED, Baselines, NoBetterWarning, compare
 from ..posteriors.floor import warn_of_floor
-from ..posteriors.remote import RemoteLocal
+from ..posteriors.remote import ON_WORKERS, LaysOut
 from ..scores import Score, resolve_score
 from ..selection.checkpoint import Checkpoint, File, check_checkpoint, open_checkpoint
 from ..selection.grow import grow
@@ -224,12 +222,12 @@ def check(source: Source, settings: Settings, follow: Follower) -> Source:
 
 
 def stays_on_workers(source: Source, settings: Settings, kernel: CompiledKernel | None = None) -> bool:
-    """Whether the posterior "local" leaves all rows on the workers of a cluster.
+    """Whether the posterior leaves all rows on the workers of a cluster.
 
-    Such rows are many, come from Dask collections, which a lost row can be made from again, and are searched by the
-    metric of the kernel; by default, that of the settings, if they have one.
+    Such rows are many, can be laid out there, and are searched by the metric of the kernel; by default, that of the
+    settings, if they have one.
     """
-    if settings.posterior is not Local or not isinstance(source, ClusterTable) or not source.pieces.lazy:
+    if settings.posterior not in ON_WORKERS or not isinstance(source, LaysOut) or not source.lays_out:
         return False
     if len(source.X) - settings.n_active <= FETCHED:
         return False
@@ -306,7 +304,7 @@ def find_kernel(
     checkpoint: Checkpoint | None,
     generator: np.random.Generator,
     follow: Follower,
-    seconds: float = inf,
+    seconds: float,
 ) -> Found:
     """Return the kernel with its hyperparameters, from the checkpoint or from a search on a sample of the rows.
 
@@ -403,7 +401,7 @@ def condition(
     source, scaling, kind = rows.scaled, rows.scaling, settings.posterior
     kernel, store = (compile_kernel(found.kernel, source.X), None) if known is None else known
     if stays_on_workers(source, settings, kernel):
-        kind = RemoteLocal
+        kind = ON_WORKERS[kind]
     elif kind.needs_all_rows:
         source = brought_here(source, settings.memory_limit)
     evidence = Evidence(

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, NamedTuple, NoReturn, Protocol, Self, TypeAlias, TypeVar, cast
+from typing import Any, ClassVar, NamedTuple, NoReturn, Protocol, Self, TypeAlias, TypeVar, cast, runtime_checkable
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from ..kernels import CompiledKernel
 from ..kernels.cells import Cells
 from ..kernels.neighbours import Metric, Neighbours, StoredRows, along_a_curve, places_among
 from ..kernels.row_store import Observed
-from .base import Evidence
+from .base import Evidence, Posterior
 from .calibration import Scale
 from .coordinates import CoordinateCache
 from .leave_one_out import Observations
@@ -89,8 +89,14 @@ class RemoteRows(StoredRows, Protocol):
         ...
 
 
+@runtime_checkable
 class LaysOut(Protocol):
-    """A source that lays rows out by cells where they are."""
+    """A source that can lay rows out by cells where they are."""
+
+    @property
+    def lays_out(self) -> bool:
+        """Whether it does: rows that are lost elsewhere must be made again."""
+        ...
 
     def lay_out(self, remaining: Remaining) -> RemoteRows:
         """The distinct rows that are not active."""
@@ -208,8 +214,8 @@ class RemoteLocal(Local):
     def prepare(cls, evidence: Evidence) -> tuple[Self, StoredObservations]:
         """The posterior with k = 0, and all observations, whose leave-one-out errors choose k."""
         base, selection = SubsetOfData.condition(replace(evidence, floor=None)), evidence.selection
-        source = cast("LaysOut", evidence.source)
-        remote = source.lay_out(Remaining(base, np.sort(selection.indices), selection.noise_floor))
+        assert isinstance(evidence.source, LaysOut)
+        remote = evidence.source.lay_out(Remaining(base, np.sort(selection.indices), selection.noise_floor))
         n, d, q = remote.shape
         X, rows, r, noises = (cast("Floats", Elsewhere(n, *tail)) for tail in ((d,), (0,), (q,), ()))
         kernel, coordinates = base.kernel, CoordinateCache(base, rows, limit=0)
@@ -328,6 +334,10 @@ class RemoteLocal(Local):
 
     def __getstate__(self) -> NoReturn:
         raise TypeError(f"This model cannot be pickled or copied. {ELSEWHERE}")
+
+
+ON_WORKERS: dict[type[Posterior], type[Posterior]] = {Local: RemoteLocal}
+"""Posteriors that can leave all rows on the workers of a cluster, each with the class that does so."""
 
 
 @dataclass(frozen=True)
