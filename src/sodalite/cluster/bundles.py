@@ -28,7 +28,7 @@ from ..kernels.cell_search import SLACK
 from ..kernels.neighbours import Index, Metric, least_hashes, n_sampled
 from ..kernels.row_store import Observed, RowStore, Survey, laid_out
 from ..posteriors.remote import Block, Remaining, Request
-from .client import Client, DaskFuture, LostError, answer, insist, submit, workers_of
+from .client import Client, DaskFuture, gathered, insist, shared, submit, workers_of
 
 if TYPE_CHECKING:
     from .table import ClusterTable, Part
@@ -169,11 +169,11 @@ class Bundles:
         from dask.delayed import delayed
 
         self.revive()
-        shared, call = submit(self.client, _identity, function), delayed(_answer, pure=False)
+        function_there, call = shared(self.client, function), delayed(_answer, pure=False)
 
         def send(block: Block) -> DaskFuture:
             asked, arguments = (delayed(part, pure=False, traverse=False) for part in block)
-            return self.client.compute(call(shared, self.gathered(asked), arguments))
+            return self.client.compute(call(function_there, self.gathered(asked), arguments))
 
         return self._insisted([partial(send, block) for block in blocks])
 
@@ -210,26 +210,16 @@ class Bundles:
     @cached_property
     def _boxes(self) -> DaskFuture:
         """The boxes, once for all tasks."""
-        return submit(self.client, _identity, self.layout.boxes)
+        return shared(self.client, self.layout.boxes)
 
     def _insisted(self, jobs: Sequence[Callable[[], DaskFuture]]) -> list[Any]:
         """The results of jobs, each a function that returns a future; those that are lost with a worker begin anew."""
-        left, found = dict(enumerate(jobs)), dict[int, Any]()
         self.revive()
 
-        def attempt() -> bool:
-            before, some = len(left), list(left.items())[:AT_ONCE]
-            for number, future in [(number, job()) for number, job in some]:
-                try:
-                    found[number] = answer(self.client, future)
-                except LostError:
-                    self.revive()
-                    continue
-                del left[number]
-            return len(left) < before
+        def send(numbers: list[int]) -> dict[int, DaskFuture]:
+            return {number: jobs[number]() for number in numbers[:AT_ONCE]}
 
-        while left:
-            insist(attempt)
+        found = gathered(self.client, range(len(jobs)), send, self.revive)
         return [found[number] for number in range(len(jobs))]
 
     def revive(self) -> None:
@@ -285,11 +275,11 @@ def lay_out(table: ClusterTable, remaining: Remaining) -> Bundles:
     bundles: list[Bundles] = []
 
     def attempt() -> bool:
-        shared, split = submit(client, _identity, layout), table.submitted(_Split(remaining, layout))
+        layout_there, split = shared(client, layout), table.submitted(_Split(remaining, layout))
         parts = [client.map(getitem, [piece] * len(boxes), range(len(boxes)), pure=False) for piece in split]
         homes = cycle(workers_of(client))  # so that no worker gets many of them; any other will do if it is lost
         futures = [
-            submit(client, Bundle, list(each), shared, workers=[next(homes)], allow_other_workers=True)
+            submit(client, Bundle, list(each), layout_there, workers=[next(homes)], allow_other_workers=True)
             for each in zip(*parts, strict=True)
         ]
         bundles.append(Bundles(client, futures, layout))
@@ -335,10 +325,6 @@ class _Split:
         order, count = np.argsort(place, kind="stable"), len(self.layout.boxes)
         edges = np.searchsorted(place[order], np.arange(1, count))
         return [(X[which], values[which], noise[which]) for which in np.split(order, edges)]
-
-
-def _identity(value: Any) -> Any:
-    return value
 
 
 def _summary(store: RowStore) -> Summary:

@@ -114,10 +114,6 @@ class Index:
         """The relevant inputs of the rows X, scaled such that their distances are Euclidean."""
         return self.metric.scaled(X)
 
-    def placed(self, X: Array) -> Floats:
-        """The relevant inputs of rows, scaled, and the coordinate that decides ties; of shape (n, columns + 1)."""
-        return self.metric.positions(X)
-
     def query(self, X: Array, k: int) -> Indices:
         """The k nearest rows of every row of X, the nearest first; of shape (queries, k)."""
         return self.nearest(self.scaled(X), k)
@@ -146,7 +142,7 @@ class Index:
         return found
 
     def finder_of(self, rows: Floats) -> Callable[[Floats, int], Indices]:
-        """A function of queries, of shape (n, columns + 1), and k that finds the nearest of other rows, as placed."""
+        """A function of queries, of shape (n, columns + 1), and k that finds the nearest of other rows, as `rows`."""
         return FINDERS["tree" if self.search is None else self.search](rows)
 
     def _quickest(self, k: int) -> str:
