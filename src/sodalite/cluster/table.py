@@ -300,9 +300,6 @@ class _Less:
         return found
 
 
-Table = ClusterTable  # the former name
-
-
 def share_out(X: Any, y: Any, alpha: Any = None, executor: Client | None = None) -> ClusterTable:
     """Return Dask collections, or arrays that are sent to the workers, as one table.
 

@@ -19,6 +19,11 @@ Shapes: TypeAlias = dict[str, tuple[int | None, ...]]
 """The shapes of arrays by their names; None stands for any number."""
 
 
+def fits(shape: tuple[int, ...], needed: tuple[int | None, ...]) -> bool:
+    """Return whether a shape is the one that is needed, in which None stands for any number."""
+    return len(shape) == len(needed) and all(b in (a, None) for a, b in zip(shape, needed, strict=True))
+
+
 @dataclass(frozen=True)
 class Sizes:
     """The sizes of a model."""

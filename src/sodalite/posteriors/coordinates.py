@@ -4,11 +4,19 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..core.memory import available, parse_bytes
 from ..core.threads import threaded_map
 from ..core.types import Floats
 from ..kernels import Features, n_rows, take
 from .base import BLOCK
 from .sod import SubsetOfData
+
+FREE_SHARE = 0.25  # share of the free memory that the v's of all rows may take, if no memory limit is given
+
+
+def cache_limit(memory_limit: int | float | str | None) -> int:
+    """Bytes that the v's and the factors of shared neighbourhoods may take together."""
+    return int(FREE_SHARE * available()) if memory_limit is None else parse_bytes(memory_limit)
 
 
 class CoordinateCache:

@@ -21,7 +21,6 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from ..core.memory import available, parse_bytes
 from ..core.threads import n_threads
 from ..core.types import Array, Floats, Indices
 from ..core.validation import reads_from_disk
@@ -40,7 +39,7 @@ from .base import (
     scaled_covariance,
 )
 from .calibration import MOST_RHO, Correlations, Scale, novelty_of
-from .coordinates import CoordinateCache
+from .coordinates import CoordinateCache, cache_limit
 from .leave_one_out import Observations, Systems
 from .shared import LEAST_ROWS, RATIO, Remainder, Shared, affordable_cell, blended, levels_of
 from .sod import SubsetOfData
@@ -50,7 +49,6 @@ from .tuning import SIZES, most_judged, tuned
 JOINT = 4096  # the most rows that joint covariances of queries in several cells are conditioned on
 WORK = 2**19  # numbers of the neighbours' v's that one thread gathers at a time: 4 MB, which stays in the cache
 STORE_MEMORY = 2**28  # bytes for sorting rows that are in memory into cells
-FREE_SHARE = 0.25  # share of the free memory that the v's of all rows may take, if no memory limit is given
 
 
 @dataclass(frozen=True)
@@ -127,8 +125,7 @@ class Local(Calibrated):
     def prepare(cls, evidence: Evidence) -> tuple[Self, Observations | StoredObservations]:
         """The posterior with k = 0, and all observations, whose leave-one-out errors choose k. O(n m^2)."""
         kernel, base = evidence.kernel, SubsetOfData.condition(replace(evidence, floor=None))
-        given = evidence.memory_limit
-        limit = int(FREE_SHARE * available()) if given is None else parse_bytes(given)
+        limit = cache_limit(evidence.memory_limit)
         if evidence.store is not None or (reads_from_disk(evidence.X) and len(evidence.selection) < len(evidence.X)):
             store = store_remainder(evidence, base, limit) if evidence.store is None else evidence.store
             return cls.of_store(base, store, limit), StoredObservations(evidence, base, store.find)
