@@ -9,7 +9,7 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, WhiteK
 
 from helpers import campaign
 from sodalite import select
-from sodalite.cluster.bundles import Bundle, Layout, _first, _home, _near, _radius, _Split, _Surveyed, together
+from sodalite.cluster.bundles import Bundle, BundleLayout, _first, _home, _near, _radius, _Split, _Surveyed, together
 from sodalite.cluster.table import Part
 from sodalite.kernels import compile_kernel, neighbours
 from sodalite.kernels.bisection import Bisection
@@ -43,7 +43,7 @@ class Here:
             seen = surveyed(part.begin, part.X).merged(seen)  # in another order
         self.metric = seen.metric(remaining.kernel.centre, remaining.kernel.metric())
         boxes = Bisection.of(self.metric.scaled(seen.rows), levels)
-        self.layout = Layout(self.metric, boxes, seen.rows[: n_sampled(d)], np.dtype(np.float64))
+        self.layout = BundleLayout(self.metric, boxes, seen.rows[: n_sampled(d)], np.dtype(np.float64))
         split = [_Split(remaining, self.layout)(part) for part in parts]
         self.bundles = [Bundle(list(each), self.layout) for each in zip(*split, strict=True)]
         self.shape = sum(len(bundle.store) for bundle in self.bundles), d, source.y.shape[1]

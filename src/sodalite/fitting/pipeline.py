@@ -34,7 +34,7 @@ from ..kernels import (
 )
 from ..kernels.row_store import RowStore
 from ..posteriors import Evidence, Posterior, resolve_posterior
-from ..posteriors.baselines import MOST_JUDGED, Baselines, NoBetterWarning, compare
+from ..posteriors.baselines import MOST_JUDGED, Baselines, NoBetterWarning, compared_with_simple_models
 from ..posteriors.floor import warn_of_floor
 from ..posteriors.remote import ON_WORKERS, LaysOut
 from ..scores import Score, resolve_score
@@ -430,7 +430,7 @@ def condition(
         n_rows=len(source.X),
         X_active=source.X[selection.indices],
         y_active=source.y[selection.indices],
-        baselines=compare_with_simple_models(rows, evidence, posterior),
+        baselines=baselines_of(rows, evidence, posterior),
         rows=source.here,
         mean_function=rows.mean,
         judges=rows.judges,
@@ -446,7 +446,7 @@ def _spread(rows: Prepared) -> float:
     return float(np.max(rows.original.moments().std / rows.scaling.std) ** 2)
 
 
-def compare_with_simple_models(rows: Prepared, evidence: Evidence, posterior: Posterior) -> Baselines | None:
+def baselines_of(rows: Prepared, evidence: Evidence, posterior: Posterior) -> Baselines | None:
     """Return the leave-one-out errors of the model and of simple ones, with a warning if the model is no better.
 
     None if the posterior computes no leave-one-out errors.
@@ -456,7 +456,8 @@ def compare_with_simple_models(rows: Prepared, evidence: Evidence, posterior: Po
         return None
     judged = evidence.judged(MOST_JUDGED)
     targets = evidence if rows.mean.is_constant else rows.original.scaled(rows.scaling)
-    found = compare(evidence.X, targets.y, judged, bars.rmse, rows.scaling.unit, evidence.generator)
+    unit, generator = rows.scaling.unit, evidence.generator
+    found = compared_with_simple_models(evidence.X, targets.y, judged, bars.rmse, unit, generator)
     if words := found.words():
         warn(words, NoBetterWarning)
     return found

@@ -18,6 +18,7 @@ import numpy as np
 from ..core.container import block_rows, block_sum, block_sums
 from ..core.json import shown
 from ..core.types import Array, Floats
+from ..core.validation import float_type
 from ..fitting.fitted import Fitted
 from ..kernels import CompiledKernel
 from ..kernels.neighbours import Metric, n_sampled
@@ -169,7 +170,7 @@ class MappedLocalFormat:
         assert isinstance(posterior, Local)
         assert rows is not None
         _check_unchanged(fitted)
-        store = posterior.as_store(np.dtype(np.float32 if rows.X.dtype == np.float32 else np.float64))
+        store = posterior.as_store(float_type(rows.X))
         arrays = stored_rows(store) | cells_of(store) | {"some_rows": store.some}
         own = {"all_X": rows.X, "all_Y": rows.y, "all_alpha": rows.alpha, "all_targets": fitted.targets}
         own["all_judges"] = None if fitted.judges is None else np.asarray(fitted.judges, dtype=np.int64)

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..core.types import Floats
+from ..core.validation import float_type
 from ..fitting.fitted import Fitted
 from ..kernels.neighbours import distinct
 from ..posteriors import POSTERIORS, Local, Posterior, SubsetOfData
@@ -212,6 +213,6 @@ def describe_posterior(fitted: Fitted) -> tuple[dict[str, Any], dict[str, Any], 
         assert fitted.rows is not None
         arrays |= {"X": fitted.rows.X, "Y": fitted.rows.y}
     else:
-        dtype = np.float32 if fitted.X_active.dtype == np.float32 else np.float64
-        arrays |= {"X": np.asarray(fitted.X_active, dtype=dtype), "Y": fitted.y_active}
+        X = fitted.X_active
+        arrays |= {"X": np.asarray(X, dtype=float_type(X)), "Y": fitted.y_active}
     return {"name": posterior.name, **fields, "scale": scale_to_json(posterior.scale)}, arrays, kind

@@ -92,7 +92,7 @@ class Baselines:
         return {**asdict(self), "no_better_than": self.better}
 
 
-def compare(
+def compared_with_simple_models(
     X: Sliced, y: Sliced, judged: Indices, rmse: float, unit: float, generator: np.random.Generator
 ) -> Baselines:
     """The errors of the baselines on some rows, each predicted from all others, beside those of a model.

@@ -41,7 +41,7 @@ ELSEWHERE = (
 )
 
 
-class Request(NamedTuple):
+class NearestRequest(NamedTuple):
     """Positions whose nearest rows are needed."""
 
     positions: Floats
@@ -50,7 +50,7 @@ class Request(NamedTuple):
     """How many of the nearest rows of each."""
 
 
-Block: TypeAlias = tuple[list[Request], tuple[Any, ...]]
+RemoteJob: TypeAlias = tuple[list[NearestRequest], tuple[Any, ...]]
 """The rows that some queries need, and the arguments of a function of these rows."""
 
 
@@ -77,7 +77,7 @@ class RemoteRows(StoredRows, Protocol):
         """The numbers of rows, of inputs and of values: n', d and q."""
         ...
 
-    def answers(self, function: Callable[..., T], blocks: Sequence[Block]) -> list[T]:
+    def answers(self, function: Callable[..., T], blocks: Sequence[RemoteJob]) -> list[T]:
         """The results of a function of some rows and further arguments, for several blocks of requests.
 
         For each block, the rows are those that are requested, and maybe others.
@@ -181,13 +181,13 @@ class Detached:
         near = k + (self.sharing.h if shared and self.sharing is not None else 0)
         return int(np.clip(BLOCK // max(near * self.width, 1), 1, most))
 
-    def asked(self, X: Floats, k: int, shared: bool = True) -> list[Request]:
+    def asked(self, X: Floats, k: int, shared: bool = True) -> list[NearestRequest]:
         """The rows that queries need: the k nearest of each, and with `shared` those of the centres of their cells."""
         positions = self.metric.scaled(X)
-        requests = [Request(positions, k)] if k else []
+        requests = [NearestRequest(positions, k)] if k else []
         if shared and self.sharing is not None:
             cells = self.sharing.cells
-            requests.append(Request(cells.centres[np.unique(cells.locate(positions))], self.sharing.h))
+            requests.append(NearestRequest(cells.centres[np.unique(cells.locate(positions))], self.sharing.h))
         return requests
 
     def on(self, rows: Observed) -> Local:
