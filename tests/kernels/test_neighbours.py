@@ -130,7 +130,7 @@ def test_threads_do_not_change_what_is_found(d, cores, monkeypatch):
     X = rows(200, d)
     index = Neighbours(compile_kernel(RBF(1.0), X), X)
     expected = index.query(X, 9)
-    monkeypatch.setattr(threads, "_cores", lambda: cores)
+    monkeypatch.setattr(threads, "cores", lambda: cores)
     assert_array_equal(index.query(X, 9), expected)
     assert_array_equal(index.query(X[:1], 9), expected[:1])
 

@@ -26,7 +26,7 @@ from .dense import leave_one_out, leave_one_out_densities, squared_errors
 from .grid import scale_starts
 from .parameters import is_within_bounds
 from .plausibility import Plausibility
-from .task import Found, Progress, Round, Task
+from .task import Found, Progress, Round, Task, arrays_of
 
 SHAPE_STEPS = 15  # of a climb from the grid, or of another kernel shape: enough to compare them
 FORM_STEPS = 30  # of a climb with another component, which starts farther from its maximum
@@ -45,7 +45,7 @@ def find_exactly(
 
     The last climb goes on to the maximum, unless `to_maximum` is False: then it ends as all others do.
     """
-    X, y, alpha = task.arrays()
+    X, y, alpha = arrays_of(task)
     # A row that stands twice, targets and all, is a record kept twice rather than proof that there is no noise.
     once, _ = distinct(np.concatenate([X, y], axis=1))
     search = _ExactSearch(X[once], y[once], None if alpha is None else alpha[once], task.seconds)
@@ -147,7 +147,7 @@ def with_optimism(found: Found, task: Task, generator: np.random.Generator) -> F
     The hyperparameters have seen every row. So in each of `FOLDS` folds, they are raised again without its rows, from
     where they are, and predict these rows. O(n^3) a step.
     """
-    (X, y, alpha), kernel = task.arrays(), found.kernel
+    (X, y, alpha), kernel = arrays_of(task), found.kernel
     if not FOLDS <= len(X) <= MOST_REFITTED or not kernel.n_dims:
         return found
     order = generator.permutation(len(X))
@@ -173,7 +173,7 @@ def or_as_given(found: Found, task: Task, kernel: Kernel) -> Found:
     if not is_within_bounds(kernel):
         return found
     began = perf_counter()
-    X, y, alpha = task.arrays()
+    X, y, alpha = arrays_of(task)
     given = kernel.clone_with_theta(kernel.theta)
     gain = leave_one_out_densities(given, X, y, alpha) - leave_one_out_densities(found.kernel, X, y, alpha)
     is_better = bool(gain.mean() > gain.std() / sqrt(len(gain)))

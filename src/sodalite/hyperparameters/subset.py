@@ -21,7 +21,7 @@ from .climb import climb, climb_all, climb_to_maximum
 from .likelihood import Likelihood
 from .parameters import clipped, free_parameters, natural_scale, share_out
 from .task import Fixed as Fixed  # here in pickles of earlier versions
-from .task import Found, Progress, Task
+from .task import Found, Progress, Task, arrays_of
 from .task import Round as Round  # here in pickles of earlier versions
 
 SCREEN_STEPS = 20  # of every start, on few rows: enough to tell which starts are hopeless
@@ -69,7 +69,7 @@ class Subset:
         began = perf_counter()
         end = began + task.seconds
         part = task.take(generator.permutation(len(task.X))[: self.n_rows])
-        X, y, alpha = part.arrays()
+        X, y, alpha = arrays_of(part)
         starts = starting_points(first, X, y, self.n_starts, generator)
         total = SCREEN_PART + SHORT_PART + OTHER_PART * (len(kernels) - 1) + LAST_PART
         progress = Progress(task.report, total)

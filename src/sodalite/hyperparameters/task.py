@@ -69,9 +69,10 @@ class Task:
         alpha = None if self.alpha is None else self.alpha[which]
         return replace(self, X=self.X[which], y=self.y[which], alpha=alpha, source=None, windows=None)
 
-    def arrays(self) -> tuple[Floats, Floats, Floats | None]:
-        """X in float64, y of shape (n, q) also where it is given as (n,), and alpha."""
-        return np.asarray(self.X, dtype=np.float64), self.y.reshape(len(self.X), -1), self.alpha
+
+def arrays_of(task: Task) -> tuple[Floats, Floats, Floats | None]:
+    """The rows of a task: X in float64, y of shape (n, q) also where it is given as (n,), and alpha."""
+    return np.asarray(task.X, dtype=np.float64), task.y.reshape(len(task.X), -1), task.alpha
 
 
 class Progress:
