@@ -98,22 +98,26 @@ class Weave:
         """
         if kernels[0].n_dims == 0:
             return Found(kernels[0].clone_with_theta(kernels[0].theta))
-        began = perf_counter()
         if len(task.X) <= self.n_exact:
-            task = _in_time(task, task.seconds, generator)
-            found = find_exactly(task, kernels, generator)
-            found = found if task.forms else or_as_given(found, task, kernels[0])
-            return with_optimism(found, task, generator) if perf_counter() < began + task.seconds else found
+            return self._find_exactly(task, kernels, generator)
         if len(task.X) > MOST_ROWS:
             source = Arrays(task.X, task.y, task.alpha)
             task = task.take(np.sort(generator.choice(len(task.X), MOST_ROWS, replace=False)))
             task = replace(task, source=source)
-        start = START_PART if task.posterior.leaves_out else SUBSET_PART
-        components = COMPONENTS_PART if task.forms else 0.0
-        total = start + FAMILY_PART * len(kernels) + components + ROUND_PART * USUAL_ROUNDS
-        if task.source is not None and task.posterior.leaves_out:
-            total += WINDOWS_PART * (1 + len(kernels))
-        progress = Progress(task.report, total)
+        return self._find_in_rounds(task, kernels, generator)
+
+    def _find_exactly(self, task: Task, kernels: Sequence[Kernel], generator: np.random.Generator) -> Found:
+        """The best of some kernels by the exact likelihood of all rows, with its optimism if there is time for it."""
+        began = perf_counter()
+        task = _in_time(task, task.seconds, generator)
+        found = find_exactly(task, kernels, generator)
+        found = found if task.forms else or_as_given(found, task, kernels[0])
+        return with_optimism(found, task, generator) if perf_counter() < began + task.seconds else found
+
+    def _find_in_rounds(self, task: Task, kernels: Sequence[Kernel], generator: np.random.Generator) -> Found:
+        """The best of some kernels by rounds, from the kernel that `_first` finds."""
+        began, start = perf_counter(), START_PART if task.posterior.leaves_out else SUBSET_PART
+        progress = Progress(task.report, start + _rest_of(task, len(kernels)))
         family, first = self._first(replace(task, report=progress.within(start)), kernels, generator)
         strategy = (ByNeighbours if task.posterior.leaves_out else ByActiveRows)(self, task, generator)
         search = _WeaveSearch(strategy, strategy.scaled(first), began, task.seconds, progress)
@@ -155,6 +159,13 @@ class Weave:
         same = by_subset.clone_with_theta(theta)  # whose parameters have been through the same rounding
         family = next(kernel for kernel in kernels if kernel.clone_with_theta(theta) == same)
         return family, family.clone_with_theta(theta)
+
+
+def _rest_of(task: Task, n_kernels: int) -> float:
+    """The weights of the parts of a search after its start."""
+    components = COMPONENTS_PART if task.forms else 0.0
+    windows = WINDOWS_PART * (1 + n_kernels) if task.source is not None and task.posterior.leaves_out else 0.0
+    return FAMILY_PART * n_kernels + components + ROUND_PART * USUAL_ROUNDS + windows
 
 
 def _in_time(task: Task, seconds: float, generator: np.random.Generator) -> Task:

@@ -99,8 +99,8 @@ def _added(parts: Iterable[tuple[Floats, ...]]) -> tuple[Floats, ...]:
     rest = iter(parts)
     total = next(rest)
     for part in rest:
-        for kept, more in zip(total, part, strict=True):
-            kept += more
+        for added, more in zip(total, part, strict=True):
+            added += more
     return total
 
 

@@ -264,7 +264,7 @@ def _shown(material: Material, generator: np.random.Generator) -> LabelledRows:
     return material.shown.some(N_SHOWN, generator)
 
 
-def _axis(material: Material, place: int, count: int, trim: bool = False) -> Floats:
+def _axis(material: Material, place: int, count: int, trim: bool) -> Floats:
     """Evenly spaced values of an input, over the range of all rows and a little beyond; of shape (count,).
 
     With `trim`, over the range of all but a few rows at either end: other inputs differ too, so few are beyond.
