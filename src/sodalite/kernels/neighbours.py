@@ -301,8 +301,6 @@ class Neighbours:
         The rows to find.
     by_period : bool, default=True
         Whether periodic components count; without, all neighbours are the nearest rows.
-    search : {"tree", "products"}, optional
-        How the nearest rows are found; by default, the quicker way by a measurement at the first query.
     metric : Metric, optional
         That of more rows, of which the rows X are some.
     """
@@ -314,7 +312,6 @@ class Neighbours:
         kernel: CompiledKernel,
         X: Array | StoredRows,
         by_period: bool = True,
-        search: str | None = None,
         metric: Metric | None = None,
     ) -> None:
         self.n = len(X)
@@ -327,7 +324,7 @@ class Neighbours:
         def index(weights: Floats) -> Finder:
             if isinstance(X, StoredRows):
                 return X.index(kernel.centre, weights)
-            return Index(X, kernel.centre, weights, search, metric)
+            return Index(X, kernel.centre, weights, metric=metric)
 
         self.index = None if weights is None else index(weights)
         if weights is None or self.cycles:
