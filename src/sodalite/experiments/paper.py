@@ -32,7 +32,7 @@ from ..selection.loop import Selection
 from ..selection.source import Arrays
 
 N_ROWS = 40  # training rows of every draw, as in the authors' scripts
-INTERVAL = (0.0, 20.0)  # from which the inputs are drawn, as in the scripts
+INTERVAL = (0.0, 20.0)  # interval from which the inputs are drawn, as in the scripts
 GRID = np.linspace(*INTERVAL, 1000)
 """The test inputs."""
 
@@ -136,7 +136,7 @@ SETTINGS = (
 )
 
 
-QUANTILES = (0.1, 0.5, 0.9)  # of the draws: low, median and high
+QUANTILES = (0.1, 0.5, 0.9)  # quantiles of the draws that are printed: low, median and high
 
 
 @dataclass(frozen=True)

@@ -52,7 +52,7 @@ RandomState: TypeAlias = int | np.random.RandomState | np.random.Generator | Non
 
 MOST_FOR_MEAN = 200_000  # rows that a mean function is fitted to, of more a random sample: boosted trees take a minute
 LEAST_ASIDE, MOST_ASIDE = 0.1, 0.2  # shares of the rows that a mean function does not see; the larger for small tables
-N_ASIDE = 400  # rows that it does not see, within these shares: enough to learn a scale and a distribution from
+N_ASIDE = 400  # rows that a mean function does not see, within these shares: enough to learn a scale and its shape
 FETCHED = MOST_ROWS  # rows that "local" fetches from a cluster: as many are fetched to find hyperparameters anyhow
 FEWEST_FOR_MEAN = 10  # rows: eight in five folds, and two more
 FEWEST_JUDGES = 20  # rows set aside below which all rows judge a model

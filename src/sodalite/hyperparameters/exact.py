@@ -28,12 +28,12 @@ from .parameters import is_within_bounds
 from .plausibility import Plausibility
 from .task import Found, Progress, Round, Task, arrays_of
 
-SHAPE_STEPS = 15  # of a climb from the grid, or of another kernel shape: enough to compare them
-FORM_STEPS = 30  # of a climb with another component, which starts farther from its maximum
-LAST_STEPS = 60  # of the last climb, to the maximum
+SHAPE_STEPS = 15  # steps of a climb from the grid, or with another kernel shape: enough to compare their ends
+FORM_STEPS = 30  # steps of a climb with another component, which starts farther from its maximum
+LAST_STEPS = 60  # steps of the last climb, which goes on to the maximum
 START_PART, SHAPE_PART, FORM_PART, LAST_PART = 3.0, 1.0, 3.0, 3.0  # weights of the parts of a search, by their time
 FOLDS = 10  # parts of the rows that are predicted by hyperparameters found without them
-REFIT_STEPS = 15  # of a climb without the rows of one fold, which starts at the maximum with them
+REFIT_STEPS = 15  # steps of a climb without the rows of one fold, which starts at the maximum of all rows
 MOST_REFITTED = 200  # rows up to which the folds are refitted: more cost seconds, and have little optimism
 MOST_OPTIMISTIC = 4.0  # largest optimism, a ratio of variances: one outlying row can make the ratio arbitrarily large
 

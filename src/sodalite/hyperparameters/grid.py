@@ -14,10 +14,10 @@ from ..kernels import compile_kernel, robust_spread, spacing, variation
 from .dense import profiled
 from .parameters import VARIANCES, clipped, free_parameters, natural_scale, share_out
 
-SHARES = (1e-6, 1e-3, 0.03, 0.3, 0.9)  # of the noise in the targets' variance: from hardly any to nearly all
+SHARES = (1e-6, 1e-3, 0.03, 0.3, 0.9)  # shares of the noise in the targets' variance: from hardly any to nearly all
 LONGEST = 4.0  # longest length-scale, in units of spread times sqrt(d): nearly a straight line
 N_STARTS = 3  # local maxima that are climbed from; each costs some tens of evaluations
-MOST_HALVINGS = 13  # of the longest length-scale, to the shortest: bounds the grid where two rows nearly coincide
+MOST_HALVINGS = 13  # halvings of the longest length-scale: bounds the grid where two rows nearly coincide
 
 
 def scale_starts(kernel: Kernel, X: Floats, y: Floats, alpha: Floats | None) -> list[Floats]:

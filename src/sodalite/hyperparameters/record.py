@@ -17,7 +17,7 @@ from .task import Found, Method, Round
 from .weave import Weave
 
 ROUND = {"name", "kernel", "objective", "kept", "seconds", "n_active"}  # keys of a round in a file
-SLACK = 1e-6  # by which the logarithm of a parameter may lie outside its bounds: far above rounding, and harmless
+SLACK = 1e-6  # how far the logarithm of a parameter may lie outside its bounds: far above rounding, and harmless
 
 
 def method_note(method: Method) -> Any:

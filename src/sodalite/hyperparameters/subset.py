@@ -24,11 +24,11 @@ from .task import Fixed as Fixed  # here in pickles of earlier versions
 from .task import Found, Progress, Task, arrays_of
 from .task import Round as Round  # here in pickles of earlier versions
 
-SCREEN_STEPS = 20  # of every start, on few rows: enough to tell which starts are hopeless
-SHORT_STEPS = 12  # of the best starts, on all rows of the subset
+SCREEN_STEPS = 20  # steps from every start, on few rows: enough to tell which starts are hopeless
+SHORT_STEPS = 12  # steps from the best starts, on all rows of the subset
 SCREEN_PART, SHORT_PART, OTHER_PART, LAST_PART = 4.0, 2.0, 1.0, 4.0  # weights of the parts of a search, by their time
 N_LEADERS = 2  # starts that go on from few rows to all of them
-NOISE_SHARES = (0.02, 0.5)  # of the targets' variance, in starts placed by the data: little noise, and much
+NOISE_SHARES = (0.02, 0.5)  # shares of the noise in the targets' variance, in starts placed by the data
 
 
 @dataclass(frozen=True)

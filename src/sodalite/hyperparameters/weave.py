@@ -29,10 +29,10 @@ from .windows import with_windows
 
 WORTH = 1e-3  # nats per target value that a round must gain to be kept; smaller gains are not worth their time
 MOST_ROWS = 100_000  # rows that hyperparameters are learnt from; a thinner sample would miss short length-scales
-SUBSET_SHARE = 0.5  # of the time limit, for the search by a subset that the rounds of most posteriors begin from
+SUBSET_SHARE = 0.5  # share of the time limit for the search by a subset, from which the rounds of most posteriors begin
 START_SECONDS, LEAST_ROWS = 4.0, 150  # an exact search of 1000 rows begins after so long; least rows under a time limit
-START_SHARE = 0.3  # of the time limit, for the search on few rows that the rounds of "local" begin from
-FIRST_STEPS, OTHER_STEPS, ROUND_STEPS = 10, 6, 8  # of a climb: the first kernel, the others that compete, a round
+START_SHARE = 0.3  # share of the time limit for the search on few rows, from which the rounds of "local" begin
+FIRST_STEPS, OTHER_STEPS, ROUND_STEPS = 10, 6, 8  # steps of a climb: with the first kernel, with others, in a round
 # Weights of the parts of a search, by the time that they usually take. The search by a subset takes longer.
 START_PART, SUBSET_PART, FAMILY_PART, COMPONENTS_PART, ROUND_PART, WINDOWS_PART = 3.0, 9.0, 1.0, 2.0, 1.5, 2.0
 USUAL_ROUNDS = 3  # most searches have two to four

@@ -39,7 +39,7 @@ MANY = 4000  # the most cells that count as work: a batch of queries is taken to
 CELLS = (64, 128, 256, 512)  # rows of a cell: the more, the more rows a query is predicted from for the same work
 RATIO = 2.5  # rows of a neighbourhood, in units of a cell: with fewer, queries at a border lack rows beyond it
 SAMPLE_NUMBERS = 2**20  # numbers of the rows that cells are made from, 8 MB: all rows, up to a hundred thousand or so
-SAMPLE_SHARE = 16  # of more rows, one in so many: some rows for each of the smallest cells
+SAMPLE_SHARE = 16  # at least one row in so many makes the cells: some rows for each of the smallest cells
 LEAST_ROWS = 2000  # rows of the remainder below which nothing is shared: 64 neighbours of its own serve a query well
 
 

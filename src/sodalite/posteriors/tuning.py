@@ -26,11 +26,11 @@ LocalT = TypeVar("LocalT", bound="Local")
 
 SIZES = (8, 16, 32, 64)  # k, numbers of neighbours that are tried for each query alone
 GOOD_ENOUGH = 0.005  # nats per row that a smaller k may lose against the best: fewer neighbours predict faster
-SAME_ERROR = 0.005  # by which RMSEs may differ, relative, and count as equal: a fraction of their standard error
+SAME_ERROR = 0.005  # relative difference up to which RMSEs count as equal: a fraction of their standard error
 N_COMPARED = 1000  # rows whose leave-one-out errors decide whether neighbourhoods are shared; each costs a millisecond
 WORTH_SHARING = 0.02  # nats per row that shared neighbourhoods must gain: more than chance, and worth their work
 BESIDE = 32  # k, neighbours that a query has of its own beside those that it shares
-POWERS = (0, 1, 2, 4)  # of the precisions that weight the two predictions; 0 for the one of less variance alone
+POWERS = (0, 1, 2, 4)  # powers of the precisions that weight the two predictions; 0 takes the more precise one alone
 COMPARE_WORK = 2e10  # operations, about 1 s of a core, that the factors of the cells of `N_COMPARED` rows may take
 # Factors may take so many operations in a fit, about 10 s of a core: predictions need them again. If all take more, the
 # rows of some cells judge, which say less of the others (kin40k: 0.02 nats a row with half of the cells).
@@ -38,9 +38,9 @@ FIT_WORK = 2e11
 N_JUDGED = 4000  # rows whose leave-one-out errors choose k, and calibrate variances at least; O(k^2 m + k^3) each
 # Once k is chosen, more rows calibrate variances: the denser they are, the better is known how large errors are from
 # place to place (keggdirected 0.16, us_elevation 0.13, precip_global 0.10 nats a row).
-JUDGE_WORK = 1e10  # operations, about 4 s of a core, that the leave-one-out errors of these rows may take
-MOST_JUDGED = 20_000  # the most of these rows: learning the distribution of their errors takes as long again
-JUDGED_SHARE = 3  # one row in so many is the most that calibrate: with more of all rows, less is gained by each
+JUDGE_WORK = 1e10  # operations, about 4 s of a core, that the leave-one-out errors of rows that calibrate may take
+MOST_JUDGED = 20_000  # the most rows that calibrate: learning the distribution of their errors takes as long again
+JUDGED_SHARE = 3  # at most one row in so many calibrates: the denser they are, the less another one adds
 
 
 def most_judged(n: int, n_neighbors: int | None, calibrate: bool) -> int:

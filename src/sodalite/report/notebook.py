@@ -12,7 +12,7 @@ from ..fitting.fitted import FittedModel
 from .rows import target_of
 from .words import bars_of, kernel_words
 
-WIDTH, HEIGHT, EDGE = 300, 84, 4  # of the curve and the margin around it, in pixels
+WIDTH, HEIGHT, EDGE = 300, 84, 4  # size of the curve and of the margin around it, in pixels
 MOST_POINTS = 200  # points of the curve: more are closer than pixels
 N_ROWS = 1000  # about how many rows the kernel is described by: a summary must not be waited for
 STYLE = (
