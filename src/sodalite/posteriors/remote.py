@@ -266,7 +266,7 @@ class RemoteLocal(Local):
         """The mean, of shape (n, q), and the variance of the latent function, (n,), not calibrated."""
         if not self.k or not len(X):
             return self.base.latent(X)
-        mean, variance = self._answered(_latent, X, self.k, True, lambda part: (X[part],))
+        mean, variance = self._answered(Local.latent, X, self.k, True, lambda part: (X[part],))
         return mean, variance
 
     def mean_and_covariance(self, X: Array, noisy: bool = False) -> tuple[Floats, Floats]:
@@ -275,7 +275,8 @@ class RemoteLocal(Local):
         if not self.k or not len(X):
             return replace(self.base, scale=self.scale).mean_and_covariance(X, noisy)
         asked = detached.asked(X, max(self.k, *SIZES))
-        found: tuple[Floats, Floats] = self.remote.answers(_OnRows(detached, _joint), [(asked, (X, noisy))])[0]
+        job = _OnRows(detached, Local.mean_and_covariance)
+        found: tuple[Floats, Floats] = self.remote.answers(job, [(asked, (X, noisy))])[0]
         return found
 
     # Leave-one-out errors
@@ -370,14 +371,6 @@ class _Inside:
 
 def _both(first: Indices, second: Indices) -> Indices:
     return np.concatenate([first, second])
-
-
-def _latent(local: Local, X: Floats) -> tuple[Floats, Floats]:
-    return local.latent(X)
-
-
-def _joint(local: Local, X: Floats, noisy: bool) -> tuple[Floats, Floats]:
-    return local.mean_and_covariance(X, noisy)
 
 
 def _errors(local: Local, sample: Observations, sizes: Sequence[int]) -> tuple[Floats, Floats]:
