@@ -19,7 +19,7 @@ import numpy as np
 from sklearn.gaussian_process.kernels import Kernel
 
 from sodalite import GreedyGPRegressor, select
-from sodalite.cluster.bundles import Bundle, Layout, _first, _home, _near, _radius, _Split, _Surveyed, together
+from sodalite.cluster.bundles import Bundle, BundleLayout, _first, _home, _near, _radius, _Split, _Surveyed, together
 from sodalite.cluster.table import Part
 from sodalite.core.threads import on_this_thread
 from sodalite.fitting import pipeline
@@ -61,19 +61,21 @@ def remaining_of(X: np.ndarray, y: np.ndarray, kernel: Kernel, m: int) -> Remain
     return Remaining(base, np.sort(chosen.indices), chosen.noise_floor)
 
 
-def built(X: np.ndarray, y: np.ndarray, remaining: Remaining, levels: int, timed: Timer) -> tuple[Layout, list[Bundle]]:
+def built(
+    X: np.ndarray, y: np.ndarray, remaining: Remaining, levels: int, timed: Timer
+) -> tuple[BundleLayout, list[Bundle]]:
     """The layout of some levels of bisection, and its bundles."""
     d = X.shape[1]
     seen = timed("survey", _Surveyed(remaining, d, n_sampled(d)), 0, X)
     metric = seen.metric(remaining.kernel.centre, remaining.kernel.metric())
     boxes = Bisection.of(metric.scaled(seen.rows), levels)
-    layout = Layout(metric, boxes, seen.rows, np.dtype(np.float64))
+    layout = BundleLayout(metric, boxes, seen.rows, np.dtype(np.float64))
     parts = timed("split", _Split(remaining, layout), Part(0, len(X), X, y[:, None], None))
     return layout, [timed("bundle", Bundle, [part], layout) for part in parts]
 
 
 def predicted(
-    layout: Layout, bundles: list[Bundle], detached: Detached, Q: np.ndarray, timed: Timer
+    layout: BundleLayout, bundles: list[Bundle], detached: Detached, Q: np.ndarray, timed: Timer
 ) -> tuple[float, float]:
     """Predict some queries; return how many bundles answer one, and how many rows are gathered for one."""
     asked = timed("search", detached.asked, Q, detached.k)

@@ -46,7 +46,7 @@ from .fitting.likelihood import likelihood_at
 from .fitting.pipeline import RandomState, Settings
 from .hyperparameters import Method
 from .kernels import check_numeric
-from .posteriors import Posterior, draw
+from .posteriors import Posterior, joint_samples
 from .posteriors.predictive import Predictive
 from .posteriors.prior import prior_predictions
 from .scores import Score
@@ -677,14 +677,10 @@ class GreedyGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
         ndarray of shape (n, n_samples) or (n, q, n_samples)
         """
         mean, cov = self.predict(X, return_cov=True)
-        generator, shape = generator_from(random_state), mean.shape
-        mean, cov = mean.reshape(len(mean), -1), cov.reshape(len(mean), len(mean), -1)
-        q = mean.shape[1]
-        samples = np.stack([draw(mean[:, j], cov[..., j], n_samples, generator) for j in range(q)], axis=1)
-        if hasattr(self, "fitted_"):
-            distribution = self._predictive(self._queries(X))
-            samples = distribution.with_margins(samples, mean, np.einsum("iij->ij", cov))
-        return samples.reshape(*shape, n_samples)
+        n, generator = len(mean), generator_from(random_state)
+        margins = self._predictive(self._queries(X)) if hasattr(self, "fitted_") else None
+        samples = joint_samples(mean.reshape(n, -1), cov.reshape(n, n, -1), n_samples, generator, margins)
+        return samples.reshape(*mean.shape, n_samples)
 
     def log_marginal_likelihood(
         self, theta: ArrayLike | None = None, eval_gradient: bool = False, clone_kernel: bool = True

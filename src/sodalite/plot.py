@@ -28,6 +28,8 @@ Axes: TypeAlias = Any  # matplotlib's, which is an extra
 # Colours of Okabe and Ito, which colour-blind people can tell apart, and a grey.
 BLUE, VERMILION, GREY = "#0072B2", "#D55E00", "#777777"
 
+COLUMNS = 3  # the most plots side by side: a figure of three is as wide as a page
+
 
 def _literal(name: str) -> str:
     """A name that matplotlib shows as it is: text between dollar signs would be read as a formula."""
@@ -90,9 +92,9 @@ class _Display:
         return axes
 
 
-def _new_axes(count: int, size: tuple[float, float], columns: int = 3) -> list[Axes]:
-    """Axes in a grid of at most so many columns, in a figure of their own."""
-    pyplot, across = require("matplotlib.pyplot", "plot"), min(count, columns)
+def _new_axes(count: int, size: tuple[float, float]) -> list[Axes]:
+    """Axes in a grid of at most `COLUMNS` columns, in a figure of their own."""
+    pyplot, across = require("matplotlib.pyplot", "plot"), min(count, COLUMNS)
     down = -(-count // across)
     shape = (size[0] * across, size[1] * down)
     _, made = pyplot.subplots(down, across, figsize=shape, squeeze=False, layout="constrained")

@@ -16,7 +16,7 @@ from sodalite.cluster.bundles import Bundles
 from sodalite.cluster.table import ClusterTable
 from sodalite.hyperparameters import Found
 from sodalite.persistence import ModelFileError, check_file
-from sodalite.posteriors import local
+from sodalite.posteriors import tuning
 from sodalite.posteriors.remote import RemoteLocal
 
 distributed = pytest.importorskip("distributed")
@@ -98,8 +98,8 @@ def test_a_fit_is_that_in_memory(client, q, alpha, mean):
 
 def test_the_number_of_neighbours_is_chosen_as_in_memory_and_rows_stay(client, monkeypatch):
     """The driver asks for no more rows than it looks at in any case: samples that judge the model."""
-    monkeypatch.setattr(local, "N_JUDGED", 300)
-    monkeypatch.setattr(local, "MOST_JUDGED", 400)
+    monkeypatch.setattr(tuning, "N_JUDGED", 300)
+    monkeypatch.setattr(tuning, "MOST_JUDGED", 400)
     monkeypatch.setattr("sodalite.posteriors.baselines.MOST_ROWS", 200)
     X, y = rows()
     here = model(n_neighbors=None).fit(X, y)
@@ -118,10 +118,10 @@ def test_the_number_of_neighbours_is_chosen_as_in_memory_and_rows_stay(client, m
 
 
 def test_neighbourhoods_that_queries_share(client, monkeypatch):
-    monkeypatch.setattr(local, "WORTH_SHARING", -10.0)
-    monkeypatch.setattr(local, "SAME_ERROR", 10.0)
-    monkeypatch.setattr(local, "N_JUDGED", 300)
-    monkeypatch.setattr(local, "COMPARE_WORK", 1e7)  # rows of some cells judge, which workers find
+    monkeypatch.setattr(tuning, "WORTH_SHARING", -10.0)
+    monkeypatch.setattr(tuning, "SAME_ERROR", 10.0)
+    monkeypatch.setattr(tuning, "N_JUDGED", 300)
+    monkeypatch.setattr(tuning, "COMPARE_WORK", 1e7)  # rows of some cells judge, which workers find
     X, y = rows(2800)
     lazy = chunked(X, y, chunks=700)
     here, there = model(n_neighbors=None).fit(X, y), model(n_neighbors=None).fit(*lazy, executor=client)
@@ -298,9 +298,9 @@ def test_a_folder_loads_where_there_is_no_cluster(saved, tmp_path):
 
 
 def test_a_folder_of_single_precision_shared_neighbourhoods_and_several_targets(client, tmp_path, monkeypatch):
-    monkeypatch.setattr(local, "WORTH_SHARING", -10.0)
-    monkeypatch.setattr(local, "SAME_ERROR", 10.0)
-    monkeypatch.setattr(local, "N_JUDGED", 300)
+    monkeypatch.setattr(tuning, "WORTH_SHARING", -10.0)
+    monkeypatch.setattr(tuning, "SAME_ERROR", 10.0)
+    monkeypatch.setattr(tuning, "N_JUDGED", 300)
     X, y = rows(2800, q=3)
     there = model(n_neighbors=None).fit(*chunked(X.astype(np.float32), y, chunks=700), executor=client)
     assert there.posterior_.shared is not None

@@ -27,7 +27,7 @@ pytestmark = pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs 
 @pytest.fixture
 def interrupt(monkeypatch):
     """A function: raise KeyboardInterrupt in the main thread after so many seconds."""
-    monkeypatch.setattr(threads, "_cores", lambda: 2)
+    monkeypatch.setattr(threads, "cores", lambda: 2)
     before = signal.signal(signal.SIGALRM, signal.default_int_handler)
     yield lambda seconds: signal.setitimer(signal.ITIMER_REAL, seconds)
     signal.setitimer(signal.ITIMER_REAL, 0)
@@ -45,7 +45,7 @@ def fit():
 
 def interrupted_fits(count):
     """Interrupt fits at random moments, every fourth a second time; then fit once more, and print what happened."""
-    threads._cores = lambda: 2
+    threads.cores = lambda: 2
     counts = [library.num_threads for library in threads._libraries()]
     rng = np.random.default_rng(0)
     took, interrupts, longest, left = 0.05, 0, 0.0, 0

@@ -110,7 +110,7 @@ def test_progress_is_called_once_a_draw():
     [(-1, 0, False), (9.5, 1000 / 101, False), (10, 1050 / 101, True), (50, 50, True), (95, 9550 / 101, False)],
 )
 def test_where_a_number_falls(number, percentile, inside):
-    comparison = paper.compare("full", "fixed", number, np.random.default_rng(0).permutation(np.arange(101.0)))
+    comparison = paper.located("full", "fixed", number, np.random.default_rng(0).permutation(np.arange(101.0)))
     assert (comparison.low, comparison.median, comparison.high) == pytest.approx((10, 50, 90))
     assert comparison.percentile == pytest.approx(percentile)
     assert comparison.inside is inside

@@ -373,7 +373,25 @@ def test_mistakes_with_a_folder(folder):
 
 # --- enforced ---
 
-LIMITED = """
+WARM_UP = """
+    def multiply():
+        start.wait()  # the linear algebra sets memory aside for each thread that is at it
+        for _ in range(20):
+            np.ones((300, 300)) @ np.ones((300, 300))
+
+
+    threading.stack_size(2**20)
+    start = threading.Barrier(4)
+    threads = [threading.Thread(target=multiply) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+"""
+"""Part of a script: threads do what linear algebra does when they first need it."""
+
+LIMITED = (
+    """
     import resource, sys, threading
     import numpy as np
     from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
@@ -399,19 +417,9 @@ LIMITED = """
         return model.fit(X, y).active_indices_
 
 
-    def multiply():
-        start.wait()  # the linear algebra sets memory aside for each thread that is at it
-        for _ in range(20):
-            np.ones((300, 300)) @ np.ones((300, 300))
-
-
-    threading.stack_size(2**20)
-    start = threading.Barrier(4)
-    threads = [threading.Thread(target=multiply) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+"""
+    + WARM_UP
+    + """
     work(*opened("small"), limit)  # all else that is loaded or set aside when it is first needed
     X, y = opened("large")
     size = X.shape[0] * X.shape[1] * 8
@@ -428,6 +436,7 @@ LIMITED = """
         sys.exit("the limit is not enforced")
     print(*work(X, y, limit))
 """
+)
 
 
 @pytest.fixture(scope="module")
@@ -510,16 +519,17 @@ def test_local_on_disk_predicts_as_in_memory(kind, tmp_path, monkeypatch):
     np.testing.assert_allclose(again.predict(T), here.predict(T), rtol=1e-8, atol=1e-8)
 
 
-LOCAL = """
+LOCAL = (
+    """
     import resource, sys, threading
     import numpy as np
     from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
-    import sodalite.fitting.pipeline, sodalite.posteriors.local, sodalite.selection.source
+    import sodalite.fitting.pipeline, sodalite.posteriors.tuning, sodalite.selection.source
     from sodalite import GreedyGPRegressor
     from sodalite.tables import ParquetRows
 
     MB = 10**6
-    sodalite.posteriors.local.MOST_JUDGED = 4000
+    sodalite.posteriors.tuning.MOST_JUDGED = 4000
     kind, path, options = sys.argv[1], sys.argv[2], eval(sys.argv[3])
     limit = options["memory_limit"]
 
@@ -538,19 +548,9 @@ LOCAL = """
         return model.predict(X[: len(X) // 100], return_std=True)
 
 
-    def multiply():
-        start.wait()  # the linear algebra sets memory aside for each thread that is at it
-        for _ in range(20):
-            np.ones((300, 300)) @ np.ones((300, 300))
-
-
-    threading.stack_size(2**20)
-    start = threading.Barrier(4)
-    threads = [threading.Thread(target=multiply) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+"""
+    + WARM_UP
+    + """
     original = sodalite.selection.source.fits_in_memory
     for module in (sodalite.selection.source, sodalite.fitting.pipeline):
         module.fits_in_memory = lambda *given: False
@@ -572,6 +572,7 @@ LOCAL = """
         sys.exit("the limit is not enforced")
     np.save(f"{path}/found.npy", work(X, y))
 """
+)
 
 
 def write_wide(path, n, d, kind):
@@ -601,7 +602,7 @@ def write_wide(path, n, d, kind):
     ],
 )
 def test_local_keeps_to_a_quarter_of_the_data(kind, n, d, options, tmp_path, monkeypatch):
-    monkeypatch.setattr("sodalite.posteriors.local.MOST_JUDGED", 4000)  # more would need as much memory as the rows
+    monkeypatch.setattr("sodalite.posteriors.tuning.MOST_JUDGED", 4000)  # more would need as much memory as the rows
     X, y = write_wide(tmp_path, n, d, kind)
     command = [sys.executable, "-c", textwrap.dedent(LOCAL), kind, str(tmp_path), repr(options)]
     alone = {"MALLOC_ARENA_MAX": "1", "OPENBLAS_NUM_THREADS": "1", "ARROW_DEFAULT_MEMORY_POOL": "system"}

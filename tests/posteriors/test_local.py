@@ -15,7 +15,7 @@ from dense import given
 from helpers import KERNELS, campaign
 from sodalite import GreedyGPRegressor
 from sodalite.posteriors import Local, SubsetOfData, local
-from sodalite.posteriors.local import SIZES, _fewest
+from sodalite.posteriors.tuning import SIZES, fewest
 
 # With a metric, and without one: then the covariance says what is near.
 CASES = {
@@ -190,7 +190,7 @@ def test_neighbours_that_queries_share_are_projected_once():
     X, Y, T = data(d, n=200)
     posterior = Local.condition(given(kernel, X, Y, 12, n_neighbors=5, memory_limit=1))
     asked = []
-    counting = replace(posterior, kernel=Counting(posterior.kernel, asked))
+    counting = replace(posterior, base=replace(posterior.base, kernel=Counting(posterior.kernel, asked)))
     assert_allclose(counting.mean(np.repeat(T, 40, axis=0)), np.repeat(posterior.mean(T), 40, axis=0), atol=1e-12)
     places = len(np.unique(posterior.near.query(T, 5)))
     assert places in asked
@@ -198,18 +198,18 @@ def test_neighbours_that_queries_share_are_projected_once():
 
 
 def test_the_fewest_neighbours_are_as_good_as_the_best_in_density_and_in_error():
-    assert _fewest([1.0, 1.004, 1.006, 1.007], [0.1, 0.1, 0.1, 0.1]) == 1
-    assert _fewest([1.004, 1.004, 1.006, 1.007], [0.2, 0.1004, 0.1, 0.1]) == 1  # the first is as dense, and errs more
-    assert _fewest([1.0, 1.1, 1.0], [0.1, 0.2, 0.1]) == 1
+    assert fewest([1.0, 1.004, 1.006, 1.007], [0.1, 0.1, 0.1, 0.1]) == 1
+    assert fewest([1.004, 1.004, 1.006, 1.007], [0.2, 0.1004, 0.1, 0.1]) == 1  # the first is as dense, and errs more
+    assert fewest([1.0, 1.1, 1.0], [0.1, 0.2, 0.1]) == 1
 
 
 def test_more_rows_calibrate_once_k_is_chosen(monkeypatch):
     """Variances are learnt from a third of the rows, or as many as the work allows, if k is chosen by fewer."""
     kernel, d = CASES["usual"]
     X, Y, T = data(d, n=600)
-    monkeypatch.setattr("sodalite.posteriors.local.N_JUDGED", 100)
+    monkeypatch.setattr("sodalite.posteriors.tuning.N_JUDGED", 100)
     for work, count in ((1e12, 200), (150 * 64 * 20, 150), (10, 100)):
-        monkeypatch.setattr("sodalite.posteriors.local.JUDGE_WORK", work)
+        monkeypatch.setattr("sodalite.posteriors.tuning.JUDGE_WORK", work)
         made = Local.condition(given(kernel, X, Y, 12, calibrate=True, n_neighbors=8))
         assert len(made.scale.squares) == count
         mean, variance = made.mean_and_variance(T, noisy=True)
@@ -268,7 +268,7 @@ def test_leaving_one_out_is_fitting_without_it(name, copies, known):
     evidence = given(kernel, X, Y, 10, alpha=alpha)
     posterior, every = Local.prepare(evidence)
     sizes = (1, 4, 100)
-    error, variance = posterior.leave_out(every, sizes)
+    error, variance = posterior.own_errors(every, sizes)
     assert error.shape == (3, 48, 2)
     assert variance.shape == (3, 48)
     some = np.concatenate([evidence.selection.indices[:3], remainder_of(evidence)[:9]])
@@ -314,7 +314,7 @@ def test_there_are_as_few_neighbours_as_predict_well(noise):
     evidence = given(RBF(0.7) + WhiteKernel(noise), X, Y, 8)
     posterior = Local.condition(evidence)
     made, every = Local.prepare(evidence)
-    error, variance = made.leave_out(every, SIZES)
+    error, variance = made.own_errors(every, SIZES)
     density = -0.5 * np.mean(error[..., 0] ** 2 / variance + np.log(variance), axis=1)
     enough = SIZES[int(np.flatnonzero(density >= density.max() - 0.005)[0])]
     assert posterior.k == enough

@@ -69,11 +69,11 @@ def test_errors_near_by_are_those_without_the_pair(posterior, m):
     X, y = rows()
     places, z = pairs_of(X, y, m, posterior)
     change = places.correction(z, places.of_first(z), lambda errors: errors)
-    for i in (0, 15, 38):
-        for column in (0, 1, 2, 20):
-            j = places.partners[i, column]
-            if j >= 0:
-                assert z[j, 0] + change[i, column, 0] == pytest.approx(without(X, y, i, j), abs=1e-8)
+    some = [(i, column) for i in (0, 15, 38) for column in (0, 1, 2, 20) if places.partners[i, column] >= 0]
+    assert len(some) > 6
+    for i, column in some:
+        j = places.partners[i, column]
+        assert z[j, 0] + change[i, column, 0] == pytest.approx(without(X, y, i, j), abs=1e-8)
 
 
 @pytest.mark.parametrize("m", [12, 40])

@@ -196,7 +196,7 @@ def test_blocks_of_any_size_and_threads_give_the_same(kind, entries, cores, monk
     expected = whole.mean(T), *whole.mean_and_variance(T), whole.log_marginal_likelihood
     monkeypatch.setattr(base, "BLOCK", entries)
     monkeypatch.setattr(local, "WORK", entries)
-    monkeypatch.setattr(threads, "_cores", lambda: cores)
+    monkeypatch.setattr(threads, "cores", lambda: cores)
     cut = POSTERIORS[kind].condition(evidence)
     for posterior in (whole, cut):
         found = posterior.mean(T), *posterior.mean_and_variance(T), posterior.log_marginal_likelihood

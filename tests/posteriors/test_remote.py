@@ -9,12 +9,12 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, WhiteK
 
 from helpers import campaign
 from sodalite import select
-from sodalite.cluster.bundles import Bundle, Layout, _first, _home, _near, _radius, _Split, _Surveyed, together
+from sodalite.cluster.bundles import Bundle, BundleLayout, _first, _home, _near, _radius, _Split, _Surveyed, together
 from sodalite.cluster.table import Part
 from sodalite.kernels import compile_kernel, neighbours
 from sodalite.kernels.bisection import Bisection
 from sodalite.kernels.neighbours import least_hashes, n_sampled
-from sodalite.posteriors import Evidence, Local, local
+from sodalite.posteriors import Evidence, Local, tuning
 from sodalite.posteriors.remote import RemoteLocal
 from sodalite.selection.source import Arrays
 
@@ -43,7 +43,7 @@ class Here:
             seen = surveyed(part.begin, part.X).merged(seen)  # in another order
         self.metric = seen.metric(remaining.kernel.centre, remaining.kernel.metric())
         boxes = Bisection.of(self.metric.scaled(seen.rows), levels)
-        self.layout = Layout(self.metric, boxes, seen.rows[: n_sampled(d)], np.dtype(np.float64))
+        self.layout = BundleLayout(self.metric, boxes, seen.rows[: n_sampled(d)], np.dtype(np.float64))
         split = [_Split(remaining, self.layout)(part) for part in parts]
         self.bundles = [Bundle(list(each), self.layout) for each in zip(*split, strict=True)]
         self.shape = sum(len(bundle.store) for bundle in self.bundles), d, source.y.shape[1]
@@ -79,6 +79,7 @@ class Spread(Arrays):
 
     levels: int = 2
     pieces: int = 3
+    lays_out: bool = True
 
     def lay_out(self, remaining):
         return Here(self, remaining, self.levels, self.pieces)
@@ -126,8 +127,8 @@ def compare(here, there, Q):
 @pytest.mark.parametrize(("levels", "search"), [(0, "tree"), (5, "tree"), (3, "products")])
 def test_predictions_are_those_in_memory(make, levels, search, monkeypatch):
     monkeypatch.setattr(neighbours, "FINDERS", {search: neighbours.FINDERS[search]})
-    monkeypatch.setattr(local, "N_JUDGED", 200)
-    monkeypatch.setattr(local, "MOST_JUDGED", 250)
+    monkeypatch.setattr(tuning, "N_JUDGED", 200)
+    monkeypatch.setattr(tuning, "MOST_JUDGED", 250)
     here, there, Q = conditioned(make, 900, levels)
     compare(here, there, Q)
     np.testing.assert_allclose(there.scale.squares, here.scale.squares, rtol=1e-8)
@@ -140,10 +141,10 @@ def test_more_neighbours_than_a_bundle_has_rows():
 
 @pytest.mark.parametrize("levels", [2, campaign(6)])
 def test_shared_neighbourhoods(levels, monkeypatch):
-    monkeypatch.setattr(local, "LEAST_ROWS", 500)
-    monkeypatch.setattr(local, "WORTH_SHARING", -10.0)
-    monkeypatch.setattr(local, "SAME_ERROR", 10.0)
-    monkeypatch.setattr(local, "N_JUDGED", 200)
+    monkeypatch.setattr(tuning, "LEAST_ROWS", 500)
+    monkeypatch.setattr(tuning, "WORTH_SHARING", -10.0)
+    monkeypatch.setattr(tuning, "SAME_ERROR", 10.0)
+    monkeypatch.setattr(tuning, "N_JUDGED", 200)
     here, there, Q = conditioned(scattered, 1500, levels)
     assert here.shared is not None
     np.testing.assert_array_equal(there.shared.cells.centres, here.shared.cells.centres)

@@ -15,7 +15,7 @@ from dense import given
 from sodalite import GreedyGPRegressor
 from sodalite.persistence import load, save
 from sodalite.posteriors import Local, local, shared
-from sodalite.posteriors.local import POWERS
+from sodalite.posteriors.tuning import BESIDE, POWERS, cell_size, in_cells
 
 KERNEL = ConstantKernel(1.4) * Matern([0.9, 1.3, 1.1], nu=1.5) + WhiteKernel(0.05)
 
@@ -165,7 +165,7 @@ def test_leaving_one_out_is_fitting_without_it(copies):
 def test_errors_are_those_of_what_predicts():
     X, Y, _ = data()
     posterior, every = sharing(given(KERNEL, X, Y, 12), power=2)
-    own, common = posterior.leave_out(every, (8,)), posterior.shared.leave_out(every)
+    own, common = posterior.own_errors(every, (8,)), posterior.shared.leave_out(every)
     weight = common[1] ** -2 / (common[1] ** -2 + own[1][0] ** -2)
     error, variance = posterior.errors(every)
     assert_allclose(error, weight[:, None] * common[0] + (1 - weight)[:, None] * own[0][0], atol=1e-10)
@@ -199,7 +199,7 @@ def test_they_are_shared_where_they_predict_better(model):
     alone = GreedyGPRegressor(SMOOTH, n_neighbors=64, **FIXED).fit(X[:2400], y[:2400])
     assert alone.posterior_.shared is None
     assert model.posterior_.shared is not None
-    assert model.posterior_.k == local.BESIDE
+    assert model.posterior_.k == BESIDE
     one, other = (np.sqrt(np.mean((each.predict(X[2400:]) - y[2400:]) ** 2)) for each in (model, alone))
     assert one < 0.9 * other
     inside = np.abs(model.pit(X[2400:], y[2400:]) - 0.5) < 0.4
@@ -218,7 +218,7 @@ def test_there_are_no_cells_without_a_metric_or_with_periods():
     X, y = smooth()
     for kernel in (ExpSineSquared(1.0, 2.0), RBF(1.0) + ExpSineSquared(1.0, 2.0)):
         posterior, _ = Local.prepare(given(kernel + WhiteKernel(0.1), X[:2200, :1], y[:2200, None], 5))
-        assert posterior._affordable_cell() == 0
+        assert cell_size(posterior) == 0
 
 
 @pytest.mark.parametrize(
@@ -233,8 +233,8 @@ def test_rows_of_few_cells_judge_where_factors_cost_much(monkeypatch, model):
     posterior, _ = Local.prepare(evidence)
     made = posterior.sharing(64, 160, 0)
     some = evidence.judged(1000)
-    assert_array_equal(made._in_cells(some, evidence, 1e12), some)
-    rows = made._in_cells(some, evidence, 5 * shared.work_of(160, 20))
+    assert_array_equal(in_cells(made, some, evidence, 1e12), some)
+    rows = in_cells(made, some, evidence, 5 * shared.work_of(160, 20))
     assert len(np.unique(made.shared.locate(evidence.X[rows]))) == 5
     assert 100 < len(rows) < 1000
 

@@ -26,7 +26,7 @@ from sodalite.core import optional
 from sodalite.hyperparameters import Round
 from sodalite.hyperparameters.task import FULL_DENSITY
 from sodalite.posteriors import Evidence
-from sodalite.report import figures, learning, make_report, source, to_html, views, words
+from sodalite.report import figures, learning, make_report, plotly_bundle, to_html, views, words
 from sodalite.report.build import stages_of
 from sodalite.report.curve import _curve
 from sodalite.report.figures import honesty_figures, judgement_figures
@@ -744,7 +744,7 @@ def test_names_cannot_break_the_page():
 
 
 def test_plotly_is_whole_and_its_function_is_in_parentheses():
-    made = source.plotly_source()
+    made = plotly_bundle.plotly_source()
     opened, last = made.index("this, (() => {") + len("this, "), made.rindex(")")
     assert made[:opened] + made[opened + 1 : last] + made[last + 1 :] == get_plotlyjs()
     assert unpacked(to_html(make_report(fitted(*data()))), "plotly") == made
@@ -762,7 +762,7 @@ def test_packed_text_is_safe_in_a_page_and_whole(text):
     "other", ["f(this, () => {});", "(f(this, () => {}));more();", "f(() => {}));", "x" * 1001 + "this, () => {}));"]
 )
 def test_a_bundle_of_another_form_stays_as_it_is(other):
-    assert source.read_once(other) == other
+    assert plotly_bundle.read_once(other) == other
 
 
 def test_large_data_stay_small():

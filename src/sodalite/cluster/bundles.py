@@ -22,13 +22,14 @@ import numpy as np
 
 from ..core.threads import on_this_thread
 from ..core.types import Array, Floats, Indices
+from ..core.validation import float_type
 from ..kernels import CompiledKernel
 from ..kernels.bisection import Bisection
 from ..kernels.cell_search import SLACK
 from ..kernels.neighbours import Index, Metric, least_hashes, n_sampled
 from ..kernels.row_store import Observed, RowStore, Survey, laid_out
-from ..posteriors.remote import Block, Remaining, Request
-from .client import Client, DaskFuture, LostError, answer, insist, submit, workers_of
+from ..posteriors.remote import NearestRequest, Remaining, RemoteJob
+from .client import Client, DaskFuture, gathered, insist, shared, submit, workers_of
 
 if TYPE_CHECKING:
     from .table import ClusterTable, Part
@@ -43,7 +44,7 @@ AT_ONCE = 256  # blocks that are with the scheduler at a time: some ten megabyte
 GROWTH = 1.5  # factor by which the hashes that are asked for grow, until enough rows have less
 
 
-class Layout(NamedTuple):
+class BundleLayout(NamedTuple):
     """What all bundles have in common."""
 
     metric: Metric
@@ -62,23 +63,23 @@ class Bundle:
     ----------
     parts : list of tuples of arrays
         Inputs, residuals and noise variances, from every piece.
-    layout : Layout
+    layout : BundleLayout
     """
 
-    def __init__(self, parts: list[Observed], layout: Layout) -> None:
+    def __init__(self, parts: list[Observed], layout: BundleLayout) -> None:
         store = laid_out(*together(parts), layout.metric, layout.some)
         self.store = replace(store, X=store.X.astype(layout.dtype, copy=False))
         self._index = Index.of_positions(layout.metric, store.Z)
         self._index.nearest(store.Z[:1, :-1], min(TRIED, len(store)))  # measures which way to search is the quicker one
 
-    def radius(self, request: Request) -> Floats:
+    def radius(self, request: NearestRequest) -> Floats:
         """The squared distance of the k-th nearest row of every position; infinite if there are fewer rows."""
         positions, k = request
         if k > len(self.store) or not len(positions):
             return np.full(len(positions), np.inf)
         return np.asarray(self._distances(positions, self._index.nearest(positions, k)).max(axis=1))
 
-    def within(self, request: Request, radius: Floats) -> Indices:
+    def within(self, request: NearestRequest, radius: Floats) -> Indices:
         """The rows among the k nearest of a position, and within its squared distance, of shape (positions,)."""
         found = self._index.nearest(request.positions, min(request.k, len(self.store)))
         near = self._distances(request.positions, found) <= SLACK * radius[:, None]
@@ -116,10 +117,10 @@ class Bundles:
     client : distributed.Client
     futures : list of distributed.Future
         Of the bundles.
-    layout : Layout
+    layout : BundleLayout
     """
 
-    def __init__(self, client: Client, futures: list[DaskFuture], layout: Layout) -> None:
+    def __init__(self, client: Client, futures: list[DaskFuture], layout: BundleLayout) -> None:
         self.client, self.layout, self._futures = client, layout, futures
         found: list[Summary] = self.each(_summary, [()] * len(futures))
         self._low, self._high = np.stack([each.low for each in found]), np.stack([each.high for each in found])
@@ -164,16 +165,16 @@ class Bundles:
 
         return self._insisted([partial(send, *job) for job in zip(self._futures, arguments, strict=True)])
 
-    def answers(self, function: Callable[..., T], blocks: Sequence[Block]) -> list[T]:
+    def answers(self, function: Callable[..., T], blocks: Sequence[RemoteJob]) -> list[T]:
         """The results of a function of some rows and further arguments, for several blocks of requests."""
         from dask.delayed import delayed
 
         self.revive()
-        shared, call = submit(self.client, _identity, function), delayed(_answer, pure=False)
+        function_there, call = shared(self.client, function), delayed(_answer, pure=False)
 
-        def send(block: Block) -> DaskFuture:
+        def send(block: RemoteJob) -> DaskFuture:
             asked, arguments = (delayed(part, pure=False, traverse=False) for part in block)
-            return self.client.compute(call(shared, self.gathered(asked), arguments))
+            return self.client.compute(call(function_there, self.gathered(asked), arguments))
 
         return self._insisted([partial(send, block) for block in blocks])
 
@@ -186,7 +187,7 @@ class Bundles:
         Parameters
         ----------
         asked : dask.delayed.Delayed
-            A list of `Request`.
+            A list of `NearestRequest`.
         """
         from dask.delayed import delayed
 
@@ -210,26 +211,16 @@ class Bundles:
     @cached_property
     def _boxes(self) -> DaskFuture:
         """The boxes, once for all tasks."""
-        return submit(self.client, _identity, self.layout.boxes)
+        return shared(self.client, self.layout.boxes)
 
     def _insisted(self, jobs: Sequence[Callable[[], DaskFuture]]) -> list[Any]:
         """The results of jobs, each a function that returns a future; those that are lost with a worker begin anew."""
-        left, found = dict(enumerate(jobs)), dict[int, Any]()
         self.revive()
 
-        def attempt() -> bool:
-            before, some = len(left), list(left.items())[:AT_ONCE]
-            for number, future in [(number, job()) for number, job in some]:
-                try:
-                    found[number] = answer(self.client, future)
-                except LostError:
-                    self.revive()
-                    continue
-                del left[number]
-            return len(left) < before
+        def send(numbers: list[int]) -> dict[int, DaskFuture]:
+            return {number: jobs[number]() for number in numbers[:AT_ONCE]}
 
-        while left:
-            insist(attempt)
+        found = gathered(self.client, range(len(jobs)), send, self.revive)
         return [found[number] for number in range(len(jobs))]
 
     def revive(self) -> None:
@@ -280,16 +271,15 @@ def lay_out(table: ClusterTable, remaining: Remaining) -> Bundles:
     seen = table.combined(_Surveyed(remaining, d, max(n_sampled(d), PER_BUNDLE * 2**levels)), Survey.merged)
     metric = seen.metric(remaining.kernel.centre, remaining.kernel.metric())
     boxes = Bisection.of(metric.scaled(seen.rows), levels)
-    dtype = np.dtype(np.float32 if table.X.dtype == np.float32 else np.float64)
-    layout = Layout(metric, boxes, np.ascontiguousarray(seen.rows[: n_sampled(d)]), dtype)
+    layout = BundleLayout(metric, boxes, np.ascontiguousarray(seen.rows[: n_sampled(d)]), float_type(table.X))
     bundles: list[Bundles] = []
 
     def attempt() -> bool:
-        shared, split = submit(client, _identity, layout), table.submitted(_Split(remaining, layout))
+        layout_there, split = shared(client, layout), table.submitted(_Split(remaining, layout))
         parts = [client.map(getitem, [piece] * len(boxes), range(len(boxes)), pure=False) for piece in split]
         homes = cycle(workers_of(client))  # so that no worker gets many of them; any other will do if it is lost
         futures = [
-            submit(client, Bundle, list(each), shared, workers=[next(homes)], allow_other_workers=True)
+            submit(client, Bundle, list(each), layout_there, workers=[next(homes)], allow_other_workers=True)
             for each in zip(*parts, strict=True)
         ]
         bundles.append(Bundles(client, futures, layout))
@@ -327,7 +317,7 @@ class _Split:
     """A function of a part that returns its rows that are not active, for every bundle."""
 
     remaining: Remaining
-    layout: Layout
+    layout: BundleLayout
 
     def __call__(self, part: Part) -> list[Observed]:
         X, values, noise = self.remaining.observed(part.begin, part.X, part.y, part.alpha)
@@ -335,10 +325,6 @@ class _Split:
         order, count = np.argsort(place, kind="stable"), len(self.layout.boxes)
         edges = np.searchsorted(place[order], np.arange(1, count))
         return [(X[which], values[which], noise[which]) for which in np.split(order, edges)]
-
-
-def _identity(value: Any) -> Any:
-    return value
 
 
 def _summary(store: RowStore) -> Summary:
@@ -369,16 +355,16 @@ def together(parts: list[Observed]) -> Observed:
     return X, values, noise
 
 
-def _home(asked: list[Request], boxes: Bisection) -> list[Indices]:
+def _home(asked: list[NearestRequest], boxes: Bisection) -> list[Indices]:
     """The bundles in whose boxes the positions of requests are."""
     return [boxes.locate(request.positions) for request in asked]
 
 
-def _first(bundle: Bundle, asked: list[Request], home: list[Indices], number: int) -> list[Floats]:
+def _first(bundle: Bundle, asked: list[NearestRequest], home: list[Indices], number: int) -> list[Floats]:
     """How far the k-th nearest row of a bundle is from the positions at home there: squared distances."""
     at_home = zip(asked, home, strict=True)
     with on_this_thread():
-        return [bundle.radius(Request(Z[there == number], k)) for (Z, k), there in at_home]
+        return [bundle.radius(NearestRequest(Z[there == number], k)) for (Z, k), there in at_home]
 
 
 def _radius(home: list[Indices], at_home: list[list[Floats]]) -> list[Floats]:
@@ -392,13 +378,13 @@ def _radius(home: list[Indices], at_home: list[list[Floats]]) -> list[Floats]:
     return found
 
 
-def _near(bundle: Bundle, asked: list[Request], radius: list[Floats], low: Floats, high: Floats) -> Observed:
+def _near(bundle: Bundle, asked: list[NearestRequest], radius: list[Floats], low: Floats, high: Floats) -> Observed:
     """The rows of a bundle that may be among the nearest of the positions of some requests."""
     found, store = [np.empty(0, dtype=np.intp)], bundle.store
     with on_this_thread():
         for (Z, k), furthest in zip(asked, radius, strict=True):
             gap = np.square(np.maximum(np.maximum(low - Z, Z - high), 0)).sum(axis=1)
             if (reach := gap <= SLACK * furthest).any():
-                found.append(np.asarray(bundle.within(Request(Z[reach], k), furthest[reach])))
+                found.append(np.asarray(bundle.within(NearestRequest(Z[reach], k), furthest[reach])))
     which = np.unique(np.concatenate(found))
     return store.X[which], store.values[which], store.noises[which]

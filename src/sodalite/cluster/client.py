@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import CancelledError, Future
 from math import inf
 from threading import Thread
 from time import monotonic, sleep
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 from weakref import WeakKeyDictionary
 
 from ..core.optional import require
@@ -17,6 +17,8 @@ Client: TypeAlias = Any
 """A ``dask.distributed.Client``; the library is optional, and its types are not checked."""
 DaskFuture: TypeAlias = Any
 """A ``dask.distributed.Future``, or the ActorFuture of an actor's method."""
+
+K = TypeVar("K")
 
 PATIENCE = 60.0  # seconds to wait for a first worker when none is left: new ones may be starting
 TRIES = 20  # consecutive failures by lost workers before an error; with the pauses between them, about 17 seconds
@@ -189,6 +191,15 @@ def submit(client: Client, function: Callable[..., Any], *arguments: Any, **opti
     return client.submit(function, *arguments, pure=False, **options)
 
 
+def shared(client: Client, value: Any) -> DaskFuture:
+    """Return a future of a value, which may be large: it is sent once, and workers copy it from each other."""
+    return submit(client, _identity, value)
+
+
+def _identity(value: Any) -> Any:
+    return value
+
+
 def scatter(client: Client, value: Any, home: str) -> DaskFuture:
     """Send a value to a worker, and return a future of it. Sent by a thread, so that a lost worker can be noticed."""
     sent: Future[Any] = Future()
@@ -219,3 +230,38 @@ def insist(attempt: Callable[[], bool]) -> None:
         f"The workers that computed the same result were lost {TRIES} times in a row. If they run out of memory, use "
         f"smaller partitions or more workers."
     )
+
+
+def gathered(
+    client: Client,
+    keys: Iterable[K],
+    send: Callable[[list[K]], dict[K, DaskFuture]],
+    on_loss: Callable[[], None] = lambda: None,
+) -> dict[K, Any]:
+    """Return the results of some jobs by their keys; those that are lost with a worker begin anew.
+
+    Parameters
+    ----------
+    client : distributed.Client
+    keys : iterable
+    send : callable
+        Begins some or all of the jobs of given keys, and returns their futures.
+    on_loss : callable
+        Called when a result is lost.
+    """
+    left, found = dict.fromkeys(keys), dict[K, Any]()
+
+    def attempt() -> bool:
+        before = len(left)
+        for key, future in send(list(left)).items():
+            try:
+                found[key] = answer(client, future)
+            except LostError:
+                on_loss()
+                continue
+            del left[key]
+        return len(left) < before
+
+    while left:
+        insist(attempt)
+    return found

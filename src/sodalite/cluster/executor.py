@@ -231,7 +231,7 @@ def _for_replay(method: str, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
     if method == "extend":
         return (replace(arguments[0], expected=None),)
     if method == "settle":
-        block, kept, *_ = arguments
+        block, n_accepted, *_ = arguments
         assert isinstance(block, Block)
-        return (replace(block, expected=None), kept, 0, 0.0, np.empty(0, dtype=np.int64))
+        return (replace(block, expected=None), n_accepted, 0, 0.0, np.empty(0, dtype=np.int64))
     return arguments

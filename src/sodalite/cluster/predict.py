@@ -20,7 +20,7 @@ from ..core.threads import on_this_thread
 from ..core.types import Floats
 from ..core.validation import is_dask
 from ..kernels.row_store import Observed
-from ..posteriors.remote import MOST_LAZY, Detached, RemoteLocal, Request
+from ..posteriors.remote import MOST_LAZY, Detached, NearestRequest, RemoteLocal
 from .bundles import Bundles, together
 from .collections import numeric_types
 
@@ -120,7 +120,7 @@ def _cut(sizes: Sequence[float], most: float) -> tuple[float, ...]:
     return tuple(found)
 
 
-def _asked(model: Any, X: Any) -> list[Request]:
+def _asked(model: Any, X: Any) -> list[NearestRequest]:
     """The rows that a block of queries needs; runs on a worker."""
     if not len(X):
         return []

@@ -23,8 +23,10 @@ from .client import (
     LostError,
     answer,
     find_client,
+    gathered,
     insist,
     memory_for_coordinates,
+    shared,
     submit,
     workers_of,
 )
@@ -148,6 +150,11 @@ class ClusterTable:
         pieces = range(len(self))
         return {name: int(sum(self.map(_fingerprint, dict.fromkeys(pieces, (name,)))) % 2**64) for name in names}
 
+    @property
+    def lays_out(self) -> bool:
+        """Whether the rows come from Dask collections, which those that are lost can be made from again."""
+        return self.pieces.lazy
+
     def lay_out(self, remaining: Remaining) -> Bundles:
         """Return the rows that are not active, laid out by cells on the workers, for the posterior "local"."""
         from .bundles import lay_out
@@ -178,22 +185,9 @@ class ClusterTable:
         arguments : dict of piece to arguments, optional
             By default all pieces, without further arguments.
         """
-        left = dict.fromkeys(range(len(self)), ()) if arguments is None else dict(arguments)
-        order, found = list(left), {}
-
-        def attempt() -> bool:
-            before = len(left)
-            for piece, future in self._submit(function, left).items():
-                try:
-                    found[piece] = answer(self.client, future)
-                except LostError:
-                    continue
-                del left[piece]
-            return len(left) < before
-
-        while left:
-            insist(attempt)
-        return [found[piece] for piece in order]
+        jobs = dict.fromkeys(range(len(self)), ()) if arguments is None else arguments
+        found = gathered(self.client, jobs, lambda left: self._submit(function, {piece: jobs[piece] for piece in left}))
+        return [found[piece] for piece in jobs]
 
     def total(self, sums: Sums) -> tuple[Floats, ...]:
         """Return the sums over all rows of a function of X, y and alpha, computed on the workers."""
@@ -244,10 +238,9 @@ class ClusterTable:
 
     def _submit(self, function: Callable[..., Any], arguments: dict[int, tuple[Any, ...]]) -> dict[int, DaskFuture]:
         """Futures of a function's results for some pieces."""
-        # The function may hold large arrays. As a future it is sent once, and workers copy it from each other.
-        shared = submit(self.client, _identity, (function, self.scaling))
+        there = shared(self.client, (function, self.scaling))
         return {
-            piece: submit(self.client, _work, shared, self.held(piece), *self.span(piece), some)
+            piece: submit(self.client, _work, there, self.held(piece), *self.span(piece), some)
             for piece, some in arguments.items()
         }
 
@@ -298,16 +291,13 @@ class _Less:
     known: Floats
 
     def __call__(self, client: Client, which: list[int], workers: list[str]) -> list[DaskFuture]:
-        shared, edges = submit(client, _identity, self.function), self.pieces.edges
+        there, edges = shared(client, self.function), self.pieces.edges
         found = []
         for piece, future in zip(which, self.pieces.send(client, which, workers), strict=True):
             first, last = np.searchsorted(self.rows, [edges[piece], edges[piece + 1]])
             known = self.rows[first:last], self.known[first:last]
-            found.append(submit(client, _residuals, future, edges[piece], shared, *known))
+            found.append(submit(client, _residuals, future, edges[piece], there, *known))
         return found
-
-
-Table = ClusterTable  # the former name
 
 
 def share_out(X: Any, y: Any, alpha: Any = None, executor: Client | None = None) -> ClusterTable:
@@ -337,15 +327,11 @@ def _residuals(
         return piece._replace(y=residuals(piece.X, piece.y, begin, function, rows, known))
 
 
-def _identity(value: Any) -> Any:
-    return value
-
-
 def _work(
-    shared: tuple[Callable[..., Any], Scaling | None], piece: Piece, begin: int, end: int, arguments: tuple[Any, ...]
+    given: tuple[Callable[..., Any], Scaling | None], piece: Piece, begin: int, end: int, arguments: tuple[Any, ...]
 ) -> Any:
     """Call a function for a piece; runs on a worker, on the one thread that Dask gives to a task."""
-    function, scaling = shared
+    function, scaling = given
     X, y, alpha = piece
     with on_this_thread():
         if scaling is not None:

@@ -19,7 +19,7 @@ except ImportError:  # Windows: the temporary folders of killed processes are no
 
 MOST_NAME = 40  # characters of a file's name that its temporary folder's name repeats: 160 bytes, of at most 255
 PARQUET = (".parquet", ".pq")  # suffixes of Parquet files; files of a folder with other suffixes are not read
-SUFFIX = ".unfinished"  # of the name of a temporary folder
+SUFFIX = ".unfinished"  # end of the name of a temporary folder
 LOCK = "lock"  # the file in a temporary folder that its process holds a lock on
 SPECIAL = "it is a device or a pipe, not a file"
 

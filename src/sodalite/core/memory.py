@@ -36,15 +36,17 @@ UNITS = {
 SHARD_ROWS = 8192  # rows of a shard: its arrays for a block fit the cache, and NumPy's calls are few
 LEAST_ROWS = 256  # rows of the smallest shard: with fewer, calls take longer than the work in them
 
-# Bounds of what a selection allocates: `LARGEST` of selection/loop, `SLAB` and `STRIDE` of selection/shard.
+# Sizes of what a selection allocates, which `make_plan` counts on.
 BLOCK = 128  # the most picks in a block
-SLAB = 256  # active rows whose covariances with a shard are held at a time
-STRIDE = 16  # stages whose score bounds are held at a time
+SLAB = 256  # active rows whose covariances with a shard are held at a time: 16 MB a thread with 8192 rows in float64
+# Picks between two updates of the variances that bound the scores. With more, the bounds are looser and more rows are
+# scored exactly; with fewer, there are more passes over all rows.
+STRIDE = 16
 FIXED = 6 * 2**20  # bytes allowed for small arrays, which are not counted one by one
 
 
-def parse_bytes(limit: Any, name: str = "memory_limit") -> int:
-    """A number of bytes from a number or a string such as ``"300MB"``.
+def parse_bytes(limit: Any) -> int:
+    """A `memory_limit` in bytes, from a number or a string such as ``"300MB"``.
 
     Examples
     --------
@@ -55,12 +57,14 @@ def parse_bytes(limit: Any, name: str = "memory_limit") -> int:
         match = re.fullmatch(r"\s*([0-9]*\.?[0-9]+)\s*([KMGT]?I?B?)\s*", limit.upper())
         unit = match and (match[2] if match[2].endswith("B") or not match[2] else match[2] + "B")
         if not match or unit not in UNITS:
-            raise ValueError(f"{name} must be a number of bytes or a string such as '300MB' or '4GB'; got {limit!r}.")
+            raise ValueError(
+                f"memory_limit must be a number of bytes or a string such as '300MB' or '4GB'; got {limit!r}."
+            )
         return int(float(match[1]) * UNITS[str(unit)])
     if isinstance(limit, bool) or not isinstance(limit, Real):
-        raise TypeError(f"{name} must be a number of bytes or a string such as '300MB'; got {limit!r}.")
+        raise TypeError(f"memory_limit must be a number of bytes or a string such as '300MB'; got {limit!r}.")
     if not float(limit) > 0:
-        raise ValueError(f"{name} must be positive; got {limit!r}.")
+        raise ValueError(f"memory_limit must be positive; got {limit!r}.")
     return int(min(float(limit), sys.maxsize))
 
 

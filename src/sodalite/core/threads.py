@@ -249,16 +249,17 @@ def threaded_map(function: Callable[[T], U], items: Sequence[T]) -> list[U]:
 def n_threads(n_jobs: int | None) -> int:
     """The number of threads for an `n_jobs` of scikit-learn's kind; here None means all cores."""
     if n_jobs is None:
-        return 1 if getattr(_serial, "here", False) else _cores()
+        return 1 if getattr(_serial, "here", False) else cores()
     if not isinstance(n_jobs, Integral) or isinstance(n_jobs, bool):
         raise TypeError(f"n_jobs must be a whole number or None; got {n_jobs!r}.")
     if n_jobs == 0:
         raise ValueError("n_jobs must not be 0: -1 means all cores, 1 one thread.")
-    return int(n_jobs) if n_jobs > 0 else max(1, _cores() + 1 + int(n_jobs))
+    return int(n_jobs) if n_jobs > 0 else max(1, cores() + 1 + int(n_jobs))
 
 
 @cache
-def _cores() -> int:
+def cores() -> int:
+    """The cores of this machine that may be used, as joblib counts them."""
     return int(cpu_count())
 
 

@@ -153,6 +153,11 @@ def check_dtype(dtype: Any, name: str = "dtype") -> np.dtype[Any]:
     return checked
 
 
+def float_type(X: Any) -> np.dtype[Any]:
+    """The type in which inputs are stored: float32 if X has it, else float64."""
+    return np.dtype(np.float32 if X.dtype == np.float32 else np.float64)
+
+
 def check_targets(y: Any, n: int, dtype: Any = np.float64) -> Array:
     """The targets of n rows as a finite array of shape (n,) or (n, q)."""
     y = check_array(y, dtype=dtype, ensure_2d=False, ensure_min_samples=0, input_name="y")

@@ -32,7 +32,7 @@ from ..selection.loop import Selection
 from ..selection.source import Arrays
 
 N_ROWS = 40  # training rows of every draw, as in the authors' scripts
-INTERVAL = (0.0, 20.0)  # from which the inputs are drawn, as in the scripts
+INTERVAL = (0.0, 20.0)  # interval from which the inputs are drawn, as in the scripts
 GRID = np.linspace(*INTERVAL, 1000)
 """The test inputs."""
 
@@ -136,7 +136,7 @@ SETTINGS = (
 )
 
 
-QUANTILES = (0.1, 0.5, 0.9)  # of the draws: low, median and high
+QUANTILES = (0.1, 0.5, 0.9)  # quantiles of the draws that are printed: low, median and high
 
 
 @dataclass(frozen=True)
@@ -183,7 +183,7 @@ class TableRow:
     def comparisons(self) -> tuple[Comparison, ...]:
         """The comparison for each field of `Outcome` and each of `WAYS`."""
         return tuple(
-            compare(quantity, way, paper, np.array([getattr(draw.outcomes[way], quantity) for draw in self.draws]))
+            located(quantity, way, paper, np.array([getattr(draw.outcomes[way], quantity) for draw in self.draws]))
             for quantity, paper in asdict(self.setting.paper).items()
             for way in WAYS
         )
@@ -231,12 +231,12 @@ class Experiment:
         }
 
 
-def compare(quantity: str, way: str, paper: float, drawn: Floats) -> Comparison:
+def located(quantity: str, way: str, paper: float, drawn: Floats) -> Comparison:
     """Where the paper's number falls among those of the draws.
 
     Examples
     --------
-    >>> compare("full", "fixed", 2.0, np.array([1.0, 2.0, 3.0, 4.0])).percentile
+    >>> located("full", "fixed", 2.0, np.array([1.0, 2.0, 3.0, 4.0])).percentile
     37.5
     """
     low, median, high = np.quantile(drawn, QUANTILES).tolist()

@@ -125,7 +125,11 @@ def _scaled_rows(fitted: Fitted, X: Floats, y: Floats) -> tuple[Floats, Floats]:
 @singledispatch
 def build(node: nodes.Node, maker: Maker) -> Any:
     """Return the latent part of a compiled kernel as another library's kernel; None for noise."""
-    raise ValueError(f"The kernel has {part_name(node)} in it, which cannot be handed over; these can: {KNOWN}.")
+    raise _refusal(node)
+
+
+def _refusal(node: nodes.Node) -> ValueError:
+    return ValueError(f"The kernel has {part_name(node)} in it, which cannot be handed over; these can: {KNOWN}.")
 
 
 @build.register
@@ -164,7 +168,7 @@ def _(node: stationary.Stationary, maker: Maker) -> Any:
 @singledispatch
 def _stationary(profile: stationary.Profile, node: stationary.Stationary, maker: Maker) -> Any:
     """The library's kernel for a profile."""
-    raise ValueError(f"The kernel has {part_name(node)} in it, which cannot be handed over; these can: {KNOWN}.")
+    raise _refusal(node)
 
 
 @_stationary.register

@@ -20,12 +20,10 @@ MEAN, SEARCH, CHOICE, CONDITION = (
 """The steps of a fit, as they are called where its progress is shown."""
 
 FEW = 1000  # rows up to which the exact likelihood of all of them is raised
-SEARCH_SHARE = (
-    0.75  # share of the time that the search may take, of what conditioning leaves; the selection has the rest
-)
+SEARCH_SHARE = 0.75  # share of the time that conditioning leaves for the search; the selection has the rest
 LEAST_CHOICE = 0.1  # share of the time limit that the selection has at least
 MOST_RESERVED = 0.6  # share of the time limit that is kept for conditioning at most
-SAFETY = 1.3  # conditioning is expected to take so many times as long as it costs: it cannot be cut short
+SAFETY = 1.3  # factor on the expected time of conditioning, which cannot be cut short
 
 
 @dataclass(frozen=True)

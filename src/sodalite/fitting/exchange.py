@@ -27,9 +27,7 @@ from ..selection.lookahead import draw_sample
 from ..selection.loop import Selection
 from ..selection.source import in_memory
 
-N_SAMPLE = (
-    1000  # rows of the remainder by which removals are compared, as in `Lookahead`; more cost O(m) each, per pick
-)
+N_SAMPLE = 1000  # rows of the remainder by which removals are compared, as in `Lookahead`: O(m) each for a removal
 N_JUDGED = 4000  # rows on which J before and after is compared; more than N_SAMPLE, since this decides what is kept
 TRIES = 3  # exchanges that are tried, each of half as many rows; every one costs a selection
 

@@ -58,7 +58,7 @@ class Fitted:
     """Targets of the active rows as they were given, of shape (m, q); None for a constant mean function, with which
     they follow from `y_active`."""
     targets: Floats | None = None
-    """The same for `rows`, of shape (n, q)."""
+    """Targets of `rows` as they were given, of shape (n, q); None as `targets_active`, or without `rows`."""
 
     def without_rows(self) -> Fitted:
         """Return a copy without `rows`, which no prediction needs."""

@@ -10,14 +10,12 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import partial
-from math import inf
 from typing import Any, TypeAlias
 
 import numpy as np
 from sklearn.base import clone
 from sklearn.gaussian_process.kernels import Kernel
 
-from ..cluster.table import ClusterTable
 from ..core.memory import check_limit, fits_in_memory
 from ..core.random import generator_from
 from ..core.types import Floats, Indices
@@ -35,10 +33,10 @@ from ..kernels import (
     warn_at_bounds,
 )
 from ..kernels.row_store import RowStore
-from ..posteriors import Evidence, Local, Posterior, resolve_posterior
-from ..posteriors.baselines import MOST_JUDGED, Baselines, NoBetterWarning, compare
+from ..posteriors import Evidence, Posterior, resolve_posterior
+from ..posteriors.baselines import MOST_JUDGED, Baselines, NoBetterWarning, compared_with_simple_models
 from ..posteriors.floor import warn_of_floor
-from ..posteriors.remote import RemoteLocal
+from ..posteriors.remote import ON_WORKERS, LaysOut
 from ..scores import Score, resolve_score
 from ..selection.checkpoint import Checkpoint, File, check_checkpoint, open_checkpoint
 from ..selection.grow import grow
@@ -54,7 +52,7 @@ RandomState: TypeAlias = int | np.random.RandomState | np.random.Generator | Non
 
 MOST_FOR_MEAN = 200_000  # rows that a mean function is fitted to, of more a random sample: boosted trees take a minute
 LEAST_ASIDE, MOST_ASIDE = 0.1, 0.2  # shares of the rows that a mean function does not see; the larger for small tables
-N_ASIDE = 400  # rows that it does not see, within these shares: enough to learn a scale and a distribution from
+N_ASIDE = 400  # rows that a mean function does not see, within these shares: enough to learn a scale and its shape
 FETCHED = MOST_ROWS  # rows that "local" fetches from a cluster: as many are fetched to find hyperparameters anyhow
 FEWEST_FOR_MEAN = 10  # rows: eight in five folds, and two more
 FEWEST_JUDGES = 20  # rows set aside below which all rows judge a model
@@ -224,12 +222,12 @@ def check(source: Source, settings: Settings, follow: Follower) -> Source:
 
 
 def stays_on_workers(source: Source, settings: Settings, kernel: CompiledKernel | None = None) -> bool:
-    """Whether the posterior "local" leaves all rows on the workers of a cluster.
+    """Whether the posterior leaves all rows on the workers of a cluster.
 
-    Such rows are many, come from Dask collections, which a lost row can be made from again, and are searched by the
-    metric of the kernel; by default, that of the settings, if they have one.
+    Such rows are many, can be laid out there, and are searched by the metric of the kernel; by default, that of the
+    settings, if they have one.
     """
-    if settings.posterior is not Local or not isinstance(source, ClusterTable) or not source.pieces.lazy:
+    if settings.posterior not in ON_WORKERS or not isinstance(source, LaysOut) or not source.lays_out:
         return False
     if len(source.X) - settings.n_active <= FETCHED:
         return False
@@ -306,7 +304,7 @@ def find_kernel(
     checkpoint: Checkpoint | None,
     generator: np.random.Generator,
     follow: Follower,
-    seconds: float = inf,
+    seconds: float,
 ) -> Found:
     """Return the kernel with its hyperparameters, from the checkpoint or from a search on a sample of the rows.
 
@@ -403,7 +401,7 @@ def condition(
     source, scaling, kind = rows.scaled, rows.scaling, settings.posterior
     kernel, store = (compile_kernel(found.kernel, source.X), None) if known is None else known
     if stays_on_workers(source, settings, kernel):
-        kind = RemoteLocal
+        kind = ON_WORKERS[kind]
     elif kind.needs_all_rows:
         source = brought_here(source, settings.memory_limit)
     evidence = Evidence(
@@ -432,7 +430,7 @@ def condition(
         n_rows=len(source.X),
         X_active=source.X[selection.indices],
         y_active=source.y[selection.indices],
-        baselines=compare_with_simple_models(rows, evidence, posterior),
+        baselines=baselines_of(rows, evidence, posterior),
         rows=source.here,
         mean_function=rows.mean,
         judges=rows.judges,
@@ -448,7 +446,7 @@ def _spread(rows: Prepared) -> float:
     return float(np.max(rows.original.moments().std / rows.scaling.std) ** 2)
 
 
-def compare_with_simple_models(rows: Prepared, evidence: Evidence, posterior: Posterior) -> Baselines | None:
+def baselines_of(rows: Prepared, evidence: Evidence, posterior: Posterior) -> Baselines | None:
     """Return the leave-one-out errors of the model and of simple ones, with a warning if the model is no better.
 
     None if the posterior computes no leave-one-out errors.
@@ -458,7 +456,8 @@ def compare_with_simple_models(rows: Prepared, evidence: Evidence, posterior: Po
         return None
     judged = evidence.judged(MOST_JUDGED)
     targets = evidence if rows.mean.is_constant else rows.original.scaled(rows.scaling)
-    found = compare(evidence.X, targets.y, judged, bars.rmse, rows.scaling.unit, evidence.generator)
+    unit, generator = rows.scaling.unit, evidence.generator
+    found = compared_with_simple_models(evidence.X, targets.y, judged, bars.rmse, unit, generator)
     if words := found.words():
         warn(words, NoBetterWarning)
     return found

@@ -31,7 +31,7 @@ FEWEST = 8  # rows of a small table below which no component is tried: they coul
 SECOND_SCALE = {"ratio": 0.3, "share": 0.2}  # where a second scale starts: its length-scales and variance, as shares
 FEW_INPUTS = 3  # inputs up to which a second scale is tried (with more, it was never better), and all periods
 LEAST_GAIN = 5.0  # nats by which a component must make the rows of the judging windows, 4 * WINDOW, more likely
-STEPS = 20  # of every climb
+STEPS = 20  # steps of every climb, with and without the component: enough to compare them
 N_CLIMBED = 2  # points of the grid that are climbed from; each costs as much as all of the grid
 WINDOW = 192  # rows in a set whose likelihood is raised, or judges: O(WINDOW^3) each
 

@@ -20,20 +20,20 @@ from sklearn.gaussian_process.kernels import Kernel
 from ..core.threads import threaded_map
 from ..core.types import Floats
 from ..kernels.neighbours import distinct
-from .climb import climb, climb_to_maximum
+from .climb import climb, climb_all, climb_to_maximum
 from .components import small_table_forms
 from .dense import leave_one_out, leave_one_out_densities, squared_errors
 from .grid import scale_starts
 from .parameters import is_within_bounds
 from .plausibility import Plausibility
-from .task import Found, Progress, Round, Task
+from .task import Found, Progress, Round, Task, arrays_of
 
-SHAPE_STEPS = 15  # of a climb from the grid, or of another kernel shape: enough to compare them
-FORM_STEPS = 30  # of a climb with another component, which starts farther from its maximum
-LAST_STEPS = 60  # of the last climb, to the maximum
+SHAPE_STEPS = 15  # steps of a climb from the grid, or with another kernel shape: enough to compare their ends
+FORM_STEPS = 30  # steps of a climb with another component, which starts farther from its maximum
+LAST_STEPS = 60  # steps of the last climb, which goes on to the maximum
 START_PART, SHAPE_PART, FORM_PART, LAST_PART = 3.0, 1.0, 3.0, 3.0  # weights of the parts of a search, by their time
 FOLDS = 10  # parts of the rows that are predicted by hyperparameters found without them
-REFIT_STEPS = 15  # of a climb without the rows of one fold, which starts at the maximum with them
+REFIT_STEPS = 15  # steps of a climb without the rows of one fold, which starts at the maximum of all rows
 MOST_REFITTED = 200  # rows up to which the folds are refitted: more cost seconds, and have little optimism
 MOST_OPTIMISTIC = 4.0  # largest optimism, a ratio of variances: one outlying row can make the ratio arbitrarily large
 
@@ -45,7 +45,7 @@ def find_exactly(
 
     The last climb goes on to the maximum, unless `to_maximum` is False: then it ends as all others do.
     """
-    X, y, alpha = np.asarray(task.X, dtype=np.float64), task.y.reshape(len(task.X), -1), task.alpha
+    X, y, alpha = arrays_of(task)
     # A row that stands twice, targets and all, is a record kept twice rather than proof that there is no noise.
     once, _ = distinct(np.concatenate([X, y], axis=1))
     search = _ExactSearch(X[once], y[once], None if alpha is None else alpha[once], task.seconds)
@@ -96,8 +96,7 @@ class _ExactSearch:
         """Climb from the kernel's own parameters and from the maxima of the grid; keep the best."""
         objective = Plausibility(kernel, self.X, self.y, self.alpha)
         starts = [kernel.theta, *scale_starts(kernel, self.X, self.y, self.alpha)]
-        ends = threaded_map(lambda start: climb(objective, start, kernel.bounds, SHAPE_STEPS, self._end), starts)
-        self.top, theta = max(ends, key=lambda pair: pair[0])
+        self.top, theta = climb_all(objective, starts, kernel.bounds, SHAPE_STEPS, self._end)[0]
         self.best = kernel.clone_with_theta(theta)
         self._note("start", self.best, self.top, True)
 
@@ -148,8 +147,7 @@ def with_optimism(found: Found, task: Task, generator: np.random.Generator) -> F
     The hyperparameters have seen every row. So in each of `FOLDS` folds, they are raised again without its rows, from
     where they are, and predict these rows. O(n^3) a step.
     """
-    X, y = np.asarray(task.X, dtype=np.float64), task.y.reshape(len(task.X), -1)
-    alpha, kernel = task.alpha, found.kernel
+    (X, y, alpha), kernel = arrays_of(task), found.kernel
     if not FOLDS <= len(X) <= MOST_REFITTED or not kernel.n_dims:
         return found
     order = generator.permutation(len(X))
@@ -175,7 +173,7 @@ def or_as_given(found: Found, task: Task, kernel: Kernel) -> Found:
     if not is_within_bounds(kernel):
         return found
     began = perf_counter()
-    X, y, alpha = np.asarray(task.X, dtype=np.float64), task.y.reshape(len(task.X), -1), task.alpha
+    X, y, alpha = arrays_of(task)
     given = kernel.clone_with_theta(kernel.theta)
     gain = leave_one_out_densities(given, X, y, alpha) - leave_one_out_densities(found.kernel, X, y, alpha)
     is_better = bool(gain.mean() > gain.std() / sqrt(len(gain)))

@@ -12,14 +12,15 @@ from ..core.threads import threaded_map
 from ..core.types import Floats
 from ..kernels import compile_kernel, robust_spread, spacing, variation
 from .dense import profiled
-from .parameters import VARIANCES, clipped, free_parameters, natural_scale
+from .parameters import VARIANCES, clipped, free_parameters, natural_scale, share_out
 
-SHARES = (1e-6, 1e-3, 0.03, 0.3, 0.9)  # of the noise in the targets' variance: from hardly any to nearly all
+SHARES = (1e-6, 1e-3, 0.03, 0.3, 0.9)  # shares of the noise in the targets' variance: from hardly any to nearly all
 LONGEST = 4.0  # longest length-scale, in units of spread times sqrt(d): nearly a straight line
-MOST_HALVINGS = 13  # of the longest length-scale, to the shortest: bounds the grid where two rows nearly coincide
+N_STARTS = 3  # local maxima that are climbed from; each costs some tens of evaluations
+MOST_HALVINGS = 13  # halvings of the longest length-scale: bounds the grid where two rows nearly coincide
 
 
-def scale_starts(kernel: Kernel, X: Floats, y: Floats, alpha: Floats | None, most: int = 3) -> list[Floats]:
+def scale_starts(kernel: Kernel, X: Floats, y: Floats, alpha: Floats | None) -> list[Floats]:
     """Log-parameters, each of shape (p,), of the highest local maxima of the likelihood on the grid.
 
     All variances are scaled together to their most likely value. One point of the grid costs O(n^3).
@@ -32,7 +33,7 @@ def scale_starts(kernel: Kernel, X: Floats, y: Floats, alpha: Floats | None, mos
     tops = np.argwhere((values >= maximum_filter(values, size=3, mode="nearest")) & np.isfinite(values))
     variances = [here for name, here in free_parameters(kernel) if name in VARIANCES]
     starts = []
-    for i, j in sorted(map(tuple, tops), key=lambda place: -values[place])[:most]:
+    for i, j in sorted(map(tuple, tops), key=lambda place: -values[place])[:N_STARTS]:
         theta = grid[i][j].copy()
         for here in variances:
             theta[here] += log(factors[i, j])
@@ -56,9 +57,7 @@ def _grid(kernel: Kernel, X: Floats, y: Floats) -> Floats:
         for here, natural in lengths:
             own = start[here] - middle if len(lengths) > 1 else 0.0
             theta[here] = natural + log(factor) + own
-        for name, here in parameters:
-            if name in VARIANCES:
-                theta[here] = log(variance * (share if name == "noise_level" else 1 - share))
+        share_out(variance, share, theta, parameters)
         return np.asarray(theta)
 
     shares = SHARES if is_noisy else (0.0,)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import sqrt
+from math import log, sqrt
 
 import numpy as np
 from sklearn.gaussian_process.kernels import ExpSineSquared, Kernel
@@ -37,6 +37,13 @@ def natural_scale(X: Floats, here: slice) -> Floats:
     """
     scale = np.log(robust_spread(X) * sqrt(X.shape[1]))
     return np.asarray(scale if here.stop - here.start == len(scale) else scale.mean(keepdims=True))
+
+
+def share_out(variance: float, share: float, theta: Floats, parameters: list[tuple[str, slice]]) -> None:
+    """Set the log-variances in theta: a share of a variance for the noise, and the rest for the signal."""
+    for name, here in parameters:
+        if name in VARIANCES:
+            theta[here] = log(variance * (share if name == "noise_level" else 1 - share))
 
 
 def is_within_bounds(kernel: Kernel) -> bool:

@@ -17,7 +17,7 @@ from .task import Found, Method, Round
 from .weave import Weave
 
 ROUND = {"name", "kernel", "objective", "kept", "seconds", "n_active"}  # keys of a round in a file
-SLACK = 1e-6  # by which the logarithm of a parameter may lie outside its bounds: far above rounding, and harmless
+SLACK = 1e-6  # how far the logarithm of a parameter may lie outside its bounds: far above rounding, and harmless
 
 
 def method_note(method: Method) -> Any:
@@ -45,9 +45,9 @@ def note_of(found: Found, kernels: Sequence[Kernel]) -> dict[str, Any] | None:
     return {"kernel": kernel, "rounds": rounds, "optimism": float(found.optimism)}
 
 
-def found_before(keeper: Checkpoint, kernels: Sequence[Kernel]) -> Found | None:
+def found_before(checkpoint: Checkpoint, kernels: Sequence[Kernel]) -> Found | None:
     """The result of a search that a checkpoint holds, checked against the competing kernels; None if it holds none."""
-    found = keeper.found
+    found = checkpoint.found
     if found is None:
         return None
     try:
@@ -59,11 +59,11 @@ def found_before(keeper: Checkpoint, kernels: Sequence[Kernel]) -> Found | None:
         if type(optimism) is not float or not 1 <= optimism <= MOST_OPTIMISTIC:
             raise ValueError(f"optimism must be a number from 1 to {MOST_OPTIMISTIC}; it is {shown(optimism)}")
         kernel = _kernel(found["kernel"], kernels)
-        if described(kernel) != keeper.kernel:
+        if described(kernel) != checkpoint.kernel:
             raise ValueError("it names two different kernels as the one that was found")
         return Found(kernel, tuple(_round(part, kernels) for part in rounds), optimism)
     except (ValueError, TypeError, LookupError, ArithmeticError, RecursionError) as error:
-        raise invalid(keeper.path, error) from error
+        raise invalid(checkpoint.path, error) from error
 
 
 def _round(content: Any, kernels: Sequence[Kernel]) -> Round:

@@ -7,7 +7,6 @@ knows the active rows alone, or sees the others through them.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import product
 from math import e, inf, log, pi
 from typing import TYPE_CHECKING, NamedTuple, Protocol
@@ -29,7 +28,7 @@ from ..stopping import Size
 from .climb import climb
 from .joint import Joint
 from .objectives import Foresight, Groups, Neighbourhoods
-from .parameters import VARIANCES, clipped, free_parameters
+from .parameters import clipped, free_parameters, share_out
 from .task import Task
 
 if TYPE_CHECKING:
@@ -44,22 +43,20 @@ TRADE = 0.05  # a loss that is accepted, as a share of the gain in likelihood pe
 N_SCALED = 500  # rows that it is judged by
 SCALED_NEIGHBORS = 24  # the most neighbours that each is predicted from there
 SHARES = (1.0, 0.3, 0.1, 0.03, 0.01, 1e-3)  # factors of the noise
-NOISY_SHARES = (0.9, 0.99)  # of the noise in the targets' variance, with length-scales as they are
-MOST_HALVINGS = 12  # of the length-scales: bounds the grid where two rows nearly coincide
+NOISY_SHARES = (0.9, 0.99)  # shares of the noise in the targets' variance that are tried without changing length-scales
+MOST_HALVINGS = 12  # most halvings of the length-scales: bounds the grid where two rows nearly coincide
 USUAL_HALVINGS = 3  # where the kernel has no metric, or rows coincide
 NEAR_HALVINGS, NEAR_SHARE = 3, 0.03  # a point of the grid with more halvings or less noise is far from the start
 FAR_WORTH = 0.05  # nats per row that a point far from the start must gain more: the start is seldom that far off
 
-MOST_LIFTED = (
-    8  # length-scales shorter than the gaps of an input that are tried longer; each takes two searches for rows
-)
+MOST_LIFTED = 8  # length-scales shorter than the gaps of an input that are tried longer; each takes two searches
 
 BLIND = 0.9  # median novelty of rows set aside above which a kernel has no length-scale that reaches another row
 
 # Rows set aside thin out the neighbours of the others. Further rows judge that stay neighbours, but are not raised: the
 # more judge, the less does chance decide between two shapes (pol: 0.018 nats with 1500 rows, 0.013 with 4000).
-N_MORE = 2500  # further rows that judge ...
-MORE_SHARE = 4  # ... and of how many rows one may be of them
+N_MORE = 2500  # the most further rows that judge
+MORE_SHARE = 4  # at most one row in so many, beside those set aside, is such a further row
 N_FORESIGHT = 2500  # rows whose leave-one-out densities a round raises: with 1000, 26 length-scales followed chance
 RANDOM_BLOCK = 6  # rows in a random block, in units of `block_size`: they see the long length-scales
 
@@ -374,9 +371,7 @@ def mostly_noise(kernel: Kernel, variance: float) -> Iterator[Floats]:
         return
     for share in NOISY_SHARES:
         theta = kernel.theta.copy()
-        for name, here in parameters:
-            if name in VARIANCES:
-                theta[here] = log(variance * (share if name == "noise_level" else 1 - share))
+        share_out(variance, share, theta, parameters)
         yield clipped(theta, kernel)
 
 
@@ -399,7 +394,7 @@ class ByActiveRows:
         most = max(1, min(task.n_active, len(task.X) // 2))
         self.plan = sorted({min(size, most) for size in self.sizes})
         self.n_active = self.plan.pop(0)
-        self._last: _Choice | None = None
+        self._last: tuple[Kernel, Selection] | None = None
 
     @property
     def can_grow(self) -> bool:
@@ -451,7 +446,7 @@ class ByActiveRows:
 
     def _chosen(self, kernel: Kernel) -> Selection:
         """The rows that a kernel chooses. The last choice is cached: a round starts from a kernel that was judged."""
-        if self._last is None or self._last.kernel is not kernel:
+        if self._last is None or self._last[0] is not kernel:
             task = self.task
             selection = grow(
                 Arrays(task.X, task.y, task.alpha),
@@ -461,13 +456,5 @@ class ByActiveRows:
                 rule=Size(self.n_active),
                 generator=np.random.default_rng(0),
             )
-            self._last = _Choice(kernel, selection)
-        return self._last.selection
-
-
-@dataclass(frozen=True)
-class _Choice:
-    """A kernel, and the rows that it chooses."""
-
-    kernel: Kernel
-    selection: Selection
+            self._last = kernel, selection
+        return self._last[1]

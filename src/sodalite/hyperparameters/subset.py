@@ -19,16 +19,16 @@ from ..core.types import Floats
 from ..kernels import variation
 from .climb import climb, climb_all, climb_to_maximum
 from .likelihood import Likelihood
-from .parameters import clipped, free_parameters, natural_scale
+from .parameters import clipped, free_parameters, natural_scale, share_out
 from .task import Fixed as Fixed  # here in pickles of earlier versions
-from .task import Found, Progress, Task
+from .task import Found, Progress, Task, arrays_of
 from .task import Round as Round  # here in pickles of earlier versions
 
-SCREEN_STEPS = 20  # of every start, on few rows: enough to tell which starts are hopeless
-SHORT_STEPS = 12  # of the best starts, on all rows of the subset
+SCREEN_STEPS = 20  # steps from every start, on few rows: enough to tell which starts are hopeless
+SHORT_STEPS = 12  # steps from the best starts, on all rows of the subset
 SCREEN_PART, SHORT_PART, OTHER_PART, LAST_PART = 4.0, 2.0, 1.0, 4.0  # weights of the parts of a search, by their time
 N_LEADERS = 2  # starts that go on from few rows to all of them
-NOISE_SHARES = (0.02, 0.5)  # of the targets' variance, in starts placed by the data: little noise, and much
+NOISE_SHARES = (0.02, 0.5)  # shares of the noise in the targets' variance, in starts placed by the data
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class Subset:
         began = perf_counter()
         end = began + task.seconds
         part = task.take(generator.permutation(len(task.X))[: self.n_rows])
-        X, y, alpha = np.asarray(part.X, dtype=np.float64), part.y.reshape(len(part.X), -1), part.alpha
+        X, y, alpha = arrays_of(part)
         starts = starting_points(first, X, y, self.n_starts, generator)
         total = SCREEN_PART + SHORT_PART + OTHER_PART * (len(kernels) - 1) + LAST_PART
         progress = Progress(task.report, total)
@@ -113,7 +113,7 @@ def starting_points(kernel: Kernel, X: Floats, y: Floats, count: int, generator:
     targets' variance out between noise and signal; the rest are moved at random from the kernel's own.
     """
     starts = [kernel.theta]
-    variance = variation(y)
+    parameters, variance = free_parameters(kernel), variation(y)
     spacing = len(X) ** (-1 / X.shape[1])  # between rows, if they filled a cube: no shorter scale can be seen
     factors = (1.0, spacing**0.5, 0.5, spacing**0.75, 2.0)
     pairs = [(factor, share) for share in NOISE_SHARES for factor in factors]
@@ -121,13 +121,10 @@ def starting_points(kernel: Kernel, X: Floats, y: Floats, count: int, generator:
         theta = kernel.theta + generator.normal(0, 1, kernel.n_dims)
         if len(starts) % 2:
             factor, share = pairs[len(starts) // 2 % len(pairs)]
-            for name, here in free_parameters(kernel):
+            for name, here in parameters:
                 if name == "length_scale":
                     theta[here] = log(factor) + natural_scale(X, here)
-                elif name == "noise_level":
-                    theta[here] = log(share * variance)
-                elif name == "constant_value":
-                    theta[here] = log((1 - share) * variance)
+            share_out(variance, share, theta, parameters)
         starts.append(theta)
     return [clipped(theta, kernel) for theta in starts]
 

@@ -70,6 +70,11 @@ class Task:
         return replace(self, X=self.X[which], y=self.y[which], alpha=alpha, source=None, windows=None)
 
 
+def arrays_of(task: Task) -> tuple[Floats, Floats, Floats | None]:
+    """The rows of a task: X in float64, y of shape (n, q) also where it is given as (n,), and alpha."""
+    return np.asarray(task.X, dtype=np.float64), task.y.reshape(len(task.X), -1), task.alpha
+
+
 class Progress:
     """How far a search has come, reported as its parts begin.
 
@@ -81,7 +86,7 @@ class Progress:
         The weights of all parts that are expected; there may be more or fewer.
     """
 
-    def __init__(self, report: Report = _ignore, total: float = 1.0) -> None:
+    def __init__(self, report: Report, total: float) -> None:
         self._report, self._total, self._done = report, total, 0.0
 
     def begin(self, part: str, weight: float) -> None:

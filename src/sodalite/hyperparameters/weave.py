@@ -29,10 +29,10 @@ from .windows import with_windows
 
 WORTH = 1e-3  # nats per target value that a round must gain to be kept; smaller gains are not worth their time
 MOST_ROWS = 100_000  # rows that hyperparameters are learnt from; a thinner sample would miss short length-scales
-SUBSET_SHARE = 0.5  # of the time limit, for the search by a subset that the rounds of most posteriors begin from
+SUBSET_SHARE = 0.5  # share of the time limit for the search by a subset, from which the rounds of most posteriors begin
 START_SECONDS, LEAST_ROWS = 4.0, 150  # an exact search of 1000 rows begins after so long; least rows under a time limit
-START_SHARE = 0.3  # of the time limit, for the search on few rows that the rounds of "local" begin from
-FIRST_STEPS, OTHER_STEPS, ROUND_STEPS = 10, 6, 8  # of a climb: the first kernel, the others that compete, a round
+START_SHARE = 0.3  # share of the time limit for the search on few rows, from which the rounds of "local" begin
+FIRST_STEPS, OTHER_STEPS, ROUND_STEPS = 10, 6, 8  # steps of a climb: with the first kernel, with others, in a round
 # Weights of the parts of a search, by the time that they usually take. The search by a subset takes longer.
 START_PART, SUBSET_PART, FAMILY_PART, COMPONENTS_PART, ROUND_PART, WINDOWS_PART = 3.0, 9.0, 1.0, 2.0, 1.5, 2.0
 USUAL_ROUNDS = 3  # most searches have two to four
@@ -99,22 +99,26 @@ class Weave:
         """
         if kernels[0].n_dims == 0:
             return Found(kernels[0].clone_with_theta(kernels[0].theta))
-        began = perf_counter()
         if len(task.X) <= self.n_exact:
-            task = _in_time(task, len(task.X), task.seconds, generator)
-            found = find_exactly(task, kernels, generator)
-            found = found if task.forms else or_as_given(found, task, kernels[0])
-            return with_optimism(found, task, generator) if perf_counter() < began + task.seconds else found
+            return self._find_exactly(task, kernels, generator)
         if len(task.X) > MOST_ROWS:
             source = Arrays(task.X, task.y, task.alpha)
             task = task.take(np.sort(generator.choice(len(task.X), MOST_ROWS, replace=False)))
             task = replace(task, source=source)
-        start = START_PART if task.posterior.leaves_out else SUBSET_PART
-        components = COMPONENTS_PART if task.forms else 0.0
-        total = start + FAMILY_PART * len(kernels) + components + ROUND_PART * USUAL_ROUNDS
-        if task.source is not None and task.posterior.leaves_out:
-            total += WINDOWS_PART * (1 + len(kernels))
-        progress = Progress(task.report, total)
+        return self._find_in_rounds(task, kernels, generator)
+
+    def _find_exactly(self, task: Task, kernels: Sequence[Kernel], generator: np.random.Generator) -> Found:
+        """The best of some kernels by the exact likelihood of all rows, with its optimism if there is time for it."""
+        began = perf_counter()
+        task = _in_time(task, task.seconds, generator)
+        found = find_exactly(task, kernels, generator)
+        found = found if task.forms else or_as_given(found, task, kernels[0])
+        return with_optimism(found, task, generator) if perf_counter() < began + task.seconds else found
+
+    def _find_in_rounds(self, task: Task, kernels: Sequence[Kernel], generator: np.random.Generator) -> Found:
+        """The best of some kernels by rounds, from the kernel that `_first` finds."""
+        began, start = perf_counter(), START_PART if task.posterior.leaves_out else SUBSET_PART
+        progress = Progress(task.report, start + _rest_of(task, len(kernels)))
         family, first = self._first(replace(task, report=progress.within(start)), kernels, generator)
         strategy = (ByNeighbours if task.posterior.leaves_out else ByActiveRows)(self, task, generator)
         search = _WeaveSearch(strategy, strategy.scaled(first), began, task.seconds, progress)
@@ -147,7 +151,7 @@ class Weave:
             family = kernels[(len(kernels) - 1) // 2]
             seconds = START_SHARE * task.seconds
             few = task.take(generator.permutation(len(task.X))[: self.n_start])
-            few = _in_time(few, len(few.X), seconds, generator)
+            few = _in_time(few, seconds, generator)
             few = replace(few, seconds=seconds, forms=False)  # components are tried later
             theta = find_exactly(few, [family], generator, to_maximum=False).kernel.theta
             return family, family.clone_with_theta(theta)
@@ -158,11 +162,19 @@ class Weave:
         return family, family.clone_with_theta(theta)
 
 
-def _in_time(task: Task, n: int, seconds: float, generator: np.random.Generator) -> Task:
-    """The task with so many of its n rows, drawn at random, that an exact search can begin within the time limit.
+def _rest_of(task: Task, n_kernels: int) -> float:
+    """The weights of the parts of a search after its start."""
+    components = COMPONENTS_PART if task.forms else 0.0
+    windows = WINDOWS_PART * (1 + n_kernels) if task.source is not None and task.posterior.leaves_out else 0.0
+    return FAMILY_PART * n_kernels + components + ROUND_PART * USUAL_ROUNDS + windows
+
+
+def _in_time(task: Task, seconds: float, generator: np.random.Generator) -> Task:
+    """The task with so many of its rows, drawn at random, that an exact search can begin within the time limit.
 
     The first values on the grid of scales cannot be left out, and cost O(rows^3), less for few rows.
     """
+    n = len(task.X)
     most = n if seconds == inf else max(int(1000 * sqrt(seconds / START_SECONDS)), LEAST_ROWS)
     return task if n <= most else task.take(generator.permutation(n)[:most])
 
@@ -177,14 +189,12 @@ class _WeaveSearch:
         Where the search begins.
     began, seconds : float
         When it began, by `time.perf_counter`, and the time limit.
-    progress : Progress, optional
+    progress : Progress
         Reports the parts of the search.
     """
 
-    def __init__(
-        self, strategy: Strategy, kernel: Kernel, began: float, seconds: float, progress: Progress | None = None
-    ) -> None:
-        self.strategy, self.progress = strategy, progress or Progress()
+    def __init__(self, strategy: Strategy, kernel: Kernel, began: float, seconds: float, progress: Progress) -> None:
+        self.strategy, self.progress = strategy, progress
         self.rounds: list[Round] = []
         self._began, self._end = began, began + seconds
         self.best = self.origin = kernel

@@ -97,7 +97,7 @@ class Nearest:
     def __call__(self, begin: int, X: Array) -> Near:
         """The nearest rows of a part, of shape (n, d), whose first row is number `begin`."""
         first, group = distinct(X)
-        places = self.index.placed(X[first])
+        places = self.index.metric.positions(X[first])
         centres = np.column_stack([self.centres, np.zeros(len(self.centres))])
         found = self.index.finder_of(places)(centres, min(self.size, len(places)))
         distance = np.square(places[found] - centres[:, None]).sum(axis=2)

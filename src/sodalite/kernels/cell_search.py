@@ -24,7 +24,7 @@ MANY = 1024  # queries that are answered together where most cells have to be re
 SHARE = 0.125  # share of all rows that a group of queries may read; queries that need more wait for others
 DISTANCES = 2**18  # distances that a thread holds at a time: 2 MB
 NUMBERS = 2**17  # numbers of rows that a thread reads at a time: 1 MB
-SLACK = 1 + 1e-12  # of a squared distance: more than the rounding of a sum, so that no near cell is passed over
+SLACK = 1 + 1e-12  # factor on a squared distance, above the rounding of a sum: no near cell is passed over
 
 
 class CellRows(Protocol):

@@ -11,9 +11,7 @@ from sklearn.gaussian_process import kernels as spec
 from ..core.types import Floats
 from ..core.validation import SAMPLE
 
-ROUGH_INPUTS = (
-    2  # largest number of inputs for Matern 1/2: functions without a derivative are common in series and maps
-)
+ROUGH_INPUTS = 2  # most inputs for which Matern 1/2 competes: series and maps often have no derivative
 INFLATED = 10.0  # ratio of the standard deviation to that by quantiles above which outliers have inflated it
 QUERIES = 500  # rows whose nearest neighbour is sought for the median spacing: enough for a few percent of error
 NEAREST = 9  # nearest rows, the row itself first, among which one that differs is sought: duplicates are passed over

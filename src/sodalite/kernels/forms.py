@@ -16,6 +16,7 @@ from .periodic import PeriodicColumn
 
 FLAT = 10.0  # length-scales of a trend, in spreads of the inputs: within the data it bends by less than 1 %
 LONG = 3.0  # start of the length-scales along which a cycle changes its shape, in spreads of the inputs
+MOST_PERIODS = 2  # periods that are tried: a day and a year, say
 CYCLES = 2.0  # the fewest cycles of a period that the rows must span
 PEAK = 12.0  # least power of a peak over the median power around it; of white noise 2^-12 of all frequencies exceed it
 CHANCE = 0.05  # mean number of peaks that white noise may show in all inputs: raises PEAK if there are many frequencies
@@ -25,6 +26,7 @@ GRID = 2**18  # largest number of bins of the input: 2 MB, and a transform of a 
 OVERSAMPLED = 4  # frequencies per independent frequency, so that a peak is not missed between two of them
 FEWEST = 16  # distinct inputs below which no period is sought
 WIDTH = 1.5  # ratio of a peak's frequency to those at the ends of its surroundings
+MEASURED = 60  # frequencies at which the power of the surroundings is measured; between them it is interpolated
 NEAR = 12  # least distance of a peak from the ends of its surroundings, in independent frequencies
 TINY = float(np.finfo(float).tiny)
 
@@ -104,8 +106,8 @@ def with_period(kernel: spec.Kernel, period: float, column: int, X: Floats, y: F
     )
 
 
-def candidate_periods(X: Floats, y: Floats, most: int = 2) -> list[tuple[int, float]]:
-    """Pairs (input, period) at which the targets show a period (`peaks`), the most prominent first, at most `most`.
+def candidate_periods(X: Floats, y: Floats) -> list[tuple[int, float]]:
+    """At most `MOST_PERIODS` pairs (input, period) at which the targets show a period, the most prominent first.
 
     A linear trend in all inputs is removed first.
 
@@ -113,7 +115,6 @@ def candidate_periods(X: Floats, y: Floats, most: int = 2) -> list[tuple[int, fl
     ----------
     X : array of shape (n, d)
     y : array of shape (n, q)
-    most : int, default=2
     """
     design = np.column_stack([np.ones(len(X)), (X - X.mean(axis=0)) / spread(X)])
     y = y - design @ np.linalg.lstsq(design, y, rcond=None)[0]
@@ -121,11 +122,11 @@ def candidate_periods(X: Floats, y: Floats, most: int = 2) -> list[tuple[int, fl
     found = [
         (height, column, period)
         for column in columns
-        for period, height in peaks(X[:, column], y, most, CHANCE / len(columns))
+        for period, height in _peaks(X[:, column], y, CHANCE / len(columns))
     ]
     if len(columns) > 1:
         found.sort(reverse=True)
-    return [(column, period) for _, column, period in found[:most]]
+    return [(column, period) for _, column, period in found[:MOST_PERIODS]]
 
 
 @dataclass(frozen=True)
@@ -144,19 +145,17 @@ class _Periodogram:
     """The one after the last frequency searched: half the mean sampling rate."""
 
 
-def peaks(x: Floats, y: Floats, most: int = 2, chance: float = CHANCE) -> list[tuple[float, float]]:
-    """Periods at which a periodogram of the targets stands out, with the power over its surroundings.
+def _peaks(x: Floats, y: Floats, chance: float) -> list[tuple[float, float]]:
+    """At most `MOST_PERIODS` periods at which a periodogram stands out, with the power over its surroundings.
 
-    The strongest comes first. A peak must exceed the median power of its surroundings by `PEAK`, and by as much as
-    white noise hardly ever does. O(n log n).
+    The strongest comes first, and none is a fraction of a stronger one. A peak must exceed the median power of its
+    surroundings by `PEAK`, and by as much as white noise hardly ever does. O(n log n).
 
     Parameters
     ----------
     x : array of shape (n,)
     y : array of shape (n, q)
-    most : int, default=2
-        At most so many periods are returned, none a fraction of a stronger one.
-    chance : float, default=0.05
+    chance : float
         The mean number of peaks that white noise may show.
     """
     spectrum = _periodogram(x, y)
@@ -168,7 +167,7 @@ def peaks(x: Floats, y: Floats, most: int = 2, chance: float = CHANCE) -> list[t
         frequency = _refined(spectrum.power, int(peak)) * spectrum.resolution
         if not _is_harmonic(frequency, [period for period, _ in found], spectrum.span):
             found.append((float(1 / frequency), float(height[peak])))
-        if len(found) == most:
+        if len(found) == MOST_PERIODS:
             break
     return found
 
@@ -236,7 +235,7 @@ def _surroundings(spectrum: _Periodogram) -> Floats:
     """
     power, first, last = spectrum.power, spectrum.first, spectrum.last
     background = np.full(len(power), np.inf)
-    centres = np.unique(np.geomspace(max(first, 1), last - 1, 60).astype(int))
+    centres = np.unique(np.geomspace(max(first, 1), last - 1, MEASURED).astype(int))
     wide = NEAR / spectrum.span / spectrum.resolution
     levels = [
         np.median(power[max(1, int(min(c / WIDTH, c - wide))) : max(int(max(c * WIDTH, c + wide)), c + 2)])

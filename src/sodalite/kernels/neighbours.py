@@ -20,13 +20,13 @@ from . import REACH, CompiledKernel, robust_spread, spacing, take
 TRIED = 32  # queries that decide between the ways to search: some milliseconds, in which a factor of two shows
 BATCH, RUNS = 4096, 4  # rows that stand for a batch of queries, and runs of them that are tried
 SAMPLED = 2**18  # numbers of the rows that tell which inputs matter and how far rows are apart: 2 MB
-FEWEST_SAMPLED, MOST_SAMPLED = 1000, 2**14  # these rows, however many inputs they have
+FEWEST_SAMPLED, MOST_SAMPLED = 1000, 2**14  # bounds of the number of sampled rows, however many inputs they have
 TIE = 1e-4  # coordinate that decides ties, in units of the rows' spacing: its square is far above rounding, and no more
 LEAF = 32  # rows of a leaf of a tree: with the 8 to 64 neighbours that are asked for, quicker than SciPy's 16
 FEW = 256  # queries below which their order is not worth sorting
-WIDEST, BITS = 6, 4  # inputs, and bits of each, by which queries are sorted: 32 bits hold them
+WIDEST, BITS = 6, 4  # widest inputs, and bits of each, that make the key queries are sorted by: 24 of its 32 bits
 ALL = 2000  # largest number of rows among all of which a periodic kernel's neighbours are sought
-CYCLES = 4  # with more rows, neighbours are sought within so many periods before and after a query
+CYCLES = 4  # of more than `ALL` rows, neighbours are sought within so many periods before and after a query
 FURTHEST = 100  # the largest width of an input, in robust standard deviations: an outlier must not widen it
 MATTERS = 1e-3  # least width of a relevant input, in the kernel's metric, relative to the widest input
 CHUNK = 8192  # queries that a thread answers at a time: some tenths of a second, which an interrupt has to wait for
@@ -114,10 +114,6 @@ class Index:
         """The relevant inputs of the rows X, scaled such that their distances are Euclidean."""
         return self.metric.scaled(X)
 
-    def placed(self, X: Array) -> Floats:
-        """The relevant inputs of rows, scaled, and the coordinate that decides ties; of shape (n, columns + 1)."""
-        return self.metric.positions(X)
-
     def query(self, X: Array, k: int) -> Indices:
         """The k nearest rows of every row of X, the nearest first; of shape (queries, k)."""
         return self.nearest(self.scaled(X), k)
@@ -146,7 +142,7 @@ class Index:
         return found
 
     def finder_of(self, rows: Floats) -> Callable[[Floats, int], Indices]:
-        """A function of queries, of shape (n, columns + 1), and k that finds the nearest of other rows, as placed."""
+        """A function of queries, of shape (n, columns + 1), and k that finds the nearest of other rows, as `rows`."""
         return FINDERS["tree" if self.search is None else self.search](rows)
 
     def _quickest(self, k: int) -> str:
@@ -305,8 +301,6 @@ class Neighbours:
         The rows to find.
     by_period : bool, default=True
         Whether periodic components count; without, all neighbours are the nearest rows.
-    search : {"tree", "products"}, optional
-        How the nearest rows are found; by default, the quicker way by a measurement at the first query.
     metric : Metric, optional
         That of more rows, of which the rows X are some.
     """
@@ -318,7 +312,6 @@ class Neighbours:
         kernel: CompiledKernel,
         X: Array | StoredRows,
         by_period: bool = True,
-        search: str | None = None,
         metric: Metric | None = None,
     ) -> None:
         self.n = len(X)
@@ -331,7 +324,7 @@ class Neighbours:
         def index(weights: Floats) -> Finder:
             if isinstance(X, StoredRows):
                 return X.index(kernel.centre, weights)
-            return Index(X, kernel.centre, weights, search, metric)
+            return Index(X, kernel.centre, weights, metric=metric)
 
         self.index = None if weights is None else index(weights)
         if weights is None or self.cycles:

@@ -20,6 +20,7 @@ Features = Any  # rows as a node needs them: an array for a leaf, a pair of Feat
 Pullback = Callable[[Floats, Value], Floats]  # (G, w), with dJ/dK = G w -> dJ/d(log of the free parameters)
 DiagonalPullback = Callable[[Floats, Floats], Floats]  # (dJ/dlatent, dJ/dnoise) -> dJ/d(log of the free parameters)
 
+FEW = 32  # rows whose square block by an unknown kernel costs little more than its diagonal
 ROUNDING = 1e-8  # noise over variance below which an unknown kernel's noise is taken for a rounding error
 
 
@@ -214,20 +215,25 @@ class Opaque:
         return total - noise, noise
 
 
-def _few(n: int, size: int = 32) -> list[slice]:
-    """Slices of `size` rows each, so few that their square block costs little more than its diagonal."""
-    return [slice(begin, min(begin + size, n)) for begin in range(0, n, size)]
+def _few(n: int) -> list[slice]:
+    """Slices of `FEW` rows each."""
+    return [slice(begin, min(begin + FEW, n)) for begin in range(0, n, FEW)]
 
 
 @dataclass(frozen=True)
-class Sum:
-    """Latent f + g, noise u + v."""
+class Pair:
+    """Base of the nodes with two operands: their features are those of both."""
 
     left: Node
     right: Node
 
     def prepare(self, X: Array) -> Features:
         return self.left.prepare(X), self.right.prepare(X)
+
+
+@dataclass(frozen=True)
+class Sum(Pair):
+    """Latent f + g, noise u + v."""
 
     def block(self, a: Features, b: Features, out: Floats | None = None) -> Value:
         return _merge(np.add, self.left, self.right, a, b, out)
@@ -253,14 +259,8 @@ class Sum:
 
 
 @dataclass(frozen=True)
-class Product:
+class Product(Pair):
     """Latent f g; the noise is the rest of (f + u)(g + v), where u and v are the two factors' noise."""
-
-    left: Node
-    right: Node
-
-    def prepare(self, X: Array) -> Features:
-        return self.left.prepare(X), self.right.prepare(X)
 
     def block(self, a: Features, b: Features, out: Floats | None = None) -> Value:
         return _merge(np.multiply, self.left, self.right, a, b, out)

@@ -16,7 +16,7 @@ from typing import Any, ClassVar, cast
 import numpy as np
 
 from ..core import container
-from ..core.container import MAPPED, Header, Kind, block_sum, digest
+from ..core.container import MAPPED, Header, Kind, digest
 from ..core.files import replacing_folder
 from ..core.joined import Joined
 from ..core.types import Array
@@ -28,8 +28,8 @@ from ..posteriors.remote import RemoteLocal
 from .checks import RULES, check_array_values
 from .error_bars import scale_shapes
 from .fields import count, mapping, text
-from .formats import AllRows, FileContent, Shapes, Sizes, sharing_to_json
-from .mapped import STORED, MappedLocalFormat
+from .formats import AllRows, FileContent, Shapes, Sizes, fits, sharing_to_json
+from .mapped import STORED, MappedLocalFormat, cells_of, stored_rows
 from .model_file import HEADER, KIND, ModelFileError
 
 PART = Kind("sodalite-rows", 1, "rows", "file of a model's rows", ModelFileError, KIND.remedy)
@@ -139,18 +139,11 @@ def write_part(store: RowStore, folder: str, number: int) -> dict[str, Any] | No
     """Write the rows of a store; return what the model file says of them, or None if there is no such folder here."""
     if not Path(folder).is_dir():
         return None
-    ends = np.asarray(store.ends, dtype=np.int64)
-    begins = np.concatenate([[0], ends[:-1]])
-    for span in zip(begins, ends, strict=True):
-        store.read(*span)  # checks them, if they come from a file
-    parts = store.X, store.Z, store.values, store.noises
-    sums = [block_sum(*(part[begin:end] for part in parts)) for begin, end in zip(begins, ends, strict=True)]
-    arrays: dict[str, Any] = dict(zip(STORED, parts, strict=True))
-    cells = {"cell_ends": ends, "cell_low": store.low, "cell_high": store.high}
-    cells["cell_sums"] = np.array(sums, dtype=np.int64)
-    name = f"rows-{number:05d}.sodalite"
-    container.write(PART, Path(folder) / name, {MAPPED: list(STORED)}, arrays | cells)
-    return {"file": name, "n_rows": len(store), "n_cells": len(ends), "cells_sha256": digest(cells)}
+    if store.verify is not None:  # they come from a file
+        store.verify(0, len(store))
+    cells, name = cells_of(store), f"rows-{number:05d}.sodalite"
+    container.write(PART, Path(folder) / name, {MAPPED: list(STORED)}, stored_rows(store) | cells)
+    return {"file": name, "n_rows": len(store), "n_cells": len(store.ends), "cells_sha256": digest(cells)}
 
 
 def _read(folder: Path, about: Mapping[str, Any], d: int, q: int) -> dict[str, Array]:
@@ -166,10 +159,7 @@ def _read(folder: Path, about: Mapping[str, Any], d: int, q: int) -> dict[str, A
         if set(header.arrays) != set(shapes) or sorted(header.content.get(MAPPED, [])) != sorted(STORED):
             raise ModelFileError(f"{folder / name} is no valid {PART.noun}: it has other arrays. {PART.remedy}")
         for array, (dtype, shape) in header.arrays.items():
-            same = len(shape) == len(shapes[array]) and all(
-                expected in (size, None) for size, expected in zip(shape, shapes[array], strict=True)
-            )
-            if not same or dtype not in RULES[array].dtypes:
+            if not fits(shape, shapes[array]) or dtype not in RULES[array].dtypes:
                 raise ModelFileError(
                     f"{folder / name} is no valid {PART.noun}: array {array!r} has another shape or type. {PART.remedy}"
                 )

@@ -10,13 +10,18 @@ from ..core.types import Floats, Indices
 from ..fitting.fitted import Fitted
 from ..kernels import CompiledKernel
 from ..posteriors import Evidence, Local, Posterior
-from ..posteriors.local import POWERS
+from ..posteriors.tuning import POWERS
 from ..selection.source import Arrays
 from .fields import count
 from .model_file import ModelFileError
 
 Shapes: TypeAlias = dict[str, tuple[int | None, ...]]
 """The shapes of arrays by their names; None stands for any number."""
+
+
+def fits(shape: tuple[int, ...], needed: tuple[int | None, ...]) -> bool:
+    """Return whether a shape is the one that is needed, in which None stands for any number."""
+    return len(shape) == len(needed) and all(b in (a, None) for a, b in zip(shape, needed, strict=True))
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from ..core.types import Array
 from .checks import RULES
 from .error_bars import scale_shapes
 from .fields import count, flag, mapping, wrong
-from .formats import PosteriorFormat, Shapes, Sizes
+from .formats import PosteriorFormat, Shapes, Sizes, fits
 from .means import mean_shapes
 from .posteriors import FORMATS, format_of
 
@@ -61,8 +61,7 @@ class Layout:
         needed, dtypes = self.shapes[name], RULES[name].dtypes
         if dtype not in dtypes:
             raise ValueError(f"array {name!r} is of type {dtype}, where {' or '.join(dtypes)} is needed")
-        fits = len(shape) == len(needed) and all(b in (a, None) for a, b in zip(shape, needed, strict=True))
-        if not fits:
+        if not fits(shape, needed):
             words = str(needed).replace("None", "any")
             raise ValueError(f"array {name!r} has shape {shape}, where {words} is needed")
         if needed[0] is None and shape[0] > self.sizes.n:

@@ -17,14 +17,14 @@ import numpy as np
 
 from ..core.container import block_rows, block_sum, block_sums
 from ..core.json import shown
-from ..core.memory import available, parse_bytes
 from ..core.types import Array, Floats
+from ..core.validation import float_type
 from ..fitting.fitted import Fitted
 from ..kernels import CompiledKernel
 from ..kernels.neighbours import Metric, n_sampled
 from ..kernels.row_store import RowStore, layout_weights
 from ..posteriors import Local, Posterior, SubsetOfData
-from ..posteriors.local import FREE_SHARE
+from ..posteriors.coordinates import cache_limit
 from ..selection.source import Arrays
 from .checks import RULES
 from .error_bars import scale_from_json, scale_shapes
@@ -102,7 +102,7 @@ class CellChecks:
     def _check(self, cell: int) -> None:
         store = self.store
         here = slice(int(store.ends[cell - 1]) if cell else 0, int(store.ends[cell]))
-        parts = dict(zip(STORED, (part[here] for part in (store.X, store.Z, store.values, store.noises)), strict=True))
+        parts = {name: part[here] for name, part in stored_rows(store).items()}
         if block_sum(*parts.values()) != self._sums[cell]:
             raise self._damaged(f"rows {here.start} to {here.stop - 1} are not those that were written (checksum)")
         try:
@@ -170,14 +170,8 @@ class MappedLocalFormat:
         assert isinstance(posterior, Local)
         assert rows is not None
         _check_unchanged(fitted)
-        store = posterior.as_store(np.dtype(np.float32 if rows.X.dtype == np.float32 else np.float64))
-        parts = store.X, store.Z, store.values, store.noises
-        ends = np.asarray(store.ends, dtype=np.int64)
-        begins = np.concatenate([[0], ends[:-1]])
-        sums = [block_sum(*(part[begin:end] for part in parts)) for begin, end in zip(begins, ends, strict=True)]
-        arrays: dict[str, Any] = dict(zip(STORED, parts, strict=True))
-        arrays |= {"cell_ends": ends, "cell_low": store.low, "cell_high": store.high, "some_rows": store.some}
-        arrays["cell_sums"] = np.array(sums, dtype=np.int64)
+        store = posterior.as_store(float_type(rows.X))
+        arrays = stored_rows(store) | cells_of(store) | {"some_rows": store.some}
         own = {"all_X": rows.X, "all_Y": rows.y, "all_alpha": rows.alpha, "all_targets": fitted.targets}
         own["all_judges"] = None if fitted.judges is None else np.asarray(fitted.judges, dtype=np.int64)
         for name, array in own.items():
@@ -190,7 +184,7 @@ class MappedLocalFormat:
             "targets": fitted.targets is not None,
             "n_judges": 0 if fitted.judges is None else len(fitted.judges),
             "n_distinct": len(store),
-            "n_cells": len(ends),
+            "n_cells": len(store.ends),
             "columns": store.metric.columns.tolist(),
             "tie": store.metric.tie,
         }
@@ -203,8 +197,7 @@ class MappedLocalFormat:
         base = SubsetOfData.condition(evidence)
         store = _store(evidence.kernel, about, arrays)
         checks = CellChecks(store, arrays["cell_sums"], stored.damaged)
-        limit = int(FREE_SHARE * available()) if stored.memory_limit is None else parse_bytes(stored.memory_limit)
-        made = Local.of_store(base, replace(store, verify=checks), limit)
+        made = Local.of_store(base, replace(store, verify=checks), cache_limit(stored.memory_limit))
         made = replace(
             made,
             k=count(about["k"], "k, the number of neighbours,", most=len(store)),
@@ -233,6 +226,24 @@ class MappedLocalFormat:
         """Return the posterior given the active rows alone: predictions from others would read them."""
         assert isinstance(posterior, Local)
         return replace(posterior.base, scale=posterior.scale)
+
+
+def stored_rows(store: RowStore) -> dict[str, Any]:
+    """Return the arrays of the rows of a store, in the order of cells."""
+    return dict(zip(STORED, (store.X, store.Z, store.values, store.noises), strict=True))
+
+
+def cells_of(store: RowStore) -> dict[str, Array]:
+    """Return the arrays of the cells of a store, with the checksums of their rows."""
+    rows, ends = stored_rows(store).values(), np.asarray(store.ends, dtype=np.int64)
+    spans = zip(np.concatenate([[0], ends[:-1]]), ends, strict=True)
+    sums = [block_sum(*(part[begin:end] for part in rows)) for begin, end in spans]
+    return {
+        "cell_ends": ends,
+        "cell_low": store.low,
+        "cell_high": store.high,
+        "cell_sums": np.array(sums, dtype=np.int64),
+    }
 
 
 def _store(kernel: CompiledKernel, about: Mapping[str, Any], arrays: Mapping[str, Array]) -> RowStore:

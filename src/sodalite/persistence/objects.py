@@ -185,10 +185,6 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _is_subset(value: Any) -> bool:
-    return isinstance(value, hyperparameters.Subset)
-
-
 def _are_rules(value: Any) -> bool:
     return isinstance(value, tuple) and all(isinstance(rule, stopping.Rule) for rule in value)
 
@@ -200,7 +196,6 @@ def _anything(value: Any) -> bool:
 FIELDS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "int": (_is_count, f"a whole number from 0 to {MOST}"),
     "float": (_is_number, "a number"),
-    "Subset": (_is_subset, "a Subset"),
     "tuple[Rule, ...]": (_are_rules, "stopping rules"),
 }
 """For an annotation: what a field's value must be, as a function and in words. The classes check all other fields."""

@@ -8,11 +8,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ..core.memory import available, parse_bytes
 from ..core.types import Floats
+from ..core.validation import float_type
 from ..fitting.fitted import Fitted
 from ..kernels.neighbours import distinct
 from ..posteriors import POSTERIORS, Local, Posterior, SubsetOfData
+from ..posteriors.coordinates import cache_limit
 from ..posteriors.projected import (
     DeterministicTraining,
     FullyIndependentTraining,
@@ -40,11 +41,23 @@ from .mapped import LEAST_ROWS, MappedLocalFormat
 from .means import judges_of
 
 
-class SubsetFormat:
-    """The subset of data: it follows from the active rows and the factor, which every model has."""
+class ActiveRowsFormat:
+    """Base of the formats of posteriors that need the active rows alone."""
 
     holds_all_rows: ClassVar[bool] = False
     mapped: ClassVar[tuple[str, ...]] = ()
+
+    def all_rows(self, stored: FileContent) -> AllRows:
+        """Return nothing: the file holds the active rows alone."""
+        return AllRows()
+
+    def without_cache(self, posterior: Posterior) -> Posterior:
+        """Return the posterior itself, which has no cache."""
+        return posterior
+
+
+class SubsetFormat(ActiveRowsFormat):
+    """The subset of data: it follows from the active rows and the factor, which every model has."""
 
     def shapes(self, about: Mapping[str, Any], sizes: Sizes) -> Shapes:
         """Return no shapes: it has no arrays of its own."""
@@ -60,23 +73,12 @@ class SubsetFormat:
         scale = scale_from_json(evidence.kernel, stored.arrays, stored.about.get("scale"))
         return replace(SubsetOfData.condition(evidence), scale=scale)
 
-    def all_rows(self, stored: FileContent) -> AllRows:
-        """Return nothing: the file holds the active rows alone."""
-        return AllRows()
-
-    def without_cache(self, posterior: Posterior) -> Posterior:
-        """Return the posterior itself, which has no cache."""
-        return posterior
-
 
 @dataclass(frozen=True)
-class ProjectedFormat:
+class ProjectedFormat(ActiveRowsFormat):
     """A projected process: the factors and weights, which are sums over all rows."""
 
     kind: type[Projected]
-
-    holds_all_rows: ClassVar[bool] = False
-    mapped: ClassVar[tuple[str, ...]] = ()
 
     def shapes(self, about: Mapping[str, Any], sizes: Sizes) -> Shapes:
         """Return the shapes of the two inverse factors and of the weights."""
@@ -97,14 +99,6 @@ class ProjectedFormat:
         value = real(stored.likelihood, "log_marginal_likelihood", -np.inf)
         scale = scale_from_json(kernel, arrays, stored.about.get("scale"))
         return self.kind(kernel, kernel.prepare(X), inverse, root, arrays["weights"], value, scale)
-
-    def all_rows(self, stored: FileContent) -> AllRows:
-        """Return nothing: the file holds the active rows alone."""
-        return AllRows()
-
-    def without_cache(self, posterior: Posterior) -> Posterior:
-        """Return the posterior itself, which has no cache."""
-        return posterior
 
 
 class LocalFormat:
@@ -145,7 +139,7 @@ class LocalFormat:
         check_residuals(evidence, base, RemainderRows(indices, first, group), residuals, noises)
         k = count(stored.about["k"], "k, the number of neighbours,", most=len(first))
         scale = scale_from_json(evidence.kernel, arrays, stored.about["scale"])
-        limit = available() // 4 if stored.memory_limit is None else parse_bytes(stored.memory_limit)
+        limit = cache_limit(stored.memory_limit)
         shared = stored.about.get("shared")
         sharing = (0, 0, 0) if shared is None else sharing_from_json(evidence.kernel, shared, len(first))
         given = evidence.kernel, base, X[first], residuals, noises, k, scale, limit
@@ -219,6 +213,6 @@ def describe_posterior(fitted: Fitted) -> tuple[dict[str, Any], dict[str, Any], 
         assert fitted.rows is not None
         arrays |= {"X": fitted.rows.X, "Y": fitted.rows.y}
     else:
-        dtype = np.float32 if fitted.X_active.dtype == np.float32 else np.float64
-        arrays |= {"X": np.asarray(fitted.X_active, dtype=dtype), "Y": fitted.y_active}
+        X = fitted.X_active
+        arrays |= {"X": np.asarray(X, dtype=float_type(X)), "Y": fitted.y_active}
     return {"name": posterior.name, **fields, "scale": scale_to_json(posterior.scale)}, arrays, kind

@@ -4,15 +4,11 @@ from __future__ import annotations
 
 from typing import Any, cast
 
-import numpy as np
-from scipy.linalg import eigh
-
-from ..core.threads import one_blas_thread
-from ..core.types import Floats
 from ..core.validation import unknown
 from .base import Evidence, LeaveOneOutErrors, LeavesOut, Posterior, PosteriorTraits, RowsOfFit, can_leave_out
 from .local import Local
 from .projected import DeterministicTraining, FullyIndependentTraining, SubsetOfRegressors, Variational
+from .sampling import draw, joint_samples
 from .sod import SubsetOfData
 
 __all__ = [
@@ -27,6 +23,7 @@ __all__ = [
     "SubsetOfData",
     "can_leave_out",
     "draw",
+    "joint_samples",
     "resolve_posterior",
 ]
 
@@ -48,11 +45,3 @@ def resolve_posterior(posterior: Any) -> type[Posterior]:
     if isinstance(posterior, type) and issubclass(posterior, PosteriorTraits) and hasattr(posterior, "condition"):
         return cast("type[Posterior]", posterior)
     raise unknown("posterior", POSTERIORS, posterior, " or a class that derives from PosteriorTraits")
-
-
-def draw(mean: Floats, covariance: Floats, size: int, generator: np.random.Generator) -> Floats:
-    """Samples of a normal distribution, as columns of shape (n, size); its covariance may be singular. O(n^3)."""
-    with one_blas_thread():
-        values, vectors = eigh(covariance)
-        root = vectors * np.sqrt(np.maximum(values, 0))
-        return np.asarray(mean[:, None] + root @ generator.standard_normal((len(mean), size)))

@@ -98,7 +98,7 @@ class Evidence:
         return self.noise_of(self.kernel.prepare(self.X[which]), which)
 
     def noise_of(self, rows: Features, which: Indices | slice) -> Floats:
-        """The same of rows that are prepared already."""
+        """The noise variance, as `noise` has it, of rows that are prepared already; of shape (rows,)."""
         noise = self.kernel.noise(rows).astype(np.float64)
         if self.alpha is not None:
             noise += self.alpha[which]

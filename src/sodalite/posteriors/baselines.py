@@ -20,9 +20,9 @@ from ..selection.source import Sliced
 COUNTS = (1, 2, 3, 5, 8, 13, 21, 34)  # numbers of neighbours that are tried; the best one is reported
 MOST_JUDGED = 1000  # rows that are predicted; with many inputs, finding the neighbours of one costs O(n)
 MOST_ROWS = 50_000  # rows that the baselines are fitted to; of more rows, a random sample
-MOST_NUMBERS = 2**19  # numbers in these rows, 4 MB: with many inputs, fewer rows
+MOST_NUMBERS = 2**19  # numbers, 4 MB, of the rows that the baselines are fitted to: with many inputs, fewer rows
 CERTAIN = 1e-9  # distance of a leverage from 1 below which a line goes through the row whatever its target
-MOST_ALONE = 20  # rows with such a leverage that a line is fitted without, which takes as long as one with all rows
+MOST_ALONE = 20  # most rows of leverage 1 that a line is fitted without: each takes as long as a fit to all rows
 # A model is called no better than a baseline if its RMSE is at least this share of the baseline's. Neighbours have a
 # larger share: their number is chosen by the rows that are predicted, which makes them look a little too good.
 NO_BETTER = {"constant": 0.99, "line": 0.99, "neighbours": 1.02}
@@ -92,7 +92,7 @@ class Baselines:
         return {**asdict(self), "no_better_than": self.better}
 
 
-def compare(
+def compared_with_simple_models(
     X: Sliced, y: Sliced, judged: Indices, rmse: float, unit: float, generator: np.random.Generator
 ) -> Baselines:
     """The errors of the baselines on some rows, each predicted from all others, beside those of a model.

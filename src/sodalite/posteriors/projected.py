@@ -42,7 +42,7 @@ from .calibration import Scale, novelty_of, outside
 from .gradient import evidence_gradient
 
 N_SHARES = 4  # sums over blocks are added up in so many shares, whatever the number of cores: so rounding is the same
-MOST_LEVERAGE = 1 - 1e-9  # of a row in its own prediction: at 1, nothing would be known without the row
+MOST_LEVERAGE = 1 - 1e-9  # largest leverage of a row on its own prediction: at 1, nothing is known without the row
 
 
 @dataclass(frozen=True)
@@ -99,8 +99,8 @@ def _added(parts: Iterable[tuple[Floats, ...]]) -> tuple[Floats, ...]:
     rest = iter(parts)
     total = next(rest)
     for part in rest:
-        for kept, more in zip(total, part, strict=True):
-            kept += more
+        for added, more in zip(total, part, strict=True):
+            added += more
     return total
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, NamedTuple, NoReturn, Protocol, Self, TypeAlias, TypeVar, cast
+from typing import Any, ClassVar, NamedTuple, NoReturn, Protocol, Self, TypeAlias, TypeVar, cast, runtime_checkable
 
 import numpy as np
 
@@ -19,12 +19,14 @@ from ..kernels import CompiledKernel
 from ..kernels.cells import Cells
 from ..kernels.neighbours import Metric, Neighbours, StoredRows, along_a_curve, places_among
 from ..kernels.row_store import Observed
-from .base import Evidence
+from .base import Evidence, Posterior
 from .calibration import Scale
+from .coordinates import CoordinateCache
 from .leave_one_out import Observations
-from .local import SIZES, Coordinates, Local
+from .local import Local
 from .sod import SubsetOfData
 from .stored import StoredObservations
+from .tuning import SIZES
 
 T = TypeVar("T")
 
@@ -39,7 +41,7 @@ ELSEWHERE = (
 )
 
 
-class Request(NamedTuple):
+class NearestRequest(NamedTuple):
     """Positions whose nearest rows are needed."""
 
     positions: Floats
@@ -48,7 +50,7 @@ class Request(NamedTuple):
     """How many of the nearest rows of each."""
 
 
-Block: TypeAlias = tuple[list[Request], tuple[Any, ...]]
+RemoteJob: TypeAlias = tuple[list[NearestRequest], tuple[Any, ...]]
 """The rows that some queries need, and the arguments of a function of these rows."""
 
 
@@ -75,7 +77,7 @@ class RemoteRows(StoredRows, Protocol):
         """The numbers of rows, of inputs and of values: n', d and q."""
         ...
 
-    def answers(self, function: Callable[..., T], blocks: Sequence[Block]) -> list[T]:
+    def answers(self, function: Callable[..., T], blocks: Sequence[RemoteJob]) -> list[T]:
         """The results of a function of some rows and further arguments, for several blocks of requests.
 
         For each block, the rows are those that are requested, and maybe others.
@@ -87,8 +89,14 @@ class RemoteRows(StoredRows, Protocol):
         ...
 
 
+@runtime_checkable
 class LaysOut(Protocol):
-    """A source that lays rows out by cells where they are."""
+    """A source that can lay rows out by cells where they are."""
+
+    @property
+    def lays_out(self) -> bool:
+        """Whether it does: rows that are lost elsewhere must be made again."""
+        ...
 
     def lay_out(self, remaining: Remaining) -> RemoteRows:
         """The distinct rows that are not active."""
@@ -114,7 +122,7 @@ class Remaining:
         return np.asarray(X[self._which(begin, len(X))], dtype=np.float64)
 
     def observed(self, begin: int, X: Array, y: Floats, alpha: Floats | None) -> Observed:
-        """The same rows with their residuals, of shape (rows, q), and noise variances, of shape (rows,)."""
+        """The rows of `inputs` with their residuals, of shape (rows, q), and noise variances, of shape (rows,)."""
         which, rows = self._which(begin, len(X)), self.inputs(begin, X)
         noise = self.kernel.noise(self.kernel.prepare(rows)).astype(np.float64)
         if alpha is not None:
@@ -173,13 +181,13 @@ class Detached:
         near = k + (self.sharing.h if shared and self.sharing is not None else 0)
         return int(np.clip(BLOCK // max(near * self.width, 1), 1, most))
 
-    def asked(self, X: Floats, k: int, shared: bool = True) -> list[Request]:
+    def asked(self, X: Floats, k: int, shared: bool = True) -> list[NearestRequest]:
         """The rows that queries need: the k nearest of each, and with `shared` those of the centres of their cells."""
         positions = self.metric.scaled(X)
-        requests = [Request(positions, k)] if k else []
+        requests = [NearestRequest(positions, k)] if k else []
         if shared and self.sharing is not None:
             cells = self.sharing.cells
-            requests.append(Request(cells.centres[np.unique(cells.locate(positions))], self.sharing.h))
+            requests.append(NearestRequest(cells.centres[np.unique(cells.locate(positions))], self.sharing.h))
         return requests
 
     def on(self, rows: Observed) -> Local:
@@ -206,11 +214,11 @@ class RemoteLocal(Local):
     def prepare(cls, evidence: Evidence) -> tuple[Self, StoredObservations]:
         """The posterior with k = 0, and all observations, whose leave-one-out errors choose k."""
         base, selection = SubsetOfData.condition(replace(evidence, floor=None)), evidence.selection
-        source = cast("LaysOut", evidence.source)
-        remote = source.lay_out(Remaining(base, np.sort(selection.indices), selection.noise_floor))
+        assert isinstance(evidence.source, LaysOut)
+        remote = evidence.source.lay_out(Remaining(base, np.sort(selection.indices), selection.noise_floor))
         n, d, q = remote.shape
         X, rows, r, noises = (cast("Floats", Elsewhere(n, *tail)) for tail in ((d,), (0,), (q,), ()))
-        kernel, coordinates = base.kernel, Coordinates(base, rows, limit=0)
+        kernel, coordinates = base.kernel, CoordinateCache(base, rows, limit=0)
         made = cls(kernel, base, X, rows, r, noises, Neighbours(kernel, remote), coordinates, k=0, remote=remote)
         return made, StoredObservations(evidence, base, made._places_of)
 
@@ -254,11 +262,11 @@ class RemoteLocal(Local):
 
     # Prediction
 
-    def _unscaled(self, X: Floats) -> tuple[Floats, Floats]:
+    def latent(self, X: Floats) -> tuple[Floats, Floats]:
         """The mean, of shape (n, q), and the variance of the latent function, (n,), not calibrated."""
         if not self.k or not len(X):
             return self.base.latent(X)
-        mean, variance = self._answered(_latent, X, self.k, True, lambda part: (X[part],))
+        mean, variance = self._answered(Local.latent, X, self.k, True, lambda part: (X[part],))
         return mean, variance
 
     def mean_and_covariance(self, X: Array, noisy: bool = False) -> tuple[Floats, Floats]:
@@ -267,19 +275,20 @@ class RemoteLocal(Local):
         if not self.k or not len(X):
             return replace(self.base, scale=self.scale).mean_and_covariance(X, noisy)
         asked = detached.asked(X, max(self.k, *SIZES))
-        found: tuple[Floats, Floats] = self.remote.answers(_OnRows(detached, _joint), [(asked, (X, noisy))])[0]
+        job = _OnRows(detached, Local.mean_and_covariance)
+        found: tuple[Floats, Floats] = self.remote.answers(job, [(asked, (X, noisy))])[0]
         return found
 
     # Leave-one-out errors
 
-    def leave_out(self, sample: Observations, sizes: Sequence[int]) -> tuple[Floats, Floats]:
-        """Leave-one-out errors and variances for several k; of shape (sizes, sample, q) and (sizes, sample)."""
+    def own_errors(self, sample: Observations, sizes: Sequence[int]) -> tuple[Floats, Floats]:
+        """Leave-one-out errors and variances from own neighbours; of shape (sizes, sample, q) and (sizes, sample)."""
         X = np.asarray(sample.X, dtype=np.float64)
         most = min(max(sizes) + 1, self.near.n)
         error, variance = self._answered(_errors, X, most, False, lambda part: (sample.take(part), sizes))
         return np.moveaxis(error, 1, 0), variance.T
 
-    def _shared_errors(self, sample: Observations) -> tuple[Floats, Floats]:
+    def shared_errors(self, sample: Observations) -> tuple[Floats, Floats]:
         """Leave-one-out errors and variances as `Shared.leave_out` has them."""
         X = np.asarray(sample.X, dtype=np.float64)
         error, variance = self._answered(_shared_errors, X, 0, True, lambda part: (sample.take(part),))
@@ -304,7 +313,7 @@ class RemoteLocal(Local):
         """-1 for every row of X: workers look for the row that each equals."""
         return np.full(len(X), -1)
 
-    def _rows_in(self, cells: Indices, evidence: Evidence, which: Indices) -> Indices:
+    def rows_in(self, cells: Indices, evidence: Evidence, which: Indices) -> Indices:
         """Those of some rows that are in some cells, found where the rows are."""
         assert self.shared is not None
         inside = _Inside(self.remote.metric, self.shared.cells, cells, np.sort(which))
@@ -326,6 +335,10 @@ class RemoteLocal(Local):
 
     def __getstate__(self) -> NoReturn:
         raise TypeError(f"This model cannot be pickled or copied. {ELSEWHERE}")
+
+
+ON_WORKERS: dict[type[Posterior], type[Posterior]] = {Local: RemoteLocal}
+"""Posteriors that can leave all rows on the workers of a cluster, each with the class that does so."""
 
 
 @dataclass(frozen=True)
@@ -360,21 +373,13 @@ def _both(first: Indices, second: Indices) -> Indices:
     return np.concatenate([first, second])
 
 
-def _latent(local: Local, X: Floats) -> tuple[Floats, Floats]:
-    return local._unscaled(X)
-
-
-def _joint(local: Local, X: Floats, noisy: bool) -> tuple[Floats, Floats]:
-    return local.mean_and_covariance(X, noisy)
-
-
 def _errors(local: Local, sample: Observations, sizes: Sequence[int]) -> tuple[Floats, Floats]:
-    errors, variances = local.leave_out(_placed(local, sample), sizes)
+    errors, variances = local.own_errors(_placed(local, sample), sizes)
     return np.moveaxis(errors, 0, 1), variances.T
 
 
 def _shared_errors(local: Local, sample: Observations) -> tuple[Floats, Floats]:
-    return local._shared_errors(_placed(local, sample))
+    return local.shared_errors(_placed(local, sample))
 
 
 def _correlations(

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from math import log2
 from threading import Lock
+from typing import TypeAlias
 
 import numpy as np
 from scipy.linalg import solve_triangular
@@ -38,7 +39,7 @@ MANY = 4000  # the most cells that count as work: a batch of queries is taken to
 CELLS = (64, 128, 256, 512)  # rows of a cell: the more, the more rows a query is predicted from for the same work
 RATIO = 2.5  # rows of a neighbourhood, in units of a cell: with fewer, queries at a border lack rows beyond it
 SAMPLE_NUMBERS = 2**20  # numbers of the rows that cells are made from, 8 MB: all rows, up to a hundred thousand or so
-SAMPLE_SHARE = 16  # of more rows, one in so many: some rows for each of the smallest cells
+SAMPLE_SHARE = 16  # at least one row in so many makes the cells: some rows for each of the smallest cells
 LEAST_ROWS = 2000  # rows of the remainder below which nothing is shared: 64 neighbours of its own serve a query well
 
 
@@ -56,6 +57,10 @@ def affordable_cell(n: int, m: int) -> int:
     """The largest of `CELLS` for n rows, given m active rows, such that all factors take no more than `ALL_WORK`."""
     work = {cell: min(2 ** levels_of(cell, n), MANY) * work_of(int(RATIO * cell), m) for cell in CELLS}
     return int(max((cell for cell in CELLS if work[cell] <= ALL_WORK), default=CELLS[0]))
+
+
+Predicted: TypeAlias = tuple[Floats, Floats]
+"""Means or errors, of shape (..., n, q), and variances of observations, of shape (..., n)."""
 
 
 @dataclass(frozen=True)
@@ -263,6 +268,14 @@ class Shared:
         correction = solved.T @ hood.w + np.einsum("ij,ij->j", solved, b)[:, None] * change
         latent = s2 + g * g / P - np.einsum("ij,ij->j", solved, a)
         return sample.r + g[:, None] * change - correction, np.maximum(latent, 0) + sample.noise
+
+
+def blended(power: int, first: Predicted, second: Predicted) -> Predicted:
+    """Two predictions of the same rows, weighted by powers of their precisions; with power 0, the more precise one."""
+    ratio = first[1] / second[1]
+    weight = 1 / (1 + ratio**power) if power else np.where(ratio <= 1, 1.0, 0.0)
+    mean = weight[..., None] * first[0] + (1 - weight)[..., None] * second[0]
+    return mean, weight * first[1] + (1 - weight) * second[1]
 
 
 def _parts(cell: Indices) -> list[list[tuple[int, Indices]]]:

@@ -9,6 +9,7 @@ import numpy as np
 
 from ..core.threads import n_threads
 from ..core.types import Array, Floats, Indices
+from ..core.validation import float_type
 from ..kernels.neighbours import n_sampled
 from ..kernels.row_store import CELL_ROWS, PER_CELL, ChangedError, Observed, RowStore, build
 from .base import BLOCK, N_SOME, Evidence
@@ -75,18 +76,15 @@ def store_remainder(evidence: Evidence, base: SubsetOfData, limit: int) -> RowSt
             noise = evidence.noise_of(kernel.prepare(rows), which)
             yield rows, evidence.y[which] - base.mean(rows), noise
 
-    dtype = np.dtype(np.float32 if X.dtype == np.float32 else np.float64)
-    shape = d, evidence.y.shape[1]
-    memory = int(SHARE * limit)
     return build(
         lambda: (rows for _, rows in blocks()),
         observations,
         n - len(active),
-        shape,
-        dtype,
+        (d, evidence.y.shape[1]),
+        float_type(X),
         kernel.centre,
         kernel.metric(),
-        memory,
+        int(SHARE * limit),
     )
 
 

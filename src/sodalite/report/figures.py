@@ -19,6 +19,7 @@ from .words import HARDLY, coverages_words
 
 FEWEST_BARS = 5  # inputs whose importance is drawn, even if they hardly matter
 MOST_BARS = 15  # most inputs whose importance is drawn; the caption counts the others
+LONGEST_LABEL = 24  # characters of a label at an axis: more would leave no room for the figure on a phone
 FURTHEST = 6.0  # normal scores beyond which rows are drawn at the edge of a figure
 
 
@@ -191,7 +192,7 @@ def _distances(report: Report, found: GroupCoverage) -> Figure:
 def _groups(key: str, title: str, caption: str, found: GroupCoverage, x: str) -> Figure:
     """The coverage of groups of rows, beside the range that chance allows."""
     places = list(range(len(found.labels)))
-    labels = [charts.plain_text(label if len(label) <= 24 else label[:23] + "…") for label in found.labels]
+    labels = [_cut_short(label) for label in found.labels]
     allowed = {
         "type": "bar",
         "x": places,
@@ -233,6 +234,11 @@ def _bars(x: Floats, y: Floats, name: str) -> Trace:
     return {"type": "bar", "x": charts.rounded(x), "y": charts.rounded(y), "marker": marker, "name": name}
 
 
+def _cut_short(label: str) -> str:
+    """A label of at most `LONGEST_LABEL` characters."""
+    return charts.plain_text(label if len(label) <= LONGEST_LABEL else label[: LONGEST_LABEL - 1] + "…")
+
+
 def _share(which: Mask) -> str:
     """The share of rows, in words."""
     return f"{100 * float(np.mean(which)):.0f} %"
@@ -245,7 +251,7 @@ def importance_figure(report: Report) -> Figure | None:
     every = report.importance.effects
     matter = sum(part.total > HARDLY for part in every)
     shown = every[: min(max(matter, FEWEST_BARS), MOST_BARS)]
-    names = [charts.plain_text(part.name if len(part.name) <= 24 else part.name[:23] + "…") for part in shown]
+    names = [_cut_short(part.name) for part in shown]
 
     def bars(values: Sequence[float], errors: Sequence[float], color: str, name: str) -> Trace:
         whiskers = {"type": "data", "array": charts.rounded(errors), "color": "@muted", "thickness": 1.5, "width": 3}
@@ -319,7 +325,7 @@ def effect_figures(report: Report) -> list[Figure]:
     made = []
     for place, part in enumerate(report.effects):
         levels = part.input.kind == "levels"
-        x = list(map(charts.plain_text, part.input.levels)) if levels else charts.shown(part.values, part.input)
+        x = _labels(part.input, part.values)
         traces = [charts.line(x, part.mean, "blue", "prediction")]
         if levels or len(part.values) <= 12:
             whiskers = {

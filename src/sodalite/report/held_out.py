@@ -18,7 +18,7 @@ from ..core.types import Floats, Indices
 from ..fitting.fitted import FittedModel
 from ..posteriors.predictive import Predictive
 from .honesty import LEVEL, ErrorHistogram, GroupCoverage, PitHistogram, by_region
-from .judgement import N_JUDGES, Judgement, compare
+from .judgement import N_JUDGES, Judgement, judgement_of
 from .rows import Input
 from .words import bars_of, error_words
 
@@ -49,7 +49,7 @@ def judge_held_out(
     bars, scale = bars_of(fitted.posterior), fitted.posterior.scale
     offset = None if fitted.mean_function.is_constant else fitted.scaling.mean + fitted.mean_function(X)
     novelty = fitted.posterior.mean_variance_novelty(X)[2] if found.novelty is None else found.novelty
-    return compare(
+    return judgement_of(
         "held out",
         y,
         found,

@@ -134,7 +134,7 @@ def judge(
     offset = rows.own_offset
     bars, scale = bars_of(material.posterior), material.posterior.scale
     y = material.in_units(rows.y, offset)
-    return compare(
+    return judgement_of(
         material.how,
         y,
         scaled.in_units(material.shift + offset[:, None], np.array([material.unit])),
@@ -148,7 +148,7 @@ def judge(
     )
 
 
-def compare(
+def judgement_of(
     how: str,
     y: Floats,
     found: Predictive,
@@ -162,7 +162,7 @@ def compare(
     matters: Input | None,
     drawn: Indices | slice = slice(None),
 ) -> Judgement:
-    """Compare predictions of some rows with their targets; arguments that are not below are fields of `Judgement`.
+    """Compare predictions of some rows with their targets; arguments without words are fields of `Judgement`.
 
     Parameters
     ----------

@@ -12,7 +12,7 @@ from ..fitting.fitted import FittedModel
 from .rows import target_of
 from .words import bars_of, kernel_words
 
-WIDTH, HEIGHT, EDGE = 300, 84, 4  # of the curve and the margin around it, in pixels
+WIDTH, HEIGHT, EDGE = 300, 84, 4  # size of the curve and of the margin around it, in pixels
 MOST_POINTS = 200  # points of the curve: more are closer than pixels
 N_ROWS = 1000  # about how many rows the kernel is described by: a summary must not be waited for
 STYLE = (
@@ -43,8 +43,8 @@ def summary(model: FittedModel) -> str:
     return f'<div style="{STYLE}">{"<br>".join(lines)}{curve_svg(fitted.selection.rmse)}</div>'
 
 
-def curve_svg(rmse: Floats, caption: str = "RMSE of the rows not chosen yet") -> str:
-    """A learning curve, the RMSE at stages 1 to m, as an SVG element; both axes are logarithmic."""
+def curve_svg(rmse: Floats) -> str:
+    """The RMSE of the rows not chosen yet, at stages 1 to m, as an SVG element; both axes are logarithmic."""
     t = np.arange(1, len(rmse) + 1)
     good = np.isfinite(rmse) & (np.asarray(rmse) > 0)
     if good.sum() < 2:
@@ -57,7 +57,7 @@ def curve_svg(rmse: Floats, caption: str = "RMSE of the rows not chosen yet") ->
     low, high = np.log(values.min()), np.log(values.max())
     y = EDGE + (HEIGHT - 2 * EDGE) * (high - np.log(values)) / (high - low if high > low else 1.0)
     points = " ".join(f"{a:.1f},{b:.1f}" for a, b in zip(x, y, strict=True))
-    text = f"{caption}, from {values[0]:.3g} after {t[0]} to {values[-1]:.3g} after {t[-1]} rows"
+    text = f"RMSE of the rows not chosen yet, from {values[0]:.3g} after {t[0]} to {values[-1]:.3g} after {t[-1]} rows"
     return (
         f'<svg role="img" aria-label="{escape(text)}" viewBox="0 0 {WIDTH} {HEIGHT}" width="{WIDTH}" '
         f'style="display:block;max-width:100%;margin-top:.5em"><title>{escape(text)}</title>'

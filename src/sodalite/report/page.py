@@ -27,7 +27,7 @@ from .figures import (
 from .honesty import GroupCoverage
 from .learning import curve_figures, history_figure
 from .packing import element, pack_once
-from .source import plotly_source
+from .plotly_bundle import plotly_source
 from .views import slider_labels, view_figures
 from .words import POSTERIORS, SCORES, coverages_words, readable
 

@@ -22,7 +22,7 @@ N_SHOWN = 1000  # most rows that are drawn as dots
 N_LINE = 360  # points of a curve
 N_SIDE = 28  # points along each side of a map
 N_AVERAGED_SIDE = 20  # points along each side of a map that is an average over rows
-N_AVERAGED = 10  # rows that such a map is averaged over: each costs as much as a map
+N_AVERAGED = 10  # rows that a map of an average is averaged over: each costs as much as a map
 N_CURVE_STAGES = 20  # most stages of a curve, each of three curves and many bars
 N_MAP_STAGES = 16  # most stages of a map, each of N_SIDE^2 numbers
 N_EFFECT = 25  # values of an input at which its effect is computed
@@ -264,7 +264,7 @@ def _shown(material: Material, generator: np.random.Generator) -> LabelledRows:
     return material.shown.some(N_SHOWN, generator)
 
 
-def _axis(material: Material, place: int, count: int, trim: bool = False) -> Floats:
+def _axis(material: Material, place: int, count: int, trim: bool) -> Floats:
     """Evenly spaced values of an input, over the range of all rows and a little beyond; of shape (count,).
 
     With `trim`, over the range of all but a few rows at either end: other inputs differ too, so few are beyond.

@@ -16,7 +16,7 @@ from scipy.linalg import solve_triangular
 from ..core.threads import one_blas_thread
 from ..core.types import Array, Floats, Indices
 from ..kernels import CompiledKernel, Features
-from ..posteriors.base import in_blocks
+from ..posteriors.base import covariance_block, in_blocks
 from ..selection.factor import floored_factor
 from .rows import LabelledRows
 
@@ -42,8 +42,7 @@ class Stages:
     def of(cls, kernel: CompiledKernel, rows: LabelledRows) -> Stages:
         """The stages of taking some rows in their order. O(m^3)."""
         features = kernel.prepare(rows.X)
-        K, noise = kernel.block(features, features), kernel.noise(features) + rows.alpha
-        np.fill_diagonal(K, kernel.diag(features))
+        K, noise = covariance_block(kernel, features), kernel.noise(features) + rows.alpha
         L, floor = floored_factor(K, noise, float(K.diagonal().max()) or 1.0)
         with one_blas_thread():
             inverse = solve_triangular(L, np.eye(len(L)), lower=True)

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from scipy.linalg import solve_triangular
 
-from ..core.memory import most_candidates
+from ..core.memory import BLOCK, most_candidates
 from ..core.types import Floats, Indices
 from ..scores import Lookahead, tie_threshold
 from ..stopping import Rule, Stage
@@ -33,8 +33,8 @@ from .proposal import make_block
 from .state import FIRST_BLOCK, Problem, State
 
 # Most picks in a block, where the v's are kept and where they are not. Where they are not, a block also evaluates the
-# covariances with all active rows, however few its picks: longer blocks pay. `sodalite.core.memory` counts on 128.
-LARGEST_BLOCK = {True: 64, False: 128}
+# covariances with all active rows, however few its picks: longer blocks pay.
+LARGEST_BLOCK = {True: 64, False: BLOCK}
 LEAST_PANEL = 200  # least number of candidates for a block
 PER_PICK = 8  # least number of candidates for every pick of a block
 SHRINK, ENLARGE = 0.9, 1.3  # factor on the number of candidates after a block without rejected picks, and with some

@@ -12,15 +12,13 @@ from typing import Any
 
 import numpy as np
 
+from ..core.memory import STRIDE
 from ..core.threads import workspace
 from ..core.types import Floats, Indices, Mask
 from ..scores import TIE, PointwiseScore, ScoreTraits, evaluate
 from .messages import Rivals
 from .ranking import magnitude, values_at
 
-# Picks between two updates of the variances that bound the scores. With more, the bounds are looser and more rows are
-# scored exactly; with fewer, there are more passes over all rows.
-STRIDE = 16
 # How far below the expected score a row is still reported, in tie tolerances (`sodalite.scores.TIE`). More than 1, so
 # that the loop sees every row that is tied with the pick, whichever of them rounding puts first.
 NEAR = 3

@@ -14,6 +14,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from ..core.memory import SLAB
 from ..core.threads import workspace
 from ..core.types import Array, Floats, Indices
 from ..core.validation import check_not_large
@@ -23,9 +24,6 @@ from .messages import Block, BlockReport, Candidates, Rivals
 from .ranking import largest, magnitude, score_and_potential, values_at
 from .rivals import RivalSearch
 
-# Active rows whose covariances with a shard's rows are held at a time, where the v's are not kept: 16 MB a thread with
-# 8192 rows in float64. `sodalite.core.memory.make_plan` counts on 256.
-SLAB = 256
 # Rows of the triangular `mix` that are multiplied at a time: with fewer, less is multiplied by zeros, in more calls.
 TRIANGLE = 16
 # Least prior variance in float32: the noise floor, 1e-5 of it, must be a normal number of that type.

@@ -19,7 +19,7 @@ from ..core.files import said_if_full
 from ..core.fingerprint import fingerprint
 from ..core.memory import bytes_of, check_disk, fits_in_memory, make_plan, too_many_rows
 from ..core.types import Floats, Indices
-from ..core.validation import check_by_number, check_finite, reads_from_disk, scaled_alpha
+from ..core.validation import check_by_number, check_finite, float_type, reads_from_disk, scaled_alpha
 from ..kernels import CompiledKernel, spread
 from ..scores import PointwiseScore
 from .executors import Executor, ThreadExecutor
@@ -282,7 +282,7 @@ def brought_here(source: Source, memory_limit: float | str | None) -> Arrays:
 def on_disk(source: Source) -> Arrays:
     """A copy of a source whose inputs are in a temporary file, which is gone once the array is."""
     n, d = source.X.shape
-    dtype = np.dtype(np.float32 if source.X.dtype == np.float32 else np.float64)
+    dtype = float_type(source.X)
     with said_if_full(tempfile.gettempdir()), tempfile.TemporaryFile(prefix="sodalite-") as file:
         for begin in range(0, n, size := BLOCK // d + 1):
             file.write(np.ascontiguousarray(source.X[begin : begin + size], dtype=dtype).data)
@@ -297,8 +297,9 @@ def in_memory(source: Source) -> Arrays:
     if (here := source.here) is not None and not here.on_disk:
         return here
     X, alpha = source.X, source.alpha
-    inputs = np.asarray(X[:], dtype=np.float32 if X.dtype == np.float32 else np.float64)
-    return Arrays(inputs, np.asarray(source.y[:]), None if alpha is None else np.asarray(alpha[:]))
+    return Arrays(
+        np.asarray(X[:], dtype=float_type(X)), np.asarray(source.y[:]), None if alpha is None else np.asarray(alpha[:])
+    )
 
 
 def sample(source: Source, most: int, generator: np.random.Generator) -> Arrays:

@@ -18,7 +18,7 @@ from ...core.threads import raise_if_broken_off
 from ...core.types import Array, Floats
 
 N_FOLDS = 5  # a regressor sees four fifths of the rows; more folds take longer, and change its error little
-SEED = 0  # of the folds: they are the same whenever a fit is repeated or continued
+SEED = 0  # random seed of the folds: they are the same whenever a fit is repeated or continued
 BLOCK = 2**22  # numbers of X that are predicted at a time, 32 MB
 
 

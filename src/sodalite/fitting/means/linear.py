@@ -9,7 +9,7 @@ from sklearn.base import BaseEstimator, RegressorMixin
 
 from ...core.types import Floats
 
-RIDGE = 1e-6  # of a standardised input's variance: decides between inputs that are multiples of each other
+RIDGE = 1e-6  # ridge penalty, as a share of a standardised input's variance: decides between inputs that are multiples
 
 
 class LinearMean(RegressorMixin, BaseEstimator):  # type: ignore[misc]
