@@ -607,7 +607,9 @@ class GreedyGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
             return method_lazily(self, X, "novelty")
         if (size := _rows_to_read(X)) is not None:
             return np.concatenate(_in_blocks(self.novelty, X, size))
-        return self.fitted_.posterior.mean_variance_novelty(self._queries(X))[2]
+        X = self._queries(X)
+        check_variance(self.fitted_.posterior.kernel, X)
+        return self.fitted_.posterior.mean_variance_novelty(X)[2]
 
     def importance(
         self, X: Any = None, *, target: int = 0, random_state: RandomState = 0, n_predictions: int = 10_000
