@@ -266,6 +266,10 @@ def change_share(content, arrays):
     content["mean"]["share"] = 1e6
 
 
+def change_targets(content, arrays):
+    arrays["targets"][3] = 1e300  # rows that join later would be fitted with it
+
+
 def change_name(content, arrays):
     content["mean"]["name"] = "oak"
 
@@ -280,6 +284,7 @@ def change_name(content, arrays):
         (change_judges, "judges"),
         (change_share, "share"),
         (change_name, "oak"),
+        (change_targets, "'targets' has values above"),
     ],
 )
 def test_forged_trees_are_refused(change, words, tmp_path):
