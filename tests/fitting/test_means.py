@@ -330,6 +330,9 @@ class Broken(Ridge):
         (3, "mean must be"),
         (object(), "mean must be"),
         (Broken(), "mean must predict finite numbers; the Broken that was given predicts nan"),
+        (Broken("oak"), "mean must predict numbers; the Broken that was given predicts <U3"),
+        (Broken(1j), "mean must predict numbers; the Broken that was given predicts complex128"),
+        (Broken(1e200), r"as large as the targets; the Broken that was given predicts 1e\+200, whose square"),
         (Broken([1.0, 2.0]), r"mean must predict one number.*\(\d+, 1\).*Broken.*\(\d+, 2\)"),
     ],
 )
