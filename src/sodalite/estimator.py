@@ -481,7 +481,8 @@ class GreedyGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
         True
         """
         level = check_level("coverage", coverage)
-        found = self.predict_quantiles(X, [0.5 - level / 2, 0.5 + level / 2])
+        upper = min(0.5 + level / 2, np.nextafter(1.0, 0.0))  # rounding may make it 1
+        found = self.predict_quantiles(X, [0.5 - level / 2, upper])
         return found[..., 0], found[..., 1]
 
     @given_back
