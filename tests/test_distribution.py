@@ -95,7 +95,7 @@ def test_the_methods_agree_with_one_another(fitted):
 
 def test_intervals_of_every_coverage_are_nested(fitted):
     model, X, _ = fitted
-    ends = [model.predict_interval(X, coverage) for coverage in (0.01, 0.5, 0.95, 0.9999)]
+    ends = [model.predict_interval(X, coverage) for coverage in (0.01, 0.5, 0.95, 0.9999, np.nextafter(1.0, 0.0))]
     for (lower, upper), (lowest, highest) in pairwise(ends):
         assert np.all(lowest < lower)
         assert np.all(upper < highest)

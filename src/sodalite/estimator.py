@@ -481,7 +481,8 @@ class GreedyGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
         True
         """
         level = check_level("coverage", coverage)
-        found = self.predict_quantiles(X, [0.5 - level / 2, 0.5 + level / 2])
+        upper = min(0.5 + level / 2, np.nextafter(1.0, 0.0))  # rounding may make it 1
+        found = self.predict_quantiles(X, [0.5 - level / 2, upper])
         return found[..., 0], found[..., 1]
 
     @given_back
@@ -607,7 +608,9 @@ class GreedyGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
             return method_lazily(self, X, "novelty")
         if (size := _rows_to_read(X)) is not None:
             return np.concatenate(_in_blocks(self.novelty, X, size))
-        return self.fitted_.posterior.mean_variance_novelty(self._queries(X))[2]
+        X = self._queries(X)
+        check_variance(self.fitted_.posterior.kernel, X)
+        return self.fitted_.posterior.mean_variance_novelty(X)[2]
 
     def importance(
         self, X: Any = None, *, target: int = 0, random_state: RandomState = 0, n_predictions: int = 10_000

@@ -117,6 +117,15 @@ def test_fit_says_how_good_the_model_is_and_writes_it(folder):
     assert sorted(os.listdir()) == ["houses.csv", "model.sodalite", "new.csv"]
 
 
+def test_what_each_of_very_many_inputs_brings_is_not_measured(folder, monkeypatch):
+    monkeypatch.setattr("sodalite.cli.fit.MOST_MEASURED", 2)
+    result = run("fit", "houses.csv", "--target", "price", *QUICK, "-o", "m")
+    assert result.exit_code == 0, result.output
+    assert "matters" not in result.stdout
+    assert "inputs" not in result.stdout
+    assert run("report", "m", "-o", "r.html").exit_code == 0
+
+
 def test_the_figures_are_those_of_the_rows_held_out(folder):
     outcome = fit.run(
         "houses.csv",

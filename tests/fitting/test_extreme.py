@@ -7,7 +7,15 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
-from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, Matern, RationalQuadratic, WhiteKernel
+from sklearn.gaussian_process.kernels import (
+    RBF,
+    ConstantKernel,
+    DotProduct,
+    ExpSineSquared,
+    Matern,
+    RationalQuadratic,
+    WhiteKernel,
+)
 
 from helpers import DTYPES, POSTERIORS
 from sodalite import GreedyGPRegressor, select
@@ -65,6 +73,19 @@ def test_a_variance_that_grows_without_bound_is_an_error(posterior):
     for options in ({}, {"return_std": True}, {"return_cov": True}):
         with pytest.raises(ValueError, match=r"X has values that are too large to predict for .* 1.7e\+308"):
             gp.predict([[0, 0], [1.7e308, 0]], **options)
+    with pytest.raises(ValueError, match=r"X has values that are too large to predict for .* 1.7e\+308"):
+        gp.novelty([[0, 0], [1.7e308, 0]])
+
+
+@pytest.mark.filterwarnings("ignore:No better than")
+@pytest.mark.parametrize("posterior", POSTERIORS)
+def test_where_periods_are_lost_in_rounding_variances_are_still_no_less_than_zero(posterior):
+    X, y = rows()
+    gp = GreedyGPRegressor(ExpSineSquared(1.0, 2.0) + NOISE, n_active=20, hyperparameters="fixed", posterior=posterior)
+    gp.fit(X[:, :1], y)
+    for far in 1e12, 1e13, 3e14:
+        assert gp.predict([[far]], return_cov=True)[1][0, 0] > 0
+        assert np.isfinite(gp.sample_y([[far]], 3)).all()
 
 
 @pytest.mark.parametrize("posterior", ["local", "vfe"])

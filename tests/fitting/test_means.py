@@ -266,6 +266,10 @@ def change_share(content, arrays):
     content["mean"]["share"] = 1e6
 
 
+def change_targets(content, arrays):
+    arrays["targets"][3] = 1e300  # rows that join later would be fitted with it
+
+
 def change_name(content, arrays):
     content["mean"]["name"] = "oak"
 
@@ -280,6 +284,7 @@ def change_name(content, arrays):
         (change_judges, "judges"),
         (change_share, "share"),
         (change_name, "oak"),
+        (change_targets, "'targets' has values above"),
     ],
 )
 def test_forged_trees_are_refused(change, words, tmp_path):
@@ -325,6 +330,9 @@ class Broken(Ridge):
         (3, "mean must be"),
         (object(), "mean must be"),
         (Broken(), "mean must predict finite numbers; the Broken that was given predicts nan"),
+        (Broken("oak"), "mean must predict numbers; the Broken that was given predicts <U3"),
+        (Broken(1j), "mean must predict numbers; the Broken that was given predicts complex128"),
+        (Broken(1e200), r"as large as the targets; the Broken that was given predicts 1e\+200, whose square"),
         (Broken([1.0, 2.0]), r"mean must predict one number.*\(\d+, 1\).*Broken.*\(\d+, 2\)"),
     ],
 )

@@ -3,6 +3,7 @@
 import json
 import os
 import pickle
+import re
 import subprocess
 import sys
 import textwrap
@@ -283,6 +284,17 @@ def test_a_memory_limit_that_is_too_small_is_refused_at_once(posterior, limit, m
     model = GreedyGPRegressor(n_active=5, memory_limit=limit, n_jobs=1, posterior=posterior)
     with pytest.raises(ValueError, match=message):
         model.fit(Many(), np.zeros(10**6))
+
+
+def test_what_is_said_to_be_needed_of_few_rows_is_enough(tmp_path):
+    many, y = rows(40_000, 12)
+    np.save(tmp_path / "X.npy", many)
+    model = GreedyGPRegressor(RBF(3.0), n_active=5, hyperparameters="fixed", calibrate=False, n_neighbors=4, n_jobs=1)
+    stored = np.load(tmp_path / "X.npy", mmap_mode="r")
+    with pytest.raises(ValueError, match="which are on disk") as caught:
+        model.set_params(memory_limit="16MB").fit(stored, y)
+    said = re.search("needs at least ([0-9]+) MB", str(caught.value))[1]
+    model.set_params(memory_limit=f"{said}MB").fit(stored, y)
 
 
 def test_a_disk_without_room_is_found_at_once(monkeypatch):

@@ -22,6 +22,7 @@ from sodalite import GreedyGPRegressor, persistence, select, stopping
 from sodalite.core import container
 from sodalite.core.container import DEEPEST
 from sodalite.core.jitter import JitterWarning
+from sodalite.core.validation import OutlierWarning
 from sodalite.fitting.pipeline import Settings
 from sodalite.hyperparameters import Fixed, Subset
 from sodalite.persistence import ModelFileError
@@ -304,6 +305,19 @@ def test_a_row_far_from_all_others_is_no_forgery(path):
         select(far, Y, KERNEL, n_active=n_active, random_state=0, checkpoint=path)
 
 
+@pytest.mark.parametrize("posterior", ["local", "fitc"])
+def test_rounding_of_rows_that_are_far_apart_is_not_taken_for_a_forged_model(posterior, path):
+    """Near a distance of zero, Matern 1/2 has the root of the squared distance's rounding."""
+    far = X * 10.0 ** np.random.default_rng(2).uniform(-3, 5, (len(X), 1))
+    options = {"posterior": posterior, "hyperparameters": "fixed", "random_state": 0}
+    model = GreedyGPRegressor(Matern(1.0, nu=0.5) + WhiteKernel(0.01), n_active=40, **options)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", OutlierWarning)
+        model.fit(far, Y)
+    sodalite.save(model, path)
+    np.testing.assert_allclose(sodalite.load(path).predict(far), model.predict(far), rtol=1e-9)
+
+
 def test_a_checkpoint_is_read_once(path, monkeypatch):
     run, seen = chosen(), []
     run(path, 8)
@@ -377,6 +391,11 @@ def deep(depth):
     return change
 
 
+def far_row(content, arrays):
+    """The covariances of rows that are far out are not exact, but those with all other rows are."""
+    arrays["X"][arrays["active"][5]] = 1e9
+
+
 NESTED = f"its description is nested more than {DEEPEST} levels deep"
 MODELS = {
     "checkpoint": (changed("params", "checkpoint", value={"value": "x"}), "a path that a later fit would write to"),
@@ -385,6 +404,7 @@ MODELS = {
     "deep notes": (changed("about", value=json.loads("[" * 150 + "]" * 150)), NESTED),
     "more active rows than rows": (changed("n_active", value=81), "it has 81 active rows, but only 80 rows"),
     "rows without end": (changed("n_rows", value=10**12), r"array 'X' has shape \(80, 2\), where \(1000000000000, 2\)"),
+    "an active row far away": (far_row, "array 'factor' does not fit the kernel: it gives other covariances"),
     "singular factor": (array("factor", put((7, 7), 1e-200)), "array 'factor'"),
     "another factor": (
         array("factor", lambda a: 1.01 * a),

@@ -86,6 +86,17 @@ def test_far_away_it_is_gaussian_and_without_a_shape_everywhere():
         assert np.allclose(repeated(distribution, 3).cumulative(y), known.cdf(y))
 
 
+@pytest.mark.parametrize("outside", [0.0, 0.5, 1.0])
+@pytest.mark.parametrize("standard", STANDARDS)
+def test_targets_however_far_have_a_density(standard, outside):
+    """Far from the data, a target ten standard deviations off had none: its quantile of the t is infinite."""
+    y = np.array([[-1e200], [-1e10], [-60.0], [-10.0], [10.0], [60.0], [1e10], [1e200]])
+    found = repeated(one(standard, outside), len(y)).log_density(y)[:, 0]
+    assert np.isfinite(found[1:-1]).all()
+    assert (np.diff(found[:4]) > 0).all()
+    assert (np.diff(found[4:]) < 0).all()
+
+
 def test_units_scale_everything():
     distribution = one(SKEWED, 0.3)
     scaled = distribution.in_units(np.array([10.0]), np.array([4.0]))

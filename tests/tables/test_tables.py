@@ -651,6 +651,14 @@ def test_no_rows_at_all(name, tmp_path):
     assert (list(found), len(found)) == (["mean", "std"], 0)
 
 
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no such device there")
+@pytest.mark.parametrize("n", [3, 10_000])
+def test_a_full_disk_is_named_however_few_rows_there_are(n):
+    """What fits in a buffer is written when the file is closed."""
+    with pytest.raises(TableError, match="/dev/full could not be written: No space left on device"):
+        write_table("/dev/full", pa.table({"x": np.arange(n)}))
+
+
 @pytest.mark.parametrize("name", ["a.csv", "a.tsv.gz", "a.parquet", "a.arrow", "a.npz"])
 def test_columns_of_all_kinds_are_written(name, tmp_path):
     table = pa.Table.from_pandas(FRAME, preserve_index=False)

@@ -34,7 +34,8 @@ def show(outcome: FitOutcome, console: Console) -> None:
     kept = f"{outcome.n_active} row{'s' * (outcome.n_active != 1)} of {outcome.n_rows}"
     grid = Grid.grid(padding=(0, 2))
     grid.add_row("target", outcome.target)
-    grid.add_row("inputs", glued(outcome.words.inputs()))
+    if inputs := outcome.words.inputs():  # of very many inputs, it is not known which of them matter
+        grid.add_row("inputs", glued(inputs))
     grid.add_row("error bars", glued(outcome.words.error_bars()))
     grid.add_row("errors", outcome.errors)
     grid.add_row("noise", glued(outcome.words.noise()))

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 
 MOST_ROWS = 100_000  # most rows that a kernel is described by
 IMPORTANCE_SHARE = 0.5  # of the time that is left, for the importance of the inputs
+MOST_MEASURED = 2000  # inputs whose importance is measured: about ten seconds of a core, for few rows
 
 
 @click.command("fit")
@@ -308,7 +309,7 @@ def run(
     model.preprocessing_ = mapping
     shares = shares_of(model, known, time.left)
     words = kernel_words(model.kernel_, known, shares, unit, variance, bars)
-    if judgement is not None:
+    if judgement is not None and shares:
         judgement = by_input(judgement, shares[0][0], inputs_of(model), held, told, predicted)
     shown.step(f"Writing {output}")
     model.about_ = {
@@ -362,9 +363,14 @@ def warn_of_outlying_rows(training: Training) -> None:
 
 
 def shares_of(model: GreedyGPRegressor, known: Floats, seconds: float) -> tuple[tuple[str, float], ...]:
-    """The inputs and their total effects, by as many predictions as can be made in a part of so many seconds."""
+    """The inputs and their total effects, by as many predictions as can be made in a part of so many seconds.
+
+    None of more than `MOST_MEASURED` inputs: predictions for each of them take a time that grows as their square.
+    """
     from ..report.importance import LEAST_ROWS, N_PREDICTIONS
 
+    if model.n_features_in_ > MOST_MEASURED:
+        return ()
     if not isfinite(seconds):
         return model.importance(known).shares
     some = known[:: max(len(known) // LEAST_ROWS, 1)]

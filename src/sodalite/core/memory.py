@@ -104,17 +104,17 @@ def bytes_of(features: Any) -> int:
 
 def fits_in_memory(n: int, d: int, q: int, memory_limit: float | str | None) -> bool:
     """Whether the posterior "local" can keep n rows of d inputs and q targets in memory, within the memory limit."""
-    return _bytes_in_memory(n, d, q) <= limit_from(memory_limit)
+    return bytes_in_memory(n, d, q) <= limit_from(memory_limit)
 
 
-def _bytes_in_memory(n: int, d: int, q: int) -> int:
+def bytes_in_memory(n: int, d: int, q: int) -> int:
     """The rows, the distinct ones, these prepared, a tree; residuals and noise."""
     return 8 * n * (5 * d + 4 * q + 8)
 
 
 def too_many_rows(n: int, d: int, q: int, memory_limit: float | str | None) -> ValueError:
     """The error for rows that a posterior needs in memory, and that do not fit."""
-    needed, limit = _bytes_in_memory(n, d, q), limit_from(memory_limit)
+    needed, limit = bytes_in_memory(n, d, q), limit_from(memory_limit)
     return ValueError(
         f"the posterior keeps all {n} rows in memory, which takes about {needed / 1e6:.0f} MB, but "
         f"{'half of what is free' if memory_limit is None else 'memory_limit'} is {limit / 1e6:.0f} MB. Use "

@@ -16,7 +16,7 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.gaussian_process.kernels import Kernel
 
-from ..core.memory import check_limit, fits_in_memory
+from ..core.memory import bytes_in_memory, check_limit, fits_in_memory
 from ..core.random import generator_from
 from ..core.types import Floats, Indices
 from ..core.validation import check_count, check_dtype, check_first, check_not_small
@@ -217,7 +217,8 @@ def check(source: Source, settings: Settings, follow: Follower) -> Source:
     (_, d), q = source.X.shape, source.y.shape[1]
     in_memory = source.here is not None and not source.here.on_disk
     if needs == "all" and not in_memory and not fits_in_memory(n, d, q, limit):
-        check_limit(settings.posterior.least_memory(n, d, m, settings.n_neighbors, settings.calibrate), limit)
+        least = settings.posterior.least_memory(n, d, m, settings.n_neighbors, settings.calibrate)
+        check_limit(min(least, bytes_in_memory(n, d, q)), limit)  # few rows take less in memory than on disk
     return source.check(needs, limit, follow.say)
 
 

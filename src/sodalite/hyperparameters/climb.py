@@ -23,6 +23,7 @@ DIFFERENCE = 1e-4  # step in a log-parameter for differences of gradients: secon
 NEWTON_STEPS = 4  # each leaves some 1e-4 of the distance to the maximum
 FARTHEST = 0.1  # largest step in a log-parameter: farther away, the objective is not quadratic
 FLAT = 1e-6  # curvature, as a share of the largest, below which a direction is left as it is
+MOST_POLISHED = 200  # parameters that `polish` moves; with more, their second derivatives cost more than the climb
 NO_VALUE = 1e25  # stands for the negative of minus infinity, which L-BFGS cannot take
 
 
@@ -78,11 +79,12 @@ def polish(objective: Objective, theta: Floats, bounds: Floats, end: float = inf
     Near a maximum, values that differ by rounding belong to places that differ by its root, 1e-8 and more. The gradient
     is linear there, and its zero is as exact as the gradient. The matrix of second derivatives is taken once, from
     differences of gradients: p + `NEWTON_STEPS` evaluations. Parameters at their bounds stay there, and so does what
-    has hardly any curvature, such as the length-scale of an input that does not matter.
+    has hardly any curvature, such as the length-scale of an input that does not matter. With more than `MOST_POLISHED`
+    parameters, all stay.
     """
     value, gradient = objective(theta)
     free = np.flatnonzero((theta > bounds[:, 0]) & (theta < bounds[:, 1]))
-    if not len(free) or not np.isfinite(value):
+    if not 0 < len(free) <= MOST_POLISHED or not np.isfinite(value):
         return value, theta
     columns = []
     for i in free:

@@ -14,15 +14,15 @@ import numpy as np
 
 from ..core.jitter import JITTER
 from ..core.types import Array, Floats, Indices
-from ..kernels import CompiledKernel
+from ..kernels import CompiledKernel, leaves
 from ..posteriors import Evidence, Posterior, SubsetOfData
-from ..selection.verification import ROUNDING_GROWTH, rounding
+from ..selection.verification import ROUNDING_GROWTH, roundings
 
 LARGEST = 1e150  # largest value that predictions can square: float64 ends at 1.8e308
 N_SAMPLE = 256  # rows, evenly spread, whose covariances and residuals are computed again, at O(m) each
 N_PREDICTED = 8  # rows that are predicted; predictions that overflow do so at most rows
 CLOSE = 1e-6  # tolerance relative to the largest value: far above rounding, far below errors that predictions show
-N_ROUNDINGS = 64  # tolerance for computed covariances, in multiples of `rounding`, their estimated relative error
+N_ROUNDINGS = 64  # tolerance for computed covariances, in multiples of `covariance_errors`
 JITTER_SHARE = 1e-3  # tolerance for w(x).w(x) = k(x, x), relative to the prior: the jitter of K_II is at most 1e-5
 USELESS = 0.01  # relative error of covariances above which predictions mean nothing
 
@@ -86,7 +86,7 @@ RULES = {
     "all_X": ArrayRule(("float64", "float32"), in_user_units=True),
     "all_Y": ArrayRule(),
     "all_alpha": ArrayRule(sign="not negative"),
-    "all_targets": ArrayRule(in_user_units=True),
+    "all_targets": ArrayRule(),
     "all_judges": ArrayRule(("int64",), sign="not negative"),
     "all_X_sums": ArrayRule(("int64",), sign="not negative"),
     "all_Y_sums": ArrayRule(("int64",), sign="not negative"),
@@ -96,7 +96,7 @@ RULES = {
     "scale_errors": ArrayRule(),
     "scale_variances": ArrayRule(sign="positive"),
     "judges": ArrayRule(("int64",), sign="not negative"),
-    "targets": ArrayRule(in_user_units=True),
+    "targets": ArrayRule(),
     "mean_centre": ArrayRule(in_user_units=True),
     "mean_unit": ArrayRule(sign="positive", in_user_units=True),
     "mean_coef": ArrayRule(in_user_units=True),
@@ -150,9 +150,9 @@ def check_factor(kernel: CompiledKernel, X: Floats, factor: Floats, noise: Float
         Whether `noise` is all noise. If not, the rows' own noise (alpha), which the file does not hold, may be missing.
     """
     features = kernel.prepare(X)
-    prior, error = kernel.diag(features), rounding(kernel, X)
-    _check_kernel(kernel, X, prior, noise, error)
-    tolerance = (CLOSE + N_ROUNDINGS * error) * float((prior + noise).max())
+    prior, errors = kernel.diag(features), covariance_errors(kernel, X)
+    _check_kernel(kernel, X, prior, noise, float(errors.max()))
+    tolerance = (CLOSE + N_ROUNDINGS * errors) * float((prior + noise).max())
     excess = np.einsum("ij,ij->i", factor, factor) - prior - noise
     if not (excess >= -tolerance).all() or (noise_is_known and not (excess <= tolerance).all()):
         raise ValueError("array 'factor' does not fit the kernel: it gives other variances of the active rows")
@@ -161,7 +161,7 @@ def check_factor(kernel: CompiledKernel, X: Floats, factor: Floats, noise: Float
     sample = spread_out(len(X))
     difference = factor[sample] @ factor.T - kernel.block(kernel.prepare(X[sample]), features)
     difference[np.arange(len(sample)), sample] = 0  # the diagonal has the noise too, and was checked above
-    if not (np.abs(difference) <= tolerance).all():
+    if not (np.abs(difference) <= np.minimum.outer(tolerance[sample], tolerance)).all():
         raise ValueError("array 'factor' does not fit the kernel: it gives other covariances of the active rows")
 
 
@@ -190,7 +190,7 @@ def check_projection(kernel: CompiledKernel, X: Floats, inverse: Floats, root: F
     """
     features, sample = kernel.prepare(X), spread_out(len(X))
     prior, W = kernel.diag(features), inverse @ kernel.block(features, kernel.prepare(X[sample]))
-    tolerance = (JITTER_SHARE + N_ROUNDINGS * rounding(kernel, X)) * float(prior.max())
+    tolerance = (JITTER_SHARE + N_ROUNDINGS * covariance_errors(kernel, X[sample])) * float(prior.max())
     if not (np.abs(np.einsum("ij,ij->j", W, W) - prior[sample]) <= tolerance).all():
         raise ValueError("array 'inverse' does not fit the kernel's covariances of the active rows")
     if not (np.einsum("ij,ij->j", root, root) <= 1 + CLOSE).all():  # B is at least the identity
@@ -234,11 +234,13 @@ def check_residuals(
     means = _check_noises(evidence, remainder, noises)
     X = np.asarray(evidence.X[remainder.indices][remainder.first], dtype=np.float64)
     _check_residual_sizes(evidence.kernel, base, X, means, residuals)
-    sample = spread_out(n_sets)
+    sample, active = spread_out(n_sets), evidence.selection.indices
     total = np.square(base.factor).sum()  # the trace of K_II + noise
-    least = evidence.noise(evidence.selection.indices).min()
-    worst = ROUNDING_GROWTH * rounding(evidence.kernel, X) * float(total / least)  # rounding times the condition number
-    tolerance = CLOSE * np.abs(means).max() + worst * np.abs(evidence.y[:]).max()
+    least = evidence.noise(active).min()
+    most = roundings(evidence.kernel, np.asarray(evidence.X[active], dtype=np.float64)).max()
+    errors = np.minimum(roundings(evidence.kernel, X[sample]), most)
+    worst = ROUNDING_GROWTH * errors * float(total / least)  # rounding times the condition number
+    tolerance = CLOSE * np.abs(means).max() + worst[:, None] * np.abs(evidence.y[:]).max()
     if not (np.abs(means[sample] - base.mean(X[sample]) - residuals[sample]) <= tolerance).all():
         raise ValueError("array 'residuals' does not follow from the rows and the kernel")
 
@@ -269,6 +271,16 @@ def check_some_predictions(posterior: Posterior, X: Floats, y_mean: Floats, y_st
     mean, std = mean * y_std + y_mean, np.sqrt(variance)[:, None] * y_std
     if not (np.isfinite(mean).all() and np.isfinite(std).all()):
         raise ValueError("its predictions at its own rows are not finite")
+
+
+def covariance_errors(kernel: CompiledKernel, X: Floats) -> Floats:
+    """Return the relative error of each row's covariances from rounding, of shape (n,).
+
+    Matern 1/2 has a peak at distance zero, where it falls as the root of what squared distances have.
+    """
+    errors = roundings(kernel, X)
+    peaked = any(getattr(leaf, "nu", None) == 0.5 for leaf in leaves(kernel.spec))
+    return np.sqrt(errors) if peaked else errors
 
 
 def spread_out(n: int) -> Indices:

@@ -14,6 +14,7 @@ from ..kernels.neighbours import Neighbours
 from ..posteriors.calibration import COVERAGES, MOST, UNKNOWN, ErrorBars, Scale
 from ..posteriors.predictive import Standard
 from ..posteriors.shape import DEGREES, NU, Shape, Width
+from .checks import LARGEST
 from .fields import count, mapping, real
 
 FIRST_SIZES = (4, 16, 64)  # `Shape.sizes` in files that do not say
@@ -196,8 +197,10 @@ def _target_from_json(about: Mapping[str, Any], sizes: tuple[int, ...]) -> tuple
     low, high = (_numbers(part, "limits", len(coefficients)) for part in limits)
     if np.any(low > high):
         raise ValueError("limits must be the least and the largest of each feature, in this order")
-    nu = real(about["nu"], "nu", NU[0] * (1 - 1e-9), NU[1] * (1 + 1e-9))
-    return Width(real(about["level"], "level", -np.inf), coefficients, np.stack([low, high])), Standard(nu, weights)
+    nu, level = real(about["nu"], "nu", NU[0] * (1 - 1e-9), NU[1] * (1 + 1e-9)), real(about["level"], "level", -np.inf)
+    if not abs(level) + np.abs(coefficients) @ np.maximum(np.abs(low), np.abs(high)) <= np.log(LARGEST):
+        raise ValueError("level, coefficients and limits give widths of errors that predictions cannot use")
+    return Width(level, coefficients, np.stack([low, high])), Standard(nu, weights)
 
 
 def _numbers(values: Any, name: str, length: int | None, least: float = -np.inf) -> Floats:

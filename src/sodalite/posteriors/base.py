@@ -333,8 +333,10 @@ def scaled_covariance(
 ) -> Floats:
     """Calibrated covariance, of shape (n, n), made from that of the latent function, which is overwritten."""
     factor, noise = factor_and_noise(scale, kernel, X, novelty)
+    variance = np.einsum("ii->i", covariance)
+    np.maximum(variance, 0, out=variance)  # rounding may leave a small negative number
     if noisy:
-        covariance.flat[:: len(noise) + 1] += noise
+        variance += noise
     if scale is not None:
         root = np.sqrt(factor)
         covariance *= np.multiply.outer(root, root)

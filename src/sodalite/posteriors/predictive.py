@@ -157,7 +157,7 @@ class Predictive:
         """
         found = np.empty(self.mean.shape)
         for j, standard in enumerate(self.targets):
-            with np.errstate(divide="ignore", invalid="ignore"):
+            with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
                 if standard is None:
                     found[:, j] = log_gaussian(self._error(y, j), self.std[:, j])
                     continue
@@ -165,14 +165,15 @@ class Predictive:
                 inner = standard.log_density(z)
                 # p(y) = f(z) / ((1 - w) width + w std f(z) / phi(score)): the inverse of the quantile's derivative.
                 slope = self.outside * self.std[:, j] * np.exp(np.minimum(inner - log_gaussian(scores, 1.0), 700))
-                found[:, j] = inner - np.log((1 - self.outside) * self.width[:, j] + slope)
+                mixed = inner - np.log((1 - self.outside) * self.width[:, j] + slope)
+                found[:, j] = np.where(self.outside < 1, mixed, log_gaussian(self._error(y, j), self.std[:, j]))
         return np.where(self.std > 0, found, np.where(y == self.mean, np.inf, -np.inf))
 
     def cumulative(self, y: Floats) -> Floats:
         """The cumulative probability of targets of shape (n, q): PIT values, uniform if the distribution is right."""
         found = np.empty(self.mean.shape)
         for j, standard in enumerate(self.targets):
-            with np.errstate(divide="ignore", invalid="ignore"):
+            with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
                 if standard is None:
                     found[:, j] = ndtr(self._error(y, j) / self.std[:, j])
                 else:
@@ -185,7 +186,7 @@ class Predictive:
     def _standardised(self, y: Floats, j: int, standard: Standard) -> tuple[Floats, Floats]:
         """The z of every target, and the standard normal quantile of the same level: (1 - w) width z + w std score = e.
 
-        Where w is between 0 and 1, by Newton's method within a bracket that shrinks.
+        Where w is between 0 and 1, by Newton's method within a bracket that shrinks. Where w is 1, z is of no use.
         """
         error, w = self._error(y, j), self.outside
         a, b = (1 - w) * self.width[:, j], w * self.std[:, j]
@@ -194,7 +195,6 @@ class Predictive:
         alone = w >= 1
         if alone.any():
             scores[alone] = error[alone] / self.std[alone, j]
-            z[alone] = standard.quantiles(ndtr(scores[alone]))
         both = np.flatnonzero((w > 0) & (w < 1))
         if len(both):
             z[both] = _solve(standard, error[both], a[both], b[both])

@@ -26,7 +26,9 @@ from .rows import Input
 
 N_ROWS = 1000  # rows of each sample: shares to about 0.03; each costs one prediction for every input
 N_PREDICTIONS = 10_000  # predictions, a few seconds' work: with many inputs, samples are smaller
-LEAST_ROWS = 100  # rows of each sample at least
+LEAST_ROWS = 100  # rows of each sample at least, up to 1000 inputs
+MOST_PREDICTIONS = 100_000  # predictions at most, up to 10 000 inputs: each also costs in proportion to the inputs
+FEWEST_ROWS = 10  # rows of each sample, whatever the number of inputs
 N_RESAMPLES = 100  # bootstrap samples, by which the standard errors are estimated
 N_TOGETHER = 4  # inputs, those that bring most together with others, whose pairs are looked at
 WORTH = 0.02  # share of the variance from which on a pair is said to act together, if it is also twice its error
@@ -107,9 +109,11 @@ def importance(
         The columns of X that belong together.
     generator : numpy.random.Generator
     n_predictions : int
-        About how many predictions are made; no fewer than `LEAST_ROWS` for every input.
+        About how many predictions are made; no fewer than `LEAST_ROWS` for every input, unless that makes more than
+        `MOST_PREDICTIONS`.
     """
-    n = int(np.clip(n_predictions // (len(inputs) + 2), LEAST_ROWS, N_ROWS))
+    least = int(np.clip(MOST_PREDICTIONS // len(inputs), FEWEST_ROWS, LEAST_ROWS))
+    n = int(np.clip(n_predictions // (len(inputs) + 2), least, N_ROWS))
     A, B = (np.asarray(X[generator.integers(len(X), size=n)], dtype=np.float64) for _ in range(2))
 
     def mixed(places: Sequence[int]) -> Floats:

@@ -190,15 +190,20 @@ def _check_order(request: Request, indices: Indices) -> None:
 
 
 def rounding(kernel: CompiledKernel, X: Floats) -> float:
-    """The largest relative error of the covariances of some rows. It grows with their distance from the centre.
+    """The largest relative error of the covariances of some rows."""
+    return float(roundings(kernel, X).max(initial=np.finfo(kernel.dtype).eps))
 
-    Squared distances are differences of squared norms, whose leading digits cancel.
+
+def roundings(kernel: CompiledKernel, X: Floats) -> Floats:
+    """The relative error of the covariances of each row with others, of shape (n,); of two rows, the lesser holds.
+
+    It grows with the distance from the centre: squared distances are differences of squared norms, whose leading digits
+    cancel if both rows are far out. If one of them is not, nothing cancels.
     """
-    weights = kernel.metric()
+    weights, eps = kernel.metric(), float(np.finfo(kernel.dtype).eps)
     if weights is None:  # a kernel without a distance, such as a periodic one: enough for a thousand periods
-        return 1e3 * float(np.finfo(kernel.dtype).eps)
-    norms = np.square(X - kernel.centre) @ weights
-    return float(np.finfo(kernel.dtype).eps) * (1 + float(norms.max(initial=0.0)))
+        return np.full(len(X), 1e3 * eps)
+    return np.asarray(eps * (1 + np.square(X - kernel.centre) @ weights))
 
 
 def disagreement(t: int, recorded: float, computed: float) -> str:

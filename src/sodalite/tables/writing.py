@@ -47,17 +47,17 @@ def open_output(path: str | os.PathLike[str], names: list[str]) -> Iterator[Writ
     cell, or null. The file appears once all rows have been written.
     """
     check_output(path)
-    with ExitStack() as stack:
-        try:
+    try:
+        with ExitStack() as stack:
             if str(path) == "-":
                 stream: Any = stack.enter_context(_standard_output())
             else:
                 stream = stack.enter_context(open(stack.enter_context(replacing(path)), "wb"))
             yield stack.enter_context(_WRITERS[format_of(path)](stream, names, str(path)))
-        except OSError as error:
-            if isinstance(error, BrokenPipeError) or str(path) == "-":
-                raise
-            raise TableError(f"{path} could not be written: {error.strerror or error}.") from None
+    except OSError as error:
+        if isinstance(error, BrokenPipeError) or str(path) == "-":
+            raise
+        raise TableError(f"{path} could not be written: {error.strerror or error}.") from None
 
 
 @contextmanager

@@ -16,6 +16,7 @@ from sklearn.base import clone
 
 from ...core.threads import raise_if_broken_off
 from ...core.types import Array, Floats
+from ...core.validation import LARGEST
 
 N_FOLDS = 5  # a regressor sees four fifths of the rows; more folds take longer, and change its error little
 SEED = 0  # random seed of the folds: they are the same whenever a fit is repeated or continued
@@ -123,6 +124,11 @@ def fit_folds(regressor: Regressor, X: Floats, y: Floats) -> tuple[tuple[Regress
             model.fit(X[~here], y[~here] if q > 1 else y[~here, 0])
         left_out[here] = predicted(model, X[here], q)
         models.append(model)
+    if not (largest := float(np.abs(left_out).max())) <= LARGEST:
+        raise ValueError(
+            f"mean must predict numbers about as large as the targets; the {type(regressor).__name__} that was given "
+            f"predicts {largest:.3g}, whose square is too large for floating-point numbers."
+        )
     return tuple(models), left_out
 
 
@@ -131,17 +137,20 @@ def predicted(model: Regressor, X: Array, q: int | None = None) -> Floats:
 
     Without `q`, any number of targets will do.
     """
-    found = np.asarray(model.predict(X), dtype=np.float64)
+    given, name = np.asarray(model.predict(X)), type(model).__name__
+    if given.dtype.kind not in "biufO":
+        raise ValueError(f"mean must predict numbers; the {name} that was given predicts {given.dtype}.")
+    found = given.astype(np.float64)
     if found.ndim == 1:
         found = found[:, None]
     if found.ndim != 2 or len(found) != len(X) or q not in (None, found.shape[1]):
         raise ValueError(
             f"mean must predict one number for each row and target, here an array of shape ({len(X)}, {q or 1}); the "
-            f"{type(model).__name__} that was given predicts one of shape {np.shape(model.predict(X))}."
+            f"{name} that was given predicts one of shape {given.shape}."
         )
     if not np.isfinite(found).all():
         raise ValueError(
-            f"mean must predict finite numbers; the {type(model).__name__} that was given predicts "
+            f"mean must predict finite numbers; the {name} that was given predicts "
             f"{found[~np.isfinite(found)][0]} for one of {len(X)} rows."
         )
     return found
