@@ -140,7 +140,9 @@ class Preprocessing:
 
     def encode_frame(self, X: Any, source: str = "X") -> Encoded:
         """The rows of a data frame (pandas, polars, pyarrow) as the model's inputs, as `encode`."""
-        places = {name: place for place, name in enumerate(frame_names(X))}
+        names = frame_names(X)  # pandas keeps the blanks around names in a file
+        places = {name.strip(): place for place, name in enumerate(names)}
+        places |= {name: place for place, name in enumerate(names)}
         self.check_names(list(places), source)
         return self.encode_columns(lambda name: frame_column(X, places[name]), source)
 
