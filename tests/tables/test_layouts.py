@@ -1,4 +1,4 @@
-"""Text files as people and instruments lay them out: titles, comments, blanks, names without values and values without names."""
+"""Text files as people and instruments lay them out: titles, comments, blanks, and names that are none."""
 
 from __future__ import annotations
 

@@ -306,7 +306,9 @@ def interaction_figures(report: Report) -> list[Figure]:
 
 def _labels(part: Input, values: Floats | Indices) -> Any:
     """Values along an axis: the names of levels, or numbers and dates as they are shown."""
-    return list(map(charts.plain_text, part.levels)) if part.kind == "levels" else charts.shown(values, part)
+    if part.kind != "levels":
+        return charts.shown(values, part)
+    return [charts.plain_text(part.levels[int(place)]) for place in values]
 
 
 def effect_figures(report: Report) -> list[Figure]:
@@ -319,7 +321,7 @@ def effect_figures(report: Report) -> list[Figure]:
     made = []
     for place, part in enumerate(report.effects):
         levels = part.input.kind == "levels"
-        x = list(map(charts.plain_text, part.input.levels)) if levels else charts.shown(part.values, part.input)
+        x = _labels(part.input, part.values)
         traces = [charts.line(x, part.mean, "blue", "prediction")]
         if levels or len(part.values) <= 12:
             whiskers = {

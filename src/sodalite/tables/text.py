@@ -235,8 +235,9 @@ class TextReader(Reader):
             return (
                 f"{self.name}: line {row.number}{self._uncounted} has {row.actual_columns} "
                 f"cell{'s' * (row.actual_columns != 1)}, but there are "
-                f"{row.expected_columns} column{'s' * (row.expected_columns != 1)}: {row.text[:60]!r}. Correct the line; a cell with {mark} in it needs "
-                f"quotation marks. If columns are not separated by {mark}, say by what with --sep."
+                f"{row.expected_columns} column{'s' * (row.expected_columns != 1)}: {row.text[:60]!r}. Correct the "
+                f"line; a cell with {mark} in it needs quotation marks. If columns are not "
+                f"separated by {mark}, say by what with --sep."
             )
         cell = re.search(
             r"column #(\d+): Row #(\d+): CSV conversion error to (\w+).*invalid value '(.*)'", message, re.S
@@ -427,8 +428,8 @@ def table_start(lines: Sequence[str], marks: Sequence[str]) -> tuple[int, str | 
     --------
     >>> table_start(["a;b\n", "1,5;2\n"], [",", ";"])
     (0, ';')
-    >>> table_start(["# device 7\n", "\n", "a,b\n", "1,2\n"], [",", ";"])
-    (2, ',')
+    >>> table_start(["# device 7\n", "a,b\n", "1,2\n"], [",", ";"])
+    (1, ',')
     """
     found: tuple[int, str | None] = 0, None
     for above in range(max(min(TITLES, len(lines) - 2), 0) + 1):
