@@ -320,8 +320,9 @@ class PartialDependenceDisplay(_Display):
         for here, part in zip(axes, self.effects, strict=True):
             if part.input.kind == "levels":
                 bars = np.maximum([part.mean - part.lower, part.upper - part.mean], 0)
-                here.errorbar(part.values, part.mean, yerr=bars, color=BLUE, fmt="o", capsize=2)
-                here.set_xticks(part.values, [_literal(level) for level in part.input.levels])
+                at = np.arange(len(part.values))
+                here.errorbar(at, part.mean, yerr=bars, color=BLUE, fmt="o", capsize=2)
+                here.set_xticks(at, [_literal(part.input.levels[int(place)]) for place in part.values])
             else:
                 here.fill_between(part.values, part.lower, part.upper, color=BLUE, alpha=0.18, lw=0)
                 here.plot(part.values, part.mean, color=BLUE)

@@ -67,7 +67,7 @@ def test_a_raw_table_is_read_fitted_and_predicted_without_options(folder):
         "'since' is read as dates such as 31.01.2026.",
         "'area' is read as numbers with decimal commas.",
         "'share' is read as numbers with '%'.",
-        "'column 1' is left out: it counts the rows; to keep it, name it in --features.",
+        "'Unnamed: 0' is left out: it counts the rows; to keep it, name it in --features.",
         "'lease_id' is left out: an id",
     ):
         assert words in text, words
@@ -234,7 +234,7 @@ def test_columns_that_are_left_out_for_one_reason_share_a_sentence(folder):
     frame = shops()[0].assign(number=np.arange(1, 151), none=0, nil=0)
     frame.to_csv("a.csv", index=False, sep=";")
     notes = json.loads(run("fit", "a.csv", "-t", "rent", "--dry-run", "--json").stdout)["notes"]
-    both = "'column 1' and 'number' are each left out: it counts the rows; to keep it, name it in --features."
+    both = "'Unnamed: 0' and 'number' are each left out: it counts the rows; to keep it, name it in --features."
     assert both in notes
     assert "'none' and 'nil' are each left out: all its values are 0." in notes
     assert both not in " ".join(run("fit", "a.csv", "-t", "rent", "--dry-run").stdout.split())
@@ -295,8 +295,8 @@ def test_two_columns_of_one_name(folder):
     rows = "".join(f"{row},{row * 7 % 11},{row * row}\n" for row in range(40))
     Path("twice.csv").write_text("a,a,y\n" + rows)
     content = json.loads(run("fit", "twice.csv", "-t", "y", *QUICK, "--json").stdout)
-    assert content["notes"][0] == "There are two columns named 'a'; the second is read as 'a (2)'."
-    assert content["columns"] == ["a (2)"]
+    assert content["notes"][0] == "There are two columns named 'a'; the second is read as 'a.1'."
+    assert content["columns"] == ["a.1"]
     assert "'a' is left out: it counts the rows" in content["notes"][1]
     result = run("predict", "model.sodalite", "twice.csv")
     assert len(result.stdout.splitlines()) == 41
@@ -490,12 +490,12 @@ def test_column_names_of_a_sheet(folder):
     write("a.xlsx", {"A": [[2019, 2020, 2.5, dt.date(2026, 1, 31), "y"], *rows]})
     assert read_table("a.xlsx").names == ["2019", "2020", "2.5", "2026-01-31", "y"]
     write("a.xlsx", {"A": [[None, "y"], *(row[-2:] for row in rows)]})
-    assert read_table("a.xlsx").names == ["column 1", "y"]
+    assert read_table("a.xlsx").names == ["Unnamed: 0", "y"]
     write("a.xlsx", {"A": [["A title"], ["x", "y"], *(row[-2:] for row in rows)]})
     assert read_table("a.xlsx").names == ["x", "y"]
     write("a.xlsx", {"A": [["x", "x", "y"], *(row[-3:] for row in rows)], "B": []})
     table = read_table("a.xlsx")
-    assert table.names == ["x", "x (2)", "y"]
+    assert table.names == ["x", "x.1", "y"]
     assert table.name == "a.xlsx, sheet 'A'"
     assert "a.xlsx, sheet 'A' has no column 'z'" in run("fit", "a.xlsx", "-t", "z").stderr
 

@@ -592,6 +592,32 @@ def test_texts_and_dates_are_shown_as_such(folder):
     assert made.n_held_out == 16
 
 
+def test_of_many_levels_those_with_most_rows_are_shown(folder):
+    """Two hundred countries would be a wall of names."""
+    random = np.random.default_rng(0)
+    level, time = np.repeat(np.arange(40), 12), np.tile(np.linspace(0, 1, 12), 40)
+    height, slope = random.normal(size=(2, 40))
+    frame = pd.DataFrame({"who": [f"w{place}" for place in level], "time": time, "y": height[level]})
+    frame["y"] += 3 * slope[level] * time
+    kept = frame[(level < 20) | (np.arange(480) % 12 < 8)]  # the first twenty have most rows
+    kept.to_csv(folder / "who.csv", index=False)
+    options = ["--target", "y", "-o", str(folder / "who.sodalite")]
+    result = CliRunner().invoke(app, ["fit", str(folder / "who.csv"), *options], env={"COLUMNS": "80"})
+    assert result.exit_code == 0, result.output
+    assert "who (" in result.stdout  # one importance for the three inputs of the column
+    model = sodalite.load(folder / "who.sodalite")
+    made = make_report(model, kept[["who", "time"]], kept["y"])
+    shown = {part.title: part for part in figures.effect_figures(made)}["Effect of who"].traces[-1]["x"]
+    assert len(shown) == 13
+    assert set(shown) <= {f"w{place}" for place in range(20)}
+    model.plot("dependence")
+    told = CliRunner().invoke(app, ["inspect", str(folder / "who.sodalite")], env={"COLUMNS": "80"}).stdout
+    assert "who (levels, each for itself): w0, w1, w10" in told
+    with pytest.warns(UserWarning, match="'Nobody'"):
+        low, high = model.predict_interval(pd.DataFrame({"who": ["Nobody"], "time": [0.5]}), 0.9)
+    assert high - low > 2 * kept["y"].std()  # nothing is known about a level that was not seen
+
+
 def odd(name):
     random = np.random.default_rng(0)
     X = random.normal(size=(40, 3))

@@ -19,7 +19,7 @@ import sodalite
 from sodalite import GreedyGPRegressor, TableEncoder
 from sodalite.tables import Preprocessing, TableError
 from sodalite.tables.calendar import circles_of, place
-from sodalite.tables.levels import cross_fitted, level_means
+from sodalite.tables.levels import cross_fitted, level_means, level_points
 
 N = 240
 
@@ -400,3 +400,96 @@ def test_a_pipeline_is_saved_and_loaded(tmp_path):
         loaded.predict(frame.drop(columns="town"))
     with pytest.raises(TypeError, match="save takes a GreedyGPRegressor; got Pipeline"):
         sodalite.save(make_pipeline(model), tmp_path / "n")
+
+
+def panel(n_levels=40, n_rows=12, own=True, seed=0):
+    """Rows of many levels over time: with curves of their own, or the same curve at different heights."""
+    random = np.random.default_rng(seed)
+    level, time = np.repeat(np.arange(n_levels), n_rows), np.tile(np.linspace(0, 1, n_rows), n_levels)
+    height, slope = random.normal(size=(2, n_levels))
+    other = random.uniform(-2, 2, (2, len(level)))
+    y = height[level] + (3 * slope[level] * time if own else np.sin(2 * other[0]) + other[0] * other[1])
+    inputs = {"time": time} if own else {"a": other[0], "b": other[1]}
+    return pd.DataFrame({"who": [f"w{place}" for place in level], **inputs}), y
+
+
+def test_levels_with_curves_of_their_own_are_points():
+    """By their mean targets alone, levels of one mean could not be told from each other."""
+    X, y = panel()
+    encoder = TableEncoder()
+    found = encoder.fit_transform(X, y)
+    assert encoder.get_feature_names_out().tolist() == ["who point x", "who point y", "who point z", "time"]
+    assert encoder.readings_[0].words == "40 levels, each for itself"
+    np.testing.assert_array_equal(found, encoder.transform(X))  # nothing to cross-fit
+    assert Preprocessing.from_json(json.loads(json.dumps(encoder.mapping_.to_json()))) == encoder.mapping_
+    encoded = encoder.encode(X[:2].assign(who=["w0", "nobody"]))
+    np.testing.assert_allclose(np.linalg.norm(encoded.X[:, :3], axis=1), [1, 0])
+    assert encoded.strange == {"who": {"nobody": 1}}
+    some = np.random.default_rng(1).permutation(len(X))
+    model = make_pipeline(TableEncoder(), GreedyGPRegressor(random_state=0)).fit(X.iloc[some[60:]], y[some[60:]])
+    errors = model.predict(X.iloc[some[:60]]) - y[some[:60]]
+    assert np.sqrt(np.mean(errors**2)) < 0.2 * y.std()
+
+
+def test_levels_that_differ_by_a_constant_stay_mean_targets():
+    encoder = TableEncoder()
+    encoder.fit(*panel(own=False))
+    assert encoder.get_feature_names_out().tolist() == ["who", "a", "b"]
+    X, y = panel(n_rows=4)  # too few rows of each to learn a curve from
+    assert TableEncoder().fit(X, y).mapping_.columns[0].kind == "means"
+    X, y = panel()
+    both = TableEncoder().fit(
+        X.assign(day=[f"d{place % 15}" for place in np.random.default_rng(0).permutation(480)]), y
+    )
+    assert [column.kind for column in both.mapping_.columns] == ["means", "number", "means"]
+
+
+def test_missing_values_of_levels_that_are_points():
+    X, y = panel()
+    X.loc[::12, "who"] = None
+    encoder = TableEncoder().fit(X, y)
+    assert encoder.mapping_.columns[0].kind == "points"
+    assert encoder.mapping_.columns[0].levels[-1] == "(missing)"
+    found = encoder.transform(X[:1])
+    np.testing.assert_array_equal(found[0, :3], level_points(41)[40])
+
+
+def test_columns_of_one_meaning_are_one():
+    """A code and its name have the same levels."""
+    X, y = panel()
+    twin = X.assign(code=X["who"].map({f"w{place}": f"c{place * 7 % 40}" for place in range(40)}))
+    encoder = TableEncoder().fit(twin, y)
+    assert [column.name for column in encoder.mapping_.columns] == ["who", "time"]
+    assert any("'code' is left out: its levels are those of 'who' under other names" in note for note in encoder.notes_)
+    assert len(TableEncoder(columns=["who", "code", "time"]).fit(twin, y).mapping_.columns) == 3
+    twin.loc[0, "code"] = "c39"
+    assert len(TableEncoder().fit(twin, y).mapping_.columns) == 3
+
+
+def test_durations_in_texts():
+    X = pd.DataFrame(
+        {"took": pd.to_timedelta(np.arange(40) * 7919 % 500, unit="min").astype(str), "b": np.arange(40.0)}
+    )
+    assert X["took"][3].startswith("0 days ")
+    encoder = TableEncoder(columns=["took"]).fit(X)
+    assert encoder.readings_[0].words == "durations, in days"
+    np.testing.assert_allclose(encoder.transform(X)[:, 0] * 24 * 60, np.arange(40) * 7919 % 500, atol=1e-6)
+
+
+def test_time_gives_no_target_away():
+    days = pd.date_range("2000-01-01", periods=200)
+    random = np.random.default_rng(0)
+    X = pd.DataFrame({"day": days, "year": np.linspace(2000, 2001, 200), "other": random.random(200)})
+    X["near"] = X["year"] ** 3
+    y = pd.Series(np.sqrt(np.arange(200.0)), name="y")
+    notes = TableEncoder().fit(X, y).notes_
+    assert [note for note in notes if "target" in note] == [
+        "'near' alone tells the target: if it is not known beforehand, leave it out."
+    ]
+
+
+def test_a_sum_is_of_as_few_columns_as_will_do():
+    random = np.random.default_rng(0)
+    X = pd.DataFrame(random.random((100, 6)), columns=["a", "b", "a b", "d", "e", "f"])
+    notes = TableEncoder().fit(X, X["a"] - 2 * X["a b"]).notes_
+    assert notes == ["The target is a sum of 'a', 'a b': if these are not known beforehand, leave them out."]

@@ -68,8 +68,8 @@ def test_many_columns_are_looked_up_at_once():
     names = [f"column {place}" for place in range(N_COLUMNS)]
     reader = type("Wide", (Reader,), {"read": None, "chunks": None})(None, "wide.csv")
     assert seconds(lambda: reader.unique(names)) < 2
-    assert reader.unique([*names, "column 7"])[-1] == "column 7 (2)"
-    assert reader.notes == ["There are two columns named 'column 7'; the second is read as 'column 7 (2)'."]
+    assert reader.unique([*names, "column 7"])[-1] == "column 7.1"
+    assert reader.notes == ["There are two columns named 'column 7'; the second is read as 'column 7.1'."]
     mapping = Preprocessing(None, tuple(Column(name, "number") for name in names))
     assert seconds(lambda: mapping.check_names(names[::-1], "wide.csv")) < 2
 

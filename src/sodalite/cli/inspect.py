@@ -236,7 +236,8 @@ def _column(column: dict[str, Any]) -> str:
     from ..tables.columns import GAP
 
     names = " and ".join(filter(None, [column["name"], column.get("partner")]))
-    kind = {"means": "levels by their mean target", "ordered": "levels in order"}.get(column["kind"], column["kind"])
+    words = {"means": "levels by their mean target", "ordered": "levels in order", "points": "levels, each for itself"}
+    kind = words.get(column["kind"], column["kind"])
     text = f"{names} ({kind}"
     parts = column.get("parts") or []
     text += f": {', '.join(parts)})" if parts else ")"

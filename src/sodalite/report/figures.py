@@ -312,7 +312,9 @@ def interaction_figures(report: Report) -> list[Figure]:
 
 def _labels(part: Input, values: Floats | Indices) -> Any:
     """Values along an axis: the names of levels, or numbers and dates as they are shown."""
-    return list(map(charts.plain_text, part.levels)) if part.kind == "levels" else charts.shown(values, part)
+    if part.kind != "levels":
+        return charts.shown(values, part)
+    return [charts.plain_text(part.levels[int(place)]) for place in values]
 
 
 def effect_figures(report: Report) -> list[Figure]:

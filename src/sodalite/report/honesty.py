@@ -137,8 +137,7 @@ def by_region(X: Floats, mean: Floats, inside: Mask, part: Input | None) -> Grou
     part : Input or None
     """
     if part is not None and part.kind == "levels":
-        nearest = np.square(X[:, None, part.places] - part.codes).sum(axis=2)
-        group, labels = _by_level(np.argmin(nearest, axis=1), part.levels)
+        group, labels = _by_level(part.level_of(X), part.levels)
         found = GroupCoverage.of(part.name, labels, group, inside)
     else:
         values = mean if part is None else X[:, part.places[0]]

@@ -25,6 +25,7 @@ N_AVERAGED_SIDE = 20  # points along each side of a map that is an average over 
 N_AVERAGED = 10  # rows that a map of an average is averaged over: each costs as much as a map
 N_CURVE_STAGES = 20  # most stages of a curve, each of three curves and many bars
 N_MAP_STAGES = 16  # most stages of a map, each of N_SIDE^2 numbers
+N_LEVELS = 13  # levels at which predictions are drawn: all that have an input each, and missing values
 N_EFFECT = 25  # values of an input at which its effect is computed
 N_PAIR = 15  # values of each of two inputs at which their effect together is computed
 N_PAIRS = 2  # most pairs of inputs whose effect together is shown
@@ -212,8 +213,13 @@ def interactions(material: Material, pairs: Sequence[Pair], generator: np.random
 
 
 def _values_of(material: Material, part: Input, count: int) -> Floats | Indices:
-    """Values of a column at which predictions are drawn; for levels, their places."""
-    return np.arange(len(part.levels)) if part.kind == "levels" else _values(material.pool.X[:, part.places[0]], count)
+    """Values of a column at which predictions are drawn; for levels, their places: of many, of those with most rows."""
+    if part.kind != "levels":
+        return _values(material.pool.X[:, part.places[0]], count)
+    if len(part.levels) <= N_LEVELS:
+        return np.arange(len(part.levels))
+    counts = np.bincount(part.level_of(material.pool.X), minlength=len(part.levels))
+    return np.sort(np.argsort(-counts, kind="stable")[:N_LEVELS])
 
 
 def _set(rows: Floats, part: Input, value: float) -> None:

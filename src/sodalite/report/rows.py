@@ -18,6 +18,7 @@ from ..selection.loop import Selection
 from ..selection.source import Arrays
 from ..tables import Column, encoded_rows
 from ..tables.columns import encode_values
+from ..tables.levels import level_points
 from ..tables.values import OFFSETS, Values, in_zone
 
 ENOUGH = 30  # unseen rows from which on they alone judge the model; fewer say little about its coverage
@@ -68,8 +69,15 @@ class Input:
     def codes(self) -> Floats:
         """The inputs at each level, of shape (levels, places)."""
         n, rank = len(self.levels), np.arange(float(len(self.levels)))
+        if self.column is not None:
+            return level_points(n)[:-1]
         known = rank[:, None] if self.ranked else np.eye(n)
         return np.pad(known, ((0, 0), (0, len(self.places) - known.shape[1])))
+
+    def level_of(self, X: Floats) -> Indices:
+        """The place of the level of each row of X, of shape (n,)."""
+        distance = np.square(X[:, None, self.places] - self.codes).sum(axis=2)
+        return np.asarray(np.argmin(distance, axis=1))
 
 
 @dataclass(frozen=True)
@@ -287,8 +295,9 @@ def inputs_of(model: FittedModel) -> tuple[Input, ...]:
     for column in mapping.columns:
         places = tuple(range(begin, begin + len(column.names)))
         begin += len(places)
-        if column.kind in ("bool", "text", "ordered"):
-            found.append(Input(column.name, "levels", places, tuple(column.levels), column.kind == "ordered"))
+        if column.kind in ("bool", "text", "ordered", "points"):
+            points = column if column.kind == "points" else None
+            found.append(Input(column.name, "levels", places, column.levels, column.kind == "ordered", points))
         elif column.kind in ("number", "date", "time", "means") and not (column.kind == "time" and column.parts):
             more = column if len(places) > 1 and column.kind in ("number", "date") else None
             found.append(Input(column.name, "number" if column.kind == "means" else column.kind, places, column=more))

@@ -105,14 +105,17 @@ class Reader(ABC):
         return f"row {row}"
 
     def unique(self, names: Sequence[str]) -> list[str]:
-        """Names for columns, all different: a second one of a name gets a number, one without a name its place."""
+        """Names for columns, all different: those that pandas gives to the frame that it reads from the file.
+
+        A second column of a name gets a number, "a.1", and one without a name its place, "Unnamed: 0".
+        """
         found: dict[str, None] = {}
         taken = set(names)
         for place, name in enumerate(names):
-            new = name if name.strip() else f"column {place + 1}"
-            number = 2
+            first = name if name.strip() else f"Unnamed: {place}"
+            new, number = first, 1
             while new in found or (new != name and new in taken):
-                new, number = f"{name.strip() or 'column'} ({number})", number + 1
+                new, number = f"{first}.{number}", number + 1
             if new != name and name.strip():
                 self.notes.append(f"There are two columns named {name!r}; the second is read as {new!r}.")
             found[new] = None

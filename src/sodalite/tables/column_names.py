@@ -7,7 +7,9 @@ import re
 ID = re.compile(
     r"|id|.*[_ .-]id|.*[a-z]ID|index|idx|row[_ .]?(names?|numbers?|id)?|unnamed.*|key|uuid|guid|no\.?|nr\.?|#", re.I
 )
-ENDS_IN_ID = re.compile(r"(?i:id|uuid|guid|.*[_ .-]id)|.*[a-z]I[Dd]")  # "carId", but not "Madrid"
+ENDS_IN_ID = re.compile(
+    r"(?i:id|uuid|guid|.*[_ .-]id)|.*[a-z]I[Dd]|[CFGOPRSTU]ID"
+)  # "carId", but not "Madrid" nor "BID"
 TIME = re.compile(
     r"t|x|time|year|day|date|week|month|hour|minute|second|step|period|age|age_.*|days?|years?|.*_time|.*year", re.I
 )
@@ -26,8 +28,8 @@ def is_id(name: str) -> bool:
 
     Examples
     --------
-    >>> [is_id(name) for name in ("id", "carId", "row_id", "Unnamed: 0", "Madrid", "idea")]
-    [True, True, True, True, False, False]
+    >>> [is_id(name) for name in ("id", "carId", "row_id", "Unnamed: 0", "PID", "Madrid", "idea")]
+    [True, True, True, True, True, False, False]
     """
     name = name.strip()
     return bool(ID.fullmatch(name)) and (not name.lower().endswith("id") or bool(ENDS_IN_ID.fullmatch(name)))

@@ -11,12 +11,13 @@ import numpy as np
 from ..core.types import Array, Floats
 from .base import CORRECT, TableError
 from .calendar import AXES, CIRCLES, circle, place
+from .levels import POINT, level_points
 from .values import OFFSETS, Values, days_of, in_zone, with_offsets
-from .written import ISO, LEVEL_CODES, is_code, read_clocks, read_dates, read_numbers
+from .written import ISO, LEVEL_CODES, is_code, read_clocks, read_dates, read_durations, read_numbers
 
-KINDS = ("number", "date", "time", "bool", "text", "ordered", "means", "place")
+KINDS = ("number", "date", "time", "bool", "text", "ordered", "means", "points", "place")
 CATEGORICAL = ("bool", "text")  # the kinds with levels, each of which becomes an input that is 0 or 1
-LEVELLED = (*CATEGORICAL, "ordered", "means")  # the kinds with levels
+LEVELLED = (*CATEGORICAL, "ordered", "means", "points")  # the kinds with levels
 GAP = "(missing)"  # the level of missing values
 OTHER = "(other)"  # the level that rare and unseen levels share
 
@@ -32,7 +33,8 @@ class Column:
     kind: str
     """One of `KINDS`. "number" stays as it is; "date" is time and the parts of the calendar; "time" is days; "bool" and
     "text" have an input for each level; "ordered" has one, the place of the level; "means" has one, the mean target of
-    the level; "place" is two columns, latitude and longitude, as points in kilometres."""
+    the level; "points" has three, a point on a sphere for each level; "place" is two columns, latitude and longitude,
+    as points in kilometres."""
     levels: tuple[str, ...] = ()
     """The levels in the training data: sorted, or, for "ordered", in order."""
     fill: float | str | None = None
@@ -74,6 +76,8 @@ class Column:
             found = [f"{self.name}={level}" for level in self.levels]
         elif self.kind == "place":
             found = [f"{self.label} {axis}" for axis in self.parts]
+        elif self.kind == "points":
+            found = [f"{self.name} {axis}" for axis in POINT]
         else:
             whole = [] if self.kind == "time" and self.parts else [self.name]
             found = whole + [f"{self.name} {part} {axis}" for part in self.parts for axis in ("cos", "sin")]
@@ -129,7 +133,7 @@ class Column:
             "a text" if as_text else "a number",
         )
         check("indicator", isinstance(self.indicator, bool), "true or false")
-        allowed = AXES if self.kind == "place" else CIRCLES if self.kind in ("date", "time") else ()
+        allowed = {"place": AXES, "date": CIRCLES, "time": CIRCLES}.get(self.kind, ())
         check("parts", texts(self.parts) and set(self.parts) <= set(allowed), f"of {', '.join(allowed) or 'none'}")
         check("parts", len(set(self.parts)) == len(self.parts) and bool(self.parts) >= (self.kind == "place"), "some")
         check("means", numbers(self.means), "numbers")
@@ -162,7 +166,7 @@ class Coded(NamedTuple):
 
 def encode_values(column: Column, get: Lookup, source: str = "the table") -> Coded:
     """A column as numbers; errors name the source."""
-    if column.kind in ("text", "bool", "ordered", "means"):
+    if column.kind in LEVELLED:
         return _encode_levels(column, level_values(column, get(column.name)))
     if column.kind == "place":
         days, gaps = _places(column, get, source)
@@ -219,7 +223,8 @@ def date_values(values: Values, column: Column, source: str) -> Values:
     known = [place for place, text in enumerate(values.levels) if not is_code(text)]
     texts = [values.levels[place] for place in known]
     if clock:
-        days = read_clocks(texts)
+        durations = read_durations(texts)
+        days = read_clocks(texts) if np.isnan(durations).any() else durations
         pairs = [(day, day) for day in days.tolist()]
         bad, aware = [known[at] for at in np.flatnonzero(np.isnan(days))], set()
     else:
@@ -235,7 +240,8 @@ def date_values(values: Values, column: Column, source: str) -> Values:
     every = np.full((len(values.levels) + 1, 2), np.nan)
     every[known] = np.array(pairs).reshape(-1, 2)
     dates = with_offsets(every[values.data], True in aware, values.type_name)
-    return Values("clock" if clock else "date", dates.data, wall=dates.wall, zone=dates.zone, place=values.place)
+    kind = "date" if not clock else "time" if texts and not np.isnan(durations).any() else "clock"
+    return Values(kind, dates.data, wall=dates.wall, zone=dates.zone, place=values.place)
 
 
 def _dates(texts: Sequence[str], form: str | None) -> list[Any]:
@@ -283,6 +289,9 @@ def _encode_levels(column: Column, values: Values) -> Coded:
     elif column.kind == "ordered":
         ranks = np.where(code >= 0, code, (len(column.levels) - 1) / 2)
         X = _filled(np.where(gaps, np.nan, ranks), column)[:, None]
+    elif column.kind == "points":
+        code = np.where(gaps, places.get(GAP, -1), code)
+        X = np.where((gaps & (code < 0))[:, None], np.nan, level_points(len(column.levels))[code])
     else:
         if GAP in places:
             code = np.where(gaps, places[GAP], code)

@@ -32,7 +32,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     - latitude and longitude become points in kilometres, with no seam at 180 degrees;
     - ordered categories become their places, others one input for each level;
     - levels that are more than 12 become the mean target of the level, which of rare levels is cross-fitted in
-      `fit_transform`;
+      `fit_transform`; or, where the rows of each level are a series of their own, a point on a sphere;
     - missing values become a median and an input that says where, or a level of their own;
     - ids, row numbers and columns of one value are left out.
 
@@ -186,7 +186,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         )
         self.readings_, notes = found.readings, found.notes
         if target is not None and not np.isnan(found.X).any():
-            notes += leaks(found.X, target, self.mapping_.names, self.mapping_.groups)
+            notes += leaks(found.X, target, self.mapping_.names, self.mapping_.groups, self.mapping_.dates)
         self.notes_ = [_in_python(note) for note in notes]
         return found
 
@@ -222,7 +222,8 @@ def _in_python(text: str) -> str:
     options = {"--features": "the parameter columns", "--na-values": "na_values", "--date-format": "date_format"}
     for option, parameter in options.items():
         text = text.replace(option, parameter)
-    text = re.sub(r"use --exclude( [^.;]*)?", "leave it out", text)
+    text = re.sub(r"(these are .*)use --exclude( [^;]*?)?(?=\.$|;|$)", r"\1leave them out", text)
+    text = re.sub(r"use --exclude( [^;]*?)?(?=\.$|;|$)", "leave it out", text)
     return text.replace("--order", "order")
 
 

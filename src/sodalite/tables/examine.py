@@ -13,9 +13,9 @@ from .base import CORRECT, TableError, is_number, listed
 from .calendar import axes_of, centre_of, circles_of
 from .column_names import is_date, is_group, is_id, is_time, latitude_stem, longitude_stem
 from .columns import GAP, OTHER, Column, Lookup, date_values, encode_values, level_values, number_values
-from .levels import MOST_LEVELS, UNIQUE, frequent_levels, level_means, rare_levels
+from .levels import MOST_LEVELS, UNIQUE, frequent_levels, in_order, level_means, rare_levels
 from .values import Values
-from .written import ISO, as_code, example, is_code, read_clocks, read_dates, read_numbers
+from .written import ISO, as_code, example, is_code, read_clocks, read_dates, read_durations, read_numbers
 
 MISSING = ("error", "drop", "median", "indicator")
 SHOWN = 30  # characters of a text that are shown in a list of several
@@ -113,7 +113,8 @@ def examine(
             problems.append(str(problem))
         except TableError as error:
             problems.append(str(error).partition(": ")[2])
-    return _once(readings, get), problems
+    readings = _once(readings, get)
+    return (readings if chosen else _without_twins(readings, get)), problems
 
 
 def blanked(values: Values, codes: Sequence[str]) -> Values:
@@ -207,6 +208,23 @@ def _once(readings: list[Reading], get: Lookup) -> list[Reading]:
             if gaps in seen:
                 reading = replace(reading, column=replace(column, indicator=False))
             seen.add(gaps)
+        found.append(reading)
+    return found
+
+
+def _without_twins(readings: list[Reading], get: Lookup) -> list[Reading]:
+    """Readings that leave out columns whose levels are those of an earlier one under other names, such as codes."""
+    seen: dict[bytes, str] = {}
+    found = []
+    for reading in readings:
+        column = reading.column
+        if column is not None and column.kind in ("text", "means", "ordered") and len(column.levels) > 2:
+            _, first, groups = np.unique(codes_of(column, get(column.name)), return_index=True, return_inverse=True)
+            partition = first[groups].tobytes()  # the first row of each row's level
+            if partition in seen:
+                words = f"left out: its levels are those of {seen[partition]!r} under other names"
+                reading = Reading(reading.name, f"{words}; to keep it, name it in --features")
+            seen.setdefault(partition, reading.name)
         found.append(reading)
     return found
 
@@ -307,7 +325,7 @@ def _text(name: str, values: Values, options: Options, chosen: bool, y: Floats |
                 f"--date-format {shown}."
             )
         return _date(name, values, options, forms[0])
-    if not np.isnan(read_clocks(texts)).any():
+    if not np.isnan(read_clocks(texts)).any() or not np.isnan(read_durations(texts)).any():
         return _date(name, values, options)
     return _levels(name, values, options, chosen, y)
 
@@ -338,7 +356,7 @@ def _levels(name: str, values: Values, options: Options, chosen: bool, y: Floats
     if len(used) == 2:
         return _ranks(name, values, tuple(sorted(used)), options, "two levels")
     if len(used) > MOST_LEVELS and y is not None:
-        levels = tuple(sorted(used)) + ((GAP,) if as_level else ())
+        levels = in_order(used) + ((GAP,) if as_level else ())
         codes = codes_of(Column(name, "means", levels), values)
         means = level_means(codes, y, len(levels))
         column = Column(name, "means", levels, means=tuple(means.tolist()))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import shlex
+from collections.abc import Collection, Sequence
 
 import numpy as np
 
@@ -17,8 +18,10 @@ FUNCTION = 0.02  # share of it that a curve through neighbouring values may leav
 EXACT = 1e-6  # share of it that a sum of inputs may leave
 
 
-def leaks(X: Floats, y: Floats, names: Sequence[str], groups: Sequence[str]) -> list[str]:
+def leaks(X: Floats, y: Floats, names: Sequence[str], groups: Sequence[str], dates: Collection[str] = ()) -> list[str]:
     """Notes of inputs that give the target away; none for a single input, from which something must be learnt.
+
+    That a target is a smooth function of time, as a population is, gives nothing away.
 
     Parameters
     ----------
@@ -28,6 +31,8 @@ def leaks(X: Floats, y: Floats, names: Sequence[str], groups: Sequence[str]) -> 
         The names of the inputs.
     groups : sequence of str
         For each input, the column that it comes from.
+    dates : collection of str
+        The columns that tell the time.
     """
     std = float(np.std(y))
     if len(y) < FEWEST or len(set(groups)) < 2 or not std:
@@ -35,17 +40,23 @@ def leaks(X: Floats, y: Floats, names: Sequence[str], groups: Sequence[str]) -> 
     step = -(-len(y) // MOST_ROWS)
     X, y = X[::step], (y[::step] - y.mean()) / std
     found = []
-    for column, name in zip(X.T, names, strict=True):
+    for column, name, group in zip(X.T, names, groups, strict=True):
         spread = float(np.std(column))
         if not spread:
             continue
         z = (column - column.mean()) / spread
         slope = float(np.mean(z * y))
         if np.sqrt(np.mean(np.square(y - slope * z))) < EQUAL:
-            found.append(f"{name!r} is the target but for scale: if it is not known beforehand, use --exclude {name}.")
-        elif len(np.unique(column)) > len(y) / 4 and _curve(column, y) < FUNCTION:
-            found.append(f"{name!r} alone tells the target: if it is not known beforehand, use --exclude {name}.")
-    return found or _sum(X, y, names)
+            found.append(f"{name!r} is the target but for scale: {_remedy([group])}.")
+        elif group not in dates and len(np.unique(column)) > len(y) / 4 and _curve(column, y) < FUNCTION:
+            found.append(f"{name!r} alone tells the target: {_remedy([group])}.")
+    return found or _sum(X, y, groups)
+
+
+def _remedy(columns: Sequence[str]) -> str:
+    """What can be done about columns that give the target away; names with blanks or commas are quoted for a shell."""
+    known = "it is" if len(columns) == 1 else "these are"
+    return f"if {known} not known beforehand, use --exclude {shlex.quote(','.join(columns))}"
 
 
 def _curve(column: Floats, y: Floats) -> float:
@@ -58,8 +69,8 @@ def _curve(column: Floats, y: Floats) -> float:
     return float(np.sqrt(np.mean(np.square(sorted_y[1:-1] - between))))
 
 
-def _sum(X: Floats, y: Floats, names: Sequence[str]) -> list[str]:
-    """A note if the target is a weighted sum of a few inputs."""
+def _sum(X: Floats, y: Floats, groups: Sequence[str]) -> list[str]:
+    """A note if the target is a weighted sum of a few columns: of those with the largest weights, as few as will do."""
     if not 2 <= X.shape[1] <= min(MOST_INPUTS, len(y) // 4):
         return []
     spread = np.std(X, axis=0)
@@ -67,5 +78,14 @@ def _sum(X: Floats, y: Floats, names: Sequence[str]) -> list[str]:
     weights = np.linalg.lstsq(Z, y, rcond=1e-10)[0]
     if np.sqrt(np.mean(np.square(y - Z @ weights))) >= EXACT:
         return []
-    parts = [name for name, weight in zip(names, weights.tolist(), strict=True) if abs(weight) > EXACT]
-    return [f"The target is a sum of {listed(parts)}: if these are not known beforehand, use --exclude."]
+    largest: dict[str, float] = {}
+    for group, weight in zip(groups, np.abs(weights).tolist(), strict=True):
+        largest[group] = max(weight, largest.get(group, 0.0))
+    parts: list[str] = []
+    for group in sorted(largest, key=lambda group: -largest[group]):
+        parts.append(group)
+        some = Z[:, [each in parts for each in groups]]
+        if np.sqrt(np.mean(np.square(y - some @ np.linalg.lstsq(some, y, rcond=1e-10)[0]))) < EXACT:
+            break
+    parts.sort(key=list(groups).index)
+    return [f"The target is a sum of {listed(parts)}: {_remedy(parts)}."]

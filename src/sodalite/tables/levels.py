@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
+from scipy.spatial import cKDTree
 
 from ..core.types import Array, Floats
+from .base import is_number
 from .values import Values
 
 MOST_LEVELS = 12  # levels that each become an input, with a length-scale that the fit has to find
@@ -12,6 +16,13 @@ FEWEST_ROWS = 3  # rows of a level below which it is rare, and shares an input w
 FEWEST_TO_SHARE = 30  # rows of a table below which all levels are rare, and none are shared
 FOLDS = 5  # parts of the rows, each of which gets the mean targets of the others
 WELL_KNOWN = 30  # rows of a level from which on a row's own target is no more than a thirtieth of the level's mean
+SERIES = 5  # rows of a level, on average, from which on each of many levels may have a curve of its own
+NEAR = 2  # nearest rows that predict a row, to see whether rows of its level know more than rows that are like it
+BETTER = 0.95  # share of the error by rows that are like it, below which they do
+MOST_ROWS = 2000  # rows by which that is seen, all of some levels: with hundreds of inputs, they take a second
+POINT = ("point x", "point y", "point z")
+"""The inputs of a level that has a point on a sphere."""
+PLASTIC = 1.324717957244746  # the root of x^3 = x + 1, whose powers give points that fill a square evenly
 UNIQUE = 0.5  # different texts as a share of the rows, above which they are names of rows, from which nothing is learnt
 
 
@@ -70,6 +81,68 @@ def rare_levels(values: Values) -> list[str]:
         level for level, count in zip(values.levels, values.used().tolist(), strict=True) if 0 < count < FEWEST_ROWS
     ]
     return found if len(found) > 1 else []
+
+
+def level_points(n_levels: int) -> Floats:
+    """Points on a sphere for levels, spread evenly, and its centre for unseen ones; of shape (levels + 1, 3).
+
+    They tell each level from all others, and say nothing else about it.
+    """
+    place = np.arange(1, n_levels + 1)
+    height, angle = 2 * (place / PLASTIC % 1) - 1, 2 * np.pi * (place / PLASTIC**2 % 1)
+    around = np.sqrt(1 - height**2)
+    points = np.column_stack([around * np.cos(angle), around * np.sin(angle), height])
+    return np.append(points, np.zeros((1, 3)), axis=0)
+
+
+def are_series(codes: Array, means: Floats, others: Floats, y: Floats, n_levels: int) -> bool:
+    """Whether the rows of each level have a curve of their own, such as those of a country over the years.
+
+    Every row is predicted from the rows of its level that are nearest by the other inputs, and from the rows of all
+    levels that are nearest by the other inputs and the mean target of the level. If the first is better, rows of the
+    level know what its mean does not tell. Where levels differ by a constant alone, the second is.
+
+    Parameters
+    ----------
+    codes : array of shape (n,)
+        The level of each row.
+    means : array of shape (n,)
+        The mean target of the level of each row, cross-fitted.
+    others : array of shape (n, d)
+        The other inputs; NaN where values are missing.
+    y : array of shape (n,)
+    n_levels : int
+    """
+    if not others.shape[1] or len(y) < SERIES * n_levels:
+        return False
+    which = np.random.default_rng(0).permutation(n_levels)[: max(n_levels * MOST_ROWS // len(y), 1)]
+    rows = np.flatnonzero(np.isin(codes, which)) if len(y) > MOST_ROWS else np.arange(len(y))
+    every = np.column_stack([others, means])[rows]
+    spread = np.nanstd(every, axis=0)
+    every = np.nan_to_num((every - np.nanmean(every, axis=0)) / np.where(spread > 0, spread, 1.0))
+    apart = codes[rows] * 1e3 * np.sqrt(every.shape[1])  # farther than any two rows, so that levels do not mix
+    within = np.column_stack([every[:, :-1], apart])
+    errors = [_nearest_error(part, y[rows]) for part in (within, every)]
+    return errors[0] < BETTER * errors[1]
+
+
+def _nearest_error(X: Floats, y: Floats) -> float:
+    """The RMSE of rows, each predicted by the mean of the `NEAR` rows that are nearest to it."""
+    near = cKDTree(X).query(X, NEAR + 1)[1]
+    own = near == np.arange(len(y))[:, None]
+    own[~own.any(axis=1), -1] = True  # among many equal rows, a row need not be among its nearest
+    return float(np.sqrt(np.mean(np.square(y - y[near[~own].reshape(-1, NEAR)].mean(axis=1)))))
+
+
+def in_order(levels: Sequence[str]) -> tuple[str, ...]:
+    """Levels sorted: by their values if all are numbers, else by their letters.
+
+    Examples
+    --------
+    >>> in_order(["10", "9", "100"]), in_order(["Chur", "Bern"])
+    (('9', '10', '100'), ('Bern', 'Chur'))
+    """
+    return tuple(sorted(levels, key=float if all(map(is_number, levels)) else None))
 
 
 def frequent_levels(values: Values, most: int) -> list[str]:

@@ -17,6 +17,7 @@ import numpy as np
 from ..core.types import Floats
 from ..core.words import counted
 from .base import Table, TableError, listed
+from .column_names import is_time
 from .columns import Column, Lookup, encode_values
 from .examine import MISSING, blanked
 from .values import frame_column, frame_names, table_column
@@ -67,6 +68,11 @@ class Preprocessing:
     def groups(self) -> list[str]:
         """For each of the model's inputs, the column that it comes from."""
         return [column.label for column in self.columns for _ in column.names]
+
+    @property
+    def dates(self) -> list[str]:
+        """The columns that hold dates, or numbers that tell the time by their name."""
+        return [column.label for column in self.columns if column.kind == "date" or is_time(column.name)]
 
     @property
     def sources(self) -> list[str]:
@@ -140,7 +146,9 @@ class Preprocessing:
 
     def encode_frame(self, X: Any, source: str = "X") -> Encoded:
         """The rows of a data frame (pandas, polars, pyarrow) as the model's inputs, as `encode`."""
-        places = {name: place for place, name in enumerate(frame_names(X))}
+        names = frame_names(X)  # pandas keeps the blanks around names in a file
+        places = {name.strip(): place for place, name in enumerate(names)}
+        places |= {name: place for place, name in enumerate(names)}
         self.check_names(list(places), source)
         return self.encode_columns(lambda name: frame_column(X, places[name]), source)
 

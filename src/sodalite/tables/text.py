@@ -34,6 +34,10 @@ MARKS = {",": "a comma", ";": "a semicolon", "\t": "a tab", "|": "a vertical bar
 """Marks between columns that are recognised, in words."""
 HEAD = 2**16  # characters by which the mark between columns is found
 LINES = 20  # lines by which the mark is found
+TITLES = 10  # most lines above the column names
+SHOWN = 40  # characters of such a line that a note shows
+BLANKS = re.compile(r"[ \t]+")  # between columns that blanks separate
+BORDERS = re.compile(r"^[ \t]+|[ \t]+$", re.M)  # blanks around lines
 # A number with a mark that separates no thousands: other than three digits follow, or nothing but zero goes before.
 DECIMAL = re.compile(r"[^\d.,]*(?:\d+(?P<mark>[.,])(?!\d{3}(?!\d))\d+|0(?P<zero>[.,])\d+)[^\d.,]*")
 GROUPED = re.compile(r"[-+]?[1-9]\d{0,2}(\.\d{3})+")
@@ -46,13 +50,14 @@ class TextReader(Reader):
         super().__init__(stream, name)
         self._arrow, self._csv = require("pyarrow", "cli"), require("pyarrow.csv", "cli")
         self._dialect, self._delimiter = dialect, "\t" if form == "tsv" else ","
-        self._header_lines, self.encoding = 0, dialect.encoding
+        self._header_lines, self._titles, self.encoding = 0, 0, dialect.encoding
+        self._has_blanks = False
         self._grouped: set[str] = set()
         with self._explained():
             self._bytes = self._decoded()
-            head = self._decoded_head()
+            head = self._head_of_table(self._decoded_head())
             self._given = self._header(head)
-            self.names = self.unique(self._given)
+            self.names = self.unique([_without_blanks(name) for name in self._given])
             self._see_marks(head)
         self._ragged: Any = None
 
@@ -81,7 +86,9 @@ class TextReader(Reader):
 
     def _decoded(self) -> Utf8:
         """The file as UTF-8."""
-        return Utf8(self.stream, self.name, self._dialect.encoding, self._dialect.otherwise or WINDOWS)
+        found = Utf8(self.stream, self.name, self._dialect.encoding, self._dialect.otherwise or WINDOWS)
+        found.has_blanks = self._has_blanks
+        return found
 
     def _notice(self) -> None:
         """Note an encoding that was found."""
@@ -117,7 +124,7 @@ class TextReader(Reader):
                 first += batch.num_rows
 
     def where(self, row: int) -> str:
-        return f"line {row + 2}" + self._uncounted
+        return f"line {row + 2 + self._titles}" + self._uncounted
 
     @property
     def _uncounted(self) -> str:
@@ -139,7 +146,7 @@ class TextReader(Reader):
     def _options(self) -> tuple[Any, Any]:
         # With one thread, the parser knows which line it is at.
         read = self._csv.ReadOptions(use_threads=False, block_size=BLOCK)
-        if self.names != self._given:
+        if self.names != self._given or self._titles:
             read.column_names, read.skip_rows = self.names, self._header_lines
         parse = self._csv.ParseOptions(
             delimiter=self._delimiter, newlines_in_values=True, invalid_row_handler=self._on_ragged
@@ -161,18 +168,38 @@ class TextReader(Reader):
                 raise TableError(f"{self.name} is no text, but {what}; give it the suffix of what it is.")
         return codecs.getincrementaldecoder("utf-8-sig")().decode(head)
 
+    def _head_of_table(self, text: str) -> str:
+        """The first lines without what stands above the column names; the mark between columns is found from them."""
+        lines = _whole_lines(text)
+        above, mark = table_start(lines, [self._dialect.sep] if self._dialect.sep else [self._delimiter, *MARKS])
+        self._delimiter = mark or self._dialect.sep or self._delimiter
+        if mark is None and self._dialect.sep in (None, " ") and separated_by_blanks(lines):
+            self._has_blanks = self._bytes.has_blanks = True
+            self._delimiter, text = "\t", BLANKS.sub("\t", BORDERS.sub("", text[:HEAD]))
+        self._titles, self._header_lines = sum(bool(line.strip()) for line in lines[:above]), above
+        titles = [found for line in lines[:above] if (found := line.strip(f"#{self._delimiter} \r\n"))]
+        if titles:
+            shown = listed([line[:SHOWN] for line in titles], 3)
+            self.notes.append(f"What stands above the column names is left out ({shown}).")
+        return text[sum(map(len, lines[:above])) :]
+
     def _header(self, text: str) -> list[str]:
         """The column names in the first line; a file whose first line cannot be that is refused."""
-        self._delimiter = self._dialect.sep or sniffed(text, self._delimiter)
         try:
             rows = csv.reader(io.StringIO(text, newline=""), delimiter=self._delimiter)
             names = next(filter(None, rows), [])
-            self._header_lines = rows.line_num
+            self._header_lines += rows.line_num
         except csv.Error as error:
             raise TableError(f"{self.name}: its first line, the column names, cannot be read: {error}.") from None
         if all(is_number(name) for name in names):
             raise TableError(
                 f"{self.name} starts with numbers ({listed(names, 3)}), but its first line must be column names."
+            )
+        strange = [name.strip() for name in names if looks_like_data(name)]
+        if len(strange) >= len(names) / 2:
+            self.notes.append(
+                f"The names of columns look like a row of data ({listed(strange, 3)}): if the file has no line of "
+                f"names, put one before its first line."
             )
         return names
 
@@ -208,8 +235,9 @@ class TextReader(Reader):
             return (
                 f"{self.name}: line {row.number}{self._uncounted} has {row.actual_columns} "
                 f"cell{'s' * (row.actual_columns != 1)}, but there are "
-                f"{row.expected_columns} columns: {row.text[:60]!r}. Correct the line; a cell with {mark} in it needs "
-                f"quotation marks. If columns are not separated by {mark}, say by what with --sep."
+                f"{row.expected_columns} column{'s' * (row.expected_columns != 1)}: {row.text[:60]!r}. Correct the "
+                f"line; a cell with {mark} in it needs quotation marks. If columns are not "
+                f"separated by {mark}, say by what with --sep."
             )
         cell = re.search(
             r"column #(\d+): Row #(\d+): CSV conversion error to (\w+).*invalid value '(.*)'", message, re.S
@@ -257,6 +285,9 @@ class Utf8(io.RawIOBase):
         """Whether there were blank lines, which the parser does not count."""
         self.noticed = ""
         """The encoding, if the file turned out not to be UTF-8."""
+        self.has_blanks = False
+        """Whether columns are separated by blanks, any number of them, which are read as one tab."""
+        self._cut = b""
 
     def readable(self) -> bool:
         return True
@@ -270,12 +301,24 @@ class Utf8(io.RawIOBase):
         return self._first
 
     def read(self, size: int = -1) -> bytes:
+        return self._with_tabs(size) if self.has_blanks else self._plain(size)
+
+    def _with_tabs(self, size: int) -> bytes:
+        """The next bytes, of whole lines, with tabs in the place of blanks."""
+        part = self._plain(size)
+        whole, end, self._cut = (self._cut + part).rpartition(b"\n") if part else (self._cut, b"", b"")
+        lines = (b"\t".join(line.split()) for line in (whole + end).splitlines(keepends=True))
+        found = b"".join(line + b"\n" for line in lines)
+        return found if found or not part else self._with_tabs(size)
+
+    def _plain(self, size: int = -1) -> bytes:
+        """The next bytes as they are."""
         if not self._first:
             return self._next(size)
         size = len(self._first) if size < 0 else size
         part, self._first = self._first[:size], self._first[size:]
         # The parser takes each result for a block, and a block must not be shorter than a line.
-        return part if len(part) == size else part + self.read(size - len(part))
+        return part if len(part) == size else part + self._plain(size - len(part))
 
     def _next(self, size: int) -> bytes:
         """The next bytes of the file, at most `size` if that is not negative, of whole characters."""
@@ -374,21 +417,79 @@ def _is_grouped(cells: Sequence[str]) -> bool:
     return bool(cells) and all(GROUPED.fullmatch(cell.strip()) for cell in cells)
 
 
-def sniffed(text: str, usual: str) -> str:
-    r"""The mark between columns by the first lines: the one that cuts them into most cells, equally many in each.
+def table_start(lines: Sequence[str], marks: Sequence[str]) -> tuple[int, str | None]:
+    r"""How many lines stand above the column names, and the mark between columns, by the first lines of a file.
+
+    The mark is the one that cuts all lines into most cells, equally many in each; None if none cuts them. Only if there
+    is none for all lines, or the first has but one of many cells, those above are titles: comments that begin with #,
+    blank lines, or lines of one cell.
 
     Examples
     --------
-    >>> sniffed("a;b\n1,5;2\n", ",")
-    ';'
+    >>> table_start(["a;b\n", "1,5;2\n"], [",", ";"])
+    (0, ';')
+    >>> table_start(["# device 7\n", "a,b\n", "1,2\n"], [",", ";"])
+    (1, ',')
     """
+    found: tuple[int, str | None] = 0, None
+    for above in range(max(min(TITLES, len(lines) - 2), 0) + 1):
+        counts = {mark: _cells("".join(lines[above:]), mark) for mark in marks}
+        best = max(marks, key=lambda mark: counts[mark])
+        if counts[best] < 2 or not all(_is_title(line, best) for line in lines[:above]):
+            continue
+        found = found if found[1] else (above, best)
+        if counts[best] == 2 or not _has_one_cell(lines[above], best):  # a sheet saved as text: "A title,,"
+            return above, best
+    return found
+
+
+def separated_by_blanks(lines: Sequence[str]) -> bool:
+    """Whether blanks cut all lines into several cells, equally many in each, and most below the first are numbers."""
+    rows = [line.split() for line in lines if line.strip()]
+    cells = [cell for row in rows[1:] for cell in row]
+    return (
+        len({len(row) for row in rows}) == 1
+        and len(rows) > 1
+        and len(rows[0]) > 1
+        and not any('"' in line for line in lines)
+        and sum(map(is_number, cells)) > len(cells) / 2
+    )
+
+
+def looks_like_data(name: str) -> bool:
+    """Whether the name of a column is a number that is no year and no place, so that it may be a value.
+
+    Examples
+    --------
+    >>> [looks_like_data(name) for name in ("area", "2019", "7", "9.7", "23,288", "001")]
+    [False, False, False, True, True, True]
+    """
+    name = name.strip()
+    if re.fullmatch(r"[12]\d{3}|0|[1-9]\d{0,2}", name):
+        return False
+    return bool(re.fullmatch(r"[-+]?[\d.,]*\d[\d.,]*", name)) and not re.fullmatch(r"[\d.]+\.[\d]+\.[\d.]+", name)
+
+
+def _without_blanks(name: str) -> str:
+    """A name without blanks around it, nor the quotation marks that follow them."""
+    found = name.strip()
+    return found[1:-1] if found != name and len(found) > 1 and found[0] == found[-1] == '"' else found
+
+
+def _whole_lines(text: str) -> list[str]:
+    """The first lines of a text, as many as marks and titles are found by, without one that may be cut."""
     lines = text[:HEAD].splitlines(keepends=True)
-    whole = "".join(lines[: LINES + 1] if len(lines) > LINES else lines[:-1] or lines)
-    best, most = usual, _cells(whole, usual)
-    for mark in MARKS:
-        if (cells := _cells(whole, mark)) > max(most, 1):
-            best, most = mark, cells
-    return best
+    return lines[: LINES + 1] if len(lines) > LINES else lines[:-1] or lines
+
+
+def _is_title(line: str, mark: str) -> bool:
+    """Whether a line may stand above the column names: a comment, or a line of one cell or none."""
+    return line.lstrip().startswith("#") or _has_one_cell(line, mark)
+
+
+def _has_one_cell(line: str, mark: str) -> bool:
+    """Whether at most one cell of a line is not empty."""
+    return len([cell for cell in line.split(mark) if cell.strip()]) <= 1
 
 
 def _cells(text: str, mark: str) -> int:

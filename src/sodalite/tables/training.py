@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
 
@@ -15,7 +15,7 @@ from .base import Table, TableError, listed
 from .columns import Column, Lookup, encode_values, number_values
 from .examine import MISSING, Options, Reading, blanked, codes_of, examine
 from .leaks import leaks
-from .levels import cross_fitted, level_means
+from .levels import are_series, cross_fitted, level_means, level_points
 from .preprocessing import Preprocessing, check_columns
 from .values import Values, table_column
 from .written import is_code, read_clocks, read_dates, read_numbers
@@ -111,7 +111,7 @@ def learn(
     if not len(whole):
         raise TableError(f"{table.name}: every row misses a value: {counted(gaps)}. Leave out columns with --exclude.")
     X, y, rows = found.X[whole], y[known][whole], known[whole]
-    notes = [*table.notes, *said, *found.notes, *leaks(X, y, mapping.names, mapping.groups)]
+    notes = [*table.notes, *said, *found.notes, *leaks(X, y, mapping.names, mapping.groups, mapping.dates)]
     if lost := without.get(target, 0):
         notes.append(f"{lost} row{'s' * (lost > 1)} without a target {'are' if lost > 1 else 'is'} left out.")
     codes = {place: code[whole] for place, code in found.codes.items()}
@@ -162,7 +162,25 @@ class Learnt:
     @property
     def notes(self) -> list[str]:
         """What was noticed, and which columns are left out, in sentences."""
-        return [*(note for reading in self.readings for note in reading.notes), *left_out_notes(self.readings)]
+        return [*said_once(self.readings), *left_out_notes(self.readings)]
+
+
+def said_once(readings: Sequence[Reading]) -> list[str]:
+    """The notes of readings, those that say the same of several columns in one sentence."""
+    names: dict[str, list[str]] = {}
+    for reading in readings:
+        for note in reading.notes:
+            begin = f"{reading.name!r} is "
+            names.setdefault(note.removeprefix(begin), []).append(repr(reading.name) if note.startswith(begin) else "")
+    return [
+        words if not found[0] else f"{_all_of(found)} {'is' if len(found) == 1 else 'are each'} {words}"
+        for words, found in names.items()
+    ]
+
+
+def _all_of(names: Sequence[str]) -> str:
+    """Names as the subject of a sentence."""
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
 def left_out_notes(readings: Sequence[Reading]) -> list[str]:
@@ -171,10 +189,7 @@ def left_out_notes(readings: Sequence[Reading]) -> list[str]:
     for reading in readings:
         if reading.column is None:
             names.setdefault(reading.words, []).append(repr(reading.name))
-    return [
-        f"{found[0]} is {words}." if len(found) == 1 else f"{', '.join(found[:-1])} and {found[-1]} are each {words}."
-        for words, found in names.items()
-    ]
+    return [f"{_all_of(found)} {'is' if len(found) == 1 else 'are each'} {words}." for words, found in names.items()]
 
 
 def learn_columns(
@@ -200,7 +215,30 @@ def learn_columns(
             missing[column.label] = found.missing
         parts.append(part)
         place += part.shape[1]
-    return Learnt(columns, readings, problems, np.concatenate(parts, axis=1), missing, codes)
+    learnt = Learnt(columns, readings, problems, np.concatenate(parts, axis=1), missing, codes)
+    return learnt if y is None or len(codes) != 1 else _with_points(learnt, y)
+
+
+def _with_points(found: Learnt, y: Floats) -> Learnt:
+    """Columns of which the only one with many levels has points in the place of means, if its levels are series.
+
+    Points need more inputs than means; those of several columns would be more than a fit can learn about.
+    """
+    [(place, codes)] = found.codes.items()
+    others = np.delete(found.X, place, axis=1)
+    [column] = [column for column in found.columns if column.kind == "means"]
+    if (codes < 0).any() or not are_series(codes, found.X[:, place], others, y, len(column.levels)):
+        return found
+    points = replace(column, kind="points", means=())
+    X = np.concatenate([found.X[:, :place], level_points(len(column.levels))[codes], found.X[:, place + 1 :]], axis=1)
+    readings = [
+        replace(reading, column=points, words=reading.words.replace("by their mean target", "each for itself"))
+        if reading.column is column
+        else reading
+        for reading in found.readings
+    ]
+    columns = tuple(points if each is column else each for each in found.columns)
+    return replace(found, columns=columns, readings=readings, X=X, codes={})
 
 
 def target_values(values: Values, name: str, source: str, options: Options) -> tuple[Floats, list[str]]:

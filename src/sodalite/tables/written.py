@@ -294,6 +294,27 @@ def read_clocks(texts: Sequence[str]) -> Floats:
     return found
 
 
+DURATION = re.compile(
+    r"(?P<sign>-?)(?P<days>\d+) days?,? \+?(?P<hours>\d{1,2}):(?P<minutes>\d\d):(?P<seconds>\d\d(\.\d+)?)"
+)
+
+
+def read_durations(texts: Sequence[str]) -> Floats:
+    """Durations as pandas and Python write them, as days; NaN where a text is none.
+
+    Examples
+    --------
+    >>> read_durations(["1 days 12:00:00", "-1 days +18:00:00", "2 days, 0:00:00", "noon"]).tolist()
+    [1.5, -0.25, 2.0, nan]
+    """
+    found = np.full(len(texts), np.nan)
+    for place, text in enumerate(texts):
+        if match := DURATION.fullmatch(text.strip()):
+            clock = (int(match["hours"]) + (int(match["minutes"]) + float(match["seconds"]) / 60) / 60) / 24
+            found[place] = (-1 if match["sign"] else 1) * int(match["days"]) + clock
+    return found
+
+
 def example(form: str) -> str:
     """How the last day of January 2026 looks in a form.
 

@@ -1,0 +1,126 @@
+"""Text files as people and instruments lay them out: titles, comments, blanks, and names that are none."""
+
+from __future__ import annotations
+
+from io import StringIO
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from sodalite.tables import Dialect, TableError, learn, open_table, read_table
+
+ROWS = [(row * 7 % 11, row * 5 % 13, row * row % 17) for row in range(40)]
+
+
+def lines(mark: str) -> str:
+    return "".join(f"{mark.join(map(str, row))}\n" for row in ROWS)
+
+
+@pytest.mark.parametrize(
+    ("above", "mark", "said"),
+    [
+        ("Sales report 2024\n\n", ",", "'Sales report 2024'"),
+        ("# device 7, room 3\n# firmware 1.2\n", ";", "'device 7, room 3', 'firmware 1.2'"),
+        ("Sales,,\n,,\n", ",", "'Sales'"),
+        ("Title\n", "\t", "'Title'"),
+    ],
+)
+def test_what_stands_above_the_names_is_left_out(above, mark, said, tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text(f"{above}{mark.join('aby')}\n{lines(mark)}")
+    table = read_table(path)
+    assert table.names == ["a", "b", "y"]
+    assert np.column_stack([table.data[name].to_numpy() for name in table.names]).tolist() == [
+        list(row) for row in ROWS
+    ]
+    assert table.notes == (f"What stands above the column names is left out ({said}).",)
+    with open_table(path) as reader:
+        chunks = list(reader.chunks({"y": "number"}))
+    assert sum(map(len, chunks)) == len(ROWS)
+
+
+def test_lines_are_counted_with_those_above_the_names(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text(f"# one\n# two\na,b,y\n{lines(',')}1,2\n")
+    with pytest.raises(TableError, match="line 44 has 2 cells, but there are 3 columns"):
+        read_table(path)
+    path.write_text(f"# one\n# two\na,b,y\n{lines(',')}1,2,x\n")
+    with pytest.raises(TableError, match="'x' in line 44"):
+        learn(read_table(path), "y")
+
+
+def test_names_are_not_taken_for_titles(tmp_path):
+    path = tmp_path / "a.csv"
+    for names, found in ((",y", ["Unnamed: 0", "y"]), ("#id,y", ["#id", "y"]), ("y", ["y"])):
+        path.write_text(f"{names}\n" + "".join(f"{','.join('7' * len(found))}\n" for _ in range(20)))
+        table = read_table(path)
+        assert (table.names, table.notes, len(table)) == (found, (), 20)
+
+
+@pytest.mark.parametrize("gap", [" ", "   ", " \t"])
+def test_columns_that_blanks_separate(gap, tmp_path, monkeypatch):
+    path = tmp_path / "a.txt"
+    path.write_text(f"  a{gap}b{gap}y  \n" + "".join(f" {gap.join(map(str, row))} \r\n" for row in ROWS))
+    expected = [list(row) for row in ROWS]
+    for block in (2**22, 50):
+        monkeypatch.setattr("sodalite.tables.text.BLOCK", block)
+        table = read_table(path)
+        assert table.names == ["a", "b", "y"]
+        assert np.column_stack([table.data[name].to_numpy() for name in table.names]).tolist() == expected
+    with open_table(path) as reader:
+        assert sum(map(len, reader.chunks({"y": "number"}))) == len(ROWS)
+
+
+def test_texts_with_blanks_are_one_column(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text("start time\n" + "2026-01-31 10:00\n" * 20)
+    assert read_table(path).names == ["start time"]
+
+
+def test_names_with_blanks_around_them(tmp_path):
+    """A name that a message showed was refused: blanks went before it."""
+    text = "bacteria,    dose,  y\n" + "".join(f"{'ab'[a % 2]},  {b},  {c}\n" for a, b, c in ROWS)
+    path = tmp_path / "a.csv"
+    path.write_text(text)
+    table = read_table(path)
+    assert table.names == ["bacteria", "dose", "y"]
+    training = learn(table, "y")
+    frame = pd.read_csv(StringIO(text))
+    assert "    dose" in frame.columns
+    np.testing.assert_array_equal(training.preprocessing.encode_frame(frame).X, training.X)
+    path.write_text('Name,   "Medal"\na,1\nb,2\n')
+    assert read_table(path).names == ["Name", "Medal"]
+
+
+def test_names_are_those_of_pandas(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text(",a,a,,a\n" + "1,2,3,4,5\n" * 3)
+    assert read_table(path).names == list(pd.read_csv(path).columns) == ["Unnamed: 0", "a", "a.1", "Unnamed: 3", "a.2"]
+
+
+def test_an_index_without_a_name_is_an_id(tmp_path):
+    """The index of a frame whose rows were drawn at random counts nothing, and was an input."""
+    frame = pd.DataFrame(ROWS, columns=list("aby"), index=np.random.default_rng(0).permutation(len(ROWS)) * 3)
+    frame.to_csv(tmp_path / "a.csv")
+    training = learn(read_table(tmp_path / "a.csv"), "y")
+    assert training.preprocessing.names == ["a", "b"]
+    assert "'Unnamed: 0' is left out: an id" in training.notes[-1]
+
+
+def test_names_that_look_like_data_are_pointed_out(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text('CN01,001,"23,288",9.7\n' + "".join(f'CN{a},{b:03},"2{b},{c + 100}",{c}.5\n' for a, b, c in ROWS))
+    assert read_table(path).notes == (
+        "The names of columns look like a row of data ('001', '23,288', '9.7'): if the file has no line of names, put "
+        "one before its first line.",
+    )
+    path.write_text("country,1990,1991,1992\n" + "x,1,2,3\n" * 20)
+    assert read_table(path).notes == ()
+
+
+def test_a_mark_that_is_given_is_not_sought(tmp_path):
+    path = tmp_path / "a.txt"
+    path.write_text("a b y\n" + lines(" "))
+    assert read_table(path, Dialect(sep=" ")).names == ["a", "b", "y"]
+    assert read_table(path, Dialect(sep="|")).names == ["a b y"]
