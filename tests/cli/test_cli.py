@@ -199,6 +199,11 @@ def test_the_entry_point(monkeypatch, capsys):
     assert sodalite.__version__ in capsys.readouterr().out
 
 
+def test_the_module_is_the_command():
+    ended = subprocess.run([sys.executable, "-m", "sodalite", "--version"], capture_output=True, text=True)
+    assert ended.stdout == f"sodalite, version {sodalite.__version__}\n"
+
+
 # What scikit-learn 1.9 and its dependencies may import for themselves, where they find it.
 THEIRS = "sklearn.gaussian_process, sklearn.utils, scipy.linalg, scipy.optimize, scipy.special, joblib"
 
