@@ -248,6 +248,15 @@ def test_rows_that_were_on_a_killed_worker_are_made_again(tmp_path):
     np.testing.assert_allclose(load(tmp_path / "saved").predict(queries()), expected, rtol=1e-8)
 
 
+def test_rows_that_are_just_being_made_again_are_not_said_to_be_gone(client):
+    """Dask calls a future lost until the scheduler has made it again, after its worker is gone."""
+    X, y = rows(400)
+    there = model().fit(*chunked(X, y, chunks=100), executor=client)
+    expected = there.predict(queries())
+    there.posterior_.remote._futures[0]._state.lose()
+    np.testing.assert_allclose(there.predict(queries()), expected, rtol=1e-8)
+
+
 def test_a_cluster_that_was_restarted_is_said_to_have_no_rows():
     X, y = rows(400)
     with cluster(2) as (client, _):

@@ -224,8 +224,12 @@ class Bundles:
         return [found[number] for number in range(len(jobs))]
 
     def revive(self) -> None:
-        """Have bundles made again whose making was given up, since it met with lost workers too often."""
-        if self.client.status != "running" or any(future.status in ("cancelled", "lost") for future in self._futures):
+        """Have bundles made again whose making was given up, since it met with lost workers too often.
+
+        A future is "lost" from the loss of its worker until the scheduler, which needs no word for that, has made its
+        bundle again on another one.
+        """
+        if self.client.status != "running" or any(future.status == "cancelled" for future in self._futures):
             raise RuntimeError(
                 "The cluster no longer has the rows of this model: it was restarted, or its client was closed. Fit "
                 "the model again, or load a folder to which it was saved."
