@@ -10,7 +10,7 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, Wh
 from sodalite import GreedyGPRegressor
 from sodalite.hyperparameters import Task, Weave
 from sodalite.hyperparameters.strategies import Verdict
-from sodalite.hyperparameters.task import FULL_DENSITY
+from sodalite.hyperparameters.task import FULL_DENSITY, Progress
 from sodalite.hyperparameters.weave import _WeaveSearch
 from sodalite.hyperparameters.windows import COPIES, Nearest, with_windows
 from sodalite.kernels import compile_kernel
@@ -149,7 +149,7 @@ class Falling:
 @pytest.mark.parametrize(("falls", "climbed", "best"), [((), [0], 2.0), ((0,), [0, 1], 2.0), ((0, 1), [0, 1], 1.0)])
 def test_a_kernel_that_likelihoods_draw_away_climbs_by_foresight(falls, climbed, best):
     strategy = Falling(falls)
-    search = _WeaveSearch(strategy, ConstantKernel(1.0) * RBF(1.0), 0.0, np.inf)
+    search = _WeaveSearch(strategy, ConstantKernel(1.0) * RBF(1.0), 0.0, np.inf, Progress(None, 1.0))
     search.go_on(strategy)
     assert strategy.climbed == climbed
     assert search.best.k2.length_scale == best
