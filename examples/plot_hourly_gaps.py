@@ -40,9 +40,9 @@ print(f"RMSE in the gaps: {rmse(celsius[cut], mean):.2f} degrees; joining the do
 print(f"in the 90 % band: {interval_coverage(celsius[cut], lower, upper):.0%}")
 
 # %%
-# The band is narrow where there are measurements, and widens into a gap. It holds less than it should there: error bars
-# are scaled by errors at rows whose neighbours are hours away, and in a gap the next measurement is days away. Whether
-# the weather of a day or two is like that of the days before, four weeks of data hardly say.
+# The band is narrow where there are measurements, and widens into a gap. It may hold less than it should there: error
+# bars are scaled by errors at rows whose neighbours are hours away, and in a gap the next measurement is days away.
+# Whether the weather of a day or two is like that of the days before, four weeks of data hardly say.
 
 grid = np.linspace(days[0], days[-1], 3000)
 mean = gp.predict(grid[:, None])
