@@ -5,7 +5,12 @@ parameters, the stages of the selection, and how a table's columns become number
 so files of unknown origin are safe. pickle, joblib and skops work too, with the risks that each of them has.
 """
 
-from .model import check_file, load, save
+from __future__ import annotations
+
+import os
+
+from .mapped import verify
+from .model import load, save
 from .model_file import FORMAT, VERSION, Header, ModelFileError, check_path, read_header
 from .objects import KERNELS, OBJECTS
 
@@ -73,3 +78,20 @@ TRUSTED_TYPES = [
 ]
 """The types that ``skops.io.load(path, trusted=TRUSTED_TYPES)`` needs for a model with scikit-learn's kernels. None of
 them runs code from the file."""
+
+
+def check_file(path: str | os.PathLike[str]) -> None:
+    """Read a model file whole, and check every checksum and every value in it.
+
+    `load` leaves the rows of a large model of the posterior "local" on disk, and checks them when they are first used.
+
+    Parameters
+    ----------
+    path : str or path-like
+
+    Raises
+    ------
+    sodalite.persistence.ModelFileError
+        As by `load`.
+    """
+    verify(load(path).fitted_)

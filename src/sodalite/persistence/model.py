@@ -1,4 +1,4 @@
-"""Save a model to a file and load it: the JSON and the arrays of format version 1."""
+"""Save a model to a file, its JSON and its arrays, and load it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,6 @@ from .fields import count, flag, mapping, real, text, wrong
 from .folder import check_folder, save_folder
 from .formats import FileContent
 from .layout import Layout
-from .mapped import verify
 from .means import describe_mean, mean_from_json
 from .model_file import KIND, MAPPED, ModelFileError, check_path, read, write
 from .objects import kernel_from_json, kernel_to_json
@@ -128,23 +127,6 @@ def load(path: str | os.PathLike[str]) -> GreedyGPRegressor:
         reason = f"it has no {error}" if isinstance(error, KeyError) else str(error).rstrip(".") or repr(error)
         reason = " ".join(reason.split())  # on one line
         raise ModelFileError(f"{path} is no valid model file: {reason}. {KIND.remedy}") from error
-
-
-def check_file(path: str | os.PathLike[str]) -> None:
-    """Read a model file whole, and check every checksum and every value in it.
-
-    `load` leaves the rows of a large model of the posterior "local" on disk, and checks them when they are first used.
-
-    Parameters
-    ----------
-    path : str or path-like
-
-    Raises
-    ------
-    sodalite.persistence.ModelFileError
-        As by `load`.
-    """
-    verify(load(path).fitted_)
 
 
 def describe(model: GreedyGPRegressor) -> tuple[dict[str, Any], dict[str, Any]]:
