@@ -15,7 +15,7 @@ from helpers import campaign, scales
 from sodalite.kernels import PeriodicColumn, compile_kernel, row_store, take
 from sodalite.kernels.bisection import Bisection
 from sodalite.kernels.neighbours import Neighbours, distinct
-from sodalite.kernels.row_store import ChangedError, build, group_means
+from sodalite.kernels.row_store import ChangedError, build_store, group_means
 
 
 def rows(n, d, kind="normal", seed=0):
@@ -38,7 +38,7 @@ def observed(n, d, kind="normal"):
 
 def built(X, values, noise, kernel, memory=20_000, block=700, dtype=np.float64):
     parts = [slice(begin, begin + block) for begin in range(0, len(X), block)]
-    return build(
+    return build_store(
         lambda: (X[part] for part in parts),
         lambda: ((X[part], values[part], noise[part]) for part in parts),
         len(X),
@@ -153,7 +153,7 @@ def test_rows_that_change_are_noticed():
         yield X + (np.arange(1000) == 7)[:, None], values, noise
 
     with pytest.raises(ChangedError, match="X changed while it was read"):
-        build(lambda: [X], changed, 1000, (2, 2), X.dtype, kernel.centre, kernel.metric(), 10**6)
+        build_store(lambda: [X], changed, 1000, (2, 2), X.dtype, kernel.centre, kernel.metric(), 10**6)
 
 
 @pytest.mark.parametrize("at", [1, 9])

@@ -56,7 +56,7 @@ def mapping_of_rest(training: Training, split: Split) -> Preprocessing:
     return replace(training.preprocessing, columns=tuple(columns))
 
 
-def on_disk(training: Training) -> bool:
+def reads_training_from_disk(training: Training) -> bool:
     """Whether the table is left on disk, and its rows are read when they are asked for."""
     from ..tables import ParquetRows
 
@@ -81,7 +81,7 @@ def judge_by_test_rows(
     from ..report.build import HeldOut
 
     y, test = training.y, split.test
-    rest = split.rest[:: -(-len(split.rest) // MOST_ROWS)] if on_disk(training) else split.rest
+    rest = split.rest[:: -(-len(split.rest) // MOST_ROWS)] if reads_training_from_disk(training) else split.rest
 
     def score(name: str, found: Predictive) -> HeldOut:
         target = y[test][:, None]

@@ -26,7 +26,7 @@ from ._common import (
     seed_option,
 )
 from ._data import EMBEDDED, Choice, read_training
-from ._judged import hold_out, judge_by_test_rows, left_out, mapping_of_rest, on_disk
+from ._judged import hold_out, judge_by_test_rows, left_out, mapping_of_rest, reads_training_from_disk
 from ._limit import Timetable
 from ._summary import show, show_readings
 
@@ -271,9 +271,13 @@ def run(
     shown.expect(time.later(costs, again) / sum(cost for _, cost in costs.steps()), time.left)
     model.set_params(time_limit=time.of_fit(costs, again))
     with warnings.catch_warnings():
-        if not on_disk(training):
+        if not reads_training_from_disk(training):
             warnings.simplefilter("ignore", OutlierWarning)  # it has been said, in the table's words
-        model.fit(Taken(X, split.rest) if on_disk(training) else X[split.rest], y[split.rest], callback=follow)
+        model.fit(
+            Taken(X, split.rest) if reads_training_from_disk(training) else X[split.rest],
+            y[split.rest],
+            callback=follow,
+        )
     time.end_step()
     watch("fit")
 
@@ -351,7 +355,7 @@ def warn_of_outlying_rows(training: Training) -> None:
     """Warn of rows that are far from all others, by their places in the table; a fit warns of those on disk."""
     from ..core.validation import warn_of_outliers
 
-    if on_disk(training):
+    if reads_training_from_disk(training):
         return
     mapping = training.preprocessing
 

@@ -19,7 +19,7 @@ from ..fitting.fitted import FittedModel
 from .handover import check_no_mean
 from .onnx_graph import Graph
 from .onnx_kernel import translate
-from .onnx_posterior import predicted
+from .onnx_posterior import predicted_nodes
 
 OPSET, IR_VERSION = 11, 6  # the first versions whose TopK finds the smallest entries; later ones exclude older runtimes
 MOST_BYTES = 2**31 - 2**20  # size of the constants in bytes: protobuf files end at 2 GiB, and the nodes need some
@@ -104,7 +104,7 @@ def _graph(onnx: Any, model: FittedModel, single: bool, levels: Floats) -> Graph
         raise ValueError(f"The kernel {fitted.kernel} does not depend on the inputs: there is nothing to write.")
     g = Graph(onnx)
     X = g("Cast", "X", to=onnx.TensorProto.DOUBLE) if single else "X"
-    found = predicted(g, fitted.posterior, kernel, X, levels)
+    found = predicted_nodes(g, fitted.posterior, kernel, X, levels)
     unit, centre = fitted.scaling.std, fitted.scaling.mean
     outputs = {
         "mean": g("Add", g("Mul", found.mean, unit), centre),

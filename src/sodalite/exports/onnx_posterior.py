@@ -62,7 +62,7 @@ class Predicted:
     """Of shape (queries, q, levels); None if none are asked for."""
 
 
-def predicted(g: Graph, posterior: Posterior, kernel: OnnxNode, X: Tensor, levels: Floats) -> Predicted:
+def predicted_nodes(g: Graph, posterior: Posterior, kernel: OnnxNode, X: Tensor, levels: Floats) -> Predicted:
     """Return mean, variance and the quantiles of some levels, as `sodalite.posteriors.predictive.Predictive` does."""
     x = kernel.prepare(g, X)
     prior, noise = kernel.diagonal(g, x)

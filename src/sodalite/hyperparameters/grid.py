@@ -12,7 +12,7 @@ from ..core.threads import threaded_map
 from ..core.types import Floats
 from ..kernels import compile_kernel, robust_spread, spacing, variation
 from .dense import profiled
-from .parameters import VARIANCES, clipped, free_parameters, natural_scale, share_out
+from .parameters import VARIANCES, clipped, free_parameters, natural_scale, set_shares
 
 SHARES = (1e-6, 1e-3, 0.03, 0.3, 0.9)  # shares of the noise in the targets' variance: from hardly any to nearly all
 LONGEST = 4.0  # longest length-scale, in units of spread times sqrt(d): nearly a straight line
@@ -57,7 +57,7 @@ def _grid(kernel: Kernel, X: Floats, y: Floats) -> Floats:
         for here, natural in lengths:
             own = start[here] - middle if len(lengths) > 1 else 0.0
             theta[here] = natural + log(factor) + own
-        share_out(variance, share, theta, parameters)
+        set_shares(variance, share, theta, parameters)
         return np.asarray(theta)
 
     shares = SHARES if is_noisy else (0.0,)

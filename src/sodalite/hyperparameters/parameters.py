@@ -39,7 +39,7 @@ def natural_scale(X: Floats, here: slice) -> Floats:
     return np.asarray(scale if here.stop - here.start == len(scale) else scale.mean(keepdims=True))
 
 
-def share_out(variance: float, share: float, theta: Floats, parameters: list[tuple[str, slice]]) -> None:
+def set_shares(variance: float, share: float, theta: Floats, parameters: list[tuple[str, slice]]) -> None:
     """Set the log-variances in theta: a share of a variance for the noise, and the rest for the signal."""
     for name, here in parameters:
         if name in VARIANCES:

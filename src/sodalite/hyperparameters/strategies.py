@@ -28,7 +28,7 @@ from ..stopping import Size
 from .climb import climb
 from .joint import Joint
 from .objectives import Foresight, Groups, Neighbourhoods
-from .parameters import clipped, free_parameters, share_out
+from .parameters import clipped, free_parameters, set_shares
 from .task import Task
 
 if TYPE_CHECKING:
@@ -371,7 +371,7 @@ def mostly_noise(kernel: Kernel, variance: float) -> Iterator[Floats]:
         return
     for share in NOISY_SHARES:
         theta = kernel.theta.copy()
-        share_out(variance, share, theta, parameters)
+        set_shares(variance, share, theta, parameters)
         yield clipped(theta, kernel)
 
 

@@ -19,7 +19,7 @@ from ..core.types import Floats
 from ..kernels import variation
 from .climb import climb, climb_all, climb_to_maximum
 from .likelihood import Likelihood
-from .parameters import clipped, free_parameters, natural_scale, share_out
+from .parameters import clipped, free_parameters, natural_scale, set_shares
 from .task import Fixed as Fixed  # here in pickles of earlier versions
 from .task import Found, Progress, Task, arrays_of
 from .task import Round as Round  # here in pickles of earlier versions
@@ -124,7 +124,7 @@ def starting_points(kernel: Kernel, X: Floats, y: Floats, count: int, generator:
             for name, here in parameters:
                 if name == "length_scale":
                     theta[here] = log(factor) + natural_scale(X, here)
-            share_out(variance, share, theta, parameters)
+            set_shares(variance, share, theta, parameters)
         starts.append(theta)
     return [clipped(theta, kernel) for theta in starts]
 

@@ -221,7 +221,7 @@ def _few(n: int) -> list[slice]:
 
 
 @dataclass(frozen=True)
-class Pair:
+class TwoKernels:
     """Base of the nodes with two operands: their features are those of both."""
 
     left: Node
@@ -232,7 +232,7 @@ class Pair:
 
 
 @dataclass(frozen=True)
-class Sum(Pair):
+class Sum(TwoKernels):
     """Latent f + g, noise u + v."""
 
     def block(self, a: Features, b: Features, out: Floats | None = None) -> Value:
@@ -259,7 +259,7 @@ class Sum(Pair):
 
 
 @dataclass(frozen=True)
-class Product(Pair):
+class Product(TwoKernels):
     """Latent f g; the noise is the rest of (f + u)(g + v), where u and v are the two factors' noise."""
 
     def block(self, a: Features, b: Features, out: Floats | None = None) -> Value:

@@ -285,7 +285,7 @@ def layout_weights(weights: Floats | None, some: Floats) -> Floats:
     return np.asarray(np.where(deviation > 0, deviation, 1.0) ** -2.0)
 
 
-def build(
+def build_store(
     inputs: Callable[[], Iterable[Array]],
     observations: Callable[[], Iterable[Observed]],
     n: int,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 
-from .mapped import verify
+from .mapped import verify_mapped
 from .model import load, save
 from .model_file import FORMAT, VERSION, Header, ModelFileError, check_path, read_header
 from .objects import KERNELS, OBJECTS
@@ -94,4 +94,4 @@ def check_file(path: str | os.PathLike[str]) -> None:
     sodalite.persistence.ModelFileError
         As by `load`.
     """
-    verify(load(path).fitted_)
+    verify_mapped(load(path).fitted_)

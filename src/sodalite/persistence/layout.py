@@ -12,7 +12,7 @@ from .error_bars import scale_shapes
 from .fields import count, flag, mapping, wrong
 from .formats import PosteriorFormat, Shapes, Sizes, fits
 from .means import mean_shapes
-from .posteriors import FORMATS, format_of
+from .posteriors import FORMATS, posterior_format
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Layout:
         name = about["name"]
         if not isinstance(name, str) or name not in FORMATS:
             raise wrong("the posterior", f"one of {', '.join(FORMATS)}", name)
-        sizes, kind = Sizes(n, m, d, q), format_of(about)
+        sizes, kind = Sizes(n, m, d, q), posterior_format(about)
         n_held = n if kind.holds_all_rows else m
         shapes: Shapes = {"centre": (d,), "X": (n_held, d), "Y": (n_held, q), "factor": (m, m)}
         shapes |= dict.fromkeys(("active", "rmse", "scores"), (m,)) | dict.fromkeys(("y_mean", "y_std"), (q,))

@@ -116,7 +116,7 @@ class CellChecks:
             raise self._damaged(f"rows {here.start} to {here.stop - 1} are not where it says")
 
 
-def verify(fitted: Fitted) -> None:
+def verify_mapped(fitted: Fitted) -> None:
     """Check all rows of a model that are mapped from a file, if any are."""
     if (
         isinstance(fitted.posterior, Local)

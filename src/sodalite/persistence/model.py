@@ -34,7 +34,7 @@ from .means import describe_mean, mean_from_json
 from .model_file import KIND, MAPPED, ModelFileError, check_path, read, write
 from .objects import kernel_from_json, kernel_to_json
 from .parameters import check_parameters, parameters_from_json, parameters_to_json, reset_unaffordable
-from .posteriors import describe_posterior, in_folder
+from .posteriors import describe_posterior, saves_to_folder
 
 
 def save(model: Any, path: str | os.PathLike[str]) -> None:
@@ -75,7 +75,7 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
     if type(model) is not GreedyGPRegressor:
         raise TypeError(f"save takes a GreedyGPRegressor; got {type(model).__name__}. Use pickle or joblib for it.")
     check_is_fitted(model, "posterior_")
-    if in_folder(model.fitted_):
+    if saves_to_folder(model.fitted_):
         check_folder(path)
         save_folder(path, model.fitted_.posterior, *describe(model))
         return

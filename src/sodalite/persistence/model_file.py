@@ -50,8 +50,8 @@ def write(path: str | os.PathLike[str], content: Mapping[str, Any], arrays: Mapp
 
 def read_header(path: str | os.PathLike[str]) -> Header:
     """Read the JSON, and the types and shapes of the arrays."""
-    header = container.read_header(KIND, in_folder(path))
-    if in_folder(path) == path:
+    header = container.read_header(KIND, header_path(path))
+    if header_path(path) == path:
         return header
     return replace(header, n_bytes=sum(file.stat().st_size for file in Path(path).iterdir()))
 
@@ -60,9 +60,9 @@ def read(
     path: str | os.PathLike[str], check: Callable[[Header], None] | None = None
 ) -> tuple[Header, dict[str, Array]]:
     """Read a whole file, and check it by its checksums; `check` is called with the header before arrays are read."""
-    return container.read(KIND, in_folder(path), check)
+    return container.read(KIND, header_path(path), check)
 
 
-def in_folder(path: str | os.PathLike[str]) -> str | os.PathLike[str]:
+def header_path(path: str | os.PathLike[str]) -> str | os.PathLike[str]:
     """The model file in a folder of model files; any other path as it is."""
     return Path(path) / HEADER if (Path(path) / HEADER).is_file() else path

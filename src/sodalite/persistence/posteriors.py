@@ -170,14 +170,14 @@ FORMATS: dict[str, PosteriorFormat] = {
 MAPPED_LOCAL, FOLDER_LOCAL = MappedLocalFormat(), FolderLocalFormat()
 
 
-def format_of(about: Mapping[str, Any]) -> PosteriorFormat:
+def posterior_format(about: Mapping[str, Any]) -> PosteriorFormat:
     """Return how a posterior is stored, by the JSON field "posterior"."""
     if about["name"] == Local.name and "parts" in about:
         return FOLDER_LOCAL
     return MAPPED_LOCAL if about["name"] == Local.name and about.get("mapped") is True else FORMATS[about["name"]]
 
 
-def in_folder(fitted: Fitted) -> bool:
+def saves_to_folder(fitted: Fitted) -> bool:
     """Whether a model is stored in a folder: if it has rows in cells, but not in their own order."""
     return isinstance(fitted.posterior, Local) and fitted.rows is None
 
@@ -185,7 +185,7 @@ def in_folder(fitted: Fitted) -> bool:
 def _format_for(fitted: Fitted) -> PosteriorFormat:
     """Return how a posterior is to be stored: mapped, if it has many rows."""
     posterior = fitted.posterior
-    if in_folder(fitted):
+    if saves_to_folder(fitted):
         return FOLDER_LOCAL
     if isinstance(posterior, Local) and (posterior.store is not None or len(posterior.X) >= LEAST_ROWS):
         return MAPPED_LOCAL

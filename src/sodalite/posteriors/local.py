@@ -27,7 +27,7 @@ from ..core.validation import reads_from_disk
 from ..kernels import CompiledKernel, Features, take
 from ..kernels.cells import Cells
 from ..kernels.neighbours import Index, Metric, Neighbours, distinct, places_among
-from ..kernels.row_store import RowStore, build, group_means
+from ..kernels.row_store import RowStore, build_store, group_means
 from .base import (
     BLOCK,
     Calibrated,
@@ -183,7 +183,7 @@ class Local(Calibrated):
                 if len(part := begin + np.flatnonzero(live[begin : begin + size])):
                     yield part
 
-        return build(
+        return build_store(
             lambda: (np.asarray(self.X[part], dtype=np.float64) for part in parts()),
             lambda: ((np.asarray(self.X[part], np.float64), self.r[part], self.noises[part]) for part in parts()),
             int(live.sum()),

@@ -11,7 +11,7 @@ from ..core.threads import n_threads
 from ..core.types import Array, Floats, Indices
 from ..core.validation import float_type
 from ..kernels.neighbours import n_sampled
-from ..kernels.row_store import CELL_ROWS, PER_CELL, ChangedError, Observed, RowStore, build
+from ..kernels.row_store import CELL_ROWS, PER_CELL, ChangedError, Observed, RowStore, build_store
 from .base import BLOCK, N_SOME, Evidence
 from .baselines import MOST_NUMBERS
 from .leave_one_out import Observations
@@ -76,7 +76,7 @@ def store_remainder(evidence: Evidence, base: SubsetOfData, limit: int) -> RowSt
             noise = evidence.noise_of(kernel.prepare(rows), which)
             yield rows, evidence.y[which] - base.mean(rows), noise
 
-    return build(
+    return build_store(
         lambda: (rows for _, rows in blocks()),
         observations,
         n - len(active),

@@ -84,7 +84,7 @@ def picks(x: Any, y: Any) -> list[Trace]:
     ]
 
 
-def shown(values: Array, part: Input) -> list[Any]:
+def as_shown(values: Array, part: Input) -> list[Any]:
     """Values of an input as an axis shows them: dates as dates."""
     if part.kind == "date":
         return [str(day) for day in (np.asarray(values) * DAY).astype("datetime64[s]")]

@@ -313,7 +313,7 @@ def interaction_figures(report: Report) -> list[Figure]:
 def _labels(part: Input, values: Floats | Indices) -> Any:
     """Values along an axis: the names of levels, or numbers and dates as they are shown."""
     if part.kind != "levels":
-        return charts.shown(values, part)
+        return charts.as_shown(values, part)
     return [charts.plain_text(part.levels[int(place)]) for place in values]
 
 
@@ -363,9 +363,9 @@ def map_figure(report: Report) -> Figure | None:
         "line": {"width": 1, "color": "@muted"},
         "colorbar": {"title": {"text": "order"}, "thickness": 12, "outlinewidth": 0},
     }
-    x, y = charts.shown(found.active[:, 0], first), charts.shown(found.active[:, 1], second)
+    x, y = charts.as_shown(found.active[:, 0], first), charts.as_shown(found.active[:, 1], second)
     active = {"type": "scatter", "mode": "markers", "x": x, "y": y, "marker": marker, "name": "active rows"}
-    x, y = charts.shown(found.rows[:, 0], first), charts.shown(found.rows[:, 1], second)
+    x, y = charts.as_shown(found.rows[:, 0], first), charts.as_shown(found.rows[:, 1], second)
     caption = (
         "The rows that the model keeps, in the two inputs that matter most; the dark ones were chosen first. They "
         "gather where the function is hard to follow, and along the edges. Where there are rows but none of them is "

@@ -73,10 +73,10 @@ def _every_position(view: PosteriorView) -> tuple[list[Floats], list[Floats], li
 def _curve_traces(view: PosteriorView, bar_places: Floats, bar_heights: Floats) -> list[Trace]:
     """The first position of the slider: two of the band, rows, prediction, two of the active rows, bars."""
     part = view.inputs[0]
-    x, mean = charts.shown(view.axes[0], part), view.mean[0]
+    x, mean = charts.as_shown(view.axes[0], part), view.mean[0]
     bars = {
         "type": "bar",
-        "x": charts.shown(bar_places, part),
+        "x": charts.as_shown(bar_places, part),
         "y": charts.rounded(bar_heights),
         "width": charts.bar_width(view.axes[0], part),
         "marker": {"color": "@amber", "line": {"width": 0}},
@@ -86,9 +86,9 @@ def _curve_traces(view: PosteriorView, bar_places: Floats, bar_heights: Floats) 
     }
     return [
         *charts.band(x, view.lower[0], view.upper[0], "blue", "95 % interval"),
-        charts.dots(charts.shown(view.X[:, 0], part), charts.rounded(view.y), "rows"),
+        charts.dots(charts.as_shown(view.X[:, 0], part), charts.rounded(view.y), "rows"),
         charts.line(x, mean, "blue", "prediction"),
-        *charts.picks(charts.shown(view.active_X[:, 0], part), charts.rounded(view.active_y)),
+        *charts.picks(charts.as_shown(view.active_X[:, 0], part), charts.rounded(view.active_y)),
         bars,
     ]
 
@@ -102,7 +102,7 @@ def _curve_layout(report: Report, view: PosteriorView) -> dict[str, Any]:
     return charts.layout_of(
         part.name,
         report.target,
-        xaxis={"anchor": "y2", "range": charts.shown(view.axes[0][[0, -1]], part)},
+        xaxis={"anchor": "y2", "range": charts.as_shown(view.axes[0][[0, -1]], part)},
         yaxis={"domain": [0.3, 1], "range": [low - margin, high + margin]},
         yaxis2={"title": {"text": "unsettled"}, "domain": [0, 0.22], "rangemode": "tozero", "nticks": 4},
         barmode="overlay",  # rows at one place are not stacked
@@ -139,7 +139,7 @@ def _map(
 ) -> Figure:
     """A map of the values at each position of the slider, with colours over the range of `span`."""
     first, second = view.inputs
-    x, y = charts.shown(view.axes[0], first), charts.shown(view.axes[1], second)
+    x, y = charts.as_shown(view.axes[0], first), charts.as_shown(view.axes[1], second)
     shape = len(view.axes[1]), len(view.axes[0])
     heat = {
         "type": "heatmap",
@@ -153,8 +153,8 @@ def _map(
         "colorbar": {"thickness": 12, "outlinewidth": 0},
         "hovertemplate": f"%{{z:.4g}}<extra>{title.lower()}</extra>",
     }
-    rows = charts.dots(charts.shown(view.X[:, 0], first), charts.shown(view.X[:, 1], second), "rows")
-    spots = charts.picks(charts.shown(view.active_X[:, 0], first), charts.shown(view.active_X[:, 1], second))
+    rows = charts.dots(charts.as_shown(view.X[:, 0], first), charts.as_shown(view.X[:, 1], second), "rows")
+    spots = charts.picks(charts.as_shown(view.active_X[:, 0], first), charts.as_shown(view.active_X[:, 1], second))
     frames = [{0: {"z": _square(part, shape)}} for part in values]
     last = short(values[-1].min()), short(values[-1].max())
     alt = f"A map by {first.name} and {second.name}: {last[0]} to {last[1]} in the finished model."
