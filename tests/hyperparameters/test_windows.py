@@ -149,7 +149,9 @@ class Falling:
 @pytest.mark.parametrize(("falls", "climbed", "best"), [((), [0], 2.0), ((0,), [0, 1], 2.0), ((0, 1), [0, 1], 1.0)])
 def test_a_kernel_that_likelihoods_draw_away_climbs_by_foresight(falls, climbed, best):
     strategy = Falling(falls)
-    search = _WeaveSearch(strategy, ConstantKernel(1.0) * RBF(1.0), 0.0, np.inf, Progress(None, 1.0))
+    search = _WeaveSearch(
+        strategy, ConstantKernel(1.0) * RBF(1.0), 0.0, np.inf, Progress(lambda part, share: None, 1.0)
+    )
     search.go_on(strategy)
     assert strategy.climbed == climbed
     assert search.best.k2.length_scale == best
