@@ -42,6 +42,8 @@ LONG = {
     "no newline at all": (b"", b"a"),
     "one long cell": (b"x,y\n1,2\n", b"1"),
     "one long row": (b"x,y\n1,2\n", b"1,"),
+    "one long cell in columns between blanks": (b"x y\n1 2\n", b"1"),
+    "one long row of columns between blanks": (b"x y\n1 2\n", b"1 "),
     "a quotation mark that is never closed": (b'x,y\n1,2\n"', b"1\n"),
     "one among the names": (b'"', b"1\n"),
 }

@@ -59,6 +59,7 @@ N_MORE = 2500  # the most further rows that judge
 MORE_SHARE = 4  # at most one row in so many, beside those set aside, is such a further row
 N_FORESIGHT = 2500  # rows whose leave-one-out densities a round raises: with 1000, 26 length-scales followed chance
 RANDOM_BLOCK = 6  # rows in a random block, in units of `block_size`: they see the long length-scales
+BY_LIKELIHOOD, BY_FORESIGHT = 0, 1  # what `ByNeighbours.raised` raises in even and in odd turns
 
 
 class Verdict(NamedTuple):
@@ -304,7 +305,7 @@ class ByNeighbours:
     def raised(self, kernel: Kernel, steps: int, turn: int = 0, end: float = inf) -> Kernel:
         """The kernel after a climb on fresh rows: of foresight in odd turns, of likelihoods of blocks in even ones."""
         order = self.generator.permutation(self.raising)
-        if turn % 2:
+        if turn % 2 == BY_FORESIGHT:
             objective: Foresight | Neighbourhoods = Foresight(self.groups, kernel, order[:N_FORESIGHT], self.k)
         else:
             objective = self._neighbourhoods(kernel, order)

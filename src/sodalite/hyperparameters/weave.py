@@ -22,7 +22,16 @@ from ..selection.source import Arrays
 from .components import candidates, enriched
 from .exact import find_exactly, or_as_given, with_optimism
 from .parameters import is_within_bounds
-from .strategies import FORM_LOSS, ByActiveRows, ByNeighbours, Strategy, Verdict, mostly_noise
+from .strategies import (
+    BY_FORESIGHT,
+    BY_LIKELIHOOD,
+    FORM_LOSS,
+    ByActiveRows,
+    ByNeighbours,
+    Strategy,
+    Verdict,
+    mostly_noise,
+)
 from .subset import Subset
 from .task import FULL_DENSITY, Found, Progress, Round, Task
 from .windows import with_windows
@@ -36,7 +45,6 @@ FIRST_STEPS, OTHER_STEPS, ROUND_STEPS = 10, 6, 8  # steps of a climb: with the f
 # Weights of the parts of a search, by the time that they usually take. The search by a subset takes longer.
 START_PART, SUBSET_PART, FAMILY_PART, COMPONENTS_PART, ROUND_PART, WINDOWS_PART = 3.0, 9.0, 1.0, 2.0, 1.5, 2.0
 USUAL_ROUNDS = 3  # most searches have two to four
-BY_LIKELIHOOD, BY_FORESIGHT = 0, 1  # turns that raise the one and the other, by `ByNeighbours.raised`
 
 
 @dataclass(frozen=True)

@@ -305,11 +305,14 @@ class Utf8(io.RawIOBase):
 
     def _with_tabs(self, size: int) -> bytes:
         """The next bytes, of whole lines, with tabs in the place of blanks."""
-        part = self._plain(size)
-        whole, end, self._cut = (self._cut + part).rpartition(b"\n") if part else (self._cut, b"", b"")
-        lines = (b"\t".join(line.split()) for line in (whole + end).splitlines(keepends=True))
-        found = b"".join(line + b"\n" for line in lines)
-        return found if found or not part else self._with_tabs(size)
+        while part := self._plain(size):
+            whole, end, self._cut = (self._cut + part).rpartition(b"\n")
+            if end:
+                return _tabbed(whole + end)
+            if len(self._cut) > BLOCK:
+                raise TableError(f"{self._name}: a line {TOO_LONG}")
+        last, self._cut = self._cut, b""
+        return _tabbed(last)
 
     def _plain(self, size: int = -1) -> bytes:
         """The next bytes as they are."""
@@ -415,6 +418,11 @@ def usual_decimal(rows: Sequence[Sequence[str]], usual: str) -> str:
 def _is_grouped(cells: Sequence[str]) -> bool:
     """Whether there are numbers, and in all of them three digits follow each point."""
     return bool(cells) and all(GROUPED.fullmatch(cell.strip()) for cell in cells)
+
+
+def _tabbed(text: bytes) -> bytes:
+    """Lines with one tab in the place of each run of blanks."""
+    return b"".join(b"\t".join(line.split()) + b"\n" for line in text.splitlines())
 
 
 def table_start(lines: Sequence[str], marks: Sequence[str]) -> tuple[int, str | None]:
