@@ -71,8 +71,8 @@ class Baselines:
         }
         remedies = {
             "constant": "The inputs say little about the target: try others.",
-            "line": "The simpler model will do: try sklearn.linear_model.LinearRegression, or inputs that say more.",
-            "neighbours": "Try a kernel of your own, or sklearn.neighbors.KNeighborsRegressor.",
+            "line": 'Try a linear mean (mean="linear", --mean linear), or inputs that say more.',
+            "neighbours": 'Try a mean of trees (mean="trees", --mean trees), or another kernel.',
         }
         other = getattr(self, name)
         return (

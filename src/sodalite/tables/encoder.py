@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any, Self
@@ -13,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..core.types import Array, Floats
 from ..core.words import counted
+from .advice import IN_PYTHON
 from .base import TableError
 from .examine import MISSING, Options
 from .leaks import leaks
@@ -172,7 +172,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             get = _columns_of(numbers)
             found = learn_columns(names, get, options, True, target, self.random_state)
         if found.problems:
-            raise TableError.of("X", [_in_python(problem) for problem in found.problems])
+            raise TableError.of("X", found.problems)
         if not found.columns:
             reasons = "; ".join(f"{reading.name!r} is {reading.words}" for reading in found.readings[:5])
             raise TableError(f"X has no column that can be an input. {reasons}.")
@@ -186,8 +186,9 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         )
         self.readings_, notes = found.readings, found.notes
         if target is not None and not np.isnan(found.X).any():
-            notes += leaks(found.X, target, self.mapping_.names, self.mapping_.groups, self.mapping_.dates)
-        self.notes_ = [_in_python(note) for note in notes]
+            mapping = self.mapping_
+            notes += leaks(found.X, target, mapping.names, mapping.groups, mapping.dates, options.advice)
+        self.notes_ = notes
         return found
 
     def _options(self) -> Options:
@@ -197,7 +198,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             raise ValueError(f"na_values must be a sequence of values; got the text {self.na_values!r}.")
         latlon = None if self.latlon is None else (self.latlon[0], self.latlon[1])
         codes = tuple(map(str, self.na_values))
-        return Options(self.missing, self.order or {}, latlon, self.date_format, codes)
+        return Options(self.missing, self.order or {}, latlon, self.date_format, codes, advice=IN_PYTHON)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -215,16 +216,6 @@ def _columns_of(X: Floats) -> Any:
 def _encode_array(mapping: Preprocessing, X: Floats) -> Encoded:
     """The rows of an array of numbers as inputs."""
     return mapping.encode_columns(_columns_of(X), "X")
-
-
-def _in_python(text: str) -> str:
-    """A message with parameters in place of the options of the command line."""
-    options = {"--features": "the parameter columns", "--na-values": "na_values", "--date-format": "date_format"}
-    for option, parameter in options.items():
-        text = text.replace(option, parameter)
-    text = re.sub(r"(these are .*)use --exclude( [^;]*?)?(?=\.$|;|$)", r"\1leave them out", text)
-    text = re.sub(r"use --exclude( [^;]*?)?(?=\.$|;|$)", "leave it out", text)
-    return text.replace("--order", "order")
 
 
 def encoded_rows(model: Any, X: Any) -> Any:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..core.types import Array, Floats
+from .advice import IN_COMMANDS, Advice
 from .base import CORRECT, TableError, is_number, listed
 from .calendar import axes_of, centre_of, circles_of
 from .column_names import is_date, is_group, is_id, is_time, latitude_stem, longitude_stem
@@ -42,6 +43,8 @@ class Options:
     thousands: str | None = None
     prefer: str = "."
     """The decimal mark where both are possible."""
+    advice: Advice = IN_COMMANDS
+    """The words in which messages name these options."""
 
     def format_of(self, name: str) -> str | None:
         """The format of dates that was given for a column."""
@@ -114,7 +117,7 @@ def examine(
         except TableError as error:
             problems.append(str(error).partition(": ")[2])
     readings = _once(readings, get)
-    return (readings if chosen else _without_twins(readings, get)), problems
+    return (readings if chosen else _without_twins(readings, get, options)), problems
 
 
 def blanked(values: Values, codes: Sequence[str]) -> Values:
@@ -136,13 +139,15 @@ def blanked(values: Values, codes: Sequence[str]) -> Values:
 def _reading(name: str, values: Values, options: Options, chosen: bool, y: Floats | None) -> Reading:
     """How one column is read."""
     if values.kind == "other":
-        raise Unreadable(f"column {name!r} holds {values.type_name}, which cannot be an input; use --exclude.")
+        raise Unreadable(
+            f"column {name!r} holds {values.type_name}, which cannot be an input; {options.advice.leave_out([name])}."
+        )
     if values.kind == "empty" or bool(values.missing.all()):
         raise NotAnInput("it has no values at all")
     if name in options.order:
         return _ordered(name, values, options)
     if not chosen:
-        _check_id(name, values)
+        _check_id(name, values, options)
     if values.kind in ("date", "clock", "time"):
         return _date(name, values, options)
     if values.kind == "text":
@@ -168,11 +173,11 @@ def _number(
         raise NotAnInput(f"all its values are {known[0]:g}")
     column = _with_gaps(Column(name, "number", form=form), data, options)
     notes = [f"{name!r} is read as {said}."] if said else []
-    notes += _sentinel(name, known)
+    notes += _sentinel(name, known, options)
     return Reading(name, said or "numbers", column, int(np.isnan(data).sum()), tuple(notes))
 
 
-def _sentinel(name: str, known: Floats) -> list[str]:
+def _sentinel(name: str, known: Floats, options: Options) -> list[str]:
     """A note of values that may be a code for missing ones: repeated, and far from all others."""
     for code in SENTINELS:
         count = int((known == code).sum())
@@ -181,9 +186,8 @@ def _sentinel(name: str, known: Floats) -> list[str]:
             continue
         gap = min(abs(code - others.min()), abs(code - others.max()))
         if gap > max(float(np.ptp(others)) * (0.5 if abs(code) > 90 else 3), 1e-12) and abs(code) > 1:
-            return [
-                f"{name!r} is {code:g} in {count} rows, far from others: if it means missing, --na-values {code:g}."
-            ]
+            remedy = f"if it means missing, {options.advice.na_values} {code:g}"
+            return [f"{name!r} is {code:g} in {count} rows, far from others: {remedy}."]
     return []
 
 
@@ -212,7 +216,7 @@ def _once(readings: list[Reading], get: Lookup) -> list[Reading]:
     return found
 
 
-def _without_twins(readings: list[Reading], get: Lookup) -> list[Reading]:
+def _without_twins(readings: list[Reading], get: Lookup, options: Options) -> list[Reading]:
     """Readings that leave out columns whose levels are those of an earlier one under other names, such as codes."""
     seen: dict[bytes, str] = {}
     found = []
@@ -223,7 +227,7 @@ def _without_twins(readings: list[Reading], get: Lookup) -> list[Reading]:
             partition = first[groups].tobytes()  # the first row of each row's level
             if partition in seen:
                 words = f"left out: its levels are those of {seen[partition]!r} under other names"
-                reading = Reading(reading.name, f"{words}; to keep it, name it in --features")
+                reading = Reading(reading.name, f"{words}; {options.advice.keep}")
             seen.setdefault(partition, reading.name)
         found.append(reading)
     return found
@@ -232,12 +236,12 @@ def _without_twins(readings: list[Reading], get: Lookup) -> list[Reading]:
 # Ids
 
 
-def _check_id(name: str, values: Values) -> None:
+def _check_id(name: str, values: Values, options: Options) -> None:
     """Leave out row numbers, and ids that differ in every row."""
     n = len(values)
     if n < FEWEST or values.missing.any() or values.kind not in ("number", "text"):
         return
-    keep = "to keep it, name it in --features"
+    keep = options.advice.keep
     if values.kind == "number":
         whole = bool(np.all(values.data == np.floor(values.data)))
         steps = np.diff(values.data)
@@ -312,7 +316,9 @@ def _text(name: str, values: Values, options: Options, chosen: bool, y: Floats |
     if share == 1.0:
         return _number(name, values, options, chosen, written.form, written.words())
     if share > 0.5:
-        _refuse_texts(name, values, [text for text, bad in zip(texts, np.isnan(numbers).tolist(), strict=True) if bad])
+        _refuse_texts(
+            name, values, options, [text for text, bad in zip(texts, np.isnan(numbers).tolist(), strict=True) if bad]
+        )
     dates, forms = read_dates(texts)
     if forms:
         others = [form for form in forms[1:] if read_dates(texts, form)[0] != dates]
@@ -322,7 +328,7 @@ def _text(name: str, values: Values, options: Options, chosen: bool, y: Floats |
             )
             raise Unreadable(
                 f"column {name!r} holds dates such as {texts[0]!r}, which can be read in two ways. Give "
-                f"--date-format {shown}."
+                f"{options.advice.date_format} {shown}."
             )
         return _date(name, values, options, forms[0])
     if not np.isnan(read_clocks(texts)).any() or not np.isnan(read_durations(texts)).any():
@@ -330,13 +336,13 @@ def _text(name: str, values: Values, options: Options, chosen: bool, y: Floats |
     return _levels(name, values, options, chosen, y)
 
 
-def _refuse_texts(name: str, values: Values, bad: list[str]) -> None:
+def _refuse_texts(name: str, values: Values, options: Options, bad: list[str]) -> None:
     """Raise the error for texts among numbers."""
     row = int(np.flatnonzero(values.data == values.levels.index(bad[0]))[0])
     more = f" and {len(bad) - 1} more texts such as {bad[1]!r}" if len(bad) > 1 else ""
     raise Unreadable(
         f"column {name!r} holds text where a number is needed: {bad[0]!r} in {values.place(row)}{more}. {CORRECT} "
-        f"If it means that the value is missing, say so with --na-values."
+        f"If it means that the value is missing, say so with {options.advice.na_values}."
     )
 
 
@@ -351,7 +357,7 @@ def _levels(name: str, values: Values, options: Options, chosen: bool, y: Floats
     if len(used) < 2 and not (as_level and options.missing == "indicator") and not chosen:
         raise NotAnInput(f"all its values are {used[0]!r}" if used else "it has no values at all")
     if len(used) > MOST_LEVELS and len(used) > UNIQUE * (n - gaps) and not chosen:
-        raise NotAnInput("a text that differs in most rows; to keep it, name it in --features")
+        raise NotAnInput(f"a text that differs in most rows; {options.advice.keep}")
     fill = GAP if options.missing == "median" or as_level else None
     if len(used) == 2:
         return _ranks(name, values, tuple(sorted(used)), options, "two levels")
@@ -390,7 +396,9 @@ def _ordered(name: str, values: Values, options: Options) -> Reading:
     given = tuple(options.order.get(name, values.levels))
     strange = [level for level in frequent_levels(values, len(values.levels)) if level not in given]
     if strange:
-        raise Unreadable(f"column {name!r} has levels that --order does not name: {listed(strange)}. Add them.")
+        raise Unreadable(
+            f"column {name!r} has levels that {options.advice.order} does not name: {listed(strange)}. Add them."
+        )
     return _ranks(name, values, given, options, f"{len(given)} levels in order")
 
 

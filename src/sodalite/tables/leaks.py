@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Collection, Sequence
 
 import numpy as np
 
 from ..core.types import Floats
+from .advice import IN_COMMANDS, Advice
 from .base import listed
 
 FEWEST = 30  # rows below which a close relation may be chance
@@ -18,7 +18,14 @@ FUNCTION = 0.02  # share of it that a curve through neighbouring values may leav
 EXACT = 1e-6  # share of it that a sum of inputs may leave
 
 
-def leaks(X: Floats, y: Floats, names: Sequence[str], groups: Sequence[str], dates: Collection[str] = ()) -> list[str]:
+def leaks(
+    X: Floats,
+    y: Floats,
+    names: Sequence[str],
+    groups: Sequence[str],
+    dates: Collection[str] = (),
+    advice: Advice = IN_COMMANDS,
+) -> list[str]:
     """Notes of inputs that give the target away; none for a single input, from which something must be learnt.
 
     That a target is a smooth function of time, as a population is, gives nothing away.
@@ -33,6 +40,8 @@ def leaks(X: Floats, y: Floats, names: Sequence[str], groups: Sequence[str], dat
         For each input, the column that it comes from.
     dates : collection of str
         The columns that tell the time.
+    advice : Advice
+        The words in which notes say what to do.
     """
     std = float(np.std(y))
     if len(y) < FEWEST or len(set(groups)) < 2 or not std:
@@ -47,16 +56,16 @@ def leaks(X: Floats, y: Floats, names: Sequence[str], groups: Sequence[str], dat
         z = (column - column.mean()) / spread
         slope = float(np.mean(z * y))
         if np.sqrt(np.mean(np.square(y - slope * z))) < EQUAL:
-            found.append(f"{name!r} is the target but for scale: {_remedy([group])}.")
+            found.append(f"{name!r} is the target but for scale: {_remedy([group], advice)}.")
         elif group not in dates and len(np.unique(column)) > len(y) / 4 and _curve(column, y) < FUNCTION:
-            found.append(f"{name!r} alone tells the target: {_remedy([group])}.")
-    return found or _sum(X, y, groups)
+            found.append(f"{name!r} alone tells the target: {_remedy([group], advice)}.")
+    return found or _sum(X, y, groups, advice)
 
 
-def _remedy(columns: Sequence[str]) -> str:
-    """What can be done about columns that give the target away; names with blanks or commas are quoted for a shell."""
+def _remedy(columns: Sequence[str], advice: Advice) -> str:
+    """What can be done about columns that give the target away."""
     known = "it is" if len(columns) == 1 else "these are"
-    return f"if {known} not known beforehand, use --exclude {shlex.quote(','.join(columns))}"
+    return f"if {known} not known beforehand, {advice.leave_out(columns)}"
 
 
 def _curve(column: Floats, y: Floats) -> float:
@@ -69,7 +78,7 @@ def _curve(column: Floats, y: Floats) -> float:
     return float(np.sqrt(np.mean(np.square(sorted_y[1:-1] - between))))
 
 
-def _sum(X: Floats, y: Floats, groups: Sequence[str]) -> list[str]:
+def _sum(X: Floats, y: Floats, groups: Sequence[str], advice: Advice) -> list[str]:
     """A note if the target is a weighted sum of a few columns: of those with the largest weights, as few as will do."""
     if not 2 <= X.shape[1] <= min(MOST_INPUTS, len(y) // 4):
         return []
@@ -88,4 +97,4 @@ def _sum(X: Floats, y: Floats, groups: Sequence[str]) -> list[str]:
         if np.sqrt(np.mean(np.square(y - some @ np.linalg.lstsq(some, y, rcond=1e-10)[0]))) < EXACT:
             break
     parts.sort(key=list(groups).index)
-    return [f"The target is a sum of {listed(parts)}: {_remedy(parts)}."]
+    return [f"The target is a sum of {listed(parts)}: {_remedy(parts, advice)}."]
