@@ -101,8 +101,8 @@ class GreedyGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
     kernel : scikit-learn kernel, default=None
         The covariance. A ``WhiteKernel`` in it is the noise; a kernel without one means noiseless observations. With
         None, several kernels compete, started from the data: constant x squared-exponential, Matern 5/2, Matern 3/2 or,
-        for up to two inputs, Matern 1/2, with one length-scale per input, plus white noise. A trend, a second scale and
-        up to two periods, each of one input, are added to the best of them where the data show them.
+        for up to two inputs, Matern 1/2, with one length-scale per input, plus white noise. A trend, a second scale,
+        up to two periods, each of one input, and a far scale, which fills gaps, are added where the data show them.
     mean : {"linear", "trees", "auto"} or scikit-learn regressor, default=None
         What is predicted before the Gaussian process, which learns what the mean leaves. None is a constant, "linear" a
         straight line, "trees" boosted trees, by LightGBM, for tables in which some inputs act by steps or only together

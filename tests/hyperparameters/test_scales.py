@@ -331,3 +331,33 @@ def test_the_spread_of_most_rows():
     X[0, :2] = 1e9
     assert_allclose(robust_spread(X)[:2], [1.0, 5.0], rtol=0.1)
     assert_allclose(robust_spread(np.ones((4, 1))), 1.0)
+
+
+# A far scale
+
+
+def hilly(n: int, slow: float, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """Places in a square and their heights: rough ripples, of Matern 3/2 and short, on hills as long as the square."""
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(size=(n, 2))
+    waves, phases = rng.normal(size=(2, 400)) / np.sqrt(rng.chisquare(3, 400) / 3), rng.uniform(0, 2 * np.pi, 400)
+    ripples = np.cos(X @ waves / 0.03 + phases).sum(axis=1) * np.sqrt(2 / 400)
+    return X, ripples + slow * np.sin(2 * np.pi * X[:, 0]) * np.cos(np.pi * X[:, 1]) + 0.05 * rng.normal(size=n)
+
+
+def test_a_gap_among_dense_rows_is_filled_from_what_lies_around_it():
+    X, y = hilly(5000, slow=5.0)
+    hole = np.hypot(*(X - [0.25, 0.15]).T) < 0.1
+    X = np.column_stack([X, X.sum(axis=1), X[:, 0] - X[:, 1]])  # with so many inputs, no second scale is tried
+    gp = GreedyGPRegressor(n_active=200, random_state=0).fit(X[~hole], y[~hole])
+    assert "a far scale" in [each.name for each in gp.rounds_ if each.kept]
+    mean, std = gp.predict(X[hole], return_std=True)
+    error = y[hole] - mean
+    assert np.sqrt(np.mean(error**2)) < 1.5  # the ripples' standard deviation is 1, the hill's height there 4.5
+    assert 0.6 < np.sqrt(np.mean((error / std) ** 2)) < 1.5
+
+
+def test_no_far_scale_is_added_to_ripples_alone():
+    X, y = hilly(3000, slow=0.0)
+    gp = GreedyGPRegressor(n_active=100, random_state=0).fit(X, y)
+    assert "a far scale" not in [each.name for each in gp.rounds_ if each.kept]

@@ -198,18 +198,19 @@ def test_rows_that_join_later_raise_the_floor():
 
 
 def test_the_scale_goes_from_that_near_by_to_that_of_all():
-    weight = np.linspace(0, 1, 50)
+    novelty, edge = np.linspace(0, 1, 50), 0.05
     for near, far in ((0.1, 2.0), (8.0, 1.5), (1.0, 1.0)):
-        found = calibration._blended(near, np.full(50, far), weight)
-        assert_allclose(found[[0, -1]], [near, far])
+        found = calibration._blended(near, np.full(50, far), novelty, edge)
+        assert_allclose(found[[0, 2, -1]], [near, near, far])
         assert np.all(np.diff(found) * (far - near) >= 0)
         for noise in (0.01, 0.3, 3.0):  # of an observation, times what grows from the noise to the whole prior
-            variance = found * (weight + noise)
+            variance = (found * (novelty + noise))[novelty >= edge]
             assert np.all(np.diff(variance) * (variance[-1] - variance[0]) >= -1e-12)
 
 
 def test_what_is_outside():
-    assert_allclose(outside(np.array([0.0, 0.2, 0.6, 1.0]), 0.2), [0, 0, 0.5, 1])
+    assert_allclose(outside(np.array([0.0, 0.25, 0.5, 1.0]), 0.25), [0, 0, 0.5, 1])
+    assert_allclose(outside(np.array([0.0, 1e-12, 1.0]), 0.0), [0, 0, 1])
     assert_array_equal(novelty_of(np.array([-1e-9, 0.5, 3.0, 0.0]), np.array([1.0, 1.0, 1.0, 0.0])), [0, 0.5, 1, 1])
 
 

@@ -16,7 +16,7 @@ from ..core.types import Floats
 from ..kernels import CompiledKernel
 from ..kernels.neighbours import ALL, Index, Neighbours
 from ..posteriors import POSTERIORS, Local, Posterior, SubsetOfData
-from ..posteriors.calibration import MOST, Scale, rank_of_edge
+from ..posteriors.calibration import LEAST_EDGE, MOST, Scale, rank_of_edge
 from ..posteriors.predictive import TINY as SMALLEST
 from ..posteriors.predictive import Standard
 from ..posteriors.projected import Projected
@@ -335,11 +335,11 @@ def _scale(
             own, rank = g("Gather", scale.novelty, found, axis=0), rank_of_edge(k)
             largest, _ = g.outputs(2, "TopK", own, [rank], axis=1, largest=1, sorted=1)
             edge = g("Min", g("Gather", largest, [rank - 1], axis=1), MOST)
-    weight = _outside(g, novelty, edge)
     all_over = max(scale.mean, min(scale.mean, 1.0) ** scale.edge)
     far = g("Max", g("Div", scale.floor, g("Max", prior, TINY)), all_over)
     between = g("Sub", near, far)
-    up = g("Sub", near, g("Mul", weight, between))
+    up = g("Sub", near, g("Mul", _outside(g, novelty, edge), between))
+    weight = g("Div", g("Max", g("Sub", novelty, edge), 0.0), g("Sub", 1.0, edge))
     down = g("Div", g("Mul", near, far), g("Add", far, g("Mul", weight, between)))
     return g("Where", g("Less", far, near), down, up)
 
@@ -351,4 +351,5 @@ def _novelty(g: Graph, variance: Value, prior: Value) -> Tensor:
 
 def _outside(g: Graph, novelty: Tensor, edge: Value) -> Tensor:
     """How far queries are outside the data, from 0 to 1: `sodalite.posteriors.calibration.outside`."""
-    return g("Div", g("Max", g("Sub", novelty, edge), 0.0), g("Sub", 1.0, edge))
+    edge = g("Max", edge, LEAST_EDGE)
+    return g("Div", g("Log", g("Max", g("Div", novelty, edge), 1.0)), g("Neg", g("Log", edge)))

@@ -95,6 +95,11 @@ class Strategy(Protocol):
         ...
 
     @property
+    def fills_gaps(self) -> bool:
+        """Whether kernels are judged by rows close to others alone, so that a far scale has to be tried besides."""
+        ...
+
+    @property
     def patience(self) -> int:
         """How many rounds in a row may fail before the search ends."""
         ...
@@ -180,6 +185,7 @@ class ByNeighbours:
 
     n_active = None
     can_grow = False
+    fills_gaps = True
     patience = 2  # one for each objective
 
     def __init__(self, weave: Weave, task: Task, generator: np.random.Generator) -> None:
@@ -384,6 +390,7 @@ class ByActiveRows:
     """
 
     sizes = (100, 200, 400)  # of the active sets: small ones first, as a round costs O(m^3 + n m^2)
+    fills_gaps = False  # the active rows lie far apart
     patience = 1  # the same rows again would say the same
     n_raised = 4000  # rows of the sample that stands for all of the remainder in J
 

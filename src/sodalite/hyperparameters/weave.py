@@ -19,7 +19,7 @@ from sklearn.gaussian_process.kernels import Kernel
 
 from ..kernels import compile_kernel, variation
 from ..selection.source import Arrays
-from .components import candidates, enriched
+from .components import candidates, enriched, with_far_scale
 from .exact import find_exactly, or_as_given, with_optimism
 from .parameters import is_within_bounds
 from .strategies import (
@@ -60,7 +60,7 @@ class Weave:
     seen, grows by more than its standard error. Active sets are small first, and grow.
 
     Where no kernel was given, other components may be added to the best one: a second scale, where there are few
-    inputs, and periods that the targets show (`sodalite.hyperparameters.components`).
+    inputs, periods that the targets show, and at the end a far scale (`sodalite.hyperparameters.components`).
 
     Parameters
     ----------
@@ -140,6 +140,7 @@ class Weave:
             search.try_components(generator)
         search.run(self.n_rounds)
         if task.forms:
+            search.try_far_scale(generator)
             search.try_mostly_noise(family, variation(task.y))
         return Found(search.best, tuple(search.rounds))
 
@@ -272,6 +273,18 @@ class _WeaveSearch:
                 verdict = strategy.judge(kernel)
                 if self._keep_if(strategy.accepts(verdict, self.top, gain), name, kernel, verdict):
                     break
+
+    def try_far_scale(self, generator: np.random.Generator) -> None:
+        """Try to add a component of longer length-scales to the best kernel, which fills gaps between rows."""
+        if self.is_over or not self.strategy.fills_gaps:
+            return
+        strategy = self.strategy
+        self.progress.begin("a far scale", 0.0)
+        own = generator.spawn(1)[0]  # what is drawn later does not depend on this trial
+        kernel = with_far_scale(self.best, strategy.groups, strategy.scattered, own, self._end)
+        if kernel is not None:
+            verdict = strategy.judge(kernel)
+            self._keep_if(verdict.density > self.top.density - WORTH, "a far scale", kernel, verdict)
 
     def try_mostly_noise(self, natural: Kernel, variance: float) -> None:
         """Replace a kernel that sees no row from any other by one that says the same as noise, if it does.

@@ -18,10 +18,10 @@ are those that give the leave-one-out errors the largest log density, the scale 
 
 A scale holds near the rows that it was learnt from. How far, the *novelty* says: the share of the latent prior variance
 that is left at x. Up to `edge`, the novelty that the rows themselves have when they are left out, the scale is
-scale(x). Beyond it, the scale goes over to the one that holds where nothing is known: there the variance of an
-observation is the prior's times `mean`, and no less than `floor`, the variance of the targets. A `mean` below one
-shrinks the prior variance only by the power `edge`: as far as the errors that it was learnt from had any prior
-variance left.
+scale(x). Beyond it, the scale goes over to the one that holds where nothing is known, by the logarithm of the novelty
+(`outside`). There the variance of an observation is the prior's times `mean`, and no less than `floor`, the variance of
+the targets. A `mean` below one shrinks the prior variance only by the power `edge`: as far as the errors that it was
+learnt from had any prior variance left.
 """
 
 from __future__ import annotations
@@ -52,6 +52,7 @@ WORTH = 0.002  # nats per row that a candidate must gain over k = 0 without `ext
 EXCEPT = 0.01  # share of all rows whose novelty may exceed `edge`, so that a few outlying rows do not raise it
 EXCEPT_NEAR = 0.05  # the same, of the rows near by: of 32, one
 UNKNOWN = 0.5  # `edge` where the novelty of the rows is not known: files of earlier versions
+LEAST_EDGE = 1e-9  # smallest `edge` that counts: below it, novelty may be rounding
 MOST = 1 - 1e-6  # largest `edge`: below 1, so that the scale can still change beyond it
 RARE = 0.005  # share of the rows of the fit whose novelty is called outside the data: one in 200
 COVERAGES = (0.5, 0.8, 0.95, 0.99)  # probabilities of the intervals that a fit is judged by
@@ -288,7 +289,7 @@ class Scale:
                 index = places.index if places is not None and k else None
                 counts = None if places is None else places.counts
                 made = cls(mean, sums, X, index, k, strength, -np.inf, extra, novelty, edge, floor, counts=counts)
-                calibrated = total * _blended(local, made.far(far), outside(rows.novelty, edges[k]))
+                calibrated = total * _blended(local, made.far(far), rows.novelty, edges[k])
                 density = float(log_densities(error, calibrated).mean())
                 yield LearntScale(replace(made, density=density), rows, places, calibrated)
 
@@ -346,7 +347,7 @@ class Scale:
             scale = (total[:, 0] + self.strength * self.mean) / (count + self.strength)
             edge = edge if self.novelty is None else _edges_left_out(places, self.novelty, self.k)
         far = self.far(rows.prior + variance - rows.latent)
-        factor = _blended(scale, far, outside(rows.novelty, edge))
+        factor = _blended(scale, far, rows.novelty, edge)
         if self.shape is None:
             return factor, np.zeros(rows.error.shape)
         return factor, self.shape.widths_left_out(rows, places, self.extra, theirs=theirs)
@@ -374,7 +375,7 @@ class Scale:
 
     def _factor(self, found: Indices | None, novelty: Floats, prior: Floats) -> Floats:
         scale, edge = self._near(found, len(novelty))
-        return _blended(scale, self.far(prior), outside(novelty, edge))
+        return _blended(scale, self.far(prior), novelty, edge)
 
     def far(self, prior: Floats) -> Floats:
         """The scale where nothing is known; of shape (n,), as `prior`, the variance of an observation there."""
@@ -509,8 +510,15 @@ def novelty_of(latent: Floats, prior: Floats) -> Floats:
 
 
 def outside(novelty: Floats, edge: Floats | float) -> Floats:
-    """How far outside the known a row is: 0 up to a novelty of `edge`, rising linearly to 1 at a novelty of 1."""
-    return np.asarray(np.maximum(novelty - edge, 0) / (1 - edge))
+    """How far outside the known a row is: 0 up to a novelty of `edge`, growing as its logarithm to 1 at a novelty of 1.
+
+    Examples
+    --------
+    >>> outside(np.array([0.0, 0.01, 0.1, 1.0]), 0.01)
+    array([0. , 0. , 0.5, 1. ])
+    """
+    edge = np.maximum(edge, LEAST_EDGE)
+    return np.asarray(np.log(np.maximum(novelty / edge, 1)) / -np.log(edge))
 
 
 def rank_of_edge(count: int, share: float = EXCEPT_NEAR) -> int:
@@ -525,17 +533,17 @@ def _edge(novelty: Floats, share: float) -> Floats:
     return np.asarray(np.minimum(np.partition(novelty, place, axis=-1)[..., place], MOST))
 
 
-def _blended(near: Floats | float, far: Floats, weight: Floats) -> Floats:
-    """Go over from the scale `near` to the scale `far` as `weight` grows from 0 to 1; of shape (n,).
+def _blended(near: Floats | float, far: Floats, novelty: Floats, edge: Floats | float) -> Floats:
+    """Go over from the scale `near` to the scale `far` as the novelty grows from `edge` to 1; of shape (n,).
 
-    The weighted arithmetic mean if `far` is larger, the weighted harmonic mean if it is smaller. A variance is a scale
-    times something that grows with novelty, and so it changes monotonically from its value near the data to its value
-    far away.
+    The mean of both, weighted by `outside`, if `far` is larger. If it is smaller, the weighted harmonic mean, with a
+    weight that is linear in the novelty: a variance is a scale times something that grows with the novelty, and so it
+    changes monotonically from its value near the data to its value far away.
     """
-    near = np.broadcast_to(near, weight.shape)
-    low = np.minimum(near, far)
-    down = np.divide(near * low, low + weight * (near - low), out=np.zeros(weight.shape), where=low > 0)
-    return np.asarray(np.where(far < near, down, near + weight * (far - near)))
+    near = np.broadcast_to(near, novelty.shape)
+    low, weight = np.minimum(near, far), np.maximum(novelty - edge, 0) / (1 - edge)
+    down = np.divide(near * low, low + weight * (near - low), out=np.zeros(novelty.shape), where=low > 0)
+    return np.asarray(np.where(far < near, down, near + outside(novelty, edge) * (far - near)))
 
 
 def log_densities(error: Floats, variance: Floats) -> Floats:

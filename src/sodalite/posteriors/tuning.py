@@ -142,8 +142,6 @@ def _sharing_if_better(local: LocalT, every: Observations | StoredObservations, 
     blended_errors, blended_variances = (np.stack(each) for each in zip(*blends, strict=True))
     density, rmse = _judged(local, sample, blended_errors, blended_variances, evidence)
     own, best = int(np.argmax(own_density)), int(np.argmax(density))
-    if density[best] <= density[0] + WORTH_SHARING:
-        best = 0
     if density[best] < own_density[own] + WORTH_SHARING or rmse[best] > (1 + SAME_ERROR) * own_rmse[own]:
         return None
     return replace(sharing, power=POWERS[best])
