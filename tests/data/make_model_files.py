@@ -58,6 +58,11 @@ def version_5() -> None:
     _learnt(5)
 
 
+def version_6() -> None:
+    """As version 2, but error bars beyond the data change by the logarithm of the novelty."""
+    _learnt(6)
+
+
 def _learnt(version: int) -> None:
     """Models with a distribution of errors by place, by place of fewer rows, and of two targets."""
     random = np.random.default_rng(0)
@@ -141,4 +146,4 @@ def _write(version: int, models: dict[str, sodalite.GreedyGPRegressor], queries:
 
 
 if __name__ == "__main__":
-    version_5()
+    version_6()

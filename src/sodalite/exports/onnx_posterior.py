@@ -81,7 +81,7 @@ def predicted_nodes(g: Graph, posterior: Posterior, kernel: OnnxNode, X: Tensor,
     if not len(levels) or shape is None or shape.is_gaussian:
         return Predicted(found.mean, calibrated, _gaussian_quantiles(g, found.mean, calibrated, levels))
     width = _widths(g, scale, shape, posterior.kernel, kernel, queries, total, novelty)
-    outside = g("Unsqueeze", _outside(g, novelty, scale.edge), axes=[2])
+    outside = g("Unsqueeze", _outside(g, novelty, scale.edge, scale.by_logarithm), axes=[2])
     learnt = np.stack([np.zeros(len(levels)) if t is None else t[1].quantiles(levels) for t in shape.targets])
     gaussian = np.array([[t is None] for t in shape.targets], dtype=np.float64)  # (q, 1): these stay Gaussian
     share = g("Max", outside, gaussian)
@@ -170,7 +170,8 @@ def _(posterior: Projected, g: Graph, kernel: OnnxNode, queries: Queries) -> Lat
     if posterior.restored:
         variance = full
     elif posterior.scale is not None and posterior.scale.floor:
-        restored_share = _outside(g, _novelty(g, full, queries.prior), posterior.scale.edge)
+        scale = posterior.scale
+        restored_share = _outside(g, _novelty(g, full, queries.prior), scale.edge, scale.by_logarithm)
         variance = g.add(projected, g.multiply(restored_share, rest))
     return Latent(given.latent.mean, variance, full)
 
@@ -338,8 +339,8 @@ def _scale(
     all_over = max(scale.mean, min(scale.mean, 1.0) ** scale.edge)
     far = g("Max", g("Div", scale.floor, g("Max", prior, TINY)), all_over)
     between = g("Sub", near, far)
-    up = g("Sub", near, g("Mul", _outside(g, novelty, edge), between))
-    weight = g("Div", g("Max", g("Sub", novelty, edge), 0.0), g("Sub", 1.0, edge))
+    up = g("Sub", near, g("Mul", _outside(g, novelty, edge, scale.by_logarithm), between))
+    weight = _outside(g, novelty, edge, by_logarithm=False)
     down = g("Div", g("Mul", near, far), g("Add", far, g("Mul", weight, between)))
     return g("Where", g("Less", far, near), down, up)
 
@@ -349,7 +350,9 @@ def _novelty(g: Graph, variance: Value, prior: Value) -> Tensor:
     return g("Min", g("Div", variance, g("Max", prior, TINY)), 1.0)
 
 
-def _outside(g: Graph, novelty: Tensor, edge: Value) -> Tensor:
+def _outside(g: Graph, novelty: Tensor, edge: Value, by_logarithm: bool) -> Tensor:
     """How far queries are outside the data, from 0 to 1: `sodalite.posteriors.calibration.outside`."""
+    if not by_logarithm:
+        return g("Div", g("Max", g("Sub", novelty, edge), 0.0), g("Sub", 1.0, edge))
     edge = g("Max", edge, LEAST_EDGE)
     return g("Div", g("Log", g("Max", g("Div", novelty, edge), 1.0)), g("Neg", g("Log", edge)))

@@ -33,6 +33,7 @@ def scale_to_json(scale: Scale | None) -> dict[str, Any] | None:
         "extra": float(scale.extra),
         "edge": float(scale.edge),
         "floor": float(scale.floor),
+        "by_logarithm": scale.by_logarithm,
         "bars": None if scale.bars is None else asdict(scale.bars),
         "arrays": sorted(scale_arrays(scale)),
         "shape": _shape_to_json(scale.shape),
@@ -117,6 +118,7 @@ def scale_from_json(kernel: CompiledKernel, arrays: Mapping[str, Floats], about:
         shape=shape,
         errors=places.get("errors"),
         variances=places.get("variances"),
+        by_logarithm=about.get("by_logarithm") is True,
     )
 
 

@@ -27,7 +27,7 @@ __all__ = [
 ]
 
 FORMAT = "sodalite-model"
-VERSION = 5
+VERSION = 6
 HEADER = "header.sodalite"  # the model file of a folder, beside the files of rows
 
 

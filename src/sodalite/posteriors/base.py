@@ -15,7 +15,7 @@ from ..kernels import CompiledKernel, Features
 from ..kernels.row_store import RowStore
 from ..selection.loop import Selection
 from ..selection.source import Sliced, Source
-from .calibration import Correlations, Scale, outside
+from .calibration import Correlations, Scale
 from .predictive import Predictive
 
 if TYPE_CHECKING:
@@ -319,7 +319,7 @@ class Calibrated(PosteriorTraits):
             return np.sqrt(variance * factor), width
 
         std, width = in_blocks(block, np.arange(len(X)), 4 * X.shape[1])
-        share = outside(novelty, scale.edge)
+        share = scale.outside(novelty)
         return Predictive(mean, _each(std, mean), width, share, scale.shape.standards, novelty)
 
 

@@ -151,6 +151,9 @@ class Scale:
     another, and in files of earlier versions."""
     variances: Floats | None = field(default=None, repr=False)
     """The variances that the model predicted for `errors`, noise included, not calibrated; of shape (places,)."""
+    by_logarithm: bool = True
+    """Whether scale and quantiles beyond the edge change by the logarithm of the novelty; in files of earlier versions,
+    linearly."""
 
     @classmethod
     def fit(
@@ -347,7 +350,7 @@ class Scale:
             scale = (total[:, 0] + self.strength * self.mean) / (count + self.strength)
             edge = edge if self.novelty is None else _edges_left_out(places, self.novelty, self.k)
         far = self.far(rows.prior + variance - rows.latent)
-        factor = _blended(scale, far, rows.novelty, edge)
+        factor = _blended(scale, far, rows.novelty, edge, self.by_logarithm)
         if self.shape is None:
             return factor, np.zeros(rows.error.shape)
         return factor, self.shape.widths_left_out(rows, places, self.extra, theirs=theirs)
@@ -375,7 +378,11 @@ class Scale:
 
     def _factor(self, found: Indices | None, novelty: Floats, prior: Floats) -> Floats:
         scale, edge = self._near(found, len(novelty))
-        return _blended(scale, self.far(prior), novelty, edge)
+        return _blended(scale, self.far(prior), novelty, edge, self.by_logarithm)
+
+    def outside(self, novelty: Floats) -> Floats:
+        """How far outside the known rows of such novelties are, from 0 to 1; of the shape of `novelty`."""
+        return outside(novelty, self.edge, self.by_logarithm)
 
     def far(self, prior: Floats) -> Floats:
         """The scale where nothing is known; of shape (n,), as `prior`, the variance of an observation there."""
@@ -442,7 +449,7 @@ class LearntScale:
         if shape is None:
             return Predictive.gaussian(mean, std)
         width = shape.widths_left_out(rows, self.places, scale.extra, optimism)
-        return Predictive(mean, std, width, outside(rows.novelty, scale.edge), shape.standards)
+        return Predictive(mean, std, width, scale.outside(rows.novelty), shape.standards)
 
 
 def shares_inside(pit: Floats) -> tuple[float, ...]:
@@ -509,14 +516,20 @@ def novelty_of(latent: Floats, prior: Floats) -> Floats:
     return np.asarray(np.clip(share, 0.0, 1.0))
 
 
-def outside(novelty: Floats, edge: Floats | float) -> Floats:
-    """How far outside the known a row is: 0 up to a novelty of `edge`, growing as its logarithm to 1 at a novelty of 1.
+def outside(novelty: Floats, edge: Floats | float, by_logarithm: bool = True) -> Floats:
+    """How far outside the known a row is: 0 up to a novelty of `edge`, 1 at a novelty of 1.
+
+    Between them it grows as the logarithm of the novelty, or linearly.
 
     Examples
     --------
     >>> outside(np.array([0.0, 0.01, 0.1, 1.0]), 0.01)
     array([0. , 0. , 0.5, 1. ])
+    >>> outside(np.array([0.0, 0.2, 0.6, 1.0]), 0.2, by_logarithm=False)
+    array([0. , 0. , 0.5, 1. ])
     """
+    if not by_logarithm:
+        return np.asarray(np.maximum(novelty - edge, 0) / (1 - edge))
     edge = np.maximum(edge, LEAST_EDGE)
     return np.asarray(np.log(np.maximum(novelty / edge, 1)) / -np.log(edge))
 
@@ -533,7 +546,9 @@ def _edge(novelty: Floats, share: float) -> Floats:
     return np.asarray(np.minimum(np.partition(novelty, place, axis=-1)[..., place], MOST))
 
 
-def _blended(near: Floats | float, far: Floats, novelty: Floats, edge: Floats | float) -> Floats:
+def _blended(
+    near: Floats | float, far: Floats, novelty: Floats, edge: Floats | float, by_logarithm: bool = True
+) -> Floats:
     """Go over from the scale `near` to the scale `far` as the novelty grows from `edge` to 1; of shape (n,).
 
     The mean of both, weighted by `outside`, if `far` is larger. If it is smaller, the weighted harmonic mean, with a
@@ -541,9 +556,9 @@ def _blended(near: Floats | float, far: Floats, novelty: Floats, edge: Floats | 
     changes monotonically from its value near the data to its value far away.
     """
     near = np.broadcast_to(near, novelty.shape)
-    low, weight = np.minimum(near, far), np.maximum(novelty - edge, 0) / (1 - edge)
+    low, weight = np.minimum(near, far), outside(novelty, edge, by_logarithm=False)
     down = np.divide(near * low, low + weight * (near - low), out=np.zeros(novelty.shape), where=low > 0)
-    return np.asarray(np.where(far < near, down, near + outside(novelty, edge) * (far - near)))
+    return np.asarray(np.where(far < near, down, near + outside(novelty, edge, by_logarithm) * (far - near)))
 
 
 def log_densities(error: Floats, variance: Floats) -> Floats:

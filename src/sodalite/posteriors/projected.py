@@ -38,7 +38,7 @@ from .base import (
     in_blocks,
     scaled_covariance,
 )
-from .calibration import Scale, novelty_of, outside
+from .calibration import Scale, novelty_of
 from .gradient import evidence_gradient
 
 N_SHARES = 4  # sums over blocks are added up in so many shares, whatever the number of cores: so rounding is the same
@@ -211,7 +211,7 @@ class Projected(Calibrated):
             return np.ones(len(novelty))
         if self.scale is None or not self.scale.floor:
             return np.zeros(len(novelty))
-        return outside(novelty, self.scale.edge)
+        return self.scale.outside(novelty)
 
     def mean_and_covariance(self, X: Array, noisy: bool = False) -> tuple[Floats, Floats]:
         """The mean, of shape (n, q), and the covariance, of shape (n, n)."""

@@ -42,6 +42,7 @@ SMOOTH = 2.0  # their prior, that all weights are equal, counts for SMOOTH sqrt(
 BINS = 512  # that cumulative probabilities are counted in, to fit the weights
 STEPS = 100  # of expectation maximisation for the weights
 CONVERGED = 1e-12  # gradient, and relative change of the cost, at which a fit ends: rounding does not show in it
+NEARLY = 1e-7  # the same, of fits without a fold, which only judge: nats a row, far below `WORTH`
 FOLDS = 5  # parts of the rows, each of which judges what was fitted to the others
 WORTH = 0.002  # gain in mean log density, in nats a row, that makes up for a more flexible shape
 
@@ -400,7 +401,7 @@ def _densities(features: Floats, error: Floats, theta: Floats, degree: int, know
 def _without_folds(features: Floats, error: Floats, start: Floats) -> list[Floats]:
     """The parameters of a t, as `_fit_t` returns them, fitted without each of the folds."""
     fold = np.arange(len(error)) % FOLDS
-    return [_fit_t(features[fold != number], error[fold != number], start) for number in range(FOLDS)]
+    return [_fit_t(features[fold != number], error[fold != number], start, NEARLY) for number in range(FOLDS)]
 
 
 def _held_out(features: Floats, error: Floats, fits: list[Floats], degree: int) -> Floats:
@@ -412,10 +413,11 @@ def _held_out(features: Floats, error: Floats, fits: list[Floats], degree: int) 
     return held
 
 
-def _fit_t(features: Floats, error: Floats, start: Floats | None = None) -> Floats:
+def _fit_t(features: Floats, error: Floats, start: Floats | None = None, converged: float = CONVERGED) -> Floats:
     """Log nu, the level and the coefficients of a t by maximum likelihood; of shape (2 + features,).
 
-    A single coefficient, that of log s, is held at 1.
+    A single coefficient, that of log s, is held at 1. `converged` is the gradient, and the relative change of the cost,
+    at which the fit ends.
     """
     centre, count = features.mean(axis=0), features.shape[1]
     plain = np.eye(1, count)[0]  # a width proportional to s
@@ -424,7 +426,7 @@ def _fit_t(features: Floats, error: Floats, start: Floats | None = None) -> Floa
         start = np.array([np.log(5.0), level, *plain])  # 5: between heavy tails and none
     bounds = [tuple(np.log(NU)), (None, None), *([(1, 1)] if count == 1 else [(None, None)] * count)]
     shifted = np.concatenate([start[:1], [start[1] + centre @ start[2:]], start[2:]])
-    given, options = (features - centre, error, plain), {"ftol": CONVERGED, "gtol": CONVERGED}
+    given, options = (features - centre, error, plain), {"ftol": converged, "gtol": converged}
     found = minimize(_cost, shifted, given, jac=True, method="L-BFGS-B", bounds=bounds, options=options).x
     return np.concatenate([found[:1], [found[1] - centre @ found[2:]], found[2:]])
 

@@ -9,7 +9,7 @@ import numpy as np
 from ..core.types import Floats
 from ..kernels.neighbours import places_among
 from ..posteriors import LeaveOneOutErrors, RowsOfFit
-from ..posteriors.calibration import Correlations, novelty_of, outside
+from ..posteriors.calibration import Correlations, novelty_of
 from ..posteriors.predictive import Predictive
 from ..posteriors.shape import LeftOut
 from .rows import LabelledRows, Material
@@ -54,7 +54,7 @@ def _left_out(material: Material, stages: Stages, rows: LabelledRows) -> tuple[P
     target = None if scale.shape is None else scale.shape.targets[rows.target]
     if target is None:
         return Predictive.gaussian(mean, std), novelty
-    return Predictive(mean, std, widths[:, [rows.target]], outside(novelty, scale.edge), [target[1]]), novelty
+    return Predictive(mean, std, widths[:, [rows.target]], scale.outside(novelty), [target[1]]), novelty
 
 
 def _root(variance: Floats) -> Floats:
