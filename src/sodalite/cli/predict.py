@@ -206,7 +206,7 @@ def run(
     import numpy as np
 
     from ..persistence import load
-    from ..posteriors.calibration import UNKNOWN
+    from ..posteriors.novelty import UNKNOWN
     from ..report.words import bars_of
     from ..tables import check_output, open_table
     from ._progress import Display

@@ -16,7 +16,8 @@ from ..core.types import Floats
 from ..kernels import CompiledKernel
 from ..kernels.neighbours import ALL, Index, Neighbours
 from ..posteriors import POSTERIORS, Local, Posterior, SubsetOfData
-from ..posteriors.calibration import LEAST_EDGE, MOST, Scale, rank_of_edge
+from ..posteriors.calibration import Scale
+from ..posteriors.novelty import LEAST_EDGE, MOST_EDGE, rank_of_edge
 from ..posteriors.predictive import TINY as SMALLEST
 from ..posteriors.predictive import Standard
 from ..posteriors.projected import Projected
@@ -335,7 +336,7 @@ def _scale(
         if scale.novelty is not None:
             own, rank = g("Gather", scale.novelty, found, axis=0), rank_of_edge(k)
             largest, _ = g.outputs(2, "TopK", own, [rank], axis=1, largest=1, sorted=1)
-            edge = g("Min", g("Gather", largest, [rank - 1], axis=1), MOST)
+            edge = g("Min", g("Gather", largest, [rank - 1], axis=1), MOST_EDGE)
     all_over = max(scale.mean, min(scale.mean, 1.0) ** scale.edge)
     far = g("Max", g("Div", scale.floor, g("Max", prior, TINY)), all_over)
     between = g("Sub", near, far)
@@ -351,7 +352,7 @@ def _novelty(g: Graph, variance: Value, prior: Value) -> Tensor:
 
 
 def _outside(g: Graph, novelty: Tensor, edge: Value, by_logarithm: bool) -> Tensor:
-    """How far queries are outside the data, from 0 to 1: `sodalite.posteriors.calibration.outside`."""
+    """How far queries are outside the data, from 0 to 1: `sodalite.posteriors.novelty.outside`."""
     if not by_logarithm:
         return g("Div", g("Max", g("Sub", novelty, edge), 0.0), g("Sub", 1.0, edge))
     edge = g("Max", edge, LEAST_EDGE)

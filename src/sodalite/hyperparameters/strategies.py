@@ -18,7 +18,8 @@ from ..core.types import Floats, Indices
 from ..kernels import CompiledKernel, compile_kernel, spacing, variation
 from ..kernels.neighbours import Neighbours
 from ..posteriors import Evidence, can_leave_out
-from ..posteriors.calibration import Scale, log_densities, novelty_of
+from ..posteriors.calibration import Scale, log_densities
+from ..posteriors.novelty import novelty_of
 from ..posteriors.shape import density_of_t
 from ..selection.factor import floored_factor
 from ..selection.grow import grow

@@ -11,7 +11,8 @@ import numpy as np
 from ..core.types import Floats
 from ..kernels import CompiledKernel
 from ..kernels.neighbours import Neighbours
-from ..posteriors.calibration import COVERAGES, MOST, UNKNOWN, ErrorBars, Scale
+from ..posteriors.calibration import COVERAGES, ErrorBars, Scale
+from ..posteriors.novelty import MOST_EDGE, UNKNOWN
 from ..posteriors.predictive import Standard
 from ..posteriors.shape import DEGREES, NU, Shape, Width
 from .checks import LARGEST
@@ -111,7 +112,7 @@ def scale_from_json(kernel: CompiledKernel, arrays: Mapping[str, Floats], about:
         density=-np.inf if about["density"] is None else real(about["density"], "density", -np.inf),
         extra=real(about.get("extra", 0.0), "extra"),
         novelty=places.get("novelty"),
-        edge=real(about.get("edge", UNKNOWN), "edge", most=MOST),
+        edge=real(about.get("edge", UNKNOWN), "edge", most=MOST_EDGE),
         floor=real(about.get("floor", spread), "floor"),
         bars=None if about.get("bars") is None else _bars(mapping(about["bars"], "bars")),
         counts=places.get("counts"),

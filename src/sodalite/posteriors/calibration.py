@@ -19,9 +19,9 @@ are those that give the leave-one-out errors the largest log density, the scale 
 A scale holds near the rows that it was learnt from. How far, the *novelty* says: the share of the latent prior variance
 that is left at x. Up to `edge`, the novelty that the rows themselves have when they are left out, the scale is
 scale(x). Beyond it, the scale goes over to the one that holds where nothing is known, by the logarithm of the novelty
-(`outside`). There the variance of an observation is the prior's times `mean`, and no less than `floor`, the variance of
-the targets. A `mean` below one shrinks the prior variance only by the power `edge`: as far as the errors that it was
-learnt from had any prior variance left.
+(`sodalite.posteriors.novelty`). There the variance of an observation is the prior's times `mean`, and no less than
+`floor`, the variance of the targets. A `mean` below one shrinks the prior variance only by the power `edge`: as far as
+the errors that it was learnt from had any prior variance left.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ import numpy as np
 from ..core.types import Array, Floats, Indices
 from ..kernels import CompiledKernel
 from ..kernels.neighbours import Neighbours
+from .novelty import EXCEPT, EXCEPT_NEAR, UNKNOWN, blended, edge_of, least_outside, novelty_of, outside
 from .predictive import Predictive
 from .shape import LeftOut, Places, Shape
 
@@ -48,16 +49,8 @@ EXTRAS = (0.0, 1e-3, 3e-3, 1e-2, 3e-2, 0.1)  # `extra`, as shares of the mean sq
 FEW = 100  # rows below which only k = 0 is tried: the 32 nearest of them would be a third of all
 WORTH = 0.002  # nats per row that a candidate must gain over k = 0 without `extra`; less may be chance
 
-# Novelty, a share of the prior variance from 0 to 1.
-EXCEPT = 0.01  # share of all rows whose novelty may exceed `edge`, so that a few outlying rows do not raise it
-EXCEPT_NEAR = 0.05  # the same, of the rows near by: of 32, one
-UNKNOWN = 0.5  # `edge` where the novelty of the rows is not known: files of earlier versions
-LEAST_EDGE = 1e-9  # smallest `edge` that counts: below it, novelty may be rounding
-MOST = 1 - 1e-6  # largest `edge`: below 1, so that the scale can still change beyond it
-RARE = 0.005  # share of the rows of the fit whose novelty is called outside the data: one in 200
 COVERAGES = (0.5, 0.8, 0.95, 0.99)  # probabilities of the intervals that a fit is judged by
 MOST_RHO = 0.99  # largest correlation of two errors: from a neighbourhood, which is not all rows, it may exceed 1
-LEAST = 0.1  # smallest novelty that is called outside: among dense rows, the edge of the data has very little
 
 
 @dataclass(frozen=True)
@@ -101,13 +94,12 @@ class ErrorBars:
         noise_low, noise_high, low, high = np.sqrt(
             [*np.quantile(noise, [0.1, 0.9]), *np.quantile(variance, [0.1, 0.9])]
         ).tolist()
-        rare = float(np.quantile(novelty, 1 - RARE))
         return cls(
             noise=float(np.sqrt(noise.mean())),
             noise_range=(noise_low, noise_high),
             std=float(np.sqrt(variance.mean())),
             std_range=(low, high),
-            outside=min(max(rare, LEAST), MOST),
+            outside=least_outside(novelty),
             rmse=float(np.sqrt(np.mean(np.square(error)))),
             nlpd=None if left_out is None else _nlpd(left_out, error),
             shares=None if left_out is None else shares_inside(left_out.cumulative(error)),
@@ -247,7 +239,7 @@ class Scale:
         prior, noise = kernel.diag(features), kernel.noise(features)
         if novelty is None:
             novelty = novelty_of(latent, prior)
-        made = cls(1.0, np.empty(0), np.empty((0, X.shape[1])), None, edge=float(_edge(novelty, EXCEPT)), floor=floor)
+        made = cls(1.0, np.empty(0), np.empty((0, X.shape[1])), None, edge=float(edge_of(novelty, EXCEPT)), floor=floor)
         variance = latent + noise
         if places is None:
             places = cls.places_of(kernel, X)
@@ -275,7 +267,7 @@ class Scale:
         error, variance = rows.error, rows.variance
         mean_square = float(np.mean(np.square(error)))
         novelty = rows.novelty if places is None else _place_means(places, rows.novelty)
-        edge = float(_edge(rows.novelty, EXCEPT))
+        edge = float(edge_of(rows.novelty, EXCEPT))
         edges: dict[int, Floats | float] = {0: edge}
         if places is not None:
             edges |= {k: _edges_left_out(places, novelty, k) for k in SIZES}
@@ -292,7 +284,7 @@ class Scale:
                 index = places.index if places is not None and k else None
                 counts = None if places is None else places.counts
                 made = cls(mean, sums, X, index, k, strength, -np.inf, extra, novelty, edge, floor, counts=counts)
-                calibrated = total * _blended(local, made.far(far), rows.novelty, edges[k])
+                calibrated = total * blended(local, made.far(far), rows.novelty, edges[k])
                 density = float(log_densities(error, calibrated).mean())
                 yield LearntScale(replace(made, density=density), rows, places, calibrated)
 
@@ -350,7 +342,7 @@ class Scale:
             scale = (total[:, 0] + self.strength * self.mean) / (count + self.strength)
             edge = edge if self.novelty is None else _edges_left_out(places, self.novelty, self.k)
         far = self.far(rows.prior + variance - rows.latent)
-        factor = _blended(scale, far, rows.novelty, edge, self.by_logarithm)
+        factor = blended(scale, far, rows.novelty, edge, self.by_logarithm)
         if self.shape is None:
             return factor, np.zeros(rows.error.shape)
         return factor, self.shape.widths_left_out(rows, places, self.extra, theirs=theirs)
@@ -378,7 +370,7 @@ class Scale:
 
     def _factor(self, found: Indices | None, novelty: Floats, prior: Floats) -> Floats:
         scale, edge = self._near(found, len(novelty))
-        return _blended(scale, self.far(prior), novelty, edge, self.by_logarithm)
+        return blended(scale, self.far(prior), novelty, edge, self.by_logarithm)
 
     def outside(self, novelty: Floats) -> Floats:
         """How far outside the known rows of such novelties are, from 0 to 1; of the shape of `novelty`."""
@@ -396,7 +388,7 @@ class Scale:
         found = found[:, : self.k]
         count = float(found.shape[1]) if self.counts is None else self.counts[found].sum(axis=1)
         scale = np.asarray((self.squares[found].sum(axis=1) + self.strength * self.mean) / (count + self.strength))
-        return scale, np.full(n, self.edge) if self.novelty is None else _edge(self.novelty[found], EXCEPT_NEAR)
+        return scale, np.full(n, self.edge) if self.novelty is None else edge_of(self.novelty[found], EXCEPT_NEAR)
 
 
 @dataclass(frozen=True)
@@ -477,7 +469,7 @@ def _place_means(places: Places, values: Floats) -> Floats:
 
 def _edges_left_out(places: Places, novelty: Floats, k: int) -> Floats:
     """The novelty up to which the local scale of each row holds, by the k places near by; of shape (rows,)."""
-    return _edge(np.where(places.used(k), novelty[places.found[:, : k + 1]], -1.0), EXCEPT_NEAR)
+    return edge_of(np.where(places.used(k), novelty[places.found[:, : k + 1]], -1.0), EXCEPT_NEAR)
 
 
 def _mean_square(z: Floats) -> Floats:
@@ -502,63 +494,6 @@ def _scales(
         total, count = places.others(squares[:, None], sums[:, None], k, correction)
         for strength in STRENGTHS:
             yield mean, (total[:, 0] + strength * mean) / (count + strength), k, strength
-
-
-def novelty_of(latent: Floats, prior: Floats) -> Floats:
-    """The share of the prior variance that is left, from 0 to 1; 1 where the prior variance is 0.
-
-    Examples
-    --------
-    >>> novelty_of(np.array([0.5, 2.0, 0.0]), np.array([2.0, 2.0, 0.0]))
-    array([0.25, 1.  , 1.  ])
-    """
-    share = np.divide(latent, prior, out=np.ones(np.shape(latent)), where=np.asarray(prior) > 0)
-    return np.asarray(np.clip(share, 0.0, 1.0))
-
-
-def outside(novelty: Floats, edge: Floats | float, by_logarithm: bool = True) -> Floats:
-    """How far outside the known a row is: 0 up to a novelty of `edge`, 1 at a novelty of 1.
-
-    Between them it grows as the logarithm of the novelty, or linearly.
-
-    Examples
-    --------
-    >>> outside(np.array([0.0, 0.01, 0.1, 1.0]), 0.01)
-    array([0. , 0. , 0.5, 1. ])
-    >>> outside(np.array([0.0, 0.2, 0.6, 1.0]), 0.2, by_logarithm=False)
-    array([0. , 0. , 0.5, 1. ])
-    """
-    if not by_logarithm:
-        return np.asarray(np.maximum(novelty - edge, 0) / (1 - edge))
-    edge = np.maximum(edge, LEAST_EDGE)
-    return np.asarray(np.log(np.maximum(novelty / edge, 1)) / -np.log(edge))
-
-
-def rank_of_edge(count: int, share: float = EXCEPT_NEAR) -> int:
-    """The rank of the edge among `count` novelties, the largest having rank 1: all but a share do not exceed it."""
-    return 1 + int(share * count)
-
-
-def _edge(novelty: Floats, share: float) -> Floats:
-    """The novelty that all but a share of some rows do not exceed; the rows are the last axis."""
-    count = novelty.shape[-1]
-    place = count - rank_of_edge(count, share)
-    return np.asarray(np.minimum(np.partition(novelty, place, axis=-1)[..., place], MOST))
-
-
-def _blended(
-    near: Floats | float, far: Floats, novelty: Floats, edge: Floats | float, by_logarithm: bool = True
-) -> Floats:
-    """Go over from the scale `near` to the scale `far` as the novelty grows from `edge` to 1; of shape (n,).
-
-    The mean of both, weighted by `outside`, if `far` is larger. If it is smaller, the weighted harmonic mean, with a
-    weight that is linear in the novelty: a variance is a scale times something that grows with the novelty, and so it
-    changes monotonically from its value near the data to its value far away.
-    """
-    near = np.broadcast_to(near, novelty.shape)
-    low, weight = np.minimum(near, far), outside(novelty, edge, by_logarithm=False)
-    down = np.divide(near * low, low + weight * (near - low), out=np.zeros(novelty.shape), where=low > 0)
-    return np.asarray(np.where(far < near, down, near + outside(novelty, edge, by_logarithm) * (far - near)))
 
 
 def log_densities(error: Floats, variance: Floats) -> Floats:

@@ -38,9 +38,10 @@ from .base import (
     in_blocks,
     scaled_covariance,
 )
-from .calibration import MOST_RHO, Correlations, Scale, novelty_of
+from .calibration import MOST_RHO, Correlations, Scale
 from .coordinates import CoordinateCache, cache_limit
 from .leave_one_out import Observations, Systems
+from .novelty import novelty_of
 from .shared import LEAST_ROWS, RATIO, Remainder, Shared, affordable_cell, blended, levels_of
 from .sod import SubsetOfData
 from .stored import StoredObservations, least_memory, store_remainder

@@ -38,8 +38,9 @@ from .base import (
     in_blocks,
     scaled_covariance,
 )
-from .calibration import Scale, novelty_of
+from .calibration import Scale
 from .gradient import evidence_gradient
+from .novelty import novelty_of
 
 N_SHARES = 4  # sums over blocks are added up in so many shares, whatever the number of cores: so rounding is the same
 MOST_LEVERAGE = 1 - 1e-9  # largest leverage of a row on its own prediction: at 1, nothing is known without the row

@@ -16,7 +16,8 @@ from scipy.linalg.blas import dtrmm
 from ..core.types import Array, Floats, Indices
 from ..kernels import CompiledKernel, Features
 from .base import N_SOME, Calibrated, Evidence, covariance_block, in_blocks, scaled_covariance
-from .calibration import MOST_RHO, Scale, novelty_of
+from .calibration import MOST_RHO, Scale
+from .novelty import novelty_of
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,8 @@ import numpy as np
 from ..core.types import Floats
 from ..kernels.neighbours import places_among
 from ..posteriors import LeaveOneOutErrors, RowsOfFit
-from ..posteriors.calibration import Correlations, novelty_of
+from ..posteriors.calibration import Correlations
+from ..posteriors.novelty import novelty_of
 from ..posteriors.predictive import Predictive
 from ..posteriors.shape import LeftOut
 from .rows import LabelledRows, Material
