@@ -29,7 +29,7 @@ BENCHMARKS = {
     "scaling": "time against rows and active rows, peak memory, and a figure",
     "shown": "what README and the documentation show of the commands",
     "speed": "the block engine against the bare products, one row at a time, and the reference",
-    "store": "the default with its rows in memory and on disk, up to ten million; loading its model files",
+    "store": "the default with rows in memory, on disk and on workers, up to ten million; loading its model files",
     "study": "every score, posterior and way to find hyperparameters on every data set",
     "tables": "raw tables through the command line, beside boosted trees by skrub; --help for options",
     "weave": "the weave against the likelihood of a subset, over several splits",

@@ -5,13 +5,16 @@
 * On a table of the airline kind: 250 000 rows of whole numbers in 8 columns, with the search that a measurement chose,
   and with each search forced; and the latency of one row.
 * Against the number of rows, up to `--most`, and against k.
+
+With `--most 10000000` all lines are written to docs/local.txt.
 """
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import chain
 from time import perf_counter
 
 import numpy as np
@@ -24,6 +27,7 @@ from sodalite.posteriors import Evidence, Local
 from sodalite.selection.source import Arrays
 
 from .common import seconds, smooth_problem
+from .evidence import record
 
 ROWS = (10_000, 100_000, 1_000_000, 10_000_000)
 SIZES = (8, 16, 32, 64, 128)
@@ -45,8 +49,8 @@ def floor(local: Local, X: np.ndarray, found: np.ndarray, batch: int = 32) -> fl
     return seconds(lambda: threaded_map(part, [found[a : a + batch] for a in range(0, len(X), batch)]))
 
 
-def beside_floor(n: int = 30_000, d: int = 8, m: int = 500, k: int = 32, queries: int = 10_000) -> None:
-    """Print the rate with and without calibration, and that of the floor."""
+def beside_floor(n: int = 30_000, d: int = 8, m: int = 500, k: int = 32, queries: int = 10_000) -> Iterator[str]:
+    """Yield lines with the rate with and without calibration, and that of the floor."""
     X, y, kernel = smooth_problem(n + queries, 0.05, d)
     chosen = select(X[:n], y[:n], kernel, n_active=m, first=0)
     compiled = compile_kernel(kernel, X[:n])
@@ -56,17 +60,16 @@ def beside_floor(n: int = 30_000, d: int = 8, m: int = 500, k: int = 32, queries
         local = Local.condition(evidence)
         conditioning = perf_counter() - begin
         taken = seconds(lambda: local.mean_and_variance(X[n:], noisy=True))  # noqa: B023
-        print(
+        yield (
             f"n {n} d {d} m {m} k {k}, calibrate {calibrate}: conditioning {conditioning:.2f} s; "
-            f"{queries / taken:.0f} queries/s",
-            flush=True,
+            f"{queries / taken:.0f} queries/s"
         )
     search = seconds(lambda: local.near.query(X[n:], k))
     found = local.near.query(X[n:], k)
     least = search + floor(local, X[n:], found)
-    print(
-        f"floor: {queries / least:.0f} queries/s (search {search:.2f} s, products and systems {least - search:.2f} s); "
-        f"ours takes {taken / least:.1f} times as long"
+    yield (
+        f"  floor: {queries / least:.0f} queries/s (search {search:.2f} s, products and systems "
+        f"{least - search:.2f} s); ours takes {taken / least:.1f} times as long"
     )
 
 
@@ -92,13 +95,13 @@ def airline(n: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     return X.astype(float), (y - y.mean()) / y.std()
 
 
-def of_airline_kind(n: int = 250_000, queries: int = 20_000) -> None:
-    """Print the rate of the default on a table of the airline kind, and the latency of one row."""
+def of_airline_kind(n: int = 250_000, queries: int = 20_000) -> Iterator[str]:
+    """Yield lines with the rate of the default on a table of the airline kind, and the latency of one row."""
     X, y = airline(n + queries)
     begin = perf_counter()
     model = GreedyGPRegressor(random_state=0).fit(X[:n], y[:n])
     index, T = model.posterior_.near.index, X[n:]
-    print(f"airline kind, n {n}: fit {perf_counter() - begin:.1f} s, k {model.posterior_.k}, search by {index.search}")
+    yield f"airline kind, n {n}: fit {perf_counter() - begin:.1f} s, k {model.posterior_.k}, search by {index.search}"
     own, rates = index.search, {}
     for search in sorted(FINDERS, key=lambda name: name == own):  # its own search last: latency follows
         index.search = search
@@ -107,15 +110,13 @@ def of_airline_kind(n: int = 250_000, queries: int = 20_000) -> None:
         rates[search] = len(some) / seconds(lambda: model.predict(some, return_std=True))  # noqa: B023
     told = ", ".join(f"{rate:.0f} by {search}" for search, rate in rates.items())
     share = seconds(lambda: model.posterior_.near.query(T, model.posterior_.k)) * rates[own] / len(T)
-    print(
-        f"  {told} queries/s: {rates[own] / min(rates.values()):.1f} times the slowest; {share:.0%} of it is the search"
-    )
+    yield f"  {told} queries/s: {rates[own] / min(rates.values()):.1f} times the slowest; {share:.0%} is the search"
     one = seconds(lambda: model.predict(T[:1], return_std=True), repeats=200)
-    print(f"  one row: {1e3 * one:.2f} ms", flush=True)
+    yield f"  one row: {1e3 * one:.2f} ms"
 
 
-def against_rows_and_k(most: int, m: int = 100, queries: int = 20_000) -> None:
-    """Print the rate against the number of rows, and against k, for normal inputs in 8 dimensions."""
+def against_rows_and_k(most: int, m: int = 100, queries: int = 20_000) -> Iterator[str]:
+    """Yield lines with the rate against the number of rows, and against k, for normal inputs in 8 dimensions."""
     for n in (rows for rows in ROWS if rows <= most):
         X, y, kernel = smooth_problem(n + queries, 0.05, 8, n_features=100, dtype="float32")
         chosen = select(X[:n], y[:n], kernel, n_active=m, first=0)
@@ -127,13 +128,16 @@ def against_rows_and_k(most: int, m: int = 100, queries: int = 20_000) -> None:
             model = replace(local, k=k)
             model.mean_and_variance(X[n : n + 1000], noisy=True)
             taken = seconds(lambda: model.mean_and_variance(X[n:], noisy=True))  # noqa: B023
-            print(f"n {n} k {k}: {queries / taken:.0f} queries/s, by {local.near.index.search}", flush=True)
+            yield f"8 normal inputs, m {m}, n {n}, k {k}: {queries / taken:.0f} queries/s, by {local.near.index.search}"
 
 
 def main(arguments: Sequence[str] = ()) -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks local", description=__doc__.splitlines()[0])
     parser.add_argument("--most", type=int, default=1_000_000, help="the most rows; 10000000 needs 20 GB of memory")
     most = parser.parse_args(arguments).most
-    beside_floor()
-    of_airline_kind()
-    against_rows_and_k(most)
+    lines = []
+    for text in chain(beside_floor(), of_airline_kind(), against_rows_and_k(most)):
+        print(text, flush=True)
+        lines.append(text)
+    if most >= max(ROWS):
+        record("local", f"python -m benchmarks local --most {max(ROWS)}", {"local.txt": lines})
