@@ -108,8 +108,9 @@ class GreedyGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
         straight line, "trees" boosted trees, by LightGBM, for tables in which some inputs act by steps or only together
         with others. A regressor is fitted on five folds of the rows (of more than 200 000, of a sample), and the
         Gaussian process to the residuals of rows that it has not seen; new rows get the mean of the five predictions.
-        "auto" fits models with a constant, with trees and with half of what trees predict, and keeps the one of the
-        largest log density, each row predicted from the others; it takes two to three times as long.
+        "auto" fits models with a constant, with trees and with half of what trees predict. It keeps the one that gives
+        rows that the trees have not seen the largest log density or, within 0.01 nats of it, the smallest RMSE. It
+        takes two to three times as long. Tables of fewer than 50 rows have a constant.
     n_active : int, default=500
         The most active rows. With fewer rows than that, all are active.
     tol : float, default=None

@@ -40,7 +40,7 @@ CELLS = (64, 128, 256, 512)  # rows of a cell: the more, the more rows a query i
 RATIO = 2.5  # rows of a neighbourhood, in units of a cell: with fewer, queries at a border lack rows beyond it
 SAMPLE_NUMBERS = 2**20  # numbers of the rows that cells are made from, 8 MB: all rows, up to a hundred thousand or so
 SAMPLE_SHARE = 16  # at least one row in so many makes the cells: some rows for each of the smallest cells
-LEAST_ROWS = 2000  # rows of the remainder below which nothing is shared: 64 neighbours of its own serve a query well
+LEAST_ROWS = 2000  # rows of the remainder up to which nothing is shared: 64 neighbours of its own serve a query well
 
 
 def work_of(h: int, m: int) -> float:
