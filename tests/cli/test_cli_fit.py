@@ -31,6 +31,7 @@ from sodalite.core.json import plain
 from sodalite.metrics import coverage, interval_coverage, nlpd, rmse
 from sodalite.posteriors.calibration import COVERAGES
 from sodalite.posteriors.predictive import Standard
+from sodalite.report import make_report
 from sodalite.report.words import distribution_words, kernel_words
 from sodalite.stopping import Stage
 from sodalite.tables import learn, read_table
@@ -605,6 +606,18 @@ def test_bad_levels_are_refused_before_any_work(option, value, folder, monkeypat
     message = "0.5 is there twice" if value.startswith("0.5,0.5") else "is no number between 0 and 1, both excluded"
     assert f"Invalid value for '{option}'" in result.stderr
     assert message in " ".join(result.stderr.split())
+
+
+def test_the_distribution_of_errors_is_the_same_in_fit_and_report(folder):
+    """That of the model which is written, not of the one that the rows held out have judged."""
+    random = np.random.default_rng(0)
+    x = random.uniform(0, 10, 400)
+    pd.DataFrame({"x": x, "y": np.sin(x) + 0.2 * random.standard_t(3, 400)}).to_csv("heavy.csv", index=False)
+    parameters = {"posterior": "sod", "hyperparameters": "fixed", "n_active": 40}
+    outcome = fit.run("heavy.csv", "y", "m", test_fraction=0.3, parameters=parameters, shown=_progress.Display())
+    report = make_report(sodalite.load("m"))
+    assert report.errors == outcome.errors
+    assert report.judgement.how == "held out"
 
 
 def test_the_distribution_of_errors_in_fit_and_inspect(folder):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from math import isfinite
 from pathlib import Path
 from time import perf_counter
@@ -26,7 +26,8 @@ from ._common import (
     seed_option,
 )
 from ._data import EMBEDDED, Choice, read_training
-from ._judged import hold_out, judge_by_test_rows, left_out, mapping_of_rest, reads_training_from_disk
+from ._fits import Judged, Work, fit_all, fit_most, judge
+from ._judged import hold_out, left_out, mapping_of_rest, reads_training_from_disk
 from ._limit import Timetable
 from ._summary import show, show_readings
 
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
     from ..posteriors.baselines import Baselines
     from ..report.build import HeldOut
     from ..report.words import KernelWords
-    from ..stopping import Callback, Stage
     from ..tables import Dialect, Options, Training
     from ._progress import Display
 
@@ -237,18 +237,11 @@ def run(
     """
     time = time or Timetable(None)
     shown.step(f"Reading {data or EMBEDDED}")
-    import warnings
-
     import numpy as np
 
     from .. import persistence
-    from ..core.validation import OutlierWarning
-    from ..fitting.budget import CHOICE, CONDITION
-    from ..fitting.pipeline import Settings
-    from ..report.held_out import by_input, judge_held_out, judgement_to_json
-    from ..report.rows import inputs_of
+    from ..report.held_out import judgement_to_json
     from ..report.words import bars_of, error_words, kernel_words, mean_words
-    from ..tables import Taken
 
     check_paths(data, output, parameters.get("checkpoint"))
     model = make_model(parameters, seed)
@@ -256,51 +249,22 @@ def run(
     training = read_training(data, Choice(target, features, exclude, missing, options, dialect), seed)
     watch("read")
 
-    y = training.y
     warn_of_outlying_rows(training)
-    split = hold_out(len(y), test_fraction, seed)
-    X = training.without(split.test, seed)
+    split = hold_out(len(training.y), test_fraction, seed)
     again = bool(len(split.test)) and not hold_out_only
-    settings = Settings.of({**model.get_params(deep=False), "checkpoint": None})
-    costs = settings.costs(len(split.rest), X.shape[1])
-
-    def follow(stage: Stage) -> None:
-        time.follow(stage)
-        shown(stage)
-
-    shown.expect(time.later(costs, again) / sum(cost for _, cost in costs.steps()), time.left)
-    model.set_params(time_limit=time.of_fit(costs, again))
-    with warnings.catch_warnings():
-        if not reads_training_from_disk(training):
-            warnings.simplefilter("ignore", OutlierWarning)  # it has been said, in the table's words
-        model.fit(
-            Taken(X, split.rest) if reads_training_from_disk(training) else X[split.rest],
-            y[split.rest],
-            callback=follow,
-        )
-    time.end_step()
+    work = Work.of(model, training, split, seed, time, shown)
+    fit_most(model, work, again)
     watch("fit")
-
+    judged = Judged()
     if len(split.test):
-        shown.step("Testing on the rows held out")
-        held, told = X[split.test], y[split.test]
-        predicted = model.fitted_.predictive(held)
-        judged = judge_by_test_rows(model, training, split, X, predicted)
-        judgement = judge_held_out(model, held, told, predicted, np.random.default_rng(seed))
+        judged = judge(model, work, np.random.default_rng(seed))
         watch("test")
-    else:
-        judged, judgement = (), None
 
-    mapping, rows, said = training.preprocessing, split.rest, ""
-    if again and not time.has_time_to_condition(len(y) / len(split.rest)):
+    mapping, rows, said, X = training.preprocessing, split.rest, "", work.X
+    if again and not time.has_time_to_condition(work.growth):
         again, said = False, "the model has not seen the rows held out: there was no time to fit it again with them"
     if again:
-        rows = np.arange(len(y))
-        known = len(y) / len(split.rest) * time.of_steps(CHOICE, CONDITION)
-        shown.expect(time.later(costs, False) / (costs.choice + costs.condition), time.left, known)
-        model.set_params(time_limit=time.of_second_fit())
-        model, X = refit(model, training, follow), training.X
-        time.end_step()
+        model, rows, X = fit_all(model, work), np.arange(len(training.y)), training.X
         watch("fit all")
     elif len(split.test):
         mapping = mapping_of_rest(training, split)
@@ -308,20 +272,19 @@ def run(
 
     shown.step("Measuring which inputs matter")
     known = X[rows[:MOST_ROWS]]
-    unit, variance = float(model.y_std_[0]), float(np.var(y[rows]))
+    unit, variance = float(model.y_std_[0]), float(np.var(training.y[rows]))
     scale, bars = model.posterior_.scale, bars_of(model.posterior_)
     model.preprocessing_ = mapping
     shares = shares_of(model, known, time.left)
     words = kernel_words(model.kernel_, known, shares, unit, variance, bars)
-    if judgement is not None and shares:
-        judgement = by_input(judgement, shares[0][0], inputs_of(model), held, told, predicted)
+    judgement = judged.by_input(model, shares)
     shown.step(f"Writing {output}")
     model.about_ = {
         "data": data or EMBEDDED,
         "n_rows": len(rows),
         "n_test": len(split.test),
         "notes": list(training.notes),
-        "test": [asdict(part) for part in judged],
+        "test": [asdict(part) for part in judged.models],
         "judgement": None if judgement is None else judgement_to_json(judgement),
         "kernel": words.as_dict(),
     }
@@ -337,7 +300,7 @@ def run(
         stop_reason=model.selection_.stop_reason,
         missing=training.missing,
         notes=training.notes,
-        test=judged,
+        test=judged.models,
         baselines=model.baselines_,
         left_out=left_out(bars, [unit]),
         errors=error_words(None if scale is None else scale.shape),
@@ -383,30 +346,6 @@ def shares_of(model: GreedyGPRegressor, known: Floats, seconds: float) -> tuple[
     rate = len(some) / max(perf_counter() - began, 1e-9)
     count = int(min(max(IMPORTANCE_SHARE * seconds * rate, 1.0), N_PREDICTIONS))
     return model.importance(known, n_predictions=count).shares
-
-
-def refit(model: GreedyGPRegressor, training: Training, follow: Callback) -> GreedyGPRegressor:
-    """A model of all rows, with the kernel and the kind of mean function of one that was fitted to most of them."""
-    import warnings
-
-    from sklearn.base import clone
-
-    from ..core.validation import OutlierWarning
-    from ..posteriors.baselines import NoBetterWarning
-
-    mean = model.mean_
-    chosen = None if mean.is_constant else mean.name if mean.share == 1 else model.mean
-    found: GreedyGPRegressor = clone(model).set_params(
-        kernel=model.kernel_, mean=chosen, hyperparameters="fixed", checkpoint=None
-    )
-    with warnings.catch_warnings():
-        for said in (NoBetterWarning, OutlierWarning):  # of the first model, or of the table
-            warnings.simplefilter("ignore", said)
-        found.fit(training.X, training.y, callback=follow)
-    found.set_params(kernel=model.kernel, mean=model.mean, hyperparameters=model.hyperparameters)
-    again = replace(found.mean_, trials=mean.trials)
-    found.fitted_ = replace(found.fitted_, rounds=model.fitted_.rounds, mean_function=again)
-    return found
 
 
 class Stopwatch:

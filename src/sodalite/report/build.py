@@ -33,7 +33,7 @@ from .pictures import (
 )
 from .rows import Material, gather
 from .stages import Stages
-from .words import HARDLY, KernelWords, bars_of, kernel_words, mean_words
+from .words import HARDLY, KernelWords, bars_of, error_words, kernel_words, mean_words
 
 N_WORDS = 100_000  # most rows whose spread a kernel is described by: more change the words no longer
 
@@ -85,6 +85,8 @@ class Report:
     score: str
     kernel: str
     words: KernelWords
+    errors: str
+    """The distribution of errors that the model has learnt, in sentences."""
     importance: Importance | None
     """What each input brings to the predictions' variance; None for one input."""
     mean: str
@@ -174,6 +176,7 @@ def make_report(model: FittedModel, X: Any = None, y: Any = None, *, target: int
         score=_name(model.get_params(deep=False)["score"]),
         kernel=str(model.kernel_),
         words=words,
+        errors=error_words(None if (scale := material.posterior.scale) is None else scale.shape, target),
         importance=found if len(names) > 1 else None,
         interactions=interactions(material, found.pairs[:N_PAIRS], np.random.default_rng(random_state)),
         mean=mean_words(material.mean_function),

@@ -81,9 +81,9 @@ def _residuals(report: Report) -> Figure:
         compared = " The dotted curve is a Gaussian, for comparison."
     caption = (
         "Each error divided by the standard deviation that the model gave it. The bars should follow the solid curve: "
-        f"the distribution of errors that the model has learnt, averaged over the rows.{compared} "
-        f"{report.judgement.distribution} Bars at the ends hold all that is further out. Where they are taller than "
-        "the curve, some rows are further off than the model thinks possible, and are worth a look."
+        f"the distribution of errors that the model has learnt, averaged over the rows.{compared} Bars at the ends "
+        "hold all that is further out. Where they are taller than the curve, some rows are further off than the model "
+        "thinks possible, and are worth a look."
     )
     alt = (
         f"The standardised errors have mean {short(z.mean())} and standard deviation {short(z.std())}; ideal: 0 and 1. "

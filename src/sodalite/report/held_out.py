@@ -20,7 +20,7 @@ from ..posteriors.predictive import Predictive
 from .honesty import LEVEL, ErrorHistogram, GroupCoverage, PitHistogram, by_region
 from .judgement import N_JUDGES, Judgement, judgement_of
 from .rows import Input
-from .words import bars_of, error_words
+from .words import bars_of
 
 DIGITS = 6  # significant digits of what is drawn
 DRAWN = ("mean", "error", "std", "below", "above", "pit")
@@ -46,7 +46,7 @@ def judge_held_out(
         For the rows that are drawn in pictures where there are many.
     """
     fitted = model.fitted_
-    bars, scale = bars_of(fitted.posterior), fitted.posterior.scale
+    bars = bars_of(fitted.posterior)
     offset = None if fitted.mean_function.is_constant else fitted.scaling.mean + fitted.mean_function(X)
     novelty = fitted.posterior.mean_variance_novelty(X)[2] if found.novelty is None else found.novelty
     return judgement_of(
@@ -56,7 +56,6 @@ def judge_held_out(
         X=X,
         novelty=novelty,
         n_given=len(y),
-        distribution=error_words(None if scale is None else scale.shape, 0),
         mean_rmse=None if offset is None else metrics.rmse(y, np.asarray(offset)[:, 0]),
         outside=None if bars is None else bars.outside,
         matters=None,
@@ -78,7 +77,6 @@ def judgement_to_json(found: Judgement) -> dict[str, Any]:
     rows = [found.mean, found.y - found.mean, found.std, found.mean - found.lower, found.upper - found.mean, found.pit]
     return {
         "n_judges": found.n_judges,
-        "distribution": found.distribution,
         "n_outside": found.n_outside,
         "coverages": found.coverages,
         **plain({name: getattr(found, name) for name in NUMBERS}),
@@ -116,7 +114,6 @@ def _from_json(content: Any) -> Judgement:
         lower=mean - rows["below"],
         upper=mean + rows["above"],
         pit=rows["pit"],
-        distribution=str(content["distribution"]),
         rmse=_known(numbers["rmse"]),
         mean_rmse=numbers["mean_rmse"],
         nlpd=_known(numbers["nlpd"]),

@@ -15,7 +15,7 @@ from .honesty import LEVEL, ErrorHistogram, GroupCoverage, PitHistogram, by_dist
 from .predictions import predict
 from .rows import HOW, Input, Material
 from .stages import Stages
-from .words import bars_of, error_words
+from .words import bars_of
 
 N_JUDGES = 2000  # rows that judge the model, drawn at random: coverage to about 1 %, and few enough dots to draw
 LEVELS = np.array([0.05, *np.arange(0.1, 0.95, 0.1), 0.95, 0.99])  # probabilities of the intervals that are counted
@@ -44,8 +44,6 @@ class Judgement:
     """The upper end of the 95 % interval."""
     pit: Floats
     """The cumulative probability of each target in its predictive distribution."""
-    distribution: str
-    """The distribution of errors, in sentences."""
     rmse: float
     mean_rmse: float | None
     """The RMSE of the mean function alone; None if it is a constant."""
@@ -132,7 +130,7 @@ def judge(
     rows = material.judges.some(N_JUDGES, generator)
     scaled, novelty = predict(material, stages, rows)
     offset = rows.own_offset
-    bars, scale = bars_of(material.posterior), material.posterior.scale
+    bars = bars_of(material.posterior)
     y = material.in_units(rows.y, offset)
     return judgement_of(
         material.how,
@@ -141,7 +139,6 @@ def judge(
         X=rows.X,
         novelty=novelty,
         n_given=len(material.judges),
-        distribution=error_words(None if scale is None else scale.shape, rows.target),
         mean_rmse=None if material.mean_function.is_constant else metrics.rmse(y, material.shift + offset),
         outside=None if bars is None else bars.outside,
         matters=matters,
@@ -156,7 +153,6 @@ def judgement_of(
     X: Floats,
     novelty: Floats,
     n_given: int,
-    distribution: str,
     mean_rmse: float | None,
     outside: float | None,
     matters: Input | None,
@@ -173,7 +169,6 @@ def judgement_of(
     X : array of shape (rows, d)
     novelty : array of shape (rows,)
     n_given : int
-    distribution : str
     mean_rmse : float or None
     outside : float or None
     matters : Input or None
@@ -198,7 +193,6 @@ def judgement_of(
         lower=lower[drawn],
         upper=upper[drawn],
         pit=pit[drawn],
-        distribution=distribution,
         rmse=rmse,
         mean_rmse=mean_rmse,
         nlpd=-float(np.mean(found.log_density(y[:, None]))),

@@ -311,7 +311,7 @@ def _about(report: Report) -> str:
         ("each chosen as", SCORES.get(report.score, report.score)),
         ("predicts from", f"{POSTERIORS.get(report.posterior, report.posterior)} ({report.posterior})"),
         ("kernel, for targets scaled to unit variance", abridged(report.kernel)),
-        ("distribution of errors", report.judgement.distribution),
+        ("distribution of errors", report.errors),
         ("judged by", report.judgement.words),
         ("beside simple ways", "" if report.baselines is None else report.baselines.beside()),
     ]
