@@ -14,7 +14,7 @@ test: $(VENV)/test browser  ## style, types, tests and doctests
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	SCIPY_ARRAY_API=1 $(BIN)/pytest -n $(WORKERS) --dist worksteal
+	SCIPY_ARRAY_API=1 $(BIN)/pytest -n $(WORKERS) --dist worksteal --durations=40 --durations-min=2
 
 campaign: $(VENV)/test browser  ## the tests that `make test` leaves out: its properties at further sizes, seeds and kinds
 	SCIPY_ARRAY_API=1 $(BIN)/pytest -n $(WORKERS) --dist worksteal -m campaign
