@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -20,6 +21,8 @@ from sodalite.tables import Column, Preprocessing
 
 onnx = pytest.importorskip("onnx")
 onnxruntime = pytest.importorskip("onnxruntime")
+
+DATA = Path(__file__).parents[1] / "data"
 
 USUAL = ConstantKernel(1.7) * RBF([0.9, 1.4]) + WhiteKernel(0.05)
 
@@ -97,6 +100,17 @@ def test_quantiles_of_a_gaussian_and_without_calibration(posterior, path):
         model = fitted(posterior, calibrate=calibrate)
         (found,) = session(model, path, quantiles=[0.1, 0.9]).run(["quantiles"], {"X": X})
         np.testing.assert_allclose(found, model.predict_quantiles(X, [0.1, 0.9]), rtol=1e-8, atol=1e-8)
+
+
+@pytest.mark.parametrize("posterior", ["local", "sod", "vfe"])
+@pytest.mark.parametrize("version", [2, 5, 6])
+def test_models_of_earlier_files_change_beyond_the_data_as_they_did(version, posterior, path):
+    model = sodalite.load(DATA / f"version_{version}_{posterior}.sodalite")
+    assert model.posterior_.scale.by_logarithm == (version == 6)
+    X = np.random.default_rng(0).uniform(-4, 4, size=(50, 2))
+    std, quantiles = session(model, path, quantiles=[0.1, 0.9]).run(["std", "quantiles"], {"X": X})
+    np.testing.assert_allclose(std, model.predict(X, return_std=True)[1], rtol=1e-8)
+    np.testing.assert_allclose(quantiles, model.predict_quantiles(X, [0.1, 0.9]), rtol=1e-8, atol=1e-8)
 
 
 @pytest.mark.parametrize("wrong", [[0.5, 1.0], np.nan, "wide", ["0.5"]])

@@ -15,7 +15,7 @@ from helpers import POSTERIORS, campaign
 from sodalite import GreedyGPRegressor
 from sodalite.hyperparameters import Subset
 from sodalite.posteriors.calibration import Scale
-from sodalite.posteriors.novelty import blended, novelty_of, outside
+from sodalite.posteriors.novelty import novelty_of, outside, scale_between
 from sodalite.report.words import KernelWords, bars_of, kernel_words
 
 QUICK = {"hyperparameters": "fixed", "random_state": 0}
@@ -200,7 +200,7 @@ def test_rows_that_join_later_raise_the_floor():
 def test_the_scale_goes_from_that_near_by_to_that_of_all():
     novelty, edge = np.linspace(0, 1, 50), 0.05
     for near, far in ((0.1, 2.0), (8.0, 1.5), (1.0, 1.0)):
-        found = blended(near, np.full(50, far), novelty, edge)
+        found = scale_between(near, np.full(50, far), novelty, edge)
         assert_allclose(found[[0, 2, -1]], [near, near, far])
         assert np.all(np.diff(found) * (far - near) >= 0)
         for noise in (0.01, 0.3, 3.0):  # of an observation, times what grows from the noise to the whole prior

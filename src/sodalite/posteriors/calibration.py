@@ -35,7 +35,7 @@ import numpy as np
 from ..core.types import Array, Floats, Indices
 from ..kernels import CompiledKernel
 from ..kernels.neighbours import Neighbours
-from .novelty import EXCEPT, EXCEPT_NEAR, UNKNOWN, blended, edge_of, least_outside, novelty_of, outside
+from .novelty import EXCEPT, EXCEPT_NEAR, UNKNOWN, edge_of, least_outside, novelty_of, outside, scale_between
 from .predictive import Predictive
 from .shape import LeftOut, Places, Shape
 
@@ -284,7 +284,7 @@ class Scale:
                 index = places.index if places is not None and k else None
                 counts = None if places is None else places.counts
                 made = cls(mean, sums, X, index, k, strength, -np.inf, extra, novelty, edge, floor, counts=counts)
-                calibrated = total * blended(local, made.far(far), rows.novelty, edges[k])
+                calibrated = total * scale_between(local, made.far(far), rows.novelty, edges[k])
                 density = float(log_densities(error, calibrated).mean())
                 yield LearntScale(replace(made, density=density), rows, places, calibrated)
 
@@ -342,7 +342,7 @@ class Scale:
             scale = (total[:, 0] + self.strength * self.mean) / (count + self.strength)
             edge = edge if self.novelty is None else _edges_left_out(places, self.novelty, self.k)
         far = self.far(rows.prior + variance - rows.latent)
-        factor = blended(scale, far, rows.novelty, edge, self.by_logarithm)
+        factor = scale_between(scale, far, rows.novelty, edge, self.by_logarithm)
         if self.shape is None:
             return factor, np.zeros(rows.error.shape)
         return factor, self.shape.widths_left_out(rows, places, self.extra, theirs=theirs)
@@ -370,7 +370,7 @@ class Scale:
 
     def _factor(self, found: Indices | None, novelty: Floats, prior: Floats) -> Floats:
         scale, edge = self._near(found, len(novelty))
-        return blended(scale, self.far(prior), novelty, edge, self.by_logarithm)
+        return scale_between(scale, self.far(prior), novelty, edge, self.by_logarithm)
 
     def outside(self, novelty: Floats) -> Floats:
         """How far outside the known rows of such novelties are, from 0 to 1; of the shape of `novelty`."""

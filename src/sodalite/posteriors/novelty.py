@@ -67,7 +67,7 @@ def edge_of(novelty: Floats, share: float) -> Floats:
     return np.asarray(np.minimum(np.partition(novelty, place, axis=-1)[..., place], MOST_EDGE))
 
 
-def blended(
+def scale_between(
     near: Floats | float, far: Floats, novelty: Floats, edge: Floats | float, by_logarithm: bool = True
 ) -> Floats:
     """Go over from the scale `near` to the scale `far` as the novelty grows from `edge` to 1; of shape (n,).
