@@ -94,6 +94,20 @@ def test_quantiles_are_the_models(posterior, q, path):
 
 
 @pytest.mark.parametrize("posterior", ["local", "vfe"])
+def test_quantiles_in_units_of_the_standard_deviation(posterior, path):
+    X = rows(400)
+    y = np.sin(2 * X[:, 0]) + 0.2 * np.random.default_rng(2).standard_t(2.5, 400)
+    model = GreedyGPRegressor(USUAL, posterior=posterior, n_active=20, hyperparameters="fixed", random_state=0).fit(
+        X, y
+    )
+    width, _ = model.posterior_.scale.shape.targets[0]
+    assert not len(width.coefficients)
+    X = np.concatenate([rows(30, seed=3), 2.5 * rows(30, seed=4), 1e3 * rows(3, seed=5)])
+    (found,) = session(model, path, quantiles=[0.1, 0.975]).run(["quantiles"], {"X": X})
+    np.testing.assert_allclose(found, model.predict_quantiles(X, [0.1, 0.975]), rtol=1e-8, atol=1e-8)
+
+
+@pytest.mark.parametrize("posterior", ["local", "vfe"])
 def test_quantiles_of_a_gaussian_and_without_calibration(posterior, path):
     X = rows(9, seed=3)
     for calibrate in (True, False):

@@ -599,7 +599,7 @@ WRONG_BARS = {
     "weights": (put(*TARGET, "weights", value=[0.5, 0.4]), "numbers whose sum is 1"),
     "many weights": (put(*TARGET, "weights", value=[1e-6] * 10**6), "weights must be 1 to 32 numbers"),
     "nu": (put(*TARGET, "nu", value=0.0), "nu must be a finite number of at least 0.7 and at most 1000; it is 0"),
-    "coefficients": (put(*TARGET, "coefficients", value=[1.0, 2.0]), "coefficients must be 1 or 5 numbers"),
+    "coefficients": (put(*TARGET, "coefficients", value=[1.0, 2.0]), "coefficients must be 0, 1 or 5 numbers"),
     "level": (put(*TARGET, "level", value=None), "level must be a finite number"),
     "huge widths": (put(*TARGET, "level", value=1e9), "widths of errors that predictions cannot use"),
     "tiny widths": (put(*TARGET, "coefficients", value=[1e3] * 5), "widths of errors that predictions cannot use"),
@@ -616,6 +616,15 @@ def test_error_bars_that_make_no_sense_are_refused(what, by_place, path):
     rewrite(by_place, path, change)
     with pytest.raises(ModelFileError, match=message):
         sodalite.load(path)
+
+
+def test_a_width_in_units_of_the_standard_deviation_is_kept(path):
+    X = rows(400, d=1)
+    y = np.sin(X[:, 0]) + 0.2 * np.random.default_rng(3).standard_t(2.5, 400)
+    one = GreedyGPRegressor(RBF(1.0) + WhiteKernel(0.1), n_active=20, hyperparameters="fixed", random_state=0).fit(X, y)
+    assert not len(one.posterior_.scale.shape.targets[0][0].coefficients)
+    sodalite.save(one, path)
+    assert_same(one, sodalite.load(path), rows(40, d=1, seed=5))
 
 
 def test_what_rows_left_out_say_is_kept_and_may_be_absent(by_place, path):

@@ -45,9 +45,10 @@ def test_heavy_tails_are_found(nu):
     shape = learn(error)
     width, standard = shape.targets[0]
     assert standard.nu == pytest.approx(nu, rel=0.25)
-    assert width(np.zeros((1, 1)))[0] == pytest.approx(0.3, rel=0.1)
+    wide = width(np.zeros((1, 1)), np.ones(1))[0]
+    assert wide == pytest.approx(0.3, rel=0.1)
     new = 0.3 * stats.t(nu).rvs(20_000, random_state=1)
-    density = standard.log_density(new / 0.3) - np.log(width(np.zeros((1, 1)))[0])
+    density = standard.log_density(new / 0.3) - np.log(wide)
     assert density.mean() > stats.t(nu, scale=0.3).logpdf(new).mean() - 0.02
 
 
@@ -61,7 +62,7 @@ def test_the_fit_of_a_t_is_scipy_s():
 def test_skewness_is_found():
     shape = learn(np.random.default_rng(0).exponential(1.0, 4000) - 1)
     width, standard = shape.targets[0]
-    quantiles = width(np.zeros((1, 1)))[0] * standard.quantiles(np.array([0.05, 0.5, 0.95]))
+    quantiles = width(np.zeros((1, 1)), np.ones(1))[0] * standard.quantiles(np.array([0.05, 0.5, 0.95]))
     assert np.allclose(quantiles, stats.expon(-1).ppf([0.05, 0.5, 0.95]), atol=0.12)
 
 
@@ -73,7 +74,7 @@ def test_widths_follow_the_errors_of_the_place():
     assert shape.targets[0][0].by_place
     places = Places.of(compile_kernel(RBF() + WhiteKernel(), X), X, max(SIZES))
     found = places.index.query(np.array([[2.0], [8.0]]), max(SIZES))
-    narrow, wide = shape.widths(np.ones(2), np.full(2, 0.1), found, places.counts)[:, 0]
+    narrow, wide = shape.widths(np.ones(2), np.ones(2), np.full(2, 0.1), found, places.counts)[:, 0]
     spread = stats.t(shape.targets[0][1].nu).ppf(0.84) if len(shape.targets[0][1].weights) == 1 else 1.0
     assert narrow * spread == pytest.approx(0.1, rel=0.3)
     assert wide * spread == pytest.approx(1.0, rel=0.3)
@@ -109,19 +110,38 @@ def test_rows_left_out_do_not_see_themselves():
     error = generator.standard_t(2.0, (400, 1)) * np.where(X > 5, 1.0, 0.1)
     shape, (rows, places) = learn(error, X), left_out(error, X)
     assert shape.targets[0][0].by_place
-    plain = shape.widths_left_out(rows, places, 0.0)
+    plain = shape.widths_left_out(rows, places, rows.variance, 0.0)
     changed = error.copy()
     changed[7] *= 1.5
     moved = replace(shape, sums=places.sums(np.abs(changed)))
-    again = moved.widths_left_out(left_out(changed, X)[0], places, 0.0)
+    again = moved.widths_left_out(left_out(changed, X)[0], places, rows.variance, 0.0)
     assert again[7, 0] == plain[7, 0]
     assert np.max(again / plain) > 1.01
 
 
 def test_optimism_widens():
     error = stats.t(3.0).rvs(1000, random_state=0)
-    plain, wide = (learn(error, optimism=optimism).targets[0][0].level for optimism in (1.0, 4.0))
-    assert wide - plain == pytest.approx(np.log(2), abs=0.01)
+    rows, _ = left_out(error)
+    plain, wide = (
+        learn(error, optimism=optimism).widths_left_out(rows, None, rows.variance, 0.0, optimism)
+        for optimism in (1.0, 4.0)
+    )
+    assert np.allclose(wide, 2 * plain, rtol=0.01)
+
+
+def test_widths_are_in_units_of_the_calibrated_standard_deviation():
+    """Where the scale knows how large errors are, a t needs no more than that, and the process's own s misleads it."""
+    generator = np.random.default_rng(0)
+    std = generator.uniform(0.1, 1.0, 4000)
+    rows, _ = left_out(std * generator.standard_t(4.0, 4000))  # the process says a standard deviation of 1 everywhere
+    shape = Shape.learn(rows, None, 2 * std**2, 0.0, 1.0)  # 2: the variance of the t
+    width, standard = shape.targets[0]
+    assert not len(width.coefficients)
+    assert standard.nu == pytest.approx(4.0, rel=0.25)
+    found = shape.widths_left_out(rows, None, 2 * std**2, 0.0)[:, 0]
+    assert np.allclose(found / std, 1.0, atol=0.1)
+    assert np.ptp(found / std) < 1e-12
+    assert shape.widths(np.ones(4000), np.sqrt(2) * std, rows.novelty, None, None)[:, 0] == pytest.approx(found)
 
 
 def test_rows_that_repeat_are_one_place():

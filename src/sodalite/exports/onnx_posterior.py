@@ -81,7 +81,7 @@ def predicted_nodes(g: Graph, posterior: Posterior, kernel: OnnxNode, X: Tensor,
     shape = scale.shape
     if not len(levels) or shape is None or shape.is_gaussian:
         return Predicted(found.mean, calibrated, _gaussian_quantiles(g, found.mean, calibrated, levels))
-    width = _widths(g, scale, shape, posterior.kernel, kernel, queries, total, novelty)
+    width = _widths(g, scale, shape, posterior.kernel, kernel, queries, total, calibrated, novelty)
     outside = g("Unsqueeze", _outside(g, novelty, scale.edge, scale.by_logarithm), axes=[2])
     learnt = np.stack([np.zeros(len(levels)) if t is None else t[1].quantiles(levels) for t in shape.targets])
     gaussian = np.array([[t is None] for t in shape.targets], dtype=np.float64)  # (q, 1): these stay Gaussian
@@ -112,9 +112,11 @@ def _widths(
     kernel: OnnxNode,
     queries: Queries,
     variance: Value,
+    calibrated: Value,
     novelty: Tensor,
 ) -> Tensor:
     """The widths of the errors, of shape (queries, q), as `Shape.widths` computes them; 0 of a Gaussian target."""
+    std = g("Sqrt", calibrated)
     columns = [g("Sqrt", g("Max", variance, SMALLEST))]
     if shape.sums is not None:
         assert scale.near is not None
@@ -127,15 +129,17 @@ def _widths(
             number = g("Add", g.sum_of(g("Gather", scale.counts, some, axis=0), 1), STRENGTH)
             columns.append(g("Div", g("Add", total, STRENGTH * shape.mean), number))
     logs = [g("Log", column) for column in columns]  # each of shape (queries, 1) or (queries, q)
-    widths = [_width(g, target, logs, j) for j, target in enumerate(shape.targets)]
+    widths = [_width(g, target, logs, std, j) for j, target in enumerate(shape.targets)]
     return g("Concat", *widths, axis=1)
 
 
-def _width(g: Graph, target: tuple[Width, Standard] | None, logs: list[Tensor], j: int) -> Tensor:
+def _width(g: Graph, target: tuple[Width, Standard] | None, logs: list[Tensor], std: Tensor, j: int) -> Tensor:
     """The width of target j, of shape (queries, 1), from the logarithms of the features."""
     if target is None:
         return g("Mul", logs[0], 0.0)
     width = target[0]
+    if not len(width.coefficients):
+        return g("Mul", std, float(np.exp(width.level)))
     sum_of = g.constant(np.full((1, 1), width.level))
     for at, (log, coefficient) in enumerate(zip(logs, width.coefficients, strict=False)):
         column = log if at < 2 else g("Gather", log, [j], axis=1)

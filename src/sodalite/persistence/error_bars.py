@@ -192,8 +192,8 @@ def _target_from_json(about: Mapping[str, Any], sizes: tuple[int, ...]) -> tuple
         raise ValueError(f"weights must be 1 to {max(DEGREES)} numbers whose sum is 1")
     coefficients = _numbers(about["coefficients"], "coefficients", None)
     features = 2 + len(sizes)  # log s, log novelty and every log a_k
-    if len(coefficients) not in (1, features):
-        raise ValueError(f"coefficients must be 1 or {features} numbers; there are {len(coefficients)}")
+    if len(coefficients) not in (0, 1, features):
+        raise ValueError(f"coefficients must be 0, 1 or {features} numbers; there are {len(coefficients)}")
     limits = about["limits"]
     if not isinstance(limits, list) or len(limits) != 2:
         raise ValueError("limits must be a list of two: the least and the largest of each feature")

@@ -312,7 +312,8 @@ class Scale:
         """
         assert self.shape is not None
         found = self._query(X, self._n_near)
-        return self._factor(found, novelty, prior), self.shape.widths(variance, novelty, found, self.counts)
+        factor = self._factor(found, novelty, prior)
+        return factor, self.shape.widths(variance, np.sqrt(variance * factor), novelty, found, self.counts)
 
     def left_out(
         self, rows: LeftOut, place: Indices, correlations: Correlations | None = None
@@ -345,7 +346,7 @@ class Scale:
         factor = scale_between(scale, far, rows.novelty, edge, self.by_logarithm)
         if self.shape is None:
             return factor, np.zeros(rows.error.shape)
-        return factor, self.shape.widths_left_out(rows, places, self.extra, theirs=theirs)
+        return factor, self.shape.widths_left_out(rows, places, variance * factor, self.extra, theirs=theirs)
 
     def _places(self, X: Floats, place: Indices, correlations: Correlations | None) -> Places | None:
         """The places of the scale, seen from rows that are at these; None if no place matters."""
@@ -440,7 +441,7 @@ class LearntScale:
         std = np.broadcast_to(np.sqrt(optimism * self.variance)[:, None], mean.shape)
         if shape is None:
             return Predictive.gaussian(mean, std)
-        width = shape.widths_left_out(rows, self.places, scale.extra, optimism)
+        width = shape.widths_left_out(rows, self.places, self.variance, scale.extra, optimism)
         return Predictive(mean, std, width, scale.outside(rows.novelty), shape.standards)
 
 

@@ -3,7 +3,7 @@
 A Gaussian process says that errors are Gaussian. Those of most tables are not: many are small, a few are large, and how
 large they are depends on the place in ways that the kernel does not know. So their distribution is learnt from the
 leave-one-out errors that the error bars are scaled by. The error at x is width(x) times a number Z that is distributed
-alike everywhere,
+alike everywhere. The width is proportional to the calibrated standard deviation, or learnt from errors near by,
 
     log width(x) = c + b_0 log s(x) + b_1 log novelty(x) + sum_k b_k log a_k(x).
 
@@ -11,7 +11,7 @@ s(x) is the standard deviation that the process predicts, before it is calibrate
 the k nearest places, each error in units of its own s. Z is Student's t, corrected by a Bernstein polynomial
 (`sodalite.posteriors.predictive.Standard`), which gives skewness and other shapes, and leaves the tails those of a t.
 What is fitted, from simple to flexible, is chosen by the log density of errors that the fit has not seen: a Gaussian
-with the calibrated standard deviation, a t, a t with widths by place, corrections of growing degree.
+with the calibrated standard deviation, a t in units of it, a t with widths by place, corrections of growing degree.
 """
 
 from __future__ import annotations
@@ -169,11 +169,17 @@ class Places:
 
 @dataclass(frozen=True)
 class Width:
-    """The width of one target's errors: log width = level + coefficients . features."""
+    """The width of one target's errors.
+
+    Without coefficients it is exp(level) times the calibrated standard deviation. With coefficients,
+
+        log width = level + coefficients . features.
+    """
 
     level: float
     coefficients: Floats
-    """Of log s alone, or of all features; of shape (features,)."""
+    """Of the features, of shape (features,); none if the width is proportional to the calibrated standard deviation.
+    Files of earlier versions may have one, of log s alone."""
     limits: Floats
     """The least and the largest value of every feature in the fit; of shape (2, features)."""
 
@@ -182,11 +188,13 @@ class Width:
         """Whether the width depends on errors near by."""
         return len(self.coefficients) > 1
 
-    def __call__(self, features: Floats) -> Floats:
-        """Widths for features of shape (n, features); of shape (n,).
+    def __call__(self, features: Floats, std: Floats) -> Floats:
+        """Widths for features of shape (n, features) and calibrated standard deviations of shape (n,); of shape (n,).
 
         A feature beyond its limits counts as at the limit, but for log s: the width stays proportional to s there.
         """
+        if not len(self.coefficients):
+            return np.asarray(np.exp(self.level) * std)
         features = features[:, : len(self.coefficients)]
         inside = np.clip(features, *self.limits)
         return np.asarray(np.exp(self.level + inside @ self.coefficients + features[:, 0] - inside[:, 0]))
@@ -245,6 +253,7 @@ class Shape:
         self,
         rows: LeftOut,
         places: Places | None,
+        variance: Floats,
         extra: float,
         optimism: float = 1.0,
         theirs: Floats | None = None,
@@ -254,7 +263,8 @@ class Shape:
         Parameters are those of `learn`, and `theirs` of `Places.correction`. `places` are not needed if no width
         depends on the place.
         """
-        return self._widths(self._features_left_out(rows, places, extra, optimism, theirs))
+        features = self._features_left_out(rows, places, extra, optimism, theirs)
+        return self._widths(features, np.sqrt(optimism * variance))
 
     def _features_left_out(
         self, rows: LeftOut, places: Places | None, extra: float, optimism: float, theirs: Floats | None = None
@@ -280,13 +290,18 @@ class Shape:
         """Whether all targets have Gaussian errors with the calibrated standard deviation."""
         return all(target is None for target in self.targets)
 
-    def widths(self, variance: Floats, novelty: Floats, found: Indices | None, counts: Floats | None) -> Floats:
+    def widths(
+        self, variance: Floats, std: Floats, novelty: Floats, found: Indices | None, counts: Floats | None
+    ) -> Floats:
         """Widths of the errors of some queries, of shape (n, q); of a Gaussian target, zero.
 
         Parameters
         ----------
-        variance, novelty : arrays of shape (n,)
+        variance : array of shape (n,)
             Of observations, not calibrated, with the noise that calibration adds.
+        std : array of shape (n,)
+            Calibrated standard deviations of observations.
+        novelty : array of shape (n,)
         found : array of shape (n, max(sizes)) or None
             The places nearest to each query, if `sums` is not None.
         counts : array of shape (places,) or None
@@ -297,12 +312,14 @@ class Shape:
             assert found is not None
             assert counts is not None
             near = [(self.sums[found[:, :k]].sum(axis=1), counts[found[:, :k]].sum(axis=1)) for k in self.sizes]
-        return self._widths(_features(np.sqrt(np.maximum(variance, TINY)), novelty, near, self.mean))
+        return self._widths(_features(np.sqrt(np.maximum(variance, TINY)), novelty, near, self.mean), std)
 
-    def _widths(self, features: Floats) -> Floats:
-        """Widths for features of shape (n, features, q); of shape (n, q), and zero of a Gaussian target."""
-        widths = [np.zeros(len(features)) if t is None else t[0](features[..., j]) for j, t in enumerate(self.targets)]
-        return np.stack(widths, axis=1)
+    def _widths(self, features: Floats, std: Floats) -> Floats:
+        """Widths for features of shape (n, features, q) and `std` of shape (n,); (n, q), zero of a Gaussian target."""
+        none = np.zeros(len(std))
+        return np.stack(
+            [none if t is None else t[0](features[..., j], std) for j, t in enumerate(self.targets)], axis=1
+        )
 
 
 def _features(s: Floats, novelty: Floats, near: list[tuple[Floats, Floats]], mean: Floats) -> Floats:
@@ -334,7 +351,7 @@ def density_of_t(error: Floats, std: Floats) -> float:
     return float(_densities(log_std, errors, theta, 1).mean())
 
 
-# One target: features of shape (rows, features), the first of them log s, and errors of shape (rows,)
+# One target: features of shape (rows, features), the first the log of a standard deviation, and errors of shape (rows,)
 
 
 def _choose(features: Floats, error: Floats, std: Floats) -> tuple[tuple[Width, Standard] | None, float]:
@@ -346,32 +363,34 @@ def _choose(features: Floats, error: Floats, std: Floats) -> tuple[tuple[Width, 
     if not np.any(error):
         return None, 0.0
     gaussian = density = log_gaussian(error, std)
-    chosen: tuple[int, int] | None = None
-    wholes = {width: _fit_t(features[:, :width], error) for width in sorted({1, features.shape[1]})}
-    count = 1
+    candidates = [np.log(std)[:, None]]  # logarithms that the width is made of, the simplest first
+    if features.shape[1] > 1:
+        candidates.append(features)
+    wholes = [_fit_t(some, error) for some in candidates]
+    at, best = 0, 0  # the candidate, and the degree of its correction; 0 for the Gaussian
     folds: dict[int, list[Floats]] = {}
     # What does not gain on the rows of its own fit gains nothing on others, and is not fitted to folds.
-    for width, theta in wholes.items():
-        if _is_better(_densities(features[:, :width], error, theta, 1), density):
-            folds[width] = _without_folds(features[:, :width], error, theta)
-            held = _held_out(features[:, :width], error, folds[width], 1)
+    for number, (some, theta) in enumerate(zip(candidates, wholes, strict=True)):
+        if _is_better(_densities(some, error, theta, 1), density):
+            folds[number] = _without_folds(some, error, theta)
+            held = _held_out(some, error, folds[number], 1)
             if _is_better(held, density):
-                chosen, density, count = (width, 1), held, width
+                at, best, density = number, 1, held
+    some, theta = candidates[at], wholes[at]
     for degree in (degree for degree in DEGREES if degree * ROWS_PER_DEGREE <= len(error)):
-        if _is_better(_densities(features[:, :count], error, wholes[count], degree), density):
-            if count not in folds:
-                folds[count] = _without_folds(features[:, :count], error, wholes[count])
-            held = _held_out(features[:, :count], error, folds[count], degree)
+        if _is_better(_densities(some, error, theta, degree), density):
+            if at not in folds:
+                folds[at] = _without_folds(some, error, theta)
+            held = _held_out(some, error, folds[at], degree)
             if _is_better(held, density):
-                chosen, density = (count, degree), held
-    if chosen is None:
+                best, density = degree, held
+    if not best:
         return None, 0.0
-    some, degree = features[:, : chosen[0]], chosen[1]
-    theta = wholes[chosen[0]]
-    width_of = Width(float(theta[1]), theta[2:], np.stack([some.min(axis=0), some.max(axis=0)]))
+    used = some if at else some[:, :0]
+    width = Width(float(theta[1]), theta[2:] if at else np.empty(0), np.stack([used.min(axis=0), used.max(axis=0)]))
     nu = float(np.exp(theta[0]))
-    weights = _fit_weights(stdtr(nu, error / width_of(some)), degree)
-    return (width_of, Standard(nu, weights)), float(np.mean(density - gaussian))
+    weights = _fit_weights(stdtr(nu, error / width(used, std)), best)
+    return (width, Standard(nu, weights)), float(np.mean(density - gaussian))
 
 
 def _is_better(held: Floats, density: Floats) -> bool:
@@ -416,11 +435,11 @@ def _held_out(features: Floats, error: Floats, fits: list[Floats], degree: int) 
 def _fit_t(features: Floats, error: Floats, start: Floats | None = None, converged: float = CONVERGED) -> Floats:
     """Log nu, the level and the coefficients of a t by maximum likelihood; of shape (2 + features,).
 
-    A single coefficient, that of log s, is held at 1. `converged` is the gradient, and the relative change of the cost,
+    A single coefficient is held at 1. `converged` is the gradient, and the relative change of the cost,
     at which the fit ends.
     """
     centre, count = features.mean(axis=0), features.shape[1]
-    plain = np.eye(1, count)[0]  # a width proportional to s
+    plain = np.eye(1, count)[0]  # a width proportional to the standard deviation
     if start is None:
         level = np.log(max(float(np.median(np.abs(error) * np.exp(-features[:, 0]))), TINY))
         start = np.array([np.log(5.0), level, *plain])  # 5: between heavy tails and none
