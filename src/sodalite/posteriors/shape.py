@@ -403,17 +403,19 @@ def _is_better(held: Floats, density: Floats) -> bool:
 
 
 def _densities(features: Floats, error: Floats, theta: Floats, degree: int, known: Mask | None = None) -> Floats:
-    """The log density of every error, of shape (rows,), by a t and a correction that is fitted to the `known` rows.
+    """The log densities of all errors, or of those that are not `known`, by a t and a correction.
 
-    `theta` is what `_fit_t` returns; a degree of 1 means no correction, and `known` None means all rows.
+    The correction is fitted to all errors, or to those that are known. `theta` is what `_fit_t` returns, and a degree
+    of 1 means no correction.
     """
     log_width = theta[1] + features @ theta[2:]
     nu, z = float(np.exp(theta[0])), error * np.exp(-log_width)
-    density = log_t(z, nu) - log_width
+    new: Mask | slice = slice(None) if known is None else ~known
+    density = log_t(z[new], nu) - log_width[new]
     if degree > 1:
         u = stdtr(nu, z)
         weights = _fit_weights(u if known is None else u[known], degree)
-        density += np.log(np.maximum(bernstein(u, degree) @ weights, TINY))
+        density += np.log(np.maximum(bernstein(u[new], degree) @ weights, TINY))
     return np.asarray(density)
 
 
@@ -428,7 +430,7 @@ def _held_out(features: Floats, error: Floats, fits: list[Floats], degree: int) 
     fold, held = np.arange(len(error)) % FOLDS, np.empty(len(error))
     for number, theta in enumerate(fits):
         known = fold != number
-        held[~known] = _densities(features, error, theta, degree, known)[~known]
+        held[~known] = _densities(features, error, theta, degree, known)
     return held
 
 
