@@ -3,6 +3,8 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 WORKERS ?= 2
+# Each worker of the tests computes with one thread: together they keep the cores busy, and more would wait for each other.
+PYTEST := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 SCIPY_ARRAY_API=1 $(BIN)/pytest -n $(WORKERS) --dist worksteal
 
 .PHONY: run test campaign browser bench bench-test docs links dist dist-test lowest clean
 
@@ -14,10 +16,10 @@ test: $(VENV)/test browser  ## style, types, tests and doctests
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	SCIPY_ARRAY_API=1 $(BIN)/pytest -n $(WORKERS) --dist worksteal --durations=40 --durations-min=2
+	$(PYTEST) --durations=40 --durations-min=2
 
 campaign: $(VENV)/test browser  ## the tests that `make test` leaves out: its properties at further sizes, seeds and kinds
-	SCIPY_ARRAY_API=1 $(BIN)/pytest -n $(WORKERS) --dist worksteal -m campaign
+	$(PYTEST) -m campaign
 
 browser:  ## Chromium, for the tests that look at a report
 	sh scripts/browser.sh

@@ -10,7 +10,7 @@ from scipy import stats
 from sklearn.base import clone
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, WhiteKernel
 
-from helpers import CHANCES, DTYPES, EXECUTORS
+from helpers import CHANCES, DTYPES, EXECUTORS, campaign
 from sodalite import GreedyGPRegressor, select
 from sodalite.core import memory
 from sodalite.core.jitter import JITTER
@@ -219,7 +219,7 @@ def brute_force(X, y, kernel, n_active, first, score, random_state):
 
 
 @pytest.mark.parametrize("score", [Lookahead(60, 60, 1), Lookahead(60, 60, 8), Lookahead(20, 25, 8)], ids=str)
-@pytest.mark.parametrize("q", [1, 2])
+@pytest.mark.parametrize("q", [campaign(1), 2])
 @pytest.mark.parametrize("kernel", [KERNEL, NOISE_BY_ROW], ids=["one noise", "noise by row"])
 def test_lookahead_is_what_brute_force_finds(score, q, kernel):
     X, y = draw(60, q=q, seed=3)

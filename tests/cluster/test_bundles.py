@@ -78,7 +78,7 @@ def compare(there, here, X=None, rtol=1e-8):
 
 @pytest.mark.parametrize(
     ("q", "alpha", "mean"),
-    [(3, True, None), (None, False, "linear"), campaign(None, True, None), campaign(3, False, None)],
+    [(3, True, None), campaign(None, False, "linear"), campaign(None, True, None), campaign(3, False, None)],
 )
 def test_a_fit_is_that_in_memory(client, q, alpha, mean):
     X, y = rows(q=q)

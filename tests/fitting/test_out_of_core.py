@@ -491,7 +491,7 @@ KINDS = {
     "linear kernel": {"kernel": DotProduct(1.0) + WhiteKernel(0.1)},
     "periodic kernel": {"kernel": KERNEL + PeriodicColumn(column=1, length_scale=1.0, periodicity=2.0)},
 }
-QUICKEST = ("alone", "shared", "two targets")
+QUICKEST = ("shared", "two targets")
 
 
 @pytest.mark.parametrize("kind", [*QUICKEST, *(campaign(kind) for kind in KINDS if kind not in QUICKEST)])

@@ -255,8 +255,8 @@ def test_a_search_of_few_rows_repeats_itself():
 # Few rows
 
 
-@pytest.mark.parametrize("n", [1, 2, 3, 12, *map(campaign, (4, 5, 8, 20, 50, 100))])
-@pytest.mark.parametrize("kind", ["noise", "line", "bend"])
+@pytest.mark.parametrize("n", [1, 3, 12, *map(campaign, (2, 4, 5, 8, 20, 50, 100))])
+@pytest.mark.parametrize("kind", ["noise", campaign("line"), "bend"])
 def test_few_rows_are_predicted_no_worse_than_by_a_constant(n, kind):
     ours, constant = [], []
     for seed in range(5):
@@ -346,10 +346,10 @@ def hilly(n: int, slow: float, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
 
 
 def test_a_gap_among_dense_rows_is_filled_from_what_lies_around_it():
-    X, y = hilly(5000, slow=5.0)
+    X, y = hilly(3000, slow=5.0)
     hole = np.hypot(*(X - [0.25, 0.15]).T) < 0.1
     X = np.column_stack([X, X.sum(axis=1), X[:, 0] - X[:, 1]])  # with so many inputs, no second scale is tried
-    gp = GreedyGPRegressor(n_active=200, random_state=0).fit(X[~hole], y[~hole])
+    gp = GreedyGPRegressor(n_active=100, random_state=0).fit(X[~hole], y[~hole])
     assert "a far scale" in [each.name for each in gp.rounds_ if each.kept]
     mean, std = gp.predict(X[hole], return_std=True)
     error = y[hole] - mean
@@ -358,6 +358,6 @@ def test_a_gap_among_dense_rows_is_filled_from_what_lies_around_it():
 
 
 def test_no_far_scale_is_added_to_ripples_alone():
-    X, y = hilly(3000, slow=0.0)
-    gp = GreedyGPRegressor(n_active=100, random_state=0).fit(X, y)
+    X, y = hilly(1500, slow=0.0)
+    gp = GreedyGPRegressor(n_active=50, random_state=0).fit(X, y)
     assert "a far scale" not in [each.name for each in gp.rounds_ if each.kept]

@@ -123,8 +123,8 @@ def compare(here, there, Q):
     np.testing.assert_allclose(there.mean(Q[:2]), here.mean(Q[:2]), rtol=1e-8)  # most bundles have no query
 
 
-@pytest.mark.parametrize("make", [scattered, on_a_grid, with_outliers])
-@pytest.mark.parametrize(("levels", "search"), [(0, "tree"), (5, "tree"), (3, "products")])
+@pytest.mark.parametrize("make", [campaign(scattered), on_a_grid, with_outliers])
+@pytest.mark.parametrize(("levels", "search"), [campaign(0, "tree"), (5, "tree"), (3, "products")])
 def test_predictions_are_those_in_memory(make, levels, search, monkeypatch):
     monkeypatch.setattr(neighbours, "FINDERS", {search: neighbours.FINDERS[search]})
     monkeypatch.setattr(tuning, "N_JUDGED", 200)

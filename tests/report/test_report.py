@@ -17,7 +17,7 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, WhiteKernel
 
 import sodalite
-from helpers import POSTERIORS, PROJECTED
+from helpers import POSTERIORS, PROJECTED, campaign
 from sodalite import GreedyGPRegressor, metrics
 from sodalite.cli import report as command
 from sodalite.cli._judged import hold_out
@@ -385,8 +385,9 @@ def test_the_page_of_active_rows_leads_with_those_held_out(tmp_path):
     assert f"<dd>{words.readable(made.held_out[0].rmse, 4)}</dd>" in given
 
 
-@pytest.mark.parametrize("posterior", ["local", "sod"])
-@pytest.mark.parametrize("mean", ["auto", None])
+@pytest.mark.parametrize(
+    ("posterior", "mean"), [("local", "auto"), campaign("local", None), campaign("sod", "auto"), ("sod", None)]
+)
 def test_the_figures_are_of_the_rows_held_out(posterior, mean, tmp_path, monkeypatch):
     """Numbers, dots and groups are those of the predictions that `fit` made of the rows held out, computed again."""
     monkeypatch.chdir(tmp_path)

@@ -260,6 +260,7 @@ def test_the_words_and_the_slider_need_no_figure(opened):
     assert seen.said == []
 
 
+@pytest.mark.campaign
 def test_play_goes_on_while_other_figures_wait(opened):
     seen = opened("one.html", NEVER_IDLE, viewport={"width": 1200, "height": 200})
     seen.page.evaluate("document.getElementById('play').click()")
@@ -278,6 +279,7 @@ def test_figures_on_screen_are_drawn_first(opened):
     assert sorted(order) == sorted(every)
 
 
+@pytest.mark.campaign
 def test_figures_out_of_sight_wait_until_they_are_needed(opened):
     seen = opened("eight.html", NEVER_IDLE)
     seen.page.evaluate("document.querySelector('.plot').scrollIntoView()")
@@ -305,6 +307,7 @@ def test_a_printed_page_has_every_figure(opened):
     assert seen.page.evaluate(DRAWN) == seen.page.evaluate(ALL)
 
 
+@pytest.mark.campaign
 def test_a_browser_that_knows_no_idle_time_draws_all(opened):
     seen = opened("one.html", "delete window.requestIdleCallback;")
     seen.wait("document.documentElement.dataset.ready", "true")
@@ -313,6 +316,7 @@ def test_a_browser_that_knows_no_idle_time_draws_all(opened):
     assert seen.said == []
 
 
+@pytest.mark.campaign
 def test_a_figure_takes_its_room_before_it_is_drawn(opened):
     seen = opened("eight.html", NEVER_IDLE)
     places = "[...document.querySelectorAll('figure, h2')].map(one => Math.round(one.getBoundingClientRect().top))"

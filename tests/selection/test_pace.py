@@ -8,6 +8,7 @@ import pytest
 from sklearn.gaussian_process.kernels import RBF, WhiteKernel
 
 import sodalite
+from helpers import campaign
 from sodalite import GreedyGPRegressor, select, stopping
 from sodalite.hyperparameters import HYPERPARAMETERS, Task
 from sodalite.kernels import default_kernels
@@ -192,7 +193,7 @@ def test_no_estimate_is_absurd():
 @pytest.mark.parametrize(
     ("given", "posterior"), [("weave", "local"), ("weave", "dtc"), ("subset", "sod")], ids=["weave", "joint", "subset"]
 )
-@pytest.mark.parametrize("n", [200, 1200])
+@pytest.mark.parametrize("n", [campaign(200), 1200])
 def test_the_search_reports_within_it(given, posterior, n):
     """Each search says which part of it begins, and how much is done never falls."""
     rows = np.linspace(0, 9, n)[:, None]

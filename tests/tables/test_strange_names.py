@@ -15,6 +15,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 import sodalite
+from helpers import campaign
 from sodalite import GreedyGPRegressor
 from sodalite.cli.app import app
 from sodalite.persistence import ModelFileError
@@ -103,7 +104,7 @@ def named(name, d):
 
 
 @pytest.mark.parametrize("kind", ["posterior", "learning", "importance", "dependence", "calibration"])
-@pytest.mark.parametrize("d", [1, 2])
+@pytest.mark.parametrize("d", [campaign(1), 2])
 def test_column_names_in_pictures_are_no_formulas(kind, d):
     mpl.use("Agg")
     from matplotlib import pyplot
