@@ -207,7 +207,7 @@ def test_a_clone_is_unfitted_and_fits_the_same():
     assert_array_equal(copied.fit(X, y).predict(new_rows()), model.predict(new_rows()))
 
 
-@pytest.mark.parametrize("q", [None, 2])
+@pytest.mark.parametrize("q", [campaign(None), 2])
 @pytest.mark.parametrize(
     ("way", "posterior"),
     [
@@ -876,9 +876,8 @@ def test_huge_offsets(offset, y_offset, posterior):
     ("scale", "y_scale"),
     [
         (1e-8, 1e8),
-        (1e8, 1e-8),
         (1e100, 1e-100),
-        *(campaign(*both) for both in [(1e-8, 1e-8), (1e8, 1e8), (1e-100, 1e100)]),
+        *(campaign(*both) for both in [(1e8, 1e-8), (1e-8, 1e-8), (1e8, 1e8), (1e-100, 1e100)]),
     ],
 )
 def test_tiny_and_huge_scales(scale, y_scale, posterior):

@@ -27,6 +27,8 @@ from sodalite.stopping import Rule, Size
 
 KERNEL = ConstantKernel(1.5) * RBF([1.2, 1.9]) + WhiteKernel(0.02)
 posteriors = pytest.mark.parametrize("posterior", POSTERIORS)
+FEW = ("local", "sod", "vfe")
+some_posteriors = pytest.mark.parametrize("posterior", [name if name in FEW else campaign(name) for name in POSTERIORS])
 
 
 def data(n=160, q=None, seed=0):
@@ -94,7 +96,7 @@ def test_it_is_a_fresh_model_of_all_rows_with_the_same_picks(posterior, q):
     assert fitted.active_indices_.max() >= 100
 
 
-@posteriors
+@some_posteriors
 def test_rows_that_arrive_one_after_the_other(posterior):
     X, y = data(n=120)
     fitted = model(posterior=posterior, n_active=10).fit(X[:60], y[:60])
@@ -349,7 +351,7 @@ def test_the_rows_that_are_given_up_are_those_that_are_missed_least(q, alpha):
     assert least_missed(Evidence(kernel, Arrays(X, Y, own), chosen), sample, 5) == expected
 
 
-@posteriors
+@some_posteriors
 def test_an_exchange_serves_a_place_that_was_not_there_before(posterior):
     X, y = two_places()
     kept, swapped = (
