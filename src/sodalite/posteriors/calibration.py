@@ -405,10 +405,13 @@ class LearntScale:
 
     @property
     def learnt_density(self) -> float:
-        """The mean log density of the errors by their learnt shape, per target; each row's by the other rows."""
+        """The mean log density of the errors by a Gaussian or a t, per target; each row's by the other rows.
+
+        Corrections of the t, which take most of the time of `Shape.learn`, change all models that are compared alike.
+        """
         if not len(self.rows.X):
             return self.scale.density
-        shape = Shape.learn(self.rows, self.places, self.variance, self.scale.extra, optimism=1.0)
+        shape = Shape.learn(self.rows, self.places, self.variance, self.scale.extra, optimism=1.0, degrees=())
         return self.scale.density + float(np.mean(shape.gain or 0.0))
 
     def of_model(self, kernel: CompiledKernel, calibrate: bool, optimism: float = 1.0) -> Scale:

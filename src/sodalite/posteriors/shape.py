@@ -16,7 +16,7 @@ with the calibrated standard deviation, a t in units of it, a t with widths by p
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 
@@ -217,7 +217,15 @@ class Shape:
     """The numbers k of places near by, in the order of their coefficients. Files of earlier versions have others."""
 
     @classmethod
-    def learn(cls, rows: LeftOut, places: Places | None, variance: Floats, extra: float, optimism: float) -> Shape:
+    def learn(
+        cls,
+        rows: LeftOut,
+        places: Places | None,
+        variance: Floats,
+        extra: float,
+        optimism: float,
+        degrees: Sequence[int] = DEGREES,
+    ) -> Shape:
         """Learn the shape of leave-one-out errors. O(rows q).
 
         Parameters
@@ -231,6 +239,8 @@ class Shape:
             Noise variance that calibration adds.
         optimism : float
             How many times as large squared errors are for rows that no step of the fit has seen.
+        degrees : sequence of int
+            Of the corrections that are tried.
         """
         n, q = rows.error.shape
         s = np.sqrt(rows.variance + extra)
@@ -244,7 +254,7 @@ class Shape:
         features = made._features_left_out(rows, places, extra, optimism)
         std = np.sqrt(optimism * variance)
         with one_blas_thread():  # products too small to share out
-            found = [_choose(features[..., j], error[:, j], std) for j in range(q)]
+            found = [_choose(features[..., j], error[:, j], std, degrees) for j in range(q)]
         by_place = any(target is not None and target[0].by_place for target, _ in found)
         targets, gain = tuple(target for target, _ in found), tuple(gain for _, gain in found)
         return cls(targets, mean, sums if by_place else None, gain)
@@ -354,7 +364,9 @@ def density_of_t(error: Floats, std: Floats) -> float:
 # One target: features of shape (rows, features), the first the log of a standard deviation, and errors of shape (rows,)
 
 
-def _choose(features: Floats, error: Floats, std: Floats) -> tuple[tuple[Width, Standard] | None, float]:
+def _choose(
+    features: Floats, error: Floats, std: Floats, degrees: Sequence[int]
+) -> tuple[tuple[Width, Standard] | None, float]:
     """The shape that gives errors left out of its fit the largest density, unless a simpler one is nearly as good.
 
     None stands for a Gaussian with the calibrated standard deviations `std`, of shape (rows,). The second result is the
@@ -377,7 +389,7 @@ def _choose(features: Floats, error: Floats, std: Floats) -> tuple[tuple[Width, 
             if _is_better(held, density):
                 at, best, density = number, 1, held
     some, theta = candidates[at], wholes[at]
-    for degree in (degree for degree in DEGREES if degree * ROWS_PER_DEGREE <= len(error)):
+    for degree in (degree for degree in degrees if degree * ROWS_PER_DEGREE <= len(error)):
         if _is_better(_densities(some, error, theta, degree), density):
             if at not in folds:
                 folds[at] = _without_folds(some, error, theta)

@@ -128,7 +128,7 @@ def _sharing_if_better(local: LocalT, every: Observations | StoredObservations, 
     """The posterior with shared neighbourhoods, if they predict rows better than each query's neighbours alone.
 
     Rows of a few cells are compared, by the log density of their leave-one-out errors, whose distribution is learnt as
-    that of predictions, and by their size.
+    that of predictions but for its corrections, and by their size.
     """
     cell = cell_size(local)
     if not cell:
