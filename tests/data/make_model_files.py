@@ -63,13 +63,18 @@ def version_6() -> None:
     _learnt(6)
 
 
-def _learnt(version: int) -> None:
+def version_7() -> None:
+    """As version 6, but noise is the same everywhere: widths of errors are in units of the standard deviation."""
+    _learnt(7, noise=(0.5, 0.5))
+
+
+def _learnt(version: int, noise: tuple[float, float] = (2.0, 0.1)) -> None:
     """Models with a distribution of errors by place, by place of fewer rows, and of two targets."""
     random = np.random.default_rng(0)
     X = random.uniform(-2, 2, size=(160, 2))
     X[150:] = X[140:150]  # copies
-    noise = random.standard_t(2.5, size=160) * np.where(X[:, 1] > 0, 2.0, 0.1)
-    y = 100 + 10 * np.sin(2 * X[:, 0]) + 3 * X[:, 1] + noise
+    error = random.standard_t(2.5, size=160) * np.where(X[:, 1] > 0, *noise)
+    y = 100 + 10 * np.sin(2 * X[:, 0]) + 3 * X[:, 1] + error
     queries, levels = random.uniform(-3, 3, size=(8, 2)), [0.01, 0.5, 0.9]
     plain = {"n_active": 10, "random_state": 0, "hyperparameters": "fixed"}
     kernel = ConstantKernel(1.2) * Matern([0.7, 1.9], nu=1.5) + WhiteKernel(0.05)
@@ -82,7 +87,7 @@ def _learnt(version: int) -> None:
         "sod": sodalite.GreedyGPRegressor(n_active=10, posterior="sod", hyperparameters=search, random_state=0).fit(
             X, y
         ),
-        "vfe": sodalite.GreedyGPRegressor(kernel, posterior="vfe", **plain).fit(X, np.stack([y, noise**2], axis=1)),
+        "vfe": sodalite.GreedyGPRegressor(kernel, posterior="vfe", **plain).fit(X, np.stack([y, error**2], axis=1)),
     }
     _write(version, models, queries, levels)
 
@@ -146,4 +151,4 @@ def _write(version: int, models: dict[str, sodalite.GreedyGPRegressor], queries:
 
 
 if __name__ == "__main__":
-    version_6()
+    version_7()

@@ -723,7 +723,7 @@ def test_the_published_types_exist(name):
 # Files of earlier versions of the format, which every later one must read
 
 DATA = Path(__file__).parents[1] / "data"
-EARLIER = [(version, name) for version in (1, 2, 3, 4, 5, 6) for name in ("local", "sod", "vfe")]
+EARLIER = [(version, name) for version in (1, 2, 3, 4, 5, 6, 7) for name in ("local", "sod", "vfe")]
 
 
 @pytest.mark.parametrize(("version", "name"), EARLIER)

@@ -134,9 +134,9 @@ def _widths(
 
 
 def _width(g: Graph, target: tuple[Width, Standard] | None, logs: list[Tensor], std: Tensor, j: int) -> Tensor:
-    """The width of target j, of shape (queries, 1), from the logarithms of the features."""
+    """The width of target j, of shape (queries, 1), from the logarithms of the features or from `std`."""
     if target is None:
-        return g("Mul", logs[0], 0.0)
+        return g("Mul", std, 0.0)
     width = target[0]
     if not len(width.coefficients):
         return g("Mul", std, float(np.exp(width.level)))

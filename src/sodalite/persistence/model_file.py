@@ -27,7 +27,7 @@ __all__ = [
 ]
 
 FORMAT = "sodalite-model"
-VERSION = 6
+VERSION = 7
 HEADER = "header.sodalite"  # the model file of a folder, beside the files of rows
 
 

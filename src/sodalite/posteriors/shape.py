@@ -398,8 +398,8 @@ def _choose(
                 best, density = degree, held
     if not best:
         return None, 0.0
-    used = some if at else some[:, :0]
-    width = Width(float(theta[1]), theta[2:] if at else np.empty(0), np.stack([used.min(axis=0), used.max(axis=0)]))
+    used, coefficients = (some, theta[2:]) if at else (some[:, :0], np.empty(0))  # none: in units of `std`
+    width = Width(float(theta[1]), coefficients, np.stack([used.min(axis=0), used.max(axis=0)]))
     nu = float(np.exp(theta[0]))
     weights = _fit_weights(stdtr(nu, error / width(used, std)), best)
     return (width, Standard(nu, weights)), float(np.mean(density - gaussian))
@@ -449,8 +449,8 @@ def _held_out(features: Floats, error: Floats, fits: list[Floats], degree: int) 
 def _fit_t(features: Floats, error: Floats, start: Floats | None = None, converged: float = CONVERGED) -> Floats:
     """Log nu, the level and the coefficients of a t by maximum likelihood; of shape (2 + features,).
 
-    A single coefficient is held at 1. `converged` is the gradient, and the relative change of the cost,
-    at which the fit ends.
+    A single coefficient is held at 1. `converged` is the gradient, and the relative change of the cost, at which the
+    fit ends.
     """
     centre, count = features.mean(axis=0), features.shape[1]
     plain = np.eye(1, count)[0]  # a width proportional to the standard deviation
