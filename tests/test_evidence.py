@@ -184,8 +184,8 @@ TABLES = [numbers(RECORDS, "tables", line[:24].strip()) for line in RECORDS["tab
 FACTS = [
     (
         "docs/user_guide/tables.rst",
-        "Trees have the smaller error on 14 of the 31 tables, on most of them by little, and the smaller NLPD on two.",
-        (sum(row[3] > row[4] for row in TABLES), sum(row[5] > row[6] for row in TABLES)) == (14, 2),
+        "Trees have the smaller error on 12 of the 31 tables, on most of them by little, and the smaller NLPD on one.",
+        (sum(row[3] > row[4] for row in TABLES), sum(row[5] > row[6] for row in TABLES)) == (12, 1),
     ),
     (
         "docs/evidence.rst",
@@ -194,8 +194,8 @@ FACTS = [
     ),
     (
         "README.md",
-        "in little more than twice the time",
-        all(2 <= ratio < 2.6 for ratio in RECORDS["speed"]["values"].values()),
+        "in about twice the time",
+        all(1.5 <= ratio < 2.6 for ratio in RECORDS["speed"]["values"].values()),
     ),
     ("docs/limits.rst", "on a few of them little more than half of the rows", 0.5 < min(WIDEST) < 0.6),
     ("README.md", "and far less on a few sets", min(WIDEST) < 0.7),

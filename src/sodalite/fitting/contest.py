@@ -1,7 +1,7 @@
 """A mean function chosen by evidence: models with different means, of which the best is kept.
 
-The method is described in docs/method.rst, `mean-function`. Every model predicts the rows, each from the others, by the
-distribution that it has learnt, and the one of the largest log density is kept.
+The method is described in docs/method.rst, `mean-function`. Every model predicts the rows that the mean has not seen,
+each from the others, by the distribution that it has learnt, and the one of the largest log density is kept.
 """
 
 from __future__ import annotations
@@ -15,18 +15,21 @@ from math import inf
 import numpy as np
 
 from ..core.random import generator_from
-from ..core.types import Floats
+from ..core.types import Indices
 from ..core.warn import warn
 from ..hyperparameters import Found
-from ..posteriors.calibration import ErrorBars
+from ..posteriors import RowsOfFit
+from ..posteriors.base import predictive_left_out
+from ..posteriors.calibration import nlpd_of
 from ..selection.checkpoint import check_checkpoint
 from ..selection.progress import Follower
 from ..selection.source import Source
 from .fitted import Fitted
-from .means import MeanFunction, Trial
+from .means import SEED, MeanFunction, Trial
 from .pipeline import NO_MEAN, Mean, Settings, check, condition, fit_around, fit_mean, fit_with_mean, scale
 
 HALF = 0.5  # share of a mean that is tried: with one kernel, the average of the models with all of it and with none
+MOST_JUDGES = 4000  # rows that judge a model with a constant: a standard error of some 0.01 nats a row
 FEWEST = 50  # rows below which a constant is taken: five folds of fewer say little about trees
 CLOSE = 0.01  # nats per row between log densities that may be chance: one standard error of 1500 rows is about that
 WORTH = 0.99  # share of the RMSE of a constant, which predicts faster, that a mean of close density must be below
@@ -62,21 +65,9 @@ class Contest:
         trials = tuple(Trial(entry.mean.name, entry.mean.share, entry.nlpd) for entry in entries)
         close = [entry for entry in entries if entry.nlpd <= entries[0].nlpd + CLOSE]
         winner = min(close, key=lambda entry: WORTH * entry.rmse if entry.mean.is_constant else entry.rmse)
-        if winner.mean.is_constant:
-            winner = self.judged_by_all(winner)
         for said in winner.warnings:
             warn(said.message, said.category)
         return replace(winner.model, mean_function=replace(winner.mean, trials=trials))
-
-    def judged_by_all(self, entry: Entry) -> Entry:
-        """Return a model with a constant whose error bars are learnt from any rows, not from those set aside."""
-        model, settings = entry.model, self.settings
-        found, generator = _found(model), generator_from(settings.random_state)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # what there is to say has been said of the entry
-            rows = scale(self.source, NO_MEAN, settings)
-            again = condition(rows, self.target_shape, found, model.selection, settings, generator)
-        return Entry(again, entry.warnings)
 
     def entries(self) -> Iterator[Entry]:
         """Yield models with a constant, with the mean, and with half of it; the first and the last share a kernel."""
@@ -84,26 +75,65 @@ class Contest:
         if settings.time_limit is not None:  # three models share it, two of them with a search
             settings = replace(settings, time_limit=settings.time_limit / 3)
         mean = fit_mean(self.source, settings, self.follow)
-        constant = self.entry(replace(NO_MEAN, judges=mean.judges), settings)
+        constant = self.judged_by(mean.judges, self.entry(NO_MEAN, settings))
         yield constant
         yield self.entry(mean, _with_own_checkpoint(settings))
         half = replace(mean, function=replace(mean.function, share=HALF))
         yield self.entry(half, replace(settings, checkpoint=None, file=None), _found(constant.model))
+
+    def judged_by(self, judges: Indices | None, entry: Entry) -> Entry:
+        """Return a model with a constant, and how well it predicts some rows.
+
+        Its error bars are learnt from any rows, which are more. Where its posterior cannot leave rows out, it is judged
+        by a model whose error bars are learnt from `judges` alone.
+        """
+        model, settings = entry.model, self.settings
+        if judges is None:
+            return entry
+        if (found := _left_out(model, judges)) is not None:
+            return replace(entry, judged=found)
+        rows, generator = scale(self.source, NO_MEAN, settings), generator_from(settings.random_state)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # what there is to say has been said of the entry
+            again = condition(
+                replace(rows, judges=judges), self.target_shape, _found(model), model.selection, settings, generator
+            )
+        return replace(entry, judged=_of_bars(again))
 
     def entry(self, mean: Mean, settings: Settings, found: Found | None = None) -> Entry:
         """Return a model with a given mean; warnings are kept, since they may concern a model that is not."""
         with warnings.catch_warnings(record=True) as said:
             warnings.simplefilter("always")
             model = fit_around(self.source, mean, self.target_shape, settings, self.follow, found)
-        return Entry(model, tuple(said))
+        return Entry(model, tuple(said), _of_bars(model))
+
+
+@dataclass(frozen=True)
+class Judged:
+    """How well a model predicts rows, each from the others."""
+
+    nlpd: float
+    """Minus the mean log density in units of y; infinite if it is unknown."""
+    rmse: float
+    """In units of y; of several targets, times one number for all. Infinite if it is unknown."""
+
+    @classmethod
+    def of(cls, nlpd: float | None, rmse: float | None, model: Fitted) -> Judged:
+        """From numbers in units of the scaled targets; None for unknown ones."""
+        units = np.log(model.scaling.std)
+        return cls(
+            inf if nlpd is None else nlpd + float(units.sum()),
+            inf if rmse is None else rmse * float(np.exp(units.mean())),
+        )
 
 
 @dataclass(frozen=True)
 class Entry:
-    """A model that competes, and what its fit has warned of."""
+    """A model that competes, what its fit has warned of, and how well it predicts the rows that judge it."""
 
     model: Fitted
     warnings: tuple[warnings.WarningMessage, ...]
+    judged: Judged
 
     @property
     def mean(self) -> MeanFunction:
@@ -112,24 +142,40 @@ class Entry:
 
     @property
     def nlpd(self) -> float:
-        """Minus the mean log density in units of y, each row predicted from the others; infinite if it is unknown."""
-        bars = self._bars
-        return inf if bars is None or bars.nlpd is None else bars.nlpd + self._log_units.sum()
+        """Minus the mean log density of the rows that judge."""
+        return self.judged.nlpd
 
     @property
     def rmse(self) -> float:
-        """The RMSE in units of y, each row predicted from the others; of several targets, times one number for all."""
-        bars = self._bars
-        return inf if bars is None or bars.rmse is None else bars.rmse * float(np.exp(self._log_units.mean()))
+        """The RMSE of the rows that judge."""
+        return self.judged.rmse
 
-    @property
-    def _bars(self) -> ErrorBars | None:
-        scale = self.model.posterior.scale
-        return None if scale is None else scale.bars
 
-    @property
-    def _log_units(self) -> Floats:
-        return np.asarray(np.log(self.model.scaling.std))
+def _of_bars(model: Fitted) -> Judged:
+    """What a model has learnt of its own leave-one-out errors."""
+    found = model.posterior.scale
+    bars = None if found is None else found.bars
+    return Judged.of(None, None, model) if bars is None else Judged.of(bars.nlpd, bars.rmse, model)
+
+
+def _left_out(model: Fitted, judges: Indices) -> Judged | None:
+    """How well a model predicts some of its rows, each left out of all that it has learnt; None if it cannot."""
+    rows, selection, posterior = model.rows, model.selection, model.posterior
+    if rows is None or posterior.scale is None:
+        return None
+    some = np.sort(np.random.default_rng(SEED).permutation(judges)[:MOST_JUDGES])
+    X, Y = np.asarray(rows.X[some], dtype=np.float64), np.asarray(rows.y[some])
+    noise = posterior.kernel.noise(posterior.kernel.prepare(X)).astype(np.float64)
+    if rows.alpha is not None:
+        noise += rows.alpha[some]
+    active = np.full(model.n_rows, -1)
+    active[selection.indices] = np.arange(len(selection))
+    noise = np.maximum(noise, selection.noise_floor)
+    left = RowsOfFit(X, Y, noise, active[some], model.X_active, are_certain=True)
+    if (errors := posterior.left_out(left)) is None:
+        return None
+    nlpd = nlpd_of(predictive_left_out(posterior, left, errors), Y)
+    return Judged.of(nlpd, float(np.sqrt(np.mean(np.square(errors.residual)))), model)
 
 
 def _found(model: Fitted) -> Found:

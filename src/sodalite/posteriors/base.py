@@ -12,11 +12,14 @@ from ..core.memory import parse_bytes
 from ..core.threads import n_threads, threaded_map
 from ..core.types import Array, Floats, Indices
 from ..kernels import CompiledKernel, Features
+from ..kernels.neighbours import places_among
 from ..kernels.row_store import RowStore
 from ..selection.loop import Selection
 from ..selection.source import Sliced, Source
 from .calibration import Correlations, Scale
+from .novelty import novelty_of
 from .predictive import Predictive
+from .shape import LeftOut
 
 if TYPE_CHECKING:
     from .leave_one_out import Observations
@@ -253,6 +256,27 @@ class Posterior(Protocol):
     def gradient(self, evidence: Evidence) -> Floats:
         """The gradient of `log_marginal_likelihood`; needed if `likelihood_of_all_rows`."""
         ...
+
+
+def predictive_left_out(posterior: Posterior, rows: RowsOfFit, errors: LeaveOneOutErrors) -> Predictive:
+    """The distribution of every row's scaled targets given the other rows: mean, scale and width are theirs."""
+    kernel, scale = posterior.kernel, posterior.scale
+    prior = kernel.diag(kernel.prepare(rows.X))
+    novelty, variance = novelty_of(errors.remaining, prior), errors.latent + rows.noise
+    mean = rows.Y - errors.residual
+    if scale is None:
+        return Predictive.gaussian(mean, _roots(variance, mean), novelty)
+    left = LeftOut(rows.X, errors.residual, variance, errors.latent, prior, novelty)
+    factor, widths = scale.left_out(left, places_among(scale.X, rows.X), errors.correlations)
+    std = _roots((variance + scale.extra) * factor, mean)
+    if scale.shape is None:
+        return Predictive.gaussian(mean, std, novelty)
+    return Predictive(mean, std, widths, scale.outside(novelty), scale.shape.standards, novelty)
+
+
+def _roots(variance: Floats, mean: Floats) -> Floats:
+    """Standard deviations for every target of means of shape (n, q), never zero."""
+    return _each(np.sqrt(np.maximum(variance, np.finfo(np.float64).tiny)), mean)
 
 
 class LeavesOut(Posterior, Protocol):

@@ -101,7 +101,7 @@ class ErrorBars:
             std_range=(low, high),
             outside=least_outside(novelty),
             rmse=float(np.sqrt(np.mean(np.square(error)))),
-            nlpd=None if left_out is None else _nlpd(left_out, error),
+            nlpd=None if left_out is None else nlpd_of(left_out, error),
             shares=None if left_out is None else shares_inside(left_out.cumulative(error)),
         )
 
@@ -459,7 +459,7 @@ def shares_inside(pit: Floats) -> tuple[float, ...]:
     return tuple(float(np.mean(np.abs(2 * pit - 1) <= coverage)) for coverage in COVERAGES)
 
 
-def _nlpd(distribution: Predictive, y: Floats) -> float | None:
+def nlpd_of(distribution: Predictive, y: Floats) -> float | None:
     """Minus the mean log density of targets, summed over the targets of a row; None if it is not finite."""
     with np.errstate(invalid="ignore"):  # infinite densities of both signs
         found = -float(np.mean(distribution.log_density(y).sum(axis=1)))

@@ -9,10 +9,9 @@ import numpy as np
 from ..core.types import Floats
 from ..kernels.neighbours import places_among
 from ..posteriors import LeaveOneOutErrors, RowsOfFit
+from ..posteriors.base import predictive_left_out
 from ..posteriors.calibration import Correlations
-from ..posteriors.novelty import novelty_of
 from ..posteriors.predictive import Predictive
-from ..posteriors.shape import LeftOut
 from .rows import LabelledRows, Material
 from .stages import Stages
 
@@ -39,41 +38,23 @@ def of_target(found: Predictive, target: int) -> Predictive:
 
 
 def _left_out(material: Material, stages: Stages, rows: LabelledRows) -> tuple[Predictive, Floats]:
-    """The distribution of every row's target given the other rows: its mean, its scale and its width are theirs."""
-    posterior, noise = material.posterior, stages.noise(rows)
-    residual, remaining, latent, correlations = _leave_one_out(material, stages, rows, noise)
-    prior = material.kernel.diag(material.kernel.prepare(rows.X))
-    novelty = novelty_of(remaining, prior)
-    variance = latent + noise
-    mean = (rows.y - residual[:, rows.target])[:, None]
-    if (scale := posterior.scale) is None:
-        return Predictive.gaussian(mean, _root(variance)), novelty
-    place = places_among(scale.X, rows.X)
-    left = LeftOut(rows.X, residual, variance, latent, prior, novelty)
-    factor, widths = scale.left_out(left, place, correlations)
-    std = _root((variance + scale.extra) * factor)
-    target = None if scale.shape is None else scale.shape.targets[rows.target]
-    if target is None:
-        return Predictive.gaussian(mean, std), novelty
-    return Predictive(mean, std, widths[:, [rows.target]], scale.outside(novelty), [target[1]]), novelty
+    """The distribution of every row's target given the other rows, and the novelties."""
+    active, certain = material.active.X, material.how == "left out"
+    of_fit = RowsOfFit(rows.X, rows.Y, stages.noise(rows), rows.place, active, are_certain=certain)
+    found = predictive_left_out(material.posterior, of_fit, _leave_one_out(material, stages, rows, of_fit))
+    assert found.novelty is not None
+    return of_target(found, rows.target), found.novelty
 
 
-def _root(variance: Floats) -> Floats:
-    """Standard deviations, of shape (rows, 1), never zero."""
-    return np.asarray(np.sqrt(np.maximum(variance, np.finfo(np.float64).tiny))[:, None])
-
-
-def _leave_one_out(material: Material, stages: Stages, rows: LabelledRows, noise: Floats) -> LeaveOneOutErrors:
+def _leave_one_out(material: Material, stages: Stages, rows: LabelledRows, of_fit: RowsOfFit) -> LeaveOneOutErrors:
     """Leave each of some rows out of the posterior.
 
     Where the posterior's other rows are not known, rows are left out of the active ones alone.
     """
-    if material.whole:
-        of_fit = RowsOfFit(rows.X, rows.Y, noise, rows.place, material.active.X, are_certain=material.how == "left out")
-        if (found := material.posterior.left_out(of_fit)) is not None:
-            return found
+    if material.whole and (found := material.posterior.left_out(of_fit)) is not None:
+        return found
     (residual,), (variance,) = stages.errors(rows, np.array([len(stages)]))
-    latent = np.maximum(variance - noise, 0)
+    latent = np.maximum(variance - of_fit.noise, 0)
     # Stages know one target. The residuals of the others would matter for a local scale, which only `Local` has.
     return LeaveOneOutErrors(
         np.repeat(residual[:, None], rows.Y.shape[1], axis=1), latent, latent, _among_active(material, rows)
