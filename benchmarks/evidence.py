@@ -9,7 +9,6 @@ tests/test_evidence.py compares them, and the numbers in the prose, with the JSO
 from __future__ import annotations
 
 import json
-import os
 import platform
 import re
 from collections.abc import Mapping, Sequence
@@ -17,6 +16,8 @@ from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
+
+from joblib import cpu_count
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 EVIDENCE, RUNS = DOCS / "evidence.json", DOCS / "evidence_runs.rst"
@@ -41,7 +42,7 @@ def surroundings() -> dict[str, Any]:
         except PackageNotFoundError:
             continue
     today = datetime.now(UTC).date().isoformat()
-    return {"date": today, "cores": os.cpu_count(), "machine": platform.machine(), "versions": versions}
+    return {"date": today, "cores": cpu_count(), "machine": platform.machine(), "versions": versions}
 
 
 def record(

@@ -19,7 +19,7 @@ import sodalite
 from sodalite import GreedyGPRegressor, TableEncoder
 from sodalite.tables import Preprocessing, TableError
 from sodalite.tables.calendar import circles_of, place
-from sodalite.tables.levels import cross_fitted, level_means, level_points
+from sodalite.tables.levels import Coding, cross_fitted, level_means, level_points, with_means
 
 N = 240
 
@@ -210,30 +210,57 @@ def test_means_of_levels_are_shrunk_and_cross_fitted():
     codes = np.repeat(np.arange(40), 25)
     effect = random.normal(size=40)
     y = effect[codes] + random.normal(size=1000)
-    means = level_means(codes, y, 40)
+    means = level_means(Coding(codes, 40), y)
     assert np.corrcoef(means[:40], effect)[0, 1] > 0.95
     plain = np.array([y[codes == level].mean() for level in range(40)])
     assert np.all(np.abs(means[:40] - means[40]) < np.abs(plain - means[40]))
-    found = cross_fitted(codes, y, 40, 0)
-    shuffled = cross_fitted(random.permutation(codes), y, 40, 0)
+    found = cross_fitted(Coding(codes, 40), y, 0)
+    shuffled = cross_fitted(Coding(random.permutation(codes), 40), y, 0)
     assert np.corrcoef(found, y)[0, 1] > 0.55
     assert abs(np.corrcoef(shuffled, y)[0, 1]) < 0.15  # means that had seen the row would correlate
-    assert level_means(codes, np.ones(1000), 40).tolist() == [1.0] * 41
+    assert level_means(Coding(codes, 40), np.ones(1000)).tolist() == [1.0] * 41
 
 
 def test_rows_of_well_known_levels_have_the_mean_that_new_rows_will_have():
     random = np.random.default_rng(0)
     codes = np.repeat([0, 1, 2, -1], [200, 30, 29, 10])
     y = codes + random.normal(size=len(codes))
-    found, means = cross_fitted(codes, y, 3, 0), level_means(codes, y, 3)
+    found, means = cross_fitted(Coding(codes, 3), y, 0), level_means(Coding(codes, 3), y)
     assert np.array_equal(found[:230], means[codes[:230]])
     assert not np.isin(found[230:259], means).any()
 
 
-def test_prices_by_name_and_size_are_predicted_without_error():
+def test_means_of_levels_are_those_of_rows_with_equal_other_inputs():
+    random = np.random.default_rng(0)
+    first, second = (Coding(random.integers(0, count, 600), count) for count in (25, 15))
+    effects = [random.normal(size=coding.n_levels) for coding in (first, second)]
+    size = first.codes / 5 + random.normal(size=600)  # levels of the first differ in size
+    size[::50] = np.nan
+    y = effects[0][first.codes] + effects[1][second.codes] + 2 * np.nan_to_num(size, nan=2.4)
+    X, means = with_means(np.column_stack([np.zeros(600), size, np.zeros(600)]), {0: first, 2: second}, y, seed=0)
+    for at, coding, effect in zip((0, 2), (first, second), effects, strict=True):
+        plain = level_means(coding, y)
+        assert np.corrcoef(means[at][:-1], effect)[0, 1] > 0.97
+        assert np.corrcoef(plain[:-1], effect)[0, 1] < 0.93
+        assert np.corrcoef(X[:, at], effect[coding.codes])[0, 1] > 0.95
+
+
+def test_the_line_that_adjusts_means_withstands_strange_inputs():
+    random = np.random.default_rng(0)
+    coding, y = Coding(np.repeat(np.arange(20), 5), 20), random.normal(size=100)
+    told = coding.codes.astype(float)  # the levels themselves: there is nothing to adjust within them
+    np.testing.assert_allclose(level_means(coding, y, told[:, None]), level_means(coding, y))
+    for column in (np.full(100, 7.0), np.full(100, np.nan), np.where(told < 3, 1e300, -1e300)):
+        np.testing.assert_allclose(level_means(coding, y, column[:, None]), level_means(coding, y))
+    wide = random.normal(size=(100, 250))
+    assert np.isfinite(level_means(coding, y, wide)).all()
+
+
+@pytest.mark.parametrize("n", [1000, pytest.param(2500, marks=pytest.mark.campaign)])
+def test_prices_by_name_and_size_are_predicted_without_error(n):
     """Names are too many for inputs of their own; means by folds led to predictions far from all prices."""
     random = np.random.default_rng(0)
-    names, sizes = random.integers(0, 30, 2500), random.integers(0, 3, 2500)
+    names, sizes = random.integers(0, 30, n), random.integers(0, 3, n)
     frame = pd.DataFrame({"name": [f"dish {n}" for n in names], "size": np.array(["S", "M", "L"])[sizes]})
     price = random.integers(36, 48, 30)[names] / 4 + 4.0 * sizes
     model = make_pipeline(TableEncoder(), GreedyGPRegressor(n_active=150, random_state=0)).fit(frame[300:], price[300:])
@@ -242,8 +269,8 @@ def test_prices_by_name_and_size_are_predicted_without_error():
 
 def test_means_of_levels_that_each_have_one_row():
     codes, y = np.arange(20), np.arange(20.0)
-    np.testing.assert_allclose(level_means(codes[:15], y[:15], 20), [*y[:15], *[7.0] * 6])
-    assert np.isfinite(cross_fitted(codes, y, 20, seed=0)).all()
+    np.testing.assert_allclose(level_means(Coding(codes[:15], 20), y[:15]), [*y[:15], *[7.0] * 6])
+    assert np.isfinite(cross_fitted(Coding(codes, 20), y, seed=0)).all()
 
 
 def test_many_levels_without_a_target_and_rare_and_unseen_ones():

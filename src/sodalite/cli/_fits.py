@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ..report.build import HeldOut
     from ..report.judgement import Judgement
     from ..stopping import Callback, Stage
-    from ..tables import Training
+    from ..tables import Preprocessing, Training
     from ._judged import Split
     from ._limit import Timetable
     from ._progress import Display
@@ -32,6 +32,8 @@ class Work:
     split: Split
     X: Any
     """All rows, with nothing in them that the targets of those held out have told; of shape (n, d)."""
+    mapping: Preprocessing
+    """How columns become inputs for a model that has not seen the rows held out."""
     costs: Costs
     """What the first fit is expected to cost."""
     time: Timetable
@@ -44,9 +46,9 @@ class Work:
         """The work of fitting a model, and what it will cost."""
         from ..fitting.pipeline import Settings
 
-        X = training.without(split.test, seed)
+        X, mapping = training.without(split.test, seed)
         settings = Settings.of({**model.get_params(deep=False), "checkpoint": None})
-        return cls(training, split, X, settings.costs(len(split.rest), X.shape[1]), time, shown)
+        return cls(training, split, X, mapping, settings.costs(len(split.rest), X.shape[1]), time, shown)
 
     @property
     def growth(self) -> float:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from math import log
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -13,7 +12,7 @@ if TYPE_CHECKING:
     from ..posteriors.calibration import ErrorBars
     from ..posteriors.predictive import Predictive
     from ..report.build import HeldOut
-    from ..tables import Preprocessing, Training
+    from ..tables import Training
 
 MOST_TESTED = 5000  # most rows that are held out: more would tell RMSE better than to 1 %, and take long to predict
 FEWEST_SPLIT = 100  # rows below which none are held out: each is predicted from the others instead
@@ -39,21 +38,6 @@ def hold_out(n: int, test_fraction: float | None, seed: int) -> Split:
     n_test = min(round(test_fraction * n), n - 1, MOST_TESTED)
     order = np.random.default_rng(seed).permutation(n)
     return Split(np.sort(order[n_test:]), np.sort(order[:n_test]))
-
-
-def mapping_of_rest(training: Training, split: Split) -> Preprocessing:
-    """How columns become inputs for a model that has not seen the rows held out, nor means of their targets."""
-    from ..tables.levels import level_means
-
-    columns, place = [], 0
-    for column in training.preprocessing.columns:
-        if place in training.codes:
-            codes = training.codes[place][split.rest]
-            means = level_means(codes, training.y[split.rest], len(column.levels))
-            column = replace(column, means=tuple(means.tolist()))
-        place += len(column.names)
-        columns.append(column)
-    return replace(training.preprocessing, columns=tuple(columns))
 
 
 def reads_training_from_disk(training: Training) -> bool:

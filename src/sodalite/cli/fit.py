@@ -27,7 +27,7 @@ from ._common import (
 )
 from ._data import EMBEDDED, Choice, read_training
 from ._fits import Judged, Work, fit_all, fit_most, judge
-from ._judged import hold_out, left_out, mapping_of_rest, reads_training_from_disk
+from ._judged import hold_out, left_out, reads_training_from_disk
 from ._limit import Timetable
 from ._summary import show, show_readings
 
@@ -267,7 +267,7 @@ def run(
         model, rows, X = fit_all(model, work), np.arange(len(training.y)), training.X
         watch("fit all")
     elif len(split.test):
-        mapping = mapping_of_rest(training, split)
+        mapping = work.mapping
     model.set_params(time_limit=time.limit)
 
     shown.step("Measuring which inputs matter")

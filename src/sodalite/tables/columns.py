@@ -49,7 +49,7 @@ class Column:
     rare: tuple[str, ...] = ()
     """Levels of few rows in the training data, which have the level `other`."""
     means: tuple[float, ...] = ()
-    """For "means", the mean target of each level, and of unseen levels at the end."""
+    """For "means", the mean target of each level, adjusted for other columns, and of unseen levels at the end."""
     partner: str | None = None
     """For "place", the column of longitudes; `name` is that of latitudes."""
     centre: tuple[float, ...] = ()

@@ -31,8 +31,9 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
       point on a circle, so that December is beside January;
     - latitude and longitude become points in kilometres, with no seam at 180 degrees;
     - ordered categories become their places, others one input for each level;
-    - levels that are more than 12 become the mean target of the level, which of rare levels is cross-fitted in
-      `fit_transform`; or, where the rows of each level are a series of their own, a point on a sphere;
+    - levels that are more than 12 become the mean target of the level, adjusted for the other columns, which of rare
+      levels is cross-fitted in `fit_transform`; or, where the rows of each level are a series of their own, a point on
+      a sphere;
     - missing values become a median and an input that says where, or a level of their own;
     - ids, row numbers and columns of one value are left out.
 

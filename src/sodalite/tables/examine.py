@@ -14,7 +14,7 @@ from .base import CORRECT, TableError, is_number, listed
 from .calendar import axes_of, centre_of, circles_of
 from .column_names import is_date, is_group, is_id, is_time, latitude_stem, longitude_stem
 from .columns import GAP, OTHER, Column, Lookup, date_values, encode_values, level_values, number_values
-from .levels import MOST_LEVELS, UNIQUE, frequent_levels, in_order, level_means, rare_levels
+from .levels import MOST_LEVELS, UNIQUE, Coding, frequent_levels, in_order, level_means, rare_levels
 from .values import Values
 from .written import ISO, as_code, example, is_code, read_clocks, read_dates, read_durations, read_numbers
 
@@ -364,7 +364,7 @@ def _levels(name: str, values: Values, options: Options, chosen: bool, y: Floats
     if len(used) > MOST_LEVELS and y is not None:
         levels = in_order(used) + ((GAP,) if as_level else ())
         codes = codes_of(Column(name, "means", levels), values)
-        means = level_means(codes, y, len(levels))
+        means = level_means(Coding(codes, len(levels)), y)
         column = Column(name, "means", levels, means=tuple(means.tolist()))
         return Reading(name, f"{len(used)} levels, by their mean target", column, gaps)
     rare = rare_levels(values)

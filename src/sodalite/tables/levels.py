@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from scipy.spatial import cKDTree
 
-from ..core.types import Array, Floats
+from ..core.types import Floats, Indices
 from .base import is_number
 from .values import Values
 
@@ -15,6 +16,11 @@ MOST_LEVELS = 12  # levels that each become an input, with a length-scale that t
 FEWEST_ROWS = 3  # rows of a level below which it is rare, and shares an input with other rare ones
 FEWEST_TO_SHARE = 30  # rows of a table below which all levels are rare, and none are shared
 FOLDS = 5  # parts of the rows, each of which gets the mean targets of the others
+# The ridge per row of the line that adjusts targets for the other inputs, which are standardised: an input of which a
+# hundredth of the variance is within levels has half of its slope. The levels themselves tell the rest.
+RIDGE = 0.01
+MOST_SLOPED = 20_000  # rows that the line is learnt from: its slopes are then known to a hundredth of the spreads
+MOST_OTHERS = 300  # inputs of the line; with more of them, it would take longer than the fit of a small table
 WELL_KNOWN = 30  # rows of a level from which on a row's own target is no more than a thirtieth of the level's mean
 SERIES = 5  # rows of a level, on average, from which on each of many levels may have a curve of its own
 NEAR = 2  # nearest rows that predict a row, to see whether rows of its level know more than rows that are like it
@@ -26,34 +32,87 @@ PLASTIC = 1.324717957244746  # the root of x^3 = x + 1, whose powers give points
 UNIQUE = 0.5  # different texts as a share of the rows, above which they are names of rows, from which nothing is learnt
 
 
-def level_means(codes: Array, y: Floats, n_levels: int) -> Floats:
+@dataclass(frozen=True)
+class Coding:
+    """The levels of the rows of a column."""
+
+    codes: Indices
+    """The level of each row, by its place among the levels; -1 for none. Of shape (n,)."""
+    n_levels: int
+
+    def take(self, rows: Indices) -> Coding:
+        """The levels of some rows."""
+        return Coding(self.codes[rows], self.n_levels)
+
+    def means(self, values: Floats) -> Floats:
+        """The mean of values, of shape (n,) or (n, d), in every level; zero in levels without rows."""
+        count = np.maximum(np.bincount(self.codes, minlength=self.n_levels), 1)
+        if values.ndim == 1:
+            return np.asarray(np.bincount(self.codes, values, minlength=self.n_levels) / count)
+        return np.column_stack([self.means(column) for column in values.T])
+
+
+def level_means(coding: Coding, y: Floats, others: Floats | None = None) -> Floats:
     """The mean target of each level, shrunk towards that of all rows, which is the last; of shape (levels + 1,).
 
     The mean of a level with k rows weighs k / (k + v / b), with v the variance within levels and b that between them:
     the best linear estimate of the level's own mean (empirical Bayes).
 
+    With other inputs, it is the mean target of the level's rows if their other inputs were those of an average row. A
+    straight line in these inputs is taken from the targets, with the slopes that they have within levels. So the means
+    of products do not depend on the sizes in which each happens to have been sold.
+
     Parameters
     ----------
-    codes : array of shape (n,)
-        The level of each row; -1 for none.
+    coding : Coding
     y : array of shape (n,)
-    n_levels : int
+    others : array of shape (n, d), optional
+        The other inputs; NaN where values are missing.
     """
-    known = codes >= 0
-    codes, targets = codes[known], y[known]
-    overall = float(targets.mean()) if len(targets) else float(y.mean())
-    count = np.bincount(codes, minlength=n_levels)
-    mean = np.bincount(codes, targets, minlength=n_levels) / np.maximum(count, 1)
-    inside = float(np.sum(np.square(targets - mean[codes])) / max(len(targets) - np.count_nonzero(count), 1))
-    between = float(np.sum(count * np.square(mean - overall)) / max(len(targets), 1))
-    used = max(int(np.count_nonzero(count)), 1)
-    between = max(between - inside * used / max(len(targets), 1), 0.0)  # what the levels' means scatter by chance
+    known = np.flatnonzero(coding.codes >= 0)
+    if not len(known):
+        return np.full(coding.n_levels + 1, float(y.mean()))
+    coding, targets = coding.take(known), y[known]
+    if others is not None and others.shape[1]:
+        targets = targets - _explained(coding, targets, others[known])
+    codes, n, overall = coding.codes, len(known), float(targets.mean())
+    count, mean = np.bincount(codes, minlength=coding.n_levels), coding.means(targets)
+    used = np.count_nonzero(count)
+    inside = float(np.sum(np.square(targets - mean[codes])) / max(n - used, 1))
+    between = float(np.sum(count * np.square(mean - overall)) / n)
+    between = max(between - inside * used / n, 0.0)  # what the levels' means scatter by chance
     total = count * between + inside
-    weight = np.divide(count * between, total, out=np.zeros(n_levels), where=total > 0)
+    weight = np.divide(count * between, total, out=np.zeros(coding.n_levels), where=total > 0)
     return np.append(overall + weight * (mean - overall), overall)
 
 
-def cross_fitted(codes: Array, y: Floats, n_levels: int, seed: int) -> Floats:
+def _explained(coding: Coding, y: Floats, others: Floats) -> Floats:
+    """What a straight line in other inputs explains of targets within levels; zero for an average row. Of shape (n,).
+
+    Slopes are learnt from at most `MOST_SLOPED` rows, of shape (d,), in O(n d^2). Of more than `MOST_OTHERS` inputs,
+    nothing is explained.
+    """
+    n, d = others.shape
+    if d > MOST_OTHERS:
+        return np.zeros(n)
+    Z = _standardised(others)
+    some = np.random.default_rng(0).permutation(n)[:MOST_SLOPED]
+    part = coding.take(some)
+    W, r = (values - part.means(values)[part.codes] for values in (Z[some], y[some]))
+    return np.asarray(Z @ np.linalg.solve(W.T @ W + RIDGE * len(some) * np.eye(d), W.T @ r))
+
+
+def _standardised(values: Floats) -> Floats:
+    """Columns with mean 0 and variance 1; 0 where a value is missing."""
+    gaps = np.isnan(values)
+    count = np.maximum(len(values) - gaps.sum(axis=0), 1)
+    with np.errstate(over="ignore", invalid="ignore"):  # of numbers beyond all squares, which become 0
+        apart = np.where(gaps, 0.0, values - np.where(gaps, 0.0, values).sum(axis=0) / count)
+        spread = np.sqrt(np.square(apart).sum(axis=0) / count)
+        return np.asarray(np.nan_to_num(apart / np.where(spread > 0, spread, 1.0), posinf=0.0, neginf=0.0))
+
+
+def cross_fitted(coding: Coding, y: Floats, seed: int, others: Floats | None = None) -> Floats:
     """The mean target of every row's level, as new rows will have it; of shape (n,).
 
     In rare levels, a mean that has seen the row's own target would promise more than it keeps for new rows: there it is
@@ -61,16 +120,44 @@ def cross_fitted(codes: Array, y: Floats, n_levels: int, seed: int) -> Floats:
     level have, to the last digit. With means that differ a little from fold to fold, a model without noise would follow
     these differences, and know nothing of the mean that new rows have.
     """
-    fold = np.random.default_rng(seed).permutation(len(y)) % FOLDS
+    fold, codes = np.random.default_rng(seed).permutation(len(y)) % FOLDS, coding.codes
     found = np.empty(len(y))
     for part in range(FOLDS):
         here = fold == part
-        rest = ~here if len(y) > FOLDS else np.ones(len(y), dtype=bool)
-        found[here] = level_means(codes[rest], y[rest], n_levels)[codes[here]]
-    count = np.bincount(codes[codes >= 0], minlength=n_levels)
+        rest = np.flatnonzero(~here) if len(y) > FOLDS else np.arange(len(y))
+        some = None if others is None else others[rest]
+        found[here] = level_means(coding.take(rest), y[rest], some)[codes[here]]
+    count = np.bincount(codes[codes >= 0], minlength=coding.n_levels)
     known = np.append(count >= WELL_KNOWN, False)[codes]  # the last for -1, which is no level
-    found[known] = level_means(codes, y, n_levels)[codes[known]]
+    found[known] = level_means(coding, y, others)[codes[known]]
     return found
+
+
+def with_means(X: Floats, codings: Mapping[int, Coding], y: Floats, seed: int) -> tuple[Floats, dict[int, Floats]]:
+    """Inputs with the cross-fitted mean targets of levels, and the means that new rows have, by the input's place.
+
+    Each column's means are adjusted for the other inputs, among them the means of other columns: first those that are
+    not adjusted, which the columns then replace in turn.
+
+    Parameters
+    ----------
+    X : array of shape (n, inputs)
+        NaN where values are missing.
+    codings : mapping of int to Coding
+        The levels of the inputs that are means, by their places.
+    y : array of shape (n,)
+    seed : int
+        For the folds.
+    """
+    X, means = np.array(X), {}
+    known = {place: ~np.isnan(X[:, place]) for place in codings}
+    for place, coding in codings.items():
+        X[known[place], place] = cross_fitted(coding, y, seed)[known[place]]
+    for place, coding in codings.items():
+        others = np.delete(X, place, axis=1)
+        X[known[place], place] = cross_fitted(coding, y, seed, others)[known[place]]
+        means[place] = level_means(coding, y, others)
+    return X, means
 
 
 def rare_levels(values: Values) -> list[str]:
@@ -95,7 +182,7 @@ def level_points(n_levels: int) -> Floats:
     return np.append(points, np.zeros((1, 3)), axis=0)
 
 
-def are_series(codes: Array, means: Floats, others: Floats, y: Floats, n_levels: int) -> bool:
+def are_series(coding: Coding, means: Floats, others: Floats, y: Floats) -> bool:
     """Whether the rows of each level have a curve of their own, such as those of a country over the years.
 
     Every row is predicted from the rows of its level that are nearest by the other inputs, and from the rows of all
@@ -104,22 +191,19 @@ def are_series(codes: Array, means: Floats, others: Floats, y: Floats, n_levels:
 
     Parameters
     ----------
-    codes : array of shape (n,)
-        The level of each row.
+    coding : Coding
     means : array of shape (n,)
         The mean target of the level of each row, cross-fitted.
     others : array of shape (n, d)
         The other inputs; NaN where values are missing.
     y : array of shape (n,)
-    n_levels : int
     """
+    codes, n_levels = coding.codes, coding.n_levels
     if not others.shape[1] or len(y) < SERIES * n_levels:
         return False
     which = np.random.default_rng(0).permutation(n_levels)[: max(n_levels * MOST_ROWS // len(y), 1)]
     rows = np.flatnonzero(np.isin(codes, which)) if len(y) > MOST_ROWS else np.arange(len(y))
-    every = np.column_stack([others, means])[rows]
-    spread = np.nanstd(every, axis=0)
-    every = np.nan_to_num((every - np.nanmean(every, axis=0)) / np.where(spread > 0, spread, 1.0))
+    every = _standardised(np.column_stack([others, means])[rows])
     apart = codes[rows] * 1e3 * np.sqrt(every.shape[1])  # farther than any two rows, so that levels do not mix
     within = np.column_stack([every[:, :-1], apart])
     errors = [_nearest_error(part, y[rows]) for part in (within, every)]

@@ -15,7 +15,7 @@ from .base import Table, TableError, listed
 from .columns import Column, Lookup, encode_values, number_values
 from .examine import MISSING, Options, Reading, blanked, codes_of, examine
 from .leaks import leaks
-from .levels import are_series, cross_fitted, level_means, level_points
+from .levels import Coding, are_series, level_points, with_means
 from .preprocessing import Preprocessing, check_columns
 from .values import Values, table_column
 from .written import is_code, read_clocks, read_dates, read_numbers
@@ -42,25 +42,33 @@ class Training:
     """How each column is read, those that are left out among them."""
     notes: tuple[str, ...] = ()
     """What was noticed in the table, and what was done about it: sentences."""
-    codes: dict[int, Indices] = field(default_factory=dict)
+    codings: dict[int, Coding] = field(default_factory=dict)
     """For inputs that are mean targets of levels, by their places: the level of each row."""
     place: Callable[[int], str] = "row {}".format
     """The name of one of these rows in messages, such as "line 7"."""
 
-    def without(self, test: Indices, seed: int = 0) -> Any:
-        """X as it is if the targets of some rows are not known: mean targets of levels come from the other rows.
+    def without(self, test: Indices, seed: int = 0) -> tuple[Any, Preprocessing]:
+        """X and the preprocessing as they are if the targets of some rows are not known.
 
-        Means of the other rows are cross-fitted, as they are in `X`.
+        Mean targets of levels come from the other rows, for which they are cross-fitted, as they are in `X`.
         """
-        if not self.codes or not len(test):
-            return self.X
-        X = np.array(self.X)
-        rest = np.setdiff1d(np.arange(len(self.y)), test)
-        for place, codes in self.codes.items():
-            n_levels = int(codes.max(initial=0)) + 1
-            X[rest, place] = cross_fitted(codes[rest], self.y[rest], n_levels, seed)
-            X[test, place] = level_means(codes[rest], self.y[rest], n_levels)[codes[test]]
-        return X
+        if not self.codings or not len(test):
+            return self.X, self.preprocessing
+        X, rest = np.array(self.X), np.setdiff1d(np.arange(len(self.y)), test)
+        codings = {place: coding.take(rest) for place, coding in self.codings.items()}
+        X[rest], means = with_means(X[rest], codings, self.y[rest], seed)
+        for place, found in means.items():
+            X[test, place] = found[self.codings[place].codes[test]]
+        return X, replace(self.preprocessing, columns=_with_new_means(self.preprocessing.columns, means))
+
+
+def _with_new_means(columns: Sequence[Column], means: Mapping[int, Floats]) -> tuple[Column, ...]:
+    """Columns with other mean targets of levels, which are given by the places of the inputs."""
+    places = np.cumsum([0, *(len(column.names) for column in columns)]).tolist()
+    return tuple(
+        replace(column, means=tuple(means[place].tolist())) if place in means else column
+        for place, column in zip(places, columns, strict=False)
+    )
 
 
 def learn(
@@ -114,9 +122,9 @@ def learn(
     notes = [*table.notes, *said, *found.notes, *leaks(X, y, mapping.names, mapping.groups, mapping.dates)]
     if lost := without.get(target, 0):
         notes.append(f"{lost} row{'s' * (lost > 1)} without a target {'are' if lost > 1 else 'is'} left out.")
-    codes = {place: code[whole] for place, code in found.codes.items()}
+    codings = {place: coding.take(whole) for place, coding in found.codings.items()}
     readings = tuple(found.readings)
-    return Training(mapping, X, y, rows, gaps, readings, tuple(notes), codes, lambda row: table.place(int(rows[row])))
+    return Training(mapping, X, y, rows, gaps, readings, tuple(notes), codings, lambda row: table.place(int(rows[row])))
 
 
 def _target(table: Table, name: str, options: Options) -> tuple[Floats, list[str], list[str]]:
@@ -156,7 +164,7 @@ class Learnt:
     X: Floats
     """Of shape (n, inputs); mean targets of levels are cross-fitted."""
     missing: dict[str, int]
-    codes: dict[int, Indices]
+    codings: dict[int, Coding]
     """As in `Training`."""
 
     @property
@@ -202,21 +210,31 @@ def learn_columns(
     columns = tuple(reading.column for reading in readings if reading.column is not None)
     if problems or not columns:
         return Learnt((), readings, problems, np.empty((0, 0)), {}, {})
-    parts, codes, missing, place = [], {}, {}, 0
+    parts, codings, missing, place = [], {}, {}, 0
     for column in columns:
         found = encode_values(column, lambda name: blanked(get(name), options.na_values))
-        part = found.X
         if column.kind == "means" and y is not None:
-            code = codes_of(column, blanked(get(column.name), options.na_values))
-            known = ~np.isnan(part[:, 0])
-            part[:, 0] = np.where(known, cross_fitted(code, y, len(column.levels), seed), np.nan)
-            codes[place] = code
+            codes = codes_of(column, blanked(get(column.name), options.na_values))
+            codings[place] = Coding(codes, len(column.levels))
         if found.missing:
             missing[column.label] = found.missing
-        parts.append(part)
-        place += part.shape[1]
-    learnt = Learnt(columns, readings, problems, np.concatenate(parts, axis=1), missing, codes)
-    return learnt if y is None or len(codes) != 1 else _with_points(learnt, y)
+        parts.append(found.X)
+        place += found.X.shape[1]
+    learnt = Learnt(columns, readings, problems, np.concatenate(parts, axis=1), missing, codings)
+    return learnt if y is None or not codings else _with_points(_adjusted(learnt, y, seed), y)
+
+
+def _adjusted(found: Learnt, y: Floats, seed: int) -> Learnt:
+    """Columns whose mean targets of levels are adjusted for the other inputs."""
+    X, means = with_means(found.X, found.codings, y, seed)
+    return replace(_with_columns(found, _with_new_means(found.columns, means)), X=X)
+
+
+def _with_columns(found: Learnt, columns: tuple[Column, ...]) -> Learnt:
+    """Columns that are learnt further; readings refer to the new ones."""
+    new = {id(old): column for old, column in zip(found.columns, columns, strict=True)}
+    readings = [replace(reading, column=new.get(id(reading.column))) for reading in found.readings]
+    return replace(found, columns=columns, readings=readings)
 
 
 def _with_points(found: Learnt, y: Floats) -> Learnt:
@@ -224,21 +242,25 @@ def _with_points(found: Learnt, y: Floats) -> Learnt:
 
     Points need more inputs than means; those of several columns would be more than a fit can learn about.
     """
-    [(place, codes)] = found.codes.items()
-    others = np.delete(found.X, place, axis=1)
-    [column] = [column for column in found.columns if column.kind == "means"]
-    if (codes < 0).any() or not are_series(codes, found.X[:, place], others, y, len(column.levels)):
+    if len(found.codings) != 1:
         return found
-    points = replace(column, kind="points", means=())
-    X = np.concatenate([found.X[:, :place], level_points(len(column.levels))[codes], found.X[:, place + 1 :]], axis=1)
+    [(place, coding)] = found.codings.items()
+    others = np.delete(found.X, place, axis=1)
+    if (coding.codes < 0).any() or not are_series(coding, found.X[:, place], others, y):
+        return found
+    columns = tuple(
+        replace(column, kind="points", means=()) if column.kind == "means" else column for column in found.columns
+    )
+    points = level_points(coding.n_levels)[coding.codes]
+    X = np.concatenate([found.X[:, :place], points, found.X[:, place + 1 :]], axis=1)
+    learnt = _with_columns(replace(found, X=X, codings={}), columns)
     readings = [
-        replace(reading, column=points, words=reading.words.replace("by their mean target", "each for itself"))
-        if reading.column is column
+        replace(reading, words=reading.words.replace("by their mean target", "each for itself"))
+        if reading.column is not None and reading.column.kind == "points"
         else reading
-        for reading in found.readings
+        for reading in learnt.readings
     ]
-    columns = tuple(points if each is column else each for each in found.columns)
-    return replace(found, columns=columns, readings=readings, X=X, codes={})
+    return replace(learnt, readings=readings)
 
 
 def target_values(values: Values, name: str, source: str, options: Options) -> tuple[Floats, list[str]]:
