@@ -273,6 +273,20 @@ def test_means_of_levels_that_each_have_one_row():
     assert np.isfinite(cross_fitted(Coding(codes, 20), y, seed=0)).all()
 
 
+@pytest.mark.parametrize(("name", "codes"), [("family", ["001", "014", "136A"]), ("plot", ["1", "2", "B3"])])
+def test_codes_with_few_letters_are_levels(name, codes):
+    frame = pd.DataFrame({name: codes * 10, "x": np.arange(30.0) % 7})
+    encoder = TableEncoder().fit(frame, np.arange(30.0))
+    assert encoder.mapping_.columns[0].levels == tuple(sorted(codes))
+    assert f"{name!r} is read as levels, since values such as {codes[-1]!r} are codes." in encoder.notes_
+
+
+@pytest.mark.parametrize("texts", [["12", "7", "3o"], ["12.5", "7", "136A"], ["012", "7", "about 3"]])
+def test_texts_among_numbers_are_refused(texts):
+    with pytest.raises(TableError, match="holds text where a number is needed"):
+        TableEncoder().fit(pd.DataFrame({"depth": texts * 10}), np.arange(30.0))
+
+
 def test_many_levels_without_a_target_and_rare_and_unseen_ones():
     random = np.random.default_rng(0)
     towns = [f"T{place:02}" for place in range(20)]

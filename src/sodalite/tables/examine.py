@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -23,6 +24,7 @@ SHOWN = 30  # characters of a text that are shown in a list of several
 FEWEST = 10  # rows below which nothing is taken for an id: too few to tell
 SENTINELS = (-1.0, -9.0, -99.0, -999.0, -9999.0, -99999.0, 99.0, 999.0, 9999.0, 99999.0, -99.9, -999.9, 99.99, 999.99)
 """Numbers by which missing values are often coded."""
+CODE = re.compile(r"[A-Za-z]{0,3}[-/.]?[0-9]+[-/.]?[A-Za-z]{0,3}")  # a code of digits and few letters
 
 
 @dataclass(frozen=True)
@@ -316,9 +318,12 @@ def _text(name: str, values: Values, options: Options, chosen: bool, y: Floats |
     if share == 1.0:
         return _number(name, values, options, chosen, written.form, written.words())
     if share > 0.5:
-        _refuse_texts(
-            name, values, options, [text for text, bad in zip(texts, np.isnan(numbers).tolist(), strict=True) if bad]
-        )
+        bad = [text for text, is_bad in zip(texts, np.isnan(numbers).tolist(), strict=True) if is_bad]
+        if not _are_codes(name, texts):
+            _refuse_texts(name, values, options, bad)
+        reading = _levels(name, values, options, chosen, y)
+        note = f"{name!r} is read as levels, since values such as {bad[0]!r} are codes."
+        return replace(reading, notes=(*reading.notes, note))
     dates, forms = read_dates(texts)
     if forms:
         others = [form for form in forms[1:] if read_dates(texts, form)[0] != dates]
@@ -334,6 +339,17 @@ def _text(name: str, values: Values, options: Options, chosen: bool, y: Floats |
     if not np.isnan(read_clocks(texts)).any() or not np.isnan(read_durations(texts)).any():
         return _date(name, values, options)
     return _levels(name, values, options, chosen, y)
+
+
+def _are_codes(name: str, texts: Sequence[str]) -> bool:
+    """Whether texts, most of which are numbers, are codes, such as '001' and '136A' of families.
+
+    All are digits with few letters, and either some have leading zeros or the column's name says that they are codes.
+    """
+    if not all(CODE.fullmatch(text.strip()) for text in texts):
+        return False
+    padded = any(text.strip().startswith("0") and len(text.strip()) > 1 for text in texts)
+    return padded or is_id(name) or is_group(name)
 
 
 def _refuse_texts(name: str, values: Values, options: Options, bad: list[str]) -> None:

@@ -19,6 +19,7 @@ FOLDS = 5  # parts of the rows, each of which gets the mean targets of the other
 # The ridge per row of the line that adjusts targets for the other inputs, which are standardised: an input of which a
 # hundredth of the variance is within levels has half of its slope. The levels themselves tell the rest.
 RIDGE = 0.01
+OUTLYING = 3.0  # standard deviations from the mean, beyond which a value of an input decides nothing more
 MOST_SLOPED = 20_000  # rows that the line is learnt from: its slopes are then known to a hundredth of the spreads
 MOST_OTHERS = 300  # inputs of the line; with more of them, it would take longer than the fit of a small table
 WELL_KNOWN = 30  # rows of a level from which on a row's own target is no more than a thirtieth of the level's mean
@@ -103,13 +104,14 @@ def _explained(coding: Coding, y: Floats, others: Floats) -> Floats:
 
 
 def _standardised(values: Floats) -> Floats:
-    """Columns with mean 0 and variance 1; 0 where a value is missing."""
+    """Columns with mean 0 and variance 1, outlying values moved to `OUTLYING`; 0 where a value is missing."""
     gaps = np.isnan(values)
     count = np.maximum(len(values) - gaps.sum(axis=0), 1)
     with np.errstate(over="ignore", invalid="ignore"):  # of numbers beyond all squares, which become 0
         apart = np.where(gaps, 0.0, values - np.where(gaps, 0.0, values).sum(axis=0) / count)
         spread = np.sqrt(np.square(apart).sum(axis=0) / count)
-        return np.asarray(np.nan_to_num(apart / np.where(spread > 0, spread, 1.0), posinf=0.0, neginf=0.0))
+        Z = np.nan_to_num(apart / np.where(spread > 0, spread, 1.0), posinf=0.0, neginf=0.0)
+    return np.asarray(np.clip(Z, -OUTLYING, OUTLYING))
 
 
 def cross_fitted(coding: Coding, y: Floats, seed: int, others: Floats | None = None) -> Floats:
@@ -136,8 +138,9 @@ def cross_fitted(coding: Coding, y: Floats, seed: int, others: Floats | None = N
 def with_means(X: Floats, codings: Mapping[int, Coding], y: Floats, seed: int) -> tuple[Floats, dict[int, Floats]]:
     """Inputs with the cross-fitted mean targets of levels, and the means that new rows have, by the input's place.
 
-    Each column's means are adjusted for the other inputs, among them the means of other columns: first those that are
-    not adjusted, which the columns then replace in turn.
+    Each column's means are adjusted for the inputs that are no means, and for the means of columns with fewer levels.
+    Those of more levels are left aside: where the fine levels divide the coarse ones, such as towns of countries, they
+    would explain what the coarse ones know from more rows.
 
     Parameters
     ----------
@@ -150,13 +153,12 @@ def with_means(X: Floats, codings: Mapping[int, Coding], y: Floats, seed: int) -
         For the folds.
     """
     X, means = np.array(X), {}
-    known = {place: ~np.isnan(X[:, place]) for place in codings}
-    for place, coding in codings.items():
-        X[known[place], place] = cross_fitted(coding, y, seed)[known[place]]
-    for place, coding in codings.items():
-        others = np.delete(X, place, axis=1)
-        X[known[place], place] = cross_fitted(coding, y, seed, others)[known[place]]
+    usable = [place for place in range(X.shape[1]) if place not in codings]
+    for place, coding in sorted(codings.items(), key=lambda each: each[1].n_levels):
+        others, known = X[:, usable], ~np.isnan(X[:, place])
+        X[known, place] = cross_fitted(coding, y, seed, others)[known]
         means[place] = level_means(coding, y, others)
+        usable.append(place)
     return X, means
 
 
