@@ -281,10 +281,21 @@ def test_codes_with_few_letters_are_levels(name, codes):
     assert f"{name!r} is read as levels, since values such as {codes[-1]!r} are codes." in encoder.notes_
 
 
+def test_few_values_of_which_most_are_numbers_are_levels():
+    frame = pd.DataFrame({"grade": ["K", "1", "2", "3"] * 10})
+    encoder = TableEncoder().fit(frame, np.arange(40.0))
+    assert encoder.mapping_.columns[0].levels == ("1", "2", "3", "K")
+    said = "'grade' is read as levels, since it has 4 different values, and 'K' is no number."
+    assert said in encoder.notes_
+
+
 @pytest.mark.parametrize("texts", [["12", "7", "3o"], ["12.5", "7", "136A"], ["012", "7", "about 3"]])
-def test_texts_among_numbers_are_refused(texts):
+@pytest.mark.parametrize("others", [[], [str(number) for number in range(20, 60)] * 3])
+def test_texts_among_numbers_are_refused(texts, others):
+    """Those of many values, and those that are in one or two rows."""
+    depths = texts * (5 if others else 1) + ["12"] * 10 + others
     with pytest.raises(TableError, match="holds text where a number is needed"):
-        TableEncoder().fit(pd.DataFrame({"depth": texts * 10}), np.arange(30.0))
+        TableEncoder().fit(pd.DataFrame({"depth": depths}), np.arange(float(len(depths))))
 
 
 def test_many_levels_without_a_target_and_rare_and_unseen_ones():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from .base import CORRECT, TableError, is_number, listed
 from .calendar import axes_of, centre_of, circles_of
 from .column_names import is_date, is_group, is_id, is_time, latitude_stem, longitude_stem
 from .columns import GAP, OTHER, Column, Lookup, date_values, encode_values, level_values, number_values
-from .levels import MOST_LEVELS, UNIQUE, Coding, frequent_levels, in_order, level_means, rare_levels
+from .levels import FEWEST_ROWS, MOST_LEVELS, UNIQUE, Coding, frequent_levels, in_order, level_means, rare_levels
 from .values import Values
 from .written import ISO, as_code, example, is_code, read_clocks, read_dates, read_durations, read_numbers
 
@@ -319,11 +319,14 @@ def _text(name: str, values: Values, options: Options, chosen: bool, y: Floats |
         return _number(name, values, options, chosen, written.form, written.words())
     if share > 0.5:
         bad = [text for text, is_bad in zip(texts, np.isnan(numbers).tolist(), strict=True) if is_bad]
-        if not _are_codes(name, texts):
+        if _are_codes(name, texts):
+            why = f"values such as {bad[0]!r} are codes"
+        elif len(texts) <= MOST_LEVELS and _are_frequent(values, bad):
+            why = f"it has {len(texts)} different values, and {bad[0]!r} is no number"
+        else:
             _refuse_texts(name, values, options, bad)
         reading = _levels(name, values, options, chosen, y)
-        note = f"{name!r} is read as levels, since values such as {bad[0]!r} are codes."
-        return replace(reading, notes=(*reading.notes, note))
+        return replace(reading, notes=(*reading.notes, f"{name!r} is read as levels, since {why}."))
     dates, forms = read_dates(texts)
     if forms:
         others = [form for form in forms[1:] if read_dates(texts, form)[0] != dates]
@@ -352,7 +355,13 @@ def _are_codes(name: str, texts: Sequence[str]) -> bool:
     return padded or is_id(name) or is_group(name)
 
 
-def _refuse_texts(name: str, values: Values, options: Options, bad: list[str]) -> None:
+def _are_frequent(values: Values, texts: Sequence[str]) -> bool:
+    """Whether each of some texts is in several rows, so that it is hardly a slip of the pen."""
+    counts = dict(zip(values.levels, values.used().tolist(), strict=True))
+    return all(counts[text] >= FEWEST_ROWS for text in texts)
+
+
+def _refuse_texts(name: str, values: Values, options: Options, bad: list[str]) -> NoReturn:
     """Raise the error for texts among numbers."""
     row = int(np.flatnonzero(values.data == values.levels.index(bad[0]))[0])
     more = f" and {len(bad) - 1} more texts such as {bad[1]!r}" if len(bad) > 1 else ""
