@@ -89,8 +89,15 @@ class _FromFitted:
     def __init__(self, path: str) -> None:
         self.get = attrgetter(path)
 
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
     def __get__(self, instance: Any, owner: type) -> Any:
-        return self if instance is None else self.get(instance.fitted_)
+        if instance is None:
+            return self
+        if "fitted_" not in instance.__dict__:
+            raise AttributeError(f"{owner.__name__} has no {self.name!r} before it is fitted: call fit first.")
+        return self.get(instance.fitted_)
 
 
 class GreedyGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ignore[misc]

@@ -554,6 +554,15 @@ def test_a_column_of_other_things_than_numbers_is_named(call, column):
         call(X=pd.DataFrame({"a": X[:, 0], "other": column}))
 
 
+@both
+@pytest.mark.parametrize("column", [SECONDS, np.datetime64("2020-01-01") + SECONDS], ids=["durations", "dates"])
+@pytest.mark.parametrize("of", [lambda column: pd.DataFrame({"0": column}), lambda column: column[:, None]])
+@pytest.mark.usefixtures("no_long_work")
+def test_dates_alone_are_refused_since_their_numbers_depend_on_the_unit(call, column, of):
+    with refuses(ValueError, "X has 1 column that holds no numbers: '0'. Put a sodalite.TableEncoder before the model"):
+        call(X=of(column))
+
+
 @FRAMES
 def test_a_column_of_text_is_named_by_predict(frame):
     model = GreedyGPRegressor(KERNEL, n_active=5, hyperparameters="fixed", posterior="sod")

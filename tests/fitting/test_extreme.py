@@ -77,7 +77,7 @@ def test_a_variance_that_grows_without_bound_is_an_error(posterior):
         gp.novelty([[0, 0], [1.7e308, 0]])
 
 
-@pytest.mark.filterwarnings("ignore:No better than")
+@pytest.mark.filterwarnings("ignore::sodalite.posteriors.baselines.NoBetterWarning")
 @pytest.mark.parametrize("posterior", POSTERIORS)
 def test_where_periods_are_lost_in_rounding_variances_are_still_no_less_than_zero(posterior):
     X, y = rows()

@@ -755,3 +755,15 @@ def test_files_of_every_version_are_read(version, name):
 
 def test_there_are_files_of_this_version():
     assert {version for version, _ in EARLIER} == set(range(1, persistence.VERSION + 1))
+
+
+def test_error_bars_of_rows_that_join_a_loaded_model_are_those_of_the_model_itself(tmp_path):
+    random = np.random.default_rng(0)
+    X = random.uniform(0, 10, (60, 2))
+    y = np.sin(X[:, 0]) + 0.3 * X[:, 1] + 0.1 * random.normal(size=60)
+    model = GreedyGPRegressor(random_state=0).fit(X[:40], y[:40])
+    assert model.fitted_.optimism > 1.01
+    sodalite.save(model, tmp_path / "m")
+    loaded = sodalite.load(tmp_path / "m").partial_fit(X[40:], y[40:])
+    model.partial_fit(X[40:], y[40:])
+    np.testing.assert_allclose(loaded.predict(X, return_std=True)[1], model.predict(X, return_std=True)[1], rtol=1e-9)

@@ -281,6 +281,16 @@ def test_codes_with_few_letters_are_levels(name, codes):
     assert f"{name!r} is read as levels, since values such as {codes[-1]!r} are codes." in encoder.notes_
 
 
+@pytest.mark.parametrize("new", [["00104", "7.0"], [104, 7], [104.0, 7.0], ["104", "7"]])
+@pytest.mark.parametrize("old", [["104", "007", "x9"], ["00104", "7", "x9"]])
+def test_levels_that_are_numbers_are_found_however_they_are_written(old, new):
+    frame = pd.DataFrame({"store": old * 10})
+    encoder = TableEncoder().fit(frame, np.arange(30.0))
+    encoded = encoder.encode(pd.DataFrame({"store": new}))
+    assert encoded.strange == {}
+    np.testing.assert_array_equal(encoded.X, encoder.transform(frame[:2]))
+
+
 def test_few_values_of_which_most_are_numbers_are_levels():
     frame = pd.DataFrame({"grade": ["K", "1", "2", "3"] * 10})
     encoder = TableEncoder().fit(frame, np.arange(40.0))
@@ -545,3 +555,12 @@ def test_a_sum_is_of_as_few_columns_as_will_do():
     X = pd.DataFrame(random.random((100, 6)), columns=["a", "b", "a b", "d", "e", "f"])
     notes = TableEncoder().fit(X, X["a"] - 2 * X["a b"]).notes_
     assert notes == ["The target is a sum of 'a', 'a b': if these are not known beforehand, leave them out."]
+
+
+def test_a_report_of_a_pipeline_is_that_of_its_model():
+    random = np.random.default_rng(0)
+    frame = pd.DataFrame({"a": random.normal(size=60), "kind": ["x", "y", "z"] * 20})
+    y = frame["a"].to_numpy() ** 2 + np.tile([0.0, 1.0, 2.0], 20) + 0.1 * random.normal(size=60)
+    model = make_pipeline(TableEncoder(), GreedyGPRegressor(random_state=0)).fit(frame, y)
+    report = sodalite.report.make_report(model, frame, y)
+    assert list(report.inputs) == ["a", "kind"]

@@ -124,3 +124,41 @@ def test_a_mark_that_is_given_is_not_sought(tmp_path):
     path.write_text("a b y\n" + lines(" "))
     assert read_table(path, Dialect(sep=" ")).names == ["a", "b", "y"]
     assert read_table(path, Dialect(sep="|")).names == ["a b y"]
+
+
+@pytest.mark.parametrize("word", ["Total", "Average:"])
+@pytest.mark.parametrize("after", ["", ",,,\nSource: us,,,\n"])
+def test_a_row_of_totals_at_the_end_is_left_out(word, after, tmp_path):
+    path = tmp_path / "shops.csv"
+    rows = [f"{'abc'[row % 3]},{row % 7},{row % 5},{row % 7 + 0.5}" for row in range(60)]
+    path.write_text("\n".join(["shop,size,staff,sold", *rows, f"{word},180,,210", after]))
+    training = learn(read_table(path), "sold")
+    assert len(training.y) == 60
+    assert f"Line 62 is left out: it says {word!r}." in training.notes
+
+
+def test_a_shop_that_is_called_total_is_kept(tmp_path):
+    path = tmp_path / "shops.csv"
+    path.write_text("\n".join(["shop,sold", *(f"{['Total', 'Sum', 'Star'][row % 3]},{row % 7}" for row in range(60))]))
+    assert len(learn(read_table(path), "sold").y) == 60
+
+
+def test_a_code_for_missing_values_in_the_target_is_pointed_out(tmp_path):
+    path = tmp_path / "shops.csv"
+    path.write_text(
+        "\n".join(["size,sold", *(f"{row / 3},{-9999 if row % 20 == 7 else row % 7}" for row in range(60))])
+    )
+    notes = learn(read_table(path), "sold").notes
+    assert "The target 'sold' is -9999 in 3 rows, far from others: if it means missing, --na-values -9999." in notes
+
+
+@pytest.mark.parametrize(("stray", "n"), [("soon", 0), ("unknown", 1)])
+def test_texts_among_dates_are_refused_or_missing(stray, n, tmp_path):
+    path = tmp_path / "shops.csv"
+    days = [f"2026-01-{1 + row % 30:02}" for row in range(59)]
+    path.write_text("\n".join(["day,sold", *(f"{day},{row % 7}" for row, day in enumerate([*days, stray]))]))
+    if not n:
+        with pytest.raises(TableError, match="column 'day' holds 'soon' in line 61 where dates such as 2026-01-31"):
+            learn(read_table(path), "sold")
+    else:
+        assert learn(read_table(path), "sold").missing == {"day": n}

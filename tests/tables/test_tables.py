@@ -580,9 +580,11 @@ def test_levels_that_look_like_numbers_are_texts_where_others_are(tmp_path):
     path = write(tmp_path / "a.csv", "t,y\na,1\nb,2\n007,3\n")
     mapping = learn(read_table(path), "y").preprocessing
     assert mapping.columns[0].levels == ("007", "a", "b")
-    with open_table(write(tmp_path / "b.csv", "t\n007\n7\n")) as reader:
+    with open_table(write(tmp_path / "b.csv", "t\n007\n7\n8\n")) as reader:
         (table,) = reader.chunks({"t": "text"})
-    assert mapping.encode(table).unknown == {"t": 1}
+    encoded = mapping.encode(table)
+    assert encoded.unknown == {"t": 1}  # 8; a program may have written 7 for 007
+    np.testing.assert_array_equal(encoded.X[0], encoded.X[1])
 
 
 def test_the_mapping_as_json():

@@ -18,9 +18,22 @@ NUMBERS = {
     "decimal comma": (["1,5", "2,25"], [1.5, 2.25], "numbers with decimal commas"),
     "continental": (["1.234.567,5", "7"], [1234567.5, 7], "numbers with decimal commas, '.' between thousands"),
     "thousands": (["1,234", "12,345"], [1234, 12345], "numbers with ',' between thousands"),
-    "spaces": (["1 234", "1\u00a0234.5"], [1234, 1234.5], "numbers with ' ' between thousands"),
+    "spaces": (["1 234", "1\u00a0234.5"], [1234, 1234.5], "numbers with blanks between thousands"),
     "unit": (["3 kg", "4.5 kg"], [3, 4.5], "numbers with 'kg'"),
     "multiples": (["1.5k", "2M"], [1500, 2e6], "numbers with 'M' for millions, 'k' for thousands"),
+    "multiples of a currency": (
+        ["$1.2M", "$900k", "$3bn"],
+        [1.2e6, 9e5, 3e9],
+        "numbers with '$', 'M' for millions, 'bn' for billions, 'k' for thousands",
+    ),
+    "multiples in words": (["35.6 million"], [35.6e6], "numbers with 'million' for millions"),
+    "plural": (["1 year", "2 years"], [1, 2], "numbers with 'year'"),
+    "open ends": (
+        ["65+", "<0.5", "12"],
+        [65, 0.5, 12],
+        "numbers with '+' and '<' at some of them, which are passed over",
+    ),
+    "footnotes": (["4.22*", "3"], [4.22, 3], "numbers with '*' at some of them, which is passed over"),
     "minus": (["\u22123", "+4"], [-3, 4], ""),
 }
 
@@ -61,6 +74,7 @@ DATES = {
     "2026-01": dt.datetime(2026, 1, 1),
     "Jan 2026": dt.datetime(2026, 1, 1),
     "2026Q2": dt.datetime(2026, 4, 1),
+    "Q2 2026": dt.datetime(2026, 4, 1),
 }
 
 

@@ -137,7 +137,8 @@ def print_warnings(outcome: PredictOutcome) -> None:
         values, are = ("1 value", "is") if count == 1 else (f"{count} values", "are")
         say(
             f"Warning: {values} of column {name!r} {are} none of those that the model was fitted with: "
-            f"{counted(outcome.unknown_levels[name])}."
+            f"{counted(outcome.unknown_levels[name])}. Error bars do not know how much a new level may differ, and "
+            f"are too small for {'this row' if count == 1 else 'these rows'}."
         )
     if outcome.missing:
         empty = outcome.n_unpredicted
@@ -249,7 +250,7 @@ def run(
         n_unpredicted=tally.n_unpredicted,
         missing=dict(tally.missing),
         notes=tuple(reader.notes),
-        filled=mapping.missing in ("median", "indicator") and tally.n_filled > 0,
+        filled=tally.n_unpredicted < tally.n_rows and any(map(mapping.answers_gaps, tally.missing)),
         n_outside=tally.n_outside,
         outside=tally.outside,
         seconds=perf_counter() - began,
@@ -278,7 +279,6 @@ class Tally:
     n_rows: int = 0
     n_outside: int = 0
     n_unpredicted: int = 0
-    n_filled: int = 0
     unknown: dict[str, Counter[str]] = field(default_factory=dict)
     missing: Counter[str] = field(default_factory=Counter)
 
@@ -288,7 +288,6 @@ class Tally:
         self.n_outside += int((novelty > self.outside).sum())
         empty = int((novelty != novelty).sum())  # NaN
         self.n_unpredicted += empty
-        self.n_filled += max(sum(rows.missing.values()) - empty, 0)
         for name, levels in rows.strange.items():
             self.unknown.setdefault(name, Counter()).update(levels)
         self.missing.update(rows.missing)

@@ -21,6 +21,8 @@ OUTLYING = 1000.0
 LARGEST = 1e120  # largest absolute value of an input: squares (1e240), and sums and products of them, stay below 1e308
 SMALLEST = 1e-120  # least largest absolute value of a column that is not all zero: its squares stay above 1e-308
 
+DATED = ("date", "time", "duration")  # beginnings of the names, in lower case, of types of dates, times and durations
+
 SAMPLE = 100_000  # rows that quantiles are taken of, which is accurate to 1 % of a standard deviation
 
 
@@ -171,7 +173,12 @@ def check_targets(y: Any, n: int, dtype: Any = np.float64) -> Array:
 
 @contextmanager
 def readable_errors(X: Any) -> Iterator[None]:
-    """Within this context, an error about a data frame names the columns that hold no numbers."""
+    """Within this context, an error about a data frame names the columns that hold no numbers.
+
+    Dates and durations are refused, also those that scikit-learn would take for numbers: these depend on the unit.
+    """
+    if dated := date_columns(X):
+        raise ValueError(_no_numbers(dated))
     try:
         with np.errstate(over="ignore", invalid="ignore"):  # scikit-learn sums all values to test them
             yield
@@ -179,11 +186,27 @@ def readable_errors(X: Any) -> Iterator[None]:
         text = text_columns(X)
         if not text:
             raise
-        names = ", ".join(map(repr, text[:5])) + (", ..." if len(text) > 5 else "")
-        raise ValueError(
-            f"X has {len(text)} column{'s that hold' if len(text) > 1 else ' that holds'} no numbers: {names}. "
-            f"Encode or drop them first, with sklearn.preprocessing.OneHotEncoder for instance."
-        ) from error
+        raise ValueError(_no_numbers(text)) from error
+
+
+def _no_numbers(columns: Sequence[str]) -> str:
+    """The message about columns that hold no numbers."""
+    names = ", ".join(map(repr, columns[:5])) + (", ..." if len(columns) > 5 else "")
+    return (
+        f"X has {len(columns)} column{'s that hold' if len(columns) > 1 else ' that holds'} no numbers: {names}. Put a "
+        f"sodalite.TableEncoder before the model, or encode or drop them first, with "
+        f"sklearn.preprocessing.OneHotEncoder for instance."
+    )
+
+
+def date_columns(X: Any) -> list[str]:
+    """The columns of a data frame that hold nothing but dates, times or durations; of an array, by their numbers."""
+    types = getattr(X, "dtypes", None)
+    if types is None:
+        is_dated = getattr(getattr(X, "dtype", None), "kind", "") in ("m", "M")
+        return [str(column) for column in range(X.shape[1] if X.ndim > 1 else 1)] if is_dated else []
+    names = getattr(X, "columns", range(len(types)))
+    return [str(name) for name, each in zip(names, types, strict=True) if str(each).lower().startswith(DATED)]
 
 
 def text_columns(X: Any) -> list[str]:

@@ -459,6 +459,6 @@ def baselines_of(rows: Prepared, evidence: Evidence, posterior: Posterior) -> Ba
     targets = evidence if rows.mean.is_constant else rows.original.scaled(rows.scaling)
     unit, generator = rows.scaling.unit, evidence.generator
     found = compared_with_simple_models(evidence.X, targets.y, judged, bars.rmse, unit, generator)
-    if words := found.words():
+    if words := found.words(None if rows.mean.is_constant else rows.mean.name):
         warn(words, NoBetterWarning)
     return found

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from copy import copy
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -18,13 +17,15 @@ from ..core.warn import warn
 from ..estimator import GreedyGPRegressor
 from ..fitting.fitted import Fitted
 from ..hyperparameters import Round
+from ..hyperparameters.exact import MOST_OPTIMISTIC
 from ..kernels import CompiledKernel
 from ..kernels.compiled import compile_centred
 from ..posteriors import Evidence, Posterior
 from ..posteriors.baselines import Baselines
 from ..selection.loop import Selection
 from ..selection.source import Arrays, Scaling
-from ..tables import Preprocessing, TableEncoder
+from ..tables import Preprocessing
+from ..tables.encoder import without_pipeline
 from .checks import N_PREDICTED, check_array_values, check_factor, check_some_predictions, check_stages
 from .fields import count, flag, mapping, real, text, wrong
 from .folder import check_folder, save_folder
@@ -71,7 +72,7 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
     >>> bool(again.predict([[0.5]]) == model.predict([[0.5]]))
     True
     """
-    model = _with_encoder(model)
+    model = without_pipeline(model)
     if type(model) is not GreedyGPRegressor:
         raise TypeError(f"save takes a GreedyGPRegressor; got {type(model).__name__}. Use pickle or joblib for it.")
     check_is_fitted(model, "posterior_")
@@ -81,18 +82,6 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
         return
     check_path(path)
     write(path, *describe(model))
-
-
-def _with_encoder(model: Any) -> Any:
-    """A pipeline of a `TableEncoder` and a model as a model with preprocessing; all else as it is."""
-    steps = [step for _, step in getattr(model, "steps", ())]
-    if len(steps) != 2 or not isinstance(steps[0], TableEncoder) or type(steps[1]) is not GreedyGPRegressor:
-        return model
-    for step in steps:
-        check_is_fitted(step)
-    found = copy(steps[1])
-    found.preprocessing_ = steps[0].mapping_
-    return found
 
 
 def load(path: str | os.PathLike[str]) -> GreedyGPRegressor:
@@ -143,6 +132,7 @@ def describe(model: GreedyGPRegressor) -> tuple[dict[str, Any], dict[str, Any]]:
         "params": parameters_to_json(model),
         "kernel": kernel_to_json(fitted.kernel),
         "rounds": [_round_to_json(part) for part in fitted.rounds],
+        "optimism": float(fitted.optimism),
         "selection": {
             "stop_reason": selection.stop_reason,
             "noise_floor": float(selection.noise_floor),
@@ -247,6 +237,7 @@ def _fitted(
         n_rows=layout.sizes.n,
         X_active=rows.X[active],
         y_active=rows.y[active],
+        optimism=real(content.get("optimism", 1.0), "optimism", 1.0, MOST_OPTIMISTIC),
         rounds=tuple(_round(mapping(part, "a round")) for part in content["rounds"]),
         baselines=_baselines(content.get("baselines")),
         rows=every.rows,

@@ -26,6 +26,8 @@ MOST_ALONE = 20  # most rows of leverage 1 that a line is fitted without: each t
 # A model is called no better than a baseline if its RMSE is at least this share of the baseline's. Neighbours have a
 # larger share: their number is chosen by the rows that are predicted, which makes them look a little too good.
 NO_BETTER = {"constant": 0.99, "line": 0.99, "neighbours": 1.02}
+EXACT = 1e-3  # share of the RMSE of a constant below which predictions are next to exact
+AS_GOOD = 1.02  # ratio of two RMSEs up to which the simpler baseline is named: chance makes as much
 FEWEST = 20  # predicted rows below which there is no warning: the ratio of two RMSEs is too uncertain
 
 
@@ -54,13 +56,24 @@ class Baselines:
 
     @property
     def better(self) -> str | None:
-        """The simplest baseline that the model is no better than; None if the model beats them all."""
-        if not np.isfinite(self.model) or self.constant == 0:
-            return None
-        return next((name for name, share in NO_BETTER.items() if self.model >= share * getattr(self, name)), None)
+        """A baseline that the model is no better than: the best, or the simplest of those that are as good.
 
-    def words(self) -> str | None:
-        """A warning that the model is no better than a baseline; None if it is better, or few rows were predicted."""
+        None if the model beats them all, or predicts next to exactly.
+        """
+        if not np.isfinite(self.model) or self.model <= EXACT * self.constant or self.constant == 0:
+            return None
+        errors = {name: self.of(name) for name, share in NO_BETTER.items() if self.model >= share * self.of(name)}
+        return next((name for name in errors if errors[name] <= AS_GOOD * min(errors.values())), None)
+
+    def of(self, name: str) -> float:
+        """The root mean square error of a baseline."""
+        return float(getattr(self, name))
+
+    def words(self, mean: str | None = None) -> str | None:
+        """A warning that the model is no better than a baseline; None if it is better, or few rows were predicted.
+
+        `mean` is the name of the model's mean function, which the advice leaves out; None for a constant.
+        """
         name = self.better
         if name is None or self.n_rows < FEWEST:
             return None
@@ -69,16 +82,23 @@ class Baselines:
             "line": "a straight line",
             "neighbours": f"the mean of the {self.k} nearest rows" if self.k > 1 else "the nearest row",
         }
-        remedies = {
-            "constant": "The inputs say little about the target: try others.",
-            "line": 'Try a linear mean (mean="linear", --mean linear), or inputs that say more.',
-            "neighbours": 'Try a mean of trees (mean="trees", --mean trees), or another kernel.',
-        }
-        other = getattr(self, name)
+        other = self.of(name)
         return (
-            f"No better than {names[name]}: RMSE {self.model:.4g} against {other:.4g} for {self.n_rows} rows, each "
-            f"predicted from the others. {remedies[name]}"
+            f"{'No' if self.model >= other else 'Hardly'} better than {names[name]}: RMSE {self.model:.4g} against "
+            f"{other:.4g} for {self.n_rows} rows, each predicted from the others. {self._remedy(name, mean)}"
         )
+
+    def _remedy(self, name: str, mean: str | None) -> str:
+        """What can be tried where a model is no better than a baseline."""
+        if name == "neighbours" and self.neighbours <= EXACT * self.constant:
+            return "Rows are repeated, which makes error bars too small: leave out the copies."
+        if name == "constant":
+            return "The inputs say little about the target, or a few outlying targets hide it: try others."
+        if mean is not None:
+            return "Try inputs that say more, or another kernel."
+        if name == "line":
+            return 'Try a linear mean (mean="linear", --mean linear), or inputs that say more.'
+        return 'Try a mean of trees (mean="trees", --mean trees), or another kernel.'
 
     def beside(self) -> str:
         """The four errors in one sentence."""

@@ -14,6 +14,7 @@ from ..core.json import plain
 from ..core.version import __version__
 from ..fitting.fitted import FittedModel
 from ..posteriors.baselines import Baselines
+from ..tables.encoder import without_pipeline
 from .curve import LearningCurve, learning_curve
 from .held_out import judgement_from_json
 from .importance import Importance, importance
@@ -124,7 +125,7 @@ def make_report(model: FittedModel, X: Any = None, y: Any = None, *, target: int
     Parameters
     ----------
     model : GreedyGPRegressor
-        Fitted, or loaded from a file.
+        Fitted, or loaded from a file; or a pipeline of a `sodalite.TableEncoder` and a fitted model.
     X, y : array-like of shape (n, d) and (n,), optional
         Rows to judge the model by. Those that the fit has not seen judge it if there are at least 30 of them. If there
         are none, and `sodalite fit` has held out rows, what these said is in the model's file and is shown. Else rows
@@ -148,6 +149,7 @@ def make_report(model: FittedModel, X: Any = None, y: Any = None, *, target: int
     >>> report.n_active, report.view.stages.tolist()
     (10, [1, 2, 3, 4, 5, 6, 7, 8, 9, 10])
     """
+    model = without_pipeline(model)
     check_is_fitted(model, "posterior_")
     material = gather(model, X, y, target)
     generator = np.random.default_rng(random_state)

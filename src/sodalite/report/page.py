@@ -211,7 +211,7 @@ def _facts(report: Report) -> list[tuple[str, str]]:
         ("Error bars", words.error_bars()),
         ("Coverage", _coverage(report)),
         ("Noise", words.noise(report.target)),
-        ("Beside simple ways", (report.baselines and report.baselines.words()) or ""),
+        ("Beside simple ways", (report.baselines and report.baselines.words(report.mean or None)) or ""),
         ("Outside the data", report.judgement.outside_words),
         ("Kernel", f"{words.shape}; it says how smooth the function is taken to be." if words.shape else ""),
         ("Mean function", f"{report.mean} {report.judgement.mean_words}".strip()),

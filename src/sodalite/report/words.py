@@ -111,6 +111,10 @@ class KernelWords:
         """How far new observations are from their predictions, in a sentence; empty where that is not known."""
         if self.std is None:
             return ""
+        if self.std_range is not None and self.std > self.std_range[1]:  # few places decide the mean square
+            low, high = map(readable, self.std_range)
+            about = f"± {low} to ± {high} of its prediction, depending on the place (standard deviation, from 10 % to"
+            return f"A new observation near the data is within {about} 90 % of the rows), and at a few far from it."
         about = f"± {readable(self.std)} of its prediction (standard deviation){_by_place(self.std_range)}"
         return f"A new observation near the data is within {about}."
 

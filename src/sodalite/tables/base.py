@@ -7,6 +7,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, BinaryIO
 
+TOTALS = frozenset(["total", "totals", "grand total", "sum", "summe", "gesamt", "total général", "suma", "totale"])
+TOTALS |= {"average", "averages", "mean", "means", "subtotal", "durchschnitt", "mittelwert", "moyenne", "media"}
+"""What a cell says in a row of sums or means of the rows above, in lower case."""
 CORRECT = "Correct it, or leave the cell empty if the value is missing."
 
 
@@ -137,6 +140,17 @@ def is_number(text: str) -> bool:
     except ValueError:
         return False
     return "_" not in text
+
+
+def is_total(text: str) -> bool:
+    """Whether a cell says that its row has the sums, or the means, of the rows above.
+
+    Examples
+    --------
+    >>> is_total("Total:"), is_total("Totals"), is_total("totality")
+    (True, True, False)
+    """
+    return text.strip().rstrip(":").lower() in TOTALS
 
 
 def first_line(error: BaseException) -> str:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from ..core.types import Array, Floats
-from .base import CORRECT, TableError
+from .base import CORRECT, TableError, is_number
 from .calendar import AXES, CIRCLES, circle, place
 from .levels import POINT, level_points
 from .values import OFFSETS, Values, days_of, in_zone, with_offsets
@@ -267,11 +267,23 @@ def level_values(column: Column, values: Values) -> Values:
     return Values("text", data, tuple(places), values.ordered, place=values.place)
 
 
+def _plain(level: str) -> str:
+    """A level without leading zeros or a fraction of zero, if it is a number; "" if it is none."""
+    return f"{float(level):.15g}" if is_number(level) else ""
+
+
+def _by_number(levels: Sequence[str]) -> dict[str, int]:
+    """The places of levels by the numbers that they are: new rows may have 00104 or 104.0 for 104."""
+    plain = [_plain(level) for level in levels]
+    return {number: at for at, number in enumerate(plain) if number and plain.count(number) == 1}
+
+
 def _encode_levels(column: Column, values: Values) -> Coded:
     """A column with levels as numbers."""
     places = {level: at for at, level in enumerate(column.levels)}
-    other = places.get(column.other or "", -1)
-    code = np.array([places.get(level, -1) for level in values.levels] + [-1])[values.data]
+    other, by_number = places.get(column.other or "", -1), _by_number(column.levels)
+    found = [places.get(level, by_number.get(_plain(level), -1)) for level in values.levels]
+    code = np.array([*found, -1])[values.data]
     gaps, strange = values.data < 0, (values.data >= 0) & (code < 0)
     counts = np.bincount(values.data[strange], minlength=len(values.levels)) if strange.any() else np.zeros(0, int)
     rare = set(column.rare)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
+from copy import copy
 from typing import Any, Self
 
 import numpy as np
@@ -219,6 +220,17 @@ def _encode_array(mapping: Preprocessing, X: Floats) -> Encoded:
     return mapping.encode_columns(_columns_of(X), "X")
 
 
+def without_pipeline(model: Any) -> Any:
+    """A fitted pipeline of a `TableEncoder` and a model as the model with its preprocessing; all else as it is."""
+    steps = [step for _, step in getattr(model, "steps", ())]
+    if len(steps) != 2 or not isinstance(steps[0], TableEncoder) or not hasattr(steps[1], "fitted_"):
+        return model
+    check_is_fitted(steps[0], "mapping_")
+    found = copy(steps[1])
+    found.preprocessing_ = steps[0].mapping_
+    return found
+
+
 def encoded_rows(model: Any, X: Any) -> Any:
     """The rows of a raw data frame as inputs of a model that knows its columns; all else as it is.
 
@@ -239,7 +251,8 @@ def encoded_rows(model: Any, X: Any) -> Any:
     found = mapping.encode_frame(X)
     for name, levels in found.strange.items():
         shown = ", ".join(f"{level!r} ({count})" for level, count in list(levels.items())[:5])
-        warnings.warn(f"values of column {name!r} that the model was not fitted with: {shown}.", stacklevel=4)
+        words = "Error bars do not know how much a new level may differ, and are too small for these rows."
+        warnings.warn(f"values of column {name!r} that the model was not fitted with: {shown}. {words}", stacklevel=4)
     empty = np.flatnonzero(np.isnan(found.X).any(axis=1))
     if len(empty):
         gaps = {name: count for name, count in found.missing.items() if not mapping.answers_gaps(name)}

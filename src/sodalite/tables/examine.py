@@ -24,6 +24,7 @@ SHOWN = 30  # characters of a text that are shown in a list of several
 FEWEST = 10  # rows below which nothing is taken for an id: too few to tell
 SENTINELS = (-1.0, -9.0, -99.0, -999.0, -9999.0, -99999.0, 99.0, 999.0, 9999.0, 99999.0, -99.9, -999.9, 99.99, 999.99)
 """Numbers by which missing values are often coded."""
+STRAY = 0.1  # share of different texts, up to which those that are no dates are errors among dates
 CODE = re.compile(r"[A-Za-z]{0,3}[-/.]?[0-9]+[-/.]?[A-Za-z]{0,3}")  # a code of digits and few letters
 
 
@@ -175,11 +176,11 @@ def _number(
         raise NotAnInput(f"all its values are {known[0]:g}")
     column = _with_gaps(Column(name, "number", form=form), data, options)
     notes = [f"{name!r} is read as {said}."] if said else []
-    notes += _sentinel(name, known, options)
+    notes += sentinel_note(repr(name), known, options)
     return Reading(name, said or "numbers", column, int(np.isnan(data).sum()), tuple(notes))
 
 
-def _sentinel(name: str, known: Floats, options: Options) -> list[str]:
+def sentinel_note(what: str, known: Floats, options: Options) -> list[str]:
     """A note of values that may be a code for missing ones: repeated, and far from all others."""
     for code in SENTINELS:
         count = int((known == code).sum())
@@ -189,7 +190,7 @@ def _sentinel(name: str, known: Floats, options: Options) -> list[str]:
         gap = min(abs(code - others.min()), abs(code - others.max()))
         if gap > max(float(np.ptp(others)) * (0.5 if abs(code) > 90 else 3), 1e-12) and abs(code) > 1:
             remedy = f"if it means missing, {options.advice.na_values} {code:g}"
-            return [f"{name!r} is {code:g} in {count} rows, far from others: {remedy}."]
+            return [f"{what} is {code:g} in {count} rows, far from others: {remedy}."]
     return []
 
 
@@ -339,9 +340,23 @@ def _text(name: str, values: Values, options: Options, chosen: bool, y: Floats |
                 f"{options.advice.date_format} {shown}."
             )
         return _date(name, values, options, forms[0])
+    _refuse_among_dates(name, values, texts, options)
     if not np.isnan(read_clocks(texts)).any() or not np.isnan(read_durations(texts)).any():
         return _date(name, values, options)
     return _levels(name, values, options, chosen, y)
+
+
+def _refuse_among_dates(name: str, values: Values, texts: Sequence[str], options: Options) -> None:
+    """Raise an error for few texts among many dates of one form."""
+    for form in dict.fromkeys(form for text in texts[:2] for form in read_dates([text])[1]):
+        dates = read_dates(texts, form)[0]
+        bad = [text for text, date in zip(texts, dates, strict=True) if date is None]
+        if len(bad) <= STRAY * len(texts):
+            row = int(np.flatnonzero(values.data == values.levels.index(bad[0]))[0])
+            raise Unreadable(
+                f"column {name!r} holds {bad[0]!r} in {values.place(row)} where dates such as {example(form)} are "
+                f"needed. {CORRECT} If it means that the value is missing, say so with {options.advice.na_values}."
+            )
 
 
 def _are_codes(name: str, texts: Sequence[str]) -> bool:
@@ -364,10 +379,17 @@ def _are_frequent(values: Values, texts: Sequence[str]) -> bool:
 def _refuse_texts(name: str, values: Values, options: Options, bad: list[str]) -> NoReturn:
     """Raise the error for texts among numbers."""
     row = int(np.flatnonzero(values.data == values.levels.index(bad[0]))[0])
-    more = f" and {len(bad) - 1} more texts such as {bad[1]!r}" if len(bad) > 1 else ""
+    more = (
+        ""
+        if len(bad) == 1
+        else f" and {bad[1]!r}"
+        if len(bad) == 2
+        else f" and {len(bad) - 1} more, such as {bad[1]!r}"
+    )
     raise Unreadable(
         f"column {name!r} holds text where a number is needed: {bad[0]!r} in {values.place(row)}{more}. {CORRECT} "
-        f"If it means that the value is missing, say so with {options.advice.na_values}."
+        f"If it means that the value is missing, say so with {options.advice.na_values}. To do without the column, "
+        f"{options.advice.leave_out([name])}."
     )
 
 

@@ -11,15 +11,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, BinaryIO
 
 from ..core.optional import require
-from .base import Dialect, Reader, Table, TableError, first_line, listed
+from .base import Dialect, Reader, Table, TableError, first_line, is_total, listed
 from .written import example, read_dates
 
 Cells = list[Any]
 """The cells of a row, from the sheet's first column on; empty ones are "" or None."""
 
 TITLES = 20  # rows among which the names of the columns are sought
-TOTALS = frozenset(["total", "totals", "grand total", "sum", "summe", "gesamt", "total général", "suma", "totale"])
-"""What the first cell of a row of totals says, in lower case."""
 
 
 class ExcelReader(Reader):
@@ -94,7 +92,7 @@ class ExcelReader(Reader):
             return body
         place, row = body[-1]
         first = row[_filled(row)[0]]
-        if not isinstance(first, str) or first.strip().rstrip(":").lower() not in TOTALS:
+        if not isinstance(first, str) or not is_total(first):
             return body
         self.notes.append(f"Row {place + 1} begins with {first.strip()!r}, and is left out.")
         return body[:-1]

@@ -18,7 +18,7 @@ from ..core.types import Floats
 from ..core.words import counted
 from .base import Table, TableError, listed
 from .column_names import is_time
-from .columns import Column, Lookup, encode_values
+from .columns import GAP, Column, Lookup, encode_values
 from .examine import MISSING, blanked
 from .values import frame_column, frame_names, table_column
 
@@ -130,7 +130,9 @@ class Preprocessing:
 
     def answers_gaps(self, label: str) -> bool:
         """Whether a column, by its label, has a code for missing values."""
-        return any(column.label == label and column.fill is not None for column in self.columns)
+        return any(
+            column.label == label and (column.fill is not None or GAP in column.levels) for column in self.columns
+        )
 
     def encode(self, table: Table) -> Encoded:
         """The rows of a table as the model's inputs. Columns are found by name; other columns are ignored.

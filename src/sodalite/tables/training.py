@@ -11,9 +11,9 @@ import numpy as np
 
 from ..core.types import Floats, Indices
 from ..core.words import counted
-from .base import Table, TableError, listed
+from .base import Table, TableError, is_total, listed
 from .columns import Column, Lookup, encode_values, number_values
-from .examine import MISSING, Options, Reading, blanked, codes_of, examine
+from .examine import MISSING, Options, Reading, blanked, codes_of, examine, sentinel_note
 from .leaks import leaks
 from .levels import Coding, are_series, level_points, with_means
 from .preprocessing import Preprocessing, check_columns
@@ -23,6 +23,7 @@ from .written import is_code, read_clocks, read_dates, read_numbers
 TEXTUAL = 0.5  # share of a target's different texts that are no numbers, above which it is no column of numbers
 SHOWN = 3  # texts of a target that a message shows
 LONGEST = 30  # characters of each of them
+LAST = 5  # rows at the end of a table among which there may be one of totals; footnotes may follow it
 
 
 @dataclass(frozen=True)
@@ -106,11 +107,13 @@ def learn(
         raise TableError(f"{table.name} has column names but no rows.")
     y, said, problems = _target(table, target, options)
     get = cache(lambda name: table_column(table, name))
-    known = np.flatnonzero(~np.isnan(y))
+    totals = _totals([*names, target], get, len(table))
+    known = np.setdiff1d(np.flatnonzero(~np.isnan(y)), list(totals))
     if not len(known):
         raise TableError(f"{table.name}: the target {target!r} has no values at all.")
     found = learn_columns(names, lambda name: get(name).take(known), options, features is not None, y[known], seed)
-    without = {target: len(y) - len(known)} if len(known) < len(y) else {}
+    lost = int(np.isnan(np.delete(y, list(totals))).sum())
+    without = {target: lost} if lost else {}
     _check(table, target, found, [*problems, *found.problems], found.missing | without if missing == "error" else {})
     mapping = Preprocessing(target, found.columns, missing, options.na_values, table.encoding)
     gaps = {name: int(get(name).missing.sum()) for name in mapping.sources}
@@ -120,11 +123,25 @@ def learn(
         raise TableError(f"{table.name}: every row misses a value: {counted(gaps)}. Leave out columns with --exclude.")
     X, y, rows = found.X[whole], y[known][whole], known[whole]
     notes = [*table.notes, *said, *found.notes, *leaks(X, y, mapping.names, mapping.groups, mapping.dates)]
-    if lost := without.get(target, 0):
+    if lost:
         notes.append(f"{lost} row{'s' * (lost > 1)} without a target {'are' if lost > 1 else 'is'} left out.")
+    places = {row: table.place(row) for row in totals}
+    notes += [f"{places[row][0].upper()}{places[row][1:]} is left out: it says {totals[row]!r}." for row in totals]
     codings = {place: coding.take(whole) for place, coding in found.codings.items()}
     readings = tuple(found.readings)
     return Training(mapping, X, y, rows, gaps, readings, tuple(notes), codings, lambda row: table.place(int(rows[row])))
+
+
+def _totals(names: Sequence[str], get: Lookup, n: int) -> dict[int, str]:
+    """Rows at the end of n that have sums or means of the others, and the texts that say so, which are in no other."""
+    found = {}
+    for values in (get(name) for name in names if n > LAST):
+        words = [text for text in values.levels if is_total(text)] if values.kind == "text" else []
+        for word in words:
+            rows = np.flatnonzero(values.data == values.levels.index(word)).tolist()
+            if len(rows) == 1 and rows[0] >= n - LAST:
+                found[rows[0]] = word.strip()
+    return found
 
 
 def _target(table: Table, name: str, options: Options) -> tuple[Floats, list[str], list[str]]:
@@ -277,7 +294,8 @@ def target_values(values: Values, name: str, source: str, options: Options) -> t
     elif values.kind not in ("number", "empty"):
         raise TableError(f"{source}: the target {name!r} {_no_numbers(values, [])}")
     try:
-        return number_values(values, Column(name, "number", form=form), source), said
+        y = number_values(values, Column(name, "number", form=form), source)
+        return y, [*said, *sentinel_note(f"The target {name!r}", y[~np.isnan(y)], options)]
     except TableError as error:
         words = str(error).replace(f": column {name!r}", f": the target {name!r}", 1)
         drop = " Rows without a target are left out; texts that mean a missing value are named by --na-values."

@@ -18,18 +18,22 @@ CODES = frozenset(
     ["", "na", "n/a", "#n/a", "nan", "-nan", "null", "nil", "-", "--", "?", ".", "*", "..", "...", "none"]
 )
 CODES |= {"missing", "#div/0!", "#value!", "#ref!", "#name?", "#num!", "not available", "no data", "n.a.", "<na>"}
+CODES |= {"unknown", "not known", "not reported", "not applicable", "n.d.", "n/d", "nd", "tba", "tbd", "0000-00-00"}
 """Texts, in lower case, that mean a missing value where numbers or dates are expected."""
 
 LEVEL_CODES = frozenset(["", "na", "n/a", "#n/a", "nan", "null", "?", "<na>", "n.a."])
 """Texts, in lower case, that mean a missing value in a column of texts; others may be levels, such as "none"."""
 
 SIGNS = r"[$€£¥₹]|USD|EUR|CHF|GBP|US\$"
-MULTIPLES = {"k": 1e3, "K": 1e3, "M": 1e6, "m": 1e6, "B": 1e9, "bn": 1e9}
-MULTIPLE_WORDS = {1e3: "thousands", 1e6: "millions", 1e9: "billions"}
+MULTIPLES = {"k": 1e3, "K": 1e3, "M": 1e6, "m": 1e6, "mn": 1e6, "B": 1e9, "bn": 1e9, "Bn": 1e9}
+MULTIPLES |= {"thousand": 1e3, "million": 1e6, "billion": 1e9, "trillion": 1e12}
+MULTIPLE_WORDS = {1e3: "thousands", 1e6: "millions", 1e9: "billions", 1e12: "trillions"}
+LONG_MULTIPLES = "|".join(word for word in MULTIPLES if len(word) > 5)
 SPACES = "\u00a0\u202f\u2009 "  # spaces that separate thousands
 NUMBER = re.compile(
-    rf"(?P<open>\()?\s*(?P<sign>[-+\u2212])?\s*(?P<prefix>{SIGNS})?\s*(?P<sign2>[-+\u2212])?\s*"
-    rf"(?P<digits>[0-9.,'\u2019{SPACES}]*[0-9.,])(?P<exponent>[eE][-+]?\d+)?\s*(?P<suffix>%|{SIGNS}|[A-Za-zµ°²³/]{{1,5}})?\s*\)?"
+    rf"(?P<about>[<>\u2264\u2265~\u2248]=?)?\s*(?P<open>\()?\s*(?P<sign>[-+\u2212])?\s*(?P<prefix>{SIGNS})?\s*(?P<sign2>[-+\u2212])?"
+    rf"\s*(?P<digits>[0-9.,'\u2019{SPACES}]*[0-9.,])(?P<exponent>[eE][-+]?\d+)?\s*(?P<more>\+|\*{{1,3}})?\s*"
+    rf"(?P<suffix>%|{SIGNS}|{LONG_MULTIPLES}|[A-Za-zµ°²³/]{{1,6}})?\s*\)?"
 )
 
 
@@ -48,6 +52,8 @@ class Written:
     """The letters that multiply numbers, such as k for thousands; empty if none does."""
     has_brackets: bool = field(default=False, compare=False, repr=False)
     """Whether negative numbers stand in brackets."""
+    marks: str = field(default="", compare=False, repr=False)
+    """Marks at some numbers that are passed over, such as < and +, between blanks; empty if there are none."""
     doubt: str = field(default="", compare=False, repr=False)
     """A number, if all that have its mark can be read in two ways and nothing tells which one; else empty."""
 
@@ -68,10 +74,14 @@ class Written:
         if self.decimal == "," and self.has_decimals:
             parts.append("decimal commas")
         if self.thousands:
-            parts.append(f"{self.thousands!r} between thousands")
+            mark = repr(self.thousands) if self.thousands.isprintable() and self.thousands.strip() else "blanks"
+            parts.append(f"{mark} between thousands")
         parts += [f"{letter!r} for {MULTIPLE_WORDS[MULTIPLES[letter]]}" for letter in self.letters.split()]
         if self.has_brackets:
             parts.append("negative ones in brackets")
+        if self.marks:
+            shown = " and ".join(map(repr, self.marks.split()))
+            parts.append(f"{shown} at some of them, which {'are' if ' ' in self.marks else 'is'} passed over")
         return f"numbers with {', '.join(parts)}{self._other_way()}" if parts else ""
 
     def _other_way(self) -> str:
@@ -147,7 +157,7 @@ def _likelier(texts: Sequence[str], tried: Sequence[tuple[Floats, Written]], pre
 def _read(texts: Sequence[str], decimal: str, thousands: str | None) -> tuple[Floats, Written]:
     """Texts as numbers by one decimal mark."""
     found, units, separators = np.full(len(texts), np.nan), set(), set()
-    letters, has_brackets = set(), False
+    letters, marks, has_brackets = set(), set(), False
     other = _other(decimal) if thousands is None else thousands
     for place, given in enumerate(texts):
         text = given.replace(thousands, "") if thousands else given
@@ -161,18 +171,21 @@ def _read(texts: Sequence[str], decimal: str, thousands: str | None) -> tuple[Fl
         number = _digits(digits, decimal, other)
         if number is None:
             continue
-        unit = match["prefix"] or match["suffix"] or ""
+        suffix = match["suffix"] or ""
         if match["exponent"]:
             number *= 10.0 ** int(match["exponent"][1:])
-        if unit in MULTIPLES:
-            letters.add(unit)
-            number, unit = number * MULTIPLES[unit], match["prefix"] or ""
+        if suffix in MULTIPLES:
+            letters.add(suffix)
+            number, suffix = number * MULTIPLES[suffix], ""
+        unit = match["prefix"] or suffix
+        marks |= {match["about"] or "", match["more"] or ""} - {""}
         negative = (match["sign"] or match["sign2"] or "+") in "-\u2212" or bool(match["open"])
         has_brackets |= bool(match["open"])
         found[place] = -number if negative else number
         units.add(unit)
         separators |= {mark for mark in digits if not mark.isdigit() and mark != decimal}
         separators |= {thousands} if thousands and thousands in given else set()
+    units = {unit.removesuffix("s") if unit.removesuffix("s") in units else unit for unit in units}  # "year", "years"
     if len(units) > 1:  # some with a unit, some without: these are not the same quantity
         found = np.array([float(text) if is_number(text) else np.nan for text in texts])
         return found, Written()
@@ -183,6 +196,7 @@ def _read(texts: Sequence[str], decimal: str, thousands: str | None) -> tuple[Fl
         any(decimal in text for text in texts),
         " ".join(sorted(letters)),
         has_brackets,
+        " ".join(sorted(marks)),
     )
 
 
@@ -274,6 +288,8 @@ def _parsed(text: str, form: str) -> dt.datetime | None:
                 return None
             return moment(dt.datetime.fromisoformat(text))
         if form == QUARTERS:
+            if match := re.fullmatch(r"[Qq]([1-4])[ /'-]?(\d{4})", text):
+                return dt.datetime(int(match[2]), 3 * int(match[1]) - 2, 1)
             match = re.fullmatch(r"(\d{4})[ -]?[Qq:]([1-4])", text)
             return match and dt.datetime(int(match[1]), 3 * int(match[2]) - 2, 1)
         return dt.datetime.strptime(text, form)
