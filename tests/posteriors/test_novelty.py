@@ -341,7 +341,7 @@ def test_error_bars_that_are_no_noise_are_said_to_be_none():
         words.error_bars() == "A new observation near the data is within ± 0.24 of its prediction (standard deviation)."
     )
     assert words.noise().startswith("Standard deviation 0.0002, 0.0001 to 0.0003 by place")
-    assert words.noise().endswith(" Most of the error bars is what the rows leave open of the function itself.")
+    assert words.noise().endswith(" Most of the error bars come from what the rows leave open of the function itself.")
     assert "Most of" not in replace(words, noise_std=0.2).noise()
 
 

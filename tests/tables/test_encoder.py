@@ -554,7 +554,9 @@ def test_a_sum_is_of_as_few_columns_as_will_do():
     random = np.random.default_rng(0)
     X = pd.DataFrame(random.random((100, 6)), columns=["a", "b", "a b", "d", "e", "f"])
     notes = TableEncoder().fit(X, X["a"] - 2 * X["a b"]).notes_
-    assert notes == ["The target is a sum of 'a', 'a b': if these are not known beforehand, leave them out."]
+    assert notes == [
+        "The target is a sum or difference of 'a', 'a b': if these are not known beforehand, leave them out."
+    ]
 
 
 def test_a_report_of_a_pipeline_is_that_of_its_model():

@@ -60,7 +60,7 @@ MOST_MEASURED = 2000  # inputs whose importance is measured: about ten seconds o
 )
 @click.option("--score", metavar="NAME", help="Which row comes next: lookahead, delta, sampled, random, ...")
 @click.option("--posterior", metavar="NAME", help="What is concluded: local, sod, sor, dtc, fitc or vfe.")
-@click.option("--mean", metavar="NAME", help="What is predicted first: linear, trees, or the best of them: auto.")
+@click.option("--mean", metavar="NAME", help="What is predicted first: linear, trees, or auto: trees if they help.")
 @click.option("--hyperparameters", metavar="NAME", help="How they are found: weave, subset or fixed.")
 @click.option("--time-limit", type=Seconds(), metavar="TIME", help="Time for the whole command: 60s, 5m, 1h, ...")
 @click.option(

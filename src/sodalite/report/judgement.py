@@ -116,7 +116,7 @@ class Judgement:
         lie = "lies" if self.n_outside <= 1 else "lie"
         return (
             f"{count} of the {self.n_judges:,} rows that judge the model {lie} where other rows say little: more than "
-            f"{100 * self.outside:.2g} % of the prior variance is left there (novelty)."
+            f"{100 * self.outside:.3g} % of the prior variance is left there (novelty)."
         )
 
 

@@ -98,7 +98,7 @@ class KernelWords:
         """How noisy the targets are, in a sentence or two."""
         rest = ""
         if self.std and self.noise_std**2 < MOSTLY * self.std**2:
-            rest = " Most of the error bars is what the rows leave open of the function itself."
+            rest = " Most of the error bars come from what the rows leave open of the function itself."
         if not self.noise_std:
             return f"The targets are taken to be free of noise.{rest}"
         share = f"{self.noise_share:.1%}" if self.noise_share >= 0.001 else "less than 0.1%"

@@ -291,12 +291,12 @@ def _date(name: str, values: Values, options: Options, form: str | None = None) 
         raise NotAnInput("all its values are equal")
     if kind == "date":
         column = replace(column, parts=circles_of(days if values.wall is None else values.wall), zone=values.zone)
-        words = "dates" if form in (None, ISO) else f"dates such as {example(form)}"
-        words += "".join(f", {part}" for part in column.parts)
+        dates = "dates" if form in (None, ISO) else f"dates such as {example(form)}"
+        words = dates + "".join(f", {part}" for part in column.parts)
     else:
         column = replace(column, parts=("hour",) if values.kind == "clock" else ())
-        words = "times of day" if values.kind == "clock" else "durations, in days"
-    notes = [] if form in (None, ISO) else [f"{name!r} is read as {words.partition(',')[0]}."]
+        words = dates = "times of day" if values.kind == "clock" else "durations, in days"
+    notes = [] if form in (None, ISO) else [f"{name!r} is read as {dates}."]
     return Reading(name, words, _with_gaps(column, days, options), int(np.isnan(days).sum()), tuple(notes))
 
 
@@ -426,7 +426,7 @@ def _levels(name: str, values: Values, options: Options, chosen: bool, y: Floats
         else ()
     )
     column = Column(name, "text", levels, fill, other=OTHER if rare else None, rare=tuple(rare))
-    return Reading(name, f"{len(levels)} levels", column, gaps, notes)
+    return Reading(name, f"{len(levels)} level{'s' * (len(levels) > 1)}", column, gaps, notes)
 
 
 def codes_of(column: Column, values: Values) -> Array:

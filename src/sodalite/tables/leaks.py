@@ -97,4 +97,4 @@ def _sum(X: Floats, y: Floats, groups: Sequence[str], advice: Advice) -> list[st
         if np.sqrt(np.mean(np.square(y - some @ np.linalg.lstsq(some, y, rcond=1e-10)[0]))) < EXACT:
             break
     parts.sort(key=list(groups).index)
-    return [f"The target is a sum of {listed(parts)}: {_remedy(parts, advice)}."]
+    return [f"The target is a sum or difference of {listed(parts)}: {_remedy(parts, advice)}."]
