@@ -22,6 +22,7 @@ from ..core.types import Floats, Indices
 from ..core.validation import check_count, check_dtype, check_first, check_not_small
 from ..core.warn import warn
 from ..hyperparameters import Found, Method, Task, resolve_hyperparameters, takes_kernel_as_given
+from ..hyperparameters.exact import MOST_OPTIMISTIC
 from ..hyperparameters.record import found_before, method_note, note_of
 from ..hyperparameters.weave import MOST_ROWS
 from ..kernels import (
@@ -46,7 +47,18 @@ from ..selection.source import Needs, Scaling, Source, brought_here, check_room,
 from ..stopping import Rule, resolve_rule
 from .budget import CONDITION, MEAN, SEARCH, Budget, Costs
 from .fitted import Fitted
-from .means import SEED, MeanFunction, Regressor, WithColumns, fit_folds, is_auto, is_named, name_of, resolve_mean
+from .means import (
+    SEED,
+    LinearMean,
+    MeanFunction,
+    Regressor,
+    WithColumns,
+    fit_folds,
+    is_auto,
+    is_named,
+    name_of,
+    resolve_mean,
+)
 
 RandomState: TypeAlias = int | np.random.RandomState | np.random.Generator | None
 
@@ -137,6 +149,8 @@ class Mean:
     """Predictions for `rows`, each by the regressor that has not seen it, without `function.share`."""
     judges: Indices | None
     """Rows that no regressor has seen, by which models with this mean are judged; None if any rows will do."""
+    optimism: float = 1.0
+    """How many times as large the noise is as that of the residuals, if rows that the mean has seen judge the model."""
 
     def of(self, source: Source) -> Source:
         """Return a source whose targets are the residuals of the mean function."""
@@ -196,6 +210,7 @@ def fit_around(
     checkpoint = open_fit_checkpoint(rows, settings, generator)
     if found is None:
         found = find_kernel(rows.scaled, settings, checkpoint, generator, follow, budget.for_search())
+    found = replace(found, optimism=min(mean.optimism * found.optimism, MOST_OPTIMISTIC))
     check_fetched(rows.scaled, found, settings)
     searched = sum(part.seconds for part in found.rounds)
     rule = settings.rule(budget.for_choice(searched, follow.slowness))
@@ -265,6 +280,8 @@ def fit_mean(source: Source, settings: Settings, follow: Follower) -> Mean:
             f"mean is fitted on folds of the rows, so it needs at least {FEWEST_FOR_MEAN} rows; got {n}. Use mean=None."
         )
     follow.say(MEAN)
+    if isinstance(settings.mean, LinearMean):
+        return _fit_line(source)
     n_aside = int(np.clip(N_ASIDE, LEAST_ASIDE * n, MOST_ASIDE * n))
     order = np.random.default_rng(SEED).permutation(n)
     rows = np.sort(order[n_aside:][:MOST_FOR_MEAN])
@@ -273,6 +290,15 @@ def fit_mean(source: Source, settings: Settings, follow: Follower) -> Mean:
     models, left_out = fit_folds(settings.mean, X, y)
     judges = aside if len(aside) >= FEWEST_JUDGES else None
     return Mean(MeanFunction(name_of(settings.mean), models), rows, left_out, judges)
+
+
+def _fit_line(source: Source) -> Mean:
+    """Fit one straight line to all rows, or a sample: it has few parameters, and needs no folds."""
+    n = len(source.X)
+    rows = np.sort(np.random.default_rng(SEED).permutation(n)[:MOST_FOR_MEAN])
+    X, y = np.asarray(source.X[rows]), np.asarray(source.y[rows])
+    line = LinearMean().fit(X, y)
+    return Mean(MeanFunction("linear", (line,)), rows, line.predict(X), None, line.optimism_)
 
 
 def scale(source: Source, mean: Mean, settings: Settings) -> Prepared:

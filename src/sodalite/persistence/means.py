@@ -58,11 +58,12 @@ def mean_shapes(content: Any, sizes: Sizes, n_held: int) -> Shapes:
     name, d, q = about["name"], sizes.d, sizes.q
     if name == "constant":
         return {}
-    shapes: Shapes = {"targets": (n_held, q), "mean_centre": (N_FOLDS, q)}
+    n_models = count(about.get("n_models", N_FOLDS), "n_models", 1, N_FOLDS)
+    shapes: Shapes = {"targets": (n_held, q), "mean_centre": (n_models, q)}
     if n_judges := count(about["n_judges"], "n_judges", most=sizes.n):
         shapes |= {"judges": (n_judges,)}
     if name == "linear":
-        return shapes | {"mean_coef": (N_FOLDS, d, q), "mean_inputs": (N_FOLDS, d)}
+        return shapes | {"mean_coef": (n_models, d, q), "mean_inputs": (n_models, d)}
     if name != "trees":
         raise wrong("the mean", "constant, linear or trees", name)
     trees = count(about["n_trees"], "n_trees", N_FOLDS * q, N_FOLDS * q * MOST_ROUNDS)
@@ -118,7 +119,7 @@ def _linear_arrays(mean: MeanFunction) -> tuple[dict[str, Any], dict[str, Array]
     def stacked(name: str) -> Floats:
         return np.stack([getattr(model, name) for model in mean.models])
 
-    return {}, {
+    return {"n_models": len(mean.models)}, {
         "mean_coef": stacked("coef_"),
         "mean_centre": stacked("intercept_"),
         "mean_inputs": stacked("centre_"),

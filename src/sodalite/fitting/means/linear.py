@@ -9,11 +9,15 @@ from sklearn.base import BaseEstimator, RegressorMixin
 
 from ...core.types import Floats
 
-RIDGE = 1e-6  # ridge penalty, as a share of a standardised input's variance: decides between inputs that are multiples
+TINY = 1e-300  # the least variance of a target that errors are divided by
+# Ridge penalties that are tried, as shares of a standardised input's variance. The least decides between inputs that
+# are multiples of each other; the largest leave little of a line in more inputs than the rows can tell.
+RIDGES = (1e-6, 1e-3, 1e-2, 0.1, 1.0)
+MOST_LEVERAGE = 0.99  # leverage of a row above which its leave-one-out error is not computed from its residual
 
 
 class LinearMean(RegressorMixin, BaseEstimator):  # type: ignore[misc]
-    """Least squares on standardised inputs, drawn slightly to zero.
+    """Least squares on standardised inputs, with the ridge of the smallest leave-one-out errors.
 
     Attributes
     ----------
@@ -22,11 +26,14 @@ class LinearMean(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         The mean of the targets.
     centre_ : ndarray of shape (d,)
         The mean of the inputs.
+    optimism_ : float
+        How many times as large the noise is as the residuals' variance: the latter is 1 - h_i of the former.
     """
 
     coef_: Floats
     intercept_: Floats
     centre_: Floats
+    optimism_: float = 1.0
 
     @classmethod
     def restore(cls, coef: Floats, intercept: Floats, centre: Floats) -> LinearMean:
@@ -36,14 +43,29 @@ class LinearMean(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         return made
 
     def fit(self, X: Floats, y: Floats) -> Self:
-        """Fit to targets of shape (n,) or (n, q)."""
+        """Fit to targets of shape (n,) or (n, q). O(n d^2 + d^3).
+
+        With the eigenvalues l of the inputs' correlations and rows U in the directions of their eigenvectors, the
+        leverages of a ridge g are h_i = 1 / n + sum_j U_ij^2 / (n (l_j + g)), and leave-one-out errors e_i / (1 - h_i).
+        """
         X, Y = np.asarray(X, dtype=np.float64), np.asarray(y, dtype=np.float64).reshape(len(X), -1)
+        n = len(X)
         self.centre_, self.intercept_ = X.mean(axis=0), Y.mean(axis=0)
         spread = X.std(axis=0)
         spread[spread == 0] = 1.0
-        Z = (X - self.centre_) / spread
-        A = Z.T @ Z / len(Z) + RIDGE * np.eye(Z.shape[1])
-        self.coef_ = np.linalg.solve(A, Z.T @ (Y - self.intercept_) / len(Z)) / spread[:, None]
+        Z, R = (X - self.centre_) / spread, Y - self.intercept_
+        values, vectors = np.linalg.eigh(Z.T @ Z / n)
+        U, values = Z @ vectors, np.maximum(values, 0)
+        unit, slopes, best = np.maximum(R.var(axis=0), TINY), U.T @ R / n, np.inf
+        for ridge in RIDGES:
+            weights = slopes / (values + ridge)[:, None]
+            error = R - U @ weights
+            leverage = np.minimum(1 / n + np.square(U) @ (1 / (values + ridge)) / n, MOST_LEVERAGE)
+            squares, rest = np.mean(np.square(error) / unit, axis=1), 1 - leverage
+            if (left_out := float(np.mean(squares / rest**2))) < best:
+                best, self.coef_ = left_out, vectors @ weights / spread[:, None]
+                seen = float(squares.sum())
+                self.optimism_ = float(np.sum(squares / rest)) / seen if seen > 0 else 1.0
         return self
 
     def predict(self, X: Any) -> Floats:
