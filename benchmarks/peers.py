@@ -1,9 +1,9 @@
 """Against other libraries: RMSE, NLPD, CRPS, coverage and time on the same rows, standardised in the same way.
 
-Every peer runs in a process of its own, with settings that its documentation would suggest, within a limit of time and
-one of memory. Those that learn in steps report after some, so that it is known when they reached what they reached; of
-these the best on the test rows counts, which flatters them. The longer of a peer's limits is only tried if the shorter
-one was too short. A crash, or a library that is not installed, becomes a row that says so.
+Every peer runs in a process of its own on one core, with settings that its documentation would suggest, within a limit
+of time and one of memory. Those that learn in steps report after some, so that it is known when they reached what they
+reached; of these the best on the test rows counts, which flatters them. The longer of a peer's limits is only tried if
+the shorter one was too short. A crash, or a library that is not installed, becomes a row that says so.
 
     python -m benchmarks peers --sets concrete,airfoil --peers gpboost,muygpys --seconds 60
 
@@ -21,7 +21,7 @@ from pathlib import Path
 from .common import load
 from .evidence import record
 from .peers_models import PEERS, Peer
-from .peers_runs import Results, budget_key, is_needed, measure, read, write
+from .peers_runs import Results, budget_key, is_needed, measure, read, use_one_core, write
 from .peers_table import line, official, table
 
 RESULTS = Path("benchmarks/results/peers.json")
@@ -93,6 +93,7 @@ def main(arguments: Sequence[str] = ()) -> None:
     add("--seconds", type=chosen_seconds, metavar="LIMITS", help="for every peer; by default 60, 600 or both, by peer")
     add("--again", action="store_true", help="measure anew what was measured before")
     options = parser.parse_args(arguments)
+    use_one_core()
     results = read(RESULTS)
     rows = {}
     for name in SETS + FURTHER:

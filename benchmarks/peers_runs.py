@@ -130,6 +130,13 @@ def measure(peer: Peer, data: tuple[np.ndarray, ...], seconds: float, grace: flo
         receive.close()
 
 
+def use_one_core() -> None:
+    """Let this process, and those that it starts from now on, compute on one core where the system allows it."""
+    os.environ |= dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+
+
 # The file
 
 Results = dict[str, dict[str, dict[str, Run]]]

@@ -291,6 +291,16 @@ def test_levels_that_are_numbers_are_found_however_they_are_written(old, new):
     np.testing.assert_array_equal(encoded.X, encoder.transform(frame[:2]))
 
 
+@pytest.mark.parametrize(("name", "is_read"), [("month", True), ("order_period", True), ("count", False)])
+def test_numbers_such_as_202601_are_months_by_their_name(name, is_read):
+    months = [100 * year + month for year in (2024, 2025, 2026) for month in range(1, 13)]
+    encoder = TableEncoder().fit(pd.DataFrame({name: months}), np.arange(36.0))
+    assert (encoder.mapping_.columns[0].kind == "date") == is_read
+    if is_read:
+        assert encoder.transform(pd.DataFrame({name: [202501]}))[0, 0] == 20089  # days from 1970 to January 2025
+        assert encoder.notes_ == [f"{name!r} is read as dates such as 202601."]
+
+
 def test_few_values_of_which_most_are_numbers_are_levels():
     frame = pd.DataFrame({"grade": ["K", "1", "2", "3"] * 10})
     encoder = TableEncoder().fit(frame, np.arange(40.0))

@@ -14,6 +14,7 @@ TIME = re.compile(
     r"t|x|time|year|day|date|week|month|hour|minute|second|step|period|age|age_.*|days?|years?|.*_time|.*year", re.I
 )
 DATE = re.compile(r".*(date|day|time)(?![a-z]).*|.*(date|datum)", re.I)
+MONTH = re.compile(r"(.*[_ .])?(month|yearmonth|year[_ .]month|ym|yyyymm|period)", re.I)
 GROUP = re.compile(
     r"(.*[_ .])?(subject|participant|patient|person|individual|user|customer|client|student|school|store|shop|site|"
     r"station|batch|plot|block|group|cluster|zip|zip[_ .]?code|post(al)?[_ .]?code|fips)",
@@ -43,6 +44,11 @@ def is_time(name: str) -> bool:
 def is_date(name: str) -> bool:
     """Whether numbers such as 20260131 are dates by the name of their column."""
     return bool(DATE.fullmatch(name))
+
+
+def is_month(name: str) -> bool:
+    """Whether numbers such as 202601 are months by the name of their column."""
+    return bool(MONTH.fullmatch(name))
 
 
 def is_group(name: str) -> bool:

@@ -13,7 +13,7 @@ from ..core.types import Array, Floats
 from .advice import IN_COMMANDS, Advice
 from .base import CORRECT, TableError, is_number, listed
 from .calendar import axes_of, centre_of, circles_of
-from .column_names import is_date, is_group, is_id, is_time, latitude_stem, longitude_stem
+from .column_names import is_date, is_group, is_id, is_month, is_time, latitude_stem, longitude_stem
 from .columns import GAP, OTHER, Column, Lookup, date_values, encode_values, level_values, number_values
 from .levels import FEWEST_ROWS, MOST_LEVELS, UNIQUE, Coding, frequent_levels, in_order, level_means, rare_levels
 from .values import Values
@@ -157,8 +157,8 @@ def _reading(name: str, values: Values, options: Options, chosen: bool, y: Float
         return _text(name, values, options, chosen, y)
     if values.kind == "bool":
         return _levels(name, values, options, chosen, y)
-    if _is_date_code(name, values, options):
-        return _date(name, values, options, options.format_of(name) or "%Y%m%d")
+    if (form := _form_of_date_code(name, values, options)) is not None:
+        return _date(name, values, options, form)
     if _is_key(name, values):
         return _levels(name, values, options, chosen, y)
     return _number(name, values, options, chosen)
@@ -266,16 +266,21 @@ def _is_key(name: str, values: Values) -> bool:
 # Dates
 
 
-def _is_date_code(name: str, values: Values, options: Options) -> bool:
-    """Whether numbers are dates such as 20260131, or have a format of their own."""
+def _form_of_date_code(name: str, values: Values, options: Options) -> str | None:
+    """The form of numbers that are dates, such as 20260131 or the month 202601, or have a given one; else None."""
     if isinstance(options.date_format, Mapping) and name in options.date_format:
-        return True
-    if not is_date(name):
-        return False
+        return options.format_of(name) or "%Y%m%d"
     known = np.unique(values.data[~np.isnan(values.data)])
-    if not len(known) or not (known.min() >= 19000101 and known.max() <= 21001231 and np.all(known == np.floor(known))):
-        return False
-    return bool(read_dates([f"{value:.0f}" for value in known.tolist()], "%Y%m%d")[1])
+    if not len(known) or not np.all(known == np.floor(known)):
+        return None
+    texts = [f"{value:.0f}" for value in known.tolist()]
+    for form, least, most, is_named in (
+        ("%Y%m%d", 19000101, 21001231, is_date(name)),
+        ("%Y%m", 190001, 210012, is_date(name) or is_month(name)),
+    ):
+        if is_named and least <= known[0] and known[-1] <= most and read_dates(texts, form)[1]:
+            return options.format_of(name) or form
+    return None
 
 
 def _date(name: str, values: Values, options: Options, form: str | None = None) -> Reading:
