@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import takewhile
 from pathlib import Path
 
 import pytest
@@ -123,7 +124,12 @@ KIN40K = numbers(RECORDS, "calibration", "kin40k")[2]
 
 
 def kin40k_of(peer: str) -> float:
-    return numbers(RECORDS, "peers", peer, "kin40k, 36000")[0]
+    """The least RMSE of a peer, whatever its limit."""
+    lines = RECORDS["peers"]["tables"]["peers.txt"]
+    begin = next(place for place, line in enumerate(lines) if line.startswith("kin40k, 36000"))
+    rows = takewhile(lambda line: line.startswith(" "), lines[begin + 1 :])
+    found = (re.findall(r"-?\d+\.\d+", row) for row in rows if row.strip().startswith(peer))
+    return min(float(each[0]) for each in found if each)
 
 
 GAPS = numbers(RECORDS, "gaps", "mean")
@@ -131,12 +137,12 @@ WIDEST = [numbers(RECORDS, "gaps", line.split()[0])[4] for line in RECORDS["gaps
 
 SENTENCES = {
     "README.md": [
-        f"In gaps as wide as 128 rows, its 90 % intervals hold {100 * GAPS[3]:.0f} % on average",
+        f"In gaps as wide as 128 rows, Sodalite's 90 % intervals hold {100 * GAPS[3]:.0f} % on average",
         f"**{N_WORSE} of {N_ORDINARY}** ordinary series",
         f"**{100 * min(BAND):.1f} to {100 * max(BAND):.1f} %** of new rows are in the 95 % interval, on each of "
         "fourteen real sets",
         f"**RMSE {KIN40K:.4f}** on kin40k, 36 000 rows of a robot arm, with the defaults; boosted trees have "
-        f"{kin40k_of('boosted trees'):.4f}, and GPyTorch's best after a minute {kin40k_of('GPyTorch SVGP 512'):.4f}",
+        f"{kin40k_of('boosted trees'):.4f}, and GPBoost's best after ten minutes {kin40k_of('GPBoost'):.4f}",
         f"Ten million rows take {SCALING['seconds']:.0f} s, or {SCALING['seconds in O(n) memory']:.0f} s in O(n) "
         f"memory; in float32 {SCALING['seconds in float32']:.0f} s, with a peak of "
         f"{SCALING['peak GB in float32']:.2f} GB where the data alone have {SCALING['GB of data in float32']:.2f}.",
@@ -180,6 +186,7 @@ def gains(section: str) -> int:
 OURS, GPBOOST = (
     numbers(RECORDS, "peers", way, "mauna_loa_weekly, 1983 rows") for way in ("sodalite", "GPBoost Vecchia")
 )
+PEERS_AHEAD = "\n".join(RECORDS["peers"]["tables"]["peers.txt"]).partition("in time:")[0]
 TABLES = [numbers(RECORDS, "tables", line[:24].strip()) for line in RECORDS["tables"]["tables"]["tables.txt"][2:33]]
 FACTS = [
     (
@@ -189,8 +196,8 @@ FACTS = [
     ),
     (
         "docs/evidence.rst",
-        "**GPBoost** is as good on the series ``mauna_loa_weekly``, and faster there",
-        abs(OURS[1] - GPBOOST[1]) < 0.01 and GPBOOST[3] < OURS[3],
+        "**GPBoost** has the smaller RMSE on ``protein``, and is nearly as good and faster on ``mauna_loa_weekly``",
+        "protein 0.48" in PEERS_AHEAD and abs(OURS[1] - GPBOOST[1]) < 0.1 and GPBOOST[3] < OURS[3],
     ),
     (
         "README.md",

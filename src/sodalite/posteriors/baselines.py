@@ -62,10 +62,10 @@ class Baselines:
         """
         if not np.isfinite(self.model) or self.model <= EXACT * self.constant or self.constant == 0:
             return None
-        errors = {name: self.of(name) for name, share in NO_BETTER.items() if self.model >= share * self.of(name)}
+        errors = {name: self._of(name) for name, share in NO_BETTER.items() if self.model >= share * self._of(name)}
         return next((name for name in errors if errors[name] <= AS_GOOD * min(errors.values())), None)
 
-    def of(self, name: str) -> float:
+    def _of(self, name: str) -> float:
         """The root mean square error of a baseline."""
         return float(getattr(self, name))
 
@@ -82,7 +82,7 @@ class Baselines:
             "line": "a straight line",
             "neighbours": f"the mean of the {self.k} nearest rows" if self.k > 1 else "the nearest row",
         }
-        other = self.of(name)
+        other = self._of(name)
         return (
             f"{'No' if self.model >= other else 'Hardly'} better than {names[name]}: RMSE {self.model:.4g} against "
             f"{other:.4g} for {self.n_rows} rows, each predicted from the others. {self._remedy(name, mean)}"
