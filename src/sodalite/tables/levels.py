@@ -21,7 +21,9 @@ FOLDS = 5  # parts of the rows, each of which gets the mean targets of the other
 RIDGE = 0.01
 OUTLYING = 3.0  # standard deviations from the mean, beyond which a value of an input decides nothing more
 MOST_SLOPED = 20_000  # rows that the line is learnt from: its slopes are then known to a hundredth of the spreads
-MOST_OTHERS = 300  # inputs of the line; with more of them, it would take longer than the fit of a small table
+# Inputs of the line. Where there are more, the plain mean of a level sums up what the model would have to learn from
+# all of them (houses in Ames, 226 inputs: RMSE 0.212 with plain means, 0.227 with adjusted ones).
+MOST_OTHERS = 50
 WELL_KNOWN = 30  # rows of a level from which on a row's own target is no more than a thirtieth of the level's mean
 SERIES = 5  # rows of a level, on average, from which on each of many levels may have a curve of its own
 NEAR = 2  # nearest rows that predict a row, to see whether rows of its level know more than rows that are like it
