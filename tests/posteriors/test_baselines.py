@@ -73,14 +73,14 @@ def test_the_models_own_error_is_that_of_fits_without_the_row(posterior):
 
 def test_what_no_input_says_is_told():
     X, generator = data()
-    with pytest.warns(NoBetterWarning, match="(No|Hardly) better than a constant: RMSE .* try others"):
+    with pytest.warns(NoBetterWarning, match="Hardly better than a constant: RMSE 1.01. against 1.01.* try others"):
         model = GreedyGPRegressor(random_state=0).fit(X, generator.normal(size=len(X)))
     assert model.baselines_.better == "constant"
 
 
 def test_a_straight_line_is_told_from_what_bends():
     X, generator = data()
-    with pytest.warns(NoBetterWarning, match="(No|Hardly) better than a straight line"):
+    with pytest.warns(NoBetterWarning, match="Hardly better than a straight line: RMSE 0.5.* against 0.5"):
         GreedyGPRegressor(random_state=0).fit(X, X @ [1.0, -2.0] + 0.5 * generator.normal(size=len(X)))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -122,13 +122,13 @@ def test_the_command_and_the_report_say_so(tmp_path):
     arguments = ["fit", str(table), "-t", "y", "-o", str(tmp_path / "m.sodalite")]
     done = CliRunner().invoke(app, [*arguments, "--json"], catch_exceptions=False)
     assert done.exit_code == 0
-    assert re.search("Warning: (No|Hardly) better than a constant", done.stderr)
+    assert "Warning: No better than a constant" in done.stderr
     content = json.loads(done.stdout)
     assert content["n_test"] == 0  # small: each row is predicted from the others
     assert content["baselines"]["no_better_than"] == "constant"
     page = sodalite.report.to_html(sodalite.report.make_report(sodalite.load(tmp_path / "m.sodalite")))
     assert "Beside simple ways" in page
-    assert re.search("(No|Hardly) better than a constant", page)
+    assert "No better than a constant" in page
 
 
 def test_words_name_the_way_and_the_figures():

@@ -178,7 +178,7 @@ def readable_errors(X: Any) -> Iterator[None]:
     Dates and durations are refused, also those that scikit-learn would take for numbers: these depend on the unit.
     """
     if dated := date_columns(X):
-        raise ValueError(_no_numbers(dated))
+        raise ValueError(_without_numbers(dated))
     try:
         with np.errstate(over="ignore", invalid="ignore"):  # scikit-learn sums all values to test them
             yield
@@ -186,10 +186,10 @@ def readable_errors(X: Any) -> Iterator[None]:
         text = text_columns(X)
         if not text:
             raise
-        raise ValueError(_no_numbers(text)) from error
+        raise ValueError(_without_numbers(text)) from error
 
 
-def _no_numbers(columns: Sequence[str]) -> str:
+def _without_numbers(columns: Sequence[str]) -> str:
     """The message about columns that hold no numbers."""
     names = ", ".join(map(repr, columns[:5])) + (", ..." if len(columns) > 5 else "")
     return (

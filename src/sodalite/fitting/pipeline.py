@@ -49,14 +49,15 @@ from .budget import CONDITION, MEAN, SEARCH, Budget, Costs
 from .fitted import Fitted
 from .means import (
     SEED,
-    LinearMean,
     MeanFunction,
     Regressor,
+    SeesAllRows,
     WithColumns,
     fit_folds,
     is_auto,
     is_named,
     name_of,
+    predicted,
     resolve_mean,
 )
 
@@ -280,8 +281,8 @@ def fit_mean(source: Source, settings: Settings, follow: Follower) -> Mean:
             f"mean is fitted on folds of the rows, so it needs at least {FEWEST_FOR_MEAN} rows; got {n}. Use mean=None."
         )
     follow.say(MEAN)
-    if isinstance(settings.mean, LinearMean):
-        return _fit_line(source)
+    if isinstance(settings.mean, SeesAllRows):
+        return _fit_all_rows(source, settings.mean)
     n_aside = int(np.clip(N_ASIDE, LEAST_ASIDE * n, MOST_ASIDE * n))
     order = np.random.default_rng(SEED).permutation(n)
     rows = np.sort(order[n_aside:][:MOST_FOR_MEAN])
@@ -292,13 +293,15 @@ def fit_mean(source: Source, settings: Settings, follow: Follower) -> Mean:
     return Mean(MeanFunction(name_of(settings.mean), models), rows, left_out, judges)
 
 
-def _fit_line(source: Source) -> Mean:
-    """Fit one straight line to all rows, or a sample: it has few parameters, and needs no folds."""
+def _fit_all_rows(source: Source, regressor: SeesAllRows) -> Mean:
+    """Fit a regressor that needs no folds to all rows, or a sample."""
     n = len(source.X)
     rows = np.sort(np.random.default_rng(SEED).permutation(n)[:MOST_FOR_MEAN])
     X, y = np.asarray(source.X[rows]), np.asarray(source.y[rows])
-    line = LinearMean().fit(X, y)
-    return Mean(MeanFunction("linear", (line,)), rows, line.predict(X), None, line.optimism_)
+    model = clone(regressor).fit(X, y)
+    return Mean(
+        MeanFunction(name_of(regressor), (model,)), rows, predicted(model, X, y.shape[1]), None, model.optimism_
+    )
 
 
 def scale(source: Source, mean: Mean, settings: Settings) -> Prepared:

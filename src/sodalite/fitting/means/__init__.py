@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ...core.validation import unknown
-from .folds import SEED, MeanFunction, Regressor, Trial, fit_folds
+from .folds import SEED, MeanFunction, Regressor, SeesAllRows, Trial, fit_folds, predicted
 from .frames import WithColumns
 from .linear import LinearMean
 from .trees import TreesMean
@@ -17,6 +17,7 @@ __all__ = [
     "LinearMean",
     "MeanFunction",
     "Regressor",
+    "SeesAllRows",
     "TreesMean",
     "Trial",
     "WithColumns",
@@ -24,6 +25,7 @@ __all__ = [
     "is_auto",
     "is_named",
     "name_of",
+    "predicted",
     "resolve_mean",
 ]
 

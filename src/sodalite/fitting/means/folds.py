@@ -44,6 +44,14 @@ class StopsEarly(Regressor, Protocol):
         ...
 
 
+@runtime_checkable
+class SeesAllRows(Regressor, Protocol):
+    """A regressor of few parameters, which is fitted to all rows and says by how much its residuals are too small."""
+
+    optimism_: float
+    """How many times as large the noise is as the variance of its residuals, at least 1."""
+
+
 @dataclass(frozen=True)
 class Trial:
     """A mean function that ``mean="auto"`` has tried."""
