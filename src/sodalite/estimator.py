@@ -21,6 +21,7 @@ from .cluster.table import share_out
 from .core.namespaces import given_back, in_numpy
 from .core.random import generator_from
 from .core.types import Array, Floats, Indices
+from .core.unseen import Inputs, unseen_in
 from .core.validation import (
     check_alpha,
     check_count,
@@ -286,8 +287,10 @@ class GreedyGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
             Known noise variance of each row, such as a measurement error, in addition to that of the kernel's
             ``WhiteKernel``; in units of y squared, or, for several targets, of the scaled targets. As in scikit-learn,
             it is added to the diagonal of the training covariance, and is no part of predictions. A row of weight w
-            among rows of noise v has alpha v / w. No row has less noise than the floor of `sodalite.core.jitter`; `fit`
-            warns where `alpha` is positive and below it.
+            among rows of noise v has alpha v / w. None gives noise to rows whose targets contradict all rows near by
+            (docs/method.rst, `gross-errors`), and names them in a warning, where rows in memory have one target, and
+            hyperparameters are searched for; 0 takes all rows as they are. No row has less noise than the floor of
+            `sodalite.core.jitter`; `fit` warns where `alpha` is positive and below it.
         executor : dask.distributed.Client, default=None
             A cluster to work on; for Dask collections, by default the current client. The rows stay on its workers,
             except for samples. posterior="local" leaves more than 100 000 rows of Dask collections there, where the
@@ -309,7 +312,7 @@ class GreedyGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
             if executor is not None or is_dask(X) or is_dask(y):
                 rows, target_shape = self._rows_on_cluster(X, y, alpha, executor)
             else:
-                rows, target_shape = self._rows_here(X, y, alpha)
+                rows, target_shape = self._rows_here(X, y, alpha, settings)
             settings = settings.with_columns(getattr(self, "feature_names_in_", None))
             follow.expect(list(settings.costs(*rows.X.shape).steps(settings.chooses_mean)))
             self.fitted_ = fit(rows, target_shape, settings, follow)
@@ -338,8 +341,11 @@ class GreedyGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
         table = share_out(X, y, alpha, client)
         return table, () if table.pieces.flat else (table.q,)
 
-    def _rows_here(self, X: Any, y: Any, alpha: Any) -> tuple[Source, tuple[int, ...]]:
-        """The rows on this machine, checked, and the shape of a row's target."""
+    def _rows_here(self, X: Any, y: Any, alpha: Any, settings: Settings) -> tuple[Source, tuple[int, ...]]:
+        """The rows on this machine, checked, and the shape of a row's target.
+
+        Rows in memory with gross errors in their targets get noise of their own, and are named in a warning.
+        """
         if reads_from_disk(X):
             X, y = check_rows(X, y)
             validate_data(self, X, skip_check_array=True)  # sets n_features_in_
@@ -347,10 +353,15 @@ class GreedyGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
             X, y = self._numbers(X, y)
             check_not_small("X", check_not_large("X", X))
             y = check_targets(y, len(X))
-            warn_of_outliers(X, y.reshape(len(X), -1), getattr(self, "feature_names_in_", None))
         Y = y.reshape(len(X), -1)
         check_not_small("y", np.abs(Y).max(axis=0))
-        return Arrays(X, Y, None if alpha is None else check_alpha(alpha, len(X))), y.shape[1:]
+        known = None if alpha is None else check_alpha(alpha, len(X))
+        rows = Arrays(X, Y, known)
+        if not rows.on_disk:
+            rows = settings.looked_over(rows)
+            said = Y if rows.alpha is known else None  # what there is to say of targets has been said
+            warn_of_outliers(X, said, getattr(self, "feature_names_in_", None))
+        return rows, y.shape[1:]
 
     def _numbers(self, X: Any, y: Any, reset: bool = True) -> tuple[Floats, Floats]:
         """X and y as arrays of numbers, by scikit-learn's checks; with `reset`, its attributes for columns are set."""
@@ -454,11 +465,11 @@ class GreedyGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
         return found if return_std or return_cov else found[0]
 
     def _queries(self, X: Any) -> Floats:
-        """Rows to predict for, as an array of numbers with the columns of the fit."""
+        """Rows to predict for, as an array of numbers with the columns of the fit, and with levels that are new."""
         X = encoded_rows(self, X)
         with readable_errors(X):
             checked: Floats = validate_data(self, X, dtype=[np.float64, np.float32], reset=False)
-        return checked
+        return Inputs.of(checked, unseen_in(X))
 
     def predict_interval(self, X: Any, coverage: float = 0.95) -> tuple[Any, Any]:
         """Predict central intervals that hold new observations with a given probability.

@@ -465,7 +465,7 @@ def test_unknown_levels_are_counted(model, folder):
     result = run("predict", model, "strange.csv", "-o", "out.csv")
     assert result.exit_code == 0
     words = (
-        "Warning: 5 values of column 'town' are none of those that the model was fitted with: 'Genf' (5). Error bars"
+        "Warning: 5 values of column 'town' are none of those that the model was fitted with: 'Genf' (5). They are"
     )
     assert words in result.stderr
     content = json.loads(run("predict", model, "strange.csv", "-o", "out.csv", "--json").stdout)

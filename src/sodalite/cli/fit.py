@@ -240,6 +240,7 @@ def run(
     import numpy as np
 
     from .. import persistence
+    from ..fitting.pipeline import LOOK_SHARE
     from ..report.held_out import judgement_to_json
     from ..report.words import bars_of, error_words, kernel_words, mean_words
 
@@ -249,7 +250,7 @@ def run(
     training = read_training(data, Choice(target, features, exclude, missing, options, dialect), seed)
     watch("read")
 
-    warn_of_outlying_rows(training)
+    own_noise = look_over(training, LOOK_SHARE * time.left, parameters.get("hyperparameters") != "fixed")
     split = hold_out(len(training.y), test_fraction, seed)
     again = bool(len(split.test)) and not hold_out_only
     work = Work.of(model, training, split, seed, time, shown)
@@ -264,7 +265,7 @@ def run(
     if again and not time.has_time_to_condition(work.growth):
         again, said = False, "the model has not seen the rows held out: there was no time to fit it again with them"
     if again:
-        model, rows, X = fit_all(model, work), np.arange(len(training.y)), training.X
+        model, rows, X = fit_all(model, work, own_noise), np.arange(len(training.y)), training.X
         watch("fit all")
     elif len(split.test):
         mapping = work.mapping
@@ -314,19 +315,30 @@ def run(
     )
 
 
-def warn_of_outlying_rows(training: Training) -> None:
-    """Warn of rows that are far from all others, by their places in the table; a fit warns of those on disk."""
-    from ..core.validation import warn_of_outliers
+def look_over(training: Training, seconds: float, searches: bool) -> Floats | None:
+    """Warn of rows that are far from all others, by their places in the table; a fit warns of those on disk.
+
+    Returns noise variances of rows with gross errors in their targets, for a model of all rows; None if none has. A
+    model whose kernel is not searched for takes all rows as they are. `seconds` is the time limit of a search.
+    """
+    from ..core.validation import OutlierWarning, warn_of_outliers
+    from ..core.warn import warn
+    from ..fitting.gross import find_gross_errors
 
     if reads_training_from_disk(training):
-        return
-    mapping = training.preprocessing
+        return None
+    mapping, y = training.preprocessing, training.y
 
     def place(row: int) -> str:
         text = training.place(row)
         return text[:1].upper() + text[1:]
 
-    warn_of_outliers(training.X, training.y[:, None], mapping.names, mapping.target, place)
+    gross = find_gross_errors(training.X, y, seconds) if searches else None
+    warn_of_outliers(training.X, y[:, None] if gross is None else None, mapping.names, mapping.target, place)
+    if gross is None:
+        return None
+    warn(f"{gross.words(training.place)} Correct the targets, or leave out the rows.", OutlierWarning)
+    return gross.noise(len(y))
 
 
 def shares_of(model: GreedyGPRegressor, known: Floats, seconds: float) -> tuple[tuple[str, float], ...]:

@@ -137,8 +137,8 @@ def print_warnings(outcome: PredictOutcome) -> None:
         values, are = ("1 value", "is") if count == 1 else (f"{count} values", "are")
         say(
             f"Warning: {values} of column {name!r} {are} none of those that the model was fitted with: "
-            f"{counted(outcome.unknown_levels[name])}. Error bars do not know how much a new level may differ, and "
-            f"are too small for {'this row' if count == 1 else 'these rows'}."
+            f"{counted(outcome.unknown_levels[name])}. {'It is' if count == 1 else 'They are'} predicted as an average "
+            f"level, with error bars as wide as levels differ."
         )
     if outcome.missing:
         empty = outcome.n_unpredicted
@@ -328,18 +328,20 @@ def predict_rows(
     """The columns of the output for some rows, and their novelty; NaN for rows with a missing value."""
     import numpy as np
 
+    from ..core.unseen import taken
+
     n, q = len(X), len(model.y_mean_)
     values, novelty = np.full((n, q, len(asked.names)), np.nan), np.full(n, np.nan)
     whole = np.flatnonzero(~np.isnan(X).any(axis=1))
     if len(whole):
-        X = X[whole] if len(whole) < n else X
+        X = taken(X, whole) if len(whole) < n else X
         mean, std, novelty[whole], quantiles = moments_and_quantiles(model, X, asked.levels)
         parts = [mean[..., None], *([std[..., None]] if asked.std else []), quantiles]
         first = len(asked.names) - asked.samples
         values[whole, :, :first] = np.concatenate(parts, axis=2)
         for begin in range(0, len(X), BLOCK) if asked.samples else ():
-            here = slice(begin, begin + BLOCK)
-            drawn = model.sample_y(X[here], asked.samples, random_state=generator)
+            here = np.arange(begin, min(begin + BLOCK, len(X)))
+            drawn = model.sample_y(taken(X, here), asked.samples, random_state=generator)
             values[whole[here], :, first:] = drawn.reshape(len(drawn), q, asked.samples)
     return dict(zip(asked.columns(q), values.reshape(n, -1).T, strict=True)) | {"novelty": novelty}
 

@@ -262,7 +262,7 @@ class _Outlier(NamedTuple):
 
 def warn_of_outliers(
     X: Array,
-    y: Array,
+    y: Array | None,
     names: Sequence[str] | None = None,
     target: str | None = None,
     place: Callable[[int], str] = "Row {}".format,
@@ -272,7 +272,8 @@ def warn_of_outliers(
     Parameters
     ----------
     X : array of shape (n, d)
-    y : array of shape (n, q)
+    y : array of shape (n, q), or None
+        None if nothing is to be said of targets.
     names : sequence of str, optional
         The names of the inputs.
     target : str, optional
@@ -280,7 +281,7 @@ def warn_of_outliers(
     place : callable, optional
         The name of a row at the beginning of a sentence, by its index.
     """
-    for what, values in (("X", X), ("y", y)):
+    for what, values in (("X", X), *([] if y is None else [("y", y)])):
         effect = "Predictions near it are uncertain." if what == "X" else "Predictions elsewhere suffer from it."
         for row, column, low, high, n_others in _outliers(values):
             name = f"{what}[:, {column}]" if what == "X" or values.shape[1] > 1 else what

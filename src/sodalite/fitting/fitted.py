@@ -15,6 +15,7 @@ from ..posteriors.baselines import Baselines
 from ..posteriors.predictive import Predictive
 from ..selection.loop import Selection
 from ..selection.source import Arrays, Scaling
+from .between import covariance_between_levels, variance_between_levels
 from .means import MeanFunction
 
 
@@ -81,30 +82,42 @@ class Fitted:
 
     def mean(self, X: Array) -> Floats:
         """Return the predictive mean in units of y, of shape (n, q)."""
-        return self._in_units(self.posterior.mean(X), X)
+        return self._in_units(self.posterior.mean(np.asarray(X)), X)
 
     def mean_and_std(self, X: Array) -> tuple[Floats, Floats]:
         """Return the mean and the standard deviation of new observations in units of y, each of shape (n, q)."""
-        mean, variance = self.posterior.mean_and_variance(X, noisy=True)
-        return self._in_units(mean, X), self._std_in_units(variance)
+        mean, variance = self.posterior.mean_and_variance(np.asarray(X), noisy=True)
+        found = self._in_units(mean, X)
+        return found, self._widened(X, found, self._std_in_units(variance))
 
     def mean_and_covariance(self, X: Array) -> tuple[Floats, Floats]:
         """Return the mean, of shape (n, q), and the covariance of new observations, (n, n, q), in units of y."""
-        mean, covariance = self.posterior.mean_and_covariance(X, noisy=True)
-        return self._in_units(mean, X), np.multiply.outer(covariance, self.scaling.std**2)
+        mean, covariance = self.posterior.mean_and_covariance(np.asarray(X), noisy=True)
+        found = self._in_units(mean, X)
+        between = covariance_between_levels(self.mean, X, found)
+        return found, np.multiply.outer(covariance, self.scaling.std**2) + (0 if between is None else between)
 
     def mean_std_novelty(self, X: Array) -> tuple[Floats, Floats, Floats]:
         """Return mean and standard deviation as `mean_and_std` does, and the novelty, of shape (n,)."""
-        mean, variance, novelty = self.posterior.mean_variance_novelty(X, noisy=True)
-        return self._in_units(mean, X), self._std_in_units(variance), novelty
+        mean, variance, novelty = self.posterior.mean_variance_novelty(np.asarray(X), noisy=True)
+        found = self._in_units(mean, X)
+        return found, self._widened(X, found, self._std_in_units(variance)), novelty
 
     def predictive(self, X: Array) -> Predictive:
         """Return the predictive distribution of new observations in units of y."""
-        return self.posterior.predictive(X).in_units(self.scaling.mean + self.mean_function(X), self.scaling.std)
+        rows = np.asarray(X)
+        found = self.posterior.predictive(rows).in_units(self.scaling.mean + self.mean_function(rows), self.scaling.std)
+        between = variance_between_levels(self.mean, X, found.mean)
+        return found if between is None else found.widened(between)
+
+    def _widened(self, X: Array, mean: Floats, std: Floats) -> Floats:
+        """Standard deviations, of shape (n, q), with what levels that the fit has not seen may differ by."""
+        between = variance_between_levels(self.mean, X, mean)
+        return std if between is None else np.sqrt(np.square(std) + between)
 
     def _in_units(self, mean: Floats, X: Array) -> Floats:
         """Means in units of y, of shape (n, q), from those of the scaled targets at X."""
-        return np.asarray(self.scaling.undone(mean) + self.mean_function(X))
+        return np.asarray(self.scaling.undone(mean) + self.mean_function(np.asarray(X)))
 
     def _std_in_units(self, variance: Floats) -> Floats:
         return np.asarray(np.multiply.outer(np.sqrt(variance), self.scaling.std))

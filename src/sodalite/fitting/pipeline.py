@@ -10,6 +10,7 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import partial
+from math import inf
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -43,10 +44,11 @@ from ..selection.checkpoint import Checkpoint, File, check_checkpoint, open_chec
 from ..selection.grow import grow
 from ..selection.loop import Selection
 from ..selection.progress import Follower
-from ..selection.source import Needs, Scaling, Source, brought_here, check_room, sample
+from ..selection.source import Arrays, Needs, Scaling, Source, brought_here, check_room, sample
 from ..stopping import Rule, resolve_rule
 from .budget import CONDITION, MEAN, SEARCH, Budget, Costs
 from .fitted import Fitted
+from .gross import without_gross_errors
 from .means import (
     SEED,
     MeanFunction,
@@ -68,6 +70,7 @@ LEAST_ASIDE, MOST_ASIDE = 0.1, 0.2  # shares of the rows that a mean function do
 N_ASIDE = 400  # rows that a mean function does not see, within these shares: enough to learn a scale and its shape
 FETCHED = MOST_ROWS  # rows that "local" fetches from a cluster: as many are fetched to find hyperparameters anyhow
 FEWEST_FOR_MEAN = 10  # rows: eight in five folds, and two more
+LOOK_SHARE = 0.05  # share of the time limit for each of two searches by which gross errors are found
 FEWEST_JUDGES = 20  # rows set aside below which all rows judge a model
 
 
@@ -123,6 +126,12 @@ class Settings:
         if names is None or self.mean is None or is_named(self.mean):
             return self
         return replace(self, mean=WithColumns(self.mean, list(names)))
+
+    def looked_over(self, rows: Arrays) -> Arrays:
+        """Return rows in memory, those with gross errors in their targets with noise of their own."""
+        if takes_kernel_as_given(self.method):
+            return rows
+        return without_gross_errors(rows, inf if self.time_limit is None else LOOK_SHARE * self.time_limit)
 
     def rule(self, seconds: float | None) -> Rule:
         """Return the stopping rule of a selection that may take so many seconds; None for any time."""

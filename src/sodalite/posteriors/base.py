@@ -86,7 +86,17 @@ class Evidence:
         """
         square = float(np.max(self.source.total(_squares)[0])) / len(self.X) if self.calibrate else 0.0
         floor = max(square, self.spread) if self.calibrate else 0.0
-        return replace(self, floor=floor, seed=int(self.generator.integers(2**32)))
+        seed = int(self.generator.integers(2**32))
+        return replace(self, floor=floor, seed=seed, judges=self._judges_of_model())
+
+    def _judges_of_model(self) -> Indices | None:
+        """The judges without rows that are nothing but noise, by their alpha: their errors say nothing of a model."""
+        if self.alpha is None or self.source.here is None:
+            return self.judges
+        every = np.arange(len(self.X)) if self.judges is None else self.judges
+        own, square = np.asarray(self.alpha[:]), np.square(np.asarray(self.y[:])).mean(axis=1)
+        kept = every[own[every] <= np.maximum(square - own, 0).mean()]
+        return kept if 0 < len(kept) < len(every) else self.judges
 
     def judged(self, most: int) -> Indices:
         """At most `most` rows, drawn at random, that summaries of all rows are made from; in increasing order.
@@ -380,8 +390,9 @@ def factor_and_noise(
 
 
 def _squares(X: Array, y: Floats, alpha: Floats | None) -> tuple[Floats, ...]:
-    """The sum of each target's squares over some rows; of shape (q,)."""
-    return (np.square(y).sum(axis=0),)
+    """The sum of each target's squares over some rows, less what is noise of their own; of shape (q,)."""
+    squares = np.square(y)
+    return ((squares if alpha is None else np.maximum(squares - alpha[:, None], 0)).sum(axis=0),)
 
 
 def in_blocks(function: Callable[[Array], tuple[Floats, ...]], X: Sliced, width: int, entries: int = 0) -> list[Floats]:

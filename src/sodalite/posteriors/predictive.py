@@ -116,6 +116,12 @@ class Predictive:
         """The distribution of unit * y + centre, with arrays of shape (q,) or, for `centre`, (n, q)."""
         return replace(self, mean=self.mean * unit + centre, std=self.std * unit, width=self.width * unit)
 
+    def widened(self, variance: Floats) -> Predictive:
+        """The distribution with a larger variance, by so much, and of the same shape; of shape (n, q)."""
+        std = np.sqrt(np.square(self.std) + variance)
+        factor = np.divide(std, self.std, out=np.ones(std.shape), where=self.std > 0)
+        return replace(self, std=std, width=self.width * factor)
+
     def quantiles(self, levels: Floats) -> Floats:
         """The quantiles of the same levels for every row, of shape (levels,); the result is (n, q, levels)."""
         return self._at(np.asarray(levels, dtype=np.float64), ndtri(levels))

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from ..core.types import Array, Floats
+from ..core.types import Array, Floats, Indices
 from .base import CORRECT, TableError, is_number
 from .calendar import AXES, CIRCLES, circle, place
 from .levels import POINT, level_points
@@ -20,6 +20,8 @@ CATEGORICAL = ("bool", "text")  # the kinds with levels, each of which becomes a
 LEVELLED = (*CATEGORICAL, "ordered", "means", "points")  # the kinds with levels
 GAP = "(missing)"  # the level of missing values
 OTHER = "(other)"  # the level that rare and unseen levels share
+MOST_KNOWN = 16  # known levels, evenly spread, that tell how far a level may be from others: their variance to a third
+NONE = np.empty(0, dtype=np.intp)
 
 Lookup = Callable[[str], Values]
 """The values of a column by its name."""
@@ -162,6 +164,8 @@ class Coded(NamedTuple):
     """The number of missing values, replaced or not."""
     unknown: dict[str, int]
     """How often each level occurs that is not in the training data."""
+    unseen: Indices
+    """The level of each row, by a number, if it is not in the training data; else -1. Of shape (n,), or empty."""
 
 
 def encode_values(column: Column, get: Lookup, source: str = "the table") -> Coded:
@@ -177,7 +181,7 @@ def encode_values(column: Column, get: Lookup, source: str = "the table") -> Cod
         days, gaps = _times(column, get(column.name), source)
     if column.indicator:
         days = np.column_stack([days, gaps])
-    return Coded(days, int(gaps.sum()), {})
+    return Coded(days, int(gaps.sum()), {}, NONE)
 
 
 def number_values(values: Values, column: Column, source: str) -> Floats:
@@ -289,6 +293,7 @@ def _encode_levels(column: Column, values: Values) -> Coded:
     rare = set(column.rare)
     seldom = {values.levels[at]: int(counts[at]) for at in np.flatnonzero(counts).tolist()}
     unknown = {level: count for level, count in seldom.items() if level not in rare}
+    unseen = np.where(strange & ~np.isin(values.data, [*map(values.levels.index, rare & set(seldom))]), values.data, -1)
     code = np.where(strange, other, code)
     if column.kind in CATEGORICAL:
         X: Floats = np.zeros((len(code), len(column.levels)))
@@ -311,7 +316,26 @@ def _encode_levels(column: Column, values: Values) -> Coded:
         X = _filled(np.where(gaps & (code < 0), np.nan, means), column)[:, None]
     if column.indicator:
         X = np.column_stack([X, gaps])
-    return Coded(X, int(gaps.sum()), unknown)
+    return Coded(X, int(gaps.sum()), unknown, unseen if unknown else NONE)
+
+
+def known_levels(column: Column) -> Floats:
+    """The levels of a column in the training data as inputs, at most `MOST_KNOWN` of them; of shape (levels, inputs).
+
+    Of more levels, they are spread evenly over all of them.
+    """
+    known = [at for at, level in enumerate(column.levels) if level not in (GAP, OTHER)]
+    if column.kind == "means":
+        known.sort(key=lambda at: column.means[at])
+    if len(known) > MOST_KNOWN:
+        known = [known[int((at + 0.5) * len(known) / MOST_KNOWN)] for at in range(MOST_KNOWN)]
+    if column.kind in CATEGORICAL:
+        found: Floats = np.eye(len(column.levels))[known]
+    elif column.kind == "points":
+        found = level_points(len(column.levels))[known]
+    else:
+        found = np.array([at if column.kind == "ordered" else column.means[at] for at in known], float).reshape(-1, 1)
+    return np.column_stack([found, np.zeros(len(known))]) if column.indicator else found
 
 
 def _times(column: Column, values: Values, source: str) -> tuple[Floats, Array]:

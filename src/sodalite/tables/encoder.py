@@ -251,7 +251,7 @@ def encoded_rows(model: Any, X: Any) -> Any:
     found = mapping.encode_frame(X)
     for name, levels in found.strange.items():
         shown = ", ".join(f"{level!r} ({count})" for level, count in list(levels.items())[:5])
-        words = "Error bars do not know how much a new level may differ, and are too small for these rows."
+        words = "They are predicted as an average level, with error bars as wide as levels differ."
         warnings.warn(f"values of column {name!r} that the model was not fitted with: {shown}. {words}", stacklevel=4)
     empty = np.flatnonzero(np.isnan(found.X).any(axis=1))
     if len(empty):

@@ -15,10 +15,11 @@ from typing import Any, Self
 import numpy as np
 
 from ..core.types import Floats
+from ..core.unseen import Inputs, Unseen
 from ..core.words import counted
 from .base import Table, TableError, listed
 from .column_names import is_time
-from .columns import GAP, Column, Lookup, encode_values
+from .columns import GAP, Column, Lookup, encode_values, known_levels
 from .examine import MISSING, blanked
 from .values import frame_column, frame_names, table_column
 
@@ -28,7 +29,8 @@ class Encoded:
     """The rows of a table as inputs of a model."""
 
     X: Floats
-    """Of shape (n, inputs); NaN where a value is missing and not replaced."""
+    """Of shape (n, inputs), with the levels that are not in the training data (`sodalite.core.unseen.Inputs`); NaN
+    where a value is missing and not replaced."""
     missing: dict[str, int]
     """The number of missing values, replaced or not, of each column that has any."""
     unknown: dict[str, int] = field(default_factory=dict)
@@ -156,7 +158,7 @@ class Preprocessing:
 
     def encode_columns(self, get: Lookup, source: str) -> Encoded:
         """The rows of columns that are looked up by name, as `encode`."""
-        parts, missing, strange, problems = [], {}, {}, []
+        parts, missing, strange, unseen, problems, place = [], {}, {}, [], [], 0
         for column in self.columns:
             try:
                 found = encode_values(column, lambda name: blanked(get(name), self.na_values), source)
@@ -168,12 +170,16 @@ class Preprocessing:
                 missing[column.label] = found.missing
             if found.unknown:
                 strange[column.name] = found.unknown
+                rows, inputs = np.flatnonzero(found.unseen >= 0), np.arange(place, place + found.X.shape[1])
+                unseen.append(Unseen(rows, found.unseen[rows], inputs, known_levels(column)))
+            place += found.X.shape[1]
         if problems:
             raise TableError.of(source, problems)
         if missing and self.missing == "error":
             raise TableError(f"{source} has missing values: {counted(missing)}. The model was not fitted with any.")
         unknown = {name: sum(levels.values()) for name, levels in strange.items()}
-        return Encoded(np.concatenate(parts, axis=1), missing, unknown, strange)
+        X = Inputs.of(np.concatenate(parts, axis=1), tuple(unseen))
+        return Encoded(X, missing, unknown, strange)
 
 
 def check_columns(source: str, names: Sequence[str], wanted: Iterable[str]) -> None:

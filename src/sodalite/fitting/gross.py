@@ -1,0 +1,157 @@
+"""Gross errors in targets: rows that have them get noise of their own.
+
+The method is described in docs/method.rst, `gross-errors`. One wrong target among two hundred decides over the
+likelihood: all that varies is taken for noise then, or for steep peaks. Rows that contradict all rows near by are
+candidates. They get as much noise as they are off by, if the other rows are predicted better so, and if nothing
+predicts the candidates themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from math import ceil, inf, sqrt
+
+import numpy as np
+
+from ..core.types import Array, Floats, Indices
+from ..core.validation import OutlierWarning
+from ..core.warn import warn
+from ..hyperparameters.dense import leave_one_out
+from ..hyperparameters.exact import find_exactly
+from ..hyperparameters.task import Task
+from ..kernels import default_kernels, robust_spread
+from ..kernels.neighbours import Index
+from ..selection.source import Arrays
+
+FEWEST, MOST = 20, 100_000  # rows: fewer do not tell what is usual, and among more a few wrong ones do little harm
+N_KNOWN, N_NEAREST = 1000, 8  # rows, drawn at random, among which the nearest are sought, and how many of these
+MAD = 1.4826  # the standard deviation of a normal distribution, in units of the median absolute deviation
+FAR = 10.0  # robust standard deviations from the rows near by that make a candidate: a t of 3 degrees has one in 500
+MOST_SHARE = 0.02  # share of the rows that may be candidates: if more are, the targets have heavy tails
+N_JUDGED, FEW = 500, 5  # rows, drawn at random, that judge candidates, O(n^3), and how many candidates at least
+LEAST_FALL, LEAST_GAIN = 0.2, 0.02  # shares that the others' mean square must fall by: of those judged, and of all
+CERTAIN = 1.0  # standard errors by which it must fall; few rows beside a wrong one may bear most of its harm
+STILL_OFF = 0.5  # the least RMSE of the candidates without noise of their own, in units of what they are off by
+SHOWN = 5  # rows that a warning names
+UNPREDICTED = 0.9  # the least RMSE of the candidates without noise of their own, in units of that with it
+
+
+@dataclass(frozen=True)
+class GrossErrors:
+    """The rows with gross errors in their targets, in increasing order, and by how much each is off."""
+
+    rows: Indices
+    errors: Floats
+    """In units of the target."""
+    usual: float
+    """The robust standard deviation of rows from those near by, in units of the target."""
+
+    def words(self, place: Callable[[int], str] = "row {}".format) -> str:
+        """A warning that names the rows, each by its index as `place` has it."""
+        offs = [f"{place(int(row))} by {error:.3g}" for row, error in zip(self.rows, self.errors, strict=True)]
+        named = ", ".join(offs[:SHOWN]) + (f" and {len(offs) - SHOWN} more" if len(offs) > SHOWN else "")
+        if len(offs) == 1:
+            what, count = "A target is far off all rows near by", "The row counts as noise, since it"
+        else:
+            what, count = "Targets are far off all rows near by", "These rows count as noise, since they"
+        return (
+            f"{what}: {named}, where {self.usual:.3g} is usual. {count} would spoil the predictions of others. Error "
+            f"bars are those of rows without such errors."
+        )
+
+    def noise(self, n: int) -> Floats:
+        """The noise variances of all n rows, as `alpha` of a fit; 0 for rows without gross errors."""
+        alpha = np.zeros(n)
+        alpha[self.rows] = np.square(self.errors)
+        return alpha
+
+
+def without_gross_errors(rows: Arrays, seconds: float = inf) -> Arrays:
+    """Rows in memory, those with gross errors in their targets with noise of their own, which a warning names.
+
+    Only rows of one target without a user's noise variances are looked at. `seconds` is as in `find_gross_errors`.
+    """
+    if rows.alpha is not None or rows.y.shape[1] > 1:
+        return rows
+    found = find_gross_errors(rows.X, rows.y[:, 0], seconds)
+    if found is None:
+        return rows
+    warn(f"{found.words()} Correct or drop them, or pass alpha=0 to fit them as they are.", OutlierWarning)
+    return replace(rows, alpha=found.noise(len(rows.y)))
+
+
+def find_gross_errors(X: Array, y: Floats, seconds: float = inf) -> GrossErrors | None:
+    """The rows with gross errors in their targets; None if there are none.
+
+    Parameters
+    ----------
+    X : array of shape (n, d)
+    y : array of shape (n,)
+    seconds : float
+        Time limit of each of two searches for a kernel, which take place only if there are candidates.
+    """
+    n, generator = len(X), np.random.default_rng(0)
+    if not FEWEST <= n <= MOST:
+        return None
+    off = _contradictions(X, y, generator)
+    usual = MAD * float(np.median(np.abs(off)))
+    far = np.abs(off) > FAR * usual
+    rows, others = np.flatnonzero(far), np.flatnonzero(~far)
+    if usual == 0 or not 1 <= len(rows) <= max(1, MOST_SHARE * n):
+        return None
+    judged = generator.permutation(rows)[: max(FEW, ceil(len(rows) * min(1.0, N_JUDGED / n)))]
+    some = np.concatenate([judged, generator.permutation(others)[: N_JUDGED - len(judged)]])
+    times = len(judged) / len(some) * n / len(rows)  # how many times as frequent candidates are there as in the data
+    least = max(LEAST_FALL, LEAST_GAIN * times)
+    if not _are_gross(np.asarray(X[some], dtype=np.float64), y[some], off[some], far[some], least, seconds):
+        return None
+    return GrossErrors(rows, off[rows], usual)
+
+
+def _contradictions(X: Array, y: Floats, generator: np.random.Generator) -> Floats:
+    """Every target less the median of those of the rows near by; of shape (n,)."""
+    known = generator.permutation(len(X))[:N_KNOWN]
+    places = np.asarray(X[known], dtype=np.float64)
+    index = Index(places, np.median(places, axis=0), 1 / np.square(robust_spread(X)))
+    near = known[index.query(X, N_NEAREST + 1)]
+    left_out = near == np.arange(len(X))[:, None]
+    left_out[~left_out.any(axis=1), -1] = True  # the row itself, or else the last, so that as many are left
+    return np.asarray(y - np.median(y[near[~left_out].reshape(len(X), N_NEAREST)], axis=1))
+
+
+def _are_gross(X: Floats, y: Floats, off: Floats, far: Array, least: float, seconds: float) -> bool:
+    """Whether noise for the rows that are far off helps to predict the others, and does not hurt these.
+
+    Parameters
+    ----------
+    X, y : arrays of shape (n, d) and (n,)
+    off, far : arrays of shape (n,)
+        By how much each target is off, and whether that is far.
+    least : float
+        The share that the others' mean square must fall by.
+    seconds : float
+        Time limit of each of two searches.
+    """
+    unit = y[~far].std()
+    scaled = ((y - y[~far].mean()) / unit)[:, None]
+    alike = _squares_left_out(X, scaled, None, seconds)
+    apart = _squares_left_out(X, scaled, np.where(far, np.square(off / unit), 0.0), seconds)
+    if alike is None or apart is None:
+        return False
+    fall = alike[~far] - apart[~far]
+    helps = fall.mean() >= max(least * alike[~far].mean(), CERTAIN * fall.std() / sqrt(len(fall)))
+    least_own = max(UNPREDICTED**2 * apart[far].mean(), STILL_OFF**2 * np.square(off[far] / unit).mean())
+    return bool(helps and alike[far].mean() >= least_own)
+
+
+def _squares_left_out(X: Floats, y: Floats, alpha: Floats | None, seconds: float) -> Floats | None:
+    """The squared error of every row, predicted from the others with the kernel of a quick search; of shape (n,).
+
+    None if the covariance is not positive definite.
+    """
+    kernels = default_kernels(X, y)
+    task = Task(X, y, alpha, seconds=seconds)
+    kernel = find_exactly(task, [kernels[(len(kernels) - 1) // 2]], np.random.default_rng(0), to_maximum=False).kernel
+    found = leave_one_out(kernel, X, y, alpha)
+    return None if found is None else (found[0] / found[1])[:, 0]

@@ -1,0 +1,182 @@
+"""Gross errors in targets: rows that have them get noise of their own, and spoil no other prediction."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from numpy.testing import assert_array_equal
+from sklearn.gaussian_process.kernels import RBF, WhiteKernel
+
+from helpers import POSTERIORS
+from sodalite import GreedyGPRegressor, load, save
+from sodalite.cli.app import app
+from sodalite.core.validation import OutlierWarning
+from sodalite.fitting.gross import GrossErrors, find_gross_errors
+
+NEW = np.random.default_rng(9).uniform(0, 6, (500, 2))
+
+
+def function(X):
+    return np.sin(X[:, 0]) * np.cos(X[:, 1])
+
+
+def data(n=200, wrong=(17, 133), by=(20.0, -20.0), noise=0.1, seed=0):
+    """Rows, targets without gross errors, and targets with them."""
+    generator = np.random.default_rng(seed)
+    X = generator.uniform(0, 6, (n, 2))
+    y = function(X) + noise * generator.normal(size=n)
+    bad = y.copy()
+    bad[list(wrong)] += by
+    return X, y, bad
+
+
+def error(model):
+    return float(np.sqrt(np.mean(np.square(model.predict(NEW) - function(NEW)))))
+
+
+@pytest.mark.parametrize("posterior", [name for name in POSTERIORS if name != "sor"])
+def test_predictions_are_those_without_gross_errors(posterior):
+    """Without noise for them, the RMSE is thirty times as large as that of targets without gross errors."""
+    X, y, bad = data()
+    clean = error(GreedyGPRegressor(posterior=posterior, random_state=0).fit(X, y))
+    with pytest.warns(OutlierWarning, match=r"row 17 by 20\.\d, row 133 by -20, where 0\.179 is usual\. These rows"):
+        found = GreedyGPRegressor(posterior=posterior, random_state=0).fit(X, bad)
+    assert error(found) < 1.1 * clean
+    if posterior == "local":
+        assert error(GreedyGPRegressor(random_state=0).fit(X, bad, alpha=0.0)) > 10 * clean
+
+
+def test_error_bars_are_those_of_rows_without_gross_errors():
+    X, _, bad = data()
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        model = GreedyGPRegressor(random_state=0).fit(X, bad)
+    assert [warning.category for warning in said] == [OutlierWarning]  # nothing of a model no better than a constant
+    assert model.baselines_.n_rows == 198
+    assert model.baselines_.model < 0.12
+    targets = function(NEW) + 0.1 * np.random.default_rng(1).normal(size=len(NEW))
+    for coverage, least, most in ((0.5, 0.42, 0.58), (0.95, 0.91, 0.98)):
+        lower, upper = model.predict_interval(NEW, coverage)
+        assert least < np.mean((targets >= lower) & (targets <= upper)) < most
+
+
+@pytest.mark.parametrize(("n", "wrong"), [(60, 1), (300, 5), (3000, 4), (12_000, 6)])
+def test_they_are_found_among_few_rows_and_many(n, wrong):
+    rows = np.sort(np.random.default_rng(n).choice(n, wrong, replace=False))
+    X, _, bad = data(n, rows, 15.0 * (-1.0) ** np.arange(wrong))
+    found = find_gross_errors(X, bad)
+    assert_array_equal(found.rows, rows)
+    assert np.abs(np.abs(found.errors) - 15).max() < 1.5
+    assert_array_equal(np.flatnonzero(found.noise(n)), rows)
+
+
+def test_the_model_is_that_with_the_same_noise_as_alpha():
+    X, _, bad = data(120, (5, 60), (9.0, 9.0))
+    noise = find_gross_errors(X, bad).noise(120)
+    with pytest.warns(OutlierWarning):
+        found = GreedyGPRegressor(random_state=0).fit(X, bad)
+    expected = GreedyGPRegressor(random_state=0).fit(X, bad, alpha=noise)
+    for one, other in zip(found.predict(NEW, return_std=True), expected.predict(NEW, return_std=True), strict=True):
+        assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize("given", [{"hyperparameters": "fixed", "kernel": RBF(1.0) + WhiteKernel(0.01)}, {"alpha": 0.0}])
+def test_who_asks_for_rows_as_they_are_gets_them(given):
+    """A kernel that is given is that of scikit-learn's Gaussian process, whatever the targets are."""
+    X, _, bad = data(100, (5,), (9.0,))
+    fitted = {name: given[name] for name in given if name == "alpha"}
+    model = GreedyGPRegressor(random_state=0, **{name: given[name] for name in given if name != "alpha"})
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        model.fit(X, bad, **fitted)
+    assert not any("far off" in str(warning.message) for warning in said)
+    own = model.fitted_.rows.alpha
+    assert own is None or not own.any()
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_heavy_tails_are_no_gross_errors(seed):
+    generator = np.random.default_rng(seed)
+    X = generator.uniform(0, 6, (300, 2))
+    assert find_gross_errors(X, function(X) + 0.1 * generator.standard_t(3, 300)) is None
+
+
+def test_a_narrow_peak_is_no_gross_error():
+    """Its rows contradict most rows near by, but predict each other."""
+    x = np.linspace(0, 10, 400)
+    y = 0.1 * np.sin(x) + np.exp(-np.square((x - 5) / 0.06)) + 0.002 * np.random.default_rng(0).normal(size=400)
+    assert find_gross_errors(x[:, None], y) is None
+
+
+@pytest.mark.parametrize(
+    "y",
+    [np.zeros(50), np.arange(50.0), np.r_[np.zeros(49), 1.0], np.repeat([0.0, 1e9], 25), np.r_[1e300, np.arange(49)]],
+    ids=["constant", "line", "mostly zero", "two levels", "huge"],
+)
+def test_unusual_targets_have_a_defined_answer(y):
+    found = find_gross_errors(np.linspace(0, 1, 50)[:, None], y)
+    assert found is None or set(found.rows) == {0}
+
+
+def test_one_row_and_equal_rows():
+    assert find_gross_errors(np.ones((1, 1)), np.ones(1)) is None
+    assert find_gross_errors(np.ones((60, 2)), np.random.default_rng(0).normal(size=60)) is None
+
+
+def test_several_targets_are_taken_as_they_are():
+    X, y, bad = data(60, (5,), (9.0,))
+    model = GreedyGPRegressor(random_state=0).fit(X, np.column_stack([y, bad]))
+    assert model.fitted_.rows.alpha is None
+
+
+def test_files_and_new_rows_keep_their_noise(tmp_path):
+    X, _, bad = data()
+    with pytest.warns(OutlierWarning):
+        model = GreedyGPRegressor(random_state=0).fit(X, bad)
+    save(model, tmp_path / "model.sodalite")
+    loaded = load(tmp_path / "model.sodalite")
+    assert_array_equal(loaded.fitted_.rows.alpha, model.fitted_.rows.alpha)
+    more, clean, _ = data(50, (), (), seed=4)
+    assert error(loaded.partial_fit(more, clean)) < 0.05
+
+
+def test_a_fit_that_is_continued_finds_the_same(tmp_path):
+    X, _, bad = data(150, (5, 60), (9.0, 9.0))
+    options = {"random_state": 0, "checkpoint": tmp_path / "fit.checkpoint", "n_active": 60}
+
+    def stop(stage):
+        if stage.t == 30:
+            raise KeyboardInterrupt
+
+    with pytest.warns(OutlierWarning):
+        whole = GreedyGPRegressor(random_state=0, n_active=60).fit(X, bad)
+        with pytest.raises(KeyboardInterrupt):
+            GreedyGPRegressor(**options).fit(X, bad, callback=stop)
+        again = GreedyGPRegressor(**options).fit(X, bad)
+    assert_array_equal(again.active_indices_, whole.active_indices_)
+
+
+@pytest.mark.filterwarnings("default")
+def test_on_the_command_line_lines_are_named_and_the_model_of_all_rows_is_good(tmp_path):
+    """Gross errors among the rows held out are unknown to the first model, and known to the one that is written."""
+    X, _, bad = data()
+    path = tmp_path / "table.csv"
+    np.savetxt(path, np.column_stack([X, bad]), delimiter=",", header="a,b,y", comments="")
+    model = tmp_path / "model.sodalite"
+    for seed in range(3):
+        arguments = ["fit", str(path), "-t", "y", "-o", str(model), "--seed", str(seed)]
+        result = CliRunner().invoke(app, arguments, env={"COLUMNS": "80"})
+        assert result.exit_code == 0
+        assert "line 19 by 20.1, line 135 by -20" in result.stderr
+        assert result.stderr.count("Warning") == 1
+        assert error(load(model)) < 0.07
+
+
+def test_words_for_one_row_and_for_many():
+    one = GrossErrors(np.array([3]), np.array([2.5]), 0.1).words()
+    assert one.startswith("A target is far off all rows near by: row 3 by 2.5, where 0.1 is usual. The row counts")
+    many = GrossErrors(np.arange(7), np.ones(7), 0.1).words()
+    assert "row 4 by 1 and 2 more, where" in many
