@@ -464,9 +464,7 @@ def test_unknown_levels_are_counted(model, folder):
     frame.to_csv("strange.csv", index=False)
     result = run("predict", model, "strange.csv", "-o", "out.csv")
     assert result.exit_code == 0
-    words = (
-        "Warning: 5 values of column 'town' are none of those that the model was fitted with: 'Genf' (5). They are"
-    )
+    words = "Warning: 5 values of column 'town' are none of those that the model was fitted with: 'Genf' (5). They are"
     assert words in result.stderr
     content = json.loads(run("predict", model, "strange.csv", "-o", "out.csv", "--json").stdout)
     assert (content["unknown"], content["unknown_levels"]) == ({"town": 5}, {"town": {"Genf": 5}})
