@@ -549,6 +549,59 @@ def test_durations_in_texts():
     np.testing.assert_allclose(encoder.transform(X)[:, 0] * 24 * 60, np.arange(40) * 7919 % 500, atol=1e-6)
 
 
+@pytest.mark.parametrize(
+    ("texts", "new", "expected"),
+    [
+        (["57:18", "1:02:33", "45:00"], ["1:00:00", "12:30"], [60, 12.5]),
+        (["5h 10m", "40m", "1h"], ["2h 30m"], [150]),
+    ],
+)
+def test_times_by_a_stopwatch_are_durations(texts, new, expected):
+    """Also where new rows have only such that could be times of day."""
+    frame = pd.DataFrame({"time": np.resize(texts, 60), "x": np.arange(60.0) % 7})
+    encoder = TableEncoder().fit(frame)
+    assert encoder.readings_[0].words == "durations, in days"
+    found = encoder.transform(pd.DataFrame({"time": new, "x": 0.0}))
+    np.testing.assert_allclose(found[:, 0] * 1440, expected)
+
+
+def test_times_of_day_stay_such_in_new_rows():
+    frame = pd.DataFrame({"time": [f"{hour}:30" for hour in range(24)] * 3, "x": np.arange(72.0) % 7})
+    encoder = TableEncoder().fit(frame)
+    assert encoder.readings_[0].words == "times of day"
+    noon = encoder.transform(pd.DataFrame({"time": ["12:00"], "x": [0.0]}))
+    np.testing.assert_allclose(noon[0, :2], [-1, 0], atol=1e-12)
+    with pytest.raises(TableError, match="must hold times"):
+        encoder.transform(pd.DataFrame({"time": ["57:18"], "x": [0.0]}))
+
+
+def test_levels_that_differ_in_capitals_alone_are_one():
+    frame = pd.DataFrame({"wet": np.resize(["yes", "YES", "No", "no", "Yes"], 60), "x": np.arange(60.0) % 7})
+    encoder = TableEncoder().fit(frame)
+    assert encoder.readings_[0].words == "two levels: 'no', 'yes'"
+    assert encoder.notes_ == ["'wet': capitals in its levels are ignored."]
+    again = Preprocessing.from_json(json.loads(json.dumps(encoder.mapping_.to_json())))
+    new = pd.DataFrame({"wet": ["yEs", "NO"], "x": [0.0, 0.0]})
+    assert again.encode_frame(new).X[:, 0].tolist() == encoder.transform(new)[:, 0].tolist() == [1, 0]
+    towns = np.resize([f"Town {place}" for place in range(20)] + ["TOWN 3"], 84)
+    many = TableEncoder().fit(pd.DataFrame({"town": towns, "x": np.arange(84.0) % 7}), np.arange(84.0) % 5)
+    assert len(many.mapping_.columns[0].levels) == 20
+
+
+def test_single_letters_that_differ_in_capitals_are_different():
+    frame = pd.DataFrame({"allele": np.resize(["a", "A", "b"], 60), "x": np.arange(60.0) % 7})
+    assert TableEncoder().fit(frame).mapping_.names[:3] == ["allele=A", "allele=a", "allele=b"]
+
+
+def test_amounts_in_several_currencies_are_left_out():
+    texts = [f"{'$' if row % 2 else '€'}{row}" for row in range(60)]
+    encoder = TableEncoder().fit(pd.DataFrame({"price": texts, "x": np.arange(60.0) % 7}))
+    assert encoder.mapping_.names == ["x"]
+    assert (
+        "'price' is left out: numbers in different units, such as '€0' and '$1'; write them in one." in encoder.notes_
+    )
+
+
 def test_time_gives_no_target_away():
     days = pd.date_range("2000-01-01", periods=200)
     random = np.random.default_rng(0)

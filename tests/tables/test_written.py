@@ -7,7 +7,7 @@ import datetime as dt
 import numpy as np
 import pytest
 
-from sodalite.tables.written import read_clocks, read_dates, read_numbers
+from sodalite.tables.written import in_several_units, read_clocks, read_dates, read_durations, read_numbers
 
 NUMBERS = {
     "plain": (["1", "-2.5", "1e3"], [1, -2.5, 1000], ""),
@@ -75,6 +75,11 @@ DATES = {
     "Jan 2026": dt.datetime(2026, 1, 1),
     "2026Q2": dt.datetime(2026, 4, 1),
     "Q2 2026": dt.datetime(2026, 4, 1),
+    "2Q26": dt.datetime(2026, 4, 1),
+    "2Q2026": dt.datetime(2026, 4, 1),
+    "Q2'26": dt.datetime(2026, 4, 1),
+    "2026-W05": dt.datetime(2026, 1, 26),
+    "2026W5": dt.datetime(2026, 1, 26),
 }
 
 
@@ -85,7 +90,10 @@ def test_dates(text):
     assert forms
 
 
-@pytest.mark.parametrize("texts", [["1.5"], ["10"], ["high"], ["32.01.2026"], ["31.01.2026", "soon"], ["1:2:3:4"], []])
+@pytest.mark.parametrize(
+    "texts",
+    [["1.5"], ["10"], ["high"], ["32.01.2026"], ["31.01.2026", "soon"], ["1:2:3:4"], ["5Q26"], ["2026-W60"], []],
+)
 def test_what_is_no_date(texts):
     assert read_dates(texts)[1] == []
 
@@ -98,6 +106,38 @@ def test_dates_that_can_be_read_in_two_ways_have_two_forms():
 def test_times_of_day():
     np.testing.assert_allclose(read_clocks(["06:00", "6:00 PM", "23:59:59"]) * 24, [6, 18, 24 - 1 / 3600])
     assert np.isnan(read_clocks(["noon", "25:00"])).all()
+
+
+DURATIONS = {  # in minutes
+    "57:18": 57.3,
+    "125:00": 125,
+    "2:15:30": 135.5,
+    "30:00:00": 1800,
+    "5h 10m": 310,
+    "5h10": None,
+    "1 hour 30 minutes": 90,
+    "1 d 3 h": 1620,
+    "45 s": 0.75,
+    "1.5 h": 90,
+    "2:75": None,
+    "1:75:00": None,
+    "h": None,
+    "": None,
+    "12 kg": None,
+}
+
+
+@pytest.mark.parametrize("text", DURATIONS)
+def test_durations(text):
+    expected = DURATIONS[text]
+    (found,) = read_durations([text]) * 1440
+    assert np.isnan(found) if expected is None else found == pytest.approx(expected)
+
+
+def test_numbers_in_several_units():
+    assert in_several_units(["$5", "€6", "$7"]) == ("$5", "€6")
+    for texts in (["$5", "$6"], ["5", "€6"], ["a5", "b6"], [], ["1a", "2b", "3c", "4d", "5e"]):
+        assert in_several_units(texts) is None
 
 
 MARKS = {  # texts, the usual decimal mark, what they are

@@ -13,7 +13,7 @@ from .base import CORRECT, TableError, is_number
 from .calendar import AXES, CIRCLES, circle, place
 from .levels import POINT, level_points
 from .values import OFFSETS, Values, days_of, in_zone, with_offsets
-from .written import ISO, LEVEL_CODES, is_code, read_clocks, read_dates, read_durations, read_numbers
+from .written import DURATIONS, ISO, LEVEL_CODES, is_code, read_clocks, read_dates, read_durations, read_numbers
 
 KINDS = ("number", "date", "time", "bool", "text", "ordered", "means", "points", "place")
 CATEGORICAL = ("bool", "text")  # the kinds with levels, each of which becomes an input that is 0 or 1
@@ -21,6 +21,7 @@ LEVELLED = (*CATEGORICAL, "ordered", "means", "points")  # the kinds with levels
 GAP = "(missing)"  # the level of missing values
 OTHER = "(other)"  # the level that rare and unseen levels share
 MOST_KNOWN = 16  # known levels, evenly spread, that tell how far a level may be from others: their variance to a third
+FOLDED = "without capitals"  # the form of levels that differ in capitals in some rows
 NONE = np.empty(0, dtype=np.intp)
 
 Lookup = Callable[[str], Values]
@@ -59,7 +60,8 @@ class Column:
     zone: str | None = None
     """For "date", the time zone whose clock tells the parts of the calendar."""
     form: str | None = None
-    """How texts are read: the format of dates, or the marks of numbers (`sodalite.tables.written.Written.form`)."""
+    """How texts are read: the format of dates, the marks of numbers (`sodalite.tables.written.Written.form`), or, of
+    levels, `FOLDED`."""
 
     @property
     def sources(self) -> list[str]:
@@ -227,8 +229,9 @@ def date_values(values: Values, column: Column, source: str) -> Values:
     known = [place for place, text in enumerate(values.levels) if not is_code(text)]
     texts = [values.levels[place] for place in known]
     if clock:
-        durations = read_durations(texts)
-        days = read_clocks(texts) if np.isnan(durations).any() else durations
+        days = read_durations(texts) if column.form == DURATIONS else read_clocks(texts)
+        if column.form is None and not column.parts and np.isnan(days).any():  # durations of earlier models
+            days = read_durations(texts)
         pairs = [(day, day) for day in days.tolist()]
         bad, aware = [known[at] for at in np.flatnonzero(np.isnan(days))], set()
     else:
@@ -244,7 +247,7 @@ def date_values(values: Values, column: Column, source: str) -> Values:
     every = np.full((len(values.levels) + 1, 2), np.nan)
     every[known] = np.array(pairs).reshape(-1, 2)
     dates = with_offsets(every[values.data], True in aware, values.type_name)
-    kind = "date" if not clock else "time" if texts and not np.isnan(durations).any() else "clock"
+    kind = "date" if not clock else "time" if column.form == DURATIONS else "clock"
     return Values(kind, dates.data, wall=dates.wall, zone=dates.zone, place=values.place)
 
 
@@ -263,6 +266,7 @@ def level_values(column: Column, values: Values) -> Values:
         values = Values("bool", values.data, place=values.place)
     values = values.texts()
     lower = bool({"false", "true"} & set(column.levels)) and set(column.levels) <= {"false", "true", GAP, OTHER}
+    lower |= column.form == FOLDED
     names = [text.strip().lower() if lower else text.strip() for text in values.levels]
     gaps = np.array([is_code(text, LEVEL_CODES) and text not in column.levels for text in names] + [True])
     data = np.where(gaps[values.data], -1, values.data)

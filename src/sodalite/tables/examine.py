@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NoReturn
@@ -14,10 +15,21 @@ from .advice import IN_COMMANDS, Advice
 from .base import CORRECT, TableError, is_number, listed
 from .calendar import axes_of, centre_of, circles_of
 from .column_names import is_date, is_group, is_id, is_month, is_time, latitude_stem, longitude_stem
-from .columns import GAP, OTHER, Column, Lookup, date_values, encode_values, level_values, number_values
+from .columns import FOLDED, GAP, OTHER, Column, Lookup, date_values, encode_values, level_values, number_values
 from .levels import FEWEST_ROWS, MOST_LEVELS, UNIQUE, Coding, frequent_levels, in_order, level_means, rare_levels
 from .values import Values
-from .written import ISO, as_code, example, is_code, read_clocks, read_dates, read_durations, read_numbers
+from .written import (
+    DURATIONS,
+    ISO,
+    as_code,
+    example,
+    in_several_units,
+    is_code,
+    read_clocks,
+    read_dates,
+    read_durations,
+    read_numbers,
+)
 
 MISSING = ("error", "drop", "median", "indicator")
 SHOWN = 30  # characters of a text that are shown in a list of several
@@ -285,7 +297,7 @@ def _form_of_date_code(name: str, values: Values, options: Options) -> str | Non
 
 def _date(name: str, values: Values, options: Options, form: str | None = None) -> Reading:
     """Dates, times of day and durations."""
-    kind = "date" if values.kind == "date" or form is not None else "time"
+    kind = "date" if values.kind == "date" or form not in (None, DURATIONS) else "time"
     column = Column(name, kind, form=form)
     values = date_values(values, column, "")
     days = np.asarray(values.data, dtype=np.float64)
@@ -323,6 +335,10 @@ def _text(name: str, values: Values, options: Options, chosen: bool, y: Floats |
     share = float(np.mean(~np.isnan(numbers)))
     if share == 1.0:
         return _number(name, values, options, chosen, written.form, written.words())
+    if not np.isnan(read_clocks(texts)).any():
+        return _date(name, values, options)
+    if not np.isnan(read_durations(texts)).any():
+        return _date(name, values, options, DURATIONS)
     if share > 0.5:
         bad = [text for text, is_bad in zip(texts, np.isnan(numbers).tolist(), strict=True) if is_bad]
         if _are_codes(name, texts):
@@ -346,8 +362,8 @@ def _text(name: str, values: Values, options: Options, chosen: bool, y: Floats |
             )
         return _date(name, values, options, forms[0])
     _refuse_among_dates(name, values, texts, options)
-    if not np.isnan(read_clocks(texts)).any() or not np.isnan(read_durations(texts)).any():
-        return _date(name, values, options)
+    if not chosen and (units := in_several_units(texts)):
+        raise NotAnInput(f"numbers in different units, such as {units[0]!r} and {units[1]!r}; write them in one")
     return _levels(name, values, options, chosen, y)
 
 
@@ -399,8 +415,19 @@ def _refuse_texts(name: str, values: Values, options: Options, bad: list[str]) -
 
 
 def _levels(name: str, values: Values, options: Options, chosen: bool, y: Floats | None) -> Reading:
+    """Levels; those that differ in capitals alone, as "yes" and "Yes" do, count as one."""
+    plain = level_values(Column(name, "text"), values)
+    spellings = Counter(level.lower() for level in plain.levels)
+    several = [level for level, count in spellings.items() if count > 1]
+    if not several or min(map(len, several)) == 1:  # "a" and "A" may well be different codes
+        return _as_levels(name, plain, options, chosen, y)
+    found = _as_levels(name, level_values(Column(name, "text", form=FOLDED), values), options, chosen, y)
+    column = None if found.column is None else replace(found.column, form=FOLDED)
+    return replace(found, column=column, notes=(*found.notes, f"{name!r}: capitals in its levels are ignored."))
+
+
+def _as_levels(name: str, values: Values, options: Options, chosen: bool, y: Floats | None) -> Reading:
     """Levels: an input for each, or one input for all."""
-    values = level_values(Column(name, "text"), values)
     if values.kind == "text" and {level.lower() for level in values.levels} <= {"false", "true"}:
         values = replace(values, levels=tuple(level.lower() for level in values.levels))
     gaps, n = int(values.missing.sum()), len(values)

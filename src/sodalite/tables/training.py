@@ -18,7 +18,7 @@ from .leaks import leaks
 from .levels import Coding, are_series, level_points, with_means
 from .preprocessing import Preprocessing, check_columns
 from .values import Values, table_column
-from .written import is_code, read_clocks, read_dates, read_numbers
+from .written import is_code, read_clocks, read_dates, read_durations, read_numbers
 
 TEXTUAL = 0.5  # share of a target's different texts that are no numbers, above which it is no column of numbers
 SHOWN = 3  # texts of a target that a message shows
@@ -310,6 +310,8 @@ def _no_numbers(values: Values, texts: Sequence[str]) -> str:
     if values.kind in ("date", "clock", "time") or read_dates(texts)[1] or not np.isnan(read_clocks(texts)).any():
         what = "times" if values.kind in ("clock", "time") or (texts and not read_dates(texts)[1]) else "dates"
         return f"holds {what}, but must hold numbers. Write how long they are after the first, in days for instance."
+    if texts and not np.isnan(read_durations(texts)).any():
+        return f"holds durations such as {texts[0]!r}, but must hold numbers. Write them in minutes, for instance."
     if values.kind == "text":
         different = f"{len(texts):,} different texts, such as " if len(texts) > SHOWN else ""
         shown = listed([text[:LONGEST] for text in texts[:SHOWN]])

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from math import isfinite
+from typing import Any
 
 import numpy as np
 
@@ -29,6 +30,7 @@ MULTIPLES = {"k": 1e3, "K": 1e3, "M": 1e6, "m": 1e6, "mn": 1e6, "B": 1e9, "bn": 
 MULTIPLES |= {"thousand": 1e3, "million": 1e6, "billion": 1e9, "trillion": 1e12}
 MULTIPLE_WORDS = {1e3: "thousands", 1e6: "millions", 1e9: "billions", 1e12: "trillions"}
 LONG_MULTIPLES = "|".join(word for word in MULTIPLES if len(word) > 5)
+MOST_UNITS = 4  # different units of one column: with more, they are parts of codes
 SPACES = "\u00a0\u202f\u2009 "  # spaces that separate thousands
 NUMBER = re.compile(
     rf"(?P<about>[<>\u2264\u2265~\u2248]=?)?\s*(?P<open>\()?\s*(?P<sign>[-+\u2212])?\s*(?P<prefix>{SIGNS})?\s*(?P<sign2>[-+\u2212])?"
@@ -237,8 +239,8 @@ OTHERS = (
 )
 MONTHS = ("%Y-%m", "%Y/%m", "%m/%Y", "%b %Y", "%B %Y", "%b-%Y", "%Y %b", "%YM%m", "%b-%y", "%b %y")
 ISO = "ISO 8601"
-QUARTERS = "quarters"
-SHOWS = {ISO: "2026-01-31", QUARTERS: "2026Q1"}
+QUARTERS, WEEKS, DURATIONS = "quarters", "weeks", "durations"
+SHOWS = {ISO: "2026-01-31", QUARTERS: "2026Q1", WEEKS: "2026-W05"}
 """Examples of the forms that are no formats of strptime."""
 
 SAMPLE = 40  # different texts by which most formats are ruled out before all are read
@@ -268,10 +270,13 @@ def read_dates(texts: Sequence[str], form: str | None = None) -> tuple[list[dt.d
 def _forms(texts: Sequence[str]) -> Iterable[str]:
     """Forms that some texts may have, by the look of the first one."""
     first = texts[0].strip() if texts else ""
-    if not any(mark.isdigit() for mark in first) or len(first) < 5 or is_number(first):
+    if not any(mark.isdigit() for mark in first) or len(first) < 4 or is_number(first):
+        return
+    yield QUARTERS
+    if len(first) < 5:
         return
     yield ISO
-    yield QUARTERS
+    yield WEEKS
     clocks = CLOCKS if ":" in first else CLOCKS[:1]
     for day in (*DAYS_FIRST, *MONTHS_FIRST, *OTHERS):
         for clock in clocks:
@@ -288,13 +293,21 @@ def _parsed(text: str, form: str) -> dt.datetime | None:
                 return None
             return moment(dt.datetime.fromisoformat(text))
         if form == QUARTERS:
-            if match := re.fullmatch(r"[Qq]([1-4])[ /'-]?(\d{4})", text):
-                return dt.datetime(int(match[2]), 3 * int(match[1]) - 2, 1)
+            if match := re.fullmatch(r"(?:[Qq]([1-4])|([1-4])[Qq])[ /'-]?(\d{4}|\d\d)", text):
+                return dt.datetime(_year(match[3]), 3 * int(match[1] or match[2]) - 2, 1)
             match = re.fullmatch(r"(\d{4})[ -]?[Qq:]([1-4])", text)
             return match and dt.datetime(int(match[1]), 3 * int(match[2]) - 2, 1)
+        if form == WEEKS:
+            match = re.fullmatch(r"(\d{4})[ -]?[Ww](\d{1,2})", text)
+            return match and dt.datetime.fromisocalendar(int(match[1]), int(match[2]), 1)
         return dt.datetime.strptime(text, form)
     except (ValueError, OverflowError):
         return None
+
+
+def _year(text: str) -> int:
+    """A year of four digits or, as strptime has them, of two."""
+    return int(text) if len(text) == 4 else dt.datetime.strptime(text, "%y").year
 
 
 def read_clocks(texts: Sequence[str]) -> Floats:
@@ -313,22 +326,53 @@ def read_clocks(texts: Sequence[str]) -> Floats:
 DURATION = re.compile(
     r"(?P<sign>-?)(?P<days>\d+) days?,? \+?(?P<hours>\d{1,2}):(?P<minutes>\d\d):(?P<seconds>\d\d(\.\d+)?)"
 )
+STOPWATCH = re.compile(r"(?:(?P<hours>\d+):)?(?P<minutes>\d+):(?P<seconds>[0-5]\d(?:\.\d+)?)")
+NUMBERED = r"(\d+(?:\.\d+)?)\s*"
+IN_UNITS = re.compile(
+    rf"(?:{NUMBERED}d(?:ays?)?)?,?\s*(?:{NUMBERED}h(?:(?:ou)?rs?)?)?,?\s*(?:{NUMBERED}m(?:in(?:ute)?s?)?)?"
+    rf",?\s*(?:{NUMBERED}s(?:ec(?:ond)?s?)?)?"
+)
 
 
 def read_durations(texts: Sequence[str]) -> Floats:
-    """Durations as pandas and Python write them, as days; NaN where a text is none.
+    """Durations as days, NaN where a text is none: as pandas and Python write them, by a stopwatch, or in units.
 
     Examples
     --------
     >>> read_durations(["1 days 12:00:00", "-1 days +18:00:00", "2 days, 0:00:00", "noon"]).tolist()
     [1.5, -0.25, 2.0, nan]
+    >>> (read_durations(["57:18", "1:02:33.5", "5h 10m", "1 d 3 h", "90 min"]) * 24).round(4).tolist()
+    [0.955, 1.0426, 5.1667, 27.0, 1.5]
     """
     found = np.full(len(texts), np.nan)
-    for place, text in enumerate(texts):
-        if match := DURATION.fullmatch(text.strip()):
-            clock = (int(match["hours"]) + (int(match["minutes"]) + float(match["seconds"]) / 60) / 60) / 24
-            found[place] = (-1 if match["sign"] else 1) * int(match["days"]) + clock
+    for place, given in enumerate(texts):
+        text = given.strip()
+        if match := DURATION.fullmatch(text):
+            found[place] = (-1 if match["sign"] else 1) * int(match["days"]) + _days(0, *match.group(3, 4, 5))
+        elif match := STOPWATCH.fullmatch(text):
+            if match["hours"] is None or int(match["minutes"]) < 60:
+                found[place] = _days(0, *match.groups())
+        elif (match := IN_UNITS.fullmatch(text.lower())) and any(match.groups()):
+            found[place] = _days(*match.groups())
     return found
+
+
+def _days(days: Any, hours: Any, minutes: Any, seconds: Any) -> float:
+    """A duration in days, of parts that are numbers, texts of numbers, or None."""
+    parts = zip((days, hours, minutes, seconds), (1, 24, 1440, 86_400), strict=True)
+    return sum(float(part or 0) / unit for part, unit in parts)
+
+
+def in_several_units(texts: Sequence[str]) -> tuple[str, str] | None:
+    """Two texts, where all are numbers but have different units, such as $ and €; None if they are anything else."""
+    units: dict[str, str] = {}
+    for text in texts:
+        match = NUMBER.fullmatch(text.strip())
+        if match is None or not (unit := match["prefix"] or match["suffix"]):
+            return None
+        units.setdefault(unit, text)
+    examples = list(units.values())
+    return (examples[0], examples[1]) if 1 < len(units) <= MOST_UNITS else None
 
 
 def example(form: str) -> str:
