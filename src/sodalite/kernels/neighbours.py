@@ -24,6 +24,7 @@ FEWEST_SAMPLED, MOST_SAMPLED = 1000, 2**14  # bounds of the number of sampled ro
 TIE = 1e-4  # coordinate that decides ties, in units of the rows' spacing: its square is far above rounding, and no more
 LEAF = 32  # rows of a leaf of a tree: with the 8 to 64 neighbours that are asked for, quicker than SciPy's 16
 FEW = 256  # queries below which their order is not worth sorting
+EACH = 128  # queries by a tree that each thread has at least: fewer take less time than to start it
 WIDEST, BITS = 6, 4  # widest inputs, and bits of each, that make the key queries are sorted by: 24 of its 32 bits
 ALL = 2000  # largest number of rows among all of which a periodic kernel's neighbours are sought
 CYCLES = 4  # of more than `ALL` rows, neighbours are sought within so many periods before and after a query
@@ -135,7 +136,10 @@ class Index:
             self.search = self._quickest(k)
         nearest = self._finder(self.search)
         order = along_a_curve(Z) if self.search == "tree" and len(Z) >= FEW else np.arange(len(Z))
-        count = max(n_threads(None), -(-len(Z) // CHUNK))
+        threads = n_threads(None)
+        if self.search == "tree":
+            threads = min(threads, len(Z) // EACH)
+        count = max(1, threads, -(-len(Z) // CHUNK))
         parts = threaded_map(lambda part: nearest(part, k), np.array_split(Z[order], max(1, min(count, len(Z)))))
         found = np.empty((len(Z), k), dtype=np.intp)
         found[order] = np.concatenate(parts)
