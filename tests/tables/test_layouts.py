@@ -162,3 +162,53 @@ def test_texts_among_dates_are_refused_or_missing(stray, n, tmp_path):
             learn(read_table(path), "sold")
     else:
         assert learn(read_table(path), "sold").missing == {"day": n}
+
+
+# Copies
+
+
+def learnt(path, frame):
+    frame.to_csv(path, index=False)
+    return learn(read_table(path), "y")
+
+
+def continuous(n=60, seed=0):
+    random = np.random.default_rng(seed)
+    return pd.DataFrame({"id": [f"r{row}" for row in range(n)], "a": random.random(n), "y": random.random(n)})
+
+
+def test_copies_of_rows_are_left_out(tmp_path):
+    frame = continuous()
+    many = pd.concat([frame, frame[10:20], frame[:5]])
+    found = learnt(tmp_path / "a.csv", many)
+    np.testing.assert_array_equal(found.rows, np.arange(60))
+    assert "15 rows are copies of others in all columns, and are left out." in found.notes
+    assert "1 row is a copy of another in all columns, and is left out." in (
+        learnt(tmp_path / "b.csv", pd.concat([frame, frame[7:8]])).notes
+    )
+
+
+def test_rows_that_differ_in_any_column_are_no_copies(tmp_path):
+    """Two houses of one size and price have different addresses, or different ids."""
+    frame = continuous()
+    many = pd.concat([frame, frame[10:20].assign(id="another")])
+    found = learnt(tmp_path / "a.csv", many)
+    assert len(found.y) == 70
+    assert not any("cop" in note for note in found.notes)
+
+
+@pytest.mark.parametrize("what", ["few targets", "targets that differ"])
+def test_rows_that_agree_by_chance_are_no_copies(tmp_path, what):
+    random = np.random.default_rng(0)
+    frame = pd.DataFrame({"a": random.integers(0, 4, 200), "b": random.integers(0, 3, 200)})
+    frame["y"] = frame["a"] + (random.integers(0, 3, 200) if what == "few targets" else random.random(200).round(3))
+    found = learnt(tmp_path / "a.csv", pd.concat([frame, frame[:3]]))
+    assert len(found.y) == 203
+    assert not any("cop" in note for note in found.notes)
+
+
+def test_missing_values_and_levels_are_compared_too(tmp_path):
+    frame = continuous().assign(b=np.where(np.arange(60) % 3, np.nan, 1.0), town=np.resize(["x", "y", None], 60))
+    found = learnt(tmp_path / "a.csv", pd.concat([frame, frame[:9]]))
+    assert len(found.y) == 60
+    assert "9 rows are copies of others in all columns, and are left out." in found.notes

@@ -23,6 +23,8 @@ from .written import is_code, read_clocks, read_dates, read_durations, read_numb
 TEXTUAL = 0.5  # share of a target's different texts that are no numbers, above which it is no column of numbers
 SHOWN = 3  # texts of a target that a message shows
 LONGEST = 30  # characters of each of them
+AGREE = 0.95  # share of the rows of equal inputs, at least, whose targets agree too if rows are copies
+SELDOM = 0.5  # different targets, as a share of different rows, below which targets agree by chance
 LAST = 5  # rows at the end of a table among which there may be one of totals; footnotes may follow it
 
 
@@ -111,6 +113,10 @@ def learn(
     known = np.setdiff1d(np.flatnonzero(~np.isnan(y)), list(totals))
     if not len(known):
         raise TableError(f"{table.name}: the target {target!r} has no values at all.")
+    given = known
+    if not problems:
+        known = given[_first_of_copies(table.names, names, lambda name: get(name).take(given), y[given])]
+    n_copies = len(given) - len(known)
     found = learn_columns(names, lambda name: get(name).take(known), options, features is not None, y[known], seed)
     lost = int(np.isnan(np.delete(y, list(totals))).sum())
     without = {target: lost} if lost else {}
@@ -125,11 +131,52 @@ def learn(
     notes = [*table.notes, *said, *found.notes, *leaks(X, y, mapping.names, mapping.groups, mapping.dates)]
     if lost:
         notes.append(f"{lost} row{'s' * (lost > 1)} without a target {'are' if lost > 1 else 'is'} left out.")
+    if n_copies:
+        what = "row is a copy of another" if n_copies == 1 else "rows are copies of others"
+        notes.append(f"{n_copies} {what} in all columns, and {'is' if n_copies == 1 else 'are'} left out.")
     places = {row: table.place(row) for row in totals}
     notes += [f"{places[row][0].upper()}{places[row][1:]} is left out: it says {totals[row]!r}." for row in totals]
     codings = {place: coding.take(whole) for place, coding in found.codings.items()}
     readings = tuple(found.readings)
     return Training(mapping, X, y, rows, gaps, readings, tuple(notes), codings, lambda row: table.place(int(rows[row])))
+
+
+def _first_of_copies(every: Sequence[str], names: Sequence[str], get: Lookup, y: Floats) -> Indices:
+    """The rows of a table without copies of others, in increasing order.
+
+    Rows that agree in all columns are copies if the targets tell: they seldom agree otherwise, and rows of equal inputs
+    seldom have different ones. Small whole numbers agree by chance.
+
+    Parameters
+    ----------
+    every, names : sequence of str
+        The columns of the table, and the inputs among them.
+    get : callable
+        The values of a column.
+    y : array of shape (n,)
+    """
+    n, alike = len(y), np.unique(y, return_inverse=True)[1]
+    both = _groups((get(name) for name in names), alike)
+    n_both = int(both.max()) + 1
+    if n_both == n or int(alike.max()) + 1 < SELDOM * n_both:
+        return np.arange(n)
+    inputs = _groups((get(name) for name in names), np.zeros(n, dtype=np.intp))
+    n_inputs = int(inputs.max()) + 1
+    repeated = np.count_nonzero(np.bincount(inputs) > 1)
+    if n_both - n_inputs > (1 - AGREE) * repeated:
+        return np.arange(n)
+    rest = [name for name in every if name not in set(names)]
+    return np.sort(np.unique(_groups((get(name) for name in rest), both), return_index=True)[1])
+
+
+def _groups(columns: Iterable[Values], groups: Indices) -> Indices:
+    """A number for each row, the same for rows of one of the given groups that agree in all columns; of shape (n,)."""
+    for values in columns:
+        if int(groups.max()) + 1 == len(groups):  # all rows differ already
+            break
+        codes = np.unique(values.data, return_inverse=True)[1]
+        groups = np.unique(groups * (int(codes.max()) + 1) + codes, return_inverse=True)[1]
+    return groups
 
 
 def _totals(names: Sequence[str], get: Lookup, n: int) -> dict[int, str]:
