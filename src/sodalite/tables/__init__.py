@@ -1,9 +1,9 @@
 """Tables in files: reading them with their column names, encoding them as a model's inputs, and writing them."""
 
 from .base import Dialect, Reader, Table, TableError
+from .column_readings import MISSING, Options, Reading
 from .columns import KINDS, Column
 from .encoder import TableEncoder, encoded_rows
-from .examine import MISSING, Options, Reading
 from .parquet import ParquetRows, Taken, is_on_disk, learn_on_disk, open_parquet
 from .preprocessing import Encoded, Preprocessing
 from .reading import format_of, open_table, read_table

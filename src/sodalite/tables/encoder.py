@@ -15,7 +15,7 @@ from ..core.types import Array, Floats
 from ..core.words import counted
 from .advice import IN_PYTHON
 from .base import TableError
-from .examine import MISSING, Options
+from .column_readings import MISSING, Options
 from .leaks import leaks
 from .preprocessing import Encoded, Preprocessing, check_columns
 from .training import Learnt, learn_columns

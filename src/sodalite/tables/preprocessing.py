@@ -19,8 +19,8 @@ from ..core.unseen import Inputs, Unseen
 from ..core.words import counted
 from .base import Table, TableError, listed
 from .column_names import is_time
+from .column_readings import MISSING, blanked
 from .columns import GAP, Column, Lookup, encode_values, known_levels
-from .examine import MISSING, blanked
 from .values import frame_column, frame_names, table_column
 
 

@@ -12,8 +12,10 @@ import numpy as np
 from ..core.types import Floats, Indices
 from ..core.words import counted
 from .base import Table, TableError, is_total, listed
+from .column_readings import MISSING, Options, Reading, blanked, sentinel_note
+from .column_texts import codes_of
 from .columns import Column, Lookup, encode_values, number_values
-from .examine import MISSING, Options, Reading, blanked, codes_of, examine, sentinel_note
+from .examine import examine
 from .leaks import leaks
 from .levels import Coding, are_series, level_points, with_means
 from .preprocessing import Preprocessing, check_columns
