@@ -212,3 +212,15 @@ def test_missing_values_and_levels_are_compared_too(tmp_path):
     found = learnt(tmp_path / "a.csv", pd.concat([frame, frame[:9]]))
     assert len(found.y) == 60
     assert "9 rows are copies of others in all columns, and are left out." in found.notes
+
+
+@pytest.mark.parametrize("column", ["a", "day"])
+def test_a_word_for_totals_may_stand_in_any_column(tmp_path, column):
+    rows = pd.DataFrame({"day": pd.date_range("2026-01-01", periods=30).astype(str), "a": np.arange(30) % 7 + 0.5})
+    rows["y"] = rows["a"] ** 2 + np.arange(30)
+    last = {"day": "", "a": "", "y": rows["y"].sum(), column: "Total"}
+    pd.concat([rows.astype(str), pd.DataFrame([last]).astype(str)]).to_csv(tmp_path / "a.csv", index=False)
+    found = learn(read_table(tmp_path / "a.csv"), "y")
+    assert len(found.y) == 30
+    assert "Line 32 is left out: it says 'Total'." in found.notes
+    assert found.preprocessing.sources == ["day", "a"]

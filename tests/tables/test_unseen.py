@@ -15,6 +15,9 @@ from sodalite.core.unseen import Inputs, Unseen, taken, unseen_in
 from sodalite.tables.columns import MOST_KNOWN, Column, known_levels
 
 
+pytestmark = pytest.mark.filterwarnings("ignore:values of column")
+
+
 def table(n_levels=8, n=240, seed=0, spread=1.0):
     """A frame of towns that differ in level, and the target."""
     generator = np.random.default_rng(seed)
@@ -105,7 +108,15 @@ def test_rows_of_one_new_level_are_off_together():
     assert more[2, 2] > 0
 
 
-@pytest.mark.filterwarnings("ignore:values of column")
+def test_a_pipeline_names_them():
+    frame, y = table()
+    model = fitted(frame, y)
+    new = pd.concat([renamed(frame[:2], name) for name in "ABCDEFG"])
+    said = r"column 'town' that the model was not fitted with: 'A' \(2\), .* 'E' \(2\) and 2 more\. They are predicted"
+    with pytest.warns(UserWarning, match=said):
+        model.predict(new)
+
+
 def test_pipelines_files_and_the_command_line_agree(tmp_path):
     frame, y = table()
     model = fitted(frame, y)

@@ -191,7 +191,8 @@ def number_values(values: Values, column: Column, source: str) -> Floats:
     if values.kind == "text":
         form = column.form or "."
         found, _ = read_numbers(values.levels, form[0], form[1:] or None)
-        wrong = [place for place, text in enumerate(values.levels) if np.isnan(found[place]) and not is_code(text)]
+        used = values.used() > 0  # rows that are left out may have had other texts
+        wrong = [at for at, text in enumerate(values.levels) if np.isnan(found[at]) and used[at] and not is_code(text)]
         if wrong:
             row = _first(values, wrong)
             text = values.levels[int(values.data[row])]
@@ -226,7 +227,8 @@ def date_values(values: Values, column: Column, source: str) -> Values:
         values = values.texts()
     if values.kind != "text":
         raise TableError(f"{message}holds {values.type_name}.")
-    known = [place for place, text in enumerate(values.levels) if not is_code(text)]
+    used = values.used() > 0
+    known = [place for place, text in enumerate(values.levels) if used[place] and not is_code(text)]
     texts = [values.levels[place] for place in known]
     if clock:
         days = read_durations(texts) if column.form == DURATIONS else read_clocks(texts)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 from copy import copy
 from typing import Any, Self
@@ -12,6 +11,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..core.types import Array, Floats
+from ..core.warn import warn
 from ..core.words import counted
 from .advice import IN_PYTHON
 from .base import TableError
@@ -20,6 +20,8 @@ from .leaks import leaks
 from .preprocessing import Encoded, Preprocessing, check_columns
 from .training import Learnt, learn_columns
 from .values import Values, frame_column, frame_names, is_frame
+
+SHOWN = 5  # new levels of a column that a warning names
 
 
 class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
@@ -123,8 +125,14 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return self._learn(X, y).X
 
     def transform(self, X: Any) -> Any:
-        """The columns of X as numbers, an array of shape (n, inputs)."""
-        return self.encode(X).X
+        """The columns of X as numbers, an array of shape (n, inputs).
+
+        A warning names levels that were not seen in `fit`. If the array goes to a `sodalite.GreedyGPRegressor` as it
+        is, their error bars are as wide as known levels differ.
+        """
+        found = self.encode(X)
+        _warn_of(found.strange)
+        return found.X
 
     def encode(self, X: Any) -> Encoded:
         """The columns of X as numbers, with counts of missing values and of levels that were not seen in `fit`."""
@@ -249,10 +257,7 @@ def encoded_rows(model: Any, X: Any) -> Any:
     if names == mapping.names and names != mapping.sources:
         return X
     found = mapping.encode_frame(X)
-    for name, levels in found.strange.items():
-        shown = ", ".join(f"{level!r} ({count})" for level, count in list(levels.items())[:5])
-        words = "They are predicted as an average level, with error bars as wide as levels differ."
-        warnings.warn(f"values of column {name!r} that the model was not fitted with: {shown}. {words}", stacklevel=4)
+    _warn_of(found.strange)
     empty = np.flatnonzero(np.isnan(found.X).any(axis=1))
     if len(empty):
         gaps = {name: count for name, count in found.missing.items() if not mapping.answers_gaps(name)}
@@ -261,3 +266,14 @@ def encoded_rows(model: Any, X: Any) -> Any:
             f"rows: {len(empty)} of {len(found.X)}."
         )
     return found.X
+
+
+def _warn_of(strange: Mapping[str, Mapping[str, int]]) -> None:
+    """Name levels that the fit has not seen, by column, with how often each occurs."""
+    for name, levels in strange.items():
+        shown = ", ".join(f"{level!r} ({count})" for level, count in list(levels.items())[:SHOWN])
+        more = f" and {len(levels) - SHOWN} more" if len(levels) > SHOWN else ""
+        warn(
+            f"values of column {name!r} that the model was not fitted with: {shown}{more}. They are predicted as an "
+            f"average level, with error bars as wide as levels differ."
+        )
