@@ -14,7 +14,6 @@ from sodalite.cli.app import app
 from sodalite.core.unseen import Inputs, Unseen, taken, unseen_in
 from sodalite.tables.columns import MOST_KNOWN, Column, known_levels
 
-
 pytestmark = pytest.mark.filterwarnings("ignore:values of column")
 
 
