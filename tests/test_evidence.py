@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from itertools import takewhile
+from math import copysign
 from pathlib import Path
 
 import pytest
@@ -157,10 +158,8 @@ SENTENCES = {
     ],
     "docs/user_guide/defaults.rst": [
         f"({CONCRETE[5]:.3f} against {CONCRETE[6]:.3f})",
-        f"it loses {weave('mauna_loa_weekly', SOD, 2):.3f} on ``mauna_loa_weekly``",
-        f"J is lower by {weave('mcycle', SOD, 5) - weave('mcycle', SOD, 4):.3f} on ``mcycle`` and by "
-        f"{weave('bike_noleak', SOD, 5) - weave('bike_noleak', SOD, 4):.3f} on ``bike_noleak``",
-        "loses at most 0.007",
+        f"and loses {weave('mauna_loa_weekly', SOD, 2):.3f} on ``mauna_loa_weekly``",
+        "loses at most 0.010",
     ],
     "docs/user_guide/paper.rst": [
         f"median RMSE is {REPRODUCE['full GP of x sin x, RMSE']:.2f}, far from the paper's 2.36",
@@ -180,7 +179,7 @@ SETS = [line.split()[0] for line in RECORDS["weave"]["tables"]["weave.txt"][2:17
 
 
 def gains(section: str) -> int:
-    return sum(weave(name, section, 2) < 0 for name in SETS)
+    return sum(copysign(1, weave(name, section, 2)) < 0 for name in SETS)  # also -0.000
 
 
 OURS, GPBOOST = (
@@ -196,24 +195,29 @@ FACTS = [
     ),
     (
         "docs/evidence.rst",
-        "**GPBoost** has the smaller RMSE on ``protein`` and, within 1 %, the same on ``mauna_loa_weekly``",
-        "protein 0.48" in PEERS_AHEAD and abs(GPBOOST[0] / OURS[0] - 1) < 0.01 and GPBOOST[3] < OURS[3],
+        "**GPBoost** has the smaller RMSE on ``protein``, after some minutes, and by a hair on ``airfoil``. On "
+        "``mauna_loa_weekly`` its RMSE is the same within 1 %, in less time",
+        "protein 0.48" in PEERS_AHEAD
+        and "airfoil 0.1631" in PEERS_AHEAD
+        and abs(GPBOOST[0] / OURS[0] - 1) < 0.01
+        and GPBOOST[3] < OURS[3],
     ),
     (
         "README.md",
         "in about twice the time",
         all(1.5 <= ratio < 2.6 for ratio in RECORDS["speed"]["values"].values()),
     ),
-    ("docs/limits.rst", "on a few of them little more than half of the rows", 0.5 < min(WIDEST) < 0.6),
+    ("docs/limits.rst", "on one little more than half", sorted(WIDEST)[0] < 0.6 < sorted(WIDEST)[1]),
+    ("docs/limits.rst", "on three more some 70 %", all(0.69 < share < 0.72 for share in sorted(WIDEST)[1:4])),
     ("README.md", "and far less on a few sets", min(WIDEST) < 0.7),
     ("README.md", "Ten million rows", SCALING["rows"] == 10_000_000),
     (
         "docs/user_guide/defaults.rst",
-        "the weave gains on eleven of the fifteen sets",
-        (gains(LOCAL), len(SETS)) == (11, 15),
+        "the weave gains on thirteen of the fifteen sets",
+        (gains(LOCAL), len(SETS)) == (13, 15),
     ),
-    ("docs/user_guide/defaults.rst", "gains on twelve", gains(SOD) == 12),
-    ("docs/user_guide/defaults.rst", "loses at most 0.007", max(weave(name, LOCAL, 2) for name in SETS) == 0.007),
+    ("docs/user_guide/defaults.rst", "gains on fourteen", gains(SOD) == 14),
+    ("docs/user_guide/defaults.rst", "loses at most 0.010", max(weave(name, LOCAL, 2) for name in SETS) == 0.010),
     (
         "docs/evidence.rst",
         "on none of them by more than chance",
@@ -245,7 +249,7 @@ SETTINGS = {
     "docs/user_guide/mean.rst": {"0.01"},  # nats, `sodalite.fitting.contest.CLOSE`
     "docs/user_guide/ordinary.rst": {"1.1", "1.4"},
     "docs/user_guide/paper.rst": {"1.96", "2.36", "1.4", "0.01", "0.02", "0.05", "1.14"},  # the paper's own
-    "docs/user_guide/peers.rst": {"20 GB", "30 seconds", "60 seconds", "90 seconds"},
+    "docs/user_guide/peers.rst": {"20 GB", "30 seconds", "60 seconds", "90 seconds", "1 s", "4 s", "60 s"},
 }
 """Numbers that are settings, versions, units or the paper's, by page."""
 

@@ -356,11 +356,12 @@ class GreedyGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
         Y = y.reshape(len(X), -1)
         check_not_small("y", np.abs(Y).max(axis=0))
         known = None if alpha is None else check_alpha(alpha, len(X))
-        rows = Arrays(X, Y, known)
+        rows = Arrays(X, Y, known if known is not None and known.any() else None)
         if not rows.on_disk:
-            rows = settings.looked_over(rows)
-            said = Y if rows.alpha is known else None  # what there is to say of targets has been said
+            found = settings.looked_over(rows) if alpha is None else rows
+            said = Y if found is rows else None  # what there is to say of targets has been said
             warn_of_outliers(X, said, getattr(self, "feature_names_in_", None))
+            rows = found
         return rows, y.shape[1:]
 
     def _numbers(self, X: Any, y: Any, reset: bool = True) -> tuple[Floats, Floats]:
@@ -629,7 +630,7 @@ class GreedyGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
             return np.concatenate(_in_blocks(self.novelty, X, size))
         X = self._queries(X)
         check_variance(self.fitted_.posterior.kernel, X)
-        return self.fitted_.posterior.mean_variance_novelty(X)[2]
+        return self.fitted_.novelty(X)
 
     def importance(
         self, X: Any = None, *, target: int = 0, random_state: RandomState = 0, n_predictions: int = 10_000

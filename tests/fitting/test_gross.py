@@ -161,7 +161,7 @@ def test_a_fit_that_is_continued_finds_the_same(tmp_path):
 
 @pytest.mark.filterwarnings("default")
 def test_on_the_command_line_lines_are_named_and_the_model_of_all_rows_is_good(tmp_path):
-    """Gross errors among the rows held out are unknown to the first model, and known to the one that is written."""
+    """Rows with gross errors are left out, also of the rows that judge the model, and are named in its file."""
     X, _, bad = data()
     path = tmp_path / "table.csv"
     np.savetxt(path, np.column_stack([X, bad]), delimiter=",", header="a,b,y", comments="")
@@ -172,7 +172,53 @@ def test_on_the_command_line_lines_are_named_and_the_model_of_all_rows_is_good(t
         assert result.exit_code == 0
         assert "line 19 by 20.1, line 135 by -20" in result.stderr
         assert result.stderr.count("Warning") == 1
-        assert error(load(model)) < 0.07
+        found = load(model)
+        assert error(found) < 0.07
+        assert found.about_["test"][0]["rmse"] < 0.2
+        assert found.fitted_.n_rows == 198
+        assert any("line 135 by -20" in note for note in found.about_["notes"])
+    kept = CliRunner().invoke(app, [*arguments, "--keep-outliers"], env={"COLUMNS": "80"})
+    assert kept.exit_code == 0
+    assert "line 19 by" not in kept.stderr
+    assert load(model).fitted_.n_rows == 200
+
+
+def test_rows_that_do_no_harm_stay_as_they_are():
+    """A wrong target does not condemn a row whose target is unlike others since its place is."""
+    X, _, bad = data(300, (7, 20), (40.0, 5.0))
+    assert find_gross_errors(X, bad).rows.tolist() == [7, 20]
+    X[20] = 40
+    assert find_gross_errors(X, bad).rows.tolist() == [7]
+
+
+@pytest.mark.parametrize(("n", "count"), [(31, 2), (60, 3), (99, 3)])
+def test_several_of_few_rows(n, count):
+    X, y, bad = data(n, range(5, 5 + 7 * count, 7), np.full(count, 30.0) * (-1.0) ** np.arange(count))
+    with pytest.warns(OutlierWarning):
+        found = GreedyGPRegressor(random_state=0).fit(X, bad)
+    assert error(found) < 1.3 * error(GreedyGPRegressor(random_state=0).fit(X, y)) + 0.02
+
+
+@pytest.mark.parametrize("factor", [1e2, 1e3, 1e5, 1e8])
+def test_however_large_the_error_is(factor):
+    """Targets are scaled, and kernels begin, as if the row were not there."""
+    X, y, bad = data(200, (17,), (0.0,))
+    bad[17] = factor
+    with pytest.warns(OutlierWarning):
+        found = GreedyGPRegressor(random_state=0).fit(X, bad)
+    clean = GreedyGPRegressor(random_state=0).fit(X, y)
+    assert error(found) < 1.1 * error(clean)
+    assert found.y_std_[0] == pytest.approx(clean.y_std_[0], rel=0.02)
+
+
+def test_counts():
+    generator = np.random.default_rng(0)
+    X = generator.uniform(0, 6, (300, 1))
+    y = generator.poisson(0.3, 300).astype(float)
+    y[50] = 999
+    assert find_gross_errors(X, y).rows.tolist() == [50]
+    y[50] = 1
+    assert find_gross_errors(X, y) is None
 
 
 def test_words_for_one_row_and_for_many():

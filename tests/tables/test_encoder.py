@@ -587,6 +587,35 @@ def test_levels_that_differ_in_capitals_alone_are_one():
     assert len(many.mapping_.columns[0].levels) == 20
 
 
+def test_new_rows_may_have_other_capitals():
+    frame = pd.DataFrame({"sex": np.resize(["F", "M"], 60), "x": np.arange(60.0) % 7})
+    encoder = TableEncoder().fit(frame)
+    new = pd.DataFrame({"sex": ["f", "M", "m"], "x": 0.0})
+    assert encoder.transform(new)[:, 0].tolist() == [0, 1, 1]
+
+
+@pytest.mark.parametrize(
+    ("texts", "new", "shown"),
+    [
+        (["2026-W05", "2026-W06", "2026-W07"], "soon", "as 2026-W05 for instance"),
+        (["1h 10m", "2h 5m", "40m"], "1h10", "must hold durations, as 1:02:33 or 5h 10m for instance"),
+        (["31.01.2026", "01.02.2026", "13.02.2026"], "2026", "as 31.01.2026 for instance"),
+    ],
+)
+def test_errors_show_the_form_of_the_column(texts, new, shown):
+    encoder = TableEncoder().fit(pd.DataFrame({"a": np.resize(texts, 60), "x": np.arange(60.0) % 7}))
+    with pytest.raises(TableError, match=shown):
+        encoder.transform(pd.DataFrame({"a": [new], "x": [0.0]}))
+
+
+def test_minutes_and_seconds_are_durations_by_the_name_of_their_column():
+    texts = [f"{minute}:{second:02}" for minute in range(10, 23) for second in (5, 17, 41)]
+    frame = pd.DataFrame({"lap time": texts, "start time": texts, "x": np.arange(39.0) % 7})
+    found = {reading.name: reading.words for reading in TableEncoder().fit(frame).readings_}
+    assert found["lap time"] == "durations, in days"
+    assert found["start time"] == "times of day"
+
+
 def test_single_letters_that_differ_in_capitals_are_different():
     frame = pd.DataFrame({"allele": np.resize(["a", "A", "b"], 60), "x": np.arange(60.0) % 7})
     assert TableEncoder().fit(frame).mapping_.names[:3] == ["allele=A", "allele=a", "allele=b"]

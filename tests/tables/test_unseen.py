@@ -91,6 +91,7 @@ def test_every_method_is_as_wide():
     assert (np.diff(gp.predict_quantiles(X, [0.1, 0.9])) > 2 * np.diff(gp.predict_quantiles(alone, [0.1, 0.9]))).all()
     far = gp.predict(X) + 3 * std
     assert (gp.log_density(X, far) > gp.log_density(alone, far)).all()
+    assert (gp.novelty(X) > gp.novelty(alone) + 0.01).all()
     drawn = gp.sample_y(X, 2000, random_state=0)
     assert_allclose(drawn.std(axis=1), std, rtol=0.1)
 

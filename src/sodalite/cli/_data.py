@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from ._common import split_names
 
 if TYPE_CHECKING:
+    from ..core.types import Indices
     from ..estimator import GreedyGPRegressor
     from ..tables import Dialect, Options, Preprocessing, Reader, Table, Training
 
@@ -26,18 +27,29 @@ class Choice(NamedTuple):
     dialect: Dialect | None = None
 
 
-def read_training(data: str | None, choice: Choice, seed: int = 0) -> Training:
-    """The table DATA, or the embedded one if that is None, as a model is fitted to it."""
+Look = Callable[["Training"], "Indices"]
+"""A function that names rows of training data which are to be left out."""
+
+
+def read_training(data: str | None, choice: Choice, seed: int = 0, look: Look | None = None) -> Training:
+    """The table DATA, or the embedded one if that is None, as a model is fitted to it.
+
+    Rows that `look` names are left out; those of a table on disk are not looked at.
+    """
     from ..tables import is_on_disk, read_table
 
     if data is not None and data != "-" and is_on_disk(data):
         return learn_from_disk(data, choice)[0]
     table = embedded_table() if data is None else read_table(data, choice.dialect)
     target = "co2" if data is None and choice.target is None else which_target(table, choice.target)
-    return learn_from_memory(table, target, choice, seed)
+    found = learn_from_memory(table, target, choice, seed)
+    bad = look(found) if look is not None else ()
+    return found if not len(bad) else learn_from_memory(table, target, choice, seed, found.rows[bad])
 
 
-def learn_from_memory(table: Table, target: str, choice: Choice, seed: int = 0) -> Training:
+def learn_from_memory(
+    table: Table, target: str, choice: Choice, seed: int = 0, leave_out: Indices | tuple[()] = ()
+) -> Training:
     """A table in memory as a model is fitted to it, with columns as --features and --exclude name them."""
     from ..tables import learn
     from ..tables.preprocessing import check_columns
@@ -49,7 +61,7 @@ def learn_from_memory(table: Table, target: str, choice: Choice, seed: int = 0) 
         check_columns(table.name, table.names, [*options.order, *(options.latlon or ()), *formats])
         options = replace(options, prefer=table.prefer)
     exclude = split_names(choice.exclude, table.names)
-    return learn(table, target, some, exclude, choice.missing, options, seed)
+    return learn(table, target, some, exclude, choice.missing, options, seed, leave_out)
 
 
 def learn_from_disk(data: str, choice: Choice) -> tuple[Training, list[str]]:

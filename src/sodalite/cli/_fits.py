@@ -105,7 +105,8 @@ def fit_most(model: GreedyGPRegressor, work: Work, again: bool) -> None:
         if not work.is_on_disk:
             warnings.simplefilter("ignore", OutlierWarning)  # it has been said, in the table's words
         rows = Taken(work.X, rest) if work.is_on_disk else work.X[rest]
-        model.fit(rows, work.training.y[rest], callback=work.follow)
+        alpha = None if work.is_on_disk else 0.0  # rows with gross errors are left out, or kept
+        model.fit(rows, work.training.y[rest], alpha=alpha, callback=work.follow)
     time.end_step()
 
 
@@ -120,25 +121,20 @@ def judge(model: GreedyGPRegressor, work: Work, generator: np.random.Generator) 
     return Judged(models, judge_held_out(model, held, told, predicted, generator), held, told, predicted)
 
 
-def fit_all(model: GreedyGPRegressor, work: Work, own_noise: Floats | None) -> GreedyGPRegressor:
-    """The model that is written: of all rows, with the kernel of the first one.
-
-    `own_noise` has noise variances of rows with gross errors, of shape (n,); None if there are none.
-    """
+def fit_all(model: GreedyGPRegressor, work: Work) -> GreedyGPRegressor:
+    """The model that is written: of all rows, with the kernel of the first one."""
     from ..fitting.budget import CHOICE, CONDITION
 
     time, costs = work.time, work.costs
     known = work.growth * time.of_steps(CHOICE, CONDITION)
     work.shown.expect(time.later(costs, False) / (costs.choice + costs.condition), time.left, known)
     model.set_params(time_limit=time.of_second_fit())
-    found = _refit(model, work.training, own_noise, work.follow)
+    found = _refit(model, work.training, work.follow)
     time.end_step()
     return found
 
 
-def _refit(
-    model: GreedyGPRegressor, training: Training, own_noise: Floats | None, follow: Callback
-) -> GreedyGPRegressor:
+def _refit(model: GreedyGPRegressor, training: Training, follow: Callback) -> GreedyGPRegressor:
     """A model of all rows, with the kernel and the kind of mean function of one that was fitted to most of them."""
     import warnings
 
@@ -155,7 +151,7 @@ def _refit(
     with warnings.catch_warnings():
         for said in (NoBetterWarning, OutlierWarning):  # of the first model, or of the table
             warnings.simplefilter("ignore", said)
-        found.fit(training.X, training.y, alpha=own_noise, callback=follow)
+        found.fit(training.X, training.y, callback=follow)
     found.set_params(kernel=model.kernel, mean=model.mean, hyperparameters=model.hyperparameters)
     again = replace(found.mean_, trials=mean.trials)
     found.fitted_ = replace(found.fitted_, rounds=model.fitted_.rounds, mean_function=again)

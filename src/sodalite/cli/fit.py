@@ -32,7 +32,7 @@ from ._limit import Timetable
 from ._summary import show, show_readings
 
 if TYPE_CHECKING:
-    from ..core.types import Floats
+    from ..core.types import Floats, Indices
     from ..estimator import GreedyGPRegressor
     from ..posteriors.baselines import Baselines
     from ..report.build import HeldOut
@@ -70,6 +70,7 @@ MOST_MEASURED = 2000  # inputs whose importance is measured: about ten seconds o
     show_default="0.1; none of fewer than 100 rows, each of which is predicted from the others",
     help="Share of the rows to hold out, at most 5000, to see how good the model is.",
 )
+@click.option("--keep-outliers", is_flag=True, help="Keep rows whose targets contradict all rows near by.")
 @column_options
 @click.option(
     "-o",
@@ -96,6 +97,7 @@ def command(
     score: str | None,
     posterior: str | None,
     mean: str | None,
+    keep_outliers: bool,
     hyperparameters: str | None,
     time_limit: float | None,
     test_fraction: float | None,
@@ -140,6 +142,7 @@ def command(
                 options=options,
                 dialect=dialect,
                 hold_out_only=hold_out_only,
+                keep_outliers=keep_outliers,
                 test_fraction=test_fraction,
                 seed=seed,
                 parameters={
@@ -224,6 +227,7 @@ def run(
     options: Options | None = None,
     dialect: Dialect | None = None,
     hold_out_only: bool = False,
+    keep_outliers: bool = False,
     test_fraction: float | None = None,
     seed: int = 0,
     parameters: dict[str, Any],
@@ -247,10 +251,13 @@ def run(
     check_paths(data, output, parameters.get("checkpoint"))
     model = make_model(parameters, seed)
     watch = Stopwatch()
-    training = read_training(data, Choice(target, features, exclude, missing, options, dialect), seed)
+    gross = GrossErrorsIn(LOOK_SHARE * time.left)
+    as_they_are = keep_outliers or parameters.get("hyperparameters") == "fixed"
+    choice = Choice(target, features, exclude, missing, options, dialect)
+    training = read_training(data, choice, seed, None if as_they_are else gross)
     watch("read")
 
-    own_noise = look_over(training, LOOK_SHARE * time.left, parameters.get("hyperparameters") != "fixed")
+    warn_of_outlying_rows(training)
     split = hold_out(len(training.y), test_fraction, seed)
     again = bool(len(split.test)) and not hold_out_only
     work = Work.of(model, training, split, seed, time, shown)
@@ -265,7 +272,7 @@ def run(
     if again and not time.has_time_to_condition(work.growth):
         again, said = False, "the model has not seen the rows held out: there was no time to fit it again with them"
     if again:
-        model, rows, X = fit_all(model, work, own_noise), np.arange(len(training.y)), training.X
+        model, rows, X = fit_all(model, work), np.arange(len(training.y)), training.X
         watch("fit all")
     elif len(split.test):
         mapping = work.mapping
@@ -284,7 +291,7 @@ def run(
         "data": data or EMBEDDED,
         "n_rows": len(rows),
         "n_test": len(split.test),
-        "notes": list(training.notes),
+        "notes": [*training.notes, *gross.words],
         "test": [asdict(part) for part in judged.models],
         "judgement": None if judgement is None else judgement_to_json(judgement),
         "kernel": words.as_dict(),
@@ -315,30 +322,46 @@ def run(
     )
 
 
-def look_over(training: Training, seconds: float, searches: bool) -> Floats | None:
-    """Warn of rows that are far from all others, by their places in the table; a fit warns of those on disk.
+class GrossErrorsIn:
+    """Rows of training data whose targets contradict all rows near by: named in a warning, and left out.
 
-    Returns noise variances of rows with gross errors in their targets, for a model of all rows; None if none has. A
-    model whose kernel is not searched for takes all rows as they are. `seconds` is the time limit of a search.
+    `seconds` is the time limit of each of two searches by which they are found.
     """
-    from ..core.validation import OutlierWarning, warn_of_outliers
-    from ..core.warn import warn
-    from ..fitting.gross import find_gross_errors
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+        self.words: list[str] = []
+        """What was found, in words, to be kept with the model."""
+
+    def __call__(self, training: Training) -> Indices:
+        """The rows, by their places in the training data."""
+        import numpy as np
+
+        from ..core.validation import OutlierWarning
+        from ..core.warn import warn
+        from ..fitting.gross import find_gross_errors
+
+        found = find_gross_errors(training.X, training.y, self.seconds)
+        if found is None:
+            return np.empty(0, dtype=np.intp)
+        self.words = [found.words_of_left_out(training.place)]
+        warn(f"{self.words[0]} Correct the targets, or keep these rows with --keep-outliers.", OutlierWarning)
+        return found.rows
+
+
+def warn_of_outlying_rows(training: Training) -> None:
+    """Warn of rows that are far from all others, by their places in the table; a fit warns of those on disk."""
+    from ..core.validation import warn_of_outliers
 
     if reads_training_from_disk(training):
-        return None
-    mapping, y = training.preprocessing, training.y
+        return
+    mapping = training.preprocessing
 
     def place(row: int) -> str:
         text = training.place(row)
         return text[:1].upper() + text[1:]
 
-    gross = find_gross_errors(training.X, y, seconds) if searches else None
-    warn_of_outliers(training.X, y[:, None] if gross is None else None, mapping.names, mapping.target, place)
-    if gross is None:
-        return None
-    warn(f"{gross.words(training.place)} Correct the targets, or leave out the rows.", OutlierWarning)
-    return gross.noise(len(y))
+    warn_of_outliers(training.X, training.y[:, None], mapping.names, mapping.target, place)
 
 
 def shares_of(model: GreedyGPRegressor, known: Floats, seconds: float) -> tuple[tuple[str, float], ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass, field
 from itertools import chain
 from time import perf_counter
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from ..core.types import Floats
     from ..estimator import GreedyGPRegressor
-    from ..tables import Dialect, Encoded, Reader
+    from ..tables import Dialect, Encoded, Reader, Table
     from ..tables.writing import Write
     from ._progress import Display
 
@@ -230,15 +230,16 @@ def run(
         kept = kept_columns(keep, reader, columns)
         kinds = dict.fromkeys(kept, "text") | mapping.kinds
 
-        def parts() -> Iterator[dict[str, Any]]:
-            for table in reader.chunks(kinds):
+        def parts(tables: Iterator[Table]) -> Iterator[dict[str, Any]]:
+            for table in tables:
                 rows = mapping.encode(table)
                 found = predict_rows(model, rows.X, asked, generator)
                 tally.add(rows, found["novelty"])
                 yield {name: table.data[name] for name in kept} | {name: found[name] for name in columns}
                 shown.step(f"{tally.n_rows} rows predicted, {tally.n_rows / (perf_counter() - began):.0f} rows/s")
 
-        _write(parts(), [*kept, *columns], output, gathered)
+        with closing(reader.chunks(kinds)) as tables:  # also after an error, since the file is read ahead
+            _write(parts(tables), [*kept, *columns], output, gathered)
     return PredictOutcome(
         model=model_path,
         data=data,

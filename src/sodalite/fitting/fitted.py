@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.gaussian_process.kernels import Kernel
 
 from ..core.types import Array, Floats, Indices
+from ..core.unseen import unseen_in
 from ..hyperparameters import Round
 from ..posteriors import Posterior
 from ..posteriors.baselines import Baselines
@@ -100,15 +101,34 @@ class Fitted:
     def mean_std_novelty(self, X: Array) -> tuple[Floats, Floats, Floats]:
         """Return mean and standard deviation as `mean_and_std` does, and the novelty, of shape (n,)."""
         mean, variance, novelty = self.posterior.mean_variance_novelty(np.asarray(X), noisy=True)
-        found = self._in_units(mean, X)
-        return found, self._widened(X, found, self._std_in_units(variance)), novelty
+        found, std = self._in_units(mean, X), self._std_in_units(variance)
+        between = variance_between_levels(self.mean, X, found)
+        if between is None:
+            return found, std, novelty
+        return found, np.sqrt(np.square(std) + between), self._novelty(X, novelty, between)
 
     def predictive(self, X: Array) -> Predictive:
         """Return the predictive distribution of new observations in units of y."""
         rows = np.asarray(X)
         found = self.posterior.predictive(rows).in_units(self.scaling.mean + self.mean_function(rows), self.scaling.std)
         between = variance_between_levels(self.mean, X, found.mean)
-        return found if between is None else found.widened(between)
+        if between is None:
+            return found
+        novelty = None if found.novelty is None else self._novelty(X, found.novelty, between)
+        return replace(found.widened(between), novelty=novelty)
+
+    def novelty(self, X: Array) -> Floats:
+        """Return the share of the latent prior variance that is left, of shape (n,)."""
+        if unseen_in(X):
+            return self.mean_std_novelty(X)[2]
+        return self.posterior.mean_variance_novelty(X)[2]
+
+    def _novelty(self, X: Array, novelty: Floats, between: Floats) -> Floats:
+        """The novelty with the variance that new levels add, in units of y; of shape (n,)."""
+        kernel = self.posterior.kernel
+        prior = kernel.diag(kernel.prepare(np.asarray(X)))
+        added = np.mean(between / np.square(self.scaling.std), axis=1)
+        return np.minimum(novelty + np.divide(added, prior, out=np.zeros(len(added)), where=prior > 0), 1.0)
 
     def _widened(self, X: Array, mean: Floats, std: Floats) -> Floats:
         """Standard deviations, of shape (n, q), with what levels that the fit has not seen may differ by."""

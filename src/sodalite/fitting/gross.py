@@ -13,8 +13,9 @@ from dataclasses import dataclass, replace
 from math import ceil, inf, sqrt
 
 import numpy as np
+from sklearn.gaussian_process.kernels import Kernel
 
-from ..core.types import Array, Floats, Indices
+from ..core.types import Array, Floats, Indices, Mask
 from ..core.validation import OutlierWarning
 from ..core.warn import warn
 from ..hyperparameters.dense import leave_one_out
@@ -30,9 +31,13 @@ MAD = 1.4826  # the standard deviation of a normal distribution, in units of the
 FAR = 10.0  # robust standard deviations from the rows near by that make a candidate: a t of 3 degrees has one in 500
 MOST_SHARE = 0.02  # share of the rows that may be candidates: if more are, the targets have heavy tails
 N_JUDGED, FEW = 500, 5  # rows, drawn at random, that judge candidates, O(n^3), and how many candidates at least
+A_FEW, A_FEW_SHARE = 3, 0.1  # rows that may be candidates in any case, if they are no more than this share
+LEAST_HARM = 0.02  # share that the others' mean square must grow by if one candidate has no noise of its own
 LEAST_FALL, LEAST_GAIN = 0.2, 0.02  # shares that the others' mean square must fall by: of those judged, and of all
 CERTAIN = 1.0  # standard errors by which it must fall; few rows beside a wrong one may bear most of its harm
 STILL_OFF = 0.5  # the least RMSE of the candidates without noise of their own, in units of what they are off by
+FURTHEST = 1e6  # standard deviations of the targets: an error that is larger does as much harm
+LARGEST = 1e100  # error whose square is a noise variance: larger ones would be infinite
 SHOWN = 5  # rows that a warning names
 UNPREDICTED = 0.9  # the least RMSE of the candidates without noise of their own, in units of that with it
 
@@ -48,22 +53,31 @@ class GrossErrors:
     """The robust standard deviation of rows from those near by, in units of the target."""
 
     def words(self, place: Callable[[int], str] = "row {}".format) -> str:
-        """A warning that names the rows, each by its index as `place` has it."""
+        """A warning that names the rows, which have noise of their own, each by its index as `place` has it."""
+        one = len(self.rows) == 1
+        count = "The row counts as noise, since it" if one else "These rows count as noise, since they"
+        return (
+            f"{self._named(place)} {count} would spoil the predictions of others. Error bars are those of rows without "
+            f"such errors."
+        )
+
+    def words_of_left_out(self, place: Callable[[int], str]) -> str:
+        """As `words`, of rows that are left out."""
+        one = len(self.rows) == 1
+        what = "The row is left out, since it" if one else "These rows are left out, since they"
+        return f"{self._named(place)} {what} would spoil the predictions of others."
+
+    def _named(self, place: Callable[[int], str]) -> str:
+        """A sentence that names the rows."""
         offs = [f"{place(int(row))} by {error:.3g}" for row, error in zip(self.rows, self.errors, strict=True)]
         named = ", ".join(offs[:SHOWN]) + (f" and {len(offs) - SHOWN} more" if len(offs) > SHOWN else "")
-        if len(offs) == 1:
-            what, count = "A target is far off all rows near by", "The row counts as noise, since it"
-        else:
-            what, count = "Targets are far off all rows near by", "These rows count as noise, since they"
-        return (
-            f"{what}: {named}, where {self.usual:.3g} is usual. {count} would spoil the predictions of others. Error "
-            f"bars are those of rows without such errors."
-        )
+        what = "A target is" if len(offs) == 1 else "Targets are"
+        return f"{what} far off all rows near by: {named}, where {self.usual:.3g} is usual."
 
     def noise(self, n: int) -> Floats:
         """The noise variances of all n rows, as `alpha` of a fit; 0 for rows without gross errors."""
         alpha = np.zeros(n)
-        alpha[self.rows] = np.square(self.errors)
+        alpha[self.rows] = np.square(np.minimum(np.abs(self.errors), LARGEST))
         return alpha
 
 
@@ -77,7 +91,8 @@ def without_gross_errors(rows: Arrays, seconds: float = inf) -> Arrays:
     found = find_gross_errors(rows.X, rows.y[:, 0], seconds)
     if found is None:
         return rows
-    warn(f"{found.words()} Correct or drop them, or pass alpha=0 to fit them as they are.", OutlierWarning)
+    what = "it, or pass alpha=0 to fit it as it is" if len(found.rows) == 1 else "them, or pass alpha=0 to fit them so"
+    warn(f"{found.words()} Correct or drop {what}.", OutlierWarning)
     return replace(rows, alpha=found.noise(len(rows.y)))
 
 
@@ -95,18 +110,29 @@ def find_gross_errors(X: Array, y: Floats, seconds: float = inf) -> GrossErrors 
     if not FEWEST <= n <= MOST:
         return None
     off = _contradictions(X, y, generator)
-    usual = MAD * float(np.median(np.abs(off)))
+    usual = _usual(np.abs(off))
     far = np.abs(off) > FAR * usual
     rows, others = np.flatnonzero(far), np.flatnonzero(~far)
-    if usual == 0 or not 1 <= len(rows) <= max(1, MOST_SHARE * n):
+    if usual == 0 or not 1 <= len(rows) <= max(min(A_FEW, A_FEW_SHARE * n), MOST_SHARE * n):
         return None
     judged = generator.permutation(rows)[: max(FEW, ceil(len(rows) * min(1.0, N_JUDGED / n)))]
     some = np.concatenate([judged, generator.permutation(others)[: N_JUDGED - len(judged)]])
     times = len(judged) / len(some) * n / len(rows)  # how many times as frequent candidates are there as in the data
     least = max(LEAST_FALL, LEAST_GAIN * times)
-    if not _are_gross(np.asarray(X[some], dtype=np.float64), y[some], off[some], far[some], least, seconds):
+    found = _gross(np.asarray(X[some], dtype=np.float64), y[some], off[some], far[some], least, seconds)
+    if not found.any():
         return None
+    rows = rows[np.abs(off[rows]) >= np.abs(off[some[found]]).min()]
     return GrossErrors(rows, off[rows], usual)
+
+
+def _usual(off: Floats) -> float:
+    """The robust standard deviation of what rows are off by, in size: by the median or, of counts, by most rows."""
+    middle = MAD * float(np.median(off))
+    if middle > 0:
+        return middle
+    most = np.sort(off)[: int((1 - MOST_SHARE) * len(off))]
+    return float(np.sqrt(np.mean(np.square(np.minimum(most, LARGEST)))))
 
 
 def _contradictions(X: Array, y: Floats, generator: np.random.Generator) -> Floats:
@@ -120,8 +146,10 @@ def _contradictions(X: Array, y: Floats, generator: np.random.Generator) -> Floa
     return np.asarray(y - np.median(y[near[~left_out].reshape(len(X), N_NEAREST)], axis=1))
 
 
-def _are_gross(X: Floats, y: Floats, off: Floats, far: Array, least: float, seconds: float) -> bool:
-    """Whether noise for the rows that are far off helps to predict the others, and does not hurt these.
+def _gross(X: Floats, y: Floats, off: Floats, far: Mask, least: float, seconds: float) -> Mask:
+    """Which rows have gross errors: those that are far off, if noise for them helps to predict the others.
+
+    It must not hurt these themselves, and each of them must do harm without it.
 
     Parameters
     ----------
@@ -133,25 +161,41 @@ def _are_gross(X: Floats, y: Floats, off: Floats, far: Array, least: float, seco
     seconds : float
         Time limit of each of two searches.
     """
-    unit = y[~far].std()
-    scaled = ((y - y[~far].mean()) / unit)[:, None]
-    alike = _squares_left_out(X, scaled, None, seconds)
-    apart = _squares_left_out(X, scaled, np.where(far, np.square(off / unit), 0.0), seconds)
+    unit, nothing = y[~far].std(), np.zeros(len(y), dtype=bool)
+    scaled = np.clip((y - y[~far].mean()) / unit, -FURTHEST, FURTHEST)[:, None]
+    noise = np.where(far, np.square(np.minimum(np.abs(off) / unit, FURTHEST)), 0.0)
+    alike = _squares_left_out(_kernel(X, scaled, None, seconds), X, scaled, None)
+    kernel = _kernel(X, scaled, noise, seconds)
+    apart = _squares_left_out(kernel, X, scaled, noise)
     if alike is None or apart is None:
-        return False
-    fall = alike[~far] - apart[~far]
+        return nothing
+    fall, left = alike[~far] - apart[~far], apart[~far].mean()
     helps = fall.mean() >= max(least * alike[~far].mean(), CERTAIN * fall.std() / sqrt(len(fall)))
-    least_own = max(UNPREDICTED**2 * apart[far].mean(), STILL_OFF**2 * np.square(off[far] / unit).mean())
-    return bool(helps and alike[far].mean() >= least_own)
+    least_own = max(UNPREDICTED**2 * apart[far].mean(), STILL_OFF**2 * noise[far].mean())
+    if not helps or alike[far].mean() < least_own:
+        return nothing
+    found = nothing.copy()
+    for row in np.flatnonzero(far):
+        without = noise.copy()
+        without[row] = 0.0
+        squares = _squares_left_out(kernel, X, scaled, without)
+        found[row] = squares is None or squares[~far].mean() - left >= LEAST_HARM * left
+    return found
 
 
-def _squares_left_out(X: Floats, y: Floats, alpha: Floats | None, seconds: float) -> Floats | None:
-    """The squared error of every row, predicted from the others with the kernel of a quick search; of shape (n,).
+def _kernel(X: Floats, y: Floats, alpha: Floats | None, seconds: float) -> Kernel:
+    """The kernel of a quick search. Targets with noise of their own must not tell how far targets vary."""
+    if alpha is not None:
+        y = np.where(alpha[:, None] > 0, 0.0, y)
+    kernels = default_kernels(X, y)
+    task = Task(X, y, alpha, seconds=seconds)
+    return find_exactly(task, [kernels[(len(kernels) - 1) // 2]], np.random.default_rng(0), to_maximum=False).kernel
+
+
+def _squares_left_out(kernel: Kernel, X: Floats, y: Floats, alpha: Floats | None) -> Floats | None:
+    """The squared error of every row, predicted from the others; of shape (n,).
 
     None if the covariance is not positive definite.
     """
-    kernels = default_kernels(X, y)
-    task = Task(X, y, alpha, seconds=seconds)
-    kernel = find_exactly(task, [kernels[(len(kernels) - 1) // 2]], np.random.default_rng(0), to_maximum=False).kernel
     found = leave_one_out(kernel, X, y, alpha)
     return None if found is None else (found[0] / found[1])[:, 0]

@@ -44,7 +44,7 @@ from ..selection.checkpoint import Checkpoint, File, check_checkpoint, open_chec
 from ..selection.grow import grow
 from ..selection.loop import Selection
 from ..selection.progress import Follower
-from ..selection.source import Arrays, Needs, Scaling, Source, brought_here, check_room, sample
+from ..selection.source import Arrays, Needs, Scaling, Source, brought_here, check_room, noise_alone, sample
 from ..stopping import Rule, resolve_rule
 from .budget import CONDITION, MEAN, SEARCH, Budget, Costs
 from .fitted import Fitted
@@ -382,6 +382,8 @@ def _found(checkpoint: Checkpoint | None, kernels: Sequence[Kernel], search: Cal
 def _task(source: Source, settings: Settings, generator: np.random.Generator) -> Task:
     """The input of a search for hyperparameters: a sample of the rows, and what the kernel will be used for."""
     some = sample(source, MOST_ROWS, generator)
+    if some.alpha is not None:  # targets that say nothing must not tell how far targets vary
+        some = replace(some, y=np.where(noise_alone(some.y, some.alpha)[:, None], 0.0, some.y))
     check_not_small("X", np.abs(some.X).max(axis=0))
     posterior, score, m = settings.posterior, settings.score, settings.n_active
     rest = None if len(some.X) == len(source.X) else source

@@ -15,7 +15,7 @@ from ..kernels import CompiledKernel, Features
 from ..kernels.neighbours import places_among
 from ..kernels.row_store import RowStore
 from ..selection.loop import Selection
-from ..selection.source import Sliced, Source
+from ..selection.source import Sliced, Source, noise_alone
 from .calibration import Correlations, Scale
 from .novelty import novelty_of
 from .predictive import Predictive
@@ -94,8 +94,7 @@ class Evidence:
         if self.alpha is None or self.source.here is None:
             return self.judges
         every = np.arange(len(self.X)) if self.judges is None else self.judges
-        own, square = np.asarray(self.alpha[:]), np.square(np.asarray(self.y[:])).mean(axis=1)
-        kept = every[own[every] <= np.maximum(square - own, 0).mean()]
+        kept = every[~noise_alone(np.asarray(self.y[:]), np.asarray(self.alpha[:]))[every]]
         return kept if 0 < len(kept) < len(every) else self.judges
 
     def judged(self, most: int) -> Indices:

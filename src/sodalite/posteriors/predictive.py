@@ -117,10 +117,9 @@ class Predictive:
         return replace(self, mean=self.mean * unit + centre, std=self.std * unit, width=self.width * unit)
 
     def widened(self, variance: Floats) -> Predictive:
-        """The distribution with a larger variance, by so much, and of the same shape; of shape (n, q)."""
-        std = np.sqrt(np.square(self.std) + variance)
-        factor = np.divide(std, self.std, out=np.ones(std.shape), where=self.std > 0)
-        return replace(self, std=std, width=self.width * factor)
+        """The distribution with a variance, of shape (n, q), added to the squares of its std and its width."""
+        std, width = (np.sqrt(np.square(part) + variance) for part in (self.std, self.width))
+        return replace(self, std=std, width=width)
 
     def quantiles(self, levels: Floats) -> Floats:
         """The quantiles of the same levels for every row, of shape (levels,); the result is (n, q, levels)."""

@@ -18,13 +18,14 @@ import numpy as np
 from ..core.files import said_if_full
 from ..core.fingerprint import fingerprint
 from ..core.memory import bytes_of, check_disk, fits_in_memory, make_plan, too_many_rows
-from ..core.types import Floats, Indices
+from ..core.types import Floats, Indices, Mask
 from ..core.validation import check_by_number, check_finite, float_type, reads_from_disk, scaled_alpha
 from ..kernels import CompiledKernel, spread
 from ..scores import PointwiseScore
 from .executors import Executor, ThreadExecutor
 from .shard import Shard
 
+NOISE_ALONE = 4.0  # ratio of a row's own noise variance to that of the targets above which the row says nothing
 BLOCK = 2**20  # numbers of X that are read at a time, 8 MB
 
 T = TypeVar("T")
@@ -190,9 +191,10 @@ class Arrays:
 
     def moments(self) -> Scaling:
         """Means and standard deviations of the targets; a standard deviation of 1 for a constant target."""
+        y = self.y if self.alpha is None else self.y[~noise_alone(self.y, self.alpha)]
         # The computed mean of equal numbers may differ from them by rounding, which would be taken for a signal.
-        mean = np.where(np.ptp(self.y, axis=0) > 0, self.y.mean(axis=0), self.y[0])
-        return Scaling(mean, spread(self.y))
+        mean = np.where(np.ptp(y, axis=0) > 0, y.mean(axis=0), y[0])
+        return Scaling(mean, spread(y))
 
     def scaled(self, scaling: Scaling) -> Arrays:
         """The source with scaled targets and alpha."""
@@ -240,6 +242,19 @@ class Arrays:
     def _held(self) -> int:
         """Bytes that a reader of rows on disk takes for itself."""
         return int(getattr(self.X, "held_bytes", 0))
+
+
+def noise_alone(y: Floats, alpha: Floats) -> Mask:
+    """Which rows are nothing but noise: their alpha is far larger than the variance of the targets of rows without it.
+
+    None of several targets, whose alpha is in other units. Of shape (n,).
+    """
+    nothing = np.zeros(len(y), dtype=bool)
+    if y.shape[1] > 1:
+        return nothing
+    squares = np.square(y[:, 0] - np.median(y))
+    found = alpha > NOISE_ALONE * np.maximum(squares - alpha, 0).mean()
+    return nothing if found.all() else np.asarray(found)
 
 
 def residuals(

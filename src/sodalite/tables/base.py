@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, BinaryIO
 
@@ -100,7 +100,7 @@ class Reader(ABC):
         """The table of all rows."""
 
     @abstractmethod
-    def chunks(self, kinds: Mapping[str, str]) -> Iterator[Table]:
+    def chunks(self, kinds: Mapping[str, str]) -> Generator[Table, None, None]:
         """Tables of some columns, a chunk of rows at a time; `kinds` is the kind of each column (`KINDS`)."""
 
     def where(self, row: int) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
 from math import prod
 from typing import Any, BinaryIO
@@ -33,7 +33,7 @@ class ParquetReader(Reader):
         with _readable(self.name, "Parquet"):
             return self._table(self._file.read().rename_columns(self.names))
 
-    def chunks(self, kinds: Mapping[str, str]) -> Iterator[Table]:
+    def chunks(self, kinds: Mapping[str, str]) -> Generator[Table, None, None]:
         first = 0
         with _readable(self.name, "Parquet"):
             given = dict(zip(self.names, self._file.schema_arrow.names, strict=True))
@@ -64,7 +64,7 @@ class ArrowReader(Reader):
             data = self._arrow.Table.from_batches(list(self._checked()), self._schema)
             return self._table(data.rename_columns(self.names))
 
-    def chunks(self, kinds: Mapping[str, str]) -> Iterator[Table]:
+    def chunks(self, kinds: Mapping[str, str]) -> Generator[Table, None, None]:
         first = 0
         with _readable(self.name, "Arrow"):
             for batch in self._checked():
@@ -110,7 +110,7 @@ class NpzReader(Reader):
         data = next(self._tables(self._arrays, max(self._length, 1)), None)
         return data if data is not None else self._table(self._arrow.table({name: [] for name in self.names}))
 
-    def chunks(self, kinds: Mapping[str, str]) -> Iterator[Table]:
+    def chunks(self, kinds: Mapping[str, str]) -> Generator[Table, None, None]:
         needed = {key: array for key, array in self._arrays.items() if not kinds.keys().isdisjoint(array.columns(key))}
         for table in self._tables(needed, CHUNK):
             yield Table(table.data.select(list(kinds)), self.name, self.where, table.first)
@@ -119,7 +119,7 @@ class NpzReader(Reader):
         """An array of the file, its header read."""
         return _Npy(self._zip.open(file), self._zip.getinfo(file).file_size, f"{self.name}: array {file[:-4]!r}")
 
-    def _tables(self, arrays: Mapping[str, _Npy], size: int) -> Iterator[Table]:
+    def _tables(self, arrays: Mapping[str, _Npy], size: int) -> Generator[Table, None, None]:
         """Tables of some arrays, so many rows at a time."""
         for first in range(0, self._length, size):
             columns = {}

@@ -20,6 +20,11 @@ GROUP = re.compile(
     r"station|batch|plot|block|group|cluster|zip|zip[_ .]?code|post(al)?[_ .]?code|fips)",
     re.I,
 )
+DURATION = re.compile(
+    r"(^|[^a-z])(lap|durations?|elapsed|pace|split|runtime|took|(finish|race|net|gun|chip|swim|run|bike)[_ .]?time)"
+    r"($|[^a-z])",
+    re.I,
+)
 LATITUDE = re.compile(r"(.*[^a-z])?(lat|latitude)([^a-z].*)?", re.I)
 LONGITUDE = re.compile(r"(.*[^a-z])?(lon|long|lng|longitude)([^a-z].*)?", re.I)
 
@@ -49,6 +54,17 @@ def is_date(name: str) -> bool:
 def is_month(name: str) -> bool:
     """Whether numbers such as 202601 are months by the name of their column."""
     return bool(MONTH.fullmatch(name))
+
+
+def is_duration(name: str) -> bool:
+    """Whether texts such as 12:30 are minutes and seconds, or hours and minutes, by the name of their column.
+
+    Examples
+    --------
+    >>> [is_duration(name) for name in ("Lap time", "finish_time", "duration", "departure time", "time")]
+    [True, True, True, False, False]
+    """
+    return bool(DURATION.search(name))
 
 
 def is_group(name: str) -> bool:

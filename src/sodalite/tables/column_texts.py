@@ -12,7 +12,7 @@ import numpy as np
 
 from ..core.types import Array, Floats
 from .base import CORRECT, listed
-from .column_names import is_group, is_id
+from .column_names import is_duration, is_group, is_id
 from .column_readings import NotAnInput, Options, Reading, Unreadable, read_as_dates, read_as_numbers, with_gaps
 from .columns import FOLDED, GAP, OTHER, Column, level_values
 from .levels import FEWEST_ROWS, MOST_LEVELS, UNIQUE, Coding, frequent_levels, in_order, level_means, rare_levels
@@ -48,7 +48,7 @@ def read_as_texts(name: str, values: Values, options: Options, chosen: bool, y: 
     share = float(np.mean(~np.isnan(numbers)))
     if share == 1.0:
         return read_as_numbers(name, values, options, chosen, written.form, written.words())
-    if not np.isnan(read_clocks(texts)).any():
+    if not is_duration(name) and not np.isnan(read_clocks(texts)).any():
         return read_as_dates(name, values, options)
     if not np.isnan(read_durations(texts)).any():
         return read_as_dates(name, values, options, DURATIONS)

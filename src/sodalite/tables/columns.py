@@ -13,7 +13,17 @@ from .base import CORRECT, TableError, is_number
 from .calendar import AXES, CIRCLES, circle, place
 from .levels import POINT, level_points
 from .values import OFFSETS, Values, days_of, in_zone, with_offsets
-from .written import DURATIONS, ISO, LEVEL_CODES, is_code, read_clocks, read_dates, read_durations, read_numbers
+from .written import (
+    DURATIONS,
+    ISO,
+    LEVEL_CODES,
+    example,
+    is_code,
+    read_clocks,
+    read_dates,
+    read_durations,
+    read_numbers,
+)
 
 KINDS = ("number", "date", "time", "bool", "text", "ordered", "means", "points", "place")
 CATEGORICAL = ("bool", "text")  # the kinds with levels, each of which becomes an input that is 0 or 1
@@ -221,8 +231,13 @@ def date_values(values: Values, column: Column, source: str) -> Values:
     clock = column.kind == "time"
     if values.kind in (("clock", "time") if clock else ("date",)) or values.kind == "empty":
         return values
-    words, example = ("times", "12:30:00") if clock else ("dates", "2026-01-31")
-    message = f"{source}: column {column.name!r} must hold {words}, as {example} for instance, but it "
+    if column.form == DURATIONS:
+        words, shown = "durations", "1:02:33 or 5h 10m"
+    elif clock:
+        words, shown = "times", "12:30:00"
+    else:
+        words, shown = "dates", example(column.form or ISO)
+    message = f"{source}: column {column.name!r} must hold {words}, as {shown} for instance, but it "
     if values.kind == "number" and column.form is not None:
         values = values.texts()
     if values.kind != "text":
@@ -288,11 +303,19 @@ def _by_number(levels: Sequence[str]) -> dict[str, int]:
     return {number: at for at, number in enumerate(plain) if number and plain.count(number) == 1}
 
 
+def _folded(levels: Sequence[str]) -> dict[str, int]:
+    """The places of levels by their lower-case letters, as far as these are of one level: new rows may have f for F."""
+    lower = [level.lower() for level in levels]
+    return {level: at for at, level in enumerate(lower) if lower.count(level) == 1}
+
+
 def _encode_levels(column: Column, values: Values) -> Coded:
     """A column with levels as numbers."""
     places = {level: at for at, level in enumerate(column.levels)}
-    other, by_number = places.get(column.other or "", -1), _by_number(column.levels)
-    found = [places.get(level, by_number.get(_plain(level), -1)) for level in values.levels]
+    other, by_number, by_letters = places.get(column.other or "", -1), _by_number(column.levels), _folded(column.levels)
+    found = [
+        places.get(level, by_letters.get(level.lower(), by_number.get(_plain(level), -1))) for level in values.levels
+    ]
     code = np.array([*found, -1])[values.data]
     gaps, strange = values.data < 0, (values.data >= 0) & (code < 0)
     counts = np.bincount(values.data[strange], minlength=len(values.levels)) if strange.any() else np.zeros(0, int)

@@ -7,7 +7,7 @@ blank rows part the others, and the last row may be a total. What is left out is
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from typing import Any, BinaryIO
 
 from ..core.optional import require
@@ -57,7 +57,7 @@ class ExcelReader(Reader):
         columns = [self._column(name, [row[place] for row in self._rows]) for name, place in places]
         return self._table(self._arrow.table([self._arrow.array(column) for column in columns], self.names))
 
-    def chunks(self, kinds: Mapping[str, str]) -> Iterator[Table]:
+    def chunks(self, kinds: Mapping[str, str]) -> Generator[Table, None, None]:
         table = self.read()
         yield self._table(table.data.select(list(kinds)))
 

@@ -12,7 +12,7 @@ import gzip
 import io
 import re
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import zip_longest
@@ -108,7 +108,7 @@ class TextReader(Reader):
         """The table of all rows, with each cell as the text in the file; with `null`, missing values as such."""
         return self._table(self._read(dict.fromkeys(self.names, self._text), null=null))
 
-    def chunks(self, kinds: Mapping[str, str]) -> Iterator[Table]:
+    def chunks(self, kinds: Mapping[str, str]) -> Generator[Table, None, None]:
         arrow = self._arrow
         plain = {} if self._dialect.as_text else {"number": arrow.float64(), "bool": arrow.bool_()}
         convert = self._convert(
@@ -117,8 +117,7 @@ class TextReader(Reader):
             strings_can_be_null=True,
         )
         first = 0
-        with self._explained():
-            batches = self._csv.open_csv(self._bytes, *self._options(), convert)
+        with self._explained(), self._csv.open_csv(self._bytes, *self._options(), convert) as batches:
             for batch in batches:
                 yield self._table(arrow.Table.from_batches([batch]), first)
                 first += batch.num_rows

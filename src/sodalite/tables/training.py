@@ -84,6 +84,7 @@ def learn(
     missing: str = "indicator",
     options: Options | None = None,
     seed: int = 0,
+    leave_out: Sequence[int] | Indices = (),
 ) -> Training:
     """The training data of a table: its columns chosen, examined and encoded.
 
@@ -104,6 +105,8 @@ def learn(
         How columns are to be read; `missing` in it is not used.
     seed : int
         For the folds of cross-fitted means.
+    leave_out : sequence of int
+        Rows of the table to leave out.
     """
     options = _with_missing(options or Options(prefer=table.prefer), missing)
     names = _inputs(table, target, features, dict.fromkeys(exclude))
@@ -112,7 +115,7 @@ def learn(
     y, said, problems = _target(table, target, options)
     get = cache(lambda name: table_column(table, name))
     totals = _totals([*names, target], get, len(table))
-    known = np.setdiff1d(np.flatnonzero(~np.isnan(y)), list(totals))
+    known = np.setdiff1d(np.flatnonzero(~np.isnan(y)), [*totals, *leave_out])
     if not len(known):
         raise TableError(f"{table.name}: the target {target!r} has no values at all.")
     given = known
