@@ -219,6 +219,9 @@ def test_counts():
     assert find_gross_errors(X, y).rows.tolist() == [50]
     y[50] = 1
     assert find_gross_errors(X, y) is None
+    steps = np.round(np.sin(X[:, 0]))
+    steps[50] = 1000
+    assert find_gross_errors(X, steps).rows.tolist() == [50]
 
 
 def test_words_for_one_row_and_for_many():

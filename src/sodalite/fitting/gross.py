@@ -127,12 +127,13 @@ def find_gross_errors(X: Array, y: Floats, seconds: float = inf) -> GrossErrors 
 
 
 def _usual(off: Floats) -> float:
-    """The robust standard deviation of what rows are off by, in size: by the median or, of counts, by most rows."""
+    """The robust standard deviation of what rows are off by, in size; of counts, which often agree, at least a step."""
     middle = MAD * float(np.median(off))
     if middle > 0:
         return middle
     most = np.sort(off)[: int((1 - MOST_SHARE) * len(off))]
-    return float(np.sqrt(np.mean(np.square(np.minimum(most, LARGEST)))))
+    step = float(off[off > 0].min(initial=inf))
+    return max(float(np.sqrt(np.mean(np.square(np.minimum(most, LARGEST))))), step)
 
 
 def _contradictions(X: Array, y: Floats, generator: np.random.Generator) -> Floats:
