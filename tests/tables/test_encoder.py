@@ -626,7 +626,8 @@ def test_amounts_in_several_currencies_are_left_out():
     encoder = TableEncoder().fit(pd.DataFrame({"price": texts, "x": np.arange(60.0) % 7}))
     assert encoder.mapping_.names == ["x"]
     assert (
-        "'price' is left out: numbers in different units, such as '€0' and '$1'; write them in one." in encoder.notes_
+        "'price' is left out: amounts in different currencies, such as '€0' and '$1'; write them in one."
+        in encoder.notes_
     )
 
 

@@ -7,7 +7,7 @@ import datetime as dt
 import numpy as np
 import pytest
 
-from sodalite.tables.written import in_several_units, read_clocks, read_dates, read_durations, read_numbers
+from sodalite.tables.written import in_several_currencies, read_clocks, read_dates, read_durations, read_numbers
 
 NUMBERS = {
     "plain": (["1", "-2.5", "1e3"], [1, -2.5, 1000], ""),
@@ -134,10 +134,10 @@ def test_durations(text):
     assert np.isnan(found) if expected is None else found == pytest.approx(expected)
 
 
-def test_numbers_in_several_units():
-    assert in_several_units(["$5", "€6", "$7"]) == ("$5", "€6")
-    for texts in (["$5", "$6"], ["5", "€6"], ["a5", "b6"], [], ["1a", "2b", "3c", "4d", "5e"]):
-        assert in_several_units(texts) is None
+def test_amounts_in_several_currencies():
+    assert in_several_currencies(["$5", "€6", "$7"]) == ("$5", "€6")
+    for texts in (["$5", "$6"], ["5", "€6"], ["a5", "b6"], [], ["1st", "2nd", "3rd"], ["5 kg", "6 lb"]):
+        assert in_several_currencies(texts) is None
 
 
 MARKS = {  # texts, the usual decimal mark, what they are

@@ -29,7 +29,8 @@ FEWEST, MOST = 20, 100_000  # rows: fewer do not tell what is usual, and among m
 N_KNOWN, N_NEAREST = 1000, 8  # rows, drawn at random, among which the nearest are sought, and how many of these
 MAD = 1.4826  # the standard deviation of a normal distribution, in units of the median absolute deviation
 FAR = 10.0  # robust standard deviations from the rows near by that make a candidate: a t of 3 degrees has one in 500
-MOST_SHARE = 0.02  # share of the rows that may be candidates: if more are, the targets have heavy tails
+MOST_SHARE = 0.005  # share of the rows that may be candidates: more are no slips, but days off, or heavy tails
+TRIMMED = 0.02  # share of counts, the furthest off, that do not tell what is usual
 N_JUDGED, FEW = 500, 5  # rows, drawn at random, that judge candidates, O(n^3), and how many candidates at least
 A_FEW, A_FEW_SHARE = 3, 0.1  # rows that may be candidates in any case, if they are no more than this share
 LEAST_HARM = 0.02  # share that the others' mean square must grow by if one candidate has no noise of its own
@@ -131,7 +132,7 @@ def _usual(off: Floats) -> float:
     middle = MAD * float(np.median(off))
     if middle > 0:
         return middle
-    most = np.sort(off)[: int((1 - MOST_SHARE) * len(off))]
+    most = np.sort(off)[: int((1 - TRIMMED) * len(off))]
     step = float(off[off > 0].min(initial=inf))
     return max(float(np.sqrt(np.mean(np.square(np.minimum(most, LARGEST))))), step)
 

@@ -20,7 +20,7 @@ from .values import Values
 from .written import (
     DURATIONS,
     example,
-    in_several_units,
+    in_several_currencies,
     is_code,
     read_clocks,
     read_dates,
@@ -75,8 +75,8 @@ def read_as_texts(name: str, values: Values, options: Options, chosen: bool, y: 
             )
         return read_as_dates(name, values, options, forms[0])
     _refuse_among_dates(name, values, texts, options)
-    if not chosen and (units := in_several_units(texts)):
-        raise NotAnInput(f"numbers in different units, such as {units[0]!r} and {units[1]!r}; write them in one")
+    if not chosen and (both := in_several_currencies(texts)):
+        raise NotAnInput(f"amounts in different currencies, such as {both[0]!r} and {both[1]!r}; write them in one")
     return read_as_levels(name, values, options, chosen, y)
 
 

@@ -30,7 +30,6 @@ MULTIPLES = {"k": 1e3, "K": 1e3, "M": 1e6, "m": 1e6, "mn": 1e6, "B": 1e9, "bn": 
 MULTIPLES |= {"thousand": 1e3, "million": 1e6, "billion": 1e9, "trillion": 1e12}
 MULTIPLE_WORDS = {1e3: "thousands", 1e6: "millions", 1e9: "billions", 1e12: "trillions"}
 LONG_MULTIPLES = "|".join(word for word in MULTIPLES if len(word) > 5)
-MOST_UNITS = 4  # different units of one column: with more, they are parts of codes
 SPACES = "\u00a0\u202f\u2009 "  # spaces that separate thousands
 NUMBER = re.compile(
     rf"(?P<about>[<>\u2264\u2265~\u2248]=?)?\s*(?P<open>\()?\s*(?P<sign>[-+\u2212])?\s*(?P<prefix>{SIGNS})?\s*(?P<sign2>[-+\u2212])?"
@@ -363,16 +362,16 @@ def _days(days: Any, hours: Any, minutes: Any, seconds: Any) -> float:
     return sum(float(part or 0) / unit for part, unit in parts)
 
 
-def in_several_units(texts: Sequence[str]) -> tuple[str, str] | None:
-    """Two texts, where all are numbers but have different units, such as $ and €; None if they are anything else."""
-    units: dict[str, str] = {}
+def in_several_currencies(texts: Sequence[str]) -> tuple[str, str] | None:
+    """Two texts, where all are amounts but in different currencies, such as $ and €; None if they are anything else."""
+    examples: dict[str, str] = {}
     for text in texts:
         match = NUMBER.fullmatch(text.strip())
-        if match is None or not (unit := match["prefix"] or match["suffix"]):
+        if match is None or not re.fullmatch(SIGNS, sign := match["prefix"] or match["suffix"] or ""):
             return None
-        units.setdefault(unit, text)
-    examples = list(units.values())
-    return (examples[0], examples[1]) if 1 < len(units) <= MOST_UNITS else None
+        examples.setdefault(sign, text)
+    first, *others = examples.values() or [""]
+    return (first, others[0]) if others else None
 
 
 def example(form: str) -> str:
