@@ -190,8 +190,8 @@ TABLES = [numbers(RECORDS, "tables", line[:24].strip()) for line in RECORDS["tab
 FACTS = [
     (
         "docs/user_guide/tables.rst",
-        "Trees have the smaller error on 10 of the 31 tables, on most of them by little, and the smaller NLPD on one.",
-        (sum(row[3] > row[4] for row in TABLES), sum(row[5] > row[6] for row in TABLES)) == (10, 1),
+        "Trees have the smaller error on 11 of the 31 tables, on most of them by little, and the smaller NLPD on one.",
+        (sum(row[3] > row[4] for row in TABLES), sum(row[5] > row[6] for row in TABLES)) == (11, 1),
     ),
     (
         "docs/evidence.rst",
