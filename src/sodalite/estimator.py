@@ -118,7 +118,7 @@ class GreedyGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
         Gaussian process to the residuals of rows that it has not seen; new rows get the mean of the five predictions.
         "auto" fits models with a constant, with trees and with half of what trees predict. It keeps the one that gives
         rows that the trees have not seen the largest log density or, within 0.01 nats of it, the smallest RMSE. It
-        takes two to three times as long. Tables of fewer than 50 rows have a constant.
+        takes up to three times as long. Tables of fewer than 50 rows have a constant.
     n_active : int, default=500
         The most active rows. With fewer rows than that, all are active.
     tol : float, default=None
