@@ -43,10 +43,9 @@ def targets(X, q=1):
     return Y if q > 1 else Y[:, 0]
 
 
-def fitted(kernel, posterior="vfe", q=1):
-    model = GreedyGPRegressor(
-        kernel, n_active=15, posterior=posterior, hyperparameters="fixed", score="uncertainty", random_state=0
-    )
+def fitted(kernel, posterior="vfe", q=1, **others):
+    options = {"hyperparameters": "fixed", "score": "uncertainty", "random_state": 0}
+    model = GreedyGPRegressor(kernel, n_active=15, posterior=posterior, **options, **others)
     return model.fit(rows(), targets(rows(), q))
 
 
@@ -140,7 +139,8 @@ def gpflow():
 @pytest.mark.parametrize("q", [1, 2])
 @pytest.mark.parametrize("name", KERNELS)
 def test_gpflow_predicts_what_we_do(name, q, gpflow):
-    ours = fitted(KERNELS[name], q=q)
+    """Error bars are handed over as the process has them, without the least width far from all rows."""
+    ours = fitted(KERNELS[name], q=q, calibrate=False)
     X = rows(40, seed=3)
     with gpflow.config.as_context(gpflow.config.Config(jitter=1e-10)):
         theirs = ours.to_gpflow()
