@@ -91,6 +91,18 @@ def test_a_fit_is_that_in_memory(client, posterior, q, tmp_path):
     np.testing.assert_allclose(again.predict(X[:9]), there.predict(X[:9]))
 
 
+@pytest.mark.parametrize("posterior", ["vfe", "local"])
+def test_rows_that_are_noise_alone_are_treated_as_in_memory(client, posterior):
+    """They neither scale targets nor judge error bars, wherever the rows are."""
+    X, y = rows()
+    alpha, bad = np.zeros(N), y.copy()
+    alpha[[5, 60]], bad[[5, 60]] = 1e4, 100.0
+    here = model(posterior=posterior).fit(X, bad, alpha=alpha)
+    there = model(posterior=posterior).fit(*chunked(X, bad), alpha=chunked(alpha)[0], executor=client)
+    compare(there, here, X[:50])
+    assert here.y_std_[0] < 2 * y.std()
+
+
 def test_arrays_of_the_driver_as_well(client):
     X, y = rows()
     there = model(posterior="fitc").fit(X, y, alpha=0.1, executor=client)

@@ -16,7 +16,7 @@ from ..core.memory import parse_bytes
 from ..core.threads import on_this_thread
 from ..core.types import Array, Floats, Indices
 from ..selection.executors import Executor
-from ..selection.source import Needs, Scaling, ShardSetup, Sums, check_room, residuals
+from ..selection.source import Needs, Scaling, ShardSetup, Sums, check_room, moments_of, noise_alone, residuals
 from .client import (
     Client,
     DaskFuture,
@@ -142,6 +142,10 @@ class ClusterTable:
         """Return the targets' means and standard deviations; 1 for a target that is constant."""
         from .moments import mean_and_spread
 
+        if self.alpha is not None and self.q == 1:  # two numbers a row are fetched, to find rows of noise alone
+            y = np.asarray(self.y[:])
+            if (noise := noise_alone(y, np.asarray(self.alpha[:]))).any():
+                return moments_of(y[~noise])
         return Scaling(*mean_and_spread(self))
 
     def fingerprints(self) -> dict[str, int]:

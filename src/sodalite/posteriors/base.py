@@ -91,7 +91,7 @@ class Evidence:
 
     def _judges_of_model(self) -> Indices | None:
         """The judges without rows that are nothing but noise, by their alpha: their errors say nothing of a model."""
-        if self.alpha is None or self.source.here is None:
+        if self.alpha is None:
             return self.judges
         every = np.arange(len(self.X)) if self.judges is None else self.judges
         kept = every[~noise_alone(np.asarray(self.y[:]), np.asarray(self.alpha[:]))[every]]

@@ -191,10 +191,7 @@ class Arrays:
 
     def moments(self) -> Scaling:
         """Means and standard deviations of the targets; a standard deviation of 1 for a constant target."""
-        y = self.y if self.alpha is None else self.y[~noise_alone(self.y, self.alpha)]
-        # The computed mean of equal numbers may differ from them by rounding, which would be taken for a signal.
-        mean = np.where(np.ptp(y, axis=0) > 0, y.mean(axis=0), y[0])
-        return Scaling(mean, spread(y))
+        return moments_of(self.y if self.alpha is None else self.y[~noise_alone(self.y, self.alpha)])
 
     def scaled(self, scaling: Scaling) -> Arrays:
         """The source with scaled targets and alpha."""
@@ -242,6 +239,13 @@ class Arrays:
     def _held(self) -> int:
         """Bytes that a reader of rows on disk takes for itself."""
         return int(getattr(self.X, "held_bytes", 0))
+
+
+def moments_of(y: Floats) -> Scaling:
+    """Means and standard deviations of targets of shape (n, q); a standard deviation of 1 for a constant target."""
+    # The computed mean of equal numbers may differ from them by rounding, which would be taken for a signal.
+    mean = np.where(np.ptp(y, axis=0) > 0, y.mean(axis=0), y[0])
+    return Scaling(mean, spread(y))
 
 
 def noise_alone(y: Floats, alpha: Floats) -> Mask:
