@@ -237,14 +237,16 @@ def _active_rows(fitted: Fitted, target: int) -> LabelledRows:
 
 
 def _rows_of_fit(fitted: Fitted, target: int) -> LabelledRows | None:
-    """All rows of the fit; None if the model does not hold them."""
+    """All rows of the fit, read into memory if they are in a file; None if the model does not hold them."""
     own = fitted.rows
     if own is None:
         return None
-    alpha = np.zeros(fitted.n_rows) if own.alpha is None else own.alpha
+    X, Y = (np.asarray(part, dtype=np.float64) for part in (own.X, own.y))
+    alpha = np.zeros(fitted.n_rows) if own.alpha is None else np.asarray(own.alpha)
+    targets = None if fitted.targets is None else np.asarray(fitted.targets)
     place = np.full(fitted.n_rows, -1)
     place[fitted.selection.indices] = np.arange(len(fitted.selection))
-    return _labelled(fitted, np.asarray(own.X, dtype=np.float64), own.y, fitted.targets, alpha, place, target)
+    return _labelled(fitted, X, Y, targets, alpha, place, target)
 
 
 def _labelled(
