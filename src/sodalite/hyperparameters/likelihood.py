@@ -8,42 +8,11 @@ import numpy as np
 from scipy.linalg import blas, lapack
 from sklearn.gaussian_process.kernels import Kernel
 
-from ..core.jitter import JITTER
-from ..core.types import Array, Floats, Mask
+from ..core.jitter import LEAST, NoiseFloor, split_by_floor
+from ..core.types import Array, Floats
 from ..kernels import CompiledKernel, compile_kernel, take
 
 PANEL = 256  # rows of the covariance that are evaluated at a time: the products of a panel stay in the cache
-LEAST = JITTER[np.dtype(np.float64)]  # the noise floor, as a share of the largest prior variance
-
-
-class NoiseFloor:
-    """The least noise variance of a row: a share of the largest prior variance (docs/method.rst, `noise-floor`).
-
-    A row at the floor has noise that changes with the largest prior variance, not with its own noise parameters. So
-    the derivative of an objective J by such noise belongs to the prior variance of one row.
-
-    Parameters
-    ----------
-    latent : array of shape (n,)
-        Prior variances k(x, x).
-    least : float
-        The share.
-    """
-
-    def __init__(self, latent: Floats, least: float = LEAST) -> None:
-        self.latent, self.least = latent, least
-        self.value = least * float(latent.max())
-
-    def by_latent(self, by_floor: float) -> Floats:
-        """dJ/dk(x, x), of shape (n,), as far as it goes through the floor, from dJ/dfloor."""
-        gradient = np.zeros(len(self.latent))
-        gradient[self.latent.argmax()] = self.least * by_floor
-        return gradient
-
-
-def split_by_floor(by_noise: Floats, at_floor: Mask) -> tuple[Floats, float]:
-    """dJ/d(a row's own noise), which is zero at the floor, and dJ/dfloor, from dJ/d(noise as it is used)."""
-    return np.where(at_floor, 0.0, by_noise), float(by_noise[at_floor].sum())
 
 
 class Likelihood:

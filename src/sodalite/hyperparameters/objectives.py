@@ -15,11 +15,12 @@ from math import log, pi
 import numpy as np
 from sklearn.gaussian_process.kernels import Kernel
 
+from ..core.jitter import NoiseFloor, split_by_floor
 from ..core.threads import threaded_map
 from ..core.types import Array, Floats, Indices, Mask
 from ..kernels import CompiledKernel, compile_kernel, take
 from ..kernels.neighbours import Neighbours, distinct
-from .likelihood import NoiseFloor, log_marginal_likelihood, split_by_floor
+from .likelihood import log_marginal_likelihood
 
 STACK = 2**18  # covariances that one thread holds at a time: 2 MB, and their derivatives several times as much
 FAR = 1e8  # noise of a row that does not count, in units of the largest variance: its weight is nearly zero

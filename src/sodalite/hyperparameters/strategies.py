@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 import numpy as np
 from sklearn.gaussian_process.kernels import Kernel
 
+from ..core.jitter import floored_factor
 from ..core.types import Floats, Indices
 from ..kernels import CompiledKernel, compile_kernel, spacing, variation
 from ..kernels.neighbours import Neighbours
@@ -21,7 +22,6 @@ from ..posteriors import Evidence, can_leave_out
 from ..posteriors.calibration import Scale, log_densities
 from ..posteriors.novelty import novelty_of
 from ..posteriors.shape import density_of_t
-from ..selection.factor import floored_factor
 from ..selection.grow import grow
 from ..selection.loop import Selection
 from ..selection.source import Arrays

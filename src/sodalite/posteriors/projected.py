@@ -24,7 +24,7 @@ from typing import ClassVar, Self
 import numpy as np
 from scipy.linalg import cholesky, solve_triangular
 
-from ..core.jitter import with_jitter
+from ..core.jitter import floored_factor
 from ..core.threads import one_blas_thread, threaded_map
 from ..core.types import Array, Floats
 from ..kernels import CompiledKernel, Features
@@ -268,11 +268,9 @@ class Variational(Projected):
 
 def _inverse_factor(K: Floats) -> Floats:
     """The inverse of the factor L_u of K = k(I, I), with as much jitter as that takes; of shape (m, m)."""
-    identity = np.eye(len(K))
+    prior = float(K.diagonal().max()) or 1.0  # a kernel may be noise alone
     with one_blas_thread():
-        prior = float(K.diagonal().max()) or 1.0  # a kernel may be noise alone
-        L = with_jitter(lambda floor: cholesky(K + floor * identity, lower=True), prior)
-        return _inverted(L)
+        return _inverted(floored_factor(K, np.zeros(len(K)), prior)[0])
 
 
 def _inverted(L: Floats) -> Floats:

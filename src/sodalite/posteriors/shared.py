@@ -19,8 +19,8 @@ from typing import TypeAlias
 
 import numpy as np
 from scipy.linalg import solve_triangular
-from scipy.linalg.lapack import dpotrf
 
+from ..core.jitter import residual_factor
 from ..core.threads import threaded_map
 from ..core.types import Floats, Indices
 from ..kernels import CompiledKernel, Features, take
@@ -32,8 +32,6 @@ from .sod import SubsetOfData
 
 PANEL = 256  # columns of a covariance matrix that are computed at a time, such that they stay in the cache
 QUERIES = 256  # queries that a thread answers at a time: enough for fast products, few enough to share out
-LEAST_JITTER = 1e-12  # first jitter where a factor fails, as a share of the prior variance; tenfold each time after
-STEPS = 8  # attempts at a factor: the last jitter is a millionth of the prior variance
 ALL_WORK = 2e11  # operations, about 10 s of a core, that the factors of all cells (of `MANY`, if more) may take
 MANY = 4000  # the most cells that count as work: a batch of queries is taken to touch no more
 CELLS = (64, 128, 256, 512)  # rows of a cell: the more, the more rows a query is predicted from for the same work
@@ -173,7 +171,7 @@ class Shared:
 
         prior = given.kernel.diag(rows)
         diagonal = np.maximum(prior - np.einsum("ij,ij->i", V, V), 0) + given.noises[N]
-        L = _cholesky(covariance, diagonal, float(prior.max()))
+        L = residual_factor(covariance, diagonal, float(prior.max()))
         return Neighbourhood(N, L, solve_triangular(L, given.r[N], lower=True, check_finite=False))
 
     def latent(self, X: Floats) -> tuple[Floats, Floats]:
@@ -293,22 +291,3 @@ def _parts(cell: Indices) -> list[list[tuple[int, Indices]]]:
             parts[-1].append((int(cell[piece[0]]), piece))
             count += len(piece)
     return parts if len(order) else []
-
-
-def _cholesky(covariance: Callable[[], Floats], diagonal: Floats, prior: float) -> Floats:
-    """The lower factor of a matrix whose lower half is computed by a function, and whose diagonal is given.
-
-    Where rounding has left it indefinite, a little is added to the diagonal, then tenfold.
-    """
-    jitter = 0.0
-    for _ in range(STEPS):
-        C = covariance()
-        np.fill_diagonal(C, diagonal + jitter)
-        L, failed = dpotrf(C, lower=1, clean=0, overwrite_a=1)
-        if not failed:
-            return np.asarray(L)
-        jitter = max(10 * jitter, LEAST_JITTER * prior)
-    raise np.linalg.LinAlgError(
-        "The covariance of the rows of a neighbourhood is not positive definite. The kernel may not be a covariance "
-        "function; if it is, add a WhiteKernel to it."
-    )

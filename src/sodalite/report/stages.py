@@ -13,11 +13,11 @@ from math import log, pi
 import numpy as np
 from scipy.linalg import solve_triangular
 
+from ..core.jitter import floored_factor
 from ..core.threads import one_blas_thread
 from ..core.types import Array, Floats, Indices
 from ..kernels import CompiledKernel, Features
 from ..posteriors.base import covariance_block, in_blocks
-from ..selection.factor import floored_factor
 from .rows import LabelledRows
 
 FEW = 10  # first stages, all of which are shown; after them, fewer and fewer

@@ -21,11 +21,11 @@ from typing import Any
 import numpy as np
 from scipy.linalg import solve_triangular
 
+from ..core.jitter import covariance_factor
 from ..core.memory import BLOCK, most_candidates
 from ..core.types import Floats, Indices
 from ..scores import Lookahead, tie_threshold
 from ..stopping import Rule, Stage
-from .factor import covariance_factor
 from .lookahead import look_ahead
 from .messages import Block, BlockReport, Candidates
 from .panel import Guess, Panel

@@ -13,12 +13,11 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import solve_triangular
 
-from ..core.jitter import JITTER
+from ..core.jitter import JITTER, covariance_factor
 from ..core.threads import threaded_map
 from ..core.types import Floats, Indices
 from ..kernels import CompiledKernel, Features
 from ..scores import Score, ScoreTraits, evaluate
-from .factor import covariance_factor
 from .ranking import magnitude
 from .source import Sliced, Source
 
