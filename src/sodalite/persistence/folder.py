@@ -8,6 +8,7 @@ container files (`sodalite.core.container`) of the arrays that a mapped model fi
 from __future__ import annotations
 
 import os
+import secrets
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -103,7 +104,7 @@ def save_folder(
     """
     assert isinstance(posterior, Local)
     try:
-        with replacing_folder(path) as folder:
+        with replacing_folder(path, HEADER) as folder:
             content["posterior"]["parts"] = _write_rows(posterior, folder, path)
             container.write(KIND, folder / HEADER, content, arrays)
     except OSError as error:
@@ -113,6 +114,8 @@ def save_folder(
 def check_folder(path: str | os.PathLike[str]) -> None:
     """Refuse a path to which no folder can be written, before any long work; a model that is there is replaced."""
     target = Path(path)
+    if target.is_file():
+        raise ModelFileError(f"{path} cannot be written: it is a file, and this model is written to a folder.")
     if target.is_dir():
         if any(target.iterdir()) and not (target / HEADER).is_file():
             raise ModelFileError(f"{path} cannot be written: it is a folder with other files in it.")
@@ -121,11 +124,14 @@ def check_folder(path: str | os.PathLike[str]) -> None:
 
 
 def _write_rows(posterior: Local, folder: Path, path: str | os.PathLike[str]) -> list[dict[str, Any]]:
-    """Write the files of rows; return what the model file says of each."""
+    """Write the files of rows, with names that no other save uses; return what the model file says of each."""
+    n = posterior.remote.n_stores if isinstance(posterior, RemoteLocal) else 1
+    save = secrets.token_hex(4)
+    wanted = [(str(folder), f"rows-{save}-{number:05d}.sodalite") for number in range(n)]
     if not isinstance(posterior, RemoteLocal):
         assert posterior.store is not None
-        return [cast("dict[str, Any]", write_part(posterior.store, str(folder), 0))]
-    parts = posterior.remote.each(write_part, [(str(folder), number) for number in range(posterior.remote.n_stores)])
+        return [cast("dict[str, Any]", write_part(posterior.store, *wanted[0]))]
+    parts = posterior.remote.each(write_part, wanted)
     found = [part for part in parts if part is not None and (folder / part["file"]).is_file()]
     if len(found) < len(parts):
         raise ModelFileError(
@@ -135,13 +141,13 @@ def _write_rows(posterior: Local, folder: Path, path: str | os.PathLike[str]) ->
     return found
 
 
-def write_part(store: RowStore, folder: str, number: int) -> dict[str, Any] | None:
+def write_part(store: RowStore, folder: str, name: str) -> dict[str, Any] | None:
     """Write the rows of a store; return what the model file says of them, or None if there is no such folder here."""
     if not Path(folder).is_dir():
         return None
     if store.verify is not None:  # they come from a file
         store.verify(0, len(store))
-    cells, name = cells_of(store), f"rows-{number:05d}.sodalite"
+    cells = cells_of(store)
     container.write(PART, Path(folder) / name, {MAPPED: list(STORED)}, stored_rows(store) | cells)
     return {"file": name, "n_rows": len(store), "n_cells": len(store.ends), "cells_sha256": digest(cells)}
 
