@@ -28,11 +28,11 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from helpers import KERNELS, PERIODIC, campaign
 from sodalite import GreedyGPRegressor, SelectionInterrupted, reference, select
+from sodalite.fitting.progress import ProgressLine
 from sodalite.hyperparameters import Found, Round, Subset
 from sodalite.metrics import coverage, rmse
 from sodalite.posteriors import POSTERIORS, base
 from sodalite.scores import SCORES, Delta
-from sodalite.selection.progress import ProgressLine
 from sodalite.stopping import Rule, Stage, TargetRMSE
 
 KERNEL = ConstantKernel(1.5) * RBF([1.2, 1.9]) + WhiteKernel(0.02)

@@ -17,6 +17,7 @@ from sklearn.preprocessing import StandardScaler
 import sodalite
 from helpers import campaign
 from sodalite import GreedyGPRegressor
+from sodalite.fitting.progress import ProgressLine, progress_display
 from sodalite.metrics import interval_coverage
 from sodalite.plot import (
     DISPLAYS,
@@ -29,7 +30,6 @@ from sodalite.plot import (
 )
 from sodalite.report import make_report
 from sodalite.report.notebook import curve_svg
-from sodalite.selection.progress import ProgressLine, progress_display
 from sodalite.stopping import Stage
 
 
@@ -235,7 +235,7 @@ def test_a_real_notebook_shows_progress_in_one_place_and_a_summary(tmp_path):
 
 
 def test_a_notebooks_bar_is_replaced_and_ends_where_the_choice_ended():
-    from sodalite.selection.progress import NotebookProgress
+    from sodalite.fitting.progress import NotebookProgress
 
     shown = []
 

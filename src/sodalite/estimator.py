@@ -45,13 +45,13 @@ from .fitting.fitted import Fitted
 from .fitting.joining import join
 from .fitting.likelihood import likelihood_at
 from .fitting.pipeline import RandomState, Settings
+from .fitting.progress import following
 from .hyperparameters import Method
 from .kernels import check_numeric
 from .posteriors import Posterior, joint_samples
 from .posteriors.predictive import Predictive
 from .posteriors.prior import prior_predictions
 from .scores import Score
-from .selection.progress import following
 from .selection.source import Arrays, Source
 from .stopping import Callback, Rule
 from .tables import encoded_rows

@@ -56,6 +56,8 @@ class Stage:
     """The step of the fit. In any other step than this one, either no row has been chosen yet or all have been."""
     detail: str = ""
     """The part of the step, in words: a round of the search for the kernel."""
+    done: float = 0.0
+    """The share of the step that is done. While rows are chosen, their number says it."""
     left: float = inf
     """Seconds that the fit is expected to take from now on, by the work that it has done so far; infinite if not known,
     as in a selection that is no part of a fit."""

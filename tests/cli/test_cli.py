@@ -146,6 +146,19 @@ def test_an_interrupt_has_an_exit_code_of_its_own(name, monkeypatch, tmp_path):
     assert result.stderr.strip() == "Interrupted."
 
 
+def test_an_interrupt_during_start_up_ends_in_the_same_way(monkeypatch, capsys):
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("sodalite.cli.app.import_module", interrupt)
+    result = run("fit", "houses.csv")
+    assert (result.exit_code, result.stderr.strip()) == (130, "Interrupted.")
+    monkeypatch.setattr("sodalite.cli.app.app", interrupt)  # before click can turn it into its own error
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    assert (ended.value.code, capsys.readouterr().err.strip()) == (130, "Interrupted.")
+
+
 # Extras
 
 

@@ -15,7 +15,7 @@ from sklearn.pipeline import make_pipeline
 
 import sodalite
 import workbook
-from sodalite.cli import _progress, fit
+from sodalite.cli import fit
 from sodalite.cli.app import app
 from sodalite.tables import Dialect, Options, learn, open_table, read_table
 
@@ -101,7 +101,7 @@ def test_a_dry_run_shows_how_columns_are_read_and_writes_nothing(folder):
 
 def test_the_model_that_is_written_has_seen_all_rows(folder):
     parameters = {"n_active": 20, "posterior": "local", "hyperparameters": "subset"}
-    given = {"test_fraction": 0.2, "parameters": parameters, "shown": _progress.Display()}
+    given = {"test_fraction": 0.2, "parameters": parameters}
     all_rows = fit.run("shops.csv", "rent", "all", **given)
     most = fit.run("shops.csv", "rent", "most", hold_out_only=True, **given)
     one, other = sodalite.load("all"), sodalite.load("most")

@@ -14,6 +14,10 @@ def main() -> None:
         require("rich", "cli")
     except ModuleNotFoundError as error:
         sys.exit(str(error))
-    from .app import app
+    try:
+        from .app import app
 
-    app()
+        app()
+    except KeyboardInterrupt:
+        print("\nInterrupted.", file=sys.stderr)
+        sys.exit(130)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from ..fitting.clock import CHOICE, CONDITION, MEAN, MOST_RESERVED, SEARCH, Clock, Costs
 from ._judged import judge_by_test_rows, reads_training_from_disk
 
 if TYPE_CHECKING:
@@ -13,15 +14,19 @@ if TYPE_CHECKING:
 
     from ..core.types import Floats
     from ..estimator import GreedyGPRegressor
-    from ..fitting.budget import Costs
     from ..posteriors.predictive import Predictive
     from ..report.build import HeldOut
     from ..report.judgement import Judgement
-    from ..stopping import Callback, Stage
     from ..tables import Preprocessing, Training
     from ._judged import Split
-    from ._limit import Timetable
-    from ._progress import Display
+
+AFTER = 0.5  # expected cost of judging, importance and writing, as a share of that of conditioning
+AFTER_LEAST = 0.3  # least expected cost of judging, importance and writing, in seconds
+WORTH_TWO = 0.85  # share of the expected time of two fits, from which on time is kept for the second
+SAFETY = 1.2  # the second fit is expected to take so many times as long as the same steps of the first took
+KEPT = 0.1  # share of the time limit that is kept for importance and writing
+ALLOWED = 1.2  # times the limit: beyond this, it is said that the limit was too short
+MEASURING = "Measuring which inputs matter"  # the step after the fits
 
 
 @dataclass(frozen=True)
@@ -36,19 +41,17 @@ class Work:
     """How columns become inputs for a model that has not seen the rows held out."""
     costs: Costs
     """What the first fit is expected to cost."""
-    time: Timetable
-    shown: Display
+    clock: Clock
+    """The clock of the command."""
 
     @classmethod
-    def of(
-        cls, model: GreedyGPRegressor, training: Training, split: Split, seed: int, time: Timetable, shown: Display
-    ) -> Work:
+    def of(cls, model: GreedyGPRegressor, training: Training, split: Split, seed: int, clock: Clock) -> Work:
         """The work of fitting a model, and what it will cost."""
         from ..fitting.pipeline import Settings
 
         X, mapping = training.without(split.test, seed)
         settings = Settings.of({**model.get_params(deep=False), "checkpoint": None})
-        return cls(training, split, X, mapping, settings.costs(len(split.rest), X.shape[1]), time, shown)
+        return cls(training, split, X, mapping, settings.costs(len(split.rest), X.shape[1]), clock)
 
     @property
     def growth(self) -> float:
@@ -59,11 +62,6 @@ class Work:
     def is_on_disk(self) -> bool:
         """Whether rows are read when they are asked for."""
         return reads_training_from_disk(self.training)
-
-    def follow(self, stage: Stage) -> None:
-        """Note how long steps take, and show where a fit is: a callback of fits."""
-        self.time.follow(stage)
-        self.shown(stage)
 
 
 @dataclass(frozen=True)
@@ -98,23 +96,23 @@ def fit_most(model: GreedyGPRegressor, work: Work, again: bool) -> None:
     from ..core.validation import OutlierWarning
     from ..tables import Taken
 
-    time, costs, rest = work.time, work.costs, work.split.rest
-    work.shown.expect(time.later(costs, again) / sum(cost for _, cost in costs.steps()), time.left)
-    model.set_params(time_limit=time.of_fit(costs, again))
+    clock, costs, rest = work.clock, work.costs, work.split.rest
+    second = ((CHOICE, costs.choice), (CONDITION, costs.condition)) if again else ()
+    clock.expect([*costs.steps(), *second, (MEASURING, after_fits(costs))])
+    model.set_params(time_limit=limit_of_first(clock, costs, again))
     with warnings.catch_warnings():
         if not work.is_on_disk:
             warnings.simplefilter("ignore", OutlierWarning)  # it has been said, in the table's words
         rows = Taken(work.X, rest) if work.is_on_disk else work.X[rest]
         alpha = None if work.is_on_disk else 0.0  # rows with gross errors are left out, or kept
-        model.fit(rows, work.training.y[rest], alpha=alpha, callback=work.follow)
-    time.end_step()
+        model.fit(rows, work.training.y[rest], alpha=alpha, callback=work.clock)
 
 
 def judge(model: GreedyGPRegressor, work: Work, generator: np.random.Generator) -> Judged:
     """How good a model and simpler ones are, by the rows held out."""
     from ..report.held_out import judge_held_out
 
-    work.shown.step("Testing on the rows held out")
+    work.clock.say("Testing on the rows held out")
     held, told = work.X[work.split.test], work.training.y[work.split.test]
     predicted = model.fitted_.predictive(held)
     models = judge_by_test_rows(model, work.training, work.split, work.X, predicted)
@@ -123,18 +121,14 @@ def judge(model: GreedyGPRegressor, work: Work, generator: np.random.Generator) 
 
 def fit_all(model: GreedyGPRegressor, work: Work) -> GreedyGPRegressor:
     """The model that is written: of all rows, with the kernel of the first one."""
-    from ..fitting.budget import CHOICE, CONDITION
-
-    time, costs = work.time, work.costs
-    known = work.growth * time.of_steps(CHOICE, CONDITION)
-    work.shown.expect(time.later(costs, False) / (costs.choice + costs.condition), time.left, known)
-    model.set_params(time_limit=time.of_second_fit())
-    found = _refit(model, work.training, work.follow)
-    time.end_step()
-    return found
+    clock, growth = work.clock, work.growth
+    steps = [(step, growth * clock.took.get(step, 0.0)) for step in (CHOICE, CONDITION)]
+    clock.expect([*steps, (MEASURING, clock.slowness * after_fits(work.costs))])
+    model.set_params(time_limit=limit_of_second(clock))
+    return _refit(model, work.training, clock)
 
 
-def _refit(model: GreedyGPRegressor, training: Training, follow: Callback) -> GreedyGPRegressor:
+def _refit(model: GreedyGPRegressor, training: Training, clock: Clock) -> GreedyGPRegressor:
     """A model of all rows, with the kernel and the kind of mean function of one that was fitted to most of them."""
     import warnings
 
@@ -151,8 +145,52 @@ def _refit(model: GreedyGPRegressor, training: Training, follow: Callback) -> Gr
     with warnings.catch_warnings():
         for said in (NoBetterWarning, OutlierWarning):  # of the first model, or of the table
             warnings.simplefilter("ignore", said)
-        found.fit(training.X, training.y, callback=follow)
+        found.fit(training.X, training.y, callback=clock)
     found.set_params(kernel=model.kernel, mean=model.mean, hyperparameters=model.hyperparameters)
     again = replace(found.mean_, trials=mean.trials)
     found.fitted_ = replace(found.fitted_, rounds=model.fitted_.rounds, mean_function=again)
     return found
+
+
+# --- the time limit of the command, shared out ---
+
+
+def after_fits(costs: Costs) -> float:
+    """The expected cost, in seconds, of what follows the fits."""
+    return AFTER_LEAST + AFTER * costs.condition
+
+
+def limit_of_first(clock: Clock, costs: Costs, again: bool) -> float | None:
+    """Seconds for the first fit. `again` is whether a second one, of all rows, is to follow; None for any time."""
+    if clock.limit is None:
+        return None
+    fit, after, second = costs.search + costs.choice + costs.condition, after_fits(costs), 0.0
+    if again and clock.remaining >= WORTH_TWO * (fit + after + costs.choice + costs.condition):
+        second = costs.choice + costs.condition
+    return clock.remaining * fit / (fit + after + second)
+
+
+def has_time_to_condition(clock: Clock, growth: float) -> bool:
+    """Whether a second fit, of so many times as many rows, can be conditioned in the time that is left."""
+    return clock.limit is None or SAFETY * growth * clock.took[CONDITION] < clock.remaining - KEPT * clock.limit
+
+
+def limit_of_second(clock: Clock) -> float | None:
+    """Seconds for the second fit; None for any time."""
+    if clock.limit is None:
+        return None
+    # The fit expects conditioning to take as long as on a usual machine: what it took here beyond that is kept too.
+    slower = (1 - MOST_RESERVED) * clock.took[CONDITION]
+    return max(clock.remaining - KEPT * clock.limit - slower, 0.0)
+
+
+def excess_words(clock: Clock) -> str:
+    """What to say of a limit that was exceeded; empty if it was not."""
+    from ..fitting.progress import duration
+
+    if clock.limit is None or clock.elapsed <= ALLOWED * clock.limit:
+        return ""
+    took = {step: seconds for step, seconds in clock.took.items() if step in (MEAN, SEARCH, CHOICE, CONDITION)}
+    longest = max(took, key=lambda step: took[step], default="")
+    cause = f": {longest.lower()} alone took {duration(took[longest])}" if longest else ""
+    return f"exceeded: {duration(clock.elapsed)} instead of {duration(clock.limit)}{cause}"

@@ -8,7 +8,8 @@ from math import inf, isfinite, log
 from time import perf_counter
 from typing import TYPE_CHECKING
 
-from ..selection.progress import duration, estimate, pace_words
+from ..fitting.clock import PAUSE
+from ..fitting.progress import duration, estimate, pace_words
 from ..stopping import Stage
 
 if TYPE_CHECKING:
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
 __all__ = ["Display", "display", "duration", "sparkline"]
 
 BARS = "▁▂▃▄▅▆▇█"
-PAUSE = 0.1  # seconds between updates, as often as rich redraws: more would cost time and not be seen
 WIDTH = 16  # characters of the curve
 
 
@@ -48,38 +48,18 @@ class Display:
     """
 
     def __init__(self) -> None:
-        self._began = self._since = self._last = perf_counter()
+        self._began = self._last = perf_counter()
         self._text, self._left = "", inf
-        self._ratio, self._end, self._known = 0.0, inf, 0.0
 
-    def expect(self, ratio: float, seconds: float = inf, known: float = 0.0) -> None:
-        """Set what the estimates count beside a fit that now begins.
-
-        Parameters
-        ----------
-        ratio : float
-            How long the steps after the fit are expected to take, in units of the time of the fit.
-        seconds : float
-            Seconds after which all will have ended.
-        known : float
-            Seconds that an earlier fit of the same kind took: until they have passed, they say more than its steps.
-        """
-        now = perf_counter()
-        self._ratio, self._since, self._end, self._known = ratio, now, now + seconds, known
-
-    def step(self, what: str, left: float = inf) -> None:
-        """Say what is being done now, and how many seconds are expected from now on."""
-        self._text, self._left, self._last = f"{what} ...", left, perf_counter()
+    def step(self, what: str) -> None:
+        """Say what is being done now."""
+        self(Stage((), 0.0, step=what))
 
     def __call__(self, stage: Stage) -> None:
         now = perf_counter()
         if stage.t and now - self._last < PAUSE and stage.t < stage.n_active:
             return
-        left = stage.left
-        if isfinite(left):
-            left = max(self._known - (now - self._since), 0.0) or left
-            left = min(left + self._ratio * (now - self._since + left), max(self._end - now, left))
-        self._text, self._left, self._last = self.words(stage), left, now
+        self._text, self._left, self._last = self.words(stage), stage.left, now
 
     @staticmethod
     def words(stage: Stage) -> str:
@@ -87,13 +67,13 @@ class Display:
         if not stage.t:
             return f"{stage.step}: {stage.detail} ..." if stage.detail else f"{stage.step} ..."
         curve = f"RMSE {stage.rmse[-1]:.4g} {sparkline(stage.rmse)}"
-        said = f"Choosing rows: {stage.t} of at most {stage.n_active}, {curve}"
-        return said if isfinite(stage.left) else f"{said}, {pace_words(stage)}"
+        words = f"Choosing rows: {stage.t} of at most {stage.n_active}, {curve}"
+        return words if isfinite(stage.left) else f"{words}, {pace_words(stage)}"
 
     def line(self) -> str:
         """The line as it is now, times first: a narrow terminal cuts the end of a line.
 
-        An estimate that has passed is no longer shown: then no one knows.
+        An estimate that has passed is no longer shown.
         """
         now = perf_counter()
         left = self._left - (now - self._last)

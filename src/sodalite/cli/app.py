@@ -23,7 +23,17 @@ COMMANDS = {
 
 
 class LazyGroup(click.Group):
-    """A group of commands that imports a command's module only to run it or to show its help."""
+    """A group of commands that imports a command's module only to run it or to show its help.
+
+    Ctrl-C while it is imported ends like Ctrl-C later on; click's own way would be status 1.
+    """
+
+    def invoke(self, context: click.Context) -> object:
+        try:
+            return super().invoke(context)
+        except KeyboardInterrupt:
+            click.echo("\nInterrupted.", err=True)
+            raise click.exceptions.Exit(130) from None
 
     def list_commands(self, context: click.Context) -> list[str]:
         return list(COMMANDS)

@@ -26,19 +26,17 @@ from ._common import (
     seed_option,
 )
 from ._data import EMBEDDED, Choice, read_training
-from ._fits import Judged, Work, fit_all, fit_most, judge
 from ._judged import hold_out, left_out, reads_training_from_disk
-from ._limit import Timetable
 from ._summary import show, show_readings
 
 if TYPE_CHECKING:
     from ..core.types import Floats, Indices
     from ..estimator import GreedyGPRegressor
+    from ..fitting.clock import Clock
     from ..posteriors.baselines import Baselines
     from ..report.build import HeldOut
     from ..report.words import KernelWords
     from ..tables import Dialect, Options, Training
-    from ._progress import Display
 
 MOST_ROWS = 100_000  # most rows that a kernel is described by
 IMPORTANCE_SHARE = 0.5  # of the time that is left, for the importance of the inputs
@@ -123,8 +121,8 @@ def command(
     Example: sodalite fit houses.csv --target price --output houses.sodalite
     """
     began = click.get_current_context().find_root().obj
-    time = Timetable(time_limit, perf_counter() if began is None else began)
     with plain_errors(debug, lambda: interrupted(output, checkpoint)):
+        from ..fitting.clock import Clock
         from ._progress import display
 
         choice = Choice(target, features, exclude, missing, options, dialect)
@@ -132,6 +130,7 @@ def command(
             show_readings(data, choice, as_json)
             return
         with display(not (quiet or as_json)) as shown:
+            clock = Clock(shown, limit=time_limit, began=began)
             outcome = run(
                 data,
                 target,
@@ -153,8 +152,7 @@ def command(
                     "hyperparameters": hyperparameters,
                     "checkpoint": checkpoint,
                 },
-                shown=shown,
-                time=time,
+                clock=clock,
             )
         if as_json:
             print_json(outcome.as_dict())
@@ -231,27 +229,28 @@ def run(
     test_fraction: float | None = None,
     seed: int = 0,
     parameters: dict[str, Any],
-    shown: Display,
-    time: Timetable | None = None,
+    clock: Clock | None = None,
 ) -> FitOutcome:
     """Read, fit, test, fit all rows and write. An output that cannot be written is found first.
 
     `parameters` are the estimator's; those that are None are left to it. With `hold_out_only`, the model that is
-    written has not seen the rows held out. `time` has the time limit; None for any time.
+    written has not seen the rows held out. `clock` has the time limit, and is told of the steps.
     """
-    time = time or Timetable(None)
-    shown.step(f"Reading {data or EMBEDDED}")
     import numpy as np
 
     from .. import persistence
+    from ..fitting.clock import Clock
     from ..fitting.pipeline import LOOK_SHARE
     from ..report.held_out import judgement_to_json
     from ..report.words import bars_of, error_words, kernel_words, mean_words
+    from ._fits import MEASURING, Judged, Work, excess_words, fit_all, fit_most, has_time_to_condition, judge
 
+    clock = clock or Clock()
+    clock.say(f"Reading {data or EMBEDDED}")
     check_paths(data, output, parameters.get("checkpoint"))
     model = make_model(parameters, seed)
     watch = Stopwatch()
-    gross = GrossErrorsIn(LOOK_SHARE * time.left)
+    gross = GrossErrorsIn(LOOK_SHARE * clock.remaining)
     as_they_are = keep_outliers or parameters.get("hyperparameters") == "fixed"
     choice = Choice(target, features, exclude, missing, options, dialect)
     training = read_training(data, choice, seed, None if as_they_are else gross)
@@ -260,7 +259,7 @@ def run(
     warn_of_outlying_rows(training)
     split = hold_out(len(training.y), test_fraction, seed)
     again = bool(len(split.test)) and not hold_out_only
-    work = Work.of(model, training, split, seed, time, shown)
+    work = Work.of(model, training, split, seed, clock)
     fit_most(model, work, again)
     watch("fit")
     judged = Judged()
@@ -269,24 +268,24 @@ def run(
         watch("test")
 
     mapping, rows, said, X = training.preprocessing, split.rest, "", work.X
-    if again and not time.has_time_to_condition(work.growth):
+    if again and not has_time_to_condition(clock, work.growth):
         again, said = False, "the model has not seen the rows held out: there was no time to fit it again with them"
     if again:
         model, rows, X = fit_all(model, work), np.arange(len(training.y)), training.X
         watch("fit all")
     elif len(split.test):
         mapping = work.mapping
-    model.set_params(time_limit=time.limit)
+    model.set_params(time_limit=clock.limit)
 
-    shown.step("Measuring which inputs matter")
+    clock.say(MEASURING)
     known = X[rows[:MOST_ROWS]]
     unit, variance = float(model.y_std_[0]), float(np.var(training.y[rows]))
     scale, bars = model.posterior_.scale, bars_of(model.posterior_)
     model.preprocessing_ = mapping
-    shares = shares_of(model, known, time.left)
+    shares = shares_of(model, known, clock.remaining)
     words = kernel_words(model.kernel_, known, shares, unit, variance, bars)
     judgement = judged.by_input(model, shares)
-    shown.step(f"Writing {output}")
+    clock.say(f"Writing {output}")
     model.about_ = {
         "data": data or EMBEDDED,
         "n_rows": len(rows),
@@ -317,7 +316,7 @@ def run(
         words=words,
         posterior=str(model.posterior),
         seconds=watch.seconds,
-        time_limit="; ".join(part for part in (said, time.words()) if part),
+        time_limit="; ".join(part for part in (said, excess_words(clock)) if part),
         output=output,
     )
 

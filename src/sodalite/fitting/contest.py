@@ -22,8 +22,8 @@ from ..posteriors import RowsOfFit
 from ..posteriors.base import predictive_left_out
 from ..posteriors.calibration import nlpd_of
 from ..selection.checkpoint import check_checkpoint
-from ..selection.progress import Follower
 from ..selection.source import Source
+from .clock import Clock
 from .fitted import Fitted
 from .means import SEED, MeanFunction, Trial
 from .pipeline import NO_MEAN, Mean, Settings, check, condition, fit_around, fit_mean, fit_with_mean, scale
@@ -35,7 +35,7 @@ CLOSE = 0.01  # nats per row between log densities that may be chance: one stand
 WORTH = 0.99  # share of the RMSE of a constant, which predicts faster, that a mean of close density must be below
 
 
-def fit(source: Source, target_shape: tuple[int, ...], settings: Settings, follow: Follower) -> Fitted:
+def fit(source: Source, target_shape: tuple[int, ...], settings: Settings, follow: Clock) -> Fitted:
     """Fit a model to the rows of a source, and choose its mean function if the settings leave it open.
 
     Parameters are those of `sodalite.fitting.pipeline.fit_with_mean`.
@@ -54,7 +54,7 @@ class Contest:
     source: Source
     target_shape: tuple[int, ...]
     settings: Settings
-    follow: Follower
+    follow: Clock
 
     def best(self) -> Fitted:
         """Return the model of the largest log density, of several close ones that of the smallest RMSE.

@@ -15,8 +15,8 @@ from ..kernels import CompiledKernel, compile_kernel
 from ..kernels.row_store import RowStore
 from ..posteriors import Evidence, Local
 from ..selection.loop import Selection
-from ..selection.progress import Follower
 from ..selection.source import Arrays
+from .clock import Clock
 from .exchange import exchanged
 from .fitted import Fitted
 from .pipeline import Prepared, Settings, choose_rows, condition
@@ -24,7 +24,7 @@ from .pipeline import Prepared, Settings, choose_rows, condition
 MOST_JOINED = 0.25  # rows that may join a store on disk, as a share of those in it, before it is laid out anew
 
 
-def join(fitted: Fitted, new: Arrays, settings: Settings, exchange: bool, follow: Follower) -> Fitted:
+def join(fitted: Fitted, new: Arrays, settings: Settings, exchange: bool, follow: Clock) -> Fitted:
     """Return a model of the old and the new rows.
 
     Mean function, kernel and scaling stay. The selection continues from the present active rows, among all rows, and
@@ -39,7 +39,7 @@ def join(fitted: Fitted, new: Arrays, settings: Settings, exchange: bool, follow
     settings : Settings
     exchange : bool
         Whether active rows may be replaced by others (`sodalite.fitting.exchange`).
-    follow : Follower
+    follow : Clock
         Reports the progress of the selection.
     """
     if fitted.rows is None:

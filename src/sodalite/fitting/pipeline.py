@@ -43,10 +43,9 @@ from ..scores import Score, resolve_score
 from ..selection.checkpoint import Checkpoint, File, check_checkpoint, open_checkpoint
 from ..selection.grow import grow
 from ..selection.loop import Selection
-from ..selection.progress import Follower
 from ..selection.source import Arrays, Needs, Scaling, Source, brought_here, check_room, noise_alone, sample
 from ..stopping import Rule, resolve_rule
-from .budget import CONDITION, MEAN, SEARCH, Budget, Costs
+from .clock import CONDITION, MEAN, SEARCH, Budget, Clock, Costs
 from .fitted import Fitted
 from .gross import without_gross_errors
 from .means import (
@@ -187,7 +186,7 @@ class Prepared:
     """Rows that the mean function has not seen; None if any rows will do."""
 
 
-def fit_with_mean(source: Source, target_shape: tuple[int, ...], settings: Settings, follow: Follower) -> Fitted:
+def fit_with_mean(source: Source, target_shape: tuple[int, ...], settings: Settings, follow: Clock) -> Fitted:
     """Fit a model to the rows of a source.
 
     Parameters
@@ -197,7 +196,7 @@ def fit_with_mean(source: Source, target_shape: tuple[int, ...], settings: Setti
     target_shape : tuple of int
         () if y had one dimension, (q,) if it had two.
     settings : Settings
-    follow : Follower
+    follow : Clock
         Reports the progress of the fit.
     """
     source = check(source, settings, follow)
@@ -210,7 +209,7 @@ def fit_around(
     mean: Mean,
     target_shape: tuple[int, ...],
     settings: Settings,
-    follow: Follower,
+    follow: Clock,
     found: Found | None = None,
 ) -> Fitted:
     """Fit a model to rows that are checked, with a mean function that is fitted and, if `found` is given, a kernel."""
@@ -229,7 +228,7 @@ def fit_around(
     return condition(rows, target_shape, found, selection, settings, generator)
 
 
-def check(source: Source, settings: Settings, follow: Follower) -> Source:
+def check(source: Source, settings: Settings, follow: Clock) -> Source:
     """Return the rows, checked against the settings; in memory, if the posterior needs all of them and they fit."""
     n = len(source.X)
     m = min(settings.n_active, n)
@@ -277,7 +276,7 @@ def needs_of(posterior: type[Posterior]) -> Needs:
     return "all" if posterior.reads_from_disk else "all in memory"
 
 
-def fit_mean(source: Source, settings: Settings, follow: Follower) -> Mean:
+def fit_mean(source: Source, settings: Settings, follow: Clock) -> Mean:
     """Fit the mean function on folds of the rows (docs/method.rst, `mean-function`).
 
     Some rows are set aside: to the mean they are as new as any row will be.
@@ -342,7 +341,7 @@ def find_kernel(
     settings: Settings,
     checkpoint: Checkpoint | None,
     generator: np.random.Generator,
-    follow: Follower,
+    follow: Clock,
     seconds: float,
 ) -> Found:
     """Return the kernel with its hyperparameters, from the checkpoint or from a search on a sample of the rows.
@@ -396,7 +395,7 @@ def choose_rows(
     settings: Settings,
     checkpoint: Checkpoint | None,
     generator: np.random.Generator,
-    follow: Follower,
+    follow: Clock,
     first: Indices | None = None,
     rule: Rule | None = None,
 ) -> Selection:

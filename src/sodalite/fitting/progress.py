@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from html import escape
 from importlib import import_module
@@ -13,11 +13,9 @@ from time import perf_counter
 from typing import Any, TextIO
 
 from ..stopping import Callback, Stage
-from .forecast import Forecast
-from .pace import Pace
+from .clock import PAUSE, Clock, pace
 
-PACED = 0.3  # share of the active rows from which on their pace tells how long the others take
-LIVE, LOGGED = 0.1, 5.0  # seconds between two displays, on a terminal or in a notebook, and in a file of lines
+LOGGED = 5.0  # seconds between two lines, where standard error is not a terminal
 
 
 def duration(seconds: float) -> str:
@@ -76,77 +74,23 @@ def pace_words(stage: Stage) -> str:
     >>> pace_words(Stage([1.0, 0.5], seconds=0.5, n_active=4, workers=2, left=3.0))
     '4 rows/s, 2 workers, about 3 s left'
     """
-    pace = Pace.of(stage)
-    words = [f"{pace.rate:.3g} rows/s" if pace.rate < 10 else f"{pace.rate:.0f} rows/s"]
+    rate, left = pace(stage)
+    words = [f"{rate:.3g} rows/s" if rate < 10 else f"{rate:.0f} rows/s"]
     if stage.workers:
         words.append(f"{stage.workers} worker" + "s" * (stage.workers > 1))
     if isfinite(stage.left):
         words.append(estimate(stage.left))
-    elif stage.t < stage.n_active and isfinite(pace.left):
-        words.append(f"at most {duration(pace.left)} left")
+    elif stage.t < stage.n_active and isfinite(left):
+        words.append(f"at most {duration(left)} left")
     return ", ".join(words)
 
 
-class Follower:
-    """Calls callbacks at every step of a fit and for every row that is chosen, with the time that it may still take."""
-
-    def __init__(self, *callbacks: Callback) -> None:
-        self._callbacks, self._began = callbacks, perf_counter()
-        self._forecast: Forecast | None = None
-        self._left, self._told = inf, 0.0
-
-    def expect(self, parts: Sequence[tuple[str, float]]) -> None:
-        """Set the steps of the fit in their order, each with the seconds that it is expected to take."""
-        self._forecast = Forecast(parts)
-
-    @property
-    def slowness(self) -> float:
-        """How many times as long steps take as was expected of them; 1 if nothing was."""
-        return 1.0 if self._forecast is None else self._forecast.slowness
-
-    def __call__(self, stage: Stage) -> None:
-        """Call all callbacks; StopIteration of one of them is raised after the last."""
-        if self._forecast is not None and stage.t:
-            stage = replace(stage, left=self._left_at(self._forecast, stage))
-        asked = []
-        for callback in self._callbacks:
-            try:
-                callback(stage)
-            except StopIteration as stop:
-                asked.append(stop)
-        if asked:
-            raise asked[0]
-
-    def _left_at(self, forecast: Forecast, stage: Stage) -> float:
-        """Expected seconds left while rows are chosen, by their pace once it shows; O(t), so a few times a second."""
-        now = perf_counter()
-        if now - self._told >= LIVE or stage.t in (1, stage.n_active):
-            forecast.at(stage.step, stage.t / max(stage.n_active, 1))
-            within = forecast.left - forecast.after
-            if stage.t >= PACED * stage.n_active:
-                within = Pace.of(stage).left
-            self._left, self._told = min(within, stage.time_limit - stage.seconds) + forecast.after, now
-        return max(self._left - (now - self._told), 0.0)
-
-    def say(self, step: str, detail: str = "", done: float = 0.0) -> None:
-        """Tell the callbacks that a step, or a part of it, begins, when a share of the step is done.
-
-        None of them can end it: a fit needs rows.
-        """
-        left = inf
-        if self._forecast is not None:
-            self._forecast.at(step, done)
-            left = self._forecast.left
-        with suppress(StopIteration):
-            self(Stage((), perf_counter() - self._began, step=step, detail=detail, left=left))
-
-
 @contextmanager
-def following(*callbacks: Callback | None, verbose: bool) -> Iterator[Follower]:
-    """A follower that calls some callbacks and, with `verbose`, a display of progress."""
+def following(*callbacks: Callback | None, verbose: bool) -> Iterator[Clock]:
+    """A clock that calls some callbacks and, with `verbose`, a display of progress."""
     shown = progress_display() if verbose else None
     try:
-        yield Follower(*(each for each in (*callbacks, shown) if each is not None))
+        yield Clock(*callbacks, shown)
     finally:
         if shown is not None:
             shown.close()
@@ -167,7 +111,7 @@ class ProgressLine:
         self.chosen: Stage | None = None
 
     def __call__(self, stage: Stage) -> None:
-        is_due = perf_counter() - self.last >= (LIVE if self.live else LOGGED)
+        is_due = perf_counter() - self.last >= (PAUSE if self.live else LOGGED)
         if not stage.t:
             if self.unseen is not None:
                 self._show(self.unseen)
