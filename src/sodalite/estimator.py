@@ -755,13 +755,11 @@ class GreedyGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
 
         return to_gpflow(self, X, y)
 
-    def to_onnx(
-        self, path: str | os.PathLike[str], *, input_dtype: DTypeLike = "float64", quantiles: ArrayLike = ()
-    ) -> None:
-        """Write the predictor (mean, standard deviation, quantiles) as ONNX: see `sodalite.exports.to_onnx`."""
-        from .exports import to_onnx
+    def to_sklearn(self) -> Any:
+        """Return the model given its active rows alone, as scikit-learn's: see `sodalite.exports.to_sklearn`."""
+        from .exports import to_sklearn
 
-        to_onnx(self, path, input_dtype=input_dtype, quantiles=quantiles)
+        return to_sklearn(self)
 
     def plot(self, kind: str | None = None, X: Any = None, y: Any = None, *, ax: Any = None) -> Any:
         """Draw the model with matplotlib: see `sodalite.plot.plot`.

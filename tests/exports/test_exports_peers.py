@@ -1,4 +1,4 @@
-"""Models handed over to GPyTorch and GPflow, and rows chosen for BoTorch, by the libraries themselves.
+"""Models handed over to GPyTorch, GPflow and skl2onnx, and rows chosen for BoTorch, by the libraries themselves.
 
 They are large, so that `make test` does without them; `make bench-test` installs them and runs this.
 """
@@ -58,6 +58,17 @@ def imported(name):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return pytest.importorskip(name)
+
+
+# ONNX
+
+
+def test_skl2onnx_takes_the_model_for_scikit_learn():
+    skl2onnx, onnxruntime = imported("skl2onnx"), imported("onnxruntime")
+    ours, X = fitted(KERNELS["usual"], "sod", calibrate=False), rows(40, seed=3)
+    file = skl2onnx.to_onnx(ours.to_sklearn(), X[:1], options={"return_std": True})
+    mean, std = onnxruntime.InferenceSession(file.SerializeToString()).run(None, {"X": X})
+    np.testing.assert_allclose((mean.ravel(), std.ravel()), ours.predict(X, return_std=True), rtol=1e-8)
 
 
 # GPyTorch
