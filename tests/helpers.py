@@ -37,17 +37,18 @@ __all__ = [
     "EXECUTORS",
     "FIXED",
     "KERNELS",
-    "PERIODIC",
     "POINTWISE",
     "POSTERIORS",
     "PROJECTED",
     "ROUGH",
     "SCORES",
     "HalfRBF",
+    "Indefinite",
     "OwnNoise",
     "Triangle",
     "campaign",
     "own_score",
+    "periodic",
     "scales",
 ]
 
@@ -101,9 +102,18 @@ class OwnNoise(WhiteKernel):
     """A user's own noise: it is on the diagonal of k(X), and nowhere in k(X, Y), as scikit-learn has it."""
 
 
+class Indefinite(ExpSineSquared):
+    """A user's own kernel that is not a covariance of several inputs: a sine of a distance in the plane."""
+
+
 def scales(d: int, scale: float = 1.0):
     """One length-scale per input, all different."""
     return scale * np.linspace(0.8, 1.9, d)
+
+
+def periodic(d: int, *parameters, **bounds):
+    """A kernel that is periodic in one of d inputs, the only kind that is a covariance."""
+    return ExpSineSquared(*parameters, **bounds) if d == 1 else PeriodicColumn(d - 1, *parameters, **bounds)
 
 
 KERNELS: dict[str, Callable[[int], Kernel]] = {
@@ -121,7 +131,7 @@ KERNELS: dict[str, Callable[[int], Kernel]] = {
     "matern-inf": lambda d: Matern(1.2, nu=inf),
     "matern-inf-per-input": lambda d: Matern(scales(d), nu=inf),
     "rational-quadratic": lambda d: RationalQuadratic(length_scale=0.9, alpha=0.7),
-    "periodic": lambda d: ExpSineSquared(length_scale=1.4, periodicity=2.3),
+    "periodic": lambda d: periodic(d, 1.4, 2.3),
     "dot-product": lambda d: DotProduct(0.6),
     # sums, products and powers
     "usual": lambda d: ConstantKernel(1.7) * RBF(scales(d)) + WhiteKernel(0.1),
@@ -142,7 +152,7 @@ KERNELS: dict[str, Callable[[int], Kernel]] = {
     ),
     "seasonal": lambda d: (
         ConstantKernel(1.5) * RBF(4.0)
-        + RBF(scales(d)) * ExpSineSquared(1.4, 2.3)
+        + RBF(scales(d)) * periodic(d, 1.4, 2.3)
         + ConstantKernel(0.3) * RationalQuadratic(0.9, 0.7)
         + WhiteKernel(0.1)
     ),
@@ -153,8 +163,8 @@ KERNELS: dict[str, Callable[[int], Kernel]] = {
     "fixed-length-scales": lambda d: ConstantKernel(1.7) * RBF(scales(d), FIXED) + WhiteKernel(0.1),
     "fixed-noise": lambda d: ConstantKernel(1.7) * Matern(1.2, nu=1.5) + WhiteKernel(0.1, FIXED),
     "fixed-alpha": lambda d: RationalQuadratic(0.9, 0.7, alpha_bounds=FIXED) * DotProduct(0.6, FIXED),
-    "fixed-period": lambda d: ExpSineSquared(1.4, 2.3, periodicity_bounds=FIXED) + RationalQuadratic(0.9, 0.7, FIXED),
-    "fixed-periodic-length-scale": lambda d: ExpSineSquared(1.4, 2.3, FIXED) + WhiteKernel(0.1),
+    "fixed-period": lambda d: periodic(d, 1.4, 2.3, periodicity_bounds=FIXED) + RationalQuadratic(0.9, 0.7, FIXED),
+    "fixed-periodic-length-scale": lambda d: periodic(d, 1.4, 2.3, length_scale_bounds=FIXED) + WhiteKernel(0.1),
     "all-fixed": lambda d: ConstantKernel(1.7, FIXED) * RBF(1.1, FIXED) + WhiteKernel(0.1, FIXED),
     # opaque: called as they are
     "own": lambda d: ConstantKernel(1.7) * Triangle(6.0) + WhiteKernel(0.1),
@@ -167,9 +177,6 @@ KERNELS: dict[str, Callable[[int], Kernel]] = {
 
 # Scikit-learn differentiates these by forward differences with a step of 1e-10, so to about 1e-6 and no better.
 ROUGH = {"matern-0.8", "pairwise"}
-
-# No covariances of more than one input: a sine of a distance in the plane is not positive definite.
-PERIODIC = {"periodic", "seasonal", "fixed-period", "fixed-periodic-length-scale"}
 
 # --- scores ---
 

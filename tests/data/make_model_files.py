@@ -10,11 +10,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-from sklearn.gaussian_process.kernels import RBF, ConstantKernel, ExpSineSquared, Matern, RationalQuadratic, WhiteKernel
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, RationalQuadratic, WhiteKernel
 
 import sodalite
 import sodalite.persistence.posteriors
 from sodalite.hyperparameters import Subset
+from sodalite.kernels import PeriodicColumn
 from sodalite.tables import Column, Preprocessing
 
 FOLDER = Path(__file__).parent
@@ -29,7 +30,9 @@ def version_1() -> None:
     queries = random.uniform(-2, 2, size=(8, 2))
     plain = {"n_active": 10, "random_state": 0, "hyperparameters": "fixed"}
     kernel = ConstantKernel(1.2) * Matern([0.7, 1.9], nu=1.5) + WhiteKernel(0.05)
-    mixed = RBF([1.0, 2.0]) * RationalQuadratic(1.1, 0.8) + 0.1 * ExpSineSquared(1.4, 2.3, "fixed") + WhiteKernel(0.1)
+    mixed = (
+        RBF([1.0, 2.0]) * RationalQuadratic(1.1, 0.8) + 0.1 * PeriodicColumn(0, 1.4, 2.3, "fixed") + WhiteKernel(0.1)
+    )
     local = sodalite.GreedyGPRegressor(kernel, **plain).fit(X, y, alpha=np.linspace(0, 1, 60))
     local.preprocessing_ = Preprocessing("y", (Column("a", "number", fill=0.5), Column("b", "date")), "median")
     local.about_ = {"data": "a table", "test": []}

@@ -8,17 +8,18 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.exceptions import NotFittedError
 from sklearn.gaussian_process import GaussianProcessRegressor
-from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, ExpSineSquared, WhiteKernel
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, WhiteKernel
 
 from helpers import Triangle
 from sodalite import GreedyGPRegressor
+from sodalite.kernels import PeriodicColumn
 
 X = np.random.default_rng(0).normal(size=(12, 2))
 KERNELS = {
     "default": None,
     "noisy": ConstantKernel(2.0) * RBF([0.5, 3.0]) + WhiteKernel(0.3),
     "linear": DotProduct(0.5) + ConstantKernel(3.0),
-    "periodic": ExpSineSquared(0.7, 2.0),
+    "periodic": PeriodicColumn(1, 0.7, 2.0),
     "own": 2.0 * Triangle(1.5),
 }
 

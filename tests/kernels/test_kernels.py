@@ -21,7 +21,19 @@ from sklearn.gaussian_process.kernels import (
 )
 
 from helpers import DTYPES, FIXED, KERNELS, ROUGH, scales
-from sodalite.kernels import compile_kernel, default_kernel, n_rows, spread, take, variation
+from sodalite import GreedyGPRegressor
+from sodalite.kernels import (
+    KERNEL_CLASSES,
+    NODES,
+    PeriodicColumn,
+    compile_kernel,
+    default_kernel,
+    n_rows,
+    spread,
+    take,
+    variation,
+)
+from sodalite.kernels.nodes import Node
 
 # Kernels of the distance alone, at a given scale of the inputs (three of them).
 STATIONARY = {
@@ -33,7 +45,7 @@ STATIONARY = {
     "matern-5/2-per-input": lambda s: Matern(scales(3, s), nu=2.5),
     "matern-inf": lambda s: Matern(1.2 * s, nu=inf),
     "rational-quadratic": lambda s: RationalQuadratic(0.9 * s, alpha=0.7),
-    "periodic": lambda s: ExpSineSquared(1.4, periodicity=2.3 * s),
+    "periodic": lambda s: PeriodicColumn(2, 1.4, periodicity=2.3 * s),
     "compound": lambda s: ConstantKernel(1.7) * RBF(scales(3, s)) * Matern(s, nu=2.5) + RationalQuadratic(s) ** 2,
 }
 
@@ -192,7 +204,7 @@ def test_single_precision_gradient_is_close_to_double(name, d):
         (RBF([1.0, 2.0], FIXED) + WhiteKernel(0.1), 1),
         (ConstantKernel(1.0, FIXED) * RBF([1.0, 2.0]) + WhiteKernel(0.1), 3),
         (ConstantKernel(1.0, FIXED) * RBF(1.0, FIXED), 0),
-        (RationalQuadratic(alpha_bounds=FIXED) + ExpSineSquared(length_scale_bounds=FIXED), 2),
+        (RationalQuadratic(alpha_bounds=FIXED) + PeriodicColumn(length_scale_bounds=FIXED), 2),
     ],
 )
 def test_fixed_parameters_have_no_gradient(kernel, names):
@@ -400,7 +412,7 @@ def leaves(d):
         st.builds(RBF, size | several, bounds),
         st.builds(Matern, size | several, bounds, nu=st.sampled_from([1.5, 2.5, inf])),
         st.builds(RationalQuadratic, size, size, bounds, bounds),
-        st.builds(ExpSineSquared, size, size, bounds, bounds),
+        st.builds(PeriodicColumn, st.sampled_from(range(d)), size, size, bounds, bounds),
         st.builds(DotProduct, size, bounds),
     )
 
@@ -446,6 +458,32 @@ def test_what_is_not_a_kernel_is_named(kernel):
 def test_the_wrong_number_of_length_scales_is_told(make):
     with pytest.raises(ValueError, match=r"2 length-scales, but X has 3 columns"):
         compile_kernel(make([1.0, 2.0]), rows_of(5, 3))
+
+
+@pytest.mark.parametrize("make", [lambda part: part, lambda part: ConstantKernel(2.0) * part**2 + WhiteKernel(0.1)])
+def test_a_period_in_the_distance_of_several_inputs_is_refused(make):
+    kernel = make(ExpSineSquared(1.4, 2.3))
+    compile_kernel(kernel, np.ones((4, 1)))
+    with pytest.raises(ValueError, match=r"one input alone, but X has 2 columns.*PeriodicColumn\(column, ...\)"):
+        compile_kernel(kernel, np.ones((4, 2)))
+    with pytest.raises(ValueError, match="not positive definite"):
+        GreedyGPRegressor(kernel).fit(rows_of(40, 2), rows_of(40, 1)[:, 0])
+
+
+def test_known_kernels_are_declared_whole():
+    """What one file says of a kernel is enough: parameters in the order of theta, words, and who can take it over."""
+    assert {kind.__name__ for kind in KERNEL_CLASSES} >= {"RBF", "Matern", "PeriodicColumn", "Sum", "Exponentiation"}
+    for kind in KERNEL_CLASSES:
+        node = NODES[kind]
+        if node.operands:
+            assert not node.parameters
+            continue
+        kernel = kind()
+        assert node.parameters == tuple(sorted(part.name for part in kernel.hyperparameters))
+        compiled = compile_kernel(kernel, np.ones((4, 1)))
+        assert isinstance(compiled.root, node)
+        assert bool(compiled.root.words) == (kind not in (ConstantKernel, WhiteKernel))
+        assert (type(compiled.root).hand_over is not Node.hand_over) == bool(node.handed_over)
 
 
 def test_a_rational_quadratic_takes_one_length_scale():

@@ -84,19 +84,19 @@ def test_the_nearest_rows_are_those_in_memory(n, d, kind):
 
 
 @pytest.mark.parametrize(
-    "spec",
+    ("spec", "d"),
     [
-        DotProduct(1.0),
-        ExpSineSquared(1.0, 2.0) + RBF(1.0),
-        RBF([1.0, 2.0]) + PeriodicColumn(length_scale=1.0, periodicity=3.0, column=1),
+        (DotProduct(1.0), 2),
+        (ExpSineSquared(1.0, 2.0) + RBF(1.0), 1),
+        (RBF([1.0, 2.0]) + PeriodicColumn(length_scale=1.0, periodicity=3.0, column=1), 2),
     ],
     ids=["linear", "periodic", "periodic column"],
 )
-def test_neighbours_by_the_covariance(spec):
-    X, values, noise = observed(2500, 2)
+def test_neighbours_by_the_covariance(spec, d):
+    X, values, noise = observed(2500, d)
     kernel = compile_kernel(spec, X)
     store = built(X, values, noise, kernel)
-    T = rows(30, 2, seed=3)
+    T = rows(30, d, seed=3)
     assert_array_equal(store.X[Neighbours(kernel, store).query(T, 9)], X[Neighbours(kernel, X).query(T, 9)])
 
 

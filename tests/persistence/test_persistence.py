@@ -479,8 +479,8 @@ def drop(*keys):
 WRONG = {
     "not JSON's object": (lambda content, arrays: content.clear(), "has no 'n_rows'"),
     "no kernel": (drop("kernel"), "has no 'kernel'"),
-    "unknown kernel": (put("kernel", "name", value="PairwiseKernel"), "a kernel must be one of RBF, Matern"),
-    "kernel that is code": (put("kernel", value="os.system('true')"), "a kernel must be one of RBF, Matern"),
+    "unknown kernel": (put("kernel", "name", value="PairwiseKernel"), "a kernel must be one of .*RBF, Matern"),
+    "kernel that is code": (put("kernel", value="os.system('true')"), "a kernel must be one of .*RBF, Matern"),
     "kernel's parameter": (
         put("kernel", "k1", "evil", value=1),
         "RBF must have the parameters length_scale, length_scale_bounds; it has .*evil",
@@ -724,6 +724,7 @@ def test_the_published_types_exist(name):
 
 DATA = Path(__file__).parents[1] / "data"
 EARLIER = [(version, name) for version in (1, 2, 3, 4, 5, 6, 7) for name in ("local", "sod", "vfe")]
+EARLIER.remove((1, "vfe"))  # its kernel is periodic in two inputs at once, which is not a covariance
 
 
 @pytest.mark.parametrize(("version", "name"), EARLIER)

@@ -15,11 +15,16 @@ from ..core.types import Array
 from .checks import check_bounds, check_hyperparameters, check_numeric, warn_at_bounds
 from .compiled import CompiledKernel, compile_kernel, leaves, n_rows, take
 from .default import default_kernel, default_kernels, robust_spread, spacing, spread, variation
-from .nodes import Features
+from .nodes import NODES, Features
 from .periodic import PeriodicColumn
 from .stationary import REACH
 
+KERNEL_CLASSES = tuple(NODES)
+"""The classes of kernels that are known: those of scikit-learn, and `PeriodicColumn`."""
+
 __all__ = [
+    "KERNEL_CLASSES",
+    "NODES",
     "REACH",
     "Array",
     "CompiledKernel",

@@ -10,7 +10,8 @@ from sklearn.gaussian_process import kernels as spec
 
 from ..core.validation import is_dask, is_sliceable
 from ..core.warn import warn
-from .compiled import HYPERPARAMETERS, leaves
+from .compiled import leaves
+from .nodes import NODES
 
 MAY_BE_ZERO = ("constant_value", "noise_level", "sigma_0")  # hyperparameters that are variances, or the root of one
 
@@ -58,7 +59,7 @@ def check_hyperparameters(kernel: Any) -> None:
         return
     for leaf in leaves(kernel):
         for parameter in leaf.hyperparameters:
-            is_known = type(leaf) in HYPERPARAMETERS
+            is_known = type(leaf) in NODES
             if parameter.value_type == "numeric" and (is_known or not parameter.fixed):
                 _check_value(leaf, parameter)
 

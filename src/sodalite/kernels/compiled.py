@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from copy import copy
 from dataclasses import dataclass
-from math import inf, pi
 from typing import Any
 
 import numpy as np
@@ -13,34 +12,10 @@ from numpy.typing import DTypeLike
 from sklearn.gaussian_process import kernels as spec
 
 from ..core.types import Array, Floats, Indices, Mask
-from ..core.validation import is_whole
-from . import nodes, stationary
-from .nodes import DiagonalPullback, Features, Node, Value
-from .periodic import PeriodicColumn
+from .nodes import NODES, DiagonalPullback, Features, Node, Value, node_of
+from .periodic import Cycle, Periodic
 
 SOME = 1024  # rows in each of three places of X that the inputs are centred on
-
-# The hyperparameters of the kernels that have nodes, in the order of theta: scikit-learn sorts them by name.
-HYPERPARAMETERS = {
-    spec.ConstantKernel: ("constant_value",),
-    spec.WhiteKernel: ("noise_level",),
-    spec.DotProduct: ("sigma_0",),
-    spec.RBF: ("length_scale",),
-    spec.Matern: ("length_scale",),
-    spec.RationalQuadratic: ("alpha", "length_scale"),
-    spec.ExpSineSquared: ("length_scale", "periodicity"),
-    PeriodicColumn: ("length_scale", "periodicity"),
-}
-
-
-@dataclass(frozen=True)
-class Cycle:
-    """A period in one of d inputs."""
-
-    period: Floats
-    """The step from a row to the same phase of the next cycle, of shape (d,): zero but in one input."""
-    weights: Floats
-    """Weights of the squared differences in each input, of shape (d,), for the distance of rows within one cycle."""
 
 
 @dataclass(frozen=True)
@@ -55,16 +30,12 @@ class CompiledKernel:
     dtype: np.dtype[Any]
     centre: Floats
     """A point amid the rows, of shape (d,), which inputs are centred on."""
-    _root: Node
-
-    @property
-    def root(self) -> Node:
-        """The root of the expression tree."""
-        return self._root
+    root: Node
+    """The root of the expression tree."""
 
     def prepare(self, X: Array) -> Features:
         """The rows of X (n x d), ready for `block`, `diag` and `noise`. O(n d)."""
-        return self._root.prepare(X)
+        return self.root.prepare(X)
 
     def block(self, a: Features, b: Features, out: Floats | None = None) -> Floats:
         """k(A, B), the latent covariance: without noise, even where a row of A is a row of B. O(n_a n_b d).
@@ -72,27 +43,27 @@ class CompiledKernel:
         `out` is memory that may be used for the result. Rows may be stacked, as by ``take(a, indices)`` with indices of
         shape (..., rows); the result then holds one block for each.
         """
-        return self._block(a, b, self._root.block(a, b, out))
+        return self._block(a, b, self.root.block(a, b, out))
 
     def diag(self, a: Features) -> Floats:
         """k(x, x) of every row, without noise."""
-        return self._full(shape_of(a), self._root.diag(a)[0])
+        return self._full(shape_of(a), self.root.diag(a)[0])
 
     def noise(self, a: Features) -> Floats:
         """The noise variance of every row, which ``WhiteKernel`` adds to the diagonal; always in float64."""
-        return np.array(np.broadcast_to(self._root.diag(a)[1], shape_of(a)), dtype=np.float64)
+        return np.array(np.broadcast_to(self.root.diag(a)[1], shape_of(a)), dtype=np.float64)
 
     def vjp(self, a: Features, b: Features) -> tuple[Floats, Callable[[Floats], Floats]]:
         """k(A, B), and the function that turns dJ/dk(A, B) into dJ/dtheta (scikit-learn's log-parameters).
 
         The block must not be written to, since the function may use it.
         """
-        value, pull = self._root.vjp(a, b)
+        value, pull = self.root.vjp(a, b)
         return self._block(a, b, value), lambda G: pull(G, 1.0)
 
     def diag_vjp(self, a: Features) -> tuple[Floats, Floats, DiagonalPullback]:
         """Latent and noise variances, and the function that turns the derivatives by both into dJ/dtheta."""
-        latent, noise, pull = self._root.diag_vjp(a)
+        latent, noise, pull = self.root.diag_vjp(a)
         shape = (n_rows(a),)
         return self._full(shape, latent), self._full(shape, noise), pull
 
@@ -102,7 +73,7 @@ class CompiledKernel:
         They are large for inputs that the covariance falls fast along. None if the covariance is no function of such a
         distance (periodic, linear and unknown kernels).
         """
-        found = self._root.curvature()
+        found = self.root.curvature()
         if found is None or not found[0] > 0:
             return None
         weights = np.array(np.broadcast_to(found[1] / found[0], self.centre.shape), dtype=np.float64)
@@ -110,14 +81,7 @@ class CompiledKernel:
 
     def cycles(self) -> list[Cycle]:
         """The periods of the kernel's components that are periodic in one input."""
-        found, one = [], self.centre.size == 1
-        for leaf in leaves(self.spec):
-            if type(leaf) is PeriodicColumn or (one and type(leaf) is spec.ExpSineSquared):
-                unit = np.zeros(self.centre.size)
-                unit[getattr(leaf, "column", 0)] = 1.0
-                rate = 2 * pi / (leaf.periodicity * leaf.length_scale)
-                found.append(Cycle(unit * leaf.periodicity, unit * rate**2))
-        return found
+        return [leaf.cycle(self.centre.size) for leaf in self.root.leaves() if isinstance(leaf, Periodic)]
 
     def with_theta(self, theta: Floats) -> CompiledKernel:
         """The kernel with other log-parameters."""
@@ -208,7 +172,7 @@ def take(features: Features, which: Indices | Mask | slice | list[int]) -> Featu
 
 def compile_centred(kernel: spec.Kernel, centre: Floats, dtype: np.dtype[Any]) -> CompiledKernel:
     """Compile a scikit-learn kernel for inputs that are centred on a given point, of shape (d,)."""
-    return CompiledKernel(kernel, dtype, centre, _node(kernel, centre, dtype))
+    return CompiledKernel(kernel, dtype, centre, node_of(kernel, centre, dtype))
 
 
 def _at(kernel: spec.Kernel, theta: Floats) -> tuple[spec.Kernel, Floats]:
@@ -217,77 +181,20 @@ def _at(kernel: spec.Kernel, theta: Floats) -> tuple[spec.Kernel, Floats]:
     The copy equals scikit-learn's ``clone_with_theta``, which inspects every part of the kernel and so takes a third of
     the time of a small table's likelihood.
     """
-    kind = type(kernel)
-    if kind is spec.Sum or kind is spec.Product:
-        first, theta = _at(kernel.k1, theta)
-        second, theta = _at(kernel.k2, theta)
-        return kind(first, second), theta
-    if kind is spec.Exponentiation:
-        base, theta = _at(kernel.kernel, theta)
-        return kind(base, kernel.exponent), theta
-    if kind not in HYPERPARAMETERS:
+    node = NODES.get(type(kernel))
+    if node is None:
         size = kernel.n_dims
         return kernel.clone_with_theta(theta[:size]), theta[size:]
-    made = copy(kernel)
-    for name in HYPERPARAMETERS[kind]:
+    changed = copy(kernel)
+    for name in node.operands:
+        part, theta = _at(getattr(kernel, name), theta)
+        setattr(changed, name, part)
+    for name in node.parameters:
         part = getattr(kernel, "hyperparameter_" + name)
         if not part.fixed:
-            setattr(made, name, np.exp(theta[: part.n_elements] if part.n_elements > 1 else theta[0]))
+            setattr(changed, name, np.exp(theta[: part.n_elements] if part.n_elements > 1 else theta[0]))
             theta = theta[part.n_elements :]
-    return made, theta
-
-
-def _node(kernel: spec.Kernel, centre: Floats, dtype: np.dtype[Any]) -> Node:
-    """The node of a scikit-learn kernel, found by exact type: a subclass may be another function."""
-    kind = type(kernel)
-    if kind is spec.Sum or kind is spec.Product:
-        pair = nodes.Sum if kind is spec.Sum else nodes.Product
-        return pair(_node(kernel.k1, centre, dtype), _node(kernel.k2, centre, dtype))
-    if kind is spec.Exponentiation:
-        return nodes.Power(_node(kernel.kernel, centre, dtype), float(kernel.exponent))
-    if kind is spec.ConstantKernel:
-        return nodes.Constant(float(kernel.constant_value), _free(kernel, "constant_value"))
-    if kind is spec.WhiteKernel:
-        return nodes.White(float(kernel.noise_level), _free(kernel, "noise_level"))
-    if kind is spec.DotProduct:
-        return nodes.DotProduct(float(kernel.sigma_0), _free(kernel, "sigma_0"), dtype)
-    if kind is spec.CompoundKernel:
-        raise TypeError("a CompoundKernel is several kernels side by side, not a covariance; use a sum or a product.")
-    return _stationary_node(kernel, centre, dtype) or nodes.Opaque(kernel, dtype)
-
-
-def _stationary_node(kernel: spec.Kernel, centre: Floats, dtype: np.dtype[Any]) -> Node | None:
-    """The node of a stationary kernel of scikit-learn's, or None for another kernel."""
-    kind, profile = type(kernel), _profile(kernel)
-    if profile is None:
-        return None
-    if kind is spec.ExpSineSquared or kind is PeriodicColumn:
-        free = (_free(kernel, "periodicity"), _free(kernel, "length_scale"))
-        period = np.array([float(kernel.periodicity) / pi])
-        column = _column(kernel, centre) if kind is PeriodicColumn else None
-        centre = centre if column is None else centre[[column]]
-        return stationary.Stationary(profile, period, free, True, centre, dtype, column)
-    scale = _length_scale(kernel, centre)
-    if kind is spec.RationalQuadratic:
-        if scale.size > 1:
-            raise ValueError(f"a RationalQuadratic kernel takes one length-scale for all columns; got {scale.size}.")
-        free = (_free(kernel, "length_scale"), _free(kernel, "alpha"))
-        return stationary.Stationary(profile, scale, free, True, centre, dtype)
-    return stationary.Stationary(profile, scale, (_free(kernel, "length_scale"),), False, centre, dtype)
-
-
-def _profile(kernel: spec.Kernel) -> stationary.Profile | None:
-    """The profile of a stationary kernel of scikit-learn's, or None for another kernel."""
-    kind = type(kernel)
-    if kind is spec.RBF or (kind is spec.Matern and kernel.nu == inf):
-        return stationary.SquaredExponential()
-    if kind is spec.Matern and kernel.nu in (0.5, 1.5, 2.5):
-        return stationary.Matern(float(kernel.nu))
-    if kind is spec.RationalQuadratic:
-        return stationary.RationalQuadratic(float(kernel.alpha))
-    if kind is spec.ExpSineSquared or kind is PeriodicColumn:
-        return stationary.Periodic(float(kernel.length_scale))
-    return None
+    return changed, theta
 
 
 def leaves(kernel: spec.Kernel) -> list[spec.Kernel]:
@@ -295,27 +202,3 @@ def leaves(kernel: spec.Kernel) -> list[spec.Kernel]:
     parts = [getattr(kernel, name, None) for name in ("k1", "k2", "kernel")]
     inner = [part for part in parts if isinstance(part, spec.Kernel)]
     return [leaf for part in inner for leaf in leaves(part)] if inner else [kernel]
-
-
-def _length_scale(kernel: spec.Kernel, centre: Floats) -> Floats:
-    """The length-scales of a kernel, of shape (1,) or (d,)."""
-    scale = np.atleast_1d(np.asarray(kernel.length_scale, dtype=np.float64))
-    if scale.ndim != 1 or scale.size not in (1, centre.size):
-        raise ValueError(
-            f"kernel {kernel} has {scale.size} length-scales, but X has {centre.size} columns; "
-            f"give one length-scale, or one per column."
-        )
-    return scale
-
-
-def _column(kernel: PeriodicColumn, centre: Floats) -> int:
-    """The checked column of a periodic kernel."""
-    column = kernel.column
-    if not is_whole(column) or not 0 <= column < centre.size:
-        raise ValueError(f"kernel {kernel} needs a column from 0 to {centre.size - 1}, the last of X; got {column!r}.")
-    return int(column)
-
-
-def _free(kernel: spec.Kernel, name: str) -> bool:
-    """Whether a hyperparameter is free: not fixed."""
-    return not getattr(kernel, "hyperparameter_" + name).fixed

@@ -2,13 +2,19 @@
 
 Every node evaluates the latent covariance, separately the noise (the part that scikit-learn's ``WhiteKernel`` adds to
 the diagonal), and the gradients of both by reverse mode. The nodes are named like scikit-learn's kernels.
+
+All that is known of a kernel is declared by its node: which of scikit-learn's classes it stands for and their
+parameters (`declares`), its values and gradients, its words in a report, and how it is handed to other libraries.
+`NODES` lists them. Stationary kernels are in `sodalite.kernels.stationary`, periodic ones in
+`sodalite.kernels.periodic`.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol, TypeVar
 
 import numpy as np
 from sklearn.gaussian_process import kernels as spec
@@ -24,55 +30,140 @@ FEW = 32  # rows whose square block by an unknown kernel costs little more than 
 ROUNDING = 1e-8  # noise over variance below which an unknown kernel's noise is taken for a rounding error
 
 
-class Node(Protocol):
+class Maker(Protocol):
+    """How another library makes kernels, which can be added and multiplied. `free` parameters may be trained."""
+
+    def constant(self, value: float, free: bool) -> Any:
+        """Return a constant covariance."""
+        ...
+
+    def scaled(self, value: float, free: bool, kernel: Any) -> Any:
+        """Return a constant times a kernel."""
+        ...
+
+    def squared_exponential(self, scale: Floats, free: bool) -> Any:
+        """Return a squared-exponential kernel; `scale` are its length-scales, one or one per input."""
+        ...
+
+    def matern(self, scale: Floats, free: bool, nu: float) -> Any:
+        """Return a Matern kernel with `nu` of 1/2, 3/2 or 5/2."""
+        ...
+
+    def rational_quadratic(self, scale: Floats, free: bool, alpha: float, alpha_is_free: bool) -> Any:
+        """Return a rational quadratic kernel."""
+        ...
+
+
+class Node(ABC):
     """One operation of a kernel's expression tree.
 
     Features may be stacked, of shape (stack, rows, width). Then all methods but `diag_vjp` return one block for each,
     and a pullback sums the gradients of all.
     """
 
+    parameters: ClassVar[tuple[str, ...]] = ()
+    """The hyperparameters of scikit-learn's kernel, in the order of theta: by their names."""
+    operands: ClassVar[tuple[str, ...]] = ()
+    """The attributes of scikit-learn's kernel that are kernels."""
+    handed_over: ClassVar[str] = ""
+    """The user's name for a kernel that other libraries have too."""
+
+    @classmethod
+    @abstractmethod
+    def of(cls, kernel: spec.Kernel, centre: Floats, dtype: np.dtype[Any]) -> Node:
+        """The node of a kernel of scikit-learn's, for inputs that are centred on a point of shape (d,)."""
+
+    @abstractmethod
     def prepare(self, X: Array) -> Features:
         """The features of the rows X, of shape (n, d), which the other methods take."""
-        ...
 
+    @abstractmethod
     def block(self, a: Features, b: Features, out: Floats | None = None) -> Value:
         """The latent covariances of the rows a with the rows b; `out` is memory that may be used for them."""
-        ...
 
+    @abstractmethod
     def diag(self, a: Features) -> tuple[Value, Value]:
         """The latent variance and the noise variance of every row."""
-        ...
 
+    @abstractmethod
     def vjp(self, a: Features, b: Features) -> tuple[Value, Pullback]:
         """The block, and the function that turns dJ/d(block) into the gradient by the free log-parameters."""
-        ...
 
+    @abstractmethod
     def diag_vjp(self, a: Features) -> tuple[Value, Value, DiagonalPullback]:
         """Latent and noise variances, and the function that turns the derivatives by both into the gradient."""
-        ...
 
     def curvature(self) -> tuple[float, Value] | None:
         """The variance, and minus the second derivative of the covariance by each input at distance zero.
 
-        Only the ratios between the inputs matter, so roughly right is enough. None where the covariance is no function
-        of a distance.
+        Only the ratios between the inputs matter, so roughly right is enough. None where the covariance is not a
+        function of a distance.
         """
-        ...
+        return None
+
+    def leaves(self) -> list[Node]:
+        """The leaves of the tree below the node, in order."""
+        return [self]
+
+    def hand_over(self, maker: Maker) -> Any:
+        """The latent part as another library's kernel; None for noise. Kernels that others do not have are refused."""
+        known = ", ".join(node.handed_over for node in NODES.values() if node.handed_over)
+        raise ValueError(f"The kernel has {self.title} in it, which cannot be handed over; these can: {known}.")
+
+    @property
+    def title(self) -> str:
+        """The kernel's name in the refusal of `hand_over`."""
+        return f"a {type(self).__name__}"
+
+    @property
+    def words(self) -> str:
+        """The kind of covariance, in a report; empty for constants and noise."""
+        return ""
 
 
-class Leaf:
-    """Base of the leaves that do not depend on the inputs: their features are empty."""
+N = TypeVar("N", bound=type[Node])
+
+NODES: dict[type[spec.Kernel], type[Node]] = {}
+"""The node of every known class of kernels. Exact types count: a subclass may be another function."""
+
+
+def declares(*kinds: type[spec.Kernel], parameters: tuple[str, ...] = ()) -> Callable[[N], N]:
+    """Enter a node into `NODES`, for some of scikit-learn's classes with these hyperparameters, sorted by name."""
+
+    def enter(node: N) -> N:
+        node.parameters = parameters
+        NODES.update(dict.fromkeys(kinds, node))
+        return node
+
+    return enter
+
+
+def node_of(kernel: spec.Kernel, centre: Floats, dtype: np.dtype[Any]) -> Node:
+    """The node of a kernel of scikit-learn's, for inputs that are centred on a point of shape (d,)."""
+    return NODES.get(type(kernel), Opaque).of(kernel, centre, dtype)
+
+
+@dataclass(frozen=True)
+class Uniform(Node):
+    """Base of the leaves with one parameter that do not depend on the inputs: their features are empty."""
+
+    value: float
+    free: bool
+
+    @classmethod
+    def of(cls, kernel: spec.Kernel, centre: Floats, dtype: np.dtype[Any]) -> Node:
+        (name,) = cls.parameters
+        return cls(float(getattr(kernel, name)), is_free(kernel, name))
 
     def prepare(self, X: Array) -> Features:
         return np.empty((X.shape[0], 0))
 
 
-@dataclass(frozen=True)
-class Constant(Leaf):
+@declares(spec.ConstantKernel, parameters=("constant_value",))
+class Constant(Uniform):
     """A constant covariance."""
 
-    value: float
-    free: bool
+    handed_over: ClassVar[str] = "ConstantKernel"
 
     def block(self, a: Features, b: Features, out: Floats | None = None) -> Value:
         return self.value
@@ -89,13 +180,15 @@ class Constant(Leaf):
     def curvature(self) -> tuple[float, Value] | None:
         return self.value, 0.0
 
+    def hand_over(self, maker: Maker) -> Any:
+        return maker.constant(self.value, self.free)
 
-@dataclass(frozen=True)
-class White(Leaf):
+
+@declares(spec.WhiteKernel, parameters=("noise_level",))
+class White(Uniform):
     """Independent noise: no covariance between rows, a noise variance on the diagonal."""
 
-    value: float
-    free: bool
+    handed_over: ClassVar[str] = "WhiteKernel"
 
     def block(self, a: Features, b: Features, out: Floats | None = None) -> Value:
         return 0.0
@@ -112,14 +205,26 @@ class White(Leaf):
     def curvature(self) -> tuple[float, Value] | None:
         return 0.0, 0.0
 
+    def hand_over(self, maker: Maker) -> Any:
+        return None
 
+
+@declares(spec.DotProduct, parameters=("sigma_0",))
 @dataclass(frozen=True)
-class DotProduct:
+class DotProduct(Node):
     """sigma_0^2 + a.b: not stationary, so its inputs are the rows as they are, not centred."""
 
     sigma_0: float
     free: bool
     dtype: np.dtype[Any]
+
+    @classmethod
+    def of(cls, kernel: spec.Kernel, centre: Floats, dtype: np.dtype[Any]) -> Node:
+        return cls(float(kernel.sigma_0), is_free(kernel, "sigma_0"), dtype)
+
+    @property
+    def words(self) -> str:
+        return "linear"
 
     def prepare(self, X: Array) -> Features:
         with np.errstate(over="ignore"):  # infinite variances are checked for by the caller
@@ -139,12 +244,9 @@ class DotProduct:
     def diag_vjp(self, a: Features) -> tuple[Value, Value, DiagonalPullback]:
         return *self.diag(a), lambda g, g_noise: _gradient(self.free, 2 * self.sigma_0**2 * g.sum())
 
-    def curvature(self) -> tuple[float, Value] | None:
-        return None
-
 
 @dataclass(frozen=True)
-class Opaque:
+class Opaque(Node):
     """A kernel that has no node of its own and is called as it is. Its gradient fills an n x n x parameters array.
 
     The kernel may contain noise (a subclass of ``WhiteKernel``, say). By scikit-learn's convention, noise is the part
@@ -153,6 +255,25 @@ class Opaque:
 
     kernel: spec.Kernel
     dtype: np.dtype[Any]
+    kind: str
+    """`words`."""
+
+    @classmethod
+    def of(cls, kernel: spec.Kernel, centre: Floats, dtype: np.dtype[Any]) -> Node:
+        if isinstance(kernel, spec.CompoundKernel):
+            raise TypeError(
+                "a CompoundKernel is several kernels side by side, not a covariance; use a sum or a product."
+            )
+        has_shape = not isinstance(kernel, spec.ConstantKernel | spec.WhiteKernel)
+        return cls(kernel, dtype, type(kernel).__name__ if has_shape else "")
+
+    @property
+    def title(self) -> str:
+        return repr(self.kernel)
+
+    @property
+    def words(self) -> str:
+        return self.kind
 
     def prepare(self, X: Array) -> Features:
         return np.asarray(X, dtype=np.float64)
@@ -198,9 +319,6 @@ class Opaque:
 
         return latent.astype(self.dtype), noise.astype(self.dtype), pull
 
-    def curvature(self) -> tuple[float, Value] | None:
-        return None
-
     def _diagonal(self, a: Features) -> tuple[Floats, Floats]:
         """The latent variance and the noise variance of every row, in float64."""
         if a.ndim > 2:
@@ -221,19 +339,30 @@ def _few(n: int) -> list[slice]:
 
 
 @dataclass(frozen=True)
-class TwoKernels:
+class TwoKernels(Node):
     """Base of the nodes with two operands: their features are those of both."""
 
     left: Node
     right: Node
+    operands: ClassVar[tuple[str, ...]] = ("k1", "k2")
+
+    @classmethod
+    def of(cls, kernel: spec.Kernel, centre: Floats, dtype: np.dtype[Any]) -> Node:
+        return cls(node_of(kernel.k1, centre, dtype), node_of(kernel.k2, centre, dtype))
 
     def prepare(self, X: Array) -> Features:
         return self.left.prepare(X), self.right.prepare(X)
 
+    def leaves(self) -> list[Node]:
+        return [*self.left.leaves(), *self.right.leaves()]
 
+
+@declares(spec.Sum)
 @dataclass(frozen=True)
 class Sum(TwoKernels):
     """Latent f + g, noise u + v."""
+
+    handed_over: ClassVar[str] = "sums"
 
     def block(self, a: Features, b: Features, out: Floats | None = None) -> Value:
         return _merge(np.add, self.left, self.right, a, b, out)
@@ -257,10 +386,19 @@ class Sum(TwoKernels):
         left, right = self.left.curvature(), self.right.curvature()
         return left and right and (left[0] + right[0], left[1] + right[1])
 
+    def hand_over(self, maker: Maker) -> Any:
+        left, right = self.left.hand_over(maker), self.right.hand_over(maker)
+        if left is None or right is None:
+            return right if left is None else left
+        return left + right
 
+
+@declares(spec.Product)
 @dataclass(frozen=True)
 class Product(TwoKernels):
     """Latent f g; the noise is the rest of (f + u)(g + v), where u and v are the two factors' noise."""
+
+    handed_over: ClassVar[str] = "products"
 
     def block(self, a: Features, b: Features, out: Floats | None = None) -> Value:
         return _merge(np.multiply, self.left, self.right, a, b, out)
@@ -287,16 +425,37 @@ class Product(TwoKernels):
         left, right = self.left.curvature(), self.right.curvature()
         return left and right and (left[0] * right[0], left[0] * right[1] + left[1] * right[0])
 
+    def hand_over(self, maker: Maker) -> Any:
+        for constant, other in ((self.left, self.right), (self.right, self.left)):
+            if isinstance(constant, Constant):
+                kernel = other.hand_over(maker)
+                return None if kernel is None else maker.scaled(constant.value, constant.free, kernel)
+        left, right = self.left.hand_over(maker), self.right.hand_over(maker)
+        return None if left is None or right is None else left * right
 
+
+@declares(spec.Exponentiation)
 @dataclass(frozen=True)
-class Power:
+class Power(Node):
     """Latent f^p; the noise is the rest of (f + u)^p."""
 
     base: Node
     exponent: float
+    operands: ClassVar[tuple[str, ...]] = ("kernel",)
+
+    @classmethod
+    def of(cls, kernel: spec.Kernel, centre: Floats, dtype: np.dtype[Any]) -> Node:
+        return cls(node_of(kernel.kernel, centre, dtype), float(kernel.exponent))
+
+    @property
+    def title(self) -> str:
+        return f"a power (Exponentiation, {self.exponent:g})"
 
     def prepare(self, X: Array) -> Features:
         return self.base.prepare(X)
+
+    def leaves(self) -> list[Node]:
+        return self.base.leaves()
 
     def block(self, a: Features, b: Features, out: Floats | None = None) -> Value:
         return self.base.block(a, b, out) ** self.exponent
@@ -330,6 +489,11 @@ class Power:
             f = np.where(np.equal(f, 0), np.inf, f)
         slope = self.exponent * f ** (self.exponent - 1)
         return slope if isinstance(f, np.ndarray) and f.ndim else float(slope)
+
+
+def is_free(kernel: spec.Kernel, name: str) -> bool:
+    """Whether a hyperparameter of a kernel of scikit-learn's is free: not fixed."""
+    return not getattr(kernel, "hyperparameter_" + name).fixed
 
 
 def _gradient(free: bool, value: float) -> Floats:

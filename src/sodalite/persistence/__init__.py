@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 
+from ..kernels import NODES
 from .mapped import verify_mapped
 from .model import load, save
 from .model_file import FORMAT, VERSION, Header, ModelFileError, check_path, read_header
@@ -31,28 +32,19 @@ __all__ = [
 
 TRUSTED_TYPES = [
     "numpy.dtype",
-    *sorted(f"{kind.__module__}.{kind.__qualname__}" for kind in (*KERNELS.values(), *OBJECTS.values())),
+    *sorted(
+        f"{kind.__module__}.{kind.__qualname__}" for kind in {*KERNELS.values(), *OBJECTS.values(), *NODES.values()}
+    ),
     "sodalite.estimator.GreedyGPRegressor",
     "sodalite.fitting.fitted.Fitted",
     "sodalite.hyperparameters.subset.Fixed",  # in files of earlier versions
     "sodalite.hyperparameters.subset.Round",  # in files of earlier versions
     "sodalite.hyperparameters.task.Round",
     "sodalite.kernels.compiled.CompiledKernel",
-    "sodalite.kernels.compiled.Cycle",
     "sodalite.kernels.neighbours.Index",
     "sodalite.kernels.neighbours.Neighbours",
-    "sodalite.kernels.nodes.Constant",
-    "sodalite.kernels.nodes.DotProduct",
     "sodalite.kernels.nodes.Opaque",
-    "sodalite.kernels.nodes.Power",
-    "sodalite.kernels.nodes.Product",
-    "sodalite.kernels.nodes.Sum",
-    "sodalite.kernels.nodes.White",
-    "sodalite.kernels.stationary.Matern",
-    "sodalite.kernels.stationary.Periodic",
-    "sodalite.kernels.stationary.RationalQuadratic",
-    "sodalite.kernels.stationary.SquaredExponential",
-    "sodalite.kernels.stationary.Stationary",
+    "sodalite.kernels.periodic.Cycle",
     "sodalite.fitting.means.folds.MeanFunction",
     "sodalite.fitting.means.folds.Trial",
     "sodalite.fitting.means.linear.LinearMean",

@@ -14,25 +14,10 @@ from sklearn.gaussian_process import kernels as spec
 from .. import hyperparameters, scores, stopping
 from ..core.json import encoded, shown
 from ..core.types import Floats
-from ..kernels import PeriodicColumn
+from ..kernels import KERNEL_CLASSES
 from .fields import wrong
 
-KERNELS = {
-    kind.__name__: kind
-    for kind in (
-        spec.RBF,
-        spec.Matern,
-        spec.RationalQuadratic,
-        spec.ExpSineSquared,
-        spec.DotProduct,
-        spec.ConstantKernel,
-        spec.WhiteKernel,
-        spec.Sum,
-        spec.Product,
-        spec.Exponentiation,
-        PeriodicColumn,
-    )
-}
+KERNELS = {kind.__name__: kind for kind in KERNEL_CLASSES}
 """The kernels that a file can hold."""
 
 OBJECTS = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import inf, sqrt
+from math import sqrt
 from operator import itemgetter
 from typing import Any
 
@@ -13,7 +13,7 @@ from sklearn.gaussian_process import kernels as spec
 
 from ..core.types import Array
 from ..fitting.means import MeanFunction
-from ..kernels import PeriodicColumn, compile_kernel, leaves
+from ..kernels import compile_kernel
 from ..posteriors import Posterior
 from ..posteriors.calibration import ErrorBars
 from ..posteriors.predictive import Standard
@@ -26,8 +26,6 @@ HEAVY = 30.0  # degrees of freedom from which the tails of a t are as good as Ga
 SKEWED = 0.1  # difference of the 90 % band's parts above and below the prediction, as a share of it, worth a word
 NARROW = 0.9  # 98 % band in units of the 50 % band, as a share of the Gaussian's, below which tails are called lighter
 GAUSSIAN_98 = 3.449  # the 98 % band of a Gaussian in units of its 50 % band
-SHAPES = {0.5: "Matern 1/2, rough", 1.5: "Matern 3/2", 2.5: "Matern 5/2", inf: "squared-exponential, very smooth"}
-"""Matern kernels by their smoothness nu."""
 
 SCORES = {
     "lookahead": "the row that most helps to predict others (lookahead)",
@@ -210,7 +208,7 @@ def kernel_words(
     compiled = compile_kernel(kernel, X)
     noise = float(compiled.noise(compiled.prepare(X[:1]))[0]) if bars is None else bars.noise**2
     noise *= y_std**2
-    shapes = dict.fromkeys(_shape(leaf) for leaf in leaves(kernel))
+    shapes = dict.fromkeys(leaf.words for leaf in compiled.root.leaves())
     share = min(noise / y_variance, 1.0) if y_variance > 0 else 0.0
     words = KernelWords(", ".join(filter(None, shapes)), tuple(importance), sqrt(noise), share)
     return words if bars is None else words.scaled(bars, y_std)
@@ -280,22 +278,6 @@ def coverages_words(coverages: Mapping[str, float]) -> str:
 def _listed(parts: Sequence[str]) -> str:
     """Two or more words as a list in a sentence."""
     return f"{', '.join(parts[:-1])} and {parts[-1]}"
-
-
-def _shape(leaf: spec.Kernel) -> str:
-    """The name of a leaf's kind of covariance; empty for constants and noise."""
-    if isinstance(leaf, spec.ConstantKernel | spec.WhiteKernel):
-        return ""
-    if isinstance(leaf, spec.Matern):
-        return SHAPES.get(leaf.nu, f"Matern {leaf.nu:g}")
-    names = {
-        spec.RBF: SHAPES[inf],
-        spec.RationalQuadratic: "rational quadratic",
-        spec.ExpSineSquared: "periodic",
-        PeriodicColumn: "periodic",
-        spec.DotProduct: "linear",
-    }
-    return names.get(type(leaf), type(leaf).__name__)
 
 
 MEANS = {"constant": "a constant", "linear": "a straight line", "trees": "boosted trees"}
