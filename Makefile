@@ -6,7 +6,7 @@ WORKERS ?= 2
 # Each worker of the tests computes with one thread: together they keep the cores busy, and more would wait for each other.
 PYTEST := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 SCIPY_ARRAY_API=1 $(BIN)/pytest -n $(WORKERS) --dist worksteal
 
-.PHONY: run test campaign browser bench bench-test docs links dist dist-test lowest clean
+.PHONY: run test campaign browser bench bench-test docs links lines dist dist-test lowest clean
 
 run: $(VENV)/run  ## fit the embedded data set and print what came of it
 	$(BIN)/sodalite demo
@@ -27,7 +27,7 @@ browser:  ## Chromium, for the tests that look at a report
 bench: $(VENV)/bench  ## speed, as ratios measured in one run
 	$(BIN)/python -m benchmarks
 
-bench-test:  ## the tests that need PyTorch, GPyTorch, GPflow (which holds NumPy back, so apart) and BoTorch
+bench-test:  ## the tests that need PyTorch, GPyTorch, GPflow (which holds NumPy back, so apart), BoTorch and skl2onnx
 	$(MAKE) VENV=.venv-peers .venv-peers/peers
 	SCIPY_ARRAY_API=1 .venv-peers/bin/pytest tests/exports/test_exports_peers.py tests/core/test_namespaces.py
 
@@ -37,6 +37,9 @@ docs: $(VENV)/docs  ## the HTML documentation, in docs/_build/html
 
 links: $(VENV)/docs  ## whether the links to other sites still lead somewhere; it needs the network
 	$(BIN)/sphinx-build -D plot_gallery=0 -b linkcheck docs docs/_build/links
+
+lines:  ## how large each room of the package is; `make lines WRITE=1` writes the table into CONTRIBUTING.md
+	$(PYTHON) scripts/lines.py $(if $(WRITE),--write)
 
 dist: $(VENV)/test  ## a wheel and an sdist, in dist/
 	rm -rf dist
