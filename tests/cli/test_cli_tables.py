@@ -167,7 +167,7 @@ def test_how_a_file_is_written_can_be_said(folder):
         assert result.exit_code == 2
         assert f"Invalid value for '{option}'" in result.stderr
         assert words in " ".join(result.stderr.split())
-    assert "no encoding that is known" in run("fit", "a.csv", "-t", "y", "--encoding", "x").stderr
+    assert "not an encoding that is known" in run("fit", "a.csv", "-t", "y", "--encoding", "x").stderr
     assert "no column 'lat'" in run("fit", "shops.csv", "-t", "rent", "--latlon", "lat,lon").stderr
 
 
@@ -396,13 +396,13 @@ SHEETS = {  # the sheets, merged ranges, the hidden sheet, and what is noticed
         {"Data": [HEAD, *sheet()], "Notes": [["read", "me"], ["a", "b"]]},
         [],
         "",
-        ["Sheet 'Data' is read, the first of 2 that holds a table; to read another, put it first."],
+        ["Sheet 'Data' is read, the first of 2 that holds a table; to read another, write a.xlsx::NAME."],
     ),
     "a cover": (
         {"Cover": [["Report"], ["by us"]], "Data": [HEAD, *sheet()]},
         [],
         "",
-        ["Sheet 'Data' is read, the first of 2 that holds a table; to read another, put it first."],
+        ["Sheet 'Data' is read, the first of 2 that holds a table; to read another, write a.xlsx::NAME."],
     ),
     "a hidden sheet": ({"Old": [["a", "y"], [1, 2]], "Data": [HEAD, *sheet()]}, [], "Old", []),
     "a title and blank rows": (

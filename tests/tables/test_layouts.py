@@ -9,12 +9,17 @@ import pandas as pd
 import pytest
 
 from sodalite.tables import Dialect, TableError, learn, open_table, read_table
+from sodalite.tables.values import table_column
 
 ROWS = [(row * 7 % 11, row * 5 % 13, row * row % 17) for row in range(40)]
 
 
 def lines(mark: str) -> str:
     return "".join(f"{mark.join(map(str, row))}\n" for row in ROWS)
+
+
+def numbers(table) -> list[list[float]]:
+    return np.column_stack([table_column(table, name).data for name in table.names]).tolist()
 
 
 @pytest.mark.parametrize(
@@ -31,9 +36,7 @@ def test_what_stands_above_the_names_is_left_out(above, mark, said, tmp_path):
     path.write_text(f"{above}{mark.join('aby')}\n{lines(mark)}")
     table = read_table(path)
     assert table.names == ["a", "b", "y"]
-    assert np.column_stack([table.data[name].to_numpy() for name in table.names]).tolist() == [
-        list(row) for row in ROWS
-    ]
+    assert numbers(table) == [list(row) for row in ROWS]
     assert table.notes == (f"What stands above the column names is left out ({said}).",)
     with open_table(path) as reader:
         chunks = list(reader.chunks({"y": "number"}))
@@ -67,7 +70,7 @@ def test_columns_that_blanks_separate(gap, tmp_path, monkeypatch):
         monkeypatch.setattr("sodalite.tables.text.BLOCK", block)
         table = read_table(path)
         assert table.names == ["a", "b", "y"]
-        assert np.column_stack([table.data[name].to_numpy() for name in table.names]).tolist() == expected
+        assert numbers(table) == expected
     with open_table(path) as reader:
         assert sum(map(len, reader.chunks({"y": "number"}))) == len(ROWS)
 

@@ -113,8 +113,9 @@ def command(
 ) -> None:
     """Fit a model to a table and write it to a file.
 
-    DATA is CSV, TSV, .csv.gz, .tsv.gz, Parquet, Arrow, Feather, NPZ or Excel, by its suffix, a folder of Parquet files,
-    or - for CSV from standard input; without it, 43 years of CO2 at Mauna Loa. How columns are to be read is found from
+    DATA is CSV, TSV, JSON lines, Parquet, Feather, NPZ or Excel, by its suffix, also in .gz or .zip; a folder of
+    Parquet files; a pattern such as "sales-*.csv"; book.xlsx::Sheet2; shop.db::orders or a query of a database; or -
+    for CSV from standard input. Without it, 43 years of CO2 at Mauna Loa. How columns are to be read is found from
     the values: see --dry-run. predict does the same. A tenth of the rows is held out to judge the model; the one that
     is written has seen all. A folder, or a large Parquet file, is left on disk, and must hold numbers alone.
 

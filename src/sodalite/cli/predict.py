@@ -228,7 +228,7 @@ def run(
         mapping = mapping_of(model, reader)
         mapping.check_names(reader.names, reader.name)
         kept = kept_columns(keep, reader, columns)
-        kinds = dict.fromkeys(kept, "text") | mapping.kinds
+        needed = list(dict.fromkeys([*kept, *mapping.sources]))
 
         def parts(tables: Iterator[Table]) -> Iterator[dict[str, Any]]:
             for table in tables:
@@ -238,7 +238,7 @@ def run(
                 yield {name: table.data[name] for name in kept} | {name: found[name] for name in columns}
                 shown.step(f"{tally.n_rows} rows predicted, {tally.n_rows / (perf_counter() - began):.0f} rows/s")
 
-        with closing(reader.chunks(kinds)) as tables:  # also after an error, since the file is read ahead
+        with closing(reader.chunks(needed)) as tables:  # also after an error, since the file is read ahead
             _write(parts(tables), [*kept, *columns], output, gathered)
     return PredictOutcome(
         model=model_path,

@@ -231,7 +231,7 @@ def read_rows(model: GreedyGPRegressor, data: str, target: str | None, dialect: 
         given = Options(na_values=mapping.na_values, prefer=reader.prefer)
         if dialect is not None:
             given = replace(given, decimal=dialect.decimal, thousands=dialect.thousands)
-        for table in reader.chunks({**mapping.kinds, name: "text"}):
+        for table in reader.chunks(dict.fromkeys([*mapping.sources, name])):
             rows = mapping.encode(table)
             y, _ = target_values(table_column(table, name), name, reader.name, given)
             missing.update(rows.missing)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import io
-import sys
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -165,7 +163,7 @@ def run(
     rows = training.rows[selection.indices]
     if output is not None:
         name = "row" if "row" not in table.names else "row_number"
-        write_table(output, table.take(rows, output).add_column(0, name, [rows.astype(np.int64)]))
+        write_table(output, table.take(rows).add_column(0, name, [rows.astype(np.int64)]))
     return SelectOutcome(
         data=data,
         target=str(training.preprocessing.target),
@@ -187,37 +185,24 @@ class SelectTable(NamedTuple):
     names: list[str]
     """The names of all columns."""
     n_rows: int
-    take: Callable[[Indices, str], Any]
-    """A function of row numbers and the output: an Arrow table of these rows, with all columns."""
+    take: Callable[[Indices], Any]
+    """A function of row numbers: an Arrow table of these rows, with all columns."""
 
 
 def from_memory(data: str, choice: Choice) -> SelectTable:
     """A table that is read whole."""
-    from ..tables import format_of, open_table
-    from ..tables.text import TextReader
+    from ..tables import read_table
 
-    stream = io.BytesIO(sys.stdin.buffer.read()) if data == "-" else None  # it is read twice
-    with open_table(data, stream, choice.dialect) as reader:
-        table = reader.read()
-
-    def take(rows: Indices, output: str) -> Any:
-        if stream is not None:
-            stream.seek(0)
-        chosen = table.data
-        if format_of(output) in ("csv", "tsv"):
-            with open_table(data, stream, choice.dialect) as reader:
-                if isinstance(reader, TextReader):  # then every cell can be written as it was
-                    chosen = reader.read_text().data
-        return chosen.take(rows)
-
+    dialect = choice.dialect and replace(choice.dialect, na_values=())  # rows are written as they are in the file
+    table = read_table(data, dialect)
     training = learn_from_memory(table, which_target(table, choice.target), choice)
-    return SelectTable(training, list(table.names), len(table), take)
+    return SelectTable(training, list(table.names), len(table), table.data.take)
 
 
 def from_disk(data: str, choice: Choice) -> SelectTable:
     """A table that is left on disk: only the columns of numbers are read, and of the chosen rows all columns."""
     training, names = learn_from_disk(data, choice)
-    return SelectTable(training, names, len(training.y), lambda rows, output: training.X.records(rows))
+    return SelectTable(training, names, len(training.y), training.X.records)
 
 
 def choose(

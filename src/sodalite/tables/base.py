@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Generator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, BinaryIO
+import re
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..core.optional import require
+
+CHUNK = 2**16  # most rows of a chunk: a few megabytes for tens of columns
+LONGEST_UNIT = 12  # characters
+UNIT = re.compile(r"|[\[(]?[^\d\s,;\[\]()][^,;\[\]()]*[\])]?|[\[(]?-+[\])]?|[\[(]1?[\])]|1")
+"""A unit as it stands in a cell of its own: "m/s", "[kg m-3]", "(%)", "-" or nothing."""
 
 TOTALS = frozenset(["total", "totals", "grand total", "sum", "summe", "gesamt", "total général", "suma", "totale"])
 TOTALS |= {"average", "averages", "mean", "means", "subtotal", "durchschnitt", "mittelwert", "moyenne", "media"}
@@ -40,11 +47,13 @@ class Dialect:
     """Texts that mean a missing value, beside the usual ones."""
     otherwise: str | None = None
     """The encoding of texts that are not UTF-8; Windows-1252 unless given."""
+    part: str | None = None
+    """Which sheet, table, query or member of a file is read, as `path::part` names it."""
 
     @property
-    def as_text(self) -> bool:
-        """Whether all cells are read as texts first, because numbers are not written as Arrow reads them."""
-        return self.decimal == "," or self.thousands is not None
+    def plain(self) -> bool:
+        """Whether numbers may stand as Python's float reads them."""
+        return self.decimal != "," and self.thousands is None
 
 
 @dataclass(frozen=True)
@@ -52,7 +61,7 @@ class Table:
     """Consecutive rows of a file."""
 
     data: Any
-    """A pyarrow.Table."""
+    """A pyarrow.Table; the cells of a file of text are texts, as they stand in the file."""
     name: str
     """The name of the file, for messages."""
     where: Callable[[int], str]
@@ -61,6 +70,8 @@ class Table:
     """The number of the first of these rows in the file."""
     prefer: str = "."
     """The decimal mark of numbers that can be read in two ways."""
+    plain: bool = True
+    """Whether texts may be numbers as Python's float reads them: no other marks were given for the file."""
     notes: tuple[str, ...] = ()
     """What was noticed in reading the file: sentences."""
     encoding: str | None = None
@@ -79,53 +90,90 @@ class Table:
         return self.where(self.first + row)
 
 
-class Reader(ABC):
-    """An open file that is read once."""
+@dataclass
+class Reader:
+    """An open file whose column names are known, and whose rows are read once."""
 
+    name: str
+    """The name of the file, for messages."""
     names: list[str]
-    """The names of the columns."""
-
-    prefer = "."
-    """The decimal mark of numbers that can be read in two ways."""
-
+    batches: Callable[[list[str]], Iterator[Any]]
+    """A function of some columns: their rows, as record batches of pyarrow."""
+    where: Callable[[int], str] = "row {}".format
+    """The name of a row of the file in messages."""
+    prefer: str = "."
+    plain: bool = True
     encoding: str | None = None
-    """The encoding that was given for the file; None if it is found from the file."""
+    """As in `Table`."""
+    notes: list[str] = field(default_factory=list)
 
-    def __init__(self, stream: BinaryIO, name: str) -> None:
-        self.stream, self.name = stream, name
-        self.notes: list[str] = []
-
-    @abstractmethod
     def read(self) -> Table:
         """The table of all rows."""
+        parts = list(self.batches(self.names))
+        arrow = require("pyarrow", "cli")
+        empty = arrow.table([[] for _ in self.names], self.names)
+        return self._table(arrow.Table.from_batches(parts) if parts else empty, 0)
 
-    @abstractmethod
-    def chunks(self, kinds: Mapping[str, str]) -> Generator[Table, None, None]:
-        """Tables of some columns, a chunk of rows at a time; `kinds` is the kind of each column (`KINDS`)."""
+    def chunks(self, names: Iterable[str]) -> Generator[Table, None, None]:
+        """Tables of some columns, at most `CHUNK` rows at a time where the file's format allows it."""
+        arrow, first = require("pyarrow", "cli"), 0
+        for batch in self.batches(list(names)):
+            for begin in range(0, batch.num_rows, CHUNK):
+                yield self._table(arrow.Table.from_batches([batch.slice(begin, CHUNK)]), first + begin)
+            first += batch.num_rows
 
-    def where(self, row: int) -> str:
-        """The name of a row of the file in messages."""
-        return f"row {row}"
+    def _table(self, data: Any, first: int) -> Table:
+        known = self.where, first, self.prefer, self.plain, tuple(self.notes), self.encoding
+        return Table(data, self.name, *known)
 
-    def unique(self, names: Sequence[str]) -> list[str]:
-        """Names for columns, all different: those that pandas gives to the frame that it reads from the file.
 
-        A second column of a name gets a number, "a.1", and one without a name its place, "Unnamed: 0".
-        """
-        found: dict[str, None] = {}
-        taken = set(names)
-        for place, name in enumerate(names):
-            first = name if name.strip() else f"Unnamed: {place}"
-            new, number = first, 1
-            while new in found or (new != name and new in taken):
-                new, number = f"{first}.{number}", number + 1
-            if new != name and name.strip():
-                self.notes.append(f"There are two columns named {name!r}; the second is read as {new!r}.")
-            found[new] = None
-        return list(found)
+def unique(names: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Names for columns, all different, and notes: those that pandas gives to the frame that it reads from the file.
 
-    def _table(self, data: Any, first: int = 0) -> Table:
-        return Table(data, self.name, self.where, first, self.prefer, tuple(self.notes), self.encoding)
+    A second column of a name gets a number, "a.1", and one without a name its place, "Unnamed: 0".
+    """
+    found: dict[str, None] = {}
+    taken, notes = set(names), []
+    for place, name in enumerate(names):
+        first = name if name.strip() else f"Unnamed: {place}"
+        new, number = first, 1
+        while new in found or (new != name and new in taken):
+            new, number = f"{first}.{number}", number + 1
+        if new != name and name.strip():
+            notes.append(f"There are two columns named {name!r}; the second is read as {new!r}.")
+        found[new] = None
+    return list(found), notes
+
+
+def is_units(cells: Sequence[str], rows: Sequence[Sequence[str]]) -> bool:
+    """Whether the cells below the column names are units, such as "m/s": short texts above columns of numbers.
+
+    Parameters
+    ----------
+    cells : sequence of str
+    rows : sequence of sequence of str
+        Some rows below.
+
+    Examples
+    --------
+    >>> is_units(["s", "", "[m/s]"], [["0.5", "a", "3"], ["1.5", "b", "4"]])
+    True
+    """
+    below = [row for row in rows if len(row) == len(cells)]
+    numeric = [place for place in range(len(cells)) if below and all(is_number(row[place]) for row in below)]
+    named = [cells[place].strip() for place in numeric]
+    return (
+        bool(numeric)
+        and 2 * len(numeric) >= len(cells)
+        and any(named)
+        and len(below) > 1
+        and all(len(cell) <= LONGEST_UNIT and UNIT.fullmatch(cell) for cell in map(str.strip, cells))
+    )
+
+
+def units_note(cells: Sequence[str]) -> str:
+    """The note of a row of units that is left out."""
+    return f"The row of units below the column names is left out ({listed([cell for cell in cells if cell], 3)})."
 
 
 def listed(names: Sequence[str], most: int = 5) -> str:

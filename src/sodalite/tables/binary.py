@@ -1,202 +1,216 @@
-"""Readers of binary tables, a chunk of rows at a time: Parquet, Arrow or Feather, and NPZ."""
+"""Readers of Parquet, Arrow or Feather, JSON, NPZ, and tables of databases."""
 
 from __future__ import annotations
 
+import json
 import zipfile
-from collections.abc import Generator, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from math import prod
+from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
 
 from ..core.memory import available
 from ..core.optional import require
-from .base import Dialect, Reader, Table, TableError, first_line
+from .base import CHUNK, Dialect, Reader, TableError, first_line, listed, unique
+from .text import unzipped
 
-CHUNK = 2**16  # rows of a chunk: a few megabytes for tens of columns
-PIECE = 2**24  # bytes of an NPZ array that are unpacked at a time
 MOST_COLUMNS = 10**6  # columns of an NPZ array; each becomes an Arrow array, which takes about 1 kB beside its values
+QUERIES = ("select ", "with ", "from ")
+"""How a query of a database begins; all else is the name of a table."""
 
 
-class ParquetReader(Reader):
-    """A reader of Parquet files."""
+def open_parquet_file(stream: BinaryIO, name: str, form: str, dialect: Dialect) -> Reader:
+    """A reader of a Parquet file, of which only the columns that are needed are read."""
+    arrow = require("pyarrow", "parquet")
+    with readable(name, "Parquet"):
+        file = require("pyarrow.parquet", "parquet").ParquetFile(stream)
+        every = file.schema_arrow.names
+        names, notes = unique(every)
 
-    def __init__(self, stream: BinaryIO, name: str, form: str, dialect: Dialect) -> None:
-        super().__init__(stream, name)
-        self._arrow = require("pyarrow", "parquet")
-        with _readable(name, "Parquet"):
-            self._file = require("pyarrow.parquet", "parquet").ParquetFile(stream)
-            self.names = self.unique(self._file.schema_arrow.names)
+    def batches(wanted: list[str]) -> Iterator[Any]:
+        with readable(name, "Parquet"):
+            for batch in file.iter_batches(CHUNK, columns=wanted if names == every else None):
+                yield arrow.RecordBatch.from_arrays(batch.columns, batch.schema.names if names == every else names)
 
-    def read(self) -> Table:
-        with _readable(self.name, "Parquet"):
-            return self._table(self._file.read().rename_columns(self.names))
-
-    def chunks(self, kinds: Mapping[str, str]) -> Generator[Table, None, None]:
-        first = 0
-        with _readable(self.name, "Parquet"):
-            given = dict(zip(self.names, self._file.schema_arrow.names, strict=True))
-            every = None if list(given.values()) != self.names else list(kinds)
-            for batch in self._file.iter_batches(CHUNK, columns=every):
-                table = self._arrow.Table.from_batches([batch])
-                table = table.rename_columns(self.names) if every is None else table
-                yield self._table(table.select(list(kinds)), first)
-                first += batch.num_rows
+    return Reader(name, names, _selected(batches), notes=notes)
 
 
-class ArrowReader(Reader):
+def open_arrow(stream: BinaryIO, name: str, form: str, dialect: Dialect) -> Reader:
     """A reader of Arrow's own format, which is also Feather's: files and streams."""
+    arrow, ipc = require("pyarrow", "parquet"), require("pyarrow.ipc", "parquet")
+    with readable(name, "Arrow"):
+        whole = stream.read(6) == b"ARROW1"
+        stream.seek(0)
+        file: Any = ipc.open_file(stream) if whole else ipc.open_stream(stream)
+        names, notes = unique(file.schema.names)
+    parts = (file.get_batch(place) for place in range(file.num_record_batches)) if whole else file
 
-    def __init__(self, stream: BinaryIO, name: str, form: str, dialect: Dialect) -> None:
-        super().__init__(stream, name)
-        self._arrow = require("pyarrow", "parquet")
-        ipc = require("pyarrow.ipc", "parquet")
-        with _readable(name, "Arrow"):
-            whole = stream.read(6) == b"ARROW1"
-            stream.seek(0)
-            file: Any = ipc.open_file(stream) if whole else ipc.open_stream(stream)
-            self._schema, self.names = file.schema, self.unique(file.schema.names)
-        self._batches = (file.get_batch(place) for place in range(file.num_record_batches)) if whole else file
+    def batches(wanted: list[str]) -> Iterator[Any]:
+        with readable(name, "Arrow"):
+            for batch in parts:
+                batch.validate(full=True)  # Arrow does not check offsets, and a wrong one crashes the process
+                yield arrow.RecordBatch.from_arrays(batch.columns, names)
 
-    def read(self) -> Table:
-        with _readable(self.name, "Arrow"):
-            data = self._arrow.Table.from_batches(list(self._checked()), self._schema)
-            return self._table(data.rename_columns(self.names))
-
-    def chunks(self, kinds: Mapping[str, str]) -> Generator[Table, None, None]:
-        first = 0
-        with _readable(self.name, "Arrow"):
-            for batch in self._checked():
-                table = self._arrow.Table.from_batches([batch]).rename_columns(self.names).select(list(kinds))
-                for begin in range(0, table.num_rows, CHUNK):
-                    yield self._table(table.slice(begin, CHUNK), first + begin)
-                first += table.num_rows
-
-    def _checked(self) -> Iterator[Any]:
-        """The batches, validated: Arrow does not check offsets, and a wrong one crashes the process."""
-        for batch in self._batches:
-            batch.validate(full=True)
-            yield batch
+    return Reader(name, names, _selected(batches), notes=notes)
 
 
-class NpzReader(Reader):
+def open_json(stream: BinaryIO, name: str, form: str, dialect: Dialect) -> Reader:
+    """A reader of JSON lines, or of one list of objects."""
+    arrow = require("pyarrow", "cli")
+    with readable(name, "JSON"):
+        stream = unzipped(stream)
+        first = stream.read(64).lstrip()[:1]
+        stream.seek(0)
+        if first == b"[":
+            table = arrow.Table.from_pylist(json.load(stream))
+        else:
+            table = require("pyarrow.json", "cli").read_json(stream)
+    return of_table(table, name)
+
+
+def open_npz(stream: BinaryIO, name: str, form: str, dialect: Dialect) -> Reader:
     """A reader of NPZ files: an array of shape (n,) is one column, an array of shape (n, d) is d columns."""
-
-    def __init__(self, stream: BinaryIO, name: str, form: str, dialect: Dialect) -> None:
-        super().__init__(stream, name)
-        self._arrow = require("pyarrow", "cli")
-        with _readable(name, "NPZ"):
-            self._zip = zipfile.ZipFile(stream)
-            self._arrays = {file[:-4]: self._open(file) for file in self._zip.namelist() if file.endswith(".npy")}
-        lengths = {key: array.shape[0] for key, array in self._arrays.items()}
-        if not lengths:
-            raise TableError(f"{name} holds no arrays.")
-        if len(set(lengths.values())) > 1:
-            words = ", ".join(f"{key!r} {length}" for key, length in list(lengths.items())[:5])
-            raise TableError(
-                f"{name}: its arrays must be equally long, one value for each row; their lengths are {words}."
-            )
-        self._length = next(iter(lengths.values()))
-        self.names = [column for key, array in self._arrays.items() for column in array.columns(key)]
-
-    def read(self) -> Table:
-        needed, limit = sum(array.n_bytes for array in self._arrays.values()), available() // 2
-        if needed > limit:
-            raise TableError(
-                f"{self.name} holds {needed / 1e9:.1f} GB when it is unpacked, but half of the memory that is free is "
-                f"{limit / 1e9:.1f} GB. Take some of its rows, or write it as Parquet files in a folder."
-            )
-        data = next(self._tables(self._arrays, max(self._length, 1)), None)
-        return data if data is not None else self._table(self._arrow.table({name: [] for name in self.names}))
-
-    def chunks(self, kinds: Mapping[str, str]) -> Generator[Table, None, None]:
-        needed = {key: array for key, array in self._arrays.items() if not kinds.keys().isdisjoint(array.columns(key))}
-        for table in self._tables(needed, CHUNK):
-            yield Table(table.data.select(list(kinds)), self.name, self.where, table.first)
-
-    def _open(self, file: str) -> _Npy:
-        """An array of the file, its header read."""
-        return _Npy(self._zip.open(file), self._zip.getinfo(file).file_size, f"{self.name}: array {file[:-4]!r}")
-
-    def _tables(self, arrays: Mapping[str, _Npy], size: int) -> Generator[Table, None, None]:
-        """Tables of some arrays, so many rows at a time."""
-        for first in range(0, self._length, size):
-            columns = {}
-            for key, array in arrays.items():
-                with _readable(self.name, "NPZ", f"array {key!r}: "):
-                    rows = array.read(min(size, self._length - first))
-                    for name, column in zip(array.columns(key), rows.T if rows.ndim > 1 else [rows], strict=True):
-                        plain = column.tolist() if column.dtype.kind == "U" else np.ascontiguousarray(column)
-                        columns[name] = self._arrow.array(plain)
-            yield self._table(self._arrow.table(columns), first)
+    arrow = require("pyarrow", "cli")
+    columns: dict[str, Any] = {}
+    lengths: dict[str, int] = {}
+    with readable(name, "NPZ"), zipfile.ZipFile(stream) as archive:
+        for file in archive.namelist():
+            if file.endswith(".npy"):
+                key = file[:-4]
+                with readable(name, "NPZ", f"array {key!r}: "):
+                    array = _array(archive, file, f"{name}: array {key!r}")
+                    lengths[key] = len(array)
+                    parts = [array] if array.ndim == 1 else array.T
+                    keys = [key] if array.ndim == 1 else [f"{key}{place}" for place in range(len(parts))]
+                    columns.update(zip(keys, map(_arrow_array, parts), strict=True))
+    if not lengths:
+        raise TableError(f"{name} holds no arrays.")
+    if len(set(lengths.values())) > 1:
+        words = ", ".join(f"{key!r} {length}" for key, length in list(lengths.items())[:5])
+        raise TableError(f"{name}: its arrays must be equally long, one value for each row; their lengths are {words}.")
+    return of_table(arrow.table(columns), name)
 
 
-class _Npy:
-    """An array in a zip file, read some rows at a time.
+def _array(archive: zipfile.ZipFile, file: str, name: str) -> Any:
+    """An array of a zip file.
 
     The array's header may claim any shape, so it is compared with the size in the zip file's directory. That may be
-    wrong as well, so memory is only taken for bytes that have been read.
+    wrong as well, so memory is taken as bytes are read.
     """
-
-    def __init__(self, stream: Any, size: int, name: str) -> None:
-        self._stream = stream
-        version = np.lib.format.read_magic(stream)
-        read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-        self.shape, self._by_columns, self._dtype = read(stream)
-        if self._dtype.kind not in "biufUMm" or not self._dtype.itemsize:
-            raise TableError(f"{name} holds {self._dtype}, not numbers, texts, dates, durations or truth values.")
-        if len(self.shape) not in (1, 2):
-            raise TableError(f"{name} has {len(self.shape)} dimensions; one or two are needed.")
-        self.n_bytes = prod(self.shape) * self._dtype.itemsize
-        if min(self.shape) < 0 or self.n_bytes > size - stream.tell():
+    with archive.open(file) as stream:
+        size = archive.getinfo(file).file_size
+        read = np.lib.format.read_array_header_1_0
+        if np.lib.format.read_magic(stream) != (1, 0):
+            read = np.lib.format.read_array_header_2_0
+        shape, by_columns, dtype = read(stream)
+        if dtype.kind not in "biufUMm" or not dtype.itemsize:
+            raise TableError(f"{name} holds {dtype}, not numbers, texts, dates, durations or truth values.")
+        if len(shape) not in (1, 2):
+            raise TableError(f"{name} has {len(shape)} dimensions; one or two are needed.")
+        needed, there = prod(shape) * dtype.itemsize, size - stream.tell()
+        if min(shape) < 0 or needed > there:
             raise TableError(
-                f"{name} is damaged: {' x '.join(map(str, self.shape))} values are announced, but there are only "
-                f"{size - stream.tell()} bytes."
+                f"{name} is damaged: {' x '.join(map(str, shape))} values are announced, but there are only {there} "
+                f"bytes."
             )
-        if len(self.shape) == 2 and self.shape[1] > MOST_COLUMNS:
-            raise TableError(f"{name} has {self.shape[1]} columns; at most {MOST_COLUMNS} can be read.")
-        self._plain = _plain_type(self._dtype)
-        self._whole: Any = None
-        self._at = 0
-
-    def columns(self, key: str) -> list[str]:
-        """The names of the columns of an array named `key`."""
-        return [key] if len(self.shape) == 1 else [f"{key}{place}" for place in range(self.shape[1])]
-
-    def read(self, count: int) -> Any:
-        """The next `count` rows, of shape (count,) or (count, columns)."""
-        if self._by_columns and len(self.shape) == 2:
-            if self._whole is None:
-                self._whole = self._take(self.shape[0] * self.shape[1]).reshape(self.shape, order="F")
-            self._at += count
-            return self._whole[self._at - count : self._at]
-        return self._take(count * (self.shape[1] if len(self.shape) == 2 else 1)).reshape(count, *self.shape[1:])
-
-    def _take(self, count: int) -> Any:
-        """The next `count` values."""
-        data, size = bytearray(), count * self._dtype.itemsize
-        while len(data) < size:
-            part = self._stream.read(min(size - len(data), PIECE))
-            if not part:
-                raise EOFError("it ends early")
-            data += part
-        return np.frombuffer(data, self._dtype).astype(self._plain, copy=False)
+        if len(shape) == 2 and shape[1] > MOST_COLUMNS:
+            raise TableError(f"{name} has {shape[1]} columns; at most {MOST_COLUMNS} can be read.")
+        if needed > available() // 2:
+            raise TableError(
+                f"{name} holds {needed / 1e9:.1f} GB when it is unpacked, but half of the memory that is free is "
+                f"{available() / 2e9:.1f} GB. Take some of its rows, or write it as Parquet files in a folder."
+            )
+        data = stream.read(needed)
+        if len(data) < needed:
+            raise TableError(
+                f"{name.partition(': ')[0]} cannot be read as NPZ: {name.partition(': ')[2]}: it ends early."
+            )
+        return np.frombuffer(data, dtype).reshape(shape, order="F" if by_columns else "C")
 
 
-def _plain_type(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """The type of Arrow's that is nearest to a NumPy type."""
+def _arrow_array(array: Any) -> Any:
+    """A NumPy array of shape (n,) as the nearest type of Arrow's."""
+    arrow, dtype = require("pyarrow", "cli"), array.dtype
+    if dtype.kind == "U":
+        return arrow.array(array.tolist())
     if dtype.kind in "Mm":
         unit, count = np.datetime_data(dtype)
         if count > 1 or unit not in ("s", "ms", "us", "ns", *(["D"] if dtype.kind == "M" else [])):
-            return np.dtype(f"{dtype.kind}8[us]")
-    if dtype.kind == "f" and dtype.itemsize > 8:
-        return np.dtype(np.float64)
-    return dtype.newbyteorder("=")
+            dtype = np.dtype(f"{dtype.kind}8[us]")
+    wide = dtype.kind == "f" and dtype.itemsize > 8
+    return arrow.array(np.ascontiguousarray(array, np.float64 if wide else dtype.newbyteorder("=")))
+
+
+def open_database(path: str, part: str | None) -> Reader:
+    """A reader of a table of an SQLite or DuckDB database, or of what a query of it gives.
+
+    Parameters
+    ----------
+    path : str
+    part : str or None
+        The name of a table, or a query; a database of one table needs no name.
+    """
+    arrow = require("pyarrow", "cli")
+    with open(path, "rb") as stream:
+        is_sqlite = stream.read(16).startswith(b"SQLite format 3")
+    name = path if part is None else f"{path}::{part}"
+    with readable(name, "a database"), closing(_connect(path, is_sqlite)) as base:
+        catalogue = "sqlite_master where type in ('table', 'view')" if is_sqlite else "information_schema.tables"
+        key = "name" if is_sqlite else "table_name"
+        tables = [row[0] for row in base.execute(f"select {key} from {catalogue}").fetchall()]
+        if part is None and len(tables) != 1:
+            raise TableError(f"{path} holds {len(tables)} tables: {listed(tables, 12)}. Name one: {path}::NAME.")
+        asked = tables[0] if part is None else part
+        is_query = asked.lower().lstrip().startswith(QUERIES)
+        if not is_query and asked not in tables:
+            raise TableError(f"{path} has no table {asked!r}; it has {listed(tables, 12)}.")
+        quoted = asked.replace('"', '""')
+        cursor = base.execute(asked if is_query else f'select * from "{quoted}"')
+        names, notes = unique([column[0] for column in cursor.description])
+        columns = list(zip(*cursor.fetchall(), strict=True)) or [()] * len(names)
+        data = arrow.table([_mixed(column) for column in columns], names)
+    return of_table(data, name, notes)
+
+
+def _connect(path: str, is_sqlite: bool) -> Any:
+    """A connection to a database that cannot change it."""
+    if is_sqlite:
+        import sqlite3
+
+        return sqlite3.connect(f"{Path(path).resolve().as_uri()}?mode=ro", uri=True)
+    return require("duckdb", "databases").connect(path, read_only=True)
+
+
+def _mixed(values: Any) -> Any:
+    """Python's values as an array of Arrow's: of several types, which SQLite allows in a column, as texts."""
+    arrow = require("pyarrow", "cli")
+    try:
+        return arrow.array(values)
+    except (arrow.ArrowInvalid, arrow.ArrowTypeError):
+        return arrow.array([None if value is None else str(value) for value in values])
+
+
+def of_table(
+    data: Any, name: str, notes: list[str] | None = None, where: Callable[[int], str] = "row {}".format
+) -> Reader:
+    """A reader of a table in memory, with names that are all different."""
+    names, more = unique(data.column_names)
+    data = data.rename_columns(names)
+    return Reader(
+        name, names, lambda wanted: iter(data.select(wanted).to_batches()), where, notes=[*(notes or []), *more]
+    )
+
+
+def _selected(batches: Callable[[list[str]], Iterator[Any]]) -> Callable[[list[str]], Iterator[Any]]:
+    """Batches with the wanted columns alone."""
+    return lambda wanted: (batch.select(wanted) for batch in batches(wanted))
 
 
 @contextmanager
-def _readable(name: str, what: str, where: str = "") -> Iterator[None]:
+def readable(name: str, what: str, where: str = "") -> Iterator[None]:
     """Raise any error as a `TableError` that names the file; damaged files cause errors of many kinds."""
     try:
         yield

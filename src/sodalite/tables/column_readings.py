@@ -15,7 +15,7 @@ from .calendar import circles_of
 from .column_names import is_date, is_month
 from .columns import Column, date_values, number_values
 from .values import Values
-from .written import DURATIONS, ISO, as_code, example, read_dates
+from .written import DURATIONS, ISO, LEVEL_CODES, as_code, example, is_code, read_dates
 
 MISSING = ("error", "drop", "median", "indicator")
 FEWEST = 10  # rows below which nothing is taken for an id: too few to tell
@@ -79,13 +79,16 @@ class NotAnInput(Exception):
 
 def blanked(values: Values, codes: Sequence[str]) -> Values:
     """Values with some codes as missing ones."""
-    if not codes:
-        return values
-    tests = [as_code(code) for code in codes]
     if values.kind == "text":
-        gaps = np.array([any(test(text) for test in tests) for text in values.levels] + [True])
+        tests = [as_code(code) for code in codes]
+        known = [is_code(text, LEVEL_CODES) or any(test(text) for test in tests) for text in values.levels]
+        gaps = np.array([*known, True])
         data = np.where(gaps[values.data], -1, values.data)
-        return replace(values, data=data) if (data >= 0).any() else Values("empty", np.full(len(data), np.nan))
+        return (
+            replace(values, data=data)
+            if (data >= 0).any() or not len(data)
+            else Values("empty", np.full(len(data), np.nan))
+        )
     numbers = [float(code) for code in codes if is_number(code)]
     if values.kind != "number" or not numbers:
         return values

@@ -146,7 +146,8 @@ class Preprocessing:
             are looked at before it is raised.
         """
         self.check_names(table.names, table.name)
-        return self.encode_columns(lambda name: table_column(table, name), table.name)
+        plain = {name for name, kind in self.kinds.items() if kind == "number"}
+        return self.encode_columns(lambda name: table_column(table, name, name in plain), table.name)
 
     def encode_frame(self, X: Any, source: str = "X") -> Encoded:
         """The rows of a data frame (pandas, polars, pyarrow) as the model's inputs, as `encode`."""

@@ -1,63 +1,80 @@
-"""Opening files of tables by their suffix: CSV, TSV, both also in gzip, Parquet, Arrow or Feather, NPZ, and Excel."""
+"""Opening tables by the suffix of their file: text, Parquet, Arrow, JSON, NPZ, Excel, databases, zips and patterns."""
 
 from __future__ import annotations
 
 import os
+import shutil
 import sys
-from collections.abc import Callable, Iterator
+import zipfile
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from glob import glob, has_magic
 from pathlib import PurePath
-from typing import BinaryIO
+from tempfile import TemporaryFile
+from typing import Any, BinaryIO
 
 from ..core.files import check_readable
-from .base import Dialect, Reader, Table, TableError
-from .binary import ArrowReader, NpzReader, ParquetReader
-from .excel import ExcelReader
-from .text import TextReader
+from .base import Dialect, Reader, Table, TableError, listed
+from .binary import open_arrow, open_database, open_json, open_npz, open_parquet_file, readable
+from .excel import open_excel
+from .text import open_text
+
+PART = "::"  # between the path of a file and which sheet, table, query or member of it is read
 
 FORMATS = {
-    ".csv": "csv",
-    ".tsv": "tsv",
-    ".tab": "tsv",
-    ".txt": "csv",
-    ".parquet": "parquet",
-    ".pq": "parquet",
-    ".arrow": "arrow",
-    ".feather": "arrow",
-    ".ipc": "arrow",
-    ".npz": "npz",
-    ".xlsx": "excel",
-    ".xls": "excel",
-    ".xlsb": "excel",
-    ".ods": "excel",
+    "csv": (".csv", ".txt"),
+    "tsv": (".tsv", ".tab"),
+    "parquet": (".parquet", ".pq"),
+    "arrow": (".arrow", ".feather", ".ipc"),
+    "json": (".jsonl", ".ndjson", ".json"),
+    "npz": (".npz",),
+    "excel": (".xlsx", ".xls", ".xlsb", ".ods"),
+    "database": (".db", ".sqlite", ".sqlite3", ".duckdb"),
+    "zip": (".zip",),
 }
+"""The suffixes of each format."""
+_BY_SUFFIX = {suffix: form for form, suffixes in FORMATS.items() for suffix in suffixes}
 
-_READERS: dict[str, Callable[[BinaryIO, str, str, Dialect], Reader]] = {
-    "csv": TextReader,
-    "tsv": TextReader,
-    "parquet": ParquetReader,
-    "arrow": ArrowReader,
-    "npz": NpzReader,
-    "excel": ExcelReader,
+_OPENERS: dict[str, Callable[[BinaryIO, str, str, Dialect], Reader]] = {
+    "csv": open_text,
+    "tsv": open_text,
+    "parquet": open_parquet_file,
+    "arrow": open_arrow,
+    "json": open_json,
+    "npz": open_npz,
+    "excel": open_excel,
 }
 
 
 def format_of(path: str | os.PathLike[str]) -> str:
-    """The format of a file, by its suffix: "csv", "tsv", "parquet", "arrow", "npz" or "excel"; "csv" if it has none.
+    """The format of a file by its suffix, one of `FORMATS`; "csv" if it has none.
 
     Examples
     --------
-    >>> format_of("weather.tsv.gz"), format_of("weather.feather"), format_of("-")
-    ('tsv', 'arrow', 'csv')
+    >>> format_of("weather.tsv.gz"), format_of("weather.feather"), format_of("shop.db::orders"), format_of("-")
+    ('tsv', 'arrow', 'database', 'csv')
     """
+    path = split_part(path)[0]
     suffixes = [suffix.lower() for suffix in PurePath(path).suffixes]
     zipped = suffixes[-1:] == [".gz"]
     suffix = "".join((suffixes[:-1] if zipped else suffixes)[-1:])
-    found = FORMATS.get(suffix, "csv" if not suffix else None)
-    if found is None or (zipped and found not in ("csv", "tsv")):
+    found = _BY_SUFFIX.get(suffix, "csv" if not suffix else None)
+    if found is None or (zipped and found not in ("csv", "tsv", "json")):
         name = PurePath(path).name
-        raise TableError(f"{name}: which format is this? The suffixes are {', '.join(FORMATS)}, .csv.gz and .tsv.gz.")
+        raise TableError(
+            f"{name}: which format is this? The suffixes are {', '.join(_BY_SUFFIX)}, .csv.gz and .tsv.gz."
+        )
     return found
+
+
+def split_part(path: str | os.PathLike[str]) -> tuple[str, str | None]:
+    """A path and what stands after `PART`: which sheet, table, query or member is read; None if nothing does."""
+    text = os.fspath(path)
+    if PART not in text or os.path.exists(text):
+        return text, None
+    file, _, part = text.partition(PART)
+    return file, part
 
 
 @contextmanager
@@ -69,7 +86,8 @@ def open_table(
     Parameters
     ----------
     path : str or path-like
-        The file, or "-" for CSV from standard input.
+        The file; "-" for CSV from standard input; a pattern such as "sales-*.csv" for files with the same columns; or a
+        file and a part of it: "book.xlsx::Sheet2", "shop.db::orders", "shop.db::select ...", "all.zip::a.csv".
     standard_input : binary stream, optional
         Read in place of the process's standard input.
     dialect : Dialect, optional
@@ -80,25 +98,101 @@ def open_table(
     TableError
         For all that can be wrong, also if the file does not exist.
     """
-    form = format_of(path)
+    file, part = split_part(path)
+    dialect = replace(dialect or Dialect(), part=part)
     with ExitStack() as stack:
-        try:
-            if str(path) == "-":
-                stream, name = standard_input or sys.stdin.buffer, "standard input"
-            else:
-                check_readable(path)
-                stream, name = stack.enter_context(open(path, "rb")), str(path)
-            reader = _READERS[form](stream, name, form, dialect or Dialect())
-        except FileNotFoundError:
-            raise TableError(f"{path}: there is no such file.") from None
-        except IsADirectoryError:
-            raise TableError(f"{path} is a folder, not a file.") from None
-        except OSError as error:
-            raise TableError(f"{path} cannot be read: {error.strerror or error}.") from None
-        yield reader
+        if str(path) == "-":
+            stream = _seekable(standard_input or sys.stdin.buffer, stack)
+            yield open_text(stream, "standard input", "csv", dialect)
+            return
+        files = [file]
+        if has_magic(file) and not os.path.exists(file):
+            files = sorted(glob(file))
+            if not files:
+                raise TableError(f"{file}: no files have such names.")
+        readers = [_open(stack, each, dialect) for each in files]
+        yield readers[0] if len(readers) == 1 else _joined(readers, file)
+
+
+def _seekable(stream: Any, stack: ExitStack) -> Any:
+    """A stream that can be read twice: a pipe is copied to a temporary file, which goes with the stack."""
+    if stream.seekable():
+        return stream
+    copy = stack.enter_context(TemporaryFile())  # noqa: SIM115
+    shutil.copyfileobj(stream, copy, 2**20)
+    return copy
+
+
+def _open(stack: ExitStack, path: str, dialect: Dialect) -> Reader:
+    """A reader of one file, which is closed with the stack."""
+    form = format_of(path)
+    try:
+        check_readable(path)
+        if form == "database":
+            return open_database(path, dialect.part)
+        stream: Any = stack.enter_context(open(path, "rb"))  # noqa: SIM115
+        name = path
+        if form == "zip":
+            with readable(path, "a zip"):
+                name, form, stream = _member(stack.enter_context(zipfile.ZipFile(stream)), path, dialect.part)
+                stack.enter_context(stream)
+                dialect = replace(dialect, part=None)
+        return _OPENERS[form](stream, name, form, dialect)
+    except FileNotFoundError:
+        raise TableError(f"{path}: there is no such file.") from None
+    except IsADirectoryError:
+        raise TableError(f"{path} is a folder, not a file.") from None
+    except OSError as error:
+        raise TableError(f"{path} cannot be read: {error.strerror or error}.") from None
+
+
+def _member(archive: zipfile.ZipFile, path: str, part: str | None) -> tuple[str, str, Any]:
+    """The name, the format and the stream of the one file of a zip, or of the one that is named."""
+    names = [name for name in archive.namelist() if not name.endswith("/") and not name.startswith("__MACOSX")]
+    if part is None and len(names) != 1:
+        raise TableError(f"{path} holds {len(names)} files: {listed(names, 12)}. Name one: {path}{PART}NAME.")
+    name = names[0] if part is None else part
+    if name not in names:
+        raise TableError(f"{path} has no file {name!r}; it has {listed(names, 12)}.")
+    form = format_of(name)
+    if form not in _OPENERS:
+        raise TableError(f"{path}: {name!r} cannot be read within a zip; unpack it first.")
+    return f"{path}{PART}{name}", form, archive.open(name)
+
+
+def _joined(readers: Sequence[Reader], pattern: str) -> Reader:
+    """A reader of the rows of several files, one after the other."""
+    first = readers[0]
+    for other in readers[1:]:
+        if set(other.names) != set(first.names):
+            differ = sorted(set(other.names) ^ set(first.names))
+            raise TableError(f"{pattern}: {other.name} and {first.name} differ in their columns: {listed(differ)}.")
+    begins: list[int] = []
+
+    def batches(wanted: list[str]) -> Iterator[Any]:
+        begins.clear()
+        at, schema = 0, None
+        for reader in readers:
+            begins.append(at)
+            for batch in reader.batches(wanted):
+                schema = schema or batch.schema
+                yield batch.cast(schema)
+                at += batch.num_rows
+
+    def where(row: int) -> str:
+        place = sum(begin <= row for begin in begins) - 1
+        return f"{readers[place].where(row - begins[place])} of {readers[place].name}"
+
+    def checked(wanted: list[str]) -> Iterator[Any]:
+        with readable(pattern, "one table"):
+            yield from batches(wanted)
+
+    notes = list(dict.fromkeys(note for reader in readers for note in reader.notes))
+    plain = all(reader.plain for reader in readers)
+    return replace(first, name=pattern, batches=checked, where=where, notes=notes, plain=plain)
 
 
 def read_table(path: str | os.PathLike[str], dialect: Dialect | None = None) -> Table:
-    """The table of all rows of a file, each column with a type that fits all of its cells."""
+    """The table of all rows of a file."""
     with open_table(path, dialect=dialect) as reader:
         return reader.read()

@@ -1,7 +1,8 @@
-"""Readers of CSV and TSV, by Arrow's parser, strictly: every line must have as many cells as there are column names.
+"""CSV, TSV and tables between blanks, by Arrow's parser: every line must have as many cells as there are column names.
 
-The mark between columns is found from the first lines. All bytes are checked to be UTF-8 before they reach the parser.
-Those of a file that is not are recoded on the way, or, if that is not possible, a message names the line.
+All cells are read as texts, as they stand in the file; how a column's texts are written is found from all of them
+(`sodalite.tables.columns`). What stands around the table is found from the first lines: the encoding, the mark between
+columns, titles above the column names and units below them.
 """
 
 from __future__ import annotations
@@ -12,18 +13,17 @@ import gzip
 import io
 import re
 import zlib
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
-from itertools import zip_longest
 from typing import Any, BinaryIO
 
 from ..core.optional import require
-from .base import CORRECT, Dialect, Reader, Table, TableError, is_number, listed
+from .base import Dialect, Reader, TableError, is_number, is_units, listed, unique, units_note
 
 BLOCK = 2**22  # bytes of text that are parsed at a time, which is also the longest line
-# The first bytes of formats that are no text.
 MAGIC = {b"PAR1": "Parquet", b"ARROW1": "Arrow", b"PK\x03\x04": "NPZ, Excel or another zip", b"\x89HDF": "HDF5"}
+"""The first bytes of formats that are not text."""
+PAGE = re.compile(rb"\s*<(!doctype|html|\?xml|head|body|table)", re.I)  # the beginning of a web page
 TOO_LONG = f"has more than {BLOCK // 10**6} million characters. Is this a table, with a row in each line?"
 WINDOWS = "Windows-1252"  # the encoding of files that are not UTF-8, unless another is given
 LETTERS = "".join(bytes([byte]).decode("cp1252", "ignore") or chr(byte) for byte in range(256))
@@ -32,7 +32,7 @@ CONTROL = re.compile(rb"[\x00-\x08\x0e-\x19\x1b-\x1f]")  # bytes that no text ha
 UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 MARKS = {",": "a comma", ";": "a semicolon", "\t": "a tab", "|": "a vertical bar"}
 """Marks between columns that are recognised, in words."""
-HEAD = 2**16  # characters by which the mark between columns is found
+HEAD = 2**16  # characters by which the layout is found
 LINES = 20  # lines by which the mark is found
 TITLES = 10  # most lines above the column names
 SHOWN = 40  # characters of such a line that a note shows
@@ -40,179 +40,186 @@ BLANKS = re.compile(r"[ \t]+")  # between columns that blanks separate
 BORDERS = re.compile(r"^[ \t]+|[ \t]+$", re.M)  # blanks around lines
 # A number with a mark that separates no thousands: other than three digits follow, or nothing but zero goes before.
 DECIMAL = re.compile(r"[^\d.,]*(?:\d+(?P<mark>[.,])(?!\d{3}(?!\d))\d+|0(?P<zero>[.,])\d+)[^\d.,]*")
-GROUPED = re.compile(r"[-+]?[1-9]\d{0,2}(\.\d{3})+")
 
 
-class TextReader(Reader):
-    """A reader of CSV and TSV files."""
+def open_text(stream: BinaryIO, name: str, form: str, dialect: Dialect) -> Reader:
+    """A reader of a CSV or TSV file; the stream can be read again from its first byte."""
+    return _TextFile(stream, name, form, dialect).reader()
+
+
+class _TextFile:
+    """A file of text, its layout found from its first lines."""
 
     def __init__(self, stream: BinaryIO, name: str, form: str, dialect: Dialect) -> None:
-        super().__init__(stream, name)
         self._arrow, self._csv = require("pyarrow", "cli"), require("pyarrow.csv", "cli")
-        self._dialect, self._delimiter = dialect, "\t" if form == "tsv" else ","
-        self._header_lines, self._titles, self.encoding = 0, 0, dialect.encoding
-        self._has_blanks = False
-        self._grouped: set[str] = set()
-        with self._explained():
-            self._bytes = self._decoded()
-            head = self._head_of_table(self._decoded_head())
-            self._given = self._header(head)
-            self.names = self.unique([_without_blanks(name) for name in self._given])
-            self._see_marks(head)
+        self._name, self._dialect = name, dialect
+        self._delimiter, self._has_blanks = "\t" if form == "tsv" else ",", False
+        self._titles = self._skipped = 0
         self._ragged: Any = None
+        with self._explained():
+            self._stream = unzipped(stream)
+            self._find_encoding()
+            self._decoded = self._decode()
+            text = self._head()
+            self._notes = (
+                [f"{name} is not UTF-8, and is read as {self._encoding}; --encoding overrules."] if self._odd else []
+            )
+            text = self._without_titles(text)
+            self._names = self._header(text)
+            self._below(text)
 
-    def read(self) -> Table:
-        if self._dialect.as_text:
-            return self.read_text(null=True)
-        if not self.stream.seekable():
-            self.stream, self._dialect = io.BytesIO(self._bytes.readall()), replace(self._dialect, encoding="utf-8")
-            self._notice()
-            self._rewind()
-        data = self._read(None)
-        # Arrow moves times to UTC, and forgets what the clock showed; as texts, they keep their offsets.
-        types = self._arrow.types
-        misread = {part.name for part in data.schema if types.is_timestamp(part.type) and part.type.tz}
-        misread |= {part.name for part in data.schema if types.is_floating(part.type) and part.name in self._grouped}
-        if misread:
-            self._rewind()
-            data = self._read({part.name: self._text if part.name in misread else part.type for part in data.schema})
-        return self._table(data)
-
-    def _rewind(self) -> None:
-        """Begin again at the file's first byte."""
-        self.stream.seek(0)
-        self._bytes = self._decoded()
-        self._bytes.head()
-
-    def _decoded(self) -> Utf8:
-        """The file as UTF-8."""
-        found = Utf8(self.stream, self.name, self._dialect.encoding, self._dialect.otherwise or WINDOWS)
-        found.has_blanks = self._has_blanks
-        return found
-
-    def _notice(self) -> None:
-        """Note an encoding that was found."""
-        note = f"{self.name} is not UTF-8, and is read as {self._bytes.noticed}; --encoding overrules."
-        if self._bytes.noticed and note not in self.notes:
-            self.notes.append(note)
-
-    def _table(self, data: Any, first: int = 0) -> Table:
-        self._notice()
-        return super()._table(data, first)
-
-    @property
-    def _text(self) -> Any:
-        return self._arrow.string()
-
-    def read_text(self, null: bool = False) -> Table:
-        """The table of all rows, with each cell as the text in the file; with `null`, missing values as such."""
-        return self._table(self._read(dict.fromkeys(self.names, self._text), null=null))
-
-    def chunks(self, kinds: Mapping[str, str]) -> Generator[Table, None, None]:
-        arrow = self._arrow
-        plain = {} if self._dialect.as_text else {"number": arrow.float64(), "bool": arrow.bool_()}
-        convert = self._convert(
-            column_types={name: plain.get(kind, arrow.string()) for name, kind in kinds.items()},
-            include_columns=list(kinds),
-            strings_can_be_null=True,
+    def reader(self) -> Reader:
+        """The reader of the table."""
+        plain = self._dialect.plain
+        return Reader(
+            self._name,
+            self._names,
+            self._batches,
+            self._where,
+            self._prefer,
+            plain,
+            self._dialect.encoding,
+            self._notes,
         )
-        first = 0
-        with self._explained(), self._csv.open_csv(self._bytes, *self._options(), convert) as batches:
-            for batch in batches:
-                yield self._table(arrow.Table.from_batches([batch]), first)
-                first += batch.num_rows
 
-    def where(self, row: int) -> str:
+    def _batches(self, names: list[str]) -> Iterator[Any]:
+        # With one thread, the parser knows which line it is at.
+        read = self._csv.ReadOptions(use_threads=False, block_size=BLOCK, column_names=self._names)
+        read.skip_rows = self._skipped
+        parse = self._csv.ParseOptions(
+            delimiter=self._delimiter, newlines_in_values=True, invalid_row_handler=self._keep_ragged
+        )
+        convert = self._csv.ConvertOptions(
+            check_utf8=False, column_types=dict.fromkeys(names, self._arrow.string()), include_columns=names
+        )
+        convert.null_values, convert.strings_can_be_null = self._dialect.na_values, bool(self._dialect.na_values)
+        with self._explained(), self._csv.open_csv(self._decode(), read, parse, convert) as batches:
+            yield from batches
+
+    def _where(self, row: int) -> str:
         return f"line {row + 2 + self._titles}" + self._uncounted
 
     @property
     def _uncounted(self) -> str:
         """A note for line numbers: the parser does not count blank lines."""
-        return " (blank lines not counted)" if self._bytes.blank else ""
+        return " (blank lines not counted)" if self._has_blank_lines else ""
 
-    def _read(self, types: Any, null: bool = True) -> Any:
-        with self._explained():
-            return self._csv.read_csv(
-                self._bytes, *self._options(), self._convert(column_types=types, strings_can_be_null=null)
-            )
-
-    def _convert(self, **options: Any) -> Any:
-        """Arrow's options for cells, with codes for missing values beside its own."""
-        found = self._csv.ConvertOptions(check_utf8=False, **options)
-        found.null_values = [*found.null_values, *self._dialect.na_values]
-        return found
-
-    def _options(self) -> tuple[Any, Any]:
-        # With one thread, the parser knows which line it is at.
-        read = self._csv.ReadOptions(use_threads=False, block_size=BLOCK)
-        if self.names != self._given or self._titles:
-            read.column_names, read.skip_rows = self.names, self._header_lines
-        parse = self._csv.ParseOptions(
-            delimiter=self._delimiter, newlines_in_values=True, invalid_row_handler=self._on_ragged
-        )
-        return read, parse
-
-    def _on_ragged(self, row: Any) -> str:
-        """Called by the parser for a line with too many or too few cells, which is kept for the message."""
-        self._ragged = row
-        return "error"
-
-    def _decoded_head(self) -> str:
-        """The first lines; a file that is empty, or no text, is refused."""
-        head = self._bytes.head()
-        if not head.strip():
-            raise TableError(f"{self.name} is empty; its first line must be column names, and rows must follow.")
+    def _find_encoding(self) -> None:
+        """Find the encoding, and whether there are blank lines, from all bytes of the file."""
+        self._stream.seek(0)
+        start = self._stream.read(64)
         for magic, what in MAGIC.items():
-            if head.startswith(magic):
-                raise TableError(f"{self.name} is no text, but {what}; give it the suffix of what it is.")
-        return codecs.getincrementaldecoder("utf-8-sig")().decode(head)
+            if start.startswith(magic):
+                raise TableError(f"{self._name} is not text, but {what}; give it the suffix of what it is.")
+        if PAGE.match(start):
+            raise TableError(
+                f"{self._name} is a web page, not a table of text. Save or download the table itself, as CSV or Excel."
+            )
+        self._encoding = self._dialect.encoding or ("utf-16" if start.startswith(UTF_16) else "utf-8")
+        self._odd = self._has_blank_lines = False
+        if self._encoding.lower() not in ("utf-8", "utf8"):
+            return
+        self._stream.seek(0)
+        decoder, offset, lines, is_ascii, end = codecs.getincrementaldecoder("utf-8")(), 0, 0, True, b""
+        while True:
+            part = self._stream.read(BLOCK)
+            held = decoder.getstate()[0]
+            try:
+                is_ascii &= decoder.decode(part, final=not part).isascii()
+            except UnicodeDecodeError as error:
+                self._refuse_unless_windows(held + part, error, is_ascii, offset - len(held), lines)
+                return
+            if not part:
+                return
+            seen = end + part.replace(b"\r", b"")
+            self._has_blank_lines |= offset > 0 and end == b"\n\n"  # blank lines at the end shift nothing
+            self._has_blank_lines |= b"\n\n" in seen.rstrip(b"\n") or (not offset and seen.startswith(b"\n"))
+            offset, lines, end = offset + len(part), lines + part.count(b"\n"), seen[-2:]
 
-    def _head_of_table(self, text: str) -> str:
+    def _refuse_unless_windows(
+        self, part: bytes, error: UnicodeDecodeError, is_ascii: bool, offset: int, lines: int
+    ) -> None:
+        """Choose another encoding for a file that is not UTF-8, if nothing speaks against it."""
+        wrong = error.start
+        if not (is_ascii and part[:wrong].isascii()) or CONTROL.search(part) or self._dialect.encoding:
+            line = lines + 1 + part[:wrong].count(b"\n")
+            raise TableError(
+                f"{self._name} is not UTF-8: byte {offset + wrong} (0x{part[wrong]:02x}), in line {line}. Say what it "
+                f"is, for instance with --encoding cp1252, which is that of Windows in Western Europe and America."
+            ) from None
+        self._encoding, self._odd = self._dialect.otherwise or WINDOWS, True
+
+    def _decode(self) -> Any:
+        """The file from its first byte, as UTF-8 with one mark between columns."""
+        self._stream.seek(0)
+        if self._encoding == "utf-8" and not self._has_blanks:
+            return self._stream
+        return _Converted(self._stream, self._encoding, self._has_blanks, self._name)
+
+    def _head(self) -> str:
+        """The first lines, up to the end of the first line at least; a file that is empty is refused."""
+        found = b""
+        while (len(found) < HEAD or b"\n" not in found) and (more := self._decoded.read(HEAD)):
+            found += more
+            if len(found) > BLOCK and b"\n" not in found:
+                raise TableError(f"{self._name}: its first line {TOO_LONG}")
+        if not found.strip():
+            raise TableError(f"{self._name} is empty; its first line must be column names, and rows must follow.")
+        return codecs.getincrementaldecoder("utf-8-sig")().decode(found)
+
+    def _without_titles(self, text: str) -> str:
         """The first lines without what stands above the column names; the mark between columns is found from them."""
-        lines = _whole_lines(text)
-        above, mark = table_start(lines, [self._dialect.sep] if self._dialect.sep else [self._delimiter, *MARKS])
-        self._delimiter = mark or self._dialect.sep or self._delimiter
-        if mark is None and self._dialect.sep in (None, " ") and separated_by_blanks(lines):
-            self._has_blanks = self._bytes.has_blanks = True
-            self._delimiter, text = "\t", BLANKS.sub("\t", BORDERS.sub("", text[:HEAD]))
-        self._titles, self._header_lines = sum(bool(line.strip()) for line in lines[:above]), above
+        lines, sep = _whole_lines(text), self._dialect.sep
+        above, mark = table_start(lines, [sep] if sep else [self._delimiter, *MARKS])
+        if mark is None and sep in (None, " "):
+            begin = next((at for at in range(min(TITLES, len(lines)) + 1) if separated_by_blanks(lines[at:])), None)
+            if begin is not None and all(_is_title(line, "\t") or line.strip()[:1] == "#" for line in lines[:begin]):
+                above, self._has_blanks, mark = begin, True, "\t"
+                text = BLANKS.sub("\t", BORDERS.sub("", text[:HEAD]))
+        self._delimiter = mark or sep or self._delimiter
+        self._titles, self._skipped = sum(bool(line.strip()) for line in lines[:above]), above
         titles = [found for line in lines[:above] if (found := line.strip(f"#{self._delimiter} \r\n"))]
         if titles:
             shown = listed([line[:SHOWN] for line in titles], 3)
-            self.notes.append(f"What stands above the column names is left out ({shown}).")
-        return text[sum(map(len, lines[:above])) :]
+            self._notes.append(f"What stands above the column names is left out ({shown}).")
+        return "".join(text.splitlines(keepends=True)[above:])
 
     def _header(self, text: str) -> list[str]:
         """The column names in the first line; a file whose first line cannot be that is refused."""
         try:
             rows = csv.reader(io.StringIO(text, newline=""), delimiter=self._delimiter)
             names = next(filter(None, rows), [])
-            self._header_lines += rows.line_num
+            self._skipped += rows.line_num
+            if len(text) >= HEAD and next(rows, None) is None:
+                raise csv.Error("a quotation mark is never closed")
         except csv.Error as error:
-            raise TableError(f"{self.name}: its first line, the column names, cannot be read: {error}.") from None
+            raise TableError(f"{self._name}: its first line, the column names, cannot be read: {error}.") from None
         if all(is_number(name) for name in names):
             raise TableError(
-                f"{self.name} starts with numbers ({listed(names, 3)}), but its first line must be column names."
+                f"{self._name} starts with numbers ({listed(names, 3)}), but its first line must be column names."
             )
         strange = [name.strip() for name in names if looks_like_data(name)]
         if len(strange) >= len(names) / 2:
-            self.notes.append(
+            self._notes.append(
                 f"The names of columns look like a row of data ({listed(strange, 3)}): if the file has no line of "
                 f"names, put one before its first line."
             )
-        return names
+        found, notes = unique([_without_blanks(name) for name in names])
+        self._notes += notes
+        return found
 
-    def _see_marks(self, text: str) -> None:
-        """Find the usual decimal mark, and numbers whose points may separate thousands, by the first lines."""
+    def _below(self, text: str) -> None:
+        """Find the usual decimal mark, and a row of units, from the lines below the column names."""
         lines = text[:HEAD].splitlines(keepends=True)
         try:
-            rows = list(csv.reader(lines[:-1] if len(lines) > 2 else lines, delimiter=self._delimiter))[1:]
+            rows = list(csv.reader(lines[:-1] if len(lines) > 2 else lines, delimiter=self._delimiter))
         except csv.Error:
             rows = []
-        self.prefer = usual_decimal(rows, "," if self._delimiter == ";" else ".")
-        if self.prefer == "," and self._dialect.decimal is None:
-            columns = zip(self.names, zip_longest(*rows, fillvalue=""), strict=False)
-            self._grouped = {name for name, cells in columns if _is_grouped([cell for cell in cells if "." in cell])}
+        rows = [row for row in rows if row][1:]
+        if len(rows) > 2 and len(rows[0]) == len(self._names) and is_units(rows[0], rows[1:LINES]):
+            self._notes.append(units_note(rows.pop(0)))
+            self._skipped, self._titles = self._skipped + 1, self._titles + 1
+        self._prefer = usual_decimal(rows, "," if self._delimiter == ";" else ".")
 
     @contextmanager
     def _explained(self) -> Iterator[None]:
@@ -220,177 +227,82 @@ class TextReader(Reader):
         try:
             yield
         except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-            raise TableError(
-                f"{self.name} is damaged: its gzip data cannot be read ({error}). Copy it again."
-            ) from None
+            what = f"{self._name} is damaged: its gzip data cannot be read ({error}). Copy it again."
+            raise TableError(what) from None
         except self._arrow.ArrowInvalid as error:
             raise TableError(self._explain(str(error))) from None
 
+    def _keep_ragged(self, row: Any) -> str:
+        """Called by the parser for a line with too many or too few cells, which is kept for the message."""
+        self._ragged = row
+        return "error"
+
     def _explain(self, message: str) -> str:
-        """A message of the parser in the user's words: which line or cell, and what to do."""
+        """A message of the parser in the user's words: which line, and what to do."""
         row = self._ragged
-        if row is not None:
-            mark = MARKS.get(self._delimiter, repr(self._delimiter))
+        if row is None:
+            is_long = "straddling" in message
             return (
-                f"{self.name}: line {row.number}{self._uncounted} has {row.actual_columns} "
-                f"cell{'s' * (row.actual_columns != 1)}, but there are "
-                f"{row.expected_columns} column{'s' * (row.expected_columns != 1)}: {row.text[:60]!r}. Correct the "
-                f"line; a cell with {mark} in it needs quotation marks. If columns are not "
-                f"separated by {mark}, say by what with --sep."
+                f"{self._name}: a line {TOO_LONG}"
+                if is_long
+                else (f"{self._name} cannot be read: {message.splitlines()[0]}.")
             )
-        cell = re.search(
-            r"column #(\d+): Row #(\d+): CSV conversion error to (\w+).*invalid value '(.*)'", message, re.S
-        )
-        if "straddling" in message:
-            return f"{self.name}: a line {TOO_LONG}"
-        if cell is None:
-            return f"{self.name} cannot be read: {message.splitlines()[0]}."
-        what = "true or false" if cell[3] == "bool" else "a number"
+        mark = MARKS.get(self._delimiter, repr(self._delimiter))
+        place = f"line {row.number}" if row.number else "a line"
         return (
-            f"{self.name}: column {self.names[int(cell[1])]!r} holds text where {what} is needed: "
-            f"{cell[4][:60]!r} in line {cell[2]}{self._uncounted}. {CORRECT}"
+            f"{self._name}: {place}{self._uncounted} has {row.actual_columns} cell{'s' * (row.actual_columns != 1)}, "
+            f"but there are {row.expected_columns} column{'s' * (row.expected_columns != 1)}: {row.text[:60]!r}. "
+            f"Correct the line; a cell with {mark} in it needs quotation marks. If columns are not separated by "
+            f"{mark}, say by what with --sep."
         )
 
 
-class Utf8(io.RawIOBase):
-    """A stream of a file's bytes, unzipped if need be, as UTF-8: checked, or recoded, as it is read.
-
-    Parameters
-    ----------
-    stream : binary stream
-    name : str
-        The name of the file, for messages.
-    encoding : str, optional
-        The encoding of the file. Unless it is given, it is UTF-16 if the file begins with its mark, else UTF-8; and if
-        the first character that is not ASCII is not UTF-8 either, it is `otherwise`.
-    otherwise : str
-        The encoding of a file that is not UTF-8.
-    """
-
-    def __init__(self, stream: Any, name: str, encoding: str | None = None, otherwise: str = WINDOWS) -> None:
-        self._name, self._otherwise = name, otherwise
-        self._first: bytes = stream.read(6)
-        if self._first.startswith(b"\x1f\x8b"):
-            stream, self._first = gzip.GzipFile(fileobj=_Chained(self._first, stream)), b""
-        if encoding is None and self._first.startswith(UTF_16):
-            encoding = "utf-16"
-        stream, self._first = _Chained(self._first, stream), b""
-        self._stream = stream if encoding is None else _Recoded(stream, encoding, name)
-        self._may_switch, self._is_ascii = encoding is None, True
-        self._decoder = codecs.getincrementaldecoder("utf-8")()
-        self._offset = self._lines = 0
-        self._last = b"\n"
-        self.blank = False
-        """Whether there were blank lines, which the parser does not count."""
-        self.noticed = ""
-        """The encoding, if the file turned out not to be UTF-8."""
-        self.has_blanks = False
-        """Whether columns are separated by blanks, any number of them, which are read as one tab."""
-        self._cut = b""
-
-    def readable(self) -> bool:
-        return True
-
-    def head(self) -> bytes:
-        """The first bytes, up to the end of the first line at least; `read` returns them again."""
-        while (len(self._first) < HEAD or b"\n" not in self._first) and (more := self._next(BLOCK)):
-            if len(self._first) > BLOCK and b"\n" not in self._first:
-                raise TableError(f"{self._name}: its first line {TOO_LONG}")
-            self._first += more
-        return self._first
-
-    def read(self, size: int = -1) -> bytes:
-        return self._with_tabs(size) if self.has_blanks else self._plain(size)
-
-    def _with_tabs(self, size: int) -> bytes:
-        """The next bytes, of whole lines, with tabs in the place of blanks."""
-        while part := self._plain(size):
-            whole, end, self._cut = (self._cut + part).rpartition(b"\n")
-            if end:
-                return _tabbed(whole + end)
-            if len(self._cut) > BLOCK:
-                raise TableError(f"{self._name}: a line {TOO_LONG}")
-        last, self._cut = self._cut, b""
-        return _tabbed(last)
-
-    def _plain(self, size: int = -1) -> bytes:
-        """The next bytes as they are."""
-        if not self._first:
-            return self._next(size)
-        size = len(self._first) if size < 0 else size
-        part, self._first = self._first[:size], self._first[size:]
-        # The parser takes each result for a block, and a block must not be shorter than a line.
-        return part if len(part) == size else part + self._plain(size - len(part))
-
-    def _next(self, size: int) -> bytes:
-        """The next bytes of the file, at most `size` if that is not negative, of whole characters."""
-        while True:
-            held = self._decoder.getstate()[0]
-            part = self._stream.read(size if size < 0 else max(size - len(held), 1))
-            try:
-                text = self._decoder.decode(part, final=not part)
-            except UnicodeDecodeError as error:
-                self._switch(held + part, error)
-                continue
-            self._is_ascii &= text.isascii()
-            whole = held + part
-            found = whole[: len(whole) - len(self._decoder.getstate()[0])]
-            self._count(found)
-            if found or not part:
-                return bytes(found)
-
-    def _switch(self, part: bytes, error: UnicodeDecodeError) -> None:
-        """Go on in another encoding with bytes that are not UTF-8. What went before was ASCII, which is in both."""
-        wrong = error.start
-        if not (self._may_switch and self._is_ascii and part[:wrong].isascii()) or CONTROL.search(part):
-            line = self._lines + 1 + part[:wrong].count(b"\n")
-            raise TableError(
-                f"{self._name} is not UTF-8: byte {self._offset + wrong} (0x{part[wrong]:02x}), in line {line}. Say "
-                f"what it is, for instance with --encoding cp1252, which is that of Windows in Western Europe and "
-                f"America."
-            ) from None
-        self._stream = _Recoded(_Chained(part, self._stream), self._otherwise, self._name)
-        self._decoder.reset()
-        self._may_switch, self.noticed = False, self._otherwise
-
-    def _count(self, part: bytes) -> None:
-        """Count bytes and lines, and see blank lines."""
-        self._offset += len(part)
-        self._lines += part.count(b"\n")
-        if part and not self.blank:
-            seen = self._last + (part.replace(b"\r", b"") if b"\r" in part else part)
-            self.blank = self._last == b"\n\n" or b"\n\n" in seen.rstrip(b"\n")  # blank lines at the end shift nothing
-            self._last = seen[-2:]
+def unzipped(stream: Any) -> Any:
+    """A stream from its first byte, unzipped if need be."""
+    stream.seek(0)
+    zipped = stream.read(2) == b"\x1f\x8b"
+    stream.seek(0)
+    return gzip.GzipFile(fileobj=stream) if zipped else stream
 
 
-class _Recoded(io.RawIOBase):
-    """A stream of text in some encoding, as UTF-8."""
+class _Converted(io.RawIOBase):
+    """A stream of text in some encoding as UTF-8, with tabs in the place of blanks if these separate columns."""
 
-    def __init__(self, stream: Any, encoding: str, name: str) -> None:
-        self._stream, self._encoding, self._name = stream, encoding, name
+    def __init__(self, stream: Any, encoding: str, has_blanks: bool, name: str) -> None:
+        self._stream, self._encoding, self._has_blanks, self._name = stream, encoding, has_blanks, name
         try:
             self._decoder = _Windows() if encoding == WINDOWS else codecs.getincrementaldecoder(encoding)()
         except LookupError:
             raise TableError(
-                f"--encoding: {encoding!r} is no encoding that is known, such as utf-8 or cp1252."
+                f"--encoding: {encoding!r} is not an encoding that is known, such as utf-8 or cp1252."
             ) from None
-        self._left = b""
+        self._ready, self._cut = b"", ""
 
     def readable(self) -> bool:
         return True
 
     def read(self, size: int = -1) -> bytes:
-        while size < 0 or len(self._left) < size:
+        while size < 0 or len(self._ready) < size:
             part = self._stream.read(BLOCK)
             try:
-                self._left += self._decoder.decode(part, final=not part).encode()
+                text = self._decoder.decode(part, final=not part)
             except UnicodeDecodeError as error:
                 raise TableError(f"{self._name} is not {self._encoding}: {error.reason}; see --encoding.") from None
+            self._ready += (self._with_tabs(text, not part) if self._has_blanks else text).encode()
             if not part:
                 break
-        size = len(self._left) if size < 0 else size
-        found, self._left = self._left[:size], self._left[size:]
+        size = len(self._ready) if size < 0 else size
+        found, self._ready = self._ready[:size], self._ready[size:]
         return found
+
+    def _with_tabs(self, text: str, is_last: bool) -> str:
+        """Whole lines with one tab in the place of each run of blanks."""
+        whole, end, self._cut = (self._cut + text).rpartition("\n")
+        if is_last:
+            whole, end, self._cut = whole + end + self._cut, "", ""
+        if len(self._cut) > BLOCK:
+            raise TableError(f"{self._name}: a line {TOO_LONG}")
+        return BLANKS.sub("\t", BORDERS.sub("", (whole + end).replace("\r\n", "\n")))
 
 
 class _Windows(codecs.IncrementalDecoder):
@@ -412,16 +324,6 @@ def usual_decimal(rows: Sequence[Sequence[str]], usual: str) -> str:
         match["mark"] or match["zero"] for row in rows for cell in row if (match := DECIMAL.fullmatch(cell.strip()))
     }
     return seen.pop() if len(seen) == 1 else usual
-
-
-def _is_grouped(cells: Sequence[str]) -> bool:
-    """Whether there are numbers, and in all of them three digits follow each point."""
-    return bool(cells) and all(GROUPED.fullmatch(cell.strip()) for cell in cells)
-
-
-def _tabbed(text: bytes) -> bytes:
-    """Lines with one tab in the place of each run of blanks."""
-    return b"".join(b"\t".join(line.split()) + b"\n" for line in text.splitlines())
 
 
 def table_start(lines: Sequence[str], marks: Sequence[str]) -> tuple[int, str | None]:
@@ -506,19 +408,3 @@ def _cells(text: str, mark: str) -> int:
     except csv.Error:
         return 0
     return counts.pop() if len(counts) == 1 else 0
-
-
-class _Chained(io.RawIOBase):
-    """A stream of some bytes, followed by the bytes of another stream."""
-
-    def __init__(self, first: bytes, stream: Any) -> None:
-        self._first, self._stream = first, stream
-
-    def readable(self) -> bool:
-        return True
-
-    def read(self, size: int = -1) -> Any:
-        if not self._first:
-            return self._stream.read(size)
-        part, self._first = self._first[:size], self._first[size:]
-        return part

@@ -127,7 +127,8 @@ def learn(
     without = {target: lost} if lost else {}
     _check(table, target, found, [*problems, *found.problems], found.missing | without if missing == "error" else {})
     mapping = Preprocessing(target, found.columns, missing, options.na_values, table.encoding)
-    gaps = {name: int(get(name).missing.sum()) for name in mapping.sources}
+    inside = np.setdiff1d(np.arange(len(table)), list(totals))
+    gaps = {name: int(blanked(get(name).take(inside), options.na_values).missing.sum()) for name in mapping.sources}
     gaps = {name: count for name, count in gaps.items() if count} | found.missing | without
     whole = np.flatnonzero(~np.isnan(found.X).any(axis=1))
     if not len(whole):
@@ -356,8 +357,9 @@ def target_values(values: Values, name: str, source: str, options: Options) -> t
 
 def _no_numbers(values: Values, texts: Sequence[str]) -> str:
     """What a target holds that is no column of numbers, and what can be done about it."""
-    if values.kind == "bool" or (len(texts) == 2 and not read_dates(texts)[1]):
-        levels = " and ".join(map(repr, sorted(texts))) or "true and false"
+    is_truth = bool(texts) and {text.lower() for text in texts} <= {"false", "true"}
+    if values.kind == "bool" or is_truth or (len(texts) == 2 and not read_dates(texts)[1]):
+        levels = (is_truth and "true and false") or " and ".join(map(repr, sorted(texts))) or "true and false"
         return f"holds {levels}, but must hold numbers. Write 0 and 1 for them to predict the share of the second."
     if values.kind in ("date", "clock", "time") or read_dates(texts)[1] or not np.isnan(read_clocks(texts)).any():
         what = "times" if values.kind in ("clock", "time") or (texts and not read_dates(texts)[1]) else "dates"

@@ -1,7 +1,7 @@
 """The values of one column as NumPy arrays, whichever frame or file they come from.
 
-pandas, polars, pyarrow and NumPy differ in types and in how they mark missing values. Everything that examines or
-encodes columns sees a `Values` alone, so none of these libraries is needed unless its frames are given.
+pandas, polars and pyarrow differ in types and in how they mark missing values. narwhals hides most of that; everything
+that examines or encodes columns sees a `Values` alone.
 """
 
 from __future__ import annotations
@@ -23,6 +23,13 @@ from .base import Table, TableError
 DAY = 86_400_000_000  # microseconds of a day
 QUARTER = 900_000_000  # microseconds of 15 minutes: the offsets of time zones change at multiples of these
 EPOCH = dt.datetime(1970, 1, 1)
+CODES = frozenset(
+    ["", "na", "n/a", "#n/a", "nan", "-nan", "null", "nil", "-", "--", "?", ".", "*", "..", "...", "none"]
+)
+CODES |= {"missing", "#div/0!", "#value!", "#ref!", "#name?", "#num!", "not available", "no data", "n.a.", "<na>"}
+CODES |= {"unknown", "not known", "not reported", "not applicable", "n.d.", "n/d", "nd", "tba", "tbd", "0000-00-00"}
+"""Texts, in lower case, that mean a missing value where numbers or dates are expected."""
+GROUPED = r"^\s*[-+]?[1-9]\d{0,2}(\.\d{3})+\s*$"
 OFFSETS = "offsets"  # the zone of texts that each have an offset from UTC of their own
 
 
@@ -94,154 +101,110 @@ def frame_names(X: Any) -> list[str]:
 
 def frame_column(X: Any, place: int) -> Values:
     """A column of a frame, by its place."""
-    if hasattr(X, "column_names"):
-        return of_arrow(X.column(place))
-    return of_series(X.iloc[:, place] if hasattr(X, "iloc") else X[X.columns[place]])
+    import narwhals as nw
+
+    return values_of(nw.from_native(X, eager_only=True)[:, place])
 
 
-def table_column(table: Table, name: str) -> Values:
-    """A column of a table that was read from a file."""
-    return replace(of_arrow(table.data[name]), place=table.place)
+def table_column(table: Table, name: str, plain: bool | None = None) -> Values:
+    """A column of a table that was read from a file.
+
+    Texts that are all numbers, but for those that mean a missing value, are numbers if `plain` is true; unless it is
+    given, the table knows.
+    """
+    import narwhals as nw
+
+    column = table.data[name]
+    plain = (table.plain and not (table.prefer == "," and _is_grouped(column))) if plain is None else plain
+    numbers = _plain_numbers(column) if plain else None
+    found = values_of(nw.from_native(column, series_only=True)) if numbers is None else numbers
+    return replace(found, place=table.place)
 
 
-# Arrow
+def _is_grouped(column: Any) -> bool:
+    """Whether some texts of Arrow's are numbers in which points may separate thousands."""
+    compute = require("pyarrow.compute", "cli")
+    is_text = str(column.type) == "string"
+    return is_text and bool(compute.any(compute.match_substring_regex(column, GROUPED)).as_py())
 
 
-def of_arrow(data: Any) -> Values:
-    """A pyarrow array or chunked array."""
-    pa, compute = require("pyarrow", "cli"), require("pyarrow.compute", "cli")
-    kind, types = data.type, pa.types
-    name = str(kind)
-    if types.is_dictionary(kind):
-        if not (kind.ordered and _is_string(kind.value_type)):
-            return of_arrow(data.cast(kind.value_type))
-        whole = _whole(data.unify_dictionaries() if isinstance(data, pa.ChunkedArray) else data)
-        codes = whole.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
-        return replace(_texts(codes, whole.dictionary.to_pylist(), name), ordered=True)
-    if types.is_null(kind):
-        return Values("empty", np.full(len(data), np.nan), type_name=name)
-    if types.is_boolean(kind) or types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind):
-        numbers = np.asarray(data.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False), dtype=np.float64)
-        return _numbers(numbers, "bool" if types.is_boolean(kind) else "number", name)
-    if _is_string(kind):
-        coded = _whole(data.cast(pa.string())).dictionary_encode()
+def _plain_numbers(column: Any) -> Values | None:
+    """Texts of Arrow's as the numbers that they are; None if some are not."""
+    arrow, compute = require("pyarrow", "cli"), require("pyarrow.compute", "cli")
+    if not arrow.types.is_string(column.type):
+        return None
+    text = compute.utf8_trim_whitespace(column)
+    for is_first in (True, False):  # most columns miss nothing
+        try:
+            if not is_first:
+                codes = compute.is_in(compute.utf8_lower(text), value_set=arrow.array(sorted(CODES)))
+                text = compute.if_else(codes, None, text)
+            return _numbers(text.cast(arrow.float64()).to_numpy(), "number", "text")
+        except arrow.ArrowInvalid:
+            continue
+    return None
+
+
+def values_of(series: Any) -> Values:
+    """A series of narwhals."""
+    import narwhals as nw
+
+    dtype, native = series.dtype, series.to_native()
+    name = str(getattr(native, "type", None) or getattr(native, "dtype", dtype))
+    if dtype.is_decimal():
+        series = series.cast(nw.Float64)
+    if name in ("string", "large_string"):  # of Arrow
+        coded = native.combine_chunks().dictionary_encode()
         codes = coded.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
         return _texts(codes, coded.dictionary.to_pylist(), name)
-    if types.is_date(kind) or types.is_timestamp(kind):
-        zone = getattr(kind, "tz", None)
-        days = _ticks(data, pa.timestamp("us", zone))
-        wall = None if zone is None else _ticks(compute.local_timestamp(data), pa.timestamp("us"))
-        return Values("date", days, wall=wall, zone=zone, type_name=name)
-    if types.is_time(kind) or types.is_duration(kind):
-        clock = types.is_time(kind)
-        days = _ticks(data, pa.time64("us") if clock else pa.duration("us"))
-        return Values("clock" if clock else "time", days, type_name=name)
-    return Values("other", np.full(len(data), np.nan), type_name=name)
-
-
-def _whole(data: Any) -> Any:
-    """A chunked array as one array."""
-    pa = require("pyarrow", "cli")
-    if not isinstance(data, pa.ChunkedArray):
-        return data
-    return (
-        data.chunk(0)
-        if data.num_chunks == 1
-        else pa.concat_arrays(data.chunks)
-        if data.num_chunks
-        else pa.array([], data.type)
-    )
-
-
-def _ticks(data: Any, kind: Any) -> Floats:
-    """Dates and times as days, by way of a type that counts microseconds; NaN where missing."""
-    pa = require("pyarrow", "cli")
-    whole = data.cast(kind, safe=False)
-    gaps = np.asarray(whole.is_null().to_numpy(zero_copy_only=False))
-    ticks = whole.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
-    return np.where(gaps, np.nan, ticks / DAY)
-
-
-def _is_string(kind: Any) -> bool:
-    types = require("pyarrow", "cli").types
-    view = getattr(types, "is_string_view", lambda kind: False)
-    return bool(types.is_string(kind) or types.is_large_string(kind) or view(kind))
-
-
-# pandas, polars, NumPy
-
-
-def of_series(series: Any) -> Values:
-    """A series of pandas or polars, or a NumPy array of shape (n,)."""
-    dtype = getattr(series, "dtype", None)
-    name = str(dtype)
-    levels, ordered = _categories(series)
-    if levels is not None:
-        return replace(_of_objects(np.asarray(series, dtype=object), name, levels), ordered=ordered)
-    zone = getattr(dtype, "tz", None) or getattr(dtype, "time_zone", None)
-    if zone is not None:
-        naive = series.dt.tz_localize(None) if hasattr(series.dt, "tz_localize") else series.dt.replace_time_zone(None)
-        utc = series.dt.tz_convert("UTC").dt.tz_localize(None) if hasattr(series.dt, "tz_convert") else series
-        return Values("date", _days(utc.to_numpy()), wall=_days(naive.to_numpy()), zone=str(zone), type_name=name)
-    if hasattr(dtype, "na_value") and getattr(dtype, "kind", "O") in "iuf":  # pandas' nullable numbers
-        return _numbers(series.to_numpy(dtype=np.float64, na_value=np.nan), "number", name)
-    array = np.asarray(series)
+    array = np.asarray(series.to_numpy())
     kind = array.dtype.kind
+    if isinstance(dtype, nw.Datetime) and dtype.time_zone is not None:
+        wall = _days(series.dt.replace_time_zone(None).to_numpy())
+        return Values("date", _days(array), wall=wall, zone=dtype.time_zone, type_name=name)
     if kind in "biuf":
         return _numbers(array.astype(np.float64), "bool" if kind == "b" else "number", name)
     if kind == "M":
         return Values("date", _days(array), type_name=name)
     if kind == "m":
         return Values("time", np.where(np.isnat(array), np.nan, array / np.timedelta64(1, "us") / DAY), type_name=name)
-    if kind == "c":
-        return Values("other", np.full(len(array), np.nan), type_name=name)
+    if isinstance(dtype, nw.Enum):
+        return replace(_of_objects(array, name, [str(level) for level in dtype.categories]), ordered=True)
+    if isinstance(dtype, nw.Categorical):
+        ordered = bool(getattr(getattr(native, "type", None), "ordered", False))
+        levels = list(map(str, native.combine_chunks().dictionary.to_pylist())) if ordered else []
+        return replace(_of_objects(np.array(series.to_list(), dtype=object), name, levels), ordered=ordered)
     return _of_objects(array.astype(object), name)
 
 
-def _categories(series: Any) -> tuple[list[str] | None, bool]:
-    """The categories of a categorical series of texts, and whether they are in order; None for other series."""
-    dtype = getattr(series, "dtype", None)
-    kind = type(dtype).__name__
-    if kind == "CategoricalDtype" and dtype is not None:
-        return [str(level) for level in dtype.categories], bool(dtype.ordered)
-    if kind == "Enum" and dtype is not None:  # polars'
-        return [str(level) for level in dtype.categories], True
-    if kind == "Categorical":
-        return [str(level) for level in series.unique().to_list() if level is not None], False
-    return None, False
-
-
 def _of_objects(array: Array, name: str, levels: list[str] | None = None) -> Values:
-    """Python objects, with None, NaN, NaT and pandas' NA as missing values."""
-    kinds = {_kind(value) for value in array.tolist()} - {""}
+    """Python objects, with None, NaN, NaT and pandas' NA as missing values; with levels, texts."""
+    values = [None if _is_missing(value) else value for value in array.tolist()]
+    kinds = {_kind(value) for value in values if value is not None}
+    gaps = np.full(len(values), np.nan)
     if not kinds:
-        return Values("empty", np.full(len(array), np.nan), type_name=name)
+        return Values("empty", gaps, type_name=name)
     if "other" in kinds:
-        wrong = next(value for value in array.tolist() if _kind(value) == "other")
-        return Values("other", np.full(len(array), np.nan), type_name=type(wrong).__name__)
+        wrong = next(value for value in values if value is not None and _kind(value) == "other")
+        return Values("other", gaps, type_name=type(wrong).__name__)
     if levels is not None or "text" in kinds or len(kinds - {"bool"}) > 1:
-        places = {} if levels is None else {level: place for place, level in enumerate(levels)}
-        codes = [-1 if _is_missing(value) else places.setdefault(str(value), len(places)) for value in array.tolist()]
+        places = {level: place for place, level in enumerate(levels or [])}
+        codes = [-1 if value is None else places.setdefault(str(value), len(places)) for value in values]
         return _texts(np.array(codes, dtype=np.int64), list(places), name)
     kind = (kinds - {"bool"} or kinds).pop()
     if kind in ("number", "bool"):
-        numbers = [np.nan if _is_missing(value) else float(value) for value in array.tolist()]
-        return _numbers(np.array(numbers), kind, name)
+        return _numbers(np.array([np.nan if value is None else float(value) for value in values]), kind, name)
     if kind == "date":
-        return _of_dates(array.tolist(), name)
-    if kind == "clock":
-        spans: list[Any] = [
-            None if _is_missing(value) else dt.datetime.combine(EPOCH, value) - EPOCH for value in array.tolist()
-        ]
-    else:
-        spans = array.tolist()
-    days = [np.nan if _is_missing(value) else value / dt.timedelta(days=1) for value in spans]
+        return _of_dates(values, name)
+    midnight = dt.datetime.combine(EPOCH, dt.time())
+    spans = [dt.datetime.combine(EPOCH, value) - midnight if isinstance(value, dt.time) else value for value in values]
+    days = [np.nan if value is None else value / dt.timedelta(days=1) for value in spans]
     return Values(kind, np.array(days, dtype=np.float64), type_name=name)
 
 
 def _of_dates(values: Sequence[Any], name: str) -> Values:
     """Dates of Python's, with time zones or without."""
-    moments = [None if _is_missing(value) else moment(value) for value in values]
+    moments = [None if value is None else moment(value) for value in values]
     aware = {value.tzinfo is not None for value in moments if value is not None}
     if len(aware) > 1:
         return Values("other", np.full(len(values), np.nan), type_name="dates with a time zone and dates without one")
@@ -288,9 +251,7 @@ def in_zone(days: Floats, zone: str) -> Floats:
 
 
 def _kind(value: Any) -> str:
-    """The kind of one Python object; empty if it is missing."""
-    if _is_missing(value):
-        return ""
+    """The kind of one Python object that is not missing."""
     if isinstance(value, str):
         return "text"
     if isinstance(value, bool | np.bool_):

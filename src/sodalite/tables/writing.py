@@ -6,12 +6,9 @@ import csv
 import gzip
 import io
 import os
-import shutil
 import sys
-import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
-from tempfile import TemporaryFile
 from typing import Any
 
 import numpy as np
@@ -30,7 +27,7 @@ def check_output(path: str | os.PathLike[str]) -> None:
         return
     form = format_of(path)
     if form not in _WRITERS:
-        raise TableError(f"{path}: which format is this? Excel files can be read, but not written; write .csv instead.")
+        raise TableError(f"{path}: which format is this? Files of format {form} can be read, not written; write .csv.")
     if form in ("parquet", "arrow"):
         require("pyarrow", "parquet")
     try:
@@ -147,36 +144,20 @@ def _batches(names: list[str], make: Callable[[Any], Any]) -> Iterator[Write]:
 
 @contextmanager
 def _npz(stream: Any, names: list[str], path: str) -> Iterator[Write]:
-    """A function that writes rows of an NPZ file.
+    """A function that gathers rows in memory; the file, in which an array begins with its length, is written last."""
+    parts: dict[str, list[Any]] = {name: [] for name in names}
 
-    Each column goes to a temporary file first, and into the zip file at the end: an array begins with its length.
-    """
-    with ExitStack() as stack:
-        parts = {name: stack.enter_context(TemporaryFile()) for name in names}
-        types: dict[str, np.dtype[Any]] = {}
-        length = 0
+    def write(columns: Mapping[str, Any]) -> None:
+        for name in names:
+            column = columns[name]
+            values = np.asarray(column.to_numpy() if hasattr(column, "to_numpy") else column)
+            if values.dtype == object:
+                values = np.array(["" if value is None else str(value) for value in values.tolist()])
+            parts[name].append(values)
 
-        def write(columns: Mapping[str, Any]) -> None:
-            nonlocal length
-            for name in names:
-                column = columns[name]
-                values = np.ascontiguousarray(column.to_numpy() if hasattr(column, "to_numpy") else column)
-                if values.dtype == object:
-                    values = np.array(["" if value is None else str(value) for value in values.tolist()])
-                if types.setdefault(name, values.dtype) != values.dtype:
-                    raise TableError(f"column {name!r} changes its type between rows, which NPZ cannot hold.")
-                parts[name].write(values.tobytes())
-            length += len(values)
-
-        yield write
-        with zipfile.ZipFile(stream, "w", zipfile.ZIP_STORED, allowZip64=True) as archive:
-            for name, part in parts.items():
-                part.seek(0)
-                dtype = types.get(name, np.dtype(np.float64))
-                header = {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": False, "shape": (length,)}
-                with archive.open(f"{name}.npy", "w", force_zip64=True) as file:
-                    np.lib.format.write_array_header_1_0(file, header)
-                    shutil.copyfileobj(part, file, 2**20)
+    yield write
+    arrays: dict[str, Any] = {name: np.concatenate(part or [np.empty(0)]) for name, part in parts.items()}
+    np.savez(stream, **arrays)
 
 
 def _arrow(column: Any) -> Any:

@@ -13,14 +13,7 @@ import numpy as np
 
 from ..core.types import Floats
 from .base import is_number
-from .values import days_of, moment
-
-CODES = frozenset(
-    ["", "na", "n/a", "#n/a", "nan", "-nan", "null", "nil", "-", "--", "?", ".", "*", "..", "...", "none"]
-)
-CODES |= {"missing", "#div/0!", "#value!", "#ref!", "#name?", "#num!", "not available", "no data", "n.a.", "<na>"}
-CODES |= {"unknown", "not known", "not reported", "not applicable", "n.d.", "n/d", "nd", "tba", "tbd", "0000-00-00"}
-"""Texts, in lower case, that mean a missing value where numbers or dates are expected."""
+from .values import CODES, days_of, moment
 
 LEVEL_CODES = frozenset(["", "na", "n/a", "#n/a", "nan", "null", "?", "<na>", "n.a."])
 """Texts, in lower case, that mean a missing value in a column of texts; others may be levels, such as "none"."""
