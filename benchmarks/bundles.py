@@ -28,7 +28,7 @@ from sodalite.kernels.bisection import Bisection
 from sodalite.kernels.neighbours import n_sampled
 from sodalite.posteriors import Evidence, SubsetOfData
 from sodalite.posteriors.remote import MOST_LAZY, Detached, Remaining
-from sodalite.selection.source import Arrays
+from sodalite.selection.rows import ArrayRows
 
 from . import evidence
 from .common import smooth_problem
@@ -57,7 +57,7 @@ def remaining_of(X: np.ndarray, y: np.ndarray, kernel: Kernel, m: int) -> Remain
     """The rows beside m active ones, which are the first."""
     chosen = select(X, y, kernel, n_active=m, first=np.arange(m))
     compiled = compile_kernel(kernel, X)
-    base = SubsetOfData.condition(Evidence(compiled, Arrays(X, y[:, None]), chosen))
+    base = SubsetOfData.condition(Evidence(compiled, ArrayRows(X, y[:, None]), chosen))
     return Remaining(base, np.sort(chosen.indices), chosen.noise_floor)
 
 

@@ -28,7 +28,7 @@ from sodalite.core.threads import n_threads
 from sodalite.kernels import compile_kernel
 from sodalite.scores import Delta
 from sodalite.selection.grow import grow
-from sodalite.selection.source import Arrays, ShardSetup
+from sodalite.selection.rows import ArrayRows, ShardSetup
 from sodalite.stopping import Size
 
 from . import evidence
@@ -95,7 +95,7 @@ class PretendCluster(DaskExecutor):
 
 
 @dataclass(frozen=True)
-class Placed(Arrays):
+class Placed(ArrayRows):
     """Rows whose shards are already on an executor, with their coordinates kept."""
 
     executor: Any = None

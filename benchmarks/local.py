@@ -24,7 +24,7 @@ from sodalite.core.threads import threaded_map
 from sodalite.kernels import compile_kernel
 from sodalite.kernels.neighbours import FINDERS
 from sodalite.posteriors import Evidence, Local
-from sodalite.selection.source import Arrays
+from sodalite.selection.rows import ArrayRows
 
 from .common import seconds, smooth_problem
 from .evidence import record
@@ -55,7 +55,7 @@ def beside_floor(n: int = 30_000, d: int = 8, m: int = 500, k: int = 32, queries
     chosen = select(X[:n], y[:n], kernel, n_active=m, first=0)
     compiled = compile_kernel(kernel, X[:n])
     for calibrate in (False, True):
-        evidence = Evidence(compiled, Arrays(X[:n], y[:n, None]), chosen, n_neighbors=k, calibrate=calibrate)
+        evidence = Evidence(compiled, ArrayRows(X[:n], y[:n, None]), chosen, n_neighbors=k, calibrate=calibrate)
         begin = perf_counter()
         local = Local.condition(evidence)
         conditioning = perf_counter() - begin
@@ -120,7 +120,7 @@ def against_rows_and_k(most: int, m: int = 100, queries: int = 20_000) -> Iterat
     for n in (rows for rows in ROWS if rows <= most):
         X, y, kernel = smooth_problem(n + queries, 0.05, 8, n_features=100, dtype="float32")
         chosen = select(X[:n], y[:n], kernel, n_active=m, first=0)
-        source = Arrays(X[:n], y[:n, None].astype(float))
+        source = ArrayRows(X[:n], y[:n, None].astype(float))
         local = Local.condition(
             Evidence(compile_kernel(kernel, X[:n]), source, chosen, n_neighbors=32, calibrate=False)
         )

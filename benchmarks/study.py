@@ -25,7 +25,7 @@ from sodalite.posteriors import POSTERIORS, Evidence, Local
 from sodalite.posteriors.predictive import Predictive
 from sodalite.scores import SCORES
 from sodalite.selection.grow import grow
-from sodalite.selection.source import Arrays
+from sodalite.selection.rows import ArrayRows
 from sodalite.stopping import Size
 
 from .common import load
@@ -56,7 +56,7 @@ def rows_of(name: str) -> tuple[np.ndarray, ...] | None:
 
 def choose(X: np.ndarray, Y: np.ndarray, kernel: Kernel, score: str) -> Selection:
     return grow(
-        Arrays(X, Y),
+        ArrayRows(X, Y),
         compile_kernel(kernel, X),
         n_active=ACTIVE,
         score=SCORES[score],
@@ -102,7 +102,7 @@ def one_set(name: str) -> list[dict]:
             begin = process_time()
             calibrate = posterior.endswith("+scale")
             made = POSTERIORS[posterior.removesuffix("+scale")].condition(
-                Evidence(compiled, Arrays(X, Y), chosen, calibrate=calibrate)
+                Evidence(compiled, ArrayRows(X, Y), chosen, calibrate=calibrate)
             )
             mean, variance = made.mean_and_variance(X_test, noisy=True)
             std = np.sqrt(variance)

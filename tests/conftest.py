@@ -11,8 +11,8 @@ import pytest
 def keep(request, monkeypatch):
     """Whether the shards keep the v's, whatever memory there is."""
     from sodalite.core import memory
-    from sodalite.selection import source
+    from sodalite.selection import rows
 
     kept = request.param == "kept"
-    monkeypatch.setattr(source, "make_plan", lambda *given: replace(memory.make_plan(*given), keep=kept))
+    monkeypatch.setattr(rows, "make_plan", lambda *given: replace(memory.make_plan(*given), keep=kept))
     return kept

@@ -9,13 +9,13 @@ from sodalite.kernels import compile_kernel
 from sodalite.posteriors import Evidence
 from sodalite.scores import Delta
 from sodalite.selection.grow import grow
-from sodalite.selection.source import Arrays
+from sodalite.selection.rows import ArrayRows
 from sodalite.stopping import Size
 
 
 def given(kernel, X, Y, m, *, first=0, alpha=None, dtype="float64", **options):
     """What a posterior is built from, with m active rows chosen by the greedy score, or those of `first`."""
-    source = Arrays(X, Y, alpha)
+    source = ArrayRows(X, Y, alpha)
     selection = grow(
         source,
         compile_kernel(kernel, X, dtype),

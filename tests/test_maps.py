@@ -244,7 +244,7 @@ def test_the_examples_for_contributors_run():
 
 def test_the_signatures_for_contributors_are_those_of_the_protocols():
     """What CONTRIBUTING lists of a posterior and of a source of rows is what their protocols ask for."""
-    for module, protocol in (("posteriors.base", "Posterior"), ("selection.source", "Source")):
+    for module, protocol in (("posteriors.base", "Posterior"), ("selection.rows", "Rows")):
         methods = {name for name, kept in vars(getattr(resolve(module), protocol)).items() if kept and name[0] != "_"}
         section = CONTRIBUTING.partition(f"protocol `{protocol}`")[2].partition("\n\n")[0]
         asked = {word for part in re.findall(r"`([^`]+)`", section) for word in re.findall(r"\w+", part)}

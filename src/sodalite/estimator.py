@@ -52,7 +52,7 @@ from .posteriors import Posterior, joint_samples
 from .posteriors.predictive import Predictive
 from .posteriors.prior import prior_predictions
 from .scores import Score
-from .selection.source import Arrays, Source
+from .selection.rows import ArrayRows, Rows
 from .stopping import Callback, Rule
 from .tables import encoded_rows
 
@@ -314,7 +314,7 @@ class GreedyGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
             else:
                 rows, target_shape = self._rows_here(X, y, alpha, settings)
             settings = settings.with_columns(getattr(self, "feature_names_in_", None))
-            follow.expect(list(settings.costs(*rows.X.shape).steps(settings.chooses_mean)))
+            follow.expect(list(settings.costs(*rows.shape).steps(settings.chooses_mean)))
             self.fitted_ = fit(rows, target_shape, settings, follow)
         return self
 
@@ -328,7 +328,7 @@ class GreedyGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
             self.__dict__ = before
             raise
 
-    def _rows_on_cluster(self, X: Any, y: Any, alpha: Any, executor: Any) -> tuple[Source, tuple[int, ...]]:
+    def _rows_on_cluster(self, X: Any, y: Any, alpha: Any, executor: Any) -> tuple[Rows, tuple[int, ...]]:
         """The rows, on the workers of a cluster, and the shape of a row's target.
 
         Dask collections are checked on the workers, and arrays here first.
@@ -341,7 +341,7 @@ class GreedyGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
         table = share_out(X, y, alpha, client)
         return table, () if table.pieces.flat else (table.q,)
 
-    def _rows_here(self, X: Any, y: Any, alpha: Any, settings: Settings) -> tuple[Source, tuple[int, ...]]:
+    def _rows_here(self, X: Any, y: Any, alpha: Any, settings: Settings) -> tuple[Rows, tuple[int, ...]]:
         """The rows on this machine, checked, and the shape of a row's target.
 
         Rows in memory with gross errors in their targets get noise of their own, and are named in a warning.
@@ -356,7 +356,7 @@ class GreedyGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
         Y = y.reshape(len(X), -1)
         check_not_small("y", np.abs(Y).max(axis=0))
         known = None if alpha is None else check_alpha(alpha, len(X))
-        rows = Arrays(X, Y, known if known is not None and known.any() else None)
+        rows = ArrayRows(X, Y, known if known is not None and known.any() else None)
         if not rows.on_disk:
             found = settings.looked_over(rows) if alpha is None else rows
             said = Y if found is rows else None  # what there is to say of targets has been said
@@ -399,7 +399,7 @@ class GreedyGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
             self.fitted_ = join(self.fitted_, new, settings, exchange, follow)
         return self
 
-    def _new_rows(self, X: Any, y: Any, alpha: Any) -> Arrays:
+    def _new_rows(self, X: Any, y: Any, alpha: Any) -> ArrayRows:
         """Rows that are to join the model, checked to have its columns and targets."""
         X, y = self._numbers(X, y, reset=False)
         check_not_large("X", X)
@@ -408,7 +408,7 @@ class GreedyGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
             raise ValueError(
                 f"y has targets of shape {y.shape[1:]}, but the model was fitted with {self.fitted_.target_shape}."
             )
-        return Arrays(X, y.reshape(len(X), -1), None if alpha is None else check_alpha(alpha, len(X)))
+        return ArrayRows(X, y.reshape(len(X), -1), None if alpha is None else check_alpha(alpha, len(X)))
 
     @given_back
     def predict(self, X: Any, return_std: bool = False, return_cov: bool = False) -> Any:

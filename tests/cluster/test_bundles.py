@@ -106,8 +106,8 @@ def test_the_number_of_neighbours_is_chosen_as_in_memory_and_rows_stay(client, m
     here = model(n_neighbors=None).fit(X, y)
     taken, take = [], ClusterTable.take
 
-    def watched(self, which, what):
-        found = take(self, which, what)
+    def watched(self, which):
+        found = take(self, which)
         taken.append(len(found))
         return found
 
@@ -195,7 +195,7 @@ def test_a_kernel_without_a_metric_and_no_room_are_told_before_rows_are_chosen(c
     def full(*_):
         raise OSError(28, "the disk is full")
 
-    monkeypatch.setattr("sodalite.selection.source.check_disk", full)
+    monkeypatch.setattr("sodalite.fitting.pipeline.check_disk", full)
     monkeypatch.setattr("sodalite.fitting.pipeline.choose_rows", lambda *_, **__: pytest.fail("rows were chosen"))
     X, y = rows(400)
     with pytest.raises(OSError, match="the disk is full"):

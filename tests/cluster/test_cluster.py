@@ -12,15 +12,12 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 from dask_cluster import cluster
 from helpers import campaign
 from sodalite import GreedyGPRegressor, load, save, select
-from sodalite.cluster.moments import mean_and_spread
-from sodalite.cluster.objective import JointDensity
 from sodalite.cluster.table import share_out
 from sodalite.core.jitter import JitterWarning
 from sodalite.hyperparameters import Weave
-from sodalite.hyperparameters.joint import Joint
 from sodalite.kernels import compile_kernel, spread
 from sodalite.selection.checkpoint import CheckpointError, check_checkpoint
-from sodalite.selection.source import Scaling
+from sodalite.selection.rows import moments
 
 distributed = pytest.importorskip("distributed")
 da = pytest.importorskip("dask.array")
@@ -184,27 +181,12 @@ def test_moments_are_exact_where_numbers_are_large(client):
     rng = np.random.default_rng(1)
     y = np.stack([1e9 + rng.normal(size=N), np.full(N, 0.1), 1e-9 * rng.normal(size=N)], axis=1)
     X = np.zeros((N, 1))
-    mean, std = mean_and_spread(share_out(*chunked(X, y), executor=client))
+    scaling = moments(share_out(*chunked(X, y), executor=client))
+    mean, std = scaling.mean, scaling.std
     np.testing.assert_allclose(mean, [y[:, 0].mean(), 0.1, y[:, 2].mean()], rtol=1e-15, atol=1e-24)
     assert mean[1] == 0.1
     np.testing.assert_allclose(std, spread(y), rtol=1e-12)
     assert std[1] == 1
-
-
-@pytest.mark.parametrize("noise", [0.05, 1e-14])
-def test_j_and_its_gradient_are_sums_over_the_workers(client, noise):
-    X, y = rows(q=3)
-    y = (y - y.mean(axis=0)) / y.std(axis=0)
-    kernel = ConstantKernel(1.3) * RBF([1.0, 1.5, 2.0]) + WhiteKernel(noise, (1e-20, 1e5))
-    alpha = np.where(np.arange(N) % 3, 0.1, 0.0)
-    active = np.random.default_rng(0).permutation(N)[:25]
-    here = Joint(kernel, X, y, active, np.arange(N), alpha)
-    table = share_out(*chunked(X, y), chunked(alpha)[0], client)
-    table = table.scaled(Scaling(np.zeros(3), np.ones(3)))
-    there = JointDensity(table, kernel, active)
-    for theta in (kernel.theta, kernel.theta + 0.1):
-        for found, expected in zip(there(theta), here(theta), strict=True):
-            np.testing.assert_allclose(found, expected, rtol=1e-8)
 
 
 def test_j_does_not_depend_on_the_blocks(monkeypatch):
@@ -278,7 +260,7 @@ def test_a_model_from_a_cluster_knows_no_cluster(client):
 def test_local_keeps_rows_on_the_disk_of_the_driver_where_memory_has_no_room(client, tmp_path, monkeypatch):
     X, y = rows()
     here = model().fit(X, y)
-    for place in ("selection.source", "fitting.pipeline"):
+    for place in ("selection.rows", "fitting.pipeline"):
         monkeypatch.setattr(f"sodalite.{place}.fits_in_memory", lambda *given: False)
     there = model(memory_limit="50MB").fit(*chunked(X, y), executor=client)
     assert there.posterior_.store is not None

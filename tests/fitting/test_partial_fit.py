@@ -22,7 +22,7 @@ from sodalite.metrics import rmse
 from sodalite.posteriors import Evidence
 from sodalite.scores import SCORES
 from sodalite.selection.grow import grow
-from sodalite.selection.source import Arrays
+from sodalite.selection.rows import ArrayRows
 from sodalite.stopping import Rule, Size
 
 KERNEL = ConstantKernel(1.5) * RBF([1.2, 1.9]) + WhiteKernel(0.02)
@@ -332,7 +332,7 @@ def test_the_rows_that_are_given_up_are_those_that_are_missed_least(q, alpha):
     own = np.random.default_rng(1).uniform(0, 0.2, len(X)) if alpha else None
     kernel, generator = compile_kernel(KERNEL, X), np.random.default_rng(0)
     rule, score = Size(12), SCORES["delta"]
-    chosen = grow(Arrays(X, Y, own), kernel, n_active=12, score=score, rule=rule, first=0, generator=generator)
+    chosen = grow(ArrayRows(X, Y, own), kernel, n_active=12, score=score, rule=rule, first=0, generator=generator)
     sample = np.setdiff1d(np.arange(60), chosen.indices)[::2]
 
     def density(active):
@@ -348,7 +348,7 @@ def test_the_rows_that_are_given_up_are_those_that_are_missed_least(q, alpha):
         best = max(left, key=lambda i: density(chosen.indices[[j for j in left if j != i]]))
         expected.append(best)
         left.remove(best)
-    assert least_missed(Evidence(kernel, Arrays(X, Y, own), chosen), sample, 5) == expected
+    assert least_missed(Evidence(kernel, ArrayRows(X, Y, own), chosen), sample, 5) == expected
 
 
 @some_posteriors
@@ -401,7 +401,7 @@ def test_as_many_are_given_up_as_there_are_new_rows_in_proportion_and_fewer_if_t
         assert_array_equal(rows, chosen.indices[np.isin(chosen.indices, rows)])  # in the order in which they were
         return chosen
 
-    evidence = Evidence(compile_kernel(KERNEL, X), Arrays(X, y), chosen)
+    evidence = Evidence(compile_kernel(KERNEL, X), ArrayRows(X, y), chosen)
     assert exchanged(evidence, no_good, n_old, np.random.default_rng(0)) is chosen
     assert tried == sizes
 
@@ -411,7 +411,7 @@ def test_new_rows_that_were_chosen_already_count():
     chosen = select(X, y, KERNEL, n_active=24, first=59)
     n_new, tried = int(np.sum(chosen.indices >= 30)), []
     assert 0 < n_new < 12
-    evidence = Evidence(compile_kernel(KERNEL, X), Arrays(X, y), chosen)
+    evidence = Evidence(compile_kernel(KERNEL, X), ArrayRows(X, y), chosen)
     exchanged(evidence, lambda rows: tried.append(len(rows)) or chosen, 30, np.random.default_rng(0))
     assert tried[0] == 24 - (12 - n_new)
 

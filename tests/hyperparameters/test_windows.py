@@ -16,7 +16,7 @@ from sodalite.hyperparameters.windows import COPIES, Nearest, with_windows
 from sodalite.kernels import compile_kernel
 from sodalite.kernels.neighbours import Index, Neighbours, distinct
 from sodalite.posteriors import Local
-from sodalite.selection.source import Arrays
+from sodalite.selection.rows import ArrayRows, Block
 
 KERNEL = ConstantKernel(1.0) * RBF([0.5, 2.0]) + WhiteKernel(0.1)
 
@@ -40,8 +40,10 @@ def nearest_of(X, count=20, size=12):
 def test_windows_do_not_depend_on_the_parts_that_rows_come_in(kind, edges):
     X = rows(kind=kind)
     nearest = nearest_of(X)
-    whole = nearest(0, X)
-    parts = [nearest(begin, part) for begin, part in zip([0, *edges], np.split(X, edges), strict=True)]
+    whole = nearest(Block(X, X))
+    parts = [
+        nearest(Block(part, part, begin=begin)) for begin, part in zip([0, *edges], np.split(X, edges), strict=True)
+    ]
     for order in (parts, parts[::-1]):
         for one, other in zip(reduce(nearest.merged, order), whole, strict=True):
             np.testing.assert_array_equal(one, other)
@@ -51,7 +53,7 @@ def test_windows_do_not_depend_on_the_parts_that_rows_come_in(kind, edges):
 def test_a_window_has_the_nearest_places_and_some_rows_of_each(kind):
     X = rows(kind=kind)
     nearest = nearest_of(X)
-    near = nearest(0, X)
+    near = nearest(Block(X, X))
     first, group = distinct(X)
     for centre in range(20):
         distance = np.square((X[first] - X[centre]) * [2.0, 0.5]).sum(axis=1)
@@ -63,9 +65,9 @@ def test_a_window_has_the_nearest_places_and_some_rows_of_each(kind):
 
 
 def task_of(X, n_sample, **options):
-    source = Arrays(X, np.sin(X[:, :1]), np.full(len(X), 0.01))
+    source = ArrayRows(X, np.sin(X[:, :1]), np.full(len(X), 0.01))
     some = np.sort(np.random.default_rng(1).choice(len(X), n_sample, replace=False))
-    return Task(X[some], source.y[some], source.alpha[some], Local, source=source, **options)
+    return Task(X[some], source.y[some], source.alpha[some], Local, rows=source, **options)
 
 
 def test_centres_have_the_neighbours_that_they_have_among_all_rows(monkeypatch):
@@ -73,7 +75,7 @@ def test_centres_have_the_neighbours_that_they_have_among_all_rows(monkeypatch):
     monkeypatch.setattr("sodalite.hyperparameters.windows.N_SCATTERED", 50)
     X = rows(20_000)
     task, kernel = task_of(X, 2000), compile_kernel(KERNEL, X)
-    dense = with_windows(task, task.source, kernel, np.random.default_rng(0))
+    dense = with_windows(task, task.rows, kernel, np.random.default_rng(0))
     assert len(dense.windows.centres) == 30
     assert len(dense.windows.scattered) == 50
     assert len(dense.X) < 30 * 64 + 80
@@ -88,9 +90,9 @@ def test_no_windows_without_a_metric_or_where_a_sample_knows_most_places():
     X = rows(4000)
     task = task_of(X, 1000)
     linear = compile_kernel(DotProduct() + WhiteKernel(), X)
-    assert with_windows(task, task.source, linear, np.random.default_rng(0)) is None
+    assert with_windows(task, task.rows, linear, np.random.default_rng(0)) is None
     repeated = task_of(np.round(X), 1000)
-    assert with_windows(repeated, repeated.source, compile_kernel(KERNEL, X), np.random.default_rng(0)) is None
+    assert with_windows(repeated, repeated.rows, compile_kernel(KERNEL, X), np.random.default_rng(0)) is None
 
 
 @pytest.mark.parametrize("with_source", [True, False])
@@ -103,7 +105,7 @@ def test_windows_see_what_varies_faster_than_a_sample_is_dense(monkeypatch, with
     y = np.sin(6 * np.pi * X) + 0.1 * generator.normal(size=X.shape)
     kernel = ConstantKernel(1.0) * RBF(10.0) + WhiteKernel(0.5)
     weave = Weave(n_start=100, n_rounds=1, n_blocks=10, n_judged=100, n_exact=0)
-    task = Task(X[:300], y[:300], posterior=Local, source=Arrays(X, y) if with_source else None)
+    task = Task(X[:300], y[:300], posterior=Local, rows=ArrayRows(X, y) if with_source else None)
     found = weave.find(task, [kernel], np.random.default_rng(0))
     if with_source:
         assert FULL_DENSITY in [each.name for each in found.rounds]
@@ -115,7 +117,7 @@ def test_windows_see_what_varies_faster_than_a_sample_is_dense(monkeypatch, with
 def test_a_fit_from_disk_finds_the_kernel_of_memory(monkeypatch, tmp_path):
     monkeypatch.setattr("sodalite.fitting.pipeline.MOST_ROWS", 500)
     monkeypatch.setattr("sodalite.hyperparameters.windows.N_CENTRES", 60)
-    monkeypatch.setattr("sodalite.selection.source.BLOCK", 900)  # 450 rows at a time
+    monkeypatch.setattr("sodalite.selection.rows.BLOCK", 900)  # 450 rows at a time
     X = rows(2000)
     y = np.sin(3 * X[:, 0]) + 0.1 * X[:, 1] + 0.1 * np.random.default_rng(2).normal(size=2000)
     np.save(tmp_path / "X.npy", X)

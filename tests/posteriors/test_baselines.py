@@ -17,6 +17,7 @@ from helpers import POSTERIORS
 from sodalite import GreedyGPRegressor
 from sodalite.cli.app import app
 from sodalite.posteriors.baselines import Baselines, NoBetterWarning, compared_with_simple_models
+from sodalite.selection.rows import ArrayRows
 
 
 def data(n=120, seed=0):
@@ -31,7 +32,7 @@ def rmse(y, predicted):
 def test_simple_ways_are_what_scikit_learn_says_each_row_left_out():
     X, generator = data(60)
     y = X[:, 0] + np.sin(3 * X[:, 1]) + 0.2 * generator.normal(size=len(X))
-    found = compared_with_simple_models(X, y[:, None], np.arange(60), 0.5, 2.0, generator)
+    found = compared_with_simple_models(ArrayRows(X, y[:, None]), np.arange(60), 0.5, 2.0, generator)
     scaled = X / X.std(axis=0)
     ways = {k: rmse(y, cross_val_predict(KNeighborsRegressor(k), scaled, y, cv=LeaveOneOut())) for k in (1, 2, 3, 5, 8)}
     line = rmse(y, cross_val_predict(LinearRegression(), X, y, cv=LeaveOneOut()))
@@ -48,7 +49,7 @@ def test_the_only_row_of_a_level_has_no_line_through_it():
     X, generator = data(60)
     X = np.column_stack([X, np.eye(60)[:, 7]])  # 1 in one row alone
     y = X[:, 0] + 50 * X[:, -1] + 0.2 * generator.normal(size=len(X))
-    found = compared_with_simple_models(X, y[:, None], np.arange(60), 0.5, 1.0, generator)
+    found = compared_with_simple_models(ArrayRows(X, y[:, None]), np.arange(60), 0.5, 1.0, generator)
     np.testing.assert_allclose(
         found.line, rmse(y, cross_val_predict(LinearRegression(), X, y, cv=LeaveOneOut())), rtol=1e-9
     )

@@ -16,7 +16,7 @@ from sodalite.posteriors.shape import Places
 from sodalite.report.build import make_report
 from sodalite.scores import SCORES
 from sodalite.selection.grow import grow
-from sodalite.selection.source import Arrays
+from sodalite.selection.rows import ArrayRows
 from sodalite.stopping import Size
 
 KERNEL = ConstantKernel(1.5) * RBF([0.6, 0.9]) + WhiteKernel(0.02)
@@ -31,8 +31,8 @@ def rows(n=40, seed=0):
 def evidence(X, y, m, k=None):
     kernel = compile_kernel(KERNEL, X)
     generator = np.random.default_rng(0)
-    chosen = grow(Arrays(X, y), kernel, n_active=m, score=SCORES["delta"], rule=Size(m), generator=generator)
-    return Evidence(kernel, Arrays(X, y), chosen, n_neighbors=k)
+    chosen = grow(ArrayRows(X, y), kernel, n_active=m, score=SCORES["delta"], rule=Size(m), generator=generator)
+    return Evidence(kernel, ArrayRows(X, y), chosen, n_neighbors=k)
 
 
 def without(X, y, i, j):

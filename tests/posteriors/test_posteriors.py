@@ -96,7 +96,7 @@ def test_rows_with_noise_of_their_own(kind, name, dtype):
     expected = textbook(kind, kernel, evidence, T)
     compare(posterior, expected, T, 1e-6)
     assert posterior.log_marginal_likelihood == pytest.approx(expected[2], rel=1e-6)
-    without = POSTERIORS[kind].condition(replace(evidence, source=replace(evidence.source, alpha=None)))
+    without = POSTERIORS[kind].condition(replace(evidence, rows=replace(evidence.rows, alpha=None)))
     assert kind == "sod" or np.abs(without.mean(T) - posterior.mean(T)).max() > 1e-3
 
 
@@ -224,7 +224,7 @@ def test_several_targets_are_predicted_as_if_each_were_alone(kind):
     kernel = KERNELS["usual"](3)
     together, evidence, T = condition(kernel, kind, q=3, n_neighbors=9)
     apart = [
-        POSTERIORS[kind].condition(replace(evidence, source=replace(evidence.source, y=evidence.y[:, [j]])))
+        POSTERIORS[kind].condition(replace(evidence, rows=replace(evidence.rows, y=evidence.y[:, [j]])))
         for j in range(3)
     ]
     assert_allclose(together.mean(T), np.hstack([posterior.mean(T) for posterior in apart]), atol=1e-10)

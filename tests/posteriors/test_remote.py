@@ -10,13 +10,12 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, WhiteK
 from helpers import campaign
 from sodalite import select
 from sodalite.cluster.bundles import Bundle, BundleLayout, _first, _home, _near, _radius, _Split, _Surveyed, together
-from sodalite.cluster.table import Part
 from sodalite.kernels import compile_kernel, neighbours
 from sodalite.kernels.bisection import Bisection
 from sodalite.kernels.neighbours import least_hashes, n_sampled
 from sodalite.posteriors import Evidence, Local, tuning
 from sodalite.posteriors.remote import RemoteLocal
-from sodalite.selection.source import Arrays
+from sodalite.selection.rows import ArrayRows, Block
 
 
 class Index:
@@ -36,11 +35,11 @@ class Here:
     def __init__(self, source, remaining, levels, pieces):
         n, d = source.X.shape
         edges = np.linspace(0, n, pieces + 1).astype(int)
-        parts = [Part(a, b, source.X[a:b], source.y[a:b], None) for a, b in pairwise(edges)]
+        parts = [Block(source.X[a:b], source.y[a:b], begin=a) for a, b in pairwise(edges)]
         surveyed = _Surveyed(remaining, d, max(n_sampled(d), 2**levels * 8))
-        seen = surveyed(parts[0].begin, parts[0].X)
+        seen = surveyed(parts[0])
         for part in parts[1:]:
-            seen = surveyed(part.begin, part.X).merged(seen)  # in another order
+            seen = surveyed(part).merged(seen)  # in another order
         self.metric = seen.metric(remaining.kernel.centre, remaining.kernel.metric())
         boxes = Bisection.of(self.metric.scaled(seen.rows), levels)
         self.layout = BundleLayout(self.metric, boxes, seen.rows[: n_sampled(d)], np.dtype(np.float64))
@@ -74,7 +73,7 @@ class Here:
 
 
 @dataclass(frozen=True)
-class Spread(Arrays):
+class Spread(ArrayRows):
     """A source that lays its rows out in bundles."""
 
     levels: int = 2
@@ -108,7 +107,7 @@ def conditioned(make, n, levels, n_neighbors=None, seed=0, calibrate=True, kerne
     kernel = ConstantKernel(1.0) * RBF([1.0, 2.0, 1.5]) + WhiteKernel(0.05) if kernel is None else kernel
     chosen = select(X, y, kernel, n_active=m, first=0)
     found = []
-    for kind, source in ((Local, Arrays(X, y)), (RemoteLocal, Spread(X, y, None, levels))):
+    for kind, source in ((Local, ArrayRows(X, y)), (RemoteLocal, Spread(X, y, None, levels))):
         evidence = Evidence(compile_kernel(kernel, X), source, chosen, None, n_neighbors, calibrate).of_model()
         found.append(kind.condition(evidence))
     return (*found, make(np.random.default_rng(seed + 1), 150))

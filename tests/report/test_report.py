@@ -38,7 +38,7 @@ from sodalite.report.predictions import predict
 from sodalite.report.rows import Input, gather
 from sodalite.report.stages import some_stages
 from sodalite.scores import SCORES
-from sodalite.selection.source import Arrays
+from sodalite.selection.rows import ArrayRows
 from sodalite.tables import read_table
 
 KERNEL = ConstantKernel(1.3) * RBF([1.0, 2.0, 4.0]) + WhiteKernel(0.05)
@@ -177,7 +177,7 @@ def test_a_projected_row_is_predicted_as_if_it_had_not_been_there(models, rows, 
         indices = np.searchsorted(others, model.active_indices_)
         Y = material.pool.Y[others]
         chosen = replace(model.selection_, indices=indices)
-        without = POSTERIORS[name].condition(Evidence(model.posterior_.kernel, Arrays(X[others], Y), chosen))
+        without = POSTERIORS[name].condition(Evidence(model.posterior_.kernel, ArrayRows(X[others], Y), chosen))
         mean, expected = without.mean_and_variance(X[[row]], noisy=True)
         assert found.mean[row, 0] == pytest.approx(mean[0, 0], abs=1e-7)
         assert found.std[row, 0] ** 2 == pytest.approx(expected[0], rel=1e-6)

@@ -21,9 +21,10 @@ from sodalite.core.fingerprint import fingerprint
 from sodalite.core.jitter import JitterWarning
 from sodalite.hyperparameters import Found, Subset
 from sodalite.scores import Lookahead
-from sodalite.selection import checkpoint, grow, source
+from sodalite.selection import checkpoint, grow
 from sodalite.selection.checkpoint import CheckpointError, CheckpointWarning
 from sodalite.selection.executors import ThreadExecutor
+from sodalite.selection.rows import ArrayRows
 
 KERNEL = ConstantKernel(2.0) * RBF([1.0, 1.5]) + WhiteKernel(0.05)
 N, M = 600, 150
@@ -223,7 +224,7 @@ def test_another_rule_stops_where_it_would_have(tmp_path):
 def test_once_it_has_ended_it_ends_at_once(score, tmp_path, monkeypatch):
     first = run(tmp_path / "c", score=score)
     before = (tmp_path / "c").read_bytes()
-    monkeypatch.setattr(source.Arrays, "shards", lambda *given: pytest.fail("the rows were looked at again"))
+    monkeypatch.setattr(ArrayRows, "shards", lambda *given: pytest.fail("the rows were looked at again"))
     assert_same(run(tmp_path / "c", score=score), first)
     assert (tmp_path / "c").read_bytes() == before
 

@@ -32,7 +32,8 @@ from ..posteriors.remote import NearestRequest, Remaining, RemoteJob
 from .client import Client, DaskFuture, gathered, insist, shared, submit, workers_of
 
 if TYPE_CHECKING:
-    from .table import ClusterTable, Part
+    from ..selection.rows import Block
+    from .table import ClusterTable
 
 T = TypeVar("T")
 
@@ -270,12 +271,12 @@ def lay_out(table: ClusterTable, remaining: Remaining) -> Bundles:
         Of Dask collections.
     remaining : Remaining
     """
-    client, d = table.client, table.d
-    levels = _levels(client, (table.n, d, table.q))
-    seen = table.combined(_Surveyed(remaining, d, max(n_sampled(d), PER_BUNDLE * 2**levels)), Survey.merged)
+    client, (_, d) = table.client, table.shape
+    levels = _levels(client, (*table.shape, table.q))
+    seen = table.map(_Surveyed(remaining, d, max(n_sampled(d), PER_BUNDLE * 2**levels)), Survey.merged)
     metric = seen.metric(remaining.kernel.centre, remaining.kernel.metric())
     boxes = Bisection.of(metric.scaled(seen.rows), levels)
-    layout = BundleLayout(metric, boxes, np.ascontiguousarray(seen.rows[: n_sampled(d)]), float_type(table.X))
+    layout = BundleLayout(metric, boxes, np.ascontiguousarray(seen.rows[: n_sampled(d)]), float_type(table))
     bundles: list[Bundles] = []
 
     def attempt() -> bool:
@@ -305,26 +306,26 @@ def _levels(client: Client, shape: tuple[int, int, int]) -> int:
 
 @dataclass(frozen=True)
 class _Surveyed:
-    """A function of consecutive rows of X that surveys those that are not active."""
+    """A function of a block that surveys those rows that are not active."""
 
     remaining: Remaining
     d: int
     most: int
 
-    def __call__(self, begin: int, X: Array) -> Survey:
-        rows = self.remaining.inputs(begin, X)
+    def __call__(self, block: Block) -> Survey:
+        rows = self.remaining.inputs(block)
         return Survey([rows] if len(rows) else [], self.d, self.most)
 
 
 @dataclass(frozen=True)
 class _Split:
-    """A function of a part that returns its rows that are not active, for every bundle."""
+    """A function of a block that returns its rows that are not active, for every bundle."""
 
     remaining: Remaining
     layout: BundleLayout
 
-    def __call__(self, part: Part) -> list[Observed]:
-        X, values, noise = self.remaining.observed(part.begin, part.X, part.y, part.alpha)
+    def __call__(self, block: Block) -> list[Observed]:
+        X, values, noise = self.remaining.observed(block)
         place = self.layout.boxes.locate(self.layout.metric.scaled(X))
         order, count = np.argsort(place, kind="stable"), len(self.layout.boxes)
         edges = np.searchsorted(place[order], np.arange(1, count))

@@ -24,9 +24,9 @@ from ..core.types import Floats
 from ..kernels import CompiledKernel
 from ..scores import PointwiseScore
 from ..selection.executors import ThreadExecutor
-from ..selection.messages import Block, BlockReport, Candidates
+from ..selection.messages import BlockReport, Candidates, Picks
+from ..selection.rows import Block, Scaling
 from ..selection.shard import Shard, StageError
-from ..selection.source import Scaling
 from .client import DaskFuture, LostError, answer, insist, submit, workers_of
 from .collections import Piece
 from .table import ClusterTable
@@ -79,7 +79,7 @@ class Host:
     def __init__(self, piece: Piece, begin: int, end: int, setup: HostSetup, n_threads: int) -> None:
         X, y, alpha = piece
         if setup.scaling is not None:
-            y, alpha = setup.scaling(y, alpha)
+            y, alpha = setup.scaling(Block(X, y, alpha))
         edges = np.linspace(begin, end, max(1, -(-(end - begin) // memory.SHARD_ROWS)) + 1).astype(int).tolist()
 
         def make(part: tuple[int, int]) -> Shard:
@@ -232,6 +232,6 @@ def _for_replay(method: str, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
         return (replace(arguments[0], expected=None),)
     if method == "settle":
         block, n_accepted, *_ = arguments
-        assert isinstance(block, Block)
+        assert isinstance(block, Picks)
         return (replace(block, expected=None), n_accepted, 0, 0.0, np.empty(0, dtype=np.int64))
     return arguments

@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from ..core.fingerprint import of_block
 from ..core.memory import parse_bytes
 from ..core.threads import on_this_thread
-from ..core.types import Array, Floats, Indices
+from ..core.types import Floats, Indices
 from ..selection.executors import Executor
-from ..selection.source import Needs, Scaling, ShardSetup, Sums, check_room, moments_of, noise_alone, residuals
+from ..selection.rows import Block, Scaling, ShardSetup, spans
 from .client import (
     Client,
     DaskFuture,
@@ -42,22 +41,8 @@ PIECES_PER_WORKER = 2  # pieces of an array that is sent out: more divide the wo
 T = TypeVar("T")
 
 
-@dataclass(frozen=True)
-class Part:
-    """Rows `begin` to `end` with scaled targets: the argument of a function that is sent to the workers."""
-
-    begin: int
-    end: int
-    X: Floats
-    """Of shape (rows, d)."""
-    y: Floats
-    """Of shape (rows, q)."""
-    alpha: Floats | None
-    """Of shape (rows,)."""
-
-
 class ClusterTable:
-    """All rows, on the workers of a cluster: a `sodalite.selection.source.Source`.
+    """All rows, on the workers of a cluster: `sodalite.selection.rows.Rows`.
 
     If a worker is lost, its pieces are made again on another worker, from the collection or array that they came from.
 
@@ -70,7 +55,8 @@ class ClusterTable:
     def __init__(self, client: Client, pieces: Pieces) -> None:
         self.client, self.pieces = client, pieces
         self.scaling: Scaling | None = None
-        self.n, self.d, self.q = pieces.edges[-1], pieces.d, pieces.q
+        self.shape, self.q = (pieces.edges[-1], pieces.d), pieces.q
+        self.dtype, self.has_alpha = pieces.dtype, pieces.has_alpha
         self._futures: list[DaskFuture] = []
 
         def attempt() -> bool:
@@ -84,33 +70,13 @@ class ClusterTable:
         """Return the number of pieces."""
         return len(self._futures)
 
-    @property
-    def X(self) -> RemoteArray:
-        """The inputs, of shape (n, d)."""
-        return RemoteArray(self, "X")
-
-    @property
-    def y(self) -> RemoteArray:
-        """The targets, of shape (n, q)."""
-        return RemoteArray(self, "y")
-
-    @property
-    def alpha(self) -> RemoteArray | None:
-        """The rows' own noise variances, of shape (n,), if they have any."""
-        return RemoteArray(self, "alpha") if self.pieces.has_alpha else None
-
-    def scaled(self, scaling: Scaling) -> ClusterTable:
-        """Return a table of these rows whose targets are scaled on the workers, whenever they are used."""
-        other = copy(self)
-        other.scaling = scaling
-        return other
-
-    def less(self, function: Callable[[Any], Floats | float], rows: Indices, known: Floats) -> ClusterTable:
-        """Return a table of the targets' residuals: less what a function predicts, or `known` for some rows.
-
-        The residuals are computed once, by the workers that have the rows.
-        """
-        return ClusterTable(self.client, replace(self.pieces, send=_Less(self.pieces, function, rows, known)))
+    def with_targets(self, function: Callable[[Block], tuple[Floats, Floats | None]]) -> ClusterTable:
+        """Return the rows with other targets and alpha: scaled whenever they are used, or else computed once."""
+        if isinstance(function, Scaling):
+            other = copy(self)
+            other.scaling = function
+            return other
+        return ClusterTable(self.client, replace(self.pieces, send=_WithTargets(self.pieces, function)))
 
     def span(self, piece: int) -> tuple[int, int]:
         """Return the first row of a piece, and the row after its last."""
@@ -125,36 +91,6 @@ class ClusterTable:
         return future
 
     @property
-    def here(self) -> None:
-        """None: the rows are on the workers."""
-        return None
-
-    def check(self, needs: Needs, memory_limit: float | str | None, say: Callable[[str], None]) -> ClusterTable:
-        """Return the table: workers check its values. Refuse if all rows are needed here and there is no room."""
-        if needs != "passes":
-            check_room(self, needs, memory_limit)
-        return self
-
-    def check_room(self, m: int, dtype: np.dtype[Any], n_jobs: int | None, memory_limit: float | str | None) -> None:
-        """Do nothing: where coordinates do not fit the workers' memory, they are computed again for every block."""
-
-    def moments(self) -> Scaling:
-        """Return the targets' means and standard deviations; 1 for a target that is constant."""
-        from .moments import mean_and_spread
-
-        if self.alpha is not None and self.q == 1:  # two numbers a row are fetched, to find rows of noise alone
-            y = np.asarray(self.y[:])
-            if (noise := noise_alone(y, np.asarray(self.alpha[:]))).any():
-                return moments_of(y[~noise])
-        return Scaling(*mean_and_spread(self))
-
-    def fingerprints(self) -> dict[str, int]:
-        """Return a fingerprint of X, of y and, if there is any, of alpha, computed on the workers."""
-        names = ("X", "y", "alpha") if self.pieces.has_alpha else ("X", "y")
-        pieces = range(len(self))
-        return {name: int(sum(self.map(_fingerprint, dict.fromkeys(pieces, (name,)))) % 2**64) for name in names}
-
-    @property
     def lays_out(self) -> bool:
         """Whether the rows come from Dask collections, which those that are lost can be made from again."""
         return self.pieces.lazy
@@ -165,7 +101,7 @@ class ClusterTable:
 
         return lay_out(self, remaining)
 
-    def submitted(self, function: Callable[[Part], Any]) -> list[DaskFuture]:
+    def submitted(self, function: Callable[[Block], Any]) -> list[DaskFuture]:
         """Return futures of the results of a function for all pieces, in their order."""
         return list(self._submit(function, dict.fromkeys(range(len(self)), ())).values())
 
@@ -175,38 +111,44 @@ class ClusterTable:
         from .executor import DaskExecutor, HostSetup
 
         limit = memory_for_coordinates(self.client) if setup.memory_limit is None else parse_bytes(setup.memory_limit)
-        keep = self.n * setup.m * setup.kernel.dtype.itemsize <= limit
+        keep = self.shape[0] * setup.m * setup.kernel.dtype.itemsize <= limit
         with DaskExecutor(self, HostSetup(setup.kernel, setup.score, setup.m if keep else 0, setup.seed)) as cluster:
             yield cluster, keep
 
-    def map(self, function: Callable[..., Any], arguments: dict[int, tuple[Any, ...]] | None = None) -> list[Any]:
-        """Return the results of a function for some pieces, computed on the workers.
+    def on_pieces(self, function: Callable[..., Any], arguments: dict[int, tuple[Any, ...]]) -> list[Any]:
+        """Return the results of a function of a block and further arguments for some pieces."""
+        found = gathered(
+            self.client, arguments, lambda left: self._submit(function, {piece: arguments[piece] for piece in left})
+        )
+        return [found[piece] for piece in arguments]
 
-        Parameters
-        ----------
-        function : callable
-            Takes a `Part`, and the arguments of the piece.
-        arguments : dict of piece to arguments, optional
-            By default all pieces, without further arguments.
-        """
-        jobs = dict.fromkeys(range(len(self)), ()) if arguments is None else arguments
-        found = gathered(self.client, jobs, lambda left: self._submit(function, {piece: jobs[piece] for piece in left}))
-        return [found[piece] for piece in jobs]
+    def map(self, function: Any, combine: Any = None, most: int = 0) -> Any:
+        """Call a function for blocks of all rows, on the workers: see `Rows.map`. Results are combined in a tree."""
+        if combine is None:
+            found = self.on_pieces(_InBlocks(function, most), dict.fromkeys(range(len(self)), ()))
+            return [part for piece in found for part in piece]
+        return self._merged(_InBlocks(function, most, combine), partial(reduce, combine))
 
-    def total(self, sums: Sums) -> tuple[Floats, ...]:
-        """Return the sums over all rows of a function of X, y and alpha, computed on the workers."""
-        return self.total_of_parts(_Unpacked(sums))
+    def take(self, which: Indices) -> Block:
+        """Fetch some rows by their numbers, in that order."""
+        piece = np.searchsorted(self.pieces.edges, which, side="right") - 1
+        places = {int(p): np.flatnonzero(piece == p) for p in np.unique(piece)}
+        parts = self.on_pieces(_take, {p: (which[at] - self.pieces.edges[p],) for p, at in places.items()})
+        d, n = self.shape[1], len(which)
+        X, y, alpha = np.empty((n, d), dtype=self.dtype), np.empty((n, self.q)), np.empty(n)
+        for at, (X_there, y_there, alpha_there) in zip(places.values(), parts, strict=True):
+            X[at], y[at] = X_there, y_there
+            if alpha_there is not None:
+                alpha[at] = alpha_there
+        return Block(X, y, alpha if self.has_alpha else None)
 
-    def total_of_parts(self, function: Callable[[Part], tuple[Floats, ...]]) -> tuple[Floats, ...]:
-        """Return the sums over all pieces of the arrays that a function returns, added up in a tree on the workers."""
-        return tuple(np.array(total) for total in self._merged(function, _add))  # they may have come read-only
+    def blocks(self) -> Iterator[Block]:
+        """Fetch all rows in their order, a bounded number at a time."""
+        for here in spans(*self.shape):
+            block = self.take(np.arange(here.start, here.stop))
+            yield Block(block.X, block.y, block.alpha, here.start)
 
-    def combined(self, function: Callable[[int, Any], T], combine: Callable[[T, T], T]) -> T:
-        """Return the results of a function for all pieces, combined in a tree on the workers."""
-        found: T = self._merged(_FromFirst(function), partial(reduce, combine))
-        return found
-
-    def _merged(self, function: Callable[[Part], T], merge: Callable[[list[T]], T]) -> T:
+    def _merged(self, function: Callable[[Block], T], merge: Callable[[list[T]], T]) -> T:
         """The results of a function for all pieces, merged in a tree on the workers."""
         found: list[T] = []
 
@@ -224,84 +166,40 @@ class ClusterTable:
         insist(attempt)
         return found[0]
 
-    def take(self, rows: slice | Indices, what: str) -> Floats:
-        """Fetch rows of X, y or alpha: a slice, or indices in any order."""
-        index = np.arange(self.n)[rows] if isinstance(rows, slice) else np.asarray(rows)
-        piece = np.searchsorted(self.pieces.edges, index, side="right") - 1
-        places = {int(p): np.flatnonzero(piece == p) for p in np.unique(piece)}
-        jobs = {p: (what, index[at] - self.pieces.edges[p]) for p, at in places.items()}
-        parts = self.map(_take, jobs)
-        out = np.empty((len(index), {"X": self.d, "y": self.q, "alpha": 1}[what]), dtype=self.dtype(what))
-        for at, part in zip(places.values(), parts, strict=True):
-            out[at] = part
-        return out[:, 0] if what == "alpha" else out
-
-    def dtype(self, what: str) -> np.dtype[Any]:
-        """Return the type of X, y or alpha."""
-        return self.pieces.dtype if what == "X" else np.dtype(np.float64)
-
     def _submit(self, function: Callable[..., Any], arguments: dict[int, tuple[Any, ...]]) -> dict[int, DaskFuture]:
         """Futures of a function's results for some pieces."""
         there = shared(self.client, (function, self.scaling))
         return {
-            piece: submit(self.client, _work, there, self.held(piece), *self.span(piece), some)
+            piece: submit(self.client, _work, there, self.held(piece), self.span(piece)[0], some)
             for piece, some in arguments.items()
         }
 
 
-class RemoteArray:
-    """X, y or alpha of a cluster table: has an array's shape and type, and fetches the rows by which it is indexed."""
+@dataclass(frozen=True)
+class _InBlocks:
+    """A function of the blocks of a piece; its results as a list, or combined."""
 
-    def __init__(self, table: ClusterTable, what: str) -> None:
-        self.table, self.what = table, what
-        self.shape: tuple[int, ...] = (table.n,) if what == "alpha" else (table.n, table.d if what == "X" else table.q)
-        self.dtype = table.dtype(what)
-        self.ndim = len(self.shape)
+    function: Callable[[Block], Any]
+    most: int
+    combine: Callable[[Any, Any], Any] | None = None
 
-    def __len__(self) -> int:
-        return self.shape[0]
-
-    def __getitem__(self, rows: slice | Indices) -> Floats:
-        return self.table.take(rows, self.what)
+    def __call__(self, piece: Block) -> Any:
+        parts = spans(len(piece), piece.X.shape[1], self.most)
+        found = [self.function(piece.between(part.start, part.stop)) for part in parts]
+        return found if self.combine is None else reduce(self.combine, found)
 
 
 @dataclass(frozen=True)
-class _Unpacked:
-    """A function of X, y and alpha, as a function of a part."""
-
-    sums: Sums
-
-    def __call__(self, part: Part) -> tuple[Floats, ...]:
-        return self.sums(part.X, part.y, part.alpha)
-
-
-@dataclass(frozen=True)
-class _FromFirst:
-    """A function of the number of the first row and of X, as a function of a part."""
-
-    function: Callable[[int, Any], Any]
-
-    def __call__(self, part: Part) -> Any:
-        return self.function(part.begin, part.X)
-
-
-@dataclass(frozen=True)
-class _Less:
-    """Sends pieces whose targets are residuals, as `Pieces.send` sends pieces."""
+class _WithTargets:
+    """Sends pieces with other targets, as `Pieces.send` sends pieces."""
 
     pieces: Pieces
-    function: Callable[[Any], Floats | float]
-    rows: Indices
-    known: Floats
+    function: Callable[[Block], tuple[Floats, Floats | None]]
 
     def __call__(self, client: Client, which: list[int], workers: list[str]) -> list[DaskFuture]:
         there, edges = shared(client, self.function), self.pieces.edges
-        found = []
-        for piece, future in zip(which, self.pieces.send(client, which, workers), strict=True):
-            first, last = np.searchsorted(self.rows, [edges[piece], edges[piece + 1]])
-            known = self.rows[first:last], self.known[first:last]
-            found.append(submit(client, _residuals, future, edges[piece], there, *known))
-        return found
+        sent = zip(which, self.pieces.send(client, which, workers), strict=True)
+        return [submit(client, _retarget, future, edges[piece], there) for piece, future in sent]
 
 
 def share_out(X: Any, y: Any, alpha: Any = None, executor: Client | None = None) -> ClusterTable:
@@ -323,34 +221,22 @@ def _failed_in_dask(future: DaskFuture) -> bool:
     return type(future.exception()).__module__.startswith("distributed")
 
 
-def _residuals(
-    piece: Piece, begin: int, function: Callable[[Any], Floats | float], rows: Indices, known: Floats
-) -> Piece:
-    """A piece whose targets are residuals; runs on a worker, on the one thread that Dask gives to a task."""
+def _retarget(piece: Piece, begin: int, function: Callable[[Block], tuple[Floats, Floats | None]]) -> Piece:
+    """A piece with other targets; runs on a worker, on the one thread that Dask gives to a task."""
     with on_this_thread():
-        return piece._replace(y=residuals(piece.X, piece.y, begin, function, rows, known))
+        y, alpha = function(Block(*piece, begin))
+        return Piece(piece.X, y, alpha)
 
 
-def _work(
-    given: tuple[Callable[..., Any], Scaling | None], piece: Piece, begin: int, end: int, arguments: tuple[Any, ...]
-) -> Any:
+def _work(sent: tuple[Callable[..., Any], Scaling | None], piece: Piece, begin: int, arguments: tuple[Any, ...]) -> Any:
     """Call a function for a piece; runs on a worker, on the one thread that Dask gives to a task."""
-    function, scaling = given
-    X, y, alpha = piece
+    function, scaling = sent
+    block = Block(*piece, begin)
     with on_this_thread():
         if scaling is not None:
-            y, alpha = scaling(y, alpha)
-        return function(Part(begin, end, X, y, alpha), *arguments)
+            block = Block(piece.X, *scaling(block), begin)
+        return function(block, *arguments)
 
 
-def _add(parts: list[tuple[Floats, ...]]) -> tuple[Floats, ...]:
-    return tuple(np.sum(list(same), axis=0) for same in zip(*parts, strict=True))
-
-
-def _fingerprint(part: Part, what: str) -> int:
-    return of_block(getattr(part, what), part.begin)
-
-
-def _take(part: Part, what: str, places: Indices) -> Array:
-    values = np.asarray(getattr(part, what))
-    return values.reshape(part.end - part.begin, -1)[places]
+def _take(block: Block, places: Indices) -> Piece:
+    return Piece(block.X[places], block.y[places], None if block.alpha is None else block.alpha[places])

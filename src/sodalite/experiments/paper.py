@@ -29,7 +29,7 @@ from ..metrics import rmse
 from ..posteriors import Evidence, SubsetOfData, draw
 from ..scores import Delta, best
 from ..selection.loop import Selection
-from ..selection.source import Arrays
+from ..selection.rows import ArrayRows
 
 N_ROWS = 40  # training rows of every draw, as in the authors' scripts
 INTERVAL = (0.0, 20.0)  # interval from which the inputs are drawn, as in the scripts
@@ -403,7 +403,7 @@ def _greedy(setting: Setting, kernel: Kernel, X: Floats, y: Floats, generator: n
 
 def _posterior(kernel: Kernel, X: Floats, y: Floats, selection: Selection) -> SubsetOfData:
     """The exact Gaussian process given the selected rows."""
-    return SubsetOfData.condition(Evidence(compile_kernel(kernel, X), Arrays(X, y[:, None]), selection))
+    return SubsetOfData.condition(Evidence(compile_kernel(kernel, X), ArrayRows(X, y[:, None]), selection))
 
 
 def _view(setting: Setting, X: Floats, y: Floats, active: Indices, error: float) -> StageView:

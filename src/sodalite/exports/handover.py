@@ -92,4 +92,4 @@ def _scaled_rows(fitted: Fitted, X: Floats, y: Floats) -> tuple[Floats, Floats]:
         raise ValueError(f"X must have shape (n, {d}), as the rows of the fit; got {X.shape}.")
     if y.shape not in ((len(X), q), *([(len(X),)] if q == 1 else [])):
         raise ValueError(f"y must hold {q} target{'s' * (q > 1)} of each of the {len(X)} rows; got {y.shape}.")
-    return X, fitted.scaling(y.reshape(len(X), q), None)[0]
+    return X, fitted.scaling.scaled(y.reshape(len(X), q))

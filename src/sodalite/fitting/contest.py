@@ -22,7 +22,7 @@ from ..posteriors import RowsOfFit
 from ..posteriors.base import predictive_left_out
 from ..posteriors.calibration import nlpd_of
 from ..selection.checkpoint import check_checkpoint
-from ..selection.source import Source
+from ..selection.rows import Rows
 from .clock import Clock
 from .fitted import Fitted
 from .means import SEED, MeanFunction, Trial
@@ -35,23 +35,23 @@ CLOSE = 0.01  # nats per row between log densities that may be chance: one stand
 WORTH = 0.99  # share of the RMSE of a constant, which predicts faster, that a mean of close density must be below
 
 
-def fit(source: Source, target_shape: tuple[int, ...], settings: Settings, follow: Clock) -> Fitted:
-    """Fit a model to the rows of a source, and choose its mean function if the settings leave it open.
+def fit(rows: Rows, target_shape: tuple[int, ...], settings: Settings, follow: Clock) -> Fitted:
+    """Fit a model to the rows, and choose its mean function if the settings leave it open.
 
     Parameters are those of `sodalite.fitting.pipeline.fit_with_mean`.
     """
     if not settings.chooses_mean:
-        return fit_with_mean(source, target_shape, settings, follow)
-    if len(source.X) < FEWEST:
-        return fit_with_mean(source, target_shape, replace(settings, mean=None), follow)
-    return Contest(check(source, settings, follow), target_shape, settings, follow).best()
+        return fit_with_mean(rows, target_shape, settings, follow)
+    if rows.shape[0] < FEWEST:
+        return fit_with_mean(rows, target_shape, replace(settings, mean=None), follow)
+    return Contest(check(rows, settings, follow), target_shape, settings, follow).best()
 
 
 @dataclass(frozen=True)
 class Contest:
     """Models of the same rows with different mean functions."""
 
-    source: Source
+    rows: Rows
     target_shape: tuple[int, ...]
     settings: Settings
     follow: Clock
@@ -74,7 +74,7 @@ class Contest:
         settings = self.settings
         if settings.time_limit is not None:  # three models share it, two of them with a search
             settings = replace(settings, time_limit=settings.time_limit / 3)
-        mean = fit_mean(self.source, settings, self.follow)
+        mean = fit_mean(self.rows, settings, self.follow)
         constant = self.judged_by(mean.judges, self.entry(NO_MEAN, settings))
         yield constant
         yield self.entry(mean, _with_own_checkpoint(settings))
@@ -92,7 +92,7 @@ class Contest:
             return entry
         if (found := _left_out(model, judges)) is not None:
             return replace(entry, judged=found)
-        rows, generator = scale(self.source, NO_MEAN, settings), generator_from(settings.random_state)
+        rows, generator = scale(self.rows, NO_MEAN, settings), generator_from(settings.random_state)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # what there is to say has been said of the entry
             again = condition(
@@ -104,7 +104,7 @@ class Contest:
         """Return a model with a given mean; warnings are kept, since they may concern a model that is not."""
         with warnings.catch_warnings(record=True) as said:
             warnings.simplefilter("always")
-            model = fit_around(self.source, mean, self.target_shape, settings, self.follow, found)
+            model = fit_around(self.rows, mean, self.target_shape, settings, self.follow, found)
         return Entry(model, tuple(said), _of_bars(model))
 
 

@@ -25,7 +25,7 @@ from ..posteriors import Evidence
 from ..posteriors.sod import SubsetOfData
 from ..selection.lookahead import draw_sample
 from ..selection.loop import Selection
-from ..selection.source import in_memory
+from ..selection.rows import in_memory
 
 N_SAMPLE = 1000  # rows of the remainder by which removals are compared, as in `Lookahead`: O(m) each for a removal
 N_JUDGED = 4000  # rows on which J before and after is compared; more than N_SAMPLE, since this decides what is kept
@@ -70,7 +70,7 @@ def exchanged(
 
 def _joint(evidence: Evidence, selection: Selection, sample: Indices) -> float:
     """J per target value, with the remainder estimated from the rows `sample`."""
-    kernel, rows = evidence.kernel.spec, in_memory(evidence.source)
+    kernel, rows = evidence.kernel.spec, in_memory(evidence.rows)
     return Joint(kernel, rows.X, rows.y, selection.indices, sample, rows.alpha)(kernel.theta)[0]
 
 

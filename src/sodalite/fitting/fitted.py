@@ -15,7 +15,7 @@ from ..posteriors import Posterior
 from ..posteriors.baselines import Baselines
 from ..posteriors.predictive import Predictive
 from ..selection.loop import Selection
-from ..selection.source import Arrays, Scaling
+from ..selection.rows import ArrayRows, Scaling
 from .between import covariance_between_levels, variance_between_levels
 from .means import MeanFunction
 
@@ -50,7 +50,7 @@ class Fitted:
     """The rounds of the search for the hyperparameters."""
     baselines: Baselines | None = None
     """Leave-one-out errors of the model and of simple ones; None if the posterior computes no such errors."""
-    rows: Arrays | None = None
+    rows: ArrayRows | None = None
     """All rows of the fit, with scaled targets; None if they are on a cluster, or are not part of the model's file."""
     mean_function: MeanFunction = field(default_factory=MeanFunction)
     """What is predicted before the Gaussian process."""
@@ -66,10 +66,10 @@ class Fitted:
         """Return a copy without `rows`, which no prediction needs."""
         return replace(self, rows=None, targets=None)
 
-    def rows_in_units(self) -> Arrays:
+    def rows_in_units(self) -> ArrayRows:
         """Return `rows` with targets in units of y, as they were given; without alpha."""
         assert self.rows is not None
-        return Arrays(self.rows.X, self.scaling.undone(self.rows.y) if self.targets is None else self.targets)
+        return ArrayRows(self.rows.X, self.scaling.undone(self.rows.y) if self.targets is None else self.targets)
 
     @property
     def q(self) -> int:

@@ -23,7 +23,7 @@ from ..hyperparameters.exact import find_exactly
 from ..hyperparameters.task import Task
 from ..kernels import default_kernels, robust_spread
 from ..kernels.neighbours import Index
-from ..selection.source import Arrays
+from ..selection.rows import ArrayRows
 
 FEWEST, MOST = 20, 100_000  # rows: fewer do not tell what is usual, and among more a few wrong ones do little harm
 N_KNOWN, N_NEAREST = 1000, 8  # rows, drawn at random, among which the nearest are sought, and how many of these
@@ -82,7 +82,7 @@ class GrossErrors:
         return alpha
 
 
-def without_gross_errors(rows: Arrays, seconds: float = inf) -> Arrays:
+def without_gross_errors(rows: ArrayRows, seconds: float = inf) -> ArrayRows:
     """Rows in memory, those with gross errors in their targets with noise of their own, which a warning names.
 
     Only rows of one target without a user's noise variances are looked at. `seconds` is as in `find_gross_errors`.

@@ -15,7 +15,7 @@ from ..kernels import CompiledKernel, compile_kernel
 from ..kernels.row_store import RowStore
 from ..posteriors import Evidence, Local
 from ..selection.loop import Selection
-from ..selection.source import Arrays
+from ..selection.rows import ArrayRows, Residuals
 from .clock import Clock
 from .exchange import exchanged
 from .fitted import Fitted
@@ -24,7 +24,7 @@ from .pipeline import Prepared, Settings, choose_rows, condition
 MOST_JOINED = 0.25  # rows that may join a store on disk, as a share of those in it, before it is laid out anew
 
 
-def join(fitted: Fitted, new: Arrays, settings: Settings, exchange: bool, follow: Clock) -> Fitted:
+def join(fitted: Fitted, new: ArrayRows, settings: Settings, exchange: bool, follow: Clock) -> Fitted:
     """Return a model of the old and the new rows.
 
     Mean function, kernel and scaling stay. The selection continues from the present active rows, among all rows, and
@@ -34,7 +34,7 @@ def join(fitted: Fitted, new: Arrays, settings: Settings, exchange: bool, follow
     ----------
     fitted : Fitted
         With all its rows.
-    new : Arrays
+    new : ArrayRows
         The new rows, with targets in units of y.
     settings : Settings
     exchange : bool
@@ -51,8 +51,8 @@ def join(fitted: Fitted, new: Arrays, settings: Settings, exchange: bool, follow
             else "The rows of this model are, or were, on the workers of a cluster, laid out to predict from: no rows "
             "can join it. Fit it again to all rows."
         )
-    nothing = np.empty(0, dtype=np.intp), np.empty((0, fitted.q))
-    scaled = new.less(fitted.mean_function, *nothing).scaled(fitted.scaling)
+    none, nothing = np.empty(0, dtype=np.intp), np.empty((0, fitted.q))
+    scaled = new.with_targets(Residuals(fitted.mean_function, none, nothing)).with_targets(fitted.scaling)
     check_not_large("y, in standard deviations of the targets of the fit,", scaled.y)
     original, all_scaled = _concatenated(fitted.rows_in_units(), new), _concatenated(fitted.rows, scaled)
     n, judges = len(fitted.rows.X), fitted.judges
@@ -74,7 +74,7 @@ def join(fitted: Fitted, new: Arrays, settings: Settings, exchange: bool, follow
     return replace(joined, rounds=fitted.rounds)
 
 
-def _grown(fitted: Fitted, new: Arrays, selection: Selection) -> tuple[CompiledKernel, RowStore] | None:
+def _grown(fitted: Fitted, new: ArrayRows, selection: Selection) -> tuple[CompiledKernel, RowStore] | None:
     """The kernel and the store of the old and the new rows, where that of the old rows can be kept; else None.
 
     It can if the active rows are the same, so that residuals are, and if the rows that have joined it are few.
@@ -91,10 +91,10 @@ def _grown(fitted: Fitted, new: Arrays, selection: Selection) -> tuple[CompiledK
     return posterior.kernel, store.grown(X, new.y - base.mean(X), evidence.noise(slice(None)))
 
 
-def _concatenated(old: Arrays, new: Arrays) -> Arrays:
+def _concatenated(old: ArrayRows, new: ArrayRows) -> ArrayRows:
     """The old rows, then the new ones; alpha is 0 where only the other part has it."""
     alpha = None
     if old.alpha is not None or new.alpha is not None:
         alpha = np.concatenate([np.zeros(len(part.y)) if part.alpha is None else part.alpha for part in (old, new)])
     X = Joined([old.X, new.X]) if old.on_disk else np.concatenate([old.X, new.X])
-    return Arrays(X, np.concatenate([old.y, new.y]), alpha)
+    return ArrayRows(X, np.concatenate([old.y, new.y]), alpha)

@@ -1,7 +1,7 @@
 """The steps of a fit: check, fit the mean, scale, find the kernel, choose rows, condition.
 
 They are the same for rows in memory, on disk and on a cluster, since they ask of the rows only what
-`sodalite.selection.source.Source` lists.
+`sodalite.selection.rows.Rows` lists.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.gaussian_process.kernels import Kernel
 
-from ..core.memory import bytes_in_memory, check_limit, fits_in_memory
+from ..core.memory import bytes_in_memory, check_disk, check_limit, fits_in_memory, too_many_rows
 from ..core.random import generator_from
 from ..core.types import Floats, Indices
-from ..core.validation import check_count, check_dtype, check_first, check_not_small
+from ..core.validation import check_by_number, check_count, check_dtype, check_first, check_not_small
 from ..core.warn import warn
 from ..hyperparameters import Found, Method, Task, resolve_hyperparameters, takes_kernel_as_given
 from ..hyperparameters.exact import MOST_OPTIMISTIC
@@ -43,7 +43,22 @@ from ..scores import Score, resolve_score
 from ..selection.checkpoint import Checkpoint, File, check_checkpoint, open_checkpoint
 from ..selection.grow import grow
 from ..selection.loop import Selection
-from ..selection.source import Arrays, Needs, Scaling, Source, brought_here, check_room, noise_alone, sample
+from ..selection.rows import (
+    ArrayRows,
+    Residuals,
+    Rows,
+    Scaling,
+    bring_here,
+    check_inputs,
+    check_plan,
+    check_size_of_targets,
+    compiled_for,
+    in_memory,
+    moments,
+    noise_alone,
+    sample,
+    targets,
+)
 from ..stopping import Rule, resolve_rule
 from .clock import CONDITION, MEAN, SEARCH, Budget, Clock, Costs
 from .fitted import Fitted
@@ -126,7 +141,7 @@ class Settings:
             return self
         return replace(self, mean=WithColumns(self.mean, list(names)))
 
-    def looked_over(self, rows: Arrays) -> Arrays:
+    def looked_over(self, rows: ArrayRows) -> ArrayRows:
         """Return rows in memory, those with gross errors in their targets with noise of their own."""
         if takes_kernel_as_given(self.method):
             return rows
@@ -161,11 +176,11 @@ class Mean:
     optimism: float = 1.0
     """How many times as large the noise is as that of the residuals, if rows that the mean has seen judge the model."""
 
-    def of(self, source: Source) -> Source:
-        """Return a source whose targets are the residuals of the mean function."""
+    def of(self, rows: Rows) -> Rows:
+        """Return the rows with the residuals of the mean function as targets."""
         if self.function.is_constant:
-            return source
-        return source.less(self.function, self.rows, self.function.share * self.left_out)
+            return rows
+        return rows.with_targets(Residuals(self.function, self.rows, self.function.share * self.left_out))
 
 
 NO_MEAN = Mean(MeanFunction(), np.empty(0, dtype=np.intp), np.empty((0, 1)), None)
@@ -175,23 +190,23 @@ NO_MEAN = Mean(MeanFunction(), np.empty(0, dtype=np.intp), np.empty((0, 1)), Non
 class Prepared:
     """The rows of a fit, before and after the steps that change their targets."""
 
-    original: Source
+    original: Rows
     """Targets are in units of y."""
     mean: MeanFunction
     scaling: Scaling
     """Of the residuals of the mean function."""
-    scaled: Source
+    scaled: Rows
     """Targets are scaled residuals."""
     judges: Indices | None = None
     """Rows that the mean function has not seen; None if any rows will do."""
 
 
-def fit_with_mean(source: Source, target_shape: tuple[int, ...], settings: Settings, follow: Clock) -> Fitted:
-    """Fit a model to the rows of a source.
+def fit_with_mean(rows: Rows, target_shape: tuple[int, ...], settings: Settings, follow: Clock) -> Fitted:
+    """Fit a model to all rows.
 
     Parameters
     ----------
-    source : Source
+    rows : Rows
         Targets are in units of y.
     target_shape : tuple of int
         () if y had one dimension, (q,) if it had two.
@@ -199,13 +214,13 @@ def fit_with_mean(source: Source, target_shape: tuple[int, ...], settings: Setti
     follow : Clock
         Reports the progress of the fit.
     """
-    source = check(source, settings, follow)
-    mean = fit_mean(source, settings, follow)
-    return fit_around(source, mean, target_shape, settings, follow)
+    rows = check(rows, settings, follow)
+    mean = fit_mean(rows, settings, follow)
+    return fit_around(rows, mean, target_shape, settings, follow)
 
 
 def fit_around(
-    source: Source,
+    all_rows: Rows,
     mean: Mean,
     target_shape: tuple[int, ...],
     settings: Settings,
@@ -213,9 +228,9 @@ def fit_around(
     found: Found | None = None,
 ) -> Fitted:
     """Fit a model to rows that are checked, with a mean function that is fitted and, if `found` is given, a kernel."""
-    budget = Budget(settings.time_limit, settings.costs(*source.X.shape))
+    budget = Budget(settings.time_limit, settings.costs(*all_rows.shape))
     generator = generator_from(settings.random_state)
-    rows = scale(source, mean, settings)
+    rows = scale(all_rows, mean, settings)
     checkpoint = open_fit_checkpoint(rows, settings, generator)
     if found is None:
         found = find_kernel(rows.scaled, settings, checkpoint, generator, follow, budget.for_search())
@@ -228,95 +243,102 @@ def fit_around(
     return condition(rows, target_shape, found, selection, settings, generator)
 
 
-def check(source: Source, settings: Settings, follow: Clock) -> Source:
+def check(rows: Rows, settings: Settings, follow: Clock) -> Rows:
     """Return the rows, checked against the settings; in memory, if the posterior needs all of them and they fit."""
-    n = len(source.X)
-    m = min(settings.n_active, n)
+    n, m = rows.shape[0], min(settings.n_active, rows.shape[0])
     if settings.first is not None:
         check_first(settings.first, n, m)
-    source.check_room(m, settings.dtype, settings.n_jobs, settings.memory_limit)
-    if stays_on_workers(source, settings):
-        return source.check("passes", settings.memory_limit, follow.say)
-    needs, limit = needs_of(settings.posterior), settings.memory_limit
-    (_, d), q = source.X.shape, source.y.shape[1]
-    in_memory = source.here is not None and not source.here.on_disk
-    if needs == "all" and not in_memory and not fits_in_memory(n, d, q, limit):
-        least = settings.posterior.least_memory(n, d, m, settings.n_neighbors, settings.calibrate)
-        check_limit(min(least, bytes_in_memory(n, d, q)), limit)  # few rows take less in memory than on disk
-    return source.check(needs, limit, follow.say)
+    check_plan(rows, m, settings.dtype, settings.n_jobs, settings.memory_limit)
+    if isinstance(rows, ArrayRows) and not rows.on_disk:
+        return rows
+    fits = False
+    if settings.posterior.needs_all_rows and not stays_on_workers(rows, settings):
+        fits = check_room(rows, settings)
+        if not fits:  # few rows take less in memory than on disk
+            least = settings.posterior.least_memory(*rows.shape, m, settings.n_neighbors, settings.calibrate)
+            check_limit(min(least, bytes_in_memory(*rows.shape, rows.q)), settings.memory_limit)
+    if not isinstance(rows, ArrayRows):
+        check_size_of_targets(rows)
+        return rows
+    check_by_number(rows.X)
+    follow.say("Looking at all rows")
+    check_inputs(rows)
+    return in_memory(rows) if fits else rows
 
 
-def stays_on_workers(source: Source, settings: Settings, kernel: CompiledKernel | None = None) -> bool:
+def check_room(rows: Rows, settings: Settings) -> bool:
+    """Return whether all rows fit into memory; refuse rows that do not if there is no room on disk for them either."""
+    size, limit = (*rows.shape, rows.q), settings.memory_limit
+    if fits_in_memory(*size, limit):
+        return True
+    if not settings.posterior.reads_from_disk:
+        raise too_many_rows(*size, limit)
+    check_disk(*size)
+    return False
+
+
+def stays_on_workers(rows: Rows, settings: Settings, kernel: CompiledKernel | None = None) -> bool:
     """Whether the posterior leaves all rows on the workers of a cluster.
 
     Such rows are many, can be laid out there, and are searched by the metric of the kernel; by default, that of the
     settings, if they have one.
     """
-    if settings.posterior not in ON_WORKERS or not isinstance(source, LaysOut) or not source.lays_out:
+    if settings.posterior not in ON_WORKERS or not isinstance(rows, LaysOut) or not rows.lays_out:
         return False
-    if len(source.X) - settings.n_active <= FETCHED:
+    if rows.shape[0] - settings.n_active <= FETCHED:
         return False
     if kernel is None and settings.kernel is not None:
-        kernel = compile_kernel(settings.kernel, source.X)
+        kernel = compiled_for(rows, settings.kernel)
     return kernel is None or (kernel.metric() is not None and not kernel.cycles())
 
 
-def check_fetched(source: Source, found: Found, settings: Settings) -> None:
+def check_fetched(rows: Rows, found: Found, settings: Settings) -> None:
     """Refuse a kernel for which all rows must be fetched from a cluster if there is no room, before rows are chosen."""
-    if source.here is None and settings.posterior.needs_all_rows:
-        kernel = compile_kernel(found.kernel, source.X)
-        if not stays_on_workers(source, settings, kernel):
-            check_room(source, needs_of(settings.posterior), settings.memory_limit)
+    if isinstance(rows, ArrayRows) or not settings.posterior.needs_all_rows:
+        return
+    if not stays_on_workers(rows, settings, compiled_for(rows, found.kernel)):
+        check_room(rows, settings)
 
 
-def needs_of(posterior: type[Posterior]) -> Needs:
-    """What a posterior needs of the rows."""
-    if not posterior.needs_all_rows:
-        return "passes"
-    return "all" if posterior.reads_from_disk else "all in memory"
-
-
-def fit_mean(source: Source, settings: Settings, follow: Clock) -> Mean:
+def fit_mean(rows: Rows, settings: Settings, follow: Clock) -> Mean:
     """Fit the mean function on folds of the rows (docs/method.rst, `mean-function`).
 
     Some rows are set aside: to the mean they are as new as any row will be.
     """
     if settings.mean is None:
         return NO_MEAN
-    n = len(source.X)
+    n = rows.shape[0]
     if n < FEWEST_FOR_MEAN:
         raise ValueError(
             f"mean is fitted on folds of the rows, so it needs at least {FEWEST_FOR_MEAN} rows; got {n}. Use mean=None."
         )
     follow.say(MEAN)
     if isinstance(settings.mean, SeesAllRows):
-        return _fit_all_rows(source, settings.mean)
+        return _fit_all_rows(rows, settings.mean)
     n_aside = int(np.clip(N_ASIDE, LEAST_ASIDE * n, MOST_ASIDE * n))
     order = np.random.default_rng(SEED).permutation(n)
-    rows = np.sort(order[n_aside:][:MOST_FOR_MEAN])
-    aside = np.delete(np.arange(n), rows)
-    X, y = np.asarray(source.X[rows]), np.asarray(source.y[rows])
-    models, left_out = fit_folds(settings.mean, X, y)
+    which = np.sort(order[n_aside:][:MOST_FOR_MEAN])
+    aside, some = np.delete(np.arange(n), which), rows.take(which)
+    models, left_out = fit_folds(settings.mean, some.X, some.y)
     judges = aside if len(aside) >= FEWEST_JUDGES else None
-    return Mean(MeanFunction(name_of(settings.mean), models), rows, left_out, judges)
+    return Mean(MeanFunction(name_of(settings.mean), models), which, left_out, judges)
 
 
-def _fit_all_rows(source: Source, regressor: SeesAllRows) -> Mean:
+def _fit_all_rows(rows: Rows, regressor: SeesAllRows) -> Mean:
     """Fit a regressor that needs no folds to all rows, or a sample."""
-    n = len(source.X)
-    rows = np.sort(np.random.default_rng(SEED).permutation(n)[:MOST_FOR_MEAN])
-    X, y = np.asarray(source.X[rows]), np.asarray(source.y[rows])
-    model = clone(regressor).fit(X, y)
+    which = np.sort(np.random.default_rng(SEED).permutation(rows.shape[0])[:MOST_FOR_MEAN])
+    some = rows.take(which)
+    model = clone(regressor).fit(some.X, some.y)
     return Mean(
-        MeanFunction(name_of(regressor), (model,)), rows, predicted(model, X, y.shape[1]), None, model.optimism_
+        MeanFunction(name_of(regressor), (model,)), which, predicted(model, some.X, rows.q), None, model.optimism_
     )
 
 
-def scale(source: Source, mean: Mean, settings: Settings) -> Prepared:
+def scale(rows: Rows, mean: Mean, settings: Settings) -> Prepared:
     """Subtract the mean function from the targets, then centre and scale them (not without `normalize_y`)."""
-    rest, q = mean.of(source), source.y.shape[1]
-    scaling = rest.moments() if settings.normalize_y else Scaling(np.zeros(q), np.ones(q))
-    return Prepared(source, mean.function, scaling, rest.scaled(scaling), mean.judges)
+    rest, q = mean.of(rows), rows.q
+    scaling = moments(rest) if settings.normalize_y else Scaling(np.zeros(q), np.ones(q))
+    return Prepared(rows, mean.function, scaling, rest.with_targets(scaling), mean.judges)
 
 
 def open_fit_checkpoint(rows: Prepared, settings: Settings, generator: np.random.Generator) -> Checkpoint | None:
@@ -332,12 +354,12 @@ def open_fit_checkpoint(rows: Prepared, settings: Settings, generator: np.random
     }
     if not rows.mean.is_constant:
         given["mean"] = str(rows.mean)
-    source = rows.original if rows.mean.is_constant else rows.scaled
-    return open_checkpoint(settings.checkpoint, settings.file, "fit", source, generator, **given)
+    data = rows.original if rows.mean.is_constant else rows.scaled
+    return open_checkpoint(settings.checkpoint, settings.file, "fit", data, generator, **given)
 
 
 def find_kernel(
-    source: Source,
+    rows: Rows,
     settings: Settings,
     checkpoint: Checkpoint | None,
     generator: np.random.Generator,
@@ -350,9 +372,9 @@ def find_kernel(
     """
     given, method = settings.kernel, settings.method
     if given is not None and takes_kernel_as_given(method):  # no sample: it would read rows and take random numbers
-        compile_kernel(given, source.X, settings.dtype)  # refuses an unsuitable kernel, before any long work
+        compiled_for(rows, given, settings.dtype)  # refuses an unsuitable kernel, before any long work
         return _found(checkpoint, [given], lambda: Found(clone(given)))
-    task = replace(_task(source, settings, generator), seconds=seconds, report=partial(follow.say, SEARCH))
+    task = replace(_task(rows, settings, generator), seconds=seconds, report=partial(follow.say, SEARCH))
     kernels = default_kernels(task.X, task.y) if given is None else [given]
     compile_kernel(kernels[0], task.X, settings.dtype)
 
@@ -378,15 +400,14 @@ def _found(checkpoint: Checkpoint | None, kernels: Sequence[Kernel], search: Cal
     return found
 
 
-def _task(source: Source, settings: Settings, generator: np.random.Generator) -> Task:
+def _task(rows: Rows, settings: Settings, generator: np.random.Generator) -> Task:
     """The input of a search for hyperparameters: a sample of the rows, and what the kernel will be used for."""
-    some = sample(source, MOST_ROWS, generator)
-    if some.alpha is not None:  # targets that say nothing must not tell how far targets vary
-        some = replace(some, y=np.where(noise_alone(some.y, some.alpha)[:, None], 0.0, some.y))
+    some = sample(rows, MOST_ROWS, generator)
+    y = np.where(noise_alone(some)[:, None], 0.0, some.y)  # targets that say nothing must not tell how far others vary
     check_not_small("X", np.abs(some.X).max(axis=0))
     posterior, score, m = settings.posterior, settings.score, settings.n_active
-    rest = None if len(some.X) == len(source.X) else source
-    return Task(some.X, some.y, some.alpha, posterior, score, m, forms=settings.kernel is None, source=rest)
+    rest = None if some.shape == rows.shape else rows
+    return Task(some.X, y, some.alpha, posterior, score, m, forms=settings.kernel is None, rows=rest)
 
 
 def choose_rows(
@@ -411,7 +432,7 @@ def choose_rows(
     """
     return grow(
         rows.scaled,
-        compile_kernel(found.kernel, rows.scaled.X, settings.dtype),
+        compiled_for(rows.scaled, found.kernel, settings.dtype),
         n_active=settings.n_active,
         score=settings.score,
         rule=settings.rule(settings.time_limit) if rule is None else rule,
@@ -438,15 +459,15 @@ def condition(
 
     `known` is the kernel, and the rows that are not active with their residuals, if these are laid out already.
     """
-    source, scaling, kind = rows.scaled, rows.scaling, settings.posterior
-    kernel, store = (compile_kernel(found.kernel, source.X), None) if known is None else known
-    if stays_on_workers(source, settings, kernel):
+    scaled, scaling, kind = rows.scaled, rows.scaling, settings.posterior
+    kernel, store = (compiled_for(scaled, found.kernel), None) if known is None else known
+    if stays_on_workers(scaled, settings, kernel):
         kind = ON_WORKERS[kind]
     elif kind.needs_all_rows:
-        source = brought_here(source, settings.memory_limit)
+        scaled = bring_here(scaled, settings.memory_limit)
     evidence = Evidence(
         kernel,
-        source,
+        scaled,
         selection,
         settings.memory_limit,
         settings.n_neighbors,
@@ -459,6 +480,8 @@ def condition(
     ).of_model()
     warn_of_floor(evidence, scaling.unit)
     posterior = kind.condition(evidence)
+    here, has_mean = isinstance(scaled, ArrayRows), not rows.mean.is_constant
+    active, original = scaled.take(selection.indices), rows.original.take(selection.indices)
     return Fitted(
         kernel=found.kernel,
         optimism=found.optimism,
@@ -467,15 +490,15 @@ def condition(
         posterior=posterior,
         scaling=scaling,
         target_shape=target_shape,
-        n_rows=len(source.X),
-        X_active=source.X[selection.indices],
-        y_active=source.y[selection.indices],
+        n_rows=scaled.shape[0],
+        X_active=active.X,
+        y_active=active.y,
         baselines=baselines_of(rows, evidence, posterior),
-        rows=source.here,
+        rows=scaled if isinstance(scaled, ArrayRows) else None,
         mean_function=rows.mean,
         judges=rows.judges,
-        targets_active=None if rows.mean.is_constant else np.asarray(rows.original.y[selection.indices]),
-        targets=None if source.here is None or rows.mean.is_constant else np.asarray(rows.original.y[:]),
+        targets_active=original.y if has_mean else None,
+        targets=targets(rows.original)[0] if here and has_mean else None,
     )
 
 
@@ -483,7 +506,7 @@ def _spread(rows: Prepared) -> float:
     """The largest variance of a target before the mean function, in units of the scaled targets; 0 without one."""
     if rows.mean.is_constant:
         return 0.0
-    return float(np.max(rows.original.moments().std / rows.scaling.std) ** 2)
+    return float(np.max(moments(rows.original).std / rows.scaling.std) ** 2)
 
 
 def baselines_of(rows: Prepared, evidence: Evidence, posterior: Posterior) -> Baselines | None:
@@ -495,9 +518,9 @@ def baselines_of(rows: Prepared, evidence: Evidence, posterior: Posterior) -> Ba
     if bars is None or bars.rmse is None:
         return None
     judged = evidence.judged(MOST_JUDGED)
-    targets = evidence if rows.mean.is_constant else rows.original.scaled(rows.scaling)
+    data = evidence.rows if rows.mean.is_constant else rows.original.with_targets(rows.scaling)
     unit, generator = rows.scaling.unit, evidence.generator
-    found = compared_with_simple_models(evidence.X, targets.y, judged, bars.rmse, unit, generator)
+    found = compared_with_simple_models(data, judged, bars.rmse, unit, generator)
     if words := found.words(None if rows.mean.is_constant else rows.mean.name):
         warn(words, NoBetterWarning)
     return found

@@ -14,12 +14,12 @@ from ..cluster.table import share_out
 from ..core.random import generator_from
 from ..core.types import Indices
 from ..core.validation import check_dtype, check_rows, is_dask
-from ..kernels import check_hyperparameters, check_numeric, compile_kernel
+from ..kernels import check_hyperparameters, check_numeric
 from ..scores import Score, resolve_score
 from ..selection.checkpoint import check_checkpoint, open_checkpoint
 from ..selection.grow import grow
 from ..selection.loop import Selection
-from ..selection.source import Arrays, Source
+from ..selection.rows import ArrayRows, Rows, compiled_for
 from ..stopping import Callback, Rule, resolve_rule
 from .pipeline import RandomState
 
@@ -129,15 +129,15 @@ def select(
     file = None if checkpoint is None else check_checkpoint(checkpoint)
     check_numeric(kernel, X)
     check_hyperparameters(kernel)
-    source = _source(X, y, executor)
-    compiled, generator = compile_kernel(kernel, source.X, checked_dtype), generator_from(random_state)
+    rows = _rows(X, y, executor)
+    compiled, generator = compiled_for(rows, kernel, checked_dtype), generator_from(random_state)
     opened = None
     if checkpoint is not None:
         given = {"kernel": kernel, "score": score, "first": first, "random_state": random_state}
         given["dtype"] = str(compiled.dtype)
-        opened = open_checkpoint(checkpoint, file, "select", source, generator, **given)
+        opened = open_checkpoint(checkpoint, file, "select", rows, generator, **given)
     return grow(
-        source,
+        rows,
         compiled,
         n_active=n_active,
         score=score,
@@ -151,9 +151,9 @@ def select(
     )
 
 
-def _source(X: Any, y: Any, executor: Any) -> Source:
+def _rows(X: Any, y: Any, executor: Any) -> Rows:
     """The rows, checked: on a cluster if there is one, else on this machine."""
     if executor is not None or is_dask(X) or is_dask(y):
         return share_out(X, y, executor=executor)
     X, y = check_rows(X, y, [np.float64, np.float32])
-    return Arrays(X, y.reshape(len(y), -1))
+    return ArrayRows(X, y.reshape(len(y), -1))

@@ -24,7 +24,7 @@ from ..posteriors.novelty import novelty_of
 from ..posteriors.shape import density_of_t
 from ..selection.grow import grow
 from ..selection.loop import Selection
-from ..selection.source import Arrays
+from ..selection.rows import ArrayRows
 from ..stopping import Size
 from .climb import climb
 from .joint import Joint
@@ -239,7 +239,7 @@ class ByNeighbours:
         if selection is None:
             return None
         assert can_leave_out(task.posterior)
-        local, every = task.posterior.prepare(Evidence(kernel, Arrays(task.X, task.y, task.alpha), selection))
+        local, every = task.posterior.prepare(Evidence(kernel, ArrayRows(task.X, task.y, task.alpha), selection))
         return local.errors(every.take(self.judged), min(self.weave.n_neighbors, len(local.X)))
 
     def _selection(self, kernel: CompiledKernel) -> Selection | None:
@@ -428,8 +428,8 @@ class ByActiveRows:
     def _predicted(self, kernel: Kernel) -> tuple[Floats, Floats]:
         """Errors, (rows, q), and variances, (rows,), of the rows set aside."""
         task, aside = self.task, self.aside
-        source = Arrays(task.X, task.y, task.alpha)
-        evidence = Evidence(compile_kernel(kernel, task.X), source, self._chosen(kernel))
+        rows = ArrayRows(task.X, task.y, task.alpha)
+        evidence = Evidence(compile_kernel(kernel, task.X), rows, self._chosen(kernel))
         mean, variance = task.posterior.condition(evidence).mean_and_variance(aside.X, noisy=True)
         return aside.y - mean, variance
 
@@ -458,7 +458,7 @@ class ByActiveRows:
         if self._last is None or self._last[0] is not kernel:
             task = self.task
             selection = grow(
-                Arrays(task.X, task.y, task.alpha),
+                ArrayRows(task.X, task.y, task.alpha),
                 compile_kernel(kernel, task.X),
                 n_active=self.n_active,
                 score=task.score,

@@ -14,7 +14,7 @@ from sklearn.gaussian_process.kernels import Kernel
 from ..core.types import Array, Floats, Indices
 from ..posteriors import Posterior, SubsetOfData
 from ..scores import Delta, Score
-from ..selection.source import Source
+from ..selection.rows import Rows
 
 FULL_DENSITY = "at full density"  # name of the steps of a search from whose first on rows are windows
 
@@ -59,7 +59,7 @@ class Task:
     """Whether kernels with more components than those given may compete: a second scale, periods."""
     report: Report = _ignore
     """Is told how far the search has come."""
-    source: Source | None = field(default=None, repr=False)
+    rows: Rows | None = field(default=None, repr=False)
     """All rows, if those above are a random sample of them; None if they are all."""
     windows: Windows | None = field(default=None, repr=False)
     """Which rows are what, if they are windows of all rows; None if they are all rows or a random sample."""
@@ -67,7 +67,7 @@ class Task:
     def take(self, which: Indices) -> Task:
         """The task for some of the rows alone."""
         alpha = None if self.alpha is None else self.alpha[which]
-        return replace(self, X=self.X[which], y=self.y[which], alpha=alpha, source=None, windows=None)
+        return replace(self, X=self.X[which], y=self.y[which], alpha=alpha, rows=None, windows=None)
 
 
 def arrays_of(task: Task) -> tuple[Floats, Floats, Floats | None]:

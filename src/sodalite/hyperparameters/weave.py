@@ -18,7 +18,7 @@ import numpy as np
 from sklearn.gaussian_process.kernels import Kernel
 
 from ..kernels import compile_kernel, variation
-from ..selection.source import Arrays
+from ..selection.rows import ArrayRows
 from .components import candidates, enriched, with_far_scale
 from .exact import find_exactly, or_as_given, with_optimism
 from .parameters import is_within_bounds
@@ -110,9 +110,9 @@ class Weave:
         if len(task.X) <= self.n_exact:
             return self._find_exactly(task, kernels, generator)
         if len(task.X) > MOST_ROWS:
-            source = Arrays(task.X, task.y, task.alpha)
+            rows = ArrayRows(task.X, task.y, task.alpha)
             task = task.take(np.sort(generator.choice(len(task.X), MOST_ROWS, replace=False)))
-            task = replace(task, source=source)
+            task = replace(task, rows=rows)
         return self._find_in_rounds(task, kernels, generator)
 
     def _find_exactly(self, task: Task, kernels: Sequence[Kernel], generator: np.random.Generator) -> Found:
@@ -146,9 +146,9 @@ class Weave:
 
     def _dense(self, task: Task, kernel: Kernel, generator: np.random.Generator) -> Task | None:
         """The task of learning at the density of all rows; None if the rows are all, or if windows would not help."""
-        if task.source is None or not task.posterior.leaves_out:
+        if task.rows is None or not task.posterior.leaves_out:
             return None
-        return with_windows(task, task.source, compile_kernel(kernel, task.X), generator)
+        return with_windows(task, task.rows, compile_kernel(kernel, task.X), generator)
 
     def _first(self, task: Task, kernels: Sequence[Kernel], generator: np.random.Generator) -> tuple[Kernel, Kernel]:
         """Which of some kernels the weave begins with, and that kernel at its first parameters.
@@ -174,7 +174,7 @@ class Weave:
 def _rest_of(task: Task, n_kernels: int) -> float:
     """The weights of the parts of a search after its start."""
     components = COMPONENTS_PART if task.forms else 0.0
-    windows = WINDOWS_PART * (1 + n_kernels) if task.source is not None and task.posterior.leaves_out else 0.0
+    windows = WINDOWS_PART * (1 + n_kernels) if task.rows is not None and task.posterior.leaves_out else 0.0
     return FAMILY_PART * n_kernels + components + ROUND_PART * USUAL_ROUNDS + windows
 
 

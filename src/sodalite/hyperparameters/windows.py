@@ -15,7 +15,7 @@ import numpy as np
 from ..core.types import Array, Floats, Indices, Mask
 from ..kernels import CompiledKernel
 from ..kernels.neighbours import Index, distinct
-from ..selection.source import Source
+from ..selection.rows import Block, Rows
 from .task import Task, Windows
 
 N_CENTRES = 1500  # windows: half of their centres judge, as many as give the mean log density to some hundredths
@@ -24,7 +24,7 @@ COPIES = 4  # rows with equal inputs that a window has at most: they tell the no
 N_SCATTERED = 10_000  # rows drawn at random besides, which see the long length-scales
 
 
-def with_windows(task: Task, source: Source, kernel: CompiledKernel, generator: np.random.Generator) -> Task | None:
+def with_windows(task: Task, rows: Rows, kernel: CompiledKernel, generator: np.random.Generator) -> Task | None:
     """The task of learning from windows of all rows; None if the kernel has no metric, or places are few.
 
     All rows of X are read once. O(n log n), and O(log n) for every window and part of the rows.
@@ -33,7 +33,7 @@ def with_windows(task: Task, source: Source, kernel: CompiledKernel, generator: 
     ----------
     task : Task
         A random sample of the rows.
-    source : Source
+    rows : Rows
         All rows.
     kernel : CompiledKernel
         Its metric says which rows are near.
@@ -43,23 +43,18 @@ def with_windows(task: Task, source: Source, kernel: CompiledKernel, generator: 
     weights = kernel.metric()
     if weights is None or _knows_most_places(task.X):
         return None
-    n = len(source.X)
+    n = rows.shape[0]
     drawn = generator.choice(n, min(n, N_CENTRES + N_SCATTERED), replace=False)
     centres, scattered = drawn[:N_CENTRES], drawn[N_CENTRES:]
     index = Index(task.X, kernel.centre, weights)
-    queries = index.scaled(np.asarray(source.X[np.sort(centres)]))  # rows on disk are best read in their order
+    queries = index.scaled(rows.take(np.sort(centres)).X)  # rows on disk are best read in their order
     index.nearest(queries[:1], min(SIZE, len(task.X)))  # measures which way to search is the quicker one
     nearest = Nearest(index, queries, SIZE)
-    near = source.combined(nearest, nearest.merged)
-    rows = np.unique(np.concatenate([near.row, drawn]))
-    alpha = source.alpha
-    return replace(
-        task,
-        X=np.asarray(source.X[rows]),
-        y=np.asarray(source.y[rows]),
-        alpha=None if alpha is None else np.asarray(alpha[rows]),
-        windows=Windows(np.searchsorted(rows, centres), np.searchsorted(rows, scattered)),
-    )
+    near = rows.map(nearest, nearest.merged)
+    which = np.unique(np.concatenate([near.row, drawn]))
+    some = rows.take(which)
+    windows = Windows(np.searchsorted(which, centres), np.searchsorted(which, scattered))
+    return replace(task, X=some.X, y=some.y, alpha=some.alpha, windows=windows)
 
 
 def _knows_most_places(X: Array) -> bool:
@@ -85,7 +80,7 @@ class Near(NamedTuple):
 
 @dataclass(frozen=True)
 class Nearest:
-    """Finds the places of a part of all rows that are nearest to some centres. O(n log n) for n rows."""
+    """Finds the places of a block of rows that are nearest to some centres. O(n log n) for n rows."""
 
     index: Index
     """The metric, and how nearest rows are found."""
@@ -94,8 +89,9 @@ class Nearest:
     size: int
     """Places of a window."""
 
-    def __call__(self, begin: int, X: Array) -> Near:
-        """The nearest rows of a part, of shape (n, d), whose first row is number `begin`."""
+    def __call__(self, block: Block) -> Near:
+        """The nearest rows of a block."""
+        X = block.X
         first, group = distinct(X)
         places = self.index.metric.positions(X[first])
         centres = np.column_stack([self.centres, np.zeros(len(self.centres))])
@@ -107,7 +103,7 @@ class Nearest:
         for copy in range(COPIES):
             centre, rank = np.nonzero(count[found] > copy)
             place = found[centre, rank]
-            parts.append(Near(centre, distance[centre, rank], begin + members[start[place] + copy]))
+            parts.append(Near(centre, distance[centre, rank], block.begin + members[start[place] + copy]))
         return self._windows(_joined(parts))
 
     def merged(self, first: Near, second: Near) -> Near:

@@ -132,19 +132,29 @@ def compile_kernel(kernel: spec.Kernel, X: Any, dtype: DTypeLike = np.float64) -
     >>> k.noise(rows)
     array([0.1, 0.1])
     """
+    return compile_around(kernel, np.concatenate([X[part] for part in central_rows(len(X))]), dtype)
+
+
+def central_rows(n: int) -> list[Indices]:
+    """The first, middle and last `SOME` of n rows, since rows may be sorted: those that inputs are centred on."""
+    begins = (0, n // 2, max(n - SOME, 0))
+    return [np.arange(begin, min(begin + SOME, n)) for begin in begins]
+
+
+def compile_around(kernel: spec.Kernel, some: Array, dtype: DTypeLike = np.float64) -> CompiledKernel:
+    """Compile a scikit-learn kernel for rows of which `some`, by their `central_rows`, are known: `compile_kernel`."""
     if not isinstance(kernel, spec.Kernel):
         raise TypeError(
             f"kernel must be a kernel object of sklearn.gaussian_process.kernels, such as RBF() + WhiteKernel(); "
             f"got {kernel!r} of type {type(kernel).__name__}."
         )
-    return compile_centred(kernel, _centre(X), np.dtype(dtype))
+    return compile_centred(kernel, _centre(some), np.dtype(dtype))
 
 
-def _centre(X: Any) -> Floats:
-    """A point amid most rows, of shape (d,), from the first, middle and last `SOME` rows: rows may be sorted."""
-    parts = [np.asarray(X[begin : begin + SOME]) for begin in (0, X.shape[0] // 2, max(X.shape[0] - SOME, 0))]
+def _centre(some: Array) -> Floats:
+    """A point amid most of some rows, of shape (d,)."""
     with np.errstate(over="ignore", invalid="ignore"):  # rows with values that large are refused when they are read
-        some = np.concatenate(parts).astype(np.float64, copy=False)
+        some = some.astype(np.float64, copy=False)
         low, middle, high = np.quantile(some, [0.16, 0.5, 0.84], axis=0)
         mean = some.mean(axis=0)
         centre: Floats = np.where(np.abs(mean - middle) <= high - low, mean, middle)  # an outlier can move a mean far

@@ -11,7 +11,7 @@ from ..fitting.fitted import Fitted
 from ..kernels import CompiledKernel
 from ..posteriors import Evidence, Local, Posterior
 from ..posteriors.tuning import POWERS
-from ..selection.source import Arrays
+from ..selection.rows import ArrayRows
 from .fields import count
 from .model_file import ModelFileError
 
@@ -60,7 +60,7 @@ class FileContent:
 class AllRows(NamedTuple):
     """All rows of a fit, as far as a file holds them."""
 
-    rows: Arrays | None = None
+    rows: ArrayRows | None = None
     """With scaled targets."""
     targets: Floats | None = None
     """Targets as they were given; None for a constant mean function."""

@@ -25,7 +25,7 @@ from ..kernels.neighbours import Metric, n_sampled
 from ..kernels.row_store import RowStore, layout_weights
 from ..posteriors import Local, Posterior, SubsetOfData
 from ..posteriors.coordinates import cache_limit
-from ..selection.source import Arrays
+from ..selection.rows import ArrayRows
 from .checks import RULES
 from .error_bars import scale_from_json, scale_shapes
 from .fields import count, real
@@ -219,7 +219,7 @@ class MappedLocalFormat:
                 raise ValueError(f"array {name + SUMS!r} must have a checksum for each block of {name!r}")
             return VerifiedArray(name, array, sums, stored.damaged)
 
-        rows = Arrays(lazily("all_X"), lazily("all_Y"), lazily("all_alpha"))
+        rows = ArrayRows(lazily("all_X"), lazily("all_Y"), lazily("all_alpha"))
         return AllRows(rows, lazily("all_targets"), lazily("all_judges"))
 
     def without_cache(self, posterior: Posterior) -> Posterior:

@@ -23,7 +23,7 @@ from ..kernels.compiled import compile_centred
 from ..posteriors import Evidence, Posterior
 from ..posteriors.baselines import Baselines
 from ..selection.loop import Selection
-from ..selection.source import Arrays, Scaling
+from ..selection.rows import ArrayRows, Scaling
 from ..tables import Preprocessing
 from ..tables.encoder import without_pipeline
 from .checks import N_PREDICTED, check_array_values, check_factor, check_some_predictions, check_stages
@@ -216,7 +216,7 @@ def _fitted(
 ) -> Fitted:
     """The fitted state, checked against the kernel."""
     holds_all, selection = layout.format.holds_all_rows, _selection(content["selection"], arrays)
-    rows = Arrays(arrays["X"], arrays["Y"], arrays.get("alpha"))
+    rows = ArrayRows(arrays["X"], arrays["Y"], arrays.get("alpha"))
     active = selection.indices if holds_all else np.arange(layout.sizes.m)
     evidence = Evidence(kernel, rows, replace(selection, indices=active))
     scaling = Scaling(arrays["y_mean"], arrays["y_std"])

@@ -22,7 +22,7 @@ from ..posteriors.projected import (
     Variational,
 )
 from ..posteriors.remote import RemoteLocal
-from ..selection.source import Arrays
+from ..selection.rows import ArrayRows
 from .checks import RemainderRows, check_projection, check_residuals
 from .error_bars import scale_arrays, scale_from_json, scale_shapes, scale_to_json
 from .fields import count, real
@@ -147,9 +147,9 @@ class LocalFormat:
 
     def all_rows(self, stored: FileContent) -> AllRows:
         """Return all rows of the fit."""
-        arrays, source = stored.arrays, stored.evidence.source
-        assert isinstance(source, Arrays)
-        return AllRows(source, arrays.get("targets"), judges_of(arrays, len(source.X)))
+        arrays, rows = stored.arrays, stored.evidence.rows
+        assert isinstance(rows, ArrayRows)
+        return AllRows(rows, arrays.get("targets"), judges_of(arrays, rows.shape[0]))
 
     def without_cache(self, posterior: Posterior) -> Posterior:
         """Return a copy that keeps neither coordinates v of the rows nor factors."""

@@ -15,7 +15,7 @@ from ..kernels import CompiledKernel, Features
 from ..kernels.neighbours import places_among
 from ..kernels.row_store import RowStore
 from ..selection.loop import Selection
-from ..selection.source import Sliced, Source, noise_alone
+from ..selection.rows import ALL, ArrayRows, Block, Rows, Sliced, noise_alone
 from .calibration import Correlations, Scale
 from .novelty import novelty_of
 from .predictive import Predictive
@@ -35,7 +35,7 @@ class Evidence:
 
     kernel: CompiledKernel
     """In float64."""
-    source: Source
+    rows: Rows
     """The rows: in memory, on disk or on a cluster."""
     selection: Selection
     memory_limit: str | float | None = None
@@ -66,17 +66,19 @@ class Evidence:
     @property
     def X(self) -> Sliced:
         """Inputs, of shape (n, d)."""
-        return self.source.X
+        return self.rows.X if isinstance(self.rows, ArrayRows) else _Column(self.rows, "X")
 
     @property
     def y(self) -> Sliced:
         """Targets, of shape (n, q)."""
-        return self.source.y
+        return self.rows.y if isinstance(self.rows, ArrayRows) else _Column(self.rows, "y")
 
     @property
     def alpha(self) -> Sliced | None:
         """Noise variance of each row beyond the kernel's, of shape (n,)."""
-        return self.source.alpha
+        if isinstance(self.rows, ArrayRows):
+            return self.rows.alpha
+        return _Column(self.rows, "alpha") if self.rows.has_alpha else None
 
     def of_model(self) -> Evidence:
         """The evidence with `floor` and `seed` set, as the posterior of a model needs it. O(n q).
@@ -84,7 +86,7 @@ class Evidence:
         The floor is the mean square of the targets, which have a prior mean of zero, and no less than `spread`; of
         several targets the largest; 0 if variances are not to be calibrated.
         """
-        square = float(np.max(self.source.total(_squares)[0])) / len(self.X) if self.calibrate else 0.0
+        square = float(np.max(self.rows.map(_squares, np.add, ALL))) / len(self.X) if self.calibrate else 0.0
         floor = max(square, self.spread) if self.calibrate else 0.0
         seed = int(self.generator.integers(2**32))
         return replace(self, floor=floor, seed=seed, judges=self._judges_of_model())
@@ -94,7 +96,7 @@ class Evidence:
         if self.alpha is None:
             return self.judges
         every = np.arange(len(self.X)) if self.judges is None else self.judges
-        kept = every[~noise_alone(np.asarray(self.y[:]), np.asarray(self.alpha[:]))[every]]
+        kept = every[~noise_alone(self.rows)[every]]
         return kept if 0 < len(kept) < len(every) else self.judges
 
     def judged(self, most: int) -> Indices:
@@ -124,6 +126,23 @@ class Evidence:
             share = parse_bytes(self.memory_limit) // (2 * n_threads(None))
             size = min(size, share // (8 * (4 * m + 8 * d)))
         return int(max(1, min(size, BLOCK // d)))
+
+
+class _Column:
+    """X, y or alpha of rows that are elsewhere, indexed by row numbers."""
+
+    def __init__(self, rows: Rows, name: str) -> None:
+        self.rows, self.name = rows, name
+        n, d = rows.shape
+        self.shape = {"X": (n, d), "y": (n, rows.q), "alpha": (n,)}[name]
+        self.dtype = rows.dtype if name == "X" else np.dtype(np.float64)
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, which: slice | Indices) -> Any:
+        indices = np.arange(len(self))[which] if isinstance(which, slice) else np.asarray(which)
+        return getattr(self.rows.take(indices), self.name)
 
 
 class PosteriorTraits:
@@ -388,10 +407,10 @@ def factor_and_noise(
     return scale.factor(X, novelty, kernel.diag(rows) + noise), noise
 
 
-def _squares(X: Array, y: Floats, alpha: Floats | None) -> tuple[Floats, ...]:
-    """The sum of each target's squares over some rows, less what is noise of their own; of shape (q,)."""
-    squares = np.square(y)
-    return ((squares if alpha is None else np.maximum(squares - alpha[:, None], 0)).sum(axis=0),)
+def _squares(block: Block) -> Floats:
+    """The sum of each target's squares over a block, less what is noise of the rows' own; of shape (q,)."""
+    squares, alpha = np.square(block.y), block.alpha
+    return np.asarray((squares if alpha is None else np.maximum(squares - alpha[:, None], 0)).sum(axis=0))
 
 
 def in_blocks(function: Callable[[Array], tuple[Floats, ...]], X: Sliced, width: int, entries: int = 0) -> list[Floats]:

@@ -15,7 +15,7 @@ from scipy.spatial import cKDTree
 from ..core.threads import one_blas_thread
 from ..core.types import Floats, Indices
 from ..kernels import robust_spread
-from ..selection.source import Sliced
+from ..selection.rows import Rows
 
 COUNTS = (1, 2, 3, 5, 8, 13, 21, 34)  # numbers of neighbours that are tried; the best one is reported
 MOST_JUDGED = 1000  # rows that are predicted; with many inputs, finding the neighbours of one costs O(n)
@@ -113,15 +113,14 @@ class Baselines:
 
 
 def compared_with_simple_models(
-    X: Sliced, y: Sliced, judged: Indices, rmse: float, unit: float, generator: np.random.Generator
+    rows: Rows, judged: Indices, rmse: float, unit: float, generator: np.random.Generator
 ) -> Baselines:
     """The errors of the baselines on some rows, each predicted from all others, beside those of a model.
 
     Parameters
     ----------
-    X : array of shape (n, d), or rows that are read when they are asked for
-    y : array of shape (n, q)
-        The scaled targets.
+    rows : Rows
+        With scaled targets.
     judged : array of int
         The rows that the model was judged by, in increasing order.
     rmse : float
@@ -131,12 +130,13 @@ def compared_with_simple_models(
     generator : numpy.random.Generator
         Draws the rows that the baselines are fitted to, if there are many.
     """
-    n, d = X.shape
+    n, d = rows.shape
     judged = judged if len(judged) <= MOST_JUDGED else np.sort(generator.permutation(judged)[:MOST_JUDGED])
     known = np.arange(n)
     if n > (most := min(MOST_ROWS, MOST_NUMBERS // d + 1)):
         known = np.union1d(judged, generator.choice(n, most, replace=False))
-    A, target = np.asarray(X[known], dtype=np.float64), np.asarray(y[known], dtype=np.float64)
+    some = rows.take(known)
+    A, target = some.X.astype(np.float64), some.y
     places = np.searchsorted(known, judged)
     with one_blas_thread():
         scaled = (A - np.median(A, axis=0)) / robust_spread(A)

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..core.jitter import JitterWarning
-from ..core.types import Array, Floats
+from ..core.types import Floats
 from ..core.warn import warn
 from ..kernels import CompiledKernel
+from ..selection.rows import Block
 from .base import Evidence
 
 BLOCK = 2**16  # rows that are prepared at a time, so that memory is bounded
@@ -20,25 +21,25 @@ ROUNDING = 1e-6  # relative tolerance: alpha equal to the floor, but for the rou
 class Floored:
     """Count the rows whose noise is below the floor although they have an `alpha`, and add up their alphas.
 
-    Called with X, y and alpha of some rows, as `Source.total` asks for.
+    A function of a block, for `Rows.map`.
     """
 
     kernel: CompiledKernel
     floor: float
 
-    def __call__(self, X: Array, y: Floats, alpha: Floats | None) -> tuple[Floats, ...]:
-        """The count and the sum, as one array of shape (2,)."""
-        found = np.zeros(2)
+    def __call__(self, block: Block) -> Floats:
+        """The count and the sum, of shape (2,)."""
+        found, alpha = np.zeros(2), block.alpha
         if alpha is None:
-            return (found,)
+            return found
         # An alpha of 0 means that the row has no noise of its own, as all rows do without alpha.
         small = np.flatnonzero((alpha > 0) & (alpha < (1 - ROUNDING) * self.floor))
         for begin in range(0, len(small), BLOCK):
             which = small[begin : begin + BLOCK]
-            noise = self.kernel.noise(self.kernel.prepare(np.asarray(X[which], dtype=np.float64)))
+            noise = self.kernel.noise(self.kernel.prepare(np.asarray(block.X[which], dtype=np.float64)))
             low = alpha[which][noise + alpha[which] < (1 - ROUNDING) * self.floor]
             found += len(low), low.sum()
-        return (found,)
+        return found
 
 
 def warn_of_floor(evidence: Evidence, unit: float) -> None:
@@ -53,7 +54,7 @@ def warn_of_floor(evidence: Evidence, unit: float) -> None:
     if evidence.alpha is None:
         return
     floor = evidence.selection.noise_floor
-    count, total = evidence.source.total(Floored(evidence.kernel, floor))[0]
+    count, total = evidence.rows.map(Floored(evidence.kernel, floor), np.add)
     if count:
         warn(
             f"alpha is {total / count * unit**2:.3g} in {count:.0f} rows (on average), below the noise floor of "

@@ -16,7 +16,6 @@ and all of it where nothing is known.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from math import log, pi
 from typing import ClassVar, Self
@@ -25,9 +24,10 @@ import numpy as np
 from scipy.linalg import cholesky, solve_triangular
 
 from ..core.jitter import floored_factor
-from ..core.threads import one_blas_thread, threaded_map
+from ..core.threads import one_blas_thread
 from ..core.types import Array, Floats
 from ..kernels import CompiledKernel, Features
+from ..selection.rows import Block, add
 from .base import (
     N_SOME,
     Calibrated,
@@ -42,7 +42,6 @@ from .calibration import Scale
 from .gradient import evidence_gradient
 from .novelty import novelty_of
 
-N_SHARES = 4  # sums over blocks are added up in so many shares, whatever the number of cores: so rounding is the same
 MOST_LEVERAGE = 1 - 1e-9  # largest leverage of a row on its own prediction: at 1, nothing is known without the row
 
 
@@ -60,21 +59,14 @@ class Sums:
     """Whether D includes k - Q: for fitc."""
     bound: bool
     """Whether the evidence includes the trace term of vfe."""
-    block_rows: int
-    """How many rows are taken at a time."""
 
-    def __call__(self, X: Array, y: Floats, alpha: Floats | None) -> tuple[Floats, ...]:
-        """The sums over some rows, in blocks of bounded memory; of shape (m, m), (m, q) and (3,).
+    def __call__(self, block: Block) -> tuple[Floats, ...]:
+        """The sums over the rows of a block; of shape (m, m), (m, q) and (3,).
 
         The three terms are q log|D|, y' D^-1 y and, for vfe, q times the trace of D^-1 (k - Q).
         """
-        n, size = len(X), self.block_rows
-        blocks = [slice(begin, min(begin + size, n)) for begin in range(0, n, size)]
-        return _total(lambda here: self._block(X[here], y[here], None if alpha is None else alpha[here]), blocks)
-
-    def _block(self, X: Array, y: Floats, alpha: Floats | None) -> tuple[Floats, Floats, Floats]:
-        kernel, q = self.kernel, y.shape[1]
-        rows = kernel.prepare(X)
+        kernel, y, alpha, q = self.kernel, block.y, block.alpha, block.y.shape[1]
+        rows = kernel.prepare(block.X)
         W = self.inverse @ kernel.block(self.rows, rows)
         noise = np.maximum(kernel.noise(rows) + (0 if alpha is None else alpha), self.noise_floor)
         rest = np.maximum(kernel.diag(rows) - np.einsum("ij,ij->j", W, W), 0)
@@ -83,26 +75,6 @@ class Sums:
         y = y / np.sqrt(D)[:, None]
         terms = [np.log(D).sum() * q, np.vdot(y, y), (rest / noise).sum() * q if self.bound else 0.0]
         return W @ W.T, W @ y, np.array(terms)
-
-
-def _total(function: Callable[[slice], tuple[Floats, ...]], blocks: list[slice]) -> tuple[Floats, ...]:
-    """The sums of a function's arrays over all blocks, in threads, each of which adds up its share first."""
-
-    def share(some: list[slice]) -> tuple[Floats, ...]:
-        return _added(function(block) for block in some)
-
-    shares = [blocks[begin::N_SHARES] for begin in range(min(N_SHARES, len(blocks)))]
-    return _added(threaded_map(share, shares))
-
-
-def _added(parts: Iterable[tuple[Floats, ...]]) -> tuple[Floats, ...]:
-    """The sums of tuples of arrays, position by position; the arrays of the first are overwritten."""
-    rest = iter(parts)
-    total = next(rest)
-    for part in rest:
-        for added, more in zip(total, part, strict=True):
-            added += more
-    return total
 
 
 @dataclass(frozen=True)
@@ -139,9 +111,8 @@ class Projected(Calibrated):
         inverse = _inverse_factor(covariance_block(kernel, rows))
         m, (n, q) = len(inverse), evidence.y.shape
 
-        size = evidence.block_rows(m)
-        sums = Sums(kernel, rows, inverse, selection.noise_floor, cls.own_noise, cls.bound, size)
-        B, b, terms = evidence.source.total(sums)
+        sums = Sums(kernel, rows, inverse, selection.noise_floor, cls.own_noise, cls.bound)
+        B, b, terms = evidence.rows.map(sums, add, evidence.block_rows(m))
         B.flat[:: m + 1] += 1
         with one_blas_thread():
             factor = cholesky(B, lower=True)

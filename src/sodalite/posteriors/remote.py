@@ -19,6 +19,7 @@ from ..kernels import CompiledKernel
 from ..kernels.cells import Cells
 from ..kernels.neighbours import Metric, Neighbours, StoredRows, along_a_curve, places_among
 from ..kernels.row_store import Observed
+from ..selection.rows import Block
 from .base import Evidence, Posterior
 from .calibration import Scale
 from .coordinates import CoordinateCache
@@ -117,21 +118,20 @@ class Remaining:
         """The kernel, whose metric lays out the rows."""
         return self.base.kernel
 
-    def inputs(self, begin: int, X: Array) -> Floats:
-        """Those of consecutive rows from `begin` on that are not active; of shape (rows, d)."""
-        return np.asarray(X[self._which(begin, len(X))], dtype=np.float64)
+    def inputs(self, block: Block) -> Floats:
+        """Those of a block's rows that are not active; of shape (rows, d)."""
+        return np.asarray(block.X[self._which(block)], dtype=np.float64)
 
-    def observed(self, begin: int, X: Array, y: Floats, alpha: Floats | None) -> Observed:
+    def observed(self, block: Block) -> Observed:
         """The rows of `inputs` with their residuals, of shape (rows, q), and noise variances, of shape (rows,)."""
-        which, rows = self._which(begin, len(X)), self.inputs(begin, X)
+        which, rows = self._which(block), self.inputs(block)
         noise = self.kernel.noise(self.kernel.prepare(rows)).astype(np.float64)
-        if alpha is not None:
-            noise += alpha[which]
-        return rows, y[which] - self.base.mean(rows), np.maximum(noise, self.noise_floor)
+        if block.alpha is not None:
+            noise += block.alpha[which]
+        return rows, block.y[which] - self.base.mean(rows), np.maximum(noise, self.noise_floor)
 
-    def _which(self, begin: int, count: int) -> Indices:
-        first, last = np.searchsorted(self.active, [begin, begin + count])
-        return np.delete(np.arange(count), self.active[first:last] - begin)
+    def _which(self, block: Block) -> Indices:
+        return np.delete(np.arange(len(block)), block.find(self.active)[1])
 
 
 class Elsewhere:
@@ -214,8 +214,8 @@ class RemoteLocal(Local):
     def prepare(cls, evidence: Evidence) -> tuple[Self, StoredObservations]:
         """The posterior with k = 0, and all observations, whose leave-one-out errors choose k."""
         base, selection = SubsetOfData.condition(replace(evidence, floor=None)), evidence.selection
-        assert isinstance(evidence.source, LaysOut)
-        remote = evidence.source.lay_out(Remaining(base, np.sort(selection.indices), selection.noise_floor))
+        assert isinstance(evidence.rows, LaysOut)
+        remote = evidence.rows.lay_out(Remaining(base, np.sort(selection.indices), selection.noise_floor))
         n, d, q = remote.shape
         X, rows, r, noises = (cast("Floats", Elsewhere(n, *tail)) for tail in ((d,), (0,), (q,), ()))
         kernel, coordinates = base.kernel, CoordinateCache(base, rows, limit=0)
@@ -317,7 +317,7 @@ class RemoteLocal(Local):
         """Those of some rows that are in some cells, found where the rows are."""
         assert self.shared is not None
         inside = _Inside(self.remote.metric, self.shared.cells, cells, np.sort(which))
-        return np.sort(evidence.source.combined(inside, _both))
+        return np.sort(evidence.rows.map(inside, _both))
 
     # Files
 
@@ -354,7 +354,7 @@ class _OnRows:
 
 @dataclass(frozen=True)
 class _Inside:
-    """A function of consecutive rows of X that returns the numbers of those that are in some cells."""
+    """A function of a block that returns the numbers of those rows that are in some cells."""
 
     metric: Metric
     all_cells: Cells
@@ -362,11 +362,10 @@ class _Inside:
     which: Indices
     """The rows that are looked at, in increasing order."""
 
-    def __call__(self, begin: int, X: Array) -> Indices:
-        first, last = np.searchsorted(self.which, [begin, begin + len(X)])
-        here = self.which[first:last]
-        place = self.all_cells.locate(self.metric.scaled(np.asarray(X[here - begin], dtype=np.float64)))
-        return here[np.isin(place, self.cells)]
+    def __call__(self, block: Block) -> Indices:
+        which, places = block.find(self.which)
+        cell = self.all_cells.locate(self.metric.scaled(np.asarray(block.X[places], dtype=np.float64)))
+        return self.which[which][np.isin(cell, self.cells)]
 
 
 def _both(first: Indices, second: Indices) -> Indices:

@@ -26,7 +26,7 @@ from ..core.types import Floats, Indices
 from ..kernels import CompiledKernel, Features, take
 from ..kernels.cells import Cells
 from ..kernels.neighbours import Finder
-from ..selection.source import Sliced
+from ..selection.rows import Sliced
 from .leave_one_out import ALONE, Observations
 from .sod import SubsetOfData
 

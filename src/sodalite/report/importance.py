@@ -21,7 +21,7 @@ from itertools import combinations
 import numpy as np
 
 from ..core.types import Floats, Indices
-from ..selection.source import Sliced
+from ..selection.rows import Sliced
 from .rows import Input
 
 N_ROWS = 1000  # rows of each sample: shares to about 0.03; each costs one prediction for every input

@@ -15,7 +15,7 @@ from ..kernels import CompiledKernel
 from ..kernels.neighbours import places_among
 from ..posteriors import Evidence, Posterior, SubsetOfData
 from ..selection.loop import Selection
-from ..selection.source import Arrays
+from ..selection.rows import ArrayRows
 from ..tables import Column, encoded_rows
 from ..tables.columns import encode_values
 from ..tables.levels import level_points
@@ -283,7 +283,7 @@ def _base(fitted: Fitted, active: LabelledRows) -> SubsetOfData:
     if base is not None:
         return base
     chosen = replace(fitted.selection, indices=np.arange(len(active)))
-    return SubsetOfData.condition(Evidence(fitted.posterior.kernel, Arrays(active.X, active.Y), chosen))
+    return SubsetOfData.condition(Evidence(fitted.posterior.kernel, ArrayRows(active.X, active.Y), chosen))
 
 
 def inputs_of(model: FittedModel) -> tuple[Input, ...]:

@@ -35,7 +35,7 @@ from ..core.warn import warn
 from ..scores import ScoreTraits
 from ..stopping import Rule
 from .loop import Selection, first_stop
-from .source import Source
+from .rows import Rows, fingerprints
 from .state import Problem, State
 from .stored import ARRAYS, INTEGERS, StoredSelection
 from .verification import Request, Verified, disagreement, verify
@@ -136,7 +136,7 @@ class Checkpoint:
         stored, verified = self.stored, self._verified
         if stored is None or verified is None:
             return None
-        path, seconds, n = stored.rmse.tolist(), stored.seconds.tolist(), len(request.source.y)
+        path, seconds, n = stored.rmse.tolist(), stored.seconds.tolist(), request.data.shape[0]
         found = first_stop(rule, path, seconds, n=n, m=request.m, begin=request.first_checked)
         if found is None and not stored.ended:
             return None
@@ -325,7 +325,7 @@ def open_checkpoint(
     path: str | os.PathLike[str],
     file: File | None,
     by: str,
-    source: Source,
+    rows: Rows,
     generator: np.random.Generator,
     **arguments: Any,
 ) -> Checkpoint:
@@ -338,7 +338,7 @@ def open_checkpoint(
         The contents of the file: what `check_checkpoint` returned.
     by : str
         The function that writes it: "select" or "fit".
-    source : Source
+    rows : Rows
         The rows, as the user gave them.
     generator : numpy.random.Generator
         It is set to the state that it had when the recorded selection began.
@@ -352,11 +352,11 @@ def open_checkpoint(
     """
     arguments["random_state"] = seed_of(arguments["random_state"], generator)
     about = {"by": by, **{name: described(value) for name, value in arguments.items()}}
-    X, y = source.X, source.y
-    about |= {"X": [*map(int, X.shape), str(X.dtype)], "y": [*map(int, y.shape)], "alpha": source.alpha is not None}
+    (n, d), q = rows.shape, rows.q
+    about |= {"X": [n, d, str(rows.dtype)], "y": [n, q], "alpha": rows.has_alpha}
     if file is not None:  # first without reading all rows
         _compare(path, file[0]["about"], about)
-    about["values"] = {name: f"{number:016x}" for name, number in source.fingerprints().items()}
+    about["values"] = {name: f"{number:016x}" for name, number in fingerprints(rows).items()}
     if file is not None:
         _compare(path, file[0]["about"], about)
     return Checkpoint(path, about, generator, file)

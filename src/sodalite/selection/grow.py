@@ -13,13 +13,13 @@ from ..scores import Score, ScoreTraits, seed_from
 from ..stopping import Callback, Rule, seconds_of
 from .checkpoint import Checkpoint
 from .loop import Selection, run
-from .source import ShardSetup, Source
+from .rows import Rows, ShardSetup
 from .state import Problem
 from .verification import Request
 
 
 def grow(
-    source: Source,
+    rows: Rows,
     kernel: CompiledKernel,
     *,
     n_active: int,
@@ -33,11 +33,11 @@ def grow(
     unit: float = 1.0,
     checkpoint: Checkpoint | None = None,
 ) -> Selection:
-    """Choose rows of a source. The arguments have been checked.
+    """Choose some of the rows. The arguments have been checked.
 
     Parameters
     ----------
-    source : Source
+    rows : Rows
     kernel : CompiledKernel
     unit : float, default=1.0
         The value of one unit of y where RMSE is reported or compared with a rule's bound: the estimator works on
@@ -47,7 +47,7 @@ def grow(
 
     The others are those of `sodalite.select`.
     """
-    n, q = source.y.shape
+    (n, d), q = rows.shape, rows.q
     m = min(int(n_active), n)
     start = [] if first is None else check_first(first, n, m)
     first_checked = max(len(start), 1)
@@ -59,17 +59,17 @@ def grow(
     else:
         order = start or [int(generator.integers(n))]
     if checkpoint is not None:
-        request = Request(source, kernel, score, order, first_checked, m, unit)
+        request = Request(rows, kernel, score, order, first_checked, m, unit)
         checkpoint.verify(request)
         if (finished := checkpoint.finished(rule, request)) is not None:
             return finished
-    with source.shards(ShardSetup(kernel, traits.pointwise, m, seed, n_jobs, memory_limit)) as (executor, keep):
+    with rows.shards(ShardSetup(kernel, traits.pointwise, m, seed, n_jobs, memory_limit)) as (executor, keep):
         problem = Problem(
             executor,
             kernel,
             n=n,
             m=m,
-            d=source.X.shape[1],
+            d=d,
             q=q,
             order=np.array(order),
             first_checked=first_checked,

@@ -27,7 +27,7 @@ from ..core.types import Floats, Indices
 from ..scores import Lookahead, tie_threshold
 from ..stopping import Rule, Stage
 from .lookahead import look_ahead
-from .messages import Block, BlockReport, Candidates
+from .messages import BlockReport, Candidates, Picks
 from .panel import Guess, Panel
 from .proposal import make_block
 from .state import FIRST_BLOCK, Problem, State
@@ -177,7 +177,7 @@ def _choose(problem: Problem, state: State, noise_floor: float) -> tuple[str, in
 # --- propose ---
 
 
-def _propose(problem: Problem, state: State, candidates: Candidates, noise_floor: float) -> tuple[Guess, Block]:
+def _propose(problem: Problem, state: State, candidates: Candidates, noise_floor: float) -> tuple[Guess, Picks]:
     """Guess the next picks among the candidates, and make a block of them for the shards.
 
     See docs/method.rst, `speculation`, Propose.
@@ -223,7 +223,7 @@ def _coordinates(problem: Problem, state: State, rows: Candidates) -> Floats:
 # --- verify ---
 
 
-def _outcome(problem: Problem, state: State, block: Block, reports: list[BlockReport]) -> BlockOutcome:
+def _outcome(problem: Problem, state: State, block: Picks, reports: list[BlockReport]) -> BlockOutcome:
     """The accepted picks of a block: those that are right, up to a stage at which a rule ends the selection."""
     n_right, winner = _verify(block, reports, problem.kernel.dtype)
     rmse = _rmse_path(problem, state, reports)[:n_right]
@@ -242,7 +242,7 @@ def _outcome(problem: Problem, state: State, block: Block, reports: list[BlockRe
     return BlockOutcome(n_accepted, winner, rmse[:n_accepted], seconds[:n_accepted], found[1])
 
 
-def _verify(block: Block, reports: list[BlockReport], dtype: np.dtype[Any]) -> tuple[int, int | None]:
+def _verify(block: Picks, reports: list[BlockReport], dtype: np.dtype[Any]) -> tuple[int, int | None]:
     """How many picks, from the first, are those of Algorithm 1, and the row to pick instead of the first wrong one.
 
     See docs/method.rst, `speculation`, Verify, and `ties`.
@@ -305,7 +305,7 @@ def first_stop(
 
 
 def _settle(
-    problem: Problem, state: State, block: Block, outcome: BlockOutcome, count: int, wanted: Indices
+    problem: Problem, state: State, block: Picks, outcome: BlockOutcome, count: int, wanted: Indices
 ) -> list[Candidates]:
     """Have the shards take the rejected picks back, and return `count` candidates or more, and those wanted.
 
@@ -318,7 +318,7 @@ def _settle(
     return parts
 
 
-def _wanted(block: Block, outcome: BlockOutcome) -> Indices:
+def _wanted(block: Picks, outcome: BlockOutcome) -> Indices:
     """Rows that are candidates for the next block in any case: the rejected picks, and the row that beat the first."""
     rejected = block.picks[outcome.n_accepted :]
     return rejected if outcome.winner is None else np.append(rejected, outcome.winner)

@@ -1,6 +1,6 @@
 """What the loop and the shards send each other: blocks of picks, reports on them, and candidates.
 
-The loop (`sodalite.selection.loop`) sends a `Block` to every shard (`sodalite.selection.shard`). A shard answers with a
+The loop (`sodalite.selection.loop`) sends a `Picks` to every shard (`sodalite.selection.shard`). A shard answers with a
 `BlockReport`, and names `Candidates` for the next block. Nothing else travels, so the shards may be on other machines.
 """
 
@@ -17,7 +17,7 @@ from ..scores import tie_threshold
 
 
 @dataclass(frozen=True)
-class Block:
+class Picks:
     """The next b picks S, and all that a shard needs to add them to the model (docs/method.rst, `blocks`).
 
     The coordinates of a row x in the picks are ``mix @ [pending(x), k(X_new, x) - coefficients @ v(x)]``, where

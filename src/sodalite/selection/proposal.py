@@ -14,7 +14,7 @@ import numpy as np
 from scipy.linalg import solve_triangular
 
 from ..core.types import Floats, Indices
-from .messages import Block
+from .messages import Picks
 from .panel import Guess
 
 
@@ -27,7 +27,7 @@ def make_block(
     X_active: Floats,
     verified: bool,
     dtype: np.dtype[Any],
-) -> tuple[Block, int]:
+) -> tuple[Picks, int]:
     """The block of some guessed picks, and how many of them are not pending. O(b^2 (b + t) + b t^2).
 
     Parameters
@@ -62,7 +62,7 @@ def make_block(
         mix = np.hstack([again, inverse[:, new]])
     if not keep and len(factor):  # P = v L^-1
         coefficients = solve_triangular(factor, coefficients.T, lower=True, trans="T").T
-    block = Block(
+    block = Picks(
         stage=len(factor),
         picks=guess.rows.index,
         mix=mix.astype(dtype),

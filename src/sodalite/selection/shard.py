@@ -20,7 +20,7 @@ from ..core.types import Array, Floats, Indices
 from ..core.validation import check_not_large
 from ..kernels import CompiledKernel, Features, take
 from ..scores import TIE, PointwiseScore, ScoreTraits, best, sampling_weights
-from .messages import Block, BlockReport, Candidates, Rivals
+from .messages import BlockReport, Candidates, Picks, Rivals
 from .ranking import largest, magnitude, score_and_potential, values_at
 from .rivals import RivalSearch
 
@@ -122,10 +122,10 @@ class Shard:
         self.active = np.empty(0, dtype=np.int64)  # places of this shard's active rows
         self.remains = np.ones(self.end - self.begin, dtype=bool)  # whether each row is in the remainder
         # The last block, and how many of its picks were accepted, while s2 and r still include the rejected ones.
-        self.stale: tuple[Block, int] | None = None
+        self.stale: tuple[Picks, int] | None = None
         self.t = 0
 
-    def extend(self, block: Block) -> BlockReport:
+    def extend(self, block: Picks) -> BlockReport:
         """Add a block of picks to the model of every row, as if all were accepted. O(rows b (t + b)).
 
         See docs/method.rst, `blocks`.
@@ -146,7 +146,7 @@ class Shard:
         self.t += len(block)
         return report
 
-    def settle(self, block: Block, n_accepted: int, count: int, cut: float, wanted: Indices) -> Candidates:
+    def settle(self, block: Picks, n_accepted: int, count: int, cut: float, wanted: Indices) -> Candidates:
         """Take back all but the first `n_accepted` picks of the last block; return the next candidates.
 
         See docs/method.rst, `speculation`, Commit. The other arguments are those of `candidates`.
@@ -277,7 +277,7 @@ class Shard:
 
     # --- a block of picks (docs/method.rst, `blocks`) ---
 
-    def _covariances(self, block: Block, X: Floats | None = None) -> Floats:
+    def _covariances(self, block: Picks, X: Floats | None = None) -> Floats:
         """The stored coordinates and the covariances C that `block.mix` turns into N; of shape (pending + new, rows).
 
         Of the shard's rows, or of rows with inputs X.
@@ -296,7 +296,7 @@ class Shard:
                 raw[pending:] = C
         return raw
 
-    def _subtract_explained(self, C: Floats, block: Block, features: Features) -> None:
+    def _subtract_explained(self, C: Floats, block: Picks, features: Features) -> None:
         """Turn k(X_new, x) into the covariance given the active rows: C -= v(X_new) . v(x), or C -= P k(I, x)."""
         t, dtype = block.stage, self.kernel.dtype
         product = workspace.array("product", C.shape, dtype)
@@ -310,7 +310,7 @@ class Shard:
             K = self.kernel.block(take(active, slab), features, out=K)
             C -= np.matmul(block.coefficients[:, slab], K, out=product)
 
-    def _coordinates_in(self, block: Block, raw: Floats) -> Floats:
+    def _coordinates_in(self, block: Picks, raw: Floats) -> Floats:
         """N, the coordinates in a block's picks of the rows that have these covariances; of shape (b, rows)."""
         b, t, n_rows = len(block), block.stage, raw.shape[1]
         N: Floats = self.V[t : t + b] if self.V is not None else workspace.array("mixed", (b, n_rows), raw.dtype)
@@ -321,7 +321,7 @@ class Shard:
             np.matmul(block.mix[begin:end, :end], raw[:end], out=N[begin:end])
         return N
 
-    def _residual_path(self, block: Block, N: Floats) -> Floats:
+    def _residual_path(self, block: Picks, N: Floats) -> Floats:
         """Residuals before the first pick and after every pick; of shape (q, b + 1, rows)."""
         q, b = self.r.shape[0], len(block)
         path: Floats = workspace.array("path", (q, b + 1, self.r.shape[1]))
@@ -333,7 +333,7 @@ class Shard:
                 np.subtract(here[i], here[i + 1], out=here[i + 1])
         return path
 
-    def _scan(self, block: Block, N: Floats, path: Floats) -> tuple[BlockReport, Floats]:
+    def _scan(self, block: Picks, N: Floats, path: Floats) -> tuple[BlockReport, Floats]:
         """The report on a block, and all rows' variances after its last pick.
 
         `path` is changed meanwhile: the residuals of active rows count as 0.
@@ -350,7 +350,7 @@ class Shard:
         return BlockReport(sse, rivals, n_searched), s2
 
     def _rivals(
-        self, block: Block, N: Floats, path: Floats, picked: list[tuple[int, int]]
+        self, block: Picks, N: Floats, path: Floats, picked: list[tuple[int, int]]
     ) -> tuple[Rivals, int, Floats]:
         """The rivals of the block's picks, the number of picks searched, and the variances after the last pick."""
         if block.expected is None or self.score is None:

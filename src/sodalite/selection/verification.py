@@ -14,12 +14,11 @@ import numpy as np
 from scipy.linalg import solve_triangular
 
 from ..core.jitter import JITTER, covariance_factor
-from ..core.threads import threaded_map
 from ..core.types import Floats, Indices
 from ..kernels import CompiledKernel, Features
 from ..scores import Score, ScoreTraits, evaluate
 from .ranking import magnitude
-from .source import Sliced, Source
+from .rows import Block, Rows, add
 
 CHEAP = 10**9  # most multiplications, n t^2 q, for which the RMSE of every stage is compared: about a second
 ENTRIES = 2**20  # covariances of recorded rows with other rows that a thread holds at a time: 8 MB
@@ -34,7 +33,7 @@ CORNERS = ((-1, -1), (-1, 1), (1, -1), (1, 1))  # signs of the errors of s and a
 class Request:
     """The selection that a run is asked for: data, kernel, score and first rows."""
 
-    source: Source
+    data: Rows
     kernel: CompiledKernel
     score: Score
     order: Sequence[int]
@@ -48,10 +47,9 @@ class Request:
 
     def rows(self, indices: Indices) -> tuple[Floats, Floats, Floats]:
         """Inputs, targets and alpha (0 where there is none) of some rows, in float64."""
-        source = self.source
-        X, y = _take(source.X, indices), source.y[indices]
-        alpha = np.zeros(len(indices)) if source.alpha is None else source.alpha[indices]
-        return np.asarray(X, dtype=np.float64), np.asarray(y, dtype=np.float64), np.asarray(alpha, dtype=np.float64)
+        some = self.data.take(indices)
+        alpha = np.zeros(len(indices)) if some.alpha is None else some.alpha
+        return some.X.astype(np.float64), some.y.astype(np.float64), alpha.astype(np.float64)
 
 
 @dataclass(frozen=True)
@@ -81,7 +79,7 @@ class Verified:
             The stage at which the selection ends. Compared are this stage, the one before, the last that is recorded,
             and the powers of 2.
         """
-        t, (n, q) = len(rmse), self.request.source.y.shape
+        t, n, q = len(rmse), self.request.data.shape[0], self.request.data.q
         every = n * t * t * q <= CHEAP
         wanted = range(1, t + 1) if every else {end - 1, end, t, *(2**i for i in range(t.bit_length()))}
         stages = sorted(stage for stage in wanted if 1 <= stage < n)
@@ -95,14 +93,14 @@ class Verified:
 
     def _rmse(self, stages: list[int]) -> tuple[Floats, Floats]:
         """RMSE of the remainder at some stages, and the error of each for cancellation. O(n t stages)."""
-        request, (n, q) = self.request, self.request.source.y.shape
+        request, n, q = self.request, self.request.data.shape[0], self.request.data.q
         z = solve_triangular(self.factor, self.y, lower=True)
         weights = np.zeros((len(z), len(stages), q))  # L^-T z of the first t rows, at every stage t
         for place, t in enumerate(stages):
             weights[:t, place] = solve_triangular(self.factor[:t, :t], z[:t], lower=True, trans="T")
         kernel = request.kernel.in_double()
         squares = Squares(kernel, kernel.prepare(self.X), weights)
-        total = request.source.total(squares)[0]
+        (total,) = request.data.map(squares, add, max(1, ENTRIES // weights[..., 0].size))
         own = squares.of(self.X, self.y)
         active = np.array([own[:t, place].sum() for place, t in enumerate(stages)])
         left = (n - np.array(stages)) * q
@@ -112,7 +110,7 @@ class Verified:
 
 @dataclass(frozen=True)
 class Squares:
-    """Squared residuals of rows at several stages, as sums over the rows of a source. O(rows t stages)."""
+    """Squared residuals of rows at several stages, as sums over blocks of rows. O(rows t stages)."""
 
     kernel: CompiledKernel
     rows: Features
@@ -126,11 +124,9 @@ class Squares:
         mean = (K.T @ self.weights.reshape(len(K), -1)).reshape(-1, *self.weights.shape[1:])
         return np.asarray(np.square(np.asarray(y, dtype=np.float64)[:, None] - mean).sum(axis=2))
 
-    def __call__(self, X: Sliced, y: Sliced, alpha: Sliced | None) -> tuple[Floats]:
-        """The sum over rows, of shape (stages,), in blocks of bounded memory."""
-        n, size = len(y), max(1, ENTRIES // max(self.weights[..., 0].size, X.shape[1]))
-        blocks = [slice(begin, min(begin + size, n)) for begin in range(0, n, size)]
-        return (np.sum(threaded_map(lambda here: self.of(X[here], y[here]).sum(axis=0), blocks), axis=0),)
+    def __call__(self, block: Block) -> tuple[Floats]:
+        """The sum over the rows of a block, of shape (stages,)."""
+        return (self.of(block.X, block.y).sum(axis=0),)
 
 
 def verify(
@@ -236,14 +232,3 @@ def _check_scores(
         raise ValueError(
             f"it records a score of {scores[at]:.6g} for row {indices[at]}, but the data give {expected[at]:.6g}"
         )
-
-
-def _take(X: Sliced, indices: Indices) -> Floats:
-    """Some rows of X, in any order, by their indices or, where X does not take these, by slices of one row."""
-    try:
-        found = np.asarray(X[indices])
-    except (TypeError, ValueError, IndexError, NotImplementedError, AttributeError):
-        found = np.empty(0)
-    if found.shape == (len(indices), X.shape[1]):
-        return found
-    return np.concatenate([np.asarray(X[index : index + 1]) for index in indices.tolist()])

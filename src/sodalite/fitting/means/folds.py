@@ -69,7 +69,7 @@ class Trial:
 class MeanFunction:
     """The mean function of a model: zero, or a share of the mean of some regressors' predictions.
 
-    The mean of the targets is no part of it: `sodalite.selection.source.Scaling` has it.
+    The mean of the targets is no part of it: `sodalite.selection.rows.Scaling` has it.
     """
 
     name: str = "constant"
