@@ -6,14 +6,14 @@ import numpy as np
 from scipy.stats import multivariate_normal
 
 from sodalite.kernels import compile_kernel
-from sodalite.posteriors import Evidence
+from sodalite.posteriors import Evidence, Judging
 from sodalite.scores import Delta
 from sodalite.selection.grow import grow
 from sodalite.selection.rows import ArrayRows
 from sodalite.stopping import Size
 
 
-def given(kernel, X, Y, m, *, first=0, alpha=None, dtype="float64", **options):
+def given(kernel, X, Y, m, *, first=0, alpha=None, dtype="float64", calibrate=False, **options):
     """What a posterior is built from, with m active rows chosen by the greedy score, or those of `first`."""
     source = ArrayRows(X, Y, alpha)
     selection = grow(
@@ -25,7 +25,8 @@ def given(kernel, X, Y, m, *, first=0, alpha=None, dtype="float64", **options):
         first=first,
         generator=np.random.default_rng(0),
     )
-    return Evidence(compile_kernel(kernel, X), source, selection, **options)
+    judging = Judging() if calibrate else None
+    return Evidence(compile_kernel(kernel, X), source, selection, judging=judging, **options)
 
 
 def noise_of(kernel, X, alpha=None, floor=0.0):

@@ -20,6 +20,7 @@ from sklearn.gaussian_process.kernels import RBF, WhiteKernel
 import sodalite
 from sodalite import GreedyGPRegressor
 from sodalite.persistence.checks import RULES
+from sodalite.posteriors import Posterior
 from test_package import ROOT, SOURCE, python_blocks
 
 METHOD, NOTATION, CONTRIBUTING = (
@@ -237,14 +238,31 @@ def test_the_examples_for_contributors_run():
     assert_allclose(curved.predict([[100.0]]), 1e4, rtol=0.1)  # far from all rows there is the parabola alone
     own = namespace["gp"]
     plain = GreedyGPRegressor(kernel, posterior="sod", hyperparameters="fixed", first=own.active_indices_, n_active=50)
-    (mean, std), (same, half) = (model.predict(X[:20], return_std=True) for model in (own, plain.fit(X, y)))
+    (mean, std), (same, less) = (model.predict(X[:20], return_std=True) for model in (own, plain.fit(X, y)))
     assert_allclose(mean, same)
-    assert_allclose(std, np.sqrt(2) * half)
+    assert np.all(std > less)
+    twice, once = (model.posterior_.predict(X[:20]).variance for model in (own, plain))
+    assert_allclose(twice, 2 * once)
+
+
+def test_the_members_of_a_posterior_for_contributors_are_those_of_the_class():
+    """What CONTRIBUTING lists is there, and a class with its two methods lacks nothing."""
+    section = CONTRIBUTING.partition("**A posterior.**")[2].partition("```")[0]
+    named = set(re.findall(r"`([a-z_]+)[`(]", section)) - {"posterior", "evidence", "joint"}
+    assert len(named) >= 7
+    assert named <= {*vars(Posterior), *Posterior.__annotations__}
+    abstract = {name for name, method in vars(Posterior).items() if "NotImplementedError" in _names_in(method)}
+    assert abstract == {"condition", "predict"}
+
+
+def _names_in(method):
+    """The global names that a function or a class method uses."""
+    return getattr(getattr(method, "__func__", method), "__code__", _names_in.__code__).co_names
 
 
 def test_the_signatures_for_contributors_are_those_of_the_protocols():
-    """What CONTRIBUTING lists of a posterior and of a source of rows is what their protocols ask for."""
-    for module, protocol in (("posteriors.base", "Posterior"), ("selection.rows", "Rows")):
+    """What CONTRIBUTING lists of a source of rows is what its protocol asks for."""
+    for module, protocol in (("selection.rows", "Rows"),):
         methods = {name for name, kept in vars(getattr(resolve(module), protocol)).items() if kept and name[0] != "_"}
         section = CONTRIBUTING.partition(f"protocol `{protocol}`")[2].partition("\n\n")[0]
         asked = {word for part in re.findall(r"`([^`]+)`", section) for word in re.findall(r"\w+", part)}

@@ -130,7 +130,7 @@ class GreedyGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
         The predictive distribution given the active rows. "local" is the exact Gaussian process given the active rows
         and each query's nearest rows, "sod" (the paper's) given the active rows alone. The others are projected
         processes: all rows count, through the latent function at the active rows. A class that derives from
-        `sodalite.posteriors.PosteriorTraits` will do too.
+        `sodalite.posteriors.Posterior` will do too.
     hyperparameters : {"weave", "subset", "fixed"} or object, default="weave"
         How the kernel's free parameters are found: in rounds, each kept only if it predicts other rows better; by the
         likelihood of a random subset of the rows; or not at all. See `sodalite.hyperparameters.Weave` and

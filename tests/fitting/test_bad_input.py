@@ -226,7 +226,7 @@ FIT_ARGUMENTS = [
             "posterior",
             value,
             ValueError,
-            f"posterior must be one of {listed(POSTERIORS)} or a class that derives from PosteriorTraits; "
+            f"posterior must be one of {listed(POSTERIORS)} or a class that derives from Posterior; "
             f"got {value!r}.{hint}",
         )
         for value, hint in (("sodd", " Did you mean 'sod'?"), ("fitcs", " Did you mean 'fitc'?"), ("", ""), (3, ""))

@@ -247,7 +247,7 @@ def test_rows_that_cannot_be_had_by_number():
 class InMemory(SubsetOfData):
     """A posterior that needs all rows in memory."""
 
-    needs_all_rows = True
+    needs = "all in memory"
 
 
 class Many:

@@ -14,7 +14,7 @@ import dense
 from dense import given
 from helpers import KERNELS, campaign
 from sodalite import GreedyGPRegressor
-from sodalite.posteriors import Local, SubsetOfData, local
+from sodalite.posteriors import Judging, Local, SubsetOfData, local
 from sodalite.posteriors.tuning import SIZES, fewest
 
 # With a metric, and without one: then the covariance says what is near.
@@ -266,7 +266,7 @@ def test_leaving_one_out_is_fitting_without_it(name, copies, known):
     X, Y, _ = data(d, n=48, copies=copies)
     alpha = np.random.default_rng(1).uniform(0, 1, len(X)) if known else None
     evidence = given(kernel, X, Y, 10, alpha=alpha)
-    posterior, every = Local.prepare(evidence)
+    posterior, every = Local.prepare(evidence), evidence.take(np.arange(48))
     sizes = (1, 4, 100)
     error, variance = posterior.own_errors(every, sizes)
     assert error.shape == (3, 48, 2)
@@ -277,33 +277,38 @@ def test_leaving_one_out_is_fitting_without_it(name, copies, known):
             expected, expected_variance = left_out(kernel, evidence, i, size)
             assert_allclose(error[at, i], expected, atol=1e-6)
             assert_allclose(variance[at, i], expected_variance, rtol=1e-6)
-    once, its_variance = posterior.errors(every, 4)
-    assert_allclose(once, error[1], atol=1e-9)
-    assert_allclose(its_variance, variance[1], rtol=1e-9)
+    once = replace(posterior, k=4).left_out(every)
+    assert_allclose(once.mean, Y - error[1], atol=1e-9)
+    assert_allclose(once.variance + every.noise, variance[1], rtol=1e-9)
 
 
 def test_leaving_one_out_of_a_sample_and_in_blocks(monkeypatch):
     kernel, d = CASES["usual"]
     X, Y, _ = data(d, copies=2)
-    posterior, every = Local.prepare(given(kernel, X, Y, 10))
-    error, variance = posterior.errors(every, 5)
+    evidence = given(kernel, X, Y, 10)
+    posterior = Local.prepare(evidence)
+
+    def errors(rows):
+        return [found[0] for found in posterior.own_errors(evidence.take(rows), (5,))]
+
+    error, variance = errors(np.arange(len(X)))
     rows = np.array([3, 40, 17])
-    for found, expected in zip(posterior.errors(every.take(rows), 5), (error[rows], variance[rows]), strict=True):
+    for found, expected in zip(errors(rows), (error[rows], variance[rows]), strict=True):
         assert_allclose(found, expected, rtol=1e-10)
     monkeypatch.setattr(local, "WORK", 1)
-    for found, expected in zip(posterior.errors(every, 5), (error, variance), strict=True):
+    for found, expected in zip(errors(np.arange(len(X))), (error, variance), strict=True):
         assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
 
 
 def test_the_rows_that_judge_are_drawn_without_replacement_and_stay_the_same():
     X, Y, _ = data(3)
-    evidence = replace(given(CASES["usual"][0], X, Y, 10), seed=1)
+    evidence, other = (replace(given(CASES["usual"][0], X, Y, 10), judging=Judging(seed=seed)) for seed in (1, 2))
     some = evidence.judged(20)
     assert len(np.unique(some)) == 20
     assert_array_equal(some, evidence.judged(20))
     assert set(some) <= set(evidence.judged(30))
     assert_array_equal(evidence.judged(10**6), np.arange(60))
-    assert not np.array_equal(some, replace(evidence, seed=2).judged(20))
+    assert not np.array_equal(some, other.judged(20))
 
 
 @pytest.mark.parametrize("noise", [0.01, 1.0])
@@ -313,8 +318,7 @@ def test_there_are_as_few_neighbours_as_predict_well(noise):
     Y = np.sin(2 * X[:, :1]) + np.sqrt(noise) * generator.normal(size=(600, 1))
     evidence = given(RBF(0.7) + WhiteKernel(noise), X, Y, 8)
     posterior = Local.condition(evidence)
-    made, every = Local.prepare(evidence)
-    error, variance = made.own_errors(every, SIZES)
+    error, variance = Local.prepare(evidence).own_errors(evidence.take(np.arange(600)), SIZES)
     density = -0.5 * np.mean(error[..., 0] ** 2 / variance + np.log(variance), axis=1)
     enough = SIZES[int(np.flatnonzero(density >= density.max() - 0.005)[0])]
     assert posterior.k == enough
@@ -340,12 +344,12 @@ def test_without_a_remainder_it_is_the_subset_of_data(name, m, calibrate):
         else:
             assert ours.shape == plain.shape
     assert found.log_marginal_likelihood == expected.log_marginal_likelihood
-    error, variance = found.errors(Local.prepare(evidence)[1], 0)
+    rows = evidence.take(np.arange(40))
+    left = found.left_out(rows)
     for i in (0, 17):
-        rows = np.delete(np.arange(40), i)
-        mean, cov = exact(kernel, evidence, rows, X[[i]])
-        assert_allclose(error[i], Y[i] - mean[0], atol=1e-6)
-        assert_allclose(variance[i], cov[0, 0] + noise_of(kernel, evidence)[i], rtol=1e-6)
+        mean, cov = exact(kernel, evidence, np.delete(np.arange(40), i), X[[i]])
+        assert_allclose(left.mean[i], mean[0], atol=1e-6)
+        assert_allclose(left.variance[i] + rows.noise[i], cov[0, 0] + noise_of(kernel, evidence)[i], rtol=1e-6)
 
 
 @pytest.mark.parametrize("name", ["usual", "fixed-noise", "periodic", "own"])

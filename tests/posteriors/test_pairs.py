@@ -47,7 +47,7 @@ def without(X, y, i, j):
 def pairs_of(X, y, m, posterior):
     """Places of all rows with the correlations of their errors, and the standardised leave-one-out errors."""
     given = evidence(X, y, m, k=len(X) - m)
-    places = Places.of(given.kernel, X, len(X) - 1)
+    places, rows = Places.of(given.kernel, X, len(X) - 1), given.take(np.arange(len(X)))
     if posterior is SubsetOfData:
         made = SubsetOfData.condition(given)
         P = made.inverse.T @ made.inverse
@@ -55,12 +55,11 @@ def pairs_of(X, y, m, posterior):
         at = np.empty(len(X), dtype=int)
         at[given.selection.indices] = np.arange(len(X))
         error, variance = error[at], variance[at]
-        rho = made.correlations(at, np.where(places.partners >= 0, at[places.partners], -1))
     else:
-        made, every = Local.prepare(given)
+        made = Local.prepare(given)
         made = replace(made, k=len(made.X))
-        error, variance = made.errors(every)
-        rho = made.correlations(every, variance, every, variance, places.partners)
+        (error,), (variance,) = made.own_errors(rows, (made.k,))
+    rho = made.correlations(rows, variance, rows, variance, places.partners)
     return replace(places, rho=rho), error / np.sqrt(variance)[:, None]
 
 

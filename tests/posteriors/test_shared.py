@@ -28,9 +28,9 @@ def data(n=240, q=2, copies=1, seed=0):
 
 
 def sharing(evidence, cell=40, h=90, power=0):
-    """The posterior with neighbourhoods of h rows alone: its part of the blend is that of all queries."""
-    made, every = Local.prepare(evidence)
-    return replace(made.sharing(cell, h, power), k=8), every
+    """The posterior with neighbourhoods of h rows alone: its part of the blend is that of all queries; and all rows."""
+    every = evidence.take(np.arange(len(evidence.X)))
+    return replace(Local.prepare(evidence).sharing(cell, h, power), k=8), every
 
 
 def rows_of(posterior, evidence, cell):
@@ -149,7 +149,7 @@ def test_leaving_one_out_is_fitting_without_it(copies):
     alpha = np.random.default_rng(1).uniform(0, 1, len(X))
     evidence = given(KERNEL, X, Y, 12, alpha=alpha)
     posterior, every = sharing(evidence, cell=40, h=30)
-    error, variance = posterior.shared.leave_out(every)
+    error, variance = posterior.shared_errors(every)
     noise = dense.noise_of(KERNEL, X, alpha, evidence.selection.noise_floor)
     cell = posterior.shared.locate(X)
     kinds = set()
@@ -165,12 +165,12 @@ def test_leaving_one_out_is_fitting_without_it(copies):
 def test_errors_are_those_of_what_predicts():
     X, Y, _ = data()
     posterior, every = sharing(given(KERNEL, X, Y, 12), power=2)
-    own, common = posterior.own_errors(every, (8,)), posterior.shared.leave_out(every)
+    own, common = posterior.own_errors(every, (8,)), posterior.shared_errors(every)
     weight = common[1] ** -2 / (common[1] ** -2 + own[1][0] ** -2)
-    error, variance = posterior.errors(every)
-    assert_allclose(error, weight[:, None] * common[0] + (1 - weight)[:, None] * own[0][0], atol=1e-10)
-    assert_allclose(variance, weight * common[1] + (1 - weight) * own[1][0], atol=1e-10)
-    assert_allclose(posterior.errors(every, 8)[0], own[0][0])
+    found = posterior.left_out(every)
+    error = weight[:, None] * common[0] + (1 - weight)[:, None] * own[0][0]
+    assert_allclose(found.mean, Y - error, atol=1e-10)
+    assert_allclose(found.variance + every.noise, weight * common[1] + (1 - weight) * own[1][0], atol=1e-10)
 
 
 # Whether neighbourhoods are shared
@@ -217,8 +217,8 @@ def test_they_are_not_shared_where_nothing_is_gained():
 def test_there_are_no_cells_without_a_metric_or_with_periods():
     X, y = smooth()
     for kernel in (ExpSineSquared(1.0, 2.0), RBF(1.0) + ExpSineSquared(1.0, 2.0)):
-        posterior, _ = Local.prepare(given(kernel + WhiteKernel(0.1), X[:2200, :1], y[:2200, None], 5))
-        assert cell_size(posterior) == 0
+        evidence = given(kernel + WhiteKernel(0.1), X[:2200, :1], y[:2200, None], 5)
+        assert cell_size(Local.prepare(evidence)) == 0
 
 
 @pytest.mark.parametrize(
@@ -229,9 +229,8 @@ def test_cells_are_as_large_as_their_factors_may_cost(n, m, cell):
 
 
 def test_rows_of_few_cells_judge_where_factors_cost_much(monkeypatch, model):
-    evidence = replace(given(SMOOTH, *(part.reshape(2600, -1) for part in smooth()), 20), seed=3)
-    posterior, _ = Local.prepare(evidence)
-    made = posterior.sharing(64, 160, 0)
+    evidence = given(SMOOTH, *(part.reshape(2600, -1) for part in smooth()), 20, calibrate=True)
+    made = Local.prepare(evidence).sharing(64, 160, 0)
     some = evidence.judged(1000)
     assert_array_equal(in_cells(made, some, evidence, 1e12), some)
     rows = in_cells(made, some, evidence, 5 * shared.work_of(160, 20))

@@ -18,8 +18,7 @@ from ..core.random import generator_from
 from ..core.types import Indices
 from ..core.warn import warn
 from ..hyperparameters import Found
-from ..posteriors import RowsOfFit
-from ..posteriors.base import predictive_left_out
+from ..posteriors import Evidence
 from ..posteriors.calibration import nlpd_of
 from ..selection.checkpoint import check_checkpoint
 from ..selection.rows import Rows
@@ -164,18 +163,11 @@ def _left_out(model: Fitted, judges: Indices) -> Judged | None:
     if rows is None or posterior.scale is None:
         return None
     some = np.sort(np.random.default_rng(SEED).permutation(judges)[:MOST_JUDGES])
-    X, Y = np.asarray(rows.X[some], dtype=np.float64), np.asarray(rows.y[some])
-    noise = posterior.kernel.noise(posterior.kernel.prepare(X)).astype(np.float64)
-    if rows.alpha is not None:
-        noise += rows.alpha[some]
-    active = np.full(model.n_rows, -1)
-    active[selection.indices] = np.arange(len(selection))
-    noise = np.maximum(noise, selection.noise_floor)
-    left = RowsOfFit(X, Y, noise, active[some], model.X_active, are_certain=True)
-    if (errors := posterior.left_out(left)) is None:
+    left = Evidence(posterior.kernel, rows, selection).take(some)
+    if (found := posterior.left_out(left)) is None:
         return None
-    nlpd = nlpd_of(predictive_left_out(posterior, left, errors), Y)
-    return Judged.of(nlpd, float(np.sqrt(np.mean(np.square(errors.residual)))), model)
+    nlpd = nlpd_of(posterior.predictive_left_out(left, found), left.Y)
+    return Judged.of(nlpd, float(np.sqrt(np.mean(np.square(left.Y - found.mean)))), model)
 
 
 def _found(model: Fitted) -> Found:

@@ -100,8 +100,9 @@ class Fitted:
 
     def mean_std_novelty(self, X: Array) -> tuple[Floats, Floats, Floats]:
         """Return mean and standard deviation as `mean_and_std` does, and the novelty, of shape (n,)."""
-        mean, variance, novelty = self.posterior.mean_variance_novelty(np.asarray(X), noisy=True)
-        found, std = self._in_units(mean, X), self._std_in_units(variance)
+        scaled = self.posterior.calibrated(np.asarray(X), noisy=True)
+        found, std, novelty = self._in_units(scaled.mean, X), self._std_in_units(scaled.variance), scaled.novelty
+        assert novelty is not None
         between = variance_between_levels(self.mean, X, found)
         if between is None:
             return found, std, novelty
@@ -121,7 +122,7 @@ class Fitted:
         """Return the share of the latent prior variance that is left, of shape (n,)."""
         if unseen_in(X):
             return self.mean_std_novelty(X)[2]
-        return self.posterior.mean_variance_novelty(X)[2]
+        return self.posterior.novelty(X)
 
     def _novelty(self, X: Array, novelty: Floats, between: Floats) -> Floats:
         """The novelty with the variance that new levels add, in units of y; of shape (n,)."""

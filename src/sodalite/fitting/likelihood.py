@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 from ..core.types import Floats
 from ..hyperparameters import log_marginal_likelihood
 from ..kernels import CompiledKernel
-from ..posteriors import Evidence
+from ..posteriors import Evidence, Projected
 from .fitted import Fitted
 
 
@@ -38,13 +38,13 @@ def likelihood_at(
     if theta.shape != (p,):
         raise ValueError(f"theta must have one entry for each of the {p} free parameters; got shape {theta.shape}.")
     kernel = fitted.posterior.kernel.with_theta(theta)
-    if fitted.posterior.likelihood_of_all_rows:
-        return _of_all_rows(kernel, fitted, memory_limit)
+    if isinstance(fitted.posterior, Projected):
+        return _of_all_rows(kernel, type(fitted.posterior), fitted, memory_limit)
     return _of_active_rows(kernel, fitted)
 
 
 def _of_all_rows(
-    kernel: CompiledKernel, fitted: Fitted, memory_limit: int | float | str | None
+    kernel: CompiledKernel, kind: type[Projected], fitted: Fitted, memory_limit: int | float | str | None
 ) -> tuple[float, Floats]:
     """The log marginal likelihood of all rows by the model's kind of posterior, and its gradient."""
     if fitted.rows is None:
@@ -54,7 +54,7 @@ def _of_all_rows(
         )
     evidence = Evidence(kernel, fitted.rows, fitted.selection, memory_limit)
     try:
-        posterior = type(fitted.posterior).condition(evidence)
+        posterior = kind.condition(evidence)
     except np.linalg.LinAlgError:
         return -np.inf, np.zeros(kernel.spec.n_dims)
     return posterior.log_marginal_likelihood, posterior.gradient(evidence)

@@ -35,7 +35,7 @@ from ..kernels import (
     warn_at_bounds,
 )
 from ..kernels.row_store import RowStore
-from ..posteriors import Evidence, Posterior, resolve_posterior
+from ..posteriors import Evidence, Judging, Local, Posterior, resolve_posterior
 from ..posteriors.baselines import MOST_JUDGED, Baselines, NoBetterWarning, compared_with_simple_models
 from ..posteriors.floor import warn_of_floor
 from ..posteriors.remote import ON_WORKERS, LaysOut
@@ -157,7 +157,7 @@ class Settings:
             n,
             d,
             self.n_active,
-            predicts_locally=self.posterior.needs_all_rows and self.posterior.leaves_out,
+            predicts_locally=issubclass(self.posterior, Local),
             searches=not takes_kernel_as_given(self.method),
             has_mean=self.mean is not None,
         )
@@ -252,10 +252,12 @@ def check(rows: Rows, settings: Settings, follow: Clock) -> Rows:
     if isinstance(rows, ArrayRows) and not rows.on_disk:
         return rows
     fits = False
-    if settings.posterior.needs_all_rows and not stays_on_workers(rows, settings):
+    if settings.posterior.needs != "passes" and not stays_on_workers(rows, settings):
         fits = check_room(rows, settings)
         if not fits:  # few rows take less in memory than on disk
-            least = settings.posterior.least_memory(*rows.shape, m, settings.n_neighbors, settings.calibrate)
+            least = 0
+            if issubclass(settings.posterior, Local):
+                least = Local.least_memory(*rows.shape, m, settings.n_neighbors, settings.calibrate)
             check_limit(min(least, bytes_in_memory(*rows.shape, rows.q)), settings.memory_limit)
     if not isinstance(rows, ArrayRows):
         check_size_of_targets(rows)
@@ -271,7 +273,7 @@ def check_room(rows: Rows, settings: Settings) -> bool:
     size, limit = (*rows.shape, rows.q), settings.memory_limit
     if fits_in_memory(*size, limit):
         return True
-    if not settings.posterior.reads_from_disk:
+    if settings.posterior.needs == "all in memory":
         raise too_many_rows(*size, limit)
     check_disk(*size)
     return False
@@ -294,7 +296,7 @@ def stays_on_workers(rows: Rows, settings: Settings, kernel: CompiledKernel | No
 
 def check_fetched(rows: Rows, found: Found, settings: Settings) -> None:
     """Refuse a kernel for which all rows must be fetched from a cluster if there is no room, before rows are chosen."""
-    if isinstance(rows, ArrayRows) or not settings.posterior.needs_all_rows:
+    if isinstance(rows, ArrayRows) or settings.posterior.needs == "passes":
         return
     if not stays_on_workers(rows, settings, compiled_for(rows, found.kernel)):
         check_room(rows, settings)
@@ -463,21 +465,10 @@ def condition(
     kernel, store = (compiled_for(scaled, found.kernel), None) if known is None else known
     if stays_on_workers(scaled, settings, kernel):
         kind = ON_WORKERS[kind]
-    elif kind.needs_all_rows:
+    elif kind.needs != "passes":
         scaled = bring_here(scaled, settings.memory_limit)
-    evidence = Evidence(
-        kernel,
-        scaled,
-        selection,
-        settings.memory_limit,
-        settings.n_neighbors,
-        settings.calibrate,
-        generator,
-        optimism=found.optimism,
-        spread=_spread(rows),
-        judges=rows.judges,
-        store=store,
-    ).of_model()
+    judging = Judging.of(scaled, settings.calibrate, found.optimism, _spread(rows), rows.judges, generator)
+    evidence = Evidence(kernel, scaled, selection, settings.memory_limit, settings.n_neighbors, store, judging)
     warn_of_floor(evidence, scaling.unit)
     posterior = kind.condition(evidence)
     here, has_mean = isinstance(scaled, ArrayRows), not rows.mean.is_constant
@@ -493,7 +484,7 @@ def condition(
         n_rows=scaled.shape[0],
         X_active=active.X,
         y_active=active.y,
-        baselines=baselines_of(rows, evidence, posterior),
+        baselines=baselines_of(rows, evidence, posterior, generator),
         rows=scaled if isinstance(scaled, ArrayRows) else None,
         mean_function=rows.mean,
         judges=rows.judges,
@@ -509,7 +500,9 @@ def _spread(rows: Prepared) -> float:
     return float(np.max(moments(rows.original).std / rows.scaling.std) ** 2)
 
 
-def baselines_of(rows: Prepared, evidence: Evidence, posterior: Posterior) -> Baselines | None:
+def baselines_of(
+    rows: Prepared, evidence: Evidence, posterior: Posterior, generator: np.random.Generator
+) -> Baselines | None:
     """Return the leave-one-out errors of the model and of simple ones, with a warning if the model is no better.
 
     None if the posterior computes no leave-one-out errors.
@@ -519,8 +512,7 @@ def baselines_of(rows: Prepared, evidence: Evidence, posterior: Posterior) -> Ba
         return None
     judged = evidence.judged(MOST_JUDGED)
     data = evidence.rows if rows.mean.is_constant else rows.original.with_targets(rows.scaling)
-    unit, generator = rows.scaling.unit, evidence.generator
-    found = compared_with_simple_models(data, judged, bars.rmse, unit, generator)
+    found = compared_with_simple_models(data, judged, bars.rmse, rows.scaling.unit, generator)
     if words := found.words(None if rows.mean.is_constant else rows.mean.name):
         warn(words, NoBetterWarning)
     return found

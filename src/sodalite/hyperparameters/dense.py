@@ -11,6 +11,7 @@ from sklearn.gaussian_process.kernels import Kernel
 from ..core.jitter import NoiseFloor
 from ..core.types import Floats, Indices
 from ..kernels import CompiledKernel, compile_kernel
+from ..posteriors.leave_one_out import leave_one_out as left_out
 
 TINY = np.finfo(np.float64).tiny  # the least variance that is divided by
 
@@ -47,16 +48,15 @@ def leave_one_out_densities(kernel: Kernel, X: Floats, y: Floats, alpha: Floats 
 def leave_one_out(kernel: Kernel, X: Floats, y: Floats, alpha: Floats | None) -> tuple[Floats, Floats] | None:
     """Squared standardised leave-one-out errors, of shape (n, q), and the inverses of their variances, (n, 1).
 
-    With A the covariance and a = A^-1 y, row i has error a_i / (A^-1)_ii and variance 1 / (A^-1)_ii (Sundararajan and
-    Keerthi 2001). None where A is not positive definite.
+    None where the covariance is not positive definite. O(n^3).
     """
     L = _factor(compile_kernel(kernel, X), X, alpha)
     if L is None:
         return None
-    a, _ = lapack.dpotrs(L, y, lower=0)
-    inverse, _ = lapack.dpotri(L, lower=0)
-    precision = np.diag(inverse)[:, None]
-    return a * a / precision, precision
+    inverse = np.triu(lapack.dtrtri(L, lower=0, overwrite_c=1)[0]).T
+    error, variance = left_out(inverse, inverse @ y)
+    precision = 1 / variance[:, None]
+    return np.square(error) * precision, precision
 
 
 def squared_errors(kernel: Kernel, X: Floats, y: Floats, alpha: Floats | None, known: Indices, new: Indices) -> Floats:

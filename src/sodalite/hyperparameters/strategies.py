@@ -18,7 +18,7 @@ from ..core.jitter import floored_factor
 from ..core.types import Floats, Indices
 from ..kernels import CompiledKernel, compile_kernel, spacing, variation
 from ..kernels.neighbours import Neighbours
-from ..posteriors import Evidence, can_leave_out
+from ..posteriors import Evidence, Local
 from ..posteriors.calibration import Scale, log_densities
 from ..posteriors.novelty import novelty_of
 from ..posteriors.shape import density_of_t
@@ -238,9 +238,12 @@ class ByNeighbours:
         task, selection = self.task, self._selection(kernel)
         if selection is None:
             return None
-        assert can_leave_out(task.posterior)
-        local, every = task.posterior.prepare(Evidence(kernel, ArrayRows(task.X, task.y, task.alpha), selection))
-        return local.errors(every.take(self.judged), min(self.weave.n_neighbors, len(local.X)))
+        assert issubclass(task.posterior, Local)
+        evidence = Evidence(kernel, ArrayRows(task.X, task.y, task.alpha), selection)
+        local = task.posterior.prepare(evidence)
+        size = min(self.weave.n_neighbors, len(local.X))
+        (error,), (variance,) = local.own_errors(evidence.take(self.judged), (size,))
+        return error, variance
 
     def _selection(self, kernel: CompiledKernel) -> Selection | None:
         """The active rows as a selection; None if the kernel gives no finite covariances."""

@@ -12,7 +12,7 @@ from sklearn.base import clone
 from sklearn.gaussian_process.kernels import Kernel
 
 from ..core.types import Array, Floats, Indices
-from ..posteriors import Posterior, SubsetOfData
+from ..posteriors import Local, Posterior, SubsetOfData
 from ..scores import Delta, Score
 from ..selection.rows import Rows
 
@@ -63,6 +63,11 @@ class Task:
     """All rows, if those above are a random sample of them; None if they are all."""
     windows: Windows | None = field(default=None, repr=False)
     """Which rows are what, if they are windows of all rows; None if they are all rows or a random sample."""
+
+    @property
+    def asks_neighbours(self) -> bool:
+        """Whether the posterior predicts a row from its neighbours."""
+        return issubclass(self.posterior, Local)
 
     def take(self, which: Indices) -> Task:
         """The task for some of the rows alone."""

@@ -125,10 +125,10 @@ class Weave:
 
     def _find_in_rounds(self, task: Task, kernels: Sequence[Kernel], generator: np.random.Generator) -> Found:
         """The best of some kernels by rounds, from the kernel that `_first` finds."""
-        began, start = perf_counter(), START_PART if task.posterior.leaves_out else SUBSET_PART
+        began, start = perf_counter(), START_PART if task.asks_neighbours else SUBSET_PART
         progress = Progress(task.report, start + _rest_of(task, len(kernels)))
         family, first = self._first(replace(task, report=progress.within(start)), kernels, generator)
-        strategy = (ByNeighbours if task.posterior.leaves_out else ByActiveRows)(self, task, generator)
+        strategy = (ByNeighbours if task.asks_neighbours else ByActiveRows)(self, task, generator)
         search = _WeaveSearch(strategy, strategy.scaled(first), began, task.seconds, progress)
         if not task.forms:
             search.try_as_given(family)
@@ -146,7 +146,7 @@ class Weave:
 
     def _dense(self, task: Task, kernel: Kernel, generator: np.random.Generator) -> Task | None:
         """The task of learning at the density of all rows; None if the rows are all, or if windows would not help."""
-        if task.rows is None or not task.posterior.leaves_out:
+        if task.rows is None or not task.asks_neighbours:
             return None
         return with_windows(task, task.rows, compile_kernel(kernel, task.X), generator)
 
@@ -156,7 +156,7 @@ class Weave:
         "local" begins from a rough exact search on few rows. The rounds of the other posteriors go less far, so they
         begin where a subset ends.
         """
-        if task.posterior.leaves_out:
+        if task.asks_neighbours:
             family = kernels[(len(kernels) - 1) // 2]
             seconds = START_SHARE * task.seconds
             few = task.take(generator.permutation(len(task.X))[: self.n_start])
@@ -174,7 +174,7 @@ class Weave:
 def _rest_of(task: Task, n_kernels: int) -> float:
     """The weights of the parts of a search after its start."""
     components = COMPONENTS_PART if task.forms else 0.0
-    windows = WINDOWS_PART * (1 + n_kernels) if task.rows is not None and task.posterior.leaves_out else 0.0
+    windows = WINDOWS_PART * (1 + n_kernels) if task.rows is not None and task.asks_neighbours else 0.0
     return FAMILY_PART * n_kernels + components + ROUND_PART * USUAL_ROUNDS + windows
 
 

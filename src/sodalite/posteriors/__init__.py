@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any
 
 from ..core.validation import unknown
-from .base import Evidence, LeaveOneOutErrors, LeavesOut, Posterior, PosteriorTraits, RowsOfFit, can_leave_out
+from .base import Evidence, Judging, Posterior, Prediction, RowsOfFit
 from .local import Local
-from .projected import DeterministicTraining, FullyIndependentTraining, SubsetOfRegressors, Variational
+from .projected import DeterministicTraining, FullyIndependentTraining, Projected, SubsetOfRegressors, Variational
 from .sampling import draw, joint_samples
 from .sod import SubsetOfData
 
 __all__ = [
     "POSTERIORS",
     "Evidence",
-    "LeaveOneOutErrors",
-    "LeavesOut",
+    "Judging",
     "Local",
     "Posterior",
-    "PosteriorTraits",
+    "Prediction",
+    "Projected",
     "RowsOfFit",
     "SubsetOfData",
-    "can_leave_out",
     "draw",
     "joint_samples",
     "resolve_posterior",
@@ -42,6 +41,6 @@ def resolve_posterior(posterior: Any) -> type[Posterior]:
     """The posterior class of a name, or a user's own class as it is; an error that lists the names otherwise."""
     if isinstance(posterior, str) and posterior in POSTERIORS:
         return POSTERIORS[posterior]
-    if isinstance(posterior, type) and issubclass(posterior, PosteriorTraits) and hasattr(posterior, "condition"):
-        return cast("type[Posterior]", posterior)
-    raise unknown("posterior", POSTERIORS, posterior, " or a class that derives from PosteriorTraits")
+    if isinstance(posterior, type) and issubclass(posterior, Posterior) and posterior is not Posterior:
+        return posterior
+    raise unknown("posterior", POSTERIORS, posterior, " or a class that derives from Posterior")

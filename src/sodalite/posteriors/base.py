@@ -1,10 +1,14 @@
-"""The evidence that posteriors are conditioned on, what a posterior is, and passes over many rows in bounded memory."""
+"""The evidence that posteriors are conditioned on, what a posterior is, and passes over many rows in bounded memory.
+
+A posterior has two methods of its own: `condition`, which does all work that can be done once, and `predict`, the
+latent function at some rows. Calibrated variances, the distribution of new observations and novelty follow from these.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, Self, TypeGuard
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 
@@ -19,14 +23,53 @@ from ..selection.rows import ALL, ArrayRows, Block, Rows, Sliced, noise_alone
 from .calibration import Correlations, Scale
 from .novelty import novelty_of
 from .predictive import Predictive
-from .shape import LeftOut
-
-if TYPE_CHECKING:
-    from .leave_one_out import Observations
-    from .sod import SubsetOfData
+from .shape import LeftOut, Shape
 
 BLOCK = 2**20  # numbers that one thread holds at a time, 8 MB of k(I, x): large for the product, small for memory
 N_SOME = 1000  # rows that error bars are summarised from; a quantile of 10 % then rests on 100 rows
+
+
+@dataclass(frozen=True)
+class Judging:
+    """How the error bars of a model are learnt: which rows judge it, and what its predictions are held to."""
+
+    calibrate: bool = True
+    """Whether variances are calibrated (`sodalite.posteriors.calibration`): far from all rows, no less than the
+    targets' own variance, and for "local" scaled by leave-one-out errors of the rows near by."""
+    floor: float = 0.0
+    """The least variance of an observation far from all rows; 0 for none."""
+    optimism: float = 1.0
+    """How many times as large squared errors are for rows that the hyperparameters have not seen, over leave-one-out
+    errors, which are those of rows that they have seen."""
+    rows: Indices | None = None
+    """The rows that `Evidence.judged` draws from; None for all."""
+    seed: int = 0
+    """The random seed of `Evidence.judged`."""
+
+    @classmethod
+    def of(
+        cls,
+        rows: Rows,
+        calibrate: bool,
+        optimism: float,
+        spread: float,
+        judges: Indices | None,
+        generator: np.random.Generator,
+    ) -> Judging:
+        """For a model of some rows, of which `judges` may judge it. O(n q).
+
+        The floor is the mean square of the targets, which have a prior mean of zero, of several targets the largest,
+        and no less than `spread`, the largest variance of a target before a mean function was subtracted. Rows that
+        are nothing but noise, by their alpha, do not judge: their errors say nothing of a model.
+        """
+        n = rows.shape[0]
+        floor = max(float(np.max(rows.map(_squares, np.add, ALL))) / n, spread) if calibrate else 0.0
+        seed = int(generator.integers(2**32))
+        if rows.has_alpha:
+            every = np.arange(n) if judges is None else judges
+            kept = every[~noise_alone(rows)[every]]
+            judges = kept if 0 < len(kept) < len(every) else judges
+        return cls(calibrate, floor, optimism, judges, seed)
 
 
 @dataclass(frozen=True)
@@ -42,26 +85,10 @@ class Evidence:
     """The most memory to use beside the data, in bytes or as a string; None for a share of the free memory."""
     n_neighbors: int | None = None
     """For "local": how many neighbours a query has; None for a number that is chosen by leave-one-out errors."""
-    calibrate: bool = False
-    """Whether variances are calibrated (`sodalite.posteriors.calibration`): far from all rows, no less than the
-    targets' own variance, and for "local" scaled by leave-one-out errors of the rows near by."""
-    generator: np.random.Generator = field(default_factory=lambda: np.random.default_rng(0))
-    """Draws `seed` in `of_model`."""
-    seed: int = 0
-    """The random seed of `judged`."""
-    optimism: float = 1.0
-    """How many times as large squared errors are for rows that the hyperparameters have not seen, over leave-one-out
-    errors, which are those of rows that they have seen."""
-    judges: Indices | None = None
-    """The rows that `judged` draws from; None for all."""
-    floor: float | None = None
-    """The least variance of an observation far from all rows; None for a posterior that is no part of a model, which
-    needs neither error bars nor a scale."""
-
     store: RowStore | None = None
     """The rows that are not active, with their residuals, if they are laid out already; for "local"."""
-    spread: float = 0.0
-    """The largest variance of a target before a mean function was subtracted, in units of the scaled targets."""
+    judging: Judging | None = None
+    """How error bars are learnt; None for the process as it is, without a scale."""
 
     @property
     def X(self) -> Sliced:
@@ -80,32 +107,27 @@ class Evidence:
             return self.rows.alpha
         return _Column(self.rows, "alpha") if self.rows.has_alpha else None
 
-    def of_model(self) -> Evidence:
-        """The evidence with `floor` and `seed` set, as the posterior of a model needs it. O(n q).
-
-        The floor is the mean square of the targets, which have a prior mean of zero, and no less than `spread`; of
-        several targets the largest; 0 if variances are not to be calibrated.
-        """
-        square = float(np.max(self.rows.map(_squares, np.add, ALL))) / len(self.X) if self.calibrate else 0.0
-        floor = max(square, self.spread) if self.calibrate else 0.0
-        seed = int(self.generator.integers(2**32))
-        return replace(self, floor=floor, seed=seed, judges=self._judges_of_model())
-
-    def _judges_of_model(self) -> Indices | None:
-        """The judges without rows that are nothing but noise, by their alpha: their errors say nothing of a model."""
-        if self.alpha is None:
-            return self.judges
-        every = np.arange(len(self.X)) if self.judges is None else self.judges
-        kept = every[~noise_alone(self.rows)[every]]
-        return kept if 0 < len(kept) < len(every) else self.judges
+    @property
+    def seed(self) -> int:
+        """The random seed of what is drawn to judge."""
+        return 0 if self.judging is None else self.judging.seed
 
     def judged(self, most: int) -> Indices:
-        """At most `most` rows, drawn at random, that summaries of all rows are made from; in increasing order.
+        """At most `most` rows, drawn at random, that summaries of all are made from; in increasing order.
 
         They follow from `seed`: every call returns the same rows, and fewer rows are a subset of more.
         """
-        rows = np.random.default_rng(self.seed).permutation(len(self.X) if self.judges is None else self.judges)
-        return np.sort(rows[:most])
+        rows = None if self.judging is None else self.judging.rows
+        return np.sort(np.random.default_rng(self.seed).permutation(len(self.X) if rows is None else rows)[:most])
+
+    def take(self, which: Indices) -> RowsOfFit:
+        """Some of the rows, by their numbers, to be left out of a posterior."""
+        indices = self.selection.indices
+        order = np.argsort(indices)
+        place = order[np.minimum(np.searchsorted(indices, which, sorter=order), len(indices) - 1)]
+        active = np.where(indices[place] == which, place, -1)
+        X, X_active = (np.asarray(self.X[some], dtype=np.float64) for some in (which, indices))
+        return RowsOfFit(X, np.asarray(self.y[which]), self.noise(which), active, X_active)
 
     def noise(self, which: Indices | slice) -> Floats:
         """The noise variance of some rows, no less than the selection's noise floor; of shape (rows,)."""
@@ -145,47 +167,6 @@ class _Column:
         return getattr(self.rows.take(indices), self.name)
 
 
-class PosteriorTraits:
-    """What a posterior needs and can do. A posterior of your own derives from this, and overrides what differs."""
-
-    name: ClassVar[str]
-    """Its name in files and reports: the name of the class, unless it sets another."""
-    needs_all_rows: ClassVar[bool] = False
-    """Whether `condition` needs all rows in memory; if not, they may stay on disk or on a cluster."""
-    reads_from_disk: ClassVar[bool] = False
-    """Whether rows that do not fit into memory may be on disk nevertheless; if not, a fit to them is refused."""
-    leaves_out: ClassVar[bool] = False
-    """Whether it predicts from neighbours, and computes leave-one-out errors for any number of them (`LeavesOut`)."""
-    likelihood_of_all_rows: ClassVar[bool] = False
-    """Whether `log_marginal_likelihood` is that of all rows, not of the active ones; then it has a `gradient`."""
-
-    @classmethod
-    def least_memory(cls, n: int, d: int, m: int, n_neighbors: int | None, calibrate: bool) -> int:
-        """Bytes that conditioning on n rows of d inputs, m of them active, takes at least if the rows are on disk."""
-        return 0
-
-    def __init_subclass__(cls, **options: Any) -> None:
-        super().__init_subclass__(**options)
-        cls.name = cls.__dict__.get("name", cls.__name__)
-
-    def predictive(self: Any, X: Array) -> Predictive:
-        """The predictive distribution of new observations at X: Gaussian, unless a posterior knows better."""
-        mean, variance, novelty = self.mean_variance_novelty(X, noisy=True)
-        return Predictive.gaussian(mean, _each(np.sqrt(variance), mean), novelty)
-
-    def on_active_rows(self) -> SubsetOfData | None:
-        """The posterior given the active rows alone that this one builds on; None if it builds on none."""
-        return None
-
-    def left_out(self, rows: RowsOfFit) -> LeaveOneOutErrors | None:
-        """Rows of the fit, each predicted from the others; None if the posterior cannot leave these rows out."""
-        return None
-
-    def gradient(self, evidence: Evidence) -> Floats:
-        """The gradient of `log_marginal_likelihood` by the kernel's log-parameters, of shape (p,)."""
-        raise NotImplementedError
-
-
 class RowsOfFit(NamedTuple):
     """Rows to be left out of a posterior, one at a time."""
 
@@ -199,180 +180,200 @@ class RowsOfFit(NamedTuple):
     """The place of each row among the active rows; -1 for others. Of shape (rows,)."""
     X_active: Floats
     """Inputs of the active rows, of shape (m, d)."""
-    are_certain: bool
-    """Whether all of them are rows of the fit; if not, some may be new."""
+
+    def take(self, which: Indices) -> RowsOfFit:
+        """Some of the rows."""
+        return RowsOfFit(self.X[which], self.Y[which], self.noise[which], self.active[which], self.X_active)
 
 
-class LeaveOneOutErrors(NamedTuple):
-    """Predictions of rows, each left out of the posterior, before anything is calibrated."""
+@dataclass(frozen=True)
+class Prediction:
+    """Means and variances at some rows."""
 
-    residual: Floats
-    """Of every target; of shape (rows, q)."""
-    remaining: Floats
-    """The variance of the latent function that is left, which novelty is a share of; of shape (rows,)."""
-    latent: Floats
-    """The variance of the latent function as the posterior reports it: "sor" has less than is left. (rows,)."""
-    correlations: Correlations | None = None
-    """How the errors correlate with those at places of the posterior's scale, if that is known."""
+    mean: Floats
+    """Of shape (n, q)."""
+    variance: Floats
+    """Of shape (n,); the covariance, of shape (n, n), of a joint prediction."""
+    novelty: Floats | None = None
+    """The share of the latent prior variance that is left, of shape (n,); None where it follows from the variance."""
 
 
-class Posterior(Protocol):
-    """The latent function given the data; with `noisy`, new observations of it.
+class Posterior:
+    """A process given data. One of your own derives from this: a frozen dataclass with `condition` and `predict`.
 
-    A posterior derives from `PosteriorTraits` and has these methods, of which `predictive` is there already.
+    It may say more of itself: `needs`, the rows that `condition` works on, and `left_out` with `correlations`, by which
+    error bars are learnt and judged.
     """
 
     name: ClassVar[str]
-    needs_all_rows: ClassVar[bool]
-    reads_from_disk: ClassVar[bool]
-    leaves_out: ClassVar[bool]
-    likelihood_of_all_rows: ClassVar[bool]
+    """Its name in files and reports: the name of the class, unless it sets another."""
+    needs: ClassVar[Literal["passes", "all", "all in memory"]] = "passes"
+    """"passes" if the rows may stay where they are; "all" if it needs all of them in reach, be it on disk; "all in
+    memory"."""
+    kernel: CompiledKernel
+    """In float64."""
+    scale: Scale | None = None
+    """The factor that variances are multiplied by; None for the process as it is."""
 
-    @classmethod
-    def least_memory(cls, n: int, d: int, m: int, n_neighbors: int | None, calibrate: bool) -> int:
-        """Bytes that conditioning on n rows on disk takes at least; `PosteriorTraits` has 0."""
-        ...
-
-    @property
-    def kernel(self) -> CompiledKernel:
-        """In float64."""
-        ...
-
-    @property
-    def scale(self) -> Scale | None:
-        """The factor that variances are multiplied by; None for the Gaussian process as it is."""
-        ...
-
-    @property
-    def log_marginal_likelihood(self) -> float:
-        """Log density of the targets of the rows that it is conditioned on."""
-        ...
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        cls.name = cls.__dict__.get("name", cls.__name__)
 
     @classmethod
     def condition(cls, evidence: Evidence) -> Self:
         """The posterior given all rows, or given the active ones."""
-        ...
+        raise NotImplementedError
+
+    def predict(self, X: Floats, joint: bool = False) -> Prediction:
+        """The latent function at the rows of X, not calibrated, with its covariance if `joint`."""
+        raise NotImplementedError
+
+    def left_out(self, rows: RowsOfFit) -> Prediction | None:
+        """The latent function at rows of the fit, each predicted from the others; None if that is not known."""
+        return None
+
+    def correlations(
+        self, rows: RowsOfFit, variance: Floats, others: RowsOfFit, variances: Floats, partners: Indices
+    ) -> Floats | None:
+        """Correlations of the leave-one-out errors of rows with those of some others; None if they are not known.
+
+        Parameters
+        ----------
+        rows, others : RowsOfFit
+            Of the others, the targets and noises are not needed.
+        variance, variances : arrays of shape (rows,) and (others,)
+            Of the errors, noise included.
+        partners : array of shape (rows, partners)
+            Positions among `others`; -1 for none.
+
+        Returns
+        -------
+        array of shape (rows, partners), 0 where there is no partner; or None
+        """
+        return None
+
+    @property
+    def log_marginal_likelihood(self) -> float:
+        """Log density of the targets that it is conditioned on; NaN if it is not known."""
+        return float("nan")
+
+    # What follows
 
     def mean(self, X: Array) -> Floats:
         """The mean at every row of X, of shape (n, q)."""
-        ...
-
-    def mean_and_variance(self, X: Array, noisy: bool = False) -> tuple[Floats, Floats]:
-        """The mean, of shape (n, q), and the variance, of shape (n,)."""
-        ...
-
-    def mean_and_covariance(self, X: Array, noisy: bool = False) -> tuple[Floats, Floats]:
-        """The mean, of shape (n, q), and the covariance, of shape (n, n)."""
-        ...
-
-    def mean_variance_novelty(self, X: Array, noisy: bool = False) -> tuple[Floats, Floats, Floats]:
-        """The mean and the variance, and the share of the latent prior variance that is left, of shape (n,)."""
-        ...
-
-    def predictive(self, X: Array) -> Predictive:
-        """The predictive distribution of new observations; `PosteriorTraits` has a Gaussian one."""
-        ...
-
-    def on_active_rows(self) -> SubsetOfData | None:
-        """The posterior given the active rows alone that this one builds on, if any; `PosteriorTraits` has none."""
-        ...
-
-    def left_out(self, rows: RowsOfFit) -> LeaveOneOutErrors | None:
-        """Rows of the fit, each predicted from the others, if it can; `PosteriorTraits` has none."""
-        ...
-
-    def gradient(self, evidence: Evidence) -> Floats:
-        """The gradient of `log_marginal_likelihood`; needed if `likelihood_of_all_rows`."""
-        ...
-
-
-def predictive_left_out(posterior: Posterior, rows: RowsOfFit, errors: LeaveOneOutErrors) -> Predictive:
-    """The distribution of every row's scaled targets given the other rows: mean, scale and width are theirs."""
-    kernel, scale = posterior.kernel, posterior.scale
-    prior = kernel.diag(kernel.prepare(rows.X))
-    novelty, variance = novelty_of(errors.remaining, prior), errors.latent + rows.noise
-    mean = rows.Y - errors.residual
-    if scale is None:
-        return Predictive.gaussian(mean, _roots(variance, mean), novelty)
-    left = LeftOut(rows.X, errors.residual, variance, errors.latent, prior, novelty)
-    factor, widths = scale.left_out(left, places_among(scale.X, rows.X), errors.correlations)
-    std = _roots((variance + scale.extra) * factor, mean)
-    if scale.shape is None:
-        return Predictive.gaussian(mean, std, novelty)
-    return Predictive(mean, std, widths, scale.outside(novelty), scale.shape.standards, novelty)
-
-
-def _roots(variance: Floats, mean: Floats) -> Floats:
-    """Standard deviations for every target of means of shape (n, q), never zero."""
-    return _each(np.sqrt(np.maximum(variance, np.finfo(np.float64).tiny)), mean)
-
-
-class LeavesOut(Posterior, Protocol):
-    """A posterior with `leaves_out`, from neighbours whose number is still open."""
-
-    X: Floats
-    """The rows that neighbours are sought among; of shape (n', d)."""
-
-    @classmethod
-    def prepare(cls, evidence: Evidence) -> tuple[LeavesOut, Observations]:
-        """The posterior before the number of neighbours is chosen, and all observations."""
-        ...
-
-    def errors(self, sample: Observations, k: int | None = None) -> tuple[Floats, Floats]:
-        """Leave-one-out errors from k neighbours, of shape (sample, q), and their variances with noise, (sample,)."""
-        ...
-
-
-def can_leave_out(posterior: type[Posterior]) -> TypeGuard[type[LeavesOut]]:
-    """Whether a posterior is a `LeavesOut`."""
-    return posterior.leaves_out
-
-
-class Calibrated(PosteriorTraits):
-    """What the built-in posteriors share: calibrated variances and distributions, from those of the process."""
-
-    kernel: CompiledKernel
-    scale: Scale | None
-
-    def uncalibrated(self, X: Floats) -> tuple[Floats, Floats, Floats]:
-        """The mean, of shape (n, q), the variance of the latent function and the novelty, of shape (n,)."""
-        raise NotImplementedError
+        return self.predict(np.asarray(X, dtype=np.float64)).mean
 
     def mean_and_variance(self, X: Array, noisy: bool = False) -> tuple[Floats, Floats]:
         """The mean, of shape (n, q), and the variance, of shape (n,): the latent one, or with the noise."""
-        return self.mean_variance_novelty(X, noisy)[:2]
+        found = self.calibrated(X, noisy)
+        return found.mean, found.variance
 
-    def mean_variance_novelty(self, X: Array, noisy: bool = False) -> tuple[Floats, Floats, Floats]:
-        """The mean and the variance, and the share of the latent prior variance that is left, of shape (n,)."""
+    def mean_and_covariance(self, X: Array, noisy: bool = False) -> tuple[Floats, Floats]:
+        """The mean, of shape (n, q), and the covariance, of shape (n, n): the latent one, or with the noise."""
+        found = self.calibrated(X, noisy, joint=True)
+        return found.mean, found.variance
+
+    def novelty(self, X: Array) -> Floats:
+        """The share of the latent prior variance that is left at every row of X, of shape (n,)."""
         X = np.asarray(X, dtype=np.float64)
-        mean, latent, novelty = self.uncalibrated(X)
+        return self._error_bars(X, self.predict(X))[0]
 
-        def block(which: Indices) -> tuple[Floats]:
-            factor, noise = factor_and_noise(self.scale, self.kernel, X[which], novelty[which])
-            return (np.asarray((latent[which] + noise if noisy else latent[which]) * factor),)
-
-        (variance,) = in_blocks(block, np.arange(len(X)), 4 * X.shape[1])
-        return mean, variance, novelty
+    def calibrated(self, X: Array, noisy: bool = False, joint: bool = False) -> Prediction:
+        """The latent function or, if `noisy`, new observations of it: variances are multiplied by the scale."""
+        X = np.asarray(X, dtype=np.float64)
+        found = self.predict(X, joint)
+        novelty, noise, factor, _ = self._error_bars(X, found)
+        if not joint:
+            variance = (found.variance + noise if noisy else found.variance) * factor
+            return Prediction(found.mean, variance, novelty)
+        covariance = found.variance
+        diagonal = np.einsum("ii->i", covariance)
+        np.maximum(diagonal, 0, out=diagonal)  # rounding may leave a small negative number
+        if noisy:
+            diagonal += noise
+        if self.scale is not None:
+            root = np.sqrt(factor)
+            covariance *= np.multiply.outer(root, root)
+        return Prediction(found.mean, covariance, novelty)
 
     def predictive(self, X: Array) -> Predictive:
         """The predictive distribution of new observations at X, by the learnt shape of errors."""
-        X = np.asarray(X, dtype=np.float64)
-        scale = self.scale
-        if scale is None or scale.shape is None or scale.shape.is_gaussian:
-            mean, variance, novelty = self.mean_variance_novelty(X, noisy=True)
-            return Predictive.gaussian(mean, _each(np.sqrt(variance), mean), novelty)
-        mean, latent, novelty = self.uncalibrated(X)
+        X, shape = np.asarray(X, dtype=np.float64), None if self.scale is None else self.scale.shape
+        found = self.predict(X)
+        novelty, noise, factor, widths = self._error_bars(X, found, shape)
+        std = _each(np.sqrt((found.variance + noise) * factor), found.mean)
+        if self.scale is None or shape is None or shape.is_gaussian:
+            return Predictive.gaussian(found.mean, std, novelty)
+        return Predictive(found.mean, std, widths, self.scale.outside(novelty), shape.standards, novelty)
 
-        def block(which: Indices) -> tuple[Floats, Floats]:
-            rows = self.kernel.prepare(X[which])
-            noise = self.kernel.noise(rows) + scale.extra
-            prior, variance = self.kernel.diag(rows) + noise, latent[which] + noise
-            factor, width = scale.factor_and_widths(X[which], variance, novelty[which], prior)
-            return np.sqrt(variance * factor), width
+    def _error_bars(self, X: Floats, found: Prediction, shape: Shape | None = None) -> list[Floats]:
+        """Novelty, noise variance and the factor of variances, of shape (n,), and the widths of errors, (n, q).
 
-        std, width = in_blocks(block, np.arange(len(X)), 4 * X.shape[1])
-        share = scale.outside(novelty)
-        return Predictive(mean, _each(std, mean), width, share, scale.shape.standards, novelty)
+        Widths are computed if their shape is given.
+        """
+        scale, variance = self.scale, found.variance
+        latent = variance.diagonal() if variance.ndim == 2 else variance
+
+        def block(which: Indices) -> tuple[Floats, Floats, Floats, Floats]:
+            rows, nothing = self.kernel.prepare(X[which]), np.empty((len(which), 0))
+            prior, noise = self.kernel.diag(rows), self.kernel.noise(rows)
+            novelty = novelty_of(latent[which], prior) if found.novelty is None else found.novelty[which]
+            if scale is None:
+                return novelty, noise, np.ones(len(which)), nothing
+            noise += scale.extra
+            if shape is None or shape.is_gaussian:
+                return novelty, noise, scale.factor(X[which], novelty, prior + noise), nothing
+            observed = latent[which] + noise
+            return novelty, noise, *scale.factor_and_widths(X[which], observed, novelty, prior + noise)
+
+        return in_blocks(block, np.arange(len(X)), 4 * X.shape[1])
+
+    def predictive_left_out(self, rows: RowsOfFit, found: Prediction) -> Predictive:
+        """The distribution of the scaled targets of rows, from what `left_out` returns for them.
+
+        The scale and the widths of errors are learnt from the other rows, too.
+        """
+        scale, mean, variance = self.scale, found.mean, found.variance + rows.noise
+        left = LeftOut.of(self.kernel, rows.X, rows.Y - mean, variance, found.variance, found.novelty)
+        if scale is None:
+            return Predictive.gaussian(mean, _roots(variance, mean), left.novelty)
+        known = self._correlations_with_places(scale, rows, variance)
+        factor, widths = scale.left_out(left, places_among(scale.X, rows.X), known)
+        std = _roots((variance + scale.extra) * factor, mean)
+        if scale.shape is None:
+            return Predictive.gaussian(mean, std, left.novelty)
+        return Predictive(mean, std, widths, scale.outside(left.novelty), scale.shape.standards, left.novelty)
+
+    def _correlations_with_places(self, scale: Scale, rows: RowsOfFit, variance: Floats) -> Correlations | None:
+        """How the errors of rows correlate with those at places of the scale, if the latter are known."""
+        if scale.variances is None:
+            return None
+        variances, nothing = scale.variances, np.zeros((len(scale.X), 0))
+        active = places_among(rows.X_active, scale.X)
+        others = RowsOfFit(scale.X, nothing, np.zeros(len(active)), active, rows.X_active)
+        return lambda partners: self.correlations(rows, variance, others, variances, partners)
+
+    def learnt_scale(self, evidence: Evidence) -> Scale | None:
+        """The scale, as `summarised` has it, by some rows that judge; None if there are to be no error bars."""
+        if evidence.judging is None:
+            return None
+        rows = evidence.take(evidence.judged(N_SOME))
+        found = self.left_out(rows)
+        return None if found is None else self.summarised(rows, found, evidence.judging)
+
+    def summarised(self, rows: RowsOfFit, found: Prediction, judging: Judging) -> Scale:
+        """The scale that leaves variances as they are near the data, with a summary of leave-one-out errors.
+
+        `found` is what `left_out` returns for the rows.
+        """
+        latent = found.variance
+        noise = self.kernel.noise(self.kernel.prepare(rows.X))
+        left = LeftOut.of(self.kernel, rows.X, rows.Y - found.mean, latent + noise, latent, found.novelty)
+        places = Scale.places_of(self.kernel, rows.X) if judging.calibrate else None
+        if places is not None:
+            variance = latent + rows.noise
+            places = replace(places, rho=self.correlations(rows, variance, rows, variance, places.partners))
+        return Scale.none(left, judging.floor, places).of_model(self.kernel, judging.calibrate)
 
 
 def _each(std: Floats, mean: Floats) -> Floats:
@@ -380,31 +381,9 @@ def _each(std: Floats, mean: Floats) -> Floats:
     return np.broadcast_to(std[:, None], mean.shape)
 
 
-def scaled_covariance(
-    scale: Scale | None, kernel: CompiledKernel, X: Array, covariance: Floats, novelty: Floats, noisy: bool
-) -> Floats:
-    """Calibrated covariance, of shape (n, n), made from that of the latent function, which is overwritten."""
-    factor, noise = factor_and_noise(scale, kernel, X, novelty)
-    variance = np.einsum("ii->i", covariance)
-    np.maximum(variance, 0, out=variance)  # rounding may leave a small negative number
-    if noisy:
-        variance += noise
-    if scale is not None:
-        root = np.sqrt(factor)
-        covariance *= np.multiply.outer(root, root)
-    return covariance
-
-
-def factor_and_noise(
-    scale: Scale | None, kernel: CompiledKernel, X: Array, novelty: Floats
-) -> tuple[Floats | float, Floats]:
-    """The factor that variances are multiplied by, and the noise variances before that; of shape (n,)."""
-    rows = kernel.prepare(X)
-    noise = kernel.noise(rows)
-    if scale is None:
-        return 1.0, noise
-    noise += scale.extra
-    return scale.factor(X, novelty, kernel.diag(rows) + noise), noise
+def _roots(variance: Floats, mean: Floats) -> Floats:
+    """Standard deviations for every target of means of shape (n, q), never zero."""
+    return _each(np.sqrt(np.maximum(variance, np.finfo(np.float64).tiny)), mean)
 
 
 def _squares(block: Block) -> Floats:

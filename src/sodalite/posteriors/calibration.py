@@ -35,12 +35,12 @@ import numpy as np
 from ..core.types import Array, Floats, Indices
 from ..kernels import CompiledKernel
 from ..kernels.neighbours import Neighbours
-from .novelty import EXCEPT, EXCEPT_NEAR, UNKNOWN, edge_of, least_outside, novelty_of, outside, scale_between
+from .novelty import EXCEPT, EXCEPT_NEAR, UNKNOWN, edge_of, least_outside, outside, scale_between
 from .predictive import Predictive
 from .shape import LeftOut, Places, Shape
 
-Correlations: TypeAlias = Callable[[Indices], Floats]
-"""A function from rows or places, of shape (rows, some) and -1 for none, to the correlations of their errors."""
+Correlations: TypeAlias = Callable[[Indices], Floats | None]
+"""A function from places, of shape (rows, some) and -1 for none, to the correlations of their errors, if known."""
 
 # Candidates of the search. `benchmarks calibration` shows what the chosen ones are worth on real data sets.
 SIZES = (32, 64, 128)  # k, rows near by; fewer estimate a variance poorly, more see less of where it changes
@@ -194,13 +194,9 @@ class Scale:
         X = np.asarray(X, dtype=np.float64)
         if places is None:
             places = cls.places_of(kernel, X)
-        prior = kernel.diag(kernel.prepare(X))
         latents = np.zeros_like(variances) if noise is None else np.maximum(variances - noise, 0)
-        found = []
-        for error, variance, latent in zip(errors, variances, latents, strict=True):
-            rows = LeftOut(X, error, variance, latent, prior, novelty_of(latent, prior))
-            found.append(cls._best(rows, places, floor))
-        return found
+        models = zip(errors, variances, latents, strict=True)
+        return [cls._best(LeftOut.of(kernel, X, *model), places, floor) for model in models]
 
     @staticmethod
     def places_of(kernel: CompiledKernel, X: Floats) -> Places | None:
@@ -208,43 +204,15 @@ class Scale:
         return Places.of(kernel, X, max(SIZES)) if len(X) >= FEW else None
 
     @classmethod
-    def none(
-        cls,
-        kernel: CompiledKernel,
-        X: Floats,
-        latent: Floats,
-        error: Floats,
-        floor: float,
-        novelty: Floats | None = None,
-        places: Places | None = None,
-    ) -> LearntScale:
+    def none(cls, rows: LeftOut, floor: float, places: Places | None = None) -> LearntScale:
         """The scale that leaves variances as they are up to the novelty of the rows, and then rises to `floor`.
 
-        Parameters
-        ----------
-        kernel : CompiledKernel
-        X : array of shape (rows, d)
-        latent : array of shape (rows,)
-            Variances of the latent function at the rows, each left out.
-        error : array of shape (rows, q)
-            Leave-one-out errors.
-        floor : float
-            The variance of the targets; 0 if variances are to stay as they are everywhere.
-        novelty : array of shape (rows,), default=None
-            The novelty of the rows, each left out; None if it follows from `latent`.
-        places : Places, default=None
-            Those of the rows, if they are known.
+        With a floor of 0, variances stay as they are everywhere. `places` are those of the rows, None if few.
         """
-        features = kernel.prepare(X)
-        prior, noise = kernel.diag(features), kernel.noise(features)
-        if novelty is None:
-            novelty = novelty_of(latent, prior)
-        made = cls(1.0, np.empty(0), np.empty((0, X.shape[1])), None, edge=float(edge_of(novelty, EXCEPT)), floor=floor)
-        variance = latent + noise
-        if places is None:
-            places = cls.places_of(kernel, X)
-        rows = LeftOut(X, error, variance, latent, prior, novelty)
-        return LearntScale(made, rows, places, variance * made.factor(X, novelty, prior + noise))
+        novelty, nowhere = rows.novelty, np.empty((0, rows.X.shape[1]))
+        made = cls(1.0, np.empty(0), nowhere, None, edge=float(edge_of(novelty, EXCEPT)), floor=floor)
+        factor = made.factor(rows.X, novelty, rows.prior + (rows.variance - rows.latent))
+        return LearntScale(made, rows, places, rows.variance * factor)
 
     @classmethod
     def _best(cls, rows: LeftOut, places: Places | None, floor: float) -> LearntScale:

@@ -1,7 +1,8 @@
-"""Leave-one-out predictions of `local`: each observation from all others (docs/method.rst, `posterior-local`).
+"""Leave-one-out predictions: each observation from all others.
 
-`Systems` holds, for some queries at once, the small linear systems that `sodalite.posteriors.local` solves. Leaving an
-observation out changes a system by a rank-one term, so no system is built from scratch.
+`leave_one_out` has those of a process from its factor. `Systems` holds, for some queries at once, the small linear
+systems that `sodalite.posteriors.local` solves (docs/method.rst, `posterior-local`). Leaving an observation out changes
+a system by a rank-one term, so no system is built from scratch.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..core.types import Array, Floats, Indices
+from ..core.types import Floats, Indices
 
 if TYPE_CHECKING:
     from .sod import SubsetOfData
@@ -21,11 +22,33 @@ FAR = 1e12  # noise of a neighbour that is left out, in units of the largest var
 ALONE = 1e-9  # share of a group's precision below which, but for rounding, nothing is left without the observation
 
 
+def leave_one_out(columns: Floats, z: Floats) -> tuple[Floats, Floats]:
+    """The errors of observations, each predicted from all others, and the variances of the errors, noise included.
+
+    With L the factor of a covariance A = k(X, X) + noise and P = A^-1, observation i has error (P y)_i / P_ii and
+    variance 1 / P_ii (Sundararajan and Keerthi 2001). The first t rows of L^-1 are those of the first t observations
+    alone, so they have their leave-one-out errors. O(n q) an observation.
+
+    Parameters
+    ----------
+    columns : array of shape (n, some)
+        L^-1 e_i for some observations i.
+    z : array of shape (n, q)
+        L^-1 y.
+
+    Returns
+    -------
+    arrays of shape (some, q) and (some,)
+    """
+    variance = 1 / np.einsum("ij,ij->j", columns, columns)
+    return (columns.T @ z) * variance[:, None], variance
+
+
 @dataclass(frozen=True)
 class Observations:
-    """Observations to be predicted, each from all others."""
+    """Observations to be predicted by `local`, each from all others."""
 
-    X: Array
+    X: Floats
     """Of shape (rows, d)."""
     r: Floats
     """Residuals given the active rows; of shape (rows, q)."""
@@ -142,14 +165,13 @@ class Systems:
         """
         which = np.flatnonzero(sample.active >= 0)
         i = sample.active[which]
-        column = base.inverse[:, i]  # of L^-1, so that P_ii = column.column and g(x) = column.v(x)
-        P = np.einsum("ij,ij->j", column, column)
+        column = base.inverse[:, i]  # of L^-1, so that g(x) = column.v(x)
+        change, variance = leave_one_out(column, base.z)  # a_i / P_ii and 1 / P_ii
         g = np.einsum("ij,ji->i", self.v[which], column)
         G = np.matmul(self.V[which], column.T[..., None])[..., 0]  # g of the neighbours
-        self.C[which] += G[:, :, None] * G[:, None, :] / P[:, None, None]
-        self.c[which] += g[:, None] * G / P[:, None]
-        self.s2[which] += g * g / P
-        change = base.weights[i] / P[:, None]
+        self.C[which] += G[:, :, None] * G[:, None, :] * variance[:, None, None]
+        self.c[which] += g[:, None] * G * variance[:, None]
+        self.s2[which] += g * g * variance
         self.r[which] += G[..., None] * change[:, None, :]
         r = sample.r.copy()
         r[which] += g[:, None] * change

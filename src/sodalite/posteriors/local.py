@@ -22,29 +22,19 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from ..core.threads import n_threads
-from ..core.types import Array, Floats, Indices
+from ..core.types import Floats, Indices
 from ..core.validation import reads_from_disk
 from ..kernels import CompiledKernel, Features, take
 from ..kernels.cells import Cells
 from ..kernels.neighbours import Index, Metric, Neighbours, distinct, places_among
 from ..kernels.row_store import RowStore, build_store, group_means
-from .base import (
-    BLOCK,
-    Calibrated,
-    Evidence,
-    LeaveOneOutErrors,
-    RowsOfFit,
-    covariance_block,
-    in_blocks,
-    scaled_covariance,
-)
-from .calibration import MOST_RHO, Correlations, Scale
+from .base import BLOCK, Evidence, Posterior, Prediction, RowsOfFit, covariance_block, in_blocks
+from .calibration import MOST_RHO, Scale
 from .coordinates import CoordinateCache, cache_limit
 from .leave_one_out import Observations, Systems
-from .novelty import novelty_of
 from .shared import LEAST_ROWS, RATIO, Remainder, Shared, affordable_cell, blended, levels_of
 from .sod import SubsetOfData
-from .stored import StoredObservations, least_memory, store_remainder
+from .stored import least_memory, store_remainder
 from .tuning import SIZES, most_judged, tuned
 
 JOINT = 4096  # the most rows that joint covariances of queries in several cells are conditioned on
@@ -55,16 +45,14 @@ STORE_MEMORY = 2**28  # bytes for sorting rows that are in memory into cells
 
 
 @dataclass(frozen=True)
-class Local(Calibrated):
+class Local(Posterior):
     """The posterior given the active rows and each query's neighbours. O(k m + k^2 m + k^3) a query, in batches.
 
     Queries in one cell may share a neighbourhood of h rows besides: O(h m + h^2) a query, and O(h^2 m + h^3) a cell.
     """
 
     name: ClassVar[str] = "local"
-    needs_all_rows: ClassVar[bool] = True
-    reads_from_disk: ClassVar[bool] = True
-    leaves_out: ClassVar[bool] = True
+    needs = "all"
 
     kernel: CompiledKernel
     base: SubsetOfData
@@ -110,7 +98,7 @@ class Local(Calibrated):
     @classmethod
     def condition(cls, evidence: Evidence) -> Self:
         """The posterior given all rows, with what leave-one-out errors choose: see `tuned`."""
-        return tuned(*cls.prepare(evidence), evidence)
+        return tuned(cls.prepare(evidence), evidence)
 
     def sharing(self, cell: int, h: int, power: int, centres: Floats | None = None) -> Self:
         """The posterior whose queries share neighbourhoods of h rows besides, for cells of about `cell` rows.
@@ -125,38 +113,22 @@ class Local(Calibrated):
         return replace(self, shared=shared, power=power)
 
     @classmethod
-    def prepare(cls, evidence: Evidence) -> tuple[Self, Observations | StoredObservations]:
-        """The posterior with k = 0, and all observations, whose leave-one-out errors choose k. O(n m^2)."""
-        kernel, base = evidence.kernel, SubsetOfData.condition(replace(evidence, floor=None))
-        limit = cache_limit(evidence.memory_limit)
-        if evidence.store is not None or (reads_from_disk(evidence.X) and len(evidence.selection) < len(evidence.X)):
+    def prepare(cls, evidence: Evidence) -> Self:
+        """The posterior with k = 0, before leave-one-out errors choose k. O(n m^2)."""
+        kernel, base = evidence.kernel, SubsetOfData.condition(replace(evidence, judging=None))
+        limit, indices = cache_limit(evidence.memory_limit), evidence.selection.indices
+        if evidence.store is not None or (reads_from_disk(evidence.X) and len(indices) < len(evidence.X)):
             store = store_remainder(evidence, base, limit) if evidence.store is None else evidence.store
-            return cls.of_store(base, store, limit), StoredObservations(evidence, base, store.find)
-        n, active = len(evidence.X), evidence.selection.indices
-        remains = np.ones(n, dtype=bool)
-        remains[active] = False
-        rest = np.flatnonzero(remains)
+            return cls.of_store(base, store, limit)
+        rest = np.delete(np.arange(len(evidence.X)), indices)
         X_rest = np.asarray(evidence.X[rest], dtype=np.float64)
         first, group = distinct(X_rest)
         X, rows = X_rest[first], kernel.prepare(X_rest[first])
         coordinates = CoordinateCache(base, rows, limit)
         coordinates.fill()
-
         mean = base.mean(X) if coordinates.V is None else coordinates.V @ base.z
-        r, noise = evidence.y[rest] - mean[group], evidence.noise(rest)
-        means, noises = group_means(r, noise, group, len(X))
-        made = cls(kernel, base, X, rows, means, noises, Neighbours(kernel, X), coordinates, k=0, limit=limit)
-
-        every = Observations(
-            X=np.asarray(evidence.X),
-            r=np.empty((n, evidence.y.shape[1])),
-            noise=evidence.noise(slice(None)),
-            group=np.full(n, -1),
-            active=np.full(n, -1),
-        )
-        every.r[rest], every.r[active] = r, evidence.y[active] - base.mean(evidence.X[active])
-        every.group[rest], every.active[active] = group, np.arange(len(active))
-        return made, every
+        r, noises = group_means(evidence.y[rest] - mean[group], evidence.noise(rest), group, len(X))
+        return cls(kernel, base, X, rows, r, noises, Neighbours(kernel, X), coordinates, k=0, limit=limit)
 
     @classmethod
     def of_store(cls, base: SubsetOfData, store: RowStore, limit: int) -> Self:
@@ -197,14 +169,9 @@ class Local(Calibrated):
 
     # Prediction
 
-    def mean(self, X: Array) -> Floats:
-        """The mean at every row of X, of shape (n, q)."""
-        return self.latent(np.asarray(X, dtype=np.float64))[0]
-
-    def uncalibrated(self, X: Floats) -> tuple[Floats, Floats, Floats]:
-        """The mean, of shape (n, q), the variance of the latent function and the novelty, of shape (n,)."""
-        mean, latent = self.latent(X)
-        return mean, latent, novelty_of(latent, self.kernel.diag(self.kernel.prepare(X)))
+    def predict(self, X: Floats, joint: bool = False) -> Prediction:
+        """The latent function at the rows of X; if `joint`, given the union of their neighbours."""
+        return Prediction(*(self.joint(X) if joint else self.latent(X)))
 
     def latent(self, X: Floats) -> tuple[Floats, Floats]:
         """The mean, of shape (n, q), and the variance of the latent function, (n,), not calibrated."""
@@ -266,9 +233,8 @@ class Local(Calibrated):
         """
         return int(np.clip(self.limit // (8 * 8 * n_threads(None)), LEAST_WORK, most))
 
-    def mean_and_covariance(self, X: Array, noisy: bool = False) -> tuple[Floats, Floats]:
+    def joint(self, X: Floats) -> tuple[Floats, Floats]:
         """The mean, of shape (n, q), and the covariance, of shape (n, n), given the union of the neighbours."""
-        X = np.asarray(X, dtype=np.float64)
         kernel, base = self.kernel, self.base
         rows, K = base.covariances(X)
         v = base.projected(K)
@@ -282,9 +248,7 @@ class Local(Calibrated):
             solved = np.linalg.solve(C, np.concatenate([c, self.r[near]], axis=1))
             mean = mean + c.T @ solved[:, len(X) :]
             covariance -= c.T @ solved[:, : len(X)]
-        novelty = novelty_of(covariance.diagonal(), kernel.diag(rows))
-        calibrated = scaled_covariance(self.scale, kernel, X, covariance, novelty, noisy)
-        return mean, 0.5 * (calibrated + calibrated.T)
+        return mean, 0.5 * (covariance + covariance.T)
 
     def _joint_neighbours(self, X: Floats) -> Indices:
         """The rows that queries are jointly conditioned on: the union of their neighbourhoods.
@@ -305,102 +269,70 @@ class Local(Calibrated):
         """Log density of the active rows' targets: neighbourhoods overlap, and have no joint density."""
         return self.base.log_marginal_likelihood
 
-    def on_active_rows(self) -> SubsetOfData:
-        """The posterior given the active rows alone."""
-        return self.base
-
     # Leave-one-out errors
 
-    def errors(self, sample: Observations, k: int | None = None) -> tuple[Floats, Floats]:
-        """Leave-one-out errors, of shape (sample, q), and their variances with noise, (sample,); not calibrated.
+    def left_out(self, rows: RowsOfFit) -> Prediction:
+        """Rows of the fit, each taken out of the active rows or out of its neighbours."""
+        error, variance = (found[0] for found in self.blended_errors(rows, (self.k,)))
+        return Prediction(rows.Y - error, np.maximum(variance - rows.noise, 0))
 
-        From k neighbours of each row; by default, from the rows that predictions are made from.
-        """
-        error, variance = self.blended_errors(sample, (self.k,)) if k is None else self.own_errors(sample, (k,))
-        return error[0], variance[0]
-
-    def blended_errors(self, sample: Observations, sizes: Sequence[int]) -> tuple[Floats, Floats]:
+    def blended_errors(self, rows: RowsOfFit, sizes: Sequence[int]) -> tuple[Floats, Floats]:
         """Leave-one-out errors and variances as `own_errors` has them, blended with shared neighbourhoods, if any."""
-        own = self.own_errors(sample, sizes)
-        return own if self.shared is None else blended(self.power, self.shared_errors(sample), own)
+        own = self.own_errors(rows, sizes)
+        return own if self.shared is None else blended(self.power, self.shared_errors(rows), own)
 
-    def own_errors(self, sample: Observations, sizes: Sequence[int]) -> tuple[Floats, Floats]:
-        """Leave-one-out errors and variances, with noise, of observations predicted from their own neighbours alone.
+    def own_errors(self, rows: RowsOfFit, sizes: Sequence[int]) -> tuple[Floats, Floats]:
+        """Leave-one-out errors and variances, with noise, of rows predicted from their own neighbours alone.
 
-        For several k; of shape (sizes, sample, q) and (sizes, sample).
+        For several k; of shape (sizes, rows, q) and (sizes, rows).
         """
-        most, m = max(sizes) + 1, len(self.base.z)
-        X = np.asarray(sample.X, dtype=np.float64)
-        found = self.near.query(X, most)
+        most, m, sample = max(sizes) + 1, len(self.base.z), self.observed(rows)
+        found = self.near.query(sample.X, most)
 
         def block(which: Indices) -> tuple[Floats, Floats]:
-            return self._systems(X[which], found[which]).leave_out(sample.take(which), self.base, sizes)
+            return self._systems(sample.X[which], found[which]).leave_out(sample.take(which), self.base, sizes)
 
-        width = most * (m + 3 * most + 2 * X.shape[1])
-        error, variance = in_blocks(block, np.arange(len(X)), width, self._at_a_time(WORK))
+        width = most * (m + 3 * most + 2 * sample.X.shape[1])
+        error, variance = in_blocks(block, np.arange(len(found)), width, self._at_a_time(WORK))
         return np.moveaxis(error, 1, 0), variance.T
 
-    def shared_errors(self, sample: Observations) -> tuple[Floats, Floats]:
+    def shared_errors(self, rows: RowsOfFit) -> tuple[Floats, Floats]:
         """Leave-one-out errors and variances as `Shared.leave_out` has them."""
         assert self.shared is not None
-        return self.shared.leave_out(sample)
+        return self.shared.leave_out(self.observed(rows))
 
     def correlations(
-        self, sample: Observations, variance: Floats, others: Observations, variances: Floats, partners: Indices
+        self, rows: RowsOfFit, variance: Floats, others: RowsOfFit, variances: Floats, partners: Indices
     ) -> Floats:
-        """Correlations of the leave-one-out errors of observations with those of some others; (sample, partners).
+        """Correlations of the leave-one-out errors of rows with those of some others; (rows, partners).
 
         With the precision P of all observations, the weight of j in the prediction of i is -P_ij / P_ii, the variance
         of i's error is 1 / P_ii, and the correlation of the errors of i and j is P_ij / sqrt(P_ii P_jj). The weights
-        are those in predictions from each observation's own neighbours, also where others are shared.
-
-        Parameters
-        ----------
-        sample, others : Observations
-        variance, variances : arrays of shape (sample,) and (others,)
-            Of their leave-one-out errors.
-        partners : array of shape (sample, partners)
-            Positions among `others`; -1 for none.
+        are those in predictions from each row's own neighbours, also where others are shared.
         """
-        m, X = len(self.base.z), np.asarray(sample.X, dtype=np.float64)
+        m, sample = len(self.base.z), self.observed(rows)
         size = min(self.k + 1, self.near.n)
-        found = self.near.query(X, self.k + 1)
+        found = self.near.query(sample.X, self.k + 1)
         is_one = partners >= 0
-        group, active = (np.where(is_one, each[partners], -1) for each in (others.group, others.active))
+        group, active = (np.where(is_one, each[partners], -1) for each in (self._groups(others), others.active))
 
         def block(which: Indices) -> tuple[Floats]:
-            systems = self._systems(X[which], found[which])
+            systems = self._systems(sample.X[which], found[which])
             return (systems.weights(sample.take(which), self.base, self.k, group[which], active[which]),)
 
-        width = size * (m + 3 * size + 2 * X.shape[1] + partners.shape[1])
-        (weights,) = in_blocks(block, np.arange(len(X)), width, self._at_a_time(WORK))
+        width = size * (m + 3 * size + 2 * sample.X.shape[1] + partners.shape[1])
+        (weights,) = in_blocks(block, np.arange(len(found)), width, self._at_a_time(WORK))
         ratio = np.sqrt(variances[partners] / variance[:, None])
         return np.where(is_one, np.clip(-weights * ratio, -MOST_RHO, MOST_RHO), 0.0)
 
-    def left_out(self, rows: RowsOfFit) -> LeaveOneOutErrors | None:
-        """Rows of the fit, each taken out of the active rows or out of its neighbours."""
-        if not rows.are_certain:
-            return None
-        groups = np.where(rows.active >= 0, -1, self._places_of(rows.X))
-        sample = Observations(rows.X, rows.Y - self.base.mean(rows.X), rows.noise, groups, rows.active)
-        residual, variance = self.errors(sample)
-        latent = np.maximum(variance - rows.noise, 0)
-        return LeaveOneOutErrors(residual, latent, latent, self._with_places(sample, variance, rows.X_active))
+    def observed(self, rows: RowsOfFit) -> Observations:
+        """Rows of the fit with what the posterior knows of them."""
+        return Observations(rows.X, rows.Y - self.base.mean(rows.X), rows.noise, self._groups(rows), rows.active)
 
-    def _places_of(self, X: Floats) -> Indices:
-        """The distinct row of the remainder that each row of X equals, -1 for none; of shape (rows,)."""
-        return places_among(self.X, X) if self.store is None else self.store.find(X)
-
-    def _with_places(self, sample: Observations, variance: Floats, X_active: Floats) -> Correlations | None:
-        """How the errors of observations correlate with those at places of the scale, if the latter are known."""
-        scale = self.scale
-        if scale is None or scale.variances is None:
-            return None
-        variances, active = scale.variances, places_among(X_active, scale.X)
-        groups = np.where(active >= 0, -1, self._places_of(scale.X))
-        # Of the others, only what says which observations they are is needed.
-        others = Observations(scale.X, np.zeros((len(active), 0)), np.zeros(len(active)), groups, active)
-        return lambda partners: self.correlations(sample, variance, others, variances, partners)
+    def _groups(self, rows: RowsOfFit) -> Indices:
+        """The distinct row of the remainder that each row equals, -1 for active rows; of shape (rows,)."""
+        place = places_among(self.X, rows.X) if self.store is None else self.store.find(rows.X)
+        return np.where(rows.active >= 0, -1, place)
 
     def rows_in(self, cells: Indices, evidence: Evidence, which: Indices) -> Indices:
         """Those of some rows that are in some cells."""

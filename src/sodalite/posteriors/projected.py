@@ -28,16 +28,7 @@ from ..core.threads import one_blas_thread
 from ..core.types import Array, Floats
 from ..kernels import CompiledKernel, Features
 from ..selection.rows import Block, add
-from .base import (
-    N_SOME,
-    Calibrated,
-    Evidence,
-    LeaveOneOutErrors,
-    RowsOfFit,
-    covariance_block,
-    in_blocks,
-    scaled_covariance,
-)
+from .base import Evidence, Posterior, Prediction, RowsOfFit, covariance_block, in_blocks
 from .calibration import Scale
 from .gradient import evidence_gradient
 from .novelty import novelty_of
@@ -78,7 +69,7 @@ class Sums:
 
 
 @dataclass(frozen=True)
-class Projected(Calibrated):
+class Projected(Posterior):
     """The base class of the projected processes.
 
     One pass over the rows, O(n m^2); then O(m) per mean and O(m^2) per variance.
@@ -93,12 +84,11 @@ class Projected(Calibrated):
     """The inverse of the factor of B, of shape (m, m)."""
     weights: Floats
     """L_u^-T B^-1 b, of shape (m, q)."""
-    log_marginal_likelihood: float
+    log_evidence: float
     """Log evidence of all targets under the approximate prior; for vfe, its bound on the exact one."""
     scale: Scale | None = field(default=None, repr=False)
     """The factor that variances are multiplied by."""
 
-    likelihood_of_all_rows: ClassVar[bool] = True
     own_noise: ClassVar[bool] = False  # whether k - Q counts as noise of the row
     bound: ClassVar[bool] = False  # whether k - Q is subtracted in the evidence, which makes that a lower bound
     restored: ClassVar[bool] = True  # whether k - Q is added again in predictions
@@ -120,20 +110,7 @@ class Projected(Calibrated):
         c = root @ b
         value = -0.5 * (q * n * log(2 * pi) + terms.sum() - np.vdot(c, c)) - q * np.log(np.diag(factor)).sum()
         made = cls(kernel, rows, inverse, root, inverse.T @ (root.T @ c), float(value))
-        return made if evidence.floor is None else replace(made, scale=made._scale(evidence, evidence.floor))
-
-    def _scale(self, evidence: Evidence, floor: float) -> Scale:
-        """The scale that leaves variances as they are near the data, with a summary of leave-one-out errors."""
-        which = evidence.judged(N_SOME)
-        X = np.asarray(evidence.X[which], dtype=np.float64)
-        prior = self.kernel.diag(self.kernel.prepare(X))
-        g, rest, left = self.leverage(X, evidence.noise(which))
-        latent = np.minimum(g / left + rest, prior)
-        # Near the data, predictions of sor do not include k - Q, so its error bars do not either.
-        shown = latent if self.restored else np.minimum(g / left, latent)
-        error = (evidence.y[which] - self.mean(X)) / left[:, None]
-        found = Scale.none(self.kernel, X, shown, error, floor, novelty_of(latent, prior))
-        return found.of_model(self.kernel, evidence.calibrate)
+        return replace(made, scale=made.learnt_scale(evidence))
 
     def leverage(self, X: Array, noise: Floats) -> tuple[Floats, Floats, Floats]:
         """Return g = w.B^-1 w, k - w.w and 1 - h of rows of the fit with these noise variances; each of shape (n,).
@@ -144,11 +121,20 @@ class Projected(Calibrated):
         _, rest, g = self._parts(*self._block(X))
         return g, rest, 1 - np.minimum(g / (noise + rest if self.own_noise else noise), MOST_LEVERAGE)
 
-    def left_out(self, rows: RowsOfFit) -> LeaveOneOutErrors:
+    def left_out(self, rows: RowsOfFit) -> Prediction:
         """Rows of the fit, each predicted from the others: its leverage on its own prediction is undone."""
         g, rest, left = self.leverage(rows.X, rows.noise)
-        latent = g / left + (rest if self.restored else 0)
-        return LeaveOneOutErrors((rows.Y - self.mean(rows.X)) / left[:, None], g / left + rest, latent)
+        prior = self.kernel.diag(self.kernel.prepare(rows.X))
+        remaining = np.minimum(g / left + rest, prior)
+        # Near the data, predictions of sor do not include k - Q, so its error bars do not either.
+        latent = remaining if self.restored else np.minimum(g / left, remaining)
+        error = (rows.Y - self.mean(rows.X)) / left[:, None]
+        return Prediction(rows.Y - error, latent, novelty_of(remaining, prior))
+
+    @property
+    def log_marginal_likelihood(self) -> float:
+        """The log evidence."""
+        return self.log_evidence
 
     def gradient(self, evidence: Evidence) -> Floats:
         """The gradient of `log_marginal_likelihood` by the kernel's log-parameters, of shape (p,). O(n m^2)."""
@@ -158,8 +144,10 @@ class Projected(Calibrated):
         """The mean at every row of X, of shape (n, q)."""
         return in_blocks(lambda part: (self._block(part)[1].T @ self.weights,), X, len(self.weights))[0]
 
-    def uncalibrated(self, X: Floats) -> tuple[Floats, Floats, Floats]:
-        """The mean, of shape (n, q), the variance of the latent function and the novelty, of shape (n,)."""
+    def predict(self, X: Floats, joint: bool = False) -> Prediction:
+        """The latent function at the rows of X, with its covariance if `joint`."""
+        if joint:
+            return self._joint(X)
 
         def block(part: Array) -> tuple[Floats, Floats, Floats]:
             rows, K = self._block(part)
@@ -167,8 +155,7 @@ class Projected(Calibrated):
             novelty = novelty_of(g + rest, self.kernel.diag(rows))
             return K.T @ self.weights, g + self._restored(novelty) * rest, novelty
 
-        mean, latent, novelty = in_blocks(block, X, 3 * len(self.weights))
-        return mean, latent, novelty
+        return Prediction(*in_blocks(block, X, 3 * len(self.weights)))
 
     def _parts(self, rows: Features, K: Floats) -> tuple[Floats, Floats, Floats]:
         """W, of shape (m, n), k - w.w and w.B^-1 w, of shape (n,), from K = k(I, x)."""
@@ -185,8 +172,7 @@ class Projected(Calibrated):
             return np.zeros(len(novelty))
         return self.scale.outside(novelty)
 
-    def mean_and_covariance(self, X: Array, noisy: bool = False) -> tuple[Floats, Floats]:
-        """The mean, of shape (n, q), and the covariance, of shape (n, n)."""
+    def _joint(self, X: Floats) -> Prediction:
         rows, K = self._block(X)
         W, rest, g = self._parts(rows, K)
         U = self.root @ W
@@ -195,7 +181,7 @@ class Projected(Calibrated):
         covariance = U.T @ U
         if root.any():
             covariance += (covariance_block(self.kernel, rows) - W.T @ W) * np.multiply.outer(root, root)
-        return K.T @ self.weights, scaled_covariance(self.scale, self.kernel, X, covariance, novelty, noisy)
+        return Prediction(K.T @ self.weights, covariance, novelty)
 
     def _block(self, X: Array) -> tuple[Features, Floats]:
         """The rows of X, prepared, and k(I, x), of shape (m, n)."""

@@ -14,19 +14,17 @@ from typing import Any, ClassVar, NamedTuple, NoReturn, Protocol, Self, TypeAlia
 
 import numpy as np
 
-from ..core.types import Array, Floats, Indices
+from ..core.types import Floats, Indices
 from ..kernels import CompiledKernel
 from ..kernels.cells import Cells
-from ..kernels.neighbours import Metric, Neighbours, StoredRows, along_a_curve, places_among
+from ..kernels.neighbours import Metric, Neighbours, StoredRows, along_a_curve
 from ..kernels.row_store import Observed
 from ..selection.rows import Block
-from .base import Evidence, Posterior
+from .base import Evidence, Posterior, RowsOfFit
 from .calibration import Scale
 from .coordinates import CoordinateCache
-from .leave_one_out import Observations
 from .local import Local
 from .sod import SubsetOfData
-from .stored import StoredObservations
 from .tuning import SIZES
 
 T = TypeVar("T")
@@ -211,16 +209,15 @@ class RemoteLocal(Local):
     """The rows."""
 
     @classmethod
-    def prepare(cls, evidence: Evidence) -> tuple[Self, StoredObservations]:
-        """The posterior with k = 0, and all observations, whose leave-one-out errors choose k."""
-        base, selection = SubsetOfData.condition(replace(evidence, floor=None)), evidence.selection
+    def prepare(cls, evidence: Evidence) -> Self:
+        """The posterior with k = 0, before leave-one-out errors choose k."""
+        base, selection = SubsetOfData.condition(replace(evidence, judging=None)), evidence.selection
         assert isinstance(evidence.rows, LaysOut)
         remote = evidence.rows.lay_out(Remaining(base, np.sort(selection.indices), selection.noise_floor))
         n, d, q = remote.shape
         X, rows, r, noises = (cast("Floats", Elsewhere(n, *tail)) for tail in ((d,), (0,), (q,), ()))
         kernel, coordinates = base.kernel, CoordinateCache(base, rows, limit=0)
-        made = cls(kernel, base, X, rows, r, noises, Neighbours(kernel, remote), coordinates, k=0, remote=remote)
-        return made, StoredObservations(evidence, base, made._places_of)
+        return cls(kernel, base, X, rows, r, noises, Neighbours(kernel, remote), coordinates, k=0, remote=remote)
 
     @property
     def detached(self) -> Detached:
@@ -269,49 +266,41 @@ class RemoteLocal(Local):
         mean, variance = self._answered(Local.latent, X, self.k, True, lambda part: (X[part],))
         return mean, variance
 
-    def mean_and_covariance(self, X: Array, noisy: bool = False) -> tuple[Floats, Floats]:
+    def joint(self, X: Floats) -> tuple[Floats, Floats]:
         """The mean, of shape (n, q), and the covariance, of shape (n, n), given the union of the neighbours."""
-        X, detached = np.asarray(X, dtype=np.float64), self.detached
         if not self.k or not len(X):
-            return replace(self.base, scale=self.scale).mean_and_covariance(X, noisy)
-        asked = detached.asked(X, max(self.k, *SIZES))
-        job = _OnRows(detached, Local.mean_and_covariance)
-        found: tuple[Floats, Floats] = self.remote.answers(job, [(asked, (X, noisy))])[0]
+            return super().joint(X)
+        detached = self.detached
+        job = _OnRows(detached, Local.joint)
+        found: tuple[Floats, Floats] = self.remote.answers(job, [(detached.asked(X, max(self.k, *SIZES)), (X,))])[0]
         return found
 
     # Leave-one-out errors
 
-    def own_errors(self, sample: Observations, sizes: Sequence[int]) -> tuple[Floats, Floats]:
-        """Leave-one-out errors and variances from own neighbours; of shape (sizes, sample, q) and (sizes, sample)."""
-        X = np.asarray(sample.X, dtype=np.float64)
+    def own_errors(self, rows: RowsOfFit, sizes: Sequence[int]) -> tuple[Floats, Floats]:
+        """Leave-one-out errors and variances from own neighbours; of shape (sizes, rows, q) and (sizes, rows)."""
         most = min(max(sizes) + 1, self.near.n)
-        error, variance = self._answered(_errors, X, most, False, lambda part: (sample.take(part), sizes))
+        error, variance = self._answered(_errors, rows.X, most, False, lambda part: (rows.take(part), sizes))
         return np.moveaxis(error, 1, 0), variance.T
 
-    def shared_errors(self, sample: Observations) -> tuple[Floats, Floats]:
+    def shared_errors(self, rows: RowsOfFit) -> tuple[Floats, Floats]:
         """Leave-one-out errors and variances as `Shared.leave_out` has them."""
-        X = np.asarray(sample.X, dtype=np.float64)
-        error, variance = self._answered(_shared_errors, X, 0, True, lambda part: (sample.take(part),))
+        error, variance = self._answered(Local.shared_errors, rows.X, 0, True, lambda part: (rows.take(part),))
         return error, variance
 
     def correlations(
-        self, sample: Observations, variance: Floats, others: Observations, variances: Floats, partners: Indices
+        self, rows: RowsOfFit, variance: Floats, others: RowsOfFit, variances: Floats, partners: Indices
     ) -> Floats:
-        """Correlations of the leave-one-out errors of observations with those of some others, as `Local` has them."""
+        """Correlations of the leave-one-out errors of rows with those of some others, as `Local` has them."""
 
         def arguments(part: Indices) -> tuple[Any, ...]:
             needed, place = np.unique(partners[part], return_inverse=True)
             none = int((needed < 0).any())  # whether there is a -1, which stands for none
             needed, place = needed[none:], place.reshape(partners[part].shape) - none
-            return sample.take(part), variance[part], others.take(needed), variances[needed], place
+            return rows.take(part), variance[part], others.take(needed), variances[needed], place
 
-        X = np.asarray(sample.X, dtype=np.float64)
-        (rho,) = self._answered(_correlations, X, min(self.k + 1, self.near.n), False, arguments)
+        (rho,) = self._answered(_correlations, rows.X, min(self.k + 1, self.near.n), False, arguments)
         return rho
-
-    def _places_of(self, X: Array) -> Indices:
-        """-1 for every row of X: workers look for the row that each equals."""
-        return np.full(len(X), -1)
 
     def rows_in(self, cells: Indices, evidence: Evidence, which: Indices) -> Indices:
         """Those of some rows that are in some cells, found where the rows are."""
@@ -372,24 +361,14 @@ def _both(first: Indices, second: Indices) -> Indices:
     return np.concatenate([first, second])
 
 
-def _errors(local: Local, sample: Observations, sizes: Sequence[int]) -> tuple[Floats, Floats]:
-    errors, variances = local.own_errors(_placed(local, sample), sizes)
+def _errors(local: Local, rows: RowsOfFit, sizes: Sequence[int]) -> tuple[Floats, Floats]:
+    errors, variances = local.own_errors(rows, sizes)
     return np.moveaxis(errors, 0, 1), variances.T
 
 
-def _shared_errors(local: Local, sample: Observations) -> tuple[Floats, Floats]:
-    return local.shared_errors(_placed(local, sample))
-
-
 def _correlations(
-    local: Local, sample: Observations, variance: Floats, others: Observations, variances: Floats, partners: Indices
+    local: Local, rows: RowsOfFit, variance: Floats, others: RowsOfFit, variances: Floats, partners: Indices
 ) -> tuple[Floats]:
     if not len(others.X):
         return (np.zeros(partners.shape),)
-    return (local.correlations(_placed(local, sample), variance, _placed(local, others), variances, partners),)
-
-
-def _placed(local: Local, sample: Observations) -> Observations:
-    """Observations with the places of their rows among those of a posterior."""
-    group = places_among(local.X, np.asarray(sample.X, dtype=np.float64))
-    return replace(sample, group=np.where(sample.active >= 0, -1, group))
+    return (local.correlations(rows, variance, others, variances, partners),)

@@ -28,6 +28,7 @@ from ..core.threads import one_blas_thread
 from ..core.types import Floats, Indices, Mask
 from ..kernels import CompiledKernel
 from ..kernels.neighbours import Neighbours, distinct
+from .novelty import novelty_of
 from .predictive import TINY, Standard, bernstein, log_gaussian, log_t
 
 SIZES = (2, 8, 32)  # places near by whose errors tell the width; scales look up 32, and 64 gain at most 0.005 nats
@@ -63,6 +64,20 @@ class LeftOut:
     """Prior variance of the latent function; of shape (rows,)."""
     novelty: Floats
     """Share of the prior variance that the other rows leave; of shape (rows,)."""
+
+    @classmethod
+    def of(
+        cls,
+        kernel: CompiledKernel,
+        X: Floats,
+        error: Floats,
+        variance: Floats,
+        latent: Floats,
+        novelty: Floats | None = None,
+    ) -> LeftOut:
+        """The predictions with the prior variances of a kernel, from which novelties follow if they are not known."""
+        prior = kernel.diag(kernel.prepare(X))
+        return cls(X, error, variance, latent, prior, novelty_of(latent, prior) if novelty is None else novelty)
 
 
 @dataclass(frozen=True)

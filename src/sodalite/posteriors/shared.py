@@ -27,7 +27,7 @@ from ..kernels import CompiledKernel, Features, take
 from ..kernels.cells import Cells
 from ..kernels.neighbours import Finder
 from ..selection.rows import Sliced
-from .leave_one_out import ALONE, Observations
+from .leave_one_out import ALONE, Observations, leave_one_out
 from .sod import SubsetOfData
 
 PANEL = 256  # columns of a covariance matrix that are computed at a time, such that they stay in the cache
@@ -233,10 +233,9 @@ class Shared:
         given = self.remainder
         units = np.zeros((len(hood.N), len(place)), order="F")
         units[place, np.arange(len(place))] = 1
-        half = hood.half(units)
-        whole = 1 / np.einsum("ij,ij->j", half, half)
+        error, whole = leave_one_out(hood.half(units), hood.w)
         noise, r = given.noises[hood.N[place]], given.r[hood.N[place]]
-        mean, latent = r - (half.T @ hood.w) * whole[:, None], np.maximum(whole - noise, 0)
+        mean, latent = r - error, np.maximum(whole - noise, 0)
         rest = 1 / noise - 1 / sample.noise
         alone = rest < ALONE / noise
         left = np.where(alone, 0, rest)
@@ -257,14 +256,14 @@ class Shared:
         s2 = self.remainder.kernel.diag(rows) - np.einsum("ij,ij->j", v, v)
         is_active = sample.active >= 0
         column = base.inverse[:, sample.active] * is_active
-        P = np.where(is_active, np.einsum("ij,ij->j", column, column), 1)
-        g, change = np.einsum("ij,ij->j", v, column), base.weights[sample.active] * is_active[:, None] / P[:, None]
+        g, change, lost = np.einsum("ij,ij->j", v, column), np.zeros(sample.r.shape), np.zeros(len(is_active))
+        change[is_active], lost[is_active] = leave_one_out(column[:, is_active], base.z)  # a_i / P_ii and 1 / P_ii
         b = hood.half(self.remainder.v(hood.N) @ column)
-        a = hood.half(self._cross(hood, rows, v)) + b * (g / P)
-        share = np.einsum("ij,ij->j", a, b) / (P + np.einsum("ij,ij->j", b, b))
+        a = hood.half(self._cross(hood, rows, v)) + b * (g * lost)
+        share = np.einsum("ij,ij->j", a, b) * lost / (1 + np.einsum("ij,ij->j", b, b) * lost)
         solved = a - b * share
         correction = solved.T @ hood.w + np.einsum("ij,ij->j", solved, b)[:, None] * change
-        latent = s2 + g * g / P - np.einsum("ij,ij->j", solved, a)
+        latent = s2 + g * g * lost - np.einsum("ij,ij->j", solved, a)
         return sample.r + g[:, None] * change - correction, np.maximum(latent, 0) + sample.noise
 
 

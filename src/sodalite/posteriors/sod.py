@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from math import log, pi
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import numpy as np
 from scipy.linalg import solve_triangular
@@ -15,13 +15,13 @@ from scipy.linalg.blas import dtrmm
 
 from ..core.types import Array, Floats, Indices
 from ..kernels import CompiledKernel, Features
-from .base import N_SOME, Calibrated, Evidence, covariance_block, in_blocks, scaled_covariance
+from .base import Evidence, Posterior, Prediction, RowsOfFit, covariance_block, in_blocks
 from .calibration import MOST_RHO, Scale
-from .novelty import novelty_of
+from .leave_one_out import leave_one_out
 
 
 @dataclass(frozen=True)
-class SubsetOfData(Calibrated):
+class SubsetOfData(Posterior):
     """The latent posterior: mean k(x, I) L^-T z, covariance k(x, x') - v(x).v(x').
 
     O(m) per mean, O(m^2) per variance, in blocks of bounded memory.
@@ -44,73 +44,48 @@ class SubsetOfData(Calibrated):
     """The factor that variances are multiplied by."""
 
     @classmethod
-    def condition(cls, evidence: Evidence) -> SubsetOfData:
+    def condition(cls, evidence: Evidence) -> Self:
         """The posterior given the active rows. O(m^3)."""
         L, indices = evidence.selection.factor, evidence.selection.indices
         z = solve_triangular(L, evidence.y[indices], lower=True)
         weights = solve_triangular(L, z, lower=True, trans="T")
         inverse = solve_triangular(L, np.eye(len(L)), lower=True)
         made = cls(evidence.kernel, evidence.kernel.prepare(evidence.X[indices]), L, inverse, z, weights)
-        return made if evidence.floor is None else replace(made, scale=made._scale(evidence, evidence.floor))
+        return replace(made, scale=made.learnt_scale(evidence))
 
-    def _scale(self, evidence: Evidence, floor: float) -> Scale:
-        """The scale that leaves variances as they are near the data, with a summary of leave-one-out errors.
+    def left_out(self, rows: RowsOfFit) -> Prediction:
+        """Rows of the fit, each predicted from the others; a row of the remainder, as it is."""
+        mean, latent = self.latent(rows.X)
+        own = np.flatnonzero(rows.active >= 0)
+        error, variance = leave_one_out(self.inverse[:, rows.active[own]], self.z)
+        mean[own] = rows.Y[own] - error
+        latent[own] = np.maximum(variance - rows.noise[own], 0)
+        return Prediction(mean, latent)
 
-        A row of the remainder is predicted as it is. Of an active row i, the other active rows leave a variance of
-        1 / P_ii and an error of (P y_I)_i / P_ii, with P = (k(I, I) + noise)^-1.
+    def correlations(
+        self, rows: RowsOfFit, variance: Floats, others: RowsOfFit, variances: Floats, partners: Indices
+    ) -> Floats:
+        """Correlations P_ij / sqrt(P_ii P_jj) of leave-one-out errors of active rows, of shape (rows, partners).
+
+        P is (k(I, I) + noise)^-1. They are 0 for rows of the remainder, of whose targets no prediction knows.
         """
-        which, indices = evidence.judged(N_SOME), evidence.selection.indices
-        X = np.asarray(evidence.X[which], dtype=np.float64)
-        position = np.full(len(evidence.X), -1)
-        position[indices] = np.arange(len(indices))
-        active = position[which] >= 0
-        i = position[which][active]
-        mean, latent = self.latent(X)
-        error = evidence.y[which] - mean
-        left = 1 / np.einsum("ij,ij->j", self.inverse, self.inverse)[i]
-        latent[active] = np.maximum(left - evidence.noise(which[active]), 0)
-        error[active] = self.weights[i] * left[:, None]
-        places = Scale.places_of(self.kernel, X)
-        if places is not None:
-            at = position[which]
-            places = replace(places, rho=self.correlations(at, np.where(places.partners >= 0, at[places.partners], -1)))
-        found = Scale.none(self.kernel, X, latent, error, floor, places=places)
-        return found.of_model(self.kernel, evidence.calibrate)
-
-    def correlations(self, active: Indices, partners: Indices) -> Floats:
-        """Correlations P_ij / sqrt(P_ii P_jj) of leave-one-out errors, of shape (rows, partners).
-
-        Parameters
-        ----------
-        active, partners : arrays of shape (rows,) and (rows, partners)
-            Positions among the active rows; -1 for rows of the remainder, of whose targets no prediction knows.
-        """
-        P = self.inverse.T @ self.inverse
+        P, active = self.inverse.T @ self.inverse, rows.active
+        partner = np.where(partners >= 0, others.active[partners], -1)
         unit = np.sqrt(P.diagonal())
-        rho = P[active[:, None], partners] / (unit[active][:, None] * unit[partners])
-        return np.where((active >= 0)[:, None] & (partners >= 0), np.clip(rho, -MOST_RHO, MOST_RHO), 0.0)
+        rho = P[active[:, None], partner] / (unit[active][:, None] * unit[partner])
+        return np.where((active >= 0)[:, None] & (partner >= 0), np.clip(rho, -MOST_RHO, MOST_RHO), 0.0)
 
     def mean(self, X: Array) -> Floats:
         """The mean at every row of X, of shape (n, q)."""
         return in_blocks(lambda part: (self.mean_of(self.covariances(part)[1]),), X, len(self.z))[0]
 
-    def uncalibrated(self, X: Floats) -> tuple[Floats, Floats, Floats]:
-        """The mean, of shape (n, q), the variance of the latent function and the novelty, of shape (n,)."""
-
-        def block(part: Array) -> tuple[Floats, Floats, Floats]:
-            mean, latent, prior = self._latent(part)
-            return mean, latent, novelty_of(latent, prior)
-
-        mean, latent, novelty = in_blocks(block, X, 2 * len(self.z))
-        return mean, latent, novelty
-
-    def mean_and_covariance(self, X: Array, noisy: bool = False) -> tuple[Floats, Floats]:
-        """The mean, of shape (n, q), and the covariance, of shape (n, n)."""
+    def predict(self, X: Floats, joint: bool = False) -> Prediction:
+        """The latent function at the rows of X, with its covariance if `joint`."""
+        if not joint:
+            return Prediction(*self.latent(X))
         rows, K = self.covariances(X)
         v = self.projected(K)
-        covariance = covariance_block(self.kernel, rows) - v.T @ v
-        novelty = novelty_of(covariance.diagonal(), self.kernel.diag(rows))
-        return self.mean_of(K), scaled_covariance(self.scale, self.kernel, X, covariance, novelty, noisy)
+        return Prediction(self.mean_of(K), covariance_block(self.kernel, rows) - v.T @ v)
 
     @property
     def log_marginal_likelihood(self) -> float:
@@ -121,13 +96,15 @@ class SubsetOfData(Calibrated):
 
     # Parts that other posteriors build on
 
-    def on_active_rows(self) -> SubsetOfData:
-        """The posterior itself."""
-        return self
-
     def latent(self, X: Array) -> tuple[Floats, Floats]:
         """The mean, of shape (n, q), and the variance of the latent function, of shape (n,), not calibrated."""
-        mean, variance = in_blocks(lambda part: self._latent(part)[:2], X, 2 * len(self.z))
+
+        def block(part: Array) -> tuple[Floats, Floats]:
+            rows, K = self.covariances(part)
+            v = self.projected(K)
+            return self.mean_of(K), np.maximum(self.kernel.diag(rows) - np.einsum("ij,ij->j", v, v), 0)
+
+        mean, variance = in_blocks(block, X, 2 * len(self.z))
         return mean, variance
 
     def covariances(self, X: Array) -> tuple[Features, Floats]:
@@ -148,9 +125,3 @@ class SubsetOfData(Calibrated):
         if not K.size:
             return np.empty(K.shape)
         return np.asarray(dtrmm(1.0, self.inverse, K.T, side=1, lower=1, trans_a=1)).T
-
-    def _latent(self, X: Array) -> tuple[Floats, Floats, Floats]:
-        """Mean, latent variance and latent prior variance of some rows; of shape (n, q), (n,) and (n,)."""
-        rows, K = self.covariances(X)
-        v, prior = self.projected(K), self.kernel.diag(rows)
-        return self.mean_of(K), np.maximum(prior - np.einsum("ij,ij->j", v, v), 0), prior

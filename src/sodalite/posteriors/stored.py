@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 
 import numpy as np
 
 from ..core.threads import n_threads
-from ..core.types import Array, Floats, Indices
+from ..core.types import Array, Indices
 from ..core.validation import float_type
 from ..kernels.neighbours import n_sampled
 from ..kernels.row_store import CELL_ROWS, PER_CELL, ChangedError, Observed, RowStore, build_store
 from .base import BLOCK, N_SOME, Evidence
 from .baselines import MOST_NUMBERS
-from .leave_one_out import Observations
 from .sod import SubsetOfData
 
 FIXED = 6 * 2**20  # bytes allowed for small arrays, which are not counted one by one
@@ -86,26 +84,3 @@ def store_remainder(evidence: Evidence, base: SubsetOfData, limit: int) -> RowSt
         kernel.metric(),
         int(SHARE * limit),
     )
-
-
-@dataclass(frozen=True)
-class StoredObservations:
-    """All observations, of which some are made when they are taken."""
-
-    evidence: Evidence
-    base: SubsetOfData
-    find: Callable[[Array], Indices]
-    """Finds the distinct rows of the remainder with the same inputs as some rows; -1 where there is none."""
-
-    def take(self, which: Indices) -> Observations:
-        """Some of the observations, by the numbers of their rows."""
-        evidence, active = self.evidence, np.full(len(which), -1)
-        order = np.argsort(evidence.selection.indices)
-        indices = evidence.selection.indices[order]
-        place = np.minimum(np.searchsorted(indices, which), len(indices) - 1)
-        is_active = indices[place] == which
-        active[is_active] = order[place[is_active]]
-        X = np.asarray(evidence.X[which], dtype=np.float64)
-        group = np.where(is_active, -1, self.find(X))
-        r: Floats = evidence.y[which] - self.base.mean(X)
-        return Observations(X, r, evidence.noise(which), group, active)

@@ -13,11 +13,9 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 
 from ..core.types import Floats, Indices
-from .base import N_SOME, Evidence
+from .base import N_SOME, Evidence, Judging, Prediction, RowsOfFit
 from .calibration import Scale, log_densities
-from .leave_one_out import Observations
 from .shared import LEAST_ROWS, RATIO, affordable_cell, blended, work_of
-from .stored import StoredObservations
 
 if TYPE_CHECKING:
     from .local import Local
@@ -49,8 +47,8 @@ def most_judged(n: int, n_neighbors: int | None, calibrate: bool) -> int:
     return N_SOME if is_settled else max(N_JUDGED, min(MOST_JUDGED, n // JUDGED_SHARE))
 
 
-def tuned(local: LocalT, every: Observations | StoredObservations, evidence: Evidence) -> LocalT:
-    """The local posterior with its neighbours chosen and its scale learnt.
+def tuned(local: LocalT, evidence: Evidence) -> LocalT:
+    """The local posterior with its neighbours chosen and, for a model, its scale learnt.
 
     Unless `n_neighbors` is given, k is the smallest of `SIZES` whose leave-one-out predictions, calibrated as
     predictions will be, lose no more than `GOOD_ENOUGH` of log density against the best. If neighbourhoods that queries
@@ -60,60 +58,57 @@ def tuned(local: LocalT, every: Observations | StoredObservations, evidence: Evi
     ----------
     local : Local
         As `Local.prepare` returns it, with k = 0.
-    every : Observations or StoredObservations
-        All observations.
     evidence : Evidence
     """
-    given = evidence.n_neighbors
-    sizes = sorted({min(size, len(local.X)) for size in (SIZES if given is None else (given,))})
-    sharing = _sharing_if_better(local, every, evidence) if given is None else None
+    count, judging = evidence.n_neighbors, evidence.judging
+    sizes = sorted({min(size, len(local.X)) for size in (SIZES if count is None else (count,))})
+    sharing = _sharing_if_better(local, evidence) if count is None else None
     if sharing is not None:
         local, sizes = sharing, [BESIDE]
-    is_settled = len(sizes) == 1 and not evidence.calibrate
-    if is_settled and evidence.floor is None:
+    if len(sizes) == 1 and judging is None:
         return replace(local, k=sizes[0])
-    some = evidence.judged(N_SOME if is_settled else N_JUDGED)
-    sample = every.take(in_cells(local, some, evidence, FIT_WORK))
-    errors, variances = local.blended_errors(sample, sizes)
-    if evidence.calibrate:
-        return _calibrated(local, every, evidence, sample, sizes, errors, variances)
+    calibrate = judging is not None and judging.calibrate
+    most = N_JUDGED if calibrate or len(sizes) > 1 else N_SOME
+    rows = evidence.take(in_cells(local, evidence.judged(most), evidence, FIT_WORK))
+    errors, variances = local.blended_errors(rows, sizes)
+    if judging is not None and judging.calibrate:
+        return _calibrated(local, evidence, judging, rows, sizes, errors, variances)
     chosen = fewest(_densities(errors, variances), _rmse(errors))
     local = replace(local, k=sizes[chosen])
-    if evidence.floor is None:
+    if judging is None:
         return local
-    X, latent = np.asarray(sample.X, dtype=np.float64), np.maximum(variances[chosen] - sample.noise, 0)
-    found = Scale.none(local.kernel, X, latent, errors[chosen], evidence.floor)
-    return replace(local, scale=found.of_model(local.kernel, calibrate=False))
+    found = Prediction(rows.Y - errors[chosen], np.maximum(variances[chosen] - rows.noise, 0))
+    return replace(local, scale=local.summarised(rows, found, judging))
 
 
 def _calibrated(
     local: LocalT,
-    every: Observations | StoredObservations,
     evidence: Evidence,
-    sample: Observations,
+    judging: Judging,
+    rows: RowsOfFit,
     sizes: Sequence[int],
     errors: Floats,
     variances: Floats,
 ) -> LocalT:
     """The posterior with the best of some numbers of neighbours and a scale, learnt from more rows if there are more.
 
-    Errors and variances are those of the sample for each of the sizes; of shape (sizes, sample, q) and (sizes, sample).
+    Errors and variances are those of the rows for each of the sizes; of shape (sizes, rows, q) and (sizes, rows).
     """
-    kernel, floor = local.kernel, evidence.floor or 0.0
-    places = Scale.places_of(kernel, np.asarray(sample.X, dtype=np.float64))
-    fitted = Scale.fit_each(kernel, sample.X, errors, variances, sample.noise, floor, places)
+    kernel, floor = local.kernel, judging.floor
+    places = Scale.places_of(kernel, rows.X)
+    fitted = Scale.fit_each(kernel, rows.X, errors, variances, rows.noise, floor, places)
     chosen = fewest([found.scale.density for found in fitted], _rmse(errors))
     local, learnt = replace(local, k=sizes[chosen]), fitted[chosen]
     error, variance = errors[chosen : chosen + 1], variances[chosen : chosen + 1]
     more = _more_judges(local, evidence)
-    if len(more) > len(sample.X):
-        sample = every.take(more)
-        error, variance = local.blended_errors(sample, (local.k,))
-        places = Scale.places_of(kernel, np.asarray(sample.X, dtype=np.float64))
+    if len(more) > len(rows.X):
+        rows = evidence.take(more)
+        error, variance = local.blended_errors(rows, (local.k,))
+        places = Scale.places_of(kernel, rows.X)
     if places is not None:
-        places = replace(places, rho=local.correlations(sample, variance[0], sample, variance[0], places.partners))
-        learnt = Scale.fit_each(kernel, sample.X, error, variance, sample.noise, floor, places)[0]
-    return replace(local, scale=learnt.of_model(kernel, calibrate=True, optimism=evidence.optimism))
+        places = replace(places, rho=local.correlations(rows, variance[0], rows, variance[0], places.partners))
+        learnt = Scale.fit_each(kernel, rows.X, error, variance, rows.noise, floor, places)[0]
+    return replace(local, scale=learnt.of_model(kernel, calibrate=True, optimism=judging.optimism))
 
 
 def _more_judges(local: Local, evidence: Evidence) -> Indices:
@@ -124,7 +119,7 @@ def _more_judges(local: Local, evidence: Evidence) -> Indices:
     return evidence.judged(min(int(JUDGE_WORK / work), MOST_JUDGED, len(evidence.X) // JUDGED_SHARE))
 
 
-def _sharing_if_better(local: LocalT, every: Observations | StoredObservations, evidence: Evidence) -> LocalT | None:
+def _sharing_if_better(local: LocalT, evidence: Evidence) -> LocalT | None:
     """The posterior with shared neighbourhoods, if they predict rows better than each query's neighbours alone.
 
     Rows of a few cells are compared, by the log density of their leave-one-out errors, whose distribution is learnt as
@@ -134,13 +129,13 @@ def _sharing_if_better(local: LocalT, every: Observations | StoredObservations, 
     if not cell:
         return None
     sharing = replace(local.sharing(cell, int(RATIO * cell), 0), k=BESIDE)
-    sample = every.take(in_cells(sharing, evidence.judged(N_COMPARED), evidence, COMPARE_WORK))
-    errors, variances = local.own_errors(sample, SIZES)
-    beside, common = SIZES.index(BESIDE), sharing.shared_errors(sample)
+    rows = evidence.take(in_cells(sharing, evidence.judged(N_COMPARED), evidence, COMPARE_WORK))
+    errors, variances = local.own_errors(rows, SIZES)
+    beside, common = SIZES.index(BESIDE), sharing.shared_errors(rows)
     blends = [blended(power, common, (errors[beside], variances[beside])) for power in POWERS]
-    own_density, own_rmse = _judged(local, sample, errors, variances, evidence)
+    own_density, own_rmse = _judged(local, rows, errors, variances, evidence)
     blended_errors, blended_variances = (np.stack(each) for each in zip(*blends, strict=True))
-    density, rmse = _judged(local, sample, blended_errors, blended_variances, evidence)
+    density, rmse = _judged(local, rows, blended_errors, blended_variances, evidence)
     own, best = int(np.argmax(own_density)), int(np.argmax(density))
     if density[best] < own_density[own] + WORTH_SHARING or rmse[best] > (1 + SAME_ERROR) * own_rmse[own]:
         return None
@@ -174,12 +169,13 @@ def in_cells(local: Local, some: Indices, evidence: Evidence, work: float) -> In
 
 
 def _judged(
-    local: Local, sample: Observations, errors: Floats, variances: Floats, evidence: Evidence
+    local: Local, rows: RowsOfFit, errors: Floats, variances: Floats, evidence: Evidence
 ) -> tuple[list[float], list[float]]:
     """Mean log density and RMSE of the leave-one-out predictions of several models; calibrated, if predictions are."""
-    if not evidence.calibrate:
+    judging = evidence.judging
+    if judging is None or not judging.calibrate:
         return _densities(errors, variances), _rmse(errors)
-    fitted = Scale.fit_each(local.kernel, sample.X, errors, variances, sample.noise, evidence.floor or 0.0)
+    fitted = Scale.fit_each(local.kernel, rows.X, errors, variances, rows.noise, judging.floor)
     return [found.learnt_density for found in fitted], _rmse(errors)
 
 

@@ -13,6 +13,7 @@ from ..core.jitter import JitterWarning
 from ..core.json import plain
 from ..core.version import __version__
 from ..fitting.fitted import FittedModel
+from ..posteriors import Local
 from ..posteriors.baselines import Baselines
 from ..tables.encoder import without_pipeline
 from .curve import LearningCurve, learning_curve
@@ -174,7 +175,7 @@ def make_report(model: FittedModel, X: Any = None, y: Any = None, *, target: int
         n_active=len(stages),
         stop_reason=material.selection.stop_reason,
         posterior=material.posterior.name,
-        asks_neighbours=material.posterior.leaves_out,
+        asks_neighbours=isinstance(material.posterior, Local),
         score=_name(model.get_params(deep=False)["score"]),
         kernel=str(model.kernel_),
         words=words,

@@ -48,7 +48,7 @@ def judge_held_out(
     fitted = model.fitted_
     bars = bars_of(fitted.posterior)
     offset = None if fitted.mean_function.is_constant else fitted.scaling.mean + fitted.mean_function(X)
-    novelty = fitted.posterior.mean_variance_novelty(X)[2] if found.novelty is None else found.novelty
+    novelty = fitted.posterior.novelty(X) if found.novelty is None else found.novelty
     return judgement_of(
         "held out",
         y,

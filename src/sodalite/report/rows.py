@@ -279,9 +279,6 @@ def _roles_of_given(given: LabelledRows) -> _Roles:
 
 def _base(fitted: Fitted, active: LabelledRows) -> SubsetOfData:
     """The posterior given the active rows alone."""
-    base = fitted.posterior.on_active_rows()
-    if base is not None:
-        return base
     chosen = replace(fitted.selection, indices=np.arange(len(active)))
     return SubsetOfData.condition(Evidence(fitted.posterior.kernel, ArrayRows(active.X, active.Y), chosen))
 

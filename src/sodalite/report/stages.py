@@ -18,6 +18,7 @@ from ..core.threads import one_blas_thread
 from ..core.types import Array, Floats, Indices
 from ..kernels import CompiledKernel, Features
 from ..posteriors.base import covariance_block, in_blocks
+from ..posteriors.leave_one_out import leave_one_out
 from .rows import LabelledRows
 
 FEW = 10  # first stages, all of which are shown; after them, fewer and fewer
@@ -71,19 +72,14 @@ class Stages:
     def errors(self, rows: LabelledRows, stages: Indices) -> tuple[Floats, Floats]:
         """The residuals of rows and the variances of these; both of shape (stages, rows).
 
-        A row that is among the first t, as `rows.place` says, has its leave-one-out residual: with A = k(I, I) + noise,
-        it is (A^-1 y)_i / (A^-1)_ii, of variance 1 / (A^-1)_ii.
+        A row that is among the first t, as `rows.place` says, has its leave-one-out residual.
         """
         mean, s2 = self.predict(rows.X, stages)
         error, variance = rows.y - mean, s2 + self.noise(rows)
-        own = np.flatnonzero(rows.place >= 0)
-        if len(own):
-            columns = self.inverse[:, rows.place[own]]
-            precision, weight = _sums(columns * columns, stages), _sums(columns * self.z[:, None], stages)
-            inside = rows.place[own] < stages[:, None]
-            precision = np.where(inside, precision, 1.0)
-            error[:, own] = np.where(inside, weight / precision, error[:, own])
-            variance[:, own] = np.where(inside, 1 / precision, variance[:, own])
+        for error_at, variance_at, t in zip(error, variance, stages, strict=True):
+            own = np.flatnonzero((rows.place >= 0) & (rows.place < t))
+            left, variance_at[own] = leave_one_out(self.inverse[:t, rows.place[own]], self.z[:t, None])
+            error_at[own] = left[:, 0]
         return error, variance
 
     def log_likelihood(self, stages: Indices) -> Floats:
