@@ -23,7 +23,7 @@ from rich.console import Console
 from sklearn.gaussian_process.kernels import RBF, DotProduct, WhiteKernel
 
 import sodalite
-from sodalite import persistence, scores
+from sodalite import scores
 from sodalite.cli import _common, _progress, fit, inspect, predict, select
 from sodalite.cli.app import COMMANDS, app
 from sodalite.core import files
@@ -658,14 +658,6 @@ def test_distributions_in_words(standard, words):
     assert distribution_words(standard, by_place=True).endswith("near by.") == (standard is not None)
 
 
-def test_inspect_of_files_of_earlier_versions(folder):
-    for version in (1, 2):
-        for name in ("local", "sod", "vfe"):
-            result = run("inspect", str(Path(__file__).parents[1] / "data" / f"version_{version}_{name}.sodalite"))
-            assert result.exit_code == 0, result.output
-            assert ("Errors " in result.stdout) == (version == 2)
-
-
 def test_mistakes_in_predict(model, folder):
     pd.read_csv("new.csv").drop(columns="town").to_csv("absent.csv", index=False)
     assert_mistake(
@@ -764,9 +756,9 @@ def test_inspect_says_what_is_in_a_file(model, folder):
     ):
         assert text in " ".join(result.stdout.split()), text
     content = json.loads(run("inspect", model, "--json").stdout)
-    assert content["arrays"]["factor"] == {"dtype": "float64", "shape": [30, 30]}
-    assert content["format_version"] == persistence.VERSION
-    assert content["kernel"]["name"] == "Sum"
+    assert content["arrays"]["fitted.selection.factor"] == {"dtype": "float64", "shape": [30, 30]}
+    assert content["format_version"] == 1
+    assert content["fitted"]["kernel"]["class"] == "Sum"
     assert content["bytes"] == os.path.getsize(model)
 
 
@@ -774,8 +766,8 @@ def test_inspect_reads_no_arrays(model, folder):
     data = Path(model).read_bytes()
     start = 8 + int.from_bytes(data[:8], "little")
     Path("hollow").write_bytes(data[:start] + bytes(len(data) - start))
-    assert inspect.run("hollow")["n_active"] == 30
-    assert_mistake(run("predict", "hollow", "new.csv"), "hollow is damaged: its arrays")
+    assert inspect.run("hollow")["fitted"]["n_rows"] == 160
+    assert_mistake(run("predict", "hollow", "new.csv"), "hollow is damaged: array")
 
 
 @pytest.mark.filterwarnings("default")

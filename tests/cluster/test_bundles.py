@@ -409,7 +409,7 @@ def test_workers_that_do_not_see_the_folder(client, tmp_path, monkeypatch):
     each = Bundles.each
 
     def elsewhere(self, function, arguments):
-        return each(self, function, [(str(Path(folder) / "another machine"), number) for folder, number in arguments])
+        return each(self, function, [(str(Path(path).parent / "another machine" / "rows"),) for (path,) in arguments])
 
     monkeypatch.setattr(Bundles, "each", elsewhere)
     with pytest.raises(ModelFileError, match="do not see the same folder"):

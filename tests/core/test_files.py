@@ -32,7 +32,7 @@ import sys
 import numpy as np
 from sodalite.core.container import Kind, write
 
-kind, rows = Kind("sodalite-model", 1, "model", "model file", ValueError), np.zeros(1_000_000)
+kind, rows = Kind("sodalite-model", "model file", ValueError), np.zeros(1_000_000)
 print("ready", flush=True)
 while True:
     write(kind, sys.argv[1], {}, {"rows": rows})

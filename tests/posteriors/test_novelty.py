@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -278,13 +277,6 @@ def test_a_file_keeps_all_of_it(posterior, tmp_path):
         assert_allclose(found, expected, rtol=1e-9)
     assert_allclose(again.novelty(T), model.novelty(T), atol=1e-9)
     assert again.posterior_.scale.bars == model.posterior_.scale.bars
-
-
-def test_files_of_earlier_versions_are_honest_too():
-    model = sodalite.load(Path(__file__).parents[1] / "data" / "version_1_local.sodalite")
-    Y = model.fitted_.rows.y * model.y_std_
-    assert model.predict([[1e6, 1e6]], return_std=True)[1][0] >= 0.999 * Y.std()
-    assert model.novelty([[1e6, 1e6]])[0] == 1
 
 
 # What is said of noise and error bars

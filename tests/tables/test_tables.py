@@ -594,16 +594,13 @@ def test_the_mapping_as_json():
     "change",
     [
         {"target": 3},
-        {"missing": "guess"},
-        {"columns": []},
+        {"missing": None},
+        {"columns": {}},
         {"more": 1},
-        {"columns": [{"name": "a", "kind": "number", "levels": [], "fill": None}] * 2},
-        {"columns": [{"name": "a", "kind": "picture", "levels": [], "fill": None}]},
-        {"columns": [{"name": "a", "kind": "text", "levels": [], "fill": None}]},
-        {"columns": [{"name": "a", "kind": "number", "levels": ["x"], "fill": None}]},
-        {"columns": [{"name": "a", "kind": "number", "levels": [], "fill": "x"}]},
-        {"columns": [{"name": 1, "kind": "number", "levels": [], "fill": None}]},
-        {"columns": [{"name": "a"}]},
+        {"columns": [{"class": "Column", "name": 1, "kind": "number"}]},
+        {"columns": [{"class": "Column", "name": "a"}]},
+        {"columns": [{"class": "Preprocessing", "target": None, "columns": []}]},
+        {"columns": [{"class": "os.system"}]},
     ],
 )
 def test_a_mapping_that_is_none(change):

@@ -13,6 +13,8 @@ from ._common import FILE, check_model_path, debug_option, json_option, plain_er
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from ..core.types import Floats
+    from ..posteriors.calibration import ErrorBars
     from ..report.build import HeldOut
     from ..report.words import KernelWords
 
@@ -40,13 +42,14 @@ def command(model: str, check: bool, as_json: bool, debug: bool) -> None:
 
             try:
                 show(content, Console(highlight=False, markup=False, emoji=False))
-            except (LookupError, TypeError, ValueError, AttributeError) as error:
+            except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
                 words = "what it says of itself makes no sense. Copy it again, or fit it again."
                 raise ModelFileError(f"{model} is no valid model file: {words}") from error
 
 
 def run(path: str, check: bool = False) -> dict[str, Any]:
     """The header of a model file, and the types and shapes of its arrays; with `check`, all of it is checked first."""
+    from ..core.container import VERSION
     from ..persistence import check_file, read_header
 
     check_model_path(path, "MODEL")
@@ -57,7 +60,7 @@ def run(path: str, check: bool = False) -> dict[str, Any]:
     if isinstance(about := content.get("about"), dict) and isinstance(judgement := about.get("judgement"), dict):
         content["about"] = {**about, "judgement": {name: judgement[name] for name in judgement if name != "rows"}}
     arrays = {name: {"dtype": dtype, "shape": list(shape)} for name, (dtype, shape) in header.arrays.items()}
-    return {"path": path, "bytes": header.n_bytes, "format_version": header.version, **content, "arrays": arrays}
+    return {"path": path, "bytes": header.n_bytes, "format_version": VERSION, **content, "arrays": arrays}
 
 
 def show(content: dict[str, Any], console: Console) -> None:
@@ -89,20 +92,39 @@ def _origin(content: dict[str, Any]) -> Lines:
         yield "columns", "\n".join(_column(column) for column in mapping["columns"])
     else:
         names = content["feature_names"]
-        yield "inputs", ", ".join(names) if names else f"{content['n_features']}, without names"
-    if content["n_targets"] > 1:
-        yield "targets", str(content["n_targets"])
+        yield "inputs", ", ".join(names) if names else f"{_shape(content, 'X_active')[1]}, without names"
+    if (q := _shape(content, "y_active")[1]) > 1:
+        yield "targets", str(q)
+
+
+def _loaded(tree: Any, hint: Any) -> Any:
+    """A part of the fitted state without arrays of its own."""
+    from ..core.state import Converter
+
+    return Converter().load(tree, hint)
+
+
+def _shape(content: dict[str, Any], name: str) -> list[int]:
+    """The shape of an array of the fitted state."""
+    tree = content["fitted"][name]
+    is_here = isinstance(tree["array"], list)
+    shape: list[int] = tree["shape"] if is_here else content["arrays"][tree["array"]]["shape"]
+    return shape[::-1] if tree.get("by_columns") else shape
 
 
 def _model(content: dict[str, Any]) -> Lines:
     """The active rows, the posterior, the kernel and the error bars."""
-    from ..persistence.objects import kernel_from_json
+    from sklearn.gaussian_process.kernels import Kernel
+
+    from ..persistence.classes import CONVERTER
     from ..stopping import in_words
 
-    stopped = in_words(str(content["selection"]["stop_reason"]))
-    yield "rows", f"{content['n_active']} active of {content['n_rows']} ({stopped})"
-    yield "posterior", content["posterior"]["name"]
-    kernel = kernel_from_json(content["kernel"])
+    fitted = content["fitted"]
+    stopped = in_words(str(fitted["selection"]["stop_reason"]))
+    yield "rows", f"{_shape(content, 'X_active')[0]} active of {fitted['n_rows']} ({stopped})"
+    kind: Any = CONVERTER.classes[fitted["posterior"]["class"]]
+    yield "posterior", str(kind.name)
+    kernel = CONVERTER.load(fitted["kernel"], Kernel)
     yield "kernel", _formula(kernel)
     yield from _length_scales(kernel, content)
     words = _words(content)
@@ -128,12 +150,12 @@ def _length_scales(kernel: Any, content: dict[str, Any]) -> Lines:
     from ..kernels import leaves
     from ..tables import Preprocessing
 
-    mapping, names = content.get("preprocessing"), content["feature_names"]
+    mapping, names, d = content.get("preprocessing"), content["feature_names"], _shape(content, "X_active")[1]
     if mapping:
         names = Preprocessing.from_json(mapping).names
-    names = names or [f"input {place + 1}" for place in range(content["n_features"])]
     scaled = [leaf for leaf in leaves(kernel) if hasattr(leaf, "length_scale")]
-    parts = [leaf for leaf in scaled if np.size(leaf.length_scale) == len(names)]
+    parts = [leaf for leaf in scaled if np.size(leaf.length_scale) == d]
+    names = names or (parts and [f"input {place + 1}" for place in range(d)])
     columns = [np.atleast_1d(leaf.length_scale).tolist() for leaf in parts]
     if columns:
         rows = zip(names, zip(*columns, strict=True), strict=True)
@@ -142,7 +164,7 @@ def _length_scales(kernel: Any, content: dict[str, Any]) -> Lines:
 
 def _quality(content: dict[str, Any]) -> Lines:
     """How good the model was: on rows held out, else on rows left out, and beside simple models."""
-    from ..posteriors.calibration import ErrorBars
+    from ..posteriors.baselines import Baselines
     from ..report.build import HeldOut
     from ..report.words import coverages_words
 
@@ -151,23 +173,35 @@ def _quality(content: dict[str, Any]) -> Lines:
         yield f"test, {part['model']}", _judged(HeldOut(**part))
     if tests:
         return
-    scale = content["posterior"].get("scale") or {}
-    if scale.get("bars") and "y_std" in content:
+    bars, std = _bars(content)
+    if bars is not None:
         from ._judged import left_out
 
-        found = left_out(ErrorBars(**scale["bars"]), content["y_std"])
+        found = left_out(bars, std.tolist())
         if found is not None and found.coverages is not None:
             nlpd = "" if found.nlpd is None else f"NLPD {found.nlpd:.3f}; "
             yield "left out", f"{nlpd}{coverages_words(found.coverages)}, each predicted from the others."
-    if baselines := content.get("baselines"):
-        from ..posteriors.baselines import Baselines
+    baselines: Baselines | None = _loaded(content["fitted"]["baselines"], Baselines | None)
+    if baselines is not None:
+        yield "judged", baselines.beside()
 
-        values: dict[str, Any] = {name: float("nan") if value is None else value for name, value in baselines.items()}
-        yield "judged", Baselines(**values).beside()
+
+def _bars(content: dict[str, Any]) -> tuple[ErrorBars | None, Floats]:
+    """The standard deviations of predictions at the rows of the fit, if there are any, and those of the targets."""
+    import numpy as np
+
+    from ..posteriors.calibration import ErrorBars
+
+    scale, std = content["fitted"]["posterior"]["scale"] or {}, content["fitted"]["scaling"]["std"]
+    # With very many targets, their standard deviations are among the arrays.
+    if not isinstance(std["array"], list):
+        return None, np.empty(0)
+    bars: ErrorBars | None = _loaded(scale.get("bars"), ErrorBars | None)
+    return bars, _loaded(std, np.ndarray)
 
 
 def _judged(part: HeldOut) -> str:
-    """What a model's predictions of some rows were like; files of earlier versions know less."""
+    """What a model's predictions of some rows were like."""
     from ..report.words import coverages_words, readable
 
     text = f"RMSE {readable(part.rmse, 4)}"
@@ -179,28 +213,26 @@ def _judged(part: HeldOut) -> str:
 
 
 def _mean(content: dict[str, Any]) -> Lines:
-    """What is predicted before the Gaussian process; nothing of a constant, and of files of earlier versions."""
-    from ..persistence.means import mean_in_header
+    """What is predicted before the Gaussian process; nothing of a constant."""
+    from ..fitting.means import MeanFunction
     from ..report.words import mean_words
 
-    if content.get("mean") is not None and (words := mean_words(mean_in_header(content["mean"]))):
+    mean = _loaded({**content["fitted"]["mean_function"], "models": []}, MeanFunction)
+    if words := mean_words(mean):
         yield "mean", words
 
 
 def _errors(content: dict[str, Any]) -> Lines:
-    """The distribution of every target's errors; nothing of files of earlier versions, which do not say."""
-    import numpy as np
-
+    """The distribution of every target's errors, if it is known."""
     from ..posteriors.predictive import Standard
+    from ..posteriors.shape import Width
     from ..report.words import distribution_words
 
-    shape = (content["posterior"].get("scale") or {}).get("shape")
+    shape = (content["fitted"]["posterior"]["scale"] or {}).get("shape")
     if shape is None:
         return
-    lines = []
-    for part in shape["targets"]:
-        standard = None if part is None else Standard(float(part["nu"]), np.array(part["weights"], dtype=np.float64))
-        lines.append(distribution_words(standard, part is not None and len(part["coefficients"]) > 1))
+    targets = _loaded(shape["targets"], tuple[tuple[Width, Standard] | None, ...])
+    lines = [distribution_words(part and part[1], part is not None and part[0].by_place) for part in targets]
     if len(set(lines)) > 1:
         lines = [f"target {number}: {line}" for number, line in enumerate(lines)]
     yield "errors", "\n".join(dict.fromkeys(lines))
@@ -208,7 +240,7 @@ def _errors(content: dict[str, Any]) -> Lines:
 
 def _contents(content: dict[str, Any]) -> Lines:
     """Parameters that a file cannot hold, and its arrays."""
-    lost = [f"{name}: {part['lost']}" for name, part in content["params"].items() if "lost" in part]
+    lost = [f"{name}: {text}" for name, text in content["lost"].items()]
     if lost:
         yield "not kept", "\n".join(lost)
     sizes = [f"{name} {' x '.join(map(str, part['shape']))}" for name, part in content["arrays"].items()]
@@ -217,18 +249,17 @@ def _contents(content: dict[str, Any]) -> Lines:
 
 def _words(content: dict[str, Any]) -> KernelWords | None:
     """Error bars and noise in the words that a fit has left in the file, else by the posterior's numbers; or None."""
-    from ..posteriors.calibration import ErrorBars
     from ..report.words import KernelWords
 
     said = (content.get("about") or {}).get("kernel")
     if said:
         return KernelWords.from_dict(said)
-    scale = content["posterior"].get("scale") or {}
-    if not scale.get("bars") or "y_std" not in content:
+    bars, std = _bars(content)
+    if bars is None:
         return None
-    bars, unit = ErrorBars(**scale["bars"]), float(content["y_std"][0])
-    share = min(bars.noise**2 / scale["floor"], 1.0) if scale["floor"] > 0 else 0.0
-    return KernelWords("", (), 0.0, share).scaled(bars, unit)
+    floor = content["fitted"]["posterior"]["scale"]["floor"]
+    share = min(bars.noise**2 / floor, 1.0) if floor > 0 else 0.0
+    return KernelWords("", (), 0.0, share).scaled(bars, float(std[0]))
 
 
 def _column(column: dict[str, Any]) -> str:

@@ -1,39 +1,37 @@
-"""Container files: named arrays and one JSON text, in the safetensors format, with checksums of both.
+"""Container files: one JSON text and named arrays, with checksums of both. Reading one runs no code that is in it.
 
-Model files and checkpoints are such files (`Kind`). The format's header says where each array is, so that the text can
-be read without the arrays. Reading a file runs no code that is in it.
+The layout is that of safetensors, the length of the header, the header, which is JSON, and the arrays, so that other
+programs can read the arrays. Model files and checkpoints are such files (`Kind`).
 
-Arrays that the text lists as `MAPPED` are written a block at a time and not read, but mapped into memory. The checksum
-of the arrays does not cover them; who writes them has to see to it that damage to them is noticed (`block_sums`).
+A file is written in blocks, so that arrays may be larger than memory, and every block has a checksum. Arrays are read
+and checked at once, but for those that were written as mapped: these stay on disk (`MappedArray`), and each of their
+blocks is checked when it is first used.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import re
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
-from math import isfinite
+from math import isfinite, prod
 from pathlib import Path
-from typing import Any
+from typing import IO, Any, NoReturn
 from zlib import crc32
 
 import numpy as np
-from numpy.typing import NDArray
-from safetensors import SafetensorError, safe_open
-from safetensors.numpy import save_file
 
 from .files import SPECIAL, check_readable, check_writable, is_special, replacing, what_is
 from .memory import available
 from .types import Array
 
-DEEPEST = 100  # levels of nesting in the text: a few function calls at each level stay within Python's limit of 1000
-MAPPED = "mapped_arrays"  # the field of the text that names the arrays which are mapped
-BLOCK = 2**20  # bytes of a mapped array that are written, or verified, at a time
-TYPES = {"F64": np.dtype(np.float64), "F32": np.dtype(np.float32), "I64": np.dtype(np.int64)}
+VERSION = 1
+DEEPEST = 30  # levels of nesting in the text: so deep, scikit-learn takes minutes for the bounds of a kernel
+BLOCK = 2**17  # bytes that have one checksum: to check them takes less than a tenth of a millisecond
+SUM = 8  # digits of a checksum
+MOST_HEADER = 2**28  # bytes; a header has some 100 bytes for each megabyte of the arrays
+TYPES: dict[str, np.dtype[Any]] = {"F64": np.dtype("<f8"), "F32": np.dtype("<f4"), "I64": np.dtype("<i8")}
 
 
 @dataclass(frozen=True)
@@ -42,16 +40,16 @@ class Kind:
 
     format: str
     """The name of the format, which every file holds."""
-    version: int
-    """The version that is written; earlier versions can be read."""
-    key: str
-    """The name of the text in the file's header."""
     noun: str
     """The word for such a file in messages."""
     error: type[ValueError]
     """Raised for a file that cannot be read or written. Its message is one line that names the file and the problem."""
     remedy: str = ""
     """The end of the message for a damaged file: what to do about it."""
+
+    def damaged(self, words: str) -> ValueError:
+        """Return the error for a damaged file, with the remedy."""
+        return self.error(f"{words} {self.remedy}".rstrip())
 
 
 @dataclass(frozen=True)
@@ -62,10 +60,16 @@ class Header:
     """The JSON text, parsed."""
     arrays: dict[str, tuple[str, tuple[int, ...]]]
     """The type and the shape of each array."""
-    version: int
-    """The version of the format that the file was written in."""
     n_bytes: int
     """The size of the file."""
+    places: dict[str, int]
+    """Where each array begins in the file."""
+    sums: dict[str, str]
+    """The checksums of the blocks of each array, one after the other."""
+    mapped: tuple[str, ...]
+    """The arrays that are not read, but mapped."""
+    sha256: str
+    """The checksum of its text, which has those of the arrays, and of their types and shapes."""
 
 
 def check_path(kind: Kind, path: str | os.PathLike[str]) -> None:
@@ -78,133 +82,280 @@ def check_path(kind: Kind, path: str | os.PathLike[str]) -> None:
         raise kind.error(f"{path} cannot be written: {error.strerror or error}.") from None
 
 
-def write(kind: Kind, path: str | os.PathLike[str], content: Mapping[str, Any], arrays: Mapping[str, Any]) -> None:
-    """Write a file; if that fails, nothing is left behind and an earlier file stays as it was.
+def write(
+    kind: Kind,
+    path: str | os.PathLike[str],
+    content: Mapping[str, Any],
+    arrays: Mapping[str, Any],
+    mapped: Collection[str] = (),
+) -> str:
+    """Write a file; return its checksum. If that fails, nothing is left behind and an earlier file stays as it was.
 
-    Arrays that the content lists as `MAPPED` may be anything that has a shape and a type, and is sliced by rows.
+    Arrays may be anything that has a shape and a type, and is sliced by rows. Those named in `mapped` stay on disk when
+    the file is read.
     """
     check_path(kind, path)
-    if too_deep(content):
+    if _too_deep(content):
         raise kind.error(
             f"{path} could not be written: its description is nested more than {DEEPEST} levels deep. Use a "
             f"kernel of fewer terms, or shorter notes."
         )
-    ready, mapped = {}, content.get(MAPPED, ())
-    for name, array in arrays.items():
-        little = np.dtype(array.dtype).newbyteorder("<")
-        ready[name] = array if name in mapped else np.ascontiguousarray(array, dtype=little)
-        if little not in TYPES.values():
-            raise TypeError(f"{name} must be float64, float32 or int64; got {array.dtype}.")
-    read = {name: array for name, array in ready.items() if name not in mapped}
-    text = json.dumps({**content, "arrays_sha256": digest(read)}, allow_nan=False, ensure_ascii=True)
-    about = {"format": kind.format, "version": str(kind.version), kind.key: text, f"{kind.key}_sha256": _hash(text)}
+    codes = {dtype: code for code, dtype in TYPES.items()}
+    types = {name: _type(array) for name, array in arrays.items()}
+    names = sorted(arrays, key=lambda name: (-types[name].itemsize, name))  # so that all are aligned
+    layout, at = {}, 0
+    for name in names:
+        size = prod(arrays[name].shape) * types[name].itemsize
+        layout[name] = {
+            "dtype": codes[types[name]],
+            "shape": list(arrays[name].shape),
+            "data_offsets": [at, at + size],
+        }
+        at += size
     try:
-        with replacing(path) as unfinished:
-            (_save_by_blocks if mapped else save_file)(ready, unfinished, about)
-    except (OSError, SafetensorError) as error:
-        raise kind.error(f"{path} could not be written: {getattr(error, 'strerror', None) or error}.") from None
+        with replacing(path) as unfinished, open(unfinished, "wb") as file:
+            # The checksums are known at the end; they have as many digits whatever they are.
+            sums = {name: "0" * SUM * -(-len(arrays[name]) // _block_rows(arrays[name], types[name])) for name in names}
+            file.write(_header(kind, content, layout, sums, mapped))
+            sums = {name: _write_array(file, arrays[name], types[name]) for name in names}
+            file.seek(0)
+            file.write(_header(kind, content, layout, sums, mapped))
+    except OSError as error:
+        raise kind.error(f"{path} could not be written: {error.strerror or error}.") from None
+    return _hash(_text(content, sums, mapped), layout)
 
 
 def read_header(kind: Kind, path: str | os.PathLike[str]) -> Header:
-    """The header of a file: its contents without the values of its arrays."""
-    with _opened(kind, path) as file:
-        return _header(kind, path, file)
+    """Return the header of a file, checked: its contents without the values of its arrays."""
+    try:
+        check_readable(path)
+        if Path(path).is_dir():
+            raise kind.error(f"{path} is a folder, not a {kind.noun}.")
+        size = os.stat(path).st_size
+        with open(path, "rb") as file:
+            length = int.from_bytes(file.read(8), "little")
+            text = file.read(length) if length <= min(size, MOST_HEADER) else b""
+    except FileNotFoundError:
+        raise kind.error(f"{path}: there is no such file.") from None
+    except OSError as error:
+        raise kind.error(f"{path} cannot be read: {error.strerror or error}.") from None
+    try:
+        header = json.loads(text)
+        about = header.pop("__metadata__", {})
+        layout = {name: _place(part, 8 + length, size) for name, part in header.items()}
+    except (ValueError, TypeError, LookupError, AttributeError, RecursionError):
+        _refuse(kind, path)
+    if about.get("format") != kind.format:
+        raise kind.error(f"{path} is no {kind.noun} of sodalite's, though it is in the safetensors format.")
+    version = str(about.get("version"))[:9]
+    if version.isdecimal() and int(version) > VERSION:
+        raise kind.error(
+            f"{path} was written by a later version of sodalite (file format {version}; this one reads up to "
+            f"{VERSION}). Upgrade with: pip install --upgrade sodalite"
+        )
+    if version != str(VERSION):
+        raise kind.damaged(f"{path} is damaged: {version!r} is not a version of the format.")
+    whole = _parsed(kind, path, about, header)
+    ends = sorted((at, at + prod(shape) * TYPES[code].itemsize) for code, shape, at in layout.values())
+    begins = [8 + length, *(end for _, end in ends)]
+    if [begin for begin, _ in ends] != begins[:-1] or begins[-1] != size:
+        _refuse(kind, path)
+    return Header(
+        content=whole["content"],
+        arrays={name: (TYPES[code].name, shape) for name, (code, shape, _) in layout.items()},
+        n_bytes=size,
+        places={name: at for name, (_, _, at) in layout.items()},
+        sums=whole["checksums"],
+        mapped=tuple(whole["mapped"]),
+        sha256=about["sha256"],
+    )
 
 
-def read(
-    kind: Kind, path: str | os.PathLike[str], check: Callable[[Header], None] | None = None
-) -> tuple[Header, dict[str, Array]]:
-    """The header and the arrays of a file, verified by its checksums.
+def read(kind: Kind, path: str | os.PathLike[str]) -> tuple[Header, dict[str, Any]]:
+    """Return the header and the arrays of a file; all but those that are mapped are read and checked."""
+    header = read_header(kind, path)
+    sizes = {name: prod(shape) * np.dtype(dtype).itemsize for name, (dtype, shape) in header.arrays.items()}
+    size = sum(sizes[name] for name in sizes if name not in header.mapped)
+    if size > (free := available()):
+        raise kind.error(
+            f"{path} cannot be read: it takes {size / 1e9:.1f} GB of memory, and {free / 1e9:.1f} GB are "
+            f"free. Free some, or use a larger machine."
+        )
+    arrays: dict[str, Any] = {}
+    with open(path, "rb") as file:
+        for name, (dtype, shape) in header.arrays.items():
+            is_mapped = name in header.mapped and sizes[name] > 0
+            file.seek(header.places[name])
+            if is_mapped:
+                array = np.asarray(np.memmap(file, dtype=dtype, mode="r", offset=file.tell(), shape=shape))
+            else:
+                array = np.fromfile(file, dtype=dtype, count=prod(shape)).reshape(shape)
+            arrays[name] = MappedArray(array, header.sums[name], kind, f"{path} is damaged: array {name!r}")
+            if not is_mapped:
+                arrays[name] = arrays[name][:]
+    return header, arrays
+
+
+class MappedArray:
+    """An array of a file that is mapped into memory; each of its blocks is checked when it is first read.
 
     Parameters
     ----------
+    array : array
+        At least one dimension.
+    sums : str
+        The checksums of its blocks.
     kind : Kind
-    path : str or path-like
-    check : callable, optional
-        Called with the header before the arrays are read, to refuse invalid shapes and types.
+    words : str
+        The beginning of the message for an array that is not the one that was written.
     """
-    with _opened(kind, path) as file:
-        header = _header(kind, path, file)
-        if check is not None:
-            check(header)
-        mapped = _mapped(kind, path, header)
-        size = header.n_bytes - sum(array.nbytes for array in mapped.values())
-        if size > (free := available()):
-            raise kind.error(
-                f"{path} cannot be read: it takes {size / 1e9:.1f} GB of memory, and {free / 1e9:.1f} GB are "
-                f"free. Free some, or use a larger machine."
-            )
-        arrays = {name: np.asarray(file.get_tensor(name)) for name in header.arrays if name not in mapped}
-    if digest(arrays) != header.content.get("arrays_sha256"):
-        raise _damaged(kind, f"{path} is damaged: its arrays are not those that were written (checksum).")
-    return header, arrays | mapped
 
+    def __init__(self, array: Array, sums: str, kind: Kind, words: str) -> None:
+        self.shape, self.dtype, self.ndim, self.size = array.shape, array.dtype, array.ndim, array.size
+        self._array, self._sums, self._kind, self._words = array, sums, kind, words
+        self._rows = _block_rows(array, array.dtype)
+        self._checked = np.zeros(len(sums) // SUM, dtype=bool)
 
-def block_sums(array: Any) -> NDArray[np.int64]:
-    """A checksum (CRC-32) of every block of `block_rows` rows of an array, or of anything that is sliced by rows."""
-    size = block_rows(array)
-    return np.array([block_sum(array[begin : begin + size]) for begin in range(0, len(array), size)], dtype=np.int64)
+    def __len__(self) -> int:
+        return int(self.shape[0])
 
-
-def block_rows(array: Any) -> int:
-    """How many rows are in a block of about 1 MB."""
-    width = int(np.prod(array.shape[1:])) * np.dtype(array.dtype).itemsize
-    return int(max(1, BLOCK // max(width, 1)))
-
-
-def block_sum(*arrays: Any) -> int:
-    """The checksum (CRC-32) of some arrays, one after the other."""
-    total = 0
-    for array in arrays:
-        total = crc32(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data, total)
-    return total
-
-
-def _save_by_blocks(arrays: Mapping[str, Any], path: Path, about: Mapping[str, str]) -> None:
-    """Write a safetensors file, of whose arrays only a block is in memory at a time."""
-    codes = {kind: code for code, kind in TYPES.items()}
-    names = sorted(arrays, key=lambda name: (-np.dtype(arrays[name].dtype).itemsize, name))  # so that all are aligned
-    header: dict[str, Any] = {"__metadata__": dict(about)}
-    at = 0
-    for name in names:
-        shape, kind = arrays[name].shape, np.dtype(arrays[name].dtype).newbyteorder("<")
-        size = int(np.prod(shape)) * kind.itemsize
-        header[name] = {"dtype": codes[kind], "shape": list(shape), "data_offsets": [at, at + size]}
-        at += size
-    text = json.dumps(header).encode()
-    text += b" " * (-len(text) % 8)
-    with open(path, "wb") as file:
-        file.write(len(text).to_bytes(8, "little") + text)
-        for name in names:
-            array, rows = arrays[name], block_rows(arrays[name])
-            for begin in range(0, len(array), rows):
-                block = np.asarray(array[begin : begin + rows])
-                file.write(np.ascontiguousarray(block, dtype=block.dtype.newbyteorder("<")).data)
-
-
-def _mapped(kind: Kind, path: str | os.PathLike[str], header: Header) -> dict[str, Array]:
-    """The arrays of a file that are not read, but mapped into memory."""
-    names = header.content.get(MAPPED, [])
-    if not isinstance(names, list) or not all(isinstance(name, str) and name in header.arrays for name in names):
-        raise _damaged(kind, f"{path} is no valid {kind.noun}: it lists arrays to be mapped that it does not have.")
-    if not names:
-        return {}
-    with open(path, "rb") as file:
-        size = int.from_bytes(file.read(8), "little")
-        places = json.loads(file.read(size))
-    found = {}
-    for name in names:
-        dtype, shape = header.arrays[name]
-        at = 8 + size + int(places[name]["data_offsets"][0])
-        if 0 in shape:
-            found[name] = np.empty(shape, dtype=dtype)
+    def __getitem__(self, key: Any) -> Array:
+        rows = key[0] if isinstance(key, tuple) else key
+        if isinstance(rows, slice):
+            begin, end, _ = rows.indices(len(self))
+            blocks = np.arange(begin // self._rows, -(-max(begin, end) // self._rows))
         else:
-            found[name] = np.asarray(np.memmap(path, dtype=dtype, mode="r", offset=at, shape=shape))
-    return found
+            blocks = np.unique(np.arange(len(self))[rows] // self._rows)
+        if not self._checked[blocks].all():
+            for block in blocks[~self._checked[blocks]]:
+                self._check(int(block))
+        return np.asarray(self._array[key])
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        return np.asarray(self[:], dtype=dtype)
+
+    def __reduce__(self) -> Any:
+        return np.asarray, (np.array(self[:]),)  # pickles as an array in memory: the file may be gone when it is loaded
+
+    def check(self) -> None:
+        """Check all blocks."""
+        for block in np.flatnonzero(~self._checked):
+            self._check(int(block))
+
+    def _check(self, block: int) -> None:
+        part = self._array[block * self._rows : (block + 1) * self._rows]
+        if _sum(np.ascontiguousarray(part)) != self._sums[block * SUM : (block + 1) * SUM]:
+            raise self._kind.damaged(f"{self._words} is not the one that was written (checksum).")
+        self._checked[block] = True
 
 
-def too_deep(content: Any) -> bool:
-    """Whether JSON content is nested more than `DEEPEST` levels deep, so that recursive functions might fail on it."""
+def _header(
+    kind: Kind,
+    content: Mapping[str, Any],
+    layout: Mapping[str, Any],
+    sums: Mapping[str, str],
+    mapped: Collection[str],
+) -> bytes:
+    """The header of a file with its length, such that the arrays are aligned."""
+    text = _text(content, sums, mapped)
+    about = {"format": kind.format, "version": str(VERSION), "text": text, "sha256": _hash(text, layout)}
+    header = json.dumps({"__metadata__": about, **layout}).encode()
+    header += b" " * (-len(header) % 8)
+    return len(header).to_bytes(8, "little") + header
+
+
+def _text(content: Mapping[str, Any], sums: Mapping[str, str], mapped: Collection[str]) -> str:
+    """The JSON text of a file."""
+    return json.dumps({"content": content, "checksums": sums, "mapped": sorted(mapped)}, allow_nan=False)
+
+
+def _hash(text: str, layout: Mapping[str, Any]) -> str:
+    """The SHA-256 checksum of a text and of the layout of the arrays."""
+    return sha256((text + json.dumps(layout, sort_keys=True)).encode()).hexdigest()
+
+
+def _parsed(kind: Kind, path: str | os.PathLike[str], about: Mapping[str, Any], layout: Any) -> dict[str, Any]:
+    """The JSON text of a file, verified and parsed."""
+    text = str(about.get("text"))
+    if about.get("sha256") != _hash(text, layout):
+        raise kind.damaged(f"{path} is damaged: its description is not the one that was written (checksum).")
+    try:
+        whole = json.loads(text, parse_float=_finite, parse_constant=_finite)
+        sums, mapped = whole["checksums"], whole["mapped"]
+        is_valid = (
+            isinstance(whole["content"], dict)
+            and not _too_deep(whole["content"])
+            and set(sums) == set(layout) >= set(mapped)
+            and all(isinstance(digits, str) for digits in sums.values())
+        )
+    except (ValueError, TypeError, LookupError, AttributeError, RecursionError):
+        is_valid = False
+    if not is_valid:
+        raise kind.damaged(f"{path} is no valid {kind.noun}: its description cannot be read.")
+    return whole  # type: ignore[no-any-return]
+
+
+def _place(part: Any, begin: int, size: int) -> tuple[str, tuple[int, ...], int]:
+    """The type, the shape and the place of an array, from the header of a file of some size; any error if it lies."""
+    (first, last), shape, dtype = part["data_offsets"], tuple(part["shape"]), part["dtype"]
+    if not shape or any(type(number) is not int or not 0 <= number <= size for number in (first, last, *shape)):
+        raise ValueError
+    if last - first != prod(shape) * TYPES[dtype].itemsize:
+        raise ValueError
+    return dtype, shape, begin + first
+
+
+def _refuse(kind: Kind, path: str | os.PathLike[str]) -> NoReturn:
+    """Raise the error for a file that is no container, or not a whole one."""
+    if (what := what_is(path)) is not None:
+        raise kind.error(f"{path} is no {kind.noun}, but {what}.") from None
+    raise kind.damaged(f"{path} is truncated, damaged or no {kind.noun}.") from None
+
+
+def _type(array: Any) -> np.dtype[Any]:
+    """The type that an array has in a file."""
+    dtype = np.dtype(array.dtype)
+    if dtype.kind in "iu":
+        return TYPES["I64"]
+    return TYPES["F32"] if dtype == np.float32 else TYPES["F64"]
+
+
+def _block_rows(array: Any, dtype: np.dtype[Any]) -> int:
+    """How many rows have one checksum."""
+    return int(max(1, BLOCK // max(prod(array.shape[1:]) * dtype.itemsize, 1)))
+
+
+def _blocks(array: Any, dtype: np.dtype[Any]) -> Iterator[Array]:
+    """The blocks of an array, in a type that files have."""
+    rows = _block_rows(array, dtype)
+    for begin in range(0, len(array), rows):
+        yield np.ascontiguousarray(array[begin : begin + rows], dtype=dtype)
+
+
+def _write_array(file: IO[bytes], array: Any, dtype: np.dtype[Any]) -> str:
+    """Write an array; return the checksums of its blocks."""
+    sums = []
+    for block in _blocks(array, dtype):
+        file.write(block.reshape(-1).view(np.uint8).data)
+        sums.append(_sum(block))
+    return "".join(sums)
+
+
+def _sum(block: Array) -> str:
+    """The checksum (CRC-32) of a block."""
+    return f"{crc32(block.reshape(-1).view(np.uint8).data):0{SUM}x}"
+
+
+def _finite(text: str) -> float:
+    """A number of the JSON text. NaN and infinite numbers are refused, since `write` never writes them."""
+    number = float(text)
+    if not isfinite(number):
+        raise ValueError(f"{text} is not a finite number")
+    return number
+
+
+def _too_deep(content: Any) -> bool:
+    """Whether JSON content is nested more than `DEEPEST` levels deep."""
     level = [content]
     for _ in range(DEEPEST + 1):
         level = [
@@ -216,101 +367,3 @@ def too_deep(content: Any) -> bool:
         if not level:
             return False
     return True
-
-
-def digest(arrays: Mapping[str, Array]) -> str:
-    """The SHA-256 checksum of named arrays: of their names, types, shapes and bytes."""
-    total = sha256()
-    for name in sorted(arrays):
-        array = arrays[name]
-        total.update(f"{name} {array.dtype.str} {array.shape} ".encode())
-        total.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
-    return total.hexdigest()
-
-
-@contextmanager
-def _opened(kind: Kind, path: str | os.PathLike[str]) -> Iterator[Any]:
-    """The open safetensors file; errors in opening and reading it are raised as the kind's error."""
-    try:
-        check_readable(path)
-        if Path(path).is_dir():
-            raise kind.error(f"{path} is a folder, not a {kind.noun}.")
-        with safe_open(path, framework="numpy") as file:
-            yield file
-    except FileNotFoundError:
-        raise kind.error(f"{path}: there is no such file.") from None
-    except OSError as error:
-        raise kind.error(f"{path} cannot be read: {error.strerror or error}.") from None
-    except SafetensorError as error:
-        if (what := what_is(path)) is not None:
-            raise kind.error(f"{path} is no {kind.noun}, but {what}.") from None
-        words = f"{path} is truncated, damaged or no {kind.noun} ({str(error).rstrip('.')})."
-        raise _damaged(kind, words) from None
-
-
-def _damaged(kind: Kind, words: str) -> ValueError:
-    """The error for a damaged file, with the kind's remedy."""
-    return kind.error(f"{words} {kind.remedy}".rstrip())
-
-
-def _header(kind: Kind, path: str | os.PathLike[str], file: Any) -> Header:
-    """The header of an open file, checked in the order in which a later check relies on an earlier one."""
-    about = file.metadata() or {}
-    version = _version(kind, path, about)
-    return Header(_content(kind, path, about), _layout(kind, path, file), version, os.stat(path).st_size)
-
-
-def _version(kind: Kind, path: str | os.PathLike[str], about: Mapping[str, str]) -> int:
-    """The format's version; a file of another format or of a later version is refused."""
-    if about.get("format") != kind.format:
-        raise kind.error(f"{path} is no {kind.noun} of sodalite's, though it is in the safetensors format.")
-    version = about.get("version", "")
-    if not re.fullmatch("[1-9][0-9]{0,5}", version):
-        shown = repr(version if len(version) <= 20 else version[:20] + "...")
-        raise _damaged(kind, f"{path} is damaged: {shown} is no version of the format.")
-    if int(version) > kind.version:
-        raise kind.error(
-            f"{path} was written by a later version of sodalite (file format {version}; this one reads up to "
-            f"{kind.version}). Upgrade with: pip install --upgrade sodalite"
-        )
-    return int(version)
-
-
-def _content(kind: Kind, path: str | os.PathLike[str], about: Mapping[str, str]) -> dict[str, Any]:
-    """The JSON text of a file, verified and parsed."""
-    text = about.get(kind.key, "")
-    if _hash(text) != about.get(f"{kind.key}_sha256"):
-        raise _damaged(kind, f"{path} is damaged: its description is not the one that was written (checksum).")
-    try:
-        content = json.loads(text, parse_float=_finite, parse_constant=_finite)
-    except (ValueError, RecursionError):
-        content = None
-    if not isinstance(content, dict):
-        raise _damaged(kind, f"{path} is no valid {kind.noun}: its description is not JSON.")
-    if too_deep(content):
-        words = f"{path} is no valid {kind.noun}: its description is nested more than {DEEPEST} levels deep."
-        raise _damaged(kind, words)
-    return content
-
-
-def _layout(kind: Kind, path: str | os.PathLike[str], file: Any) -> dict[str, tuple[str, tuple[int, ...]]]:
-    """The type and the shape of each array, without its values."""
-    arrays = {}
-    for name in file.keys():  # noqa: SIM118 (this is no dict)
-        part = file.get_slice(name)
-        if part.get_dtype() not in TYPES:
-            raise kind.error(f"{path} is no valid {kind.noun}: array {name!r} holds {part.get_dtype()}.")
-        arrays[name] = str(TYPES[part.get_dtype()]), tuple(part.get_shape())
-    return arrays
-
-
-def _finite(text: str) -> float:
-    """A number of the JSON text. NaN and infinite numbers are refused, since `write` never writes them."""
-    number = float(text)
-    if not isfinite(number):
-        raise ValueError(f"{text} is no finite number")
-    return number
-
-
-def _hash(text: str) -> str:
-    return sha256(text.encode()).hexdigest()

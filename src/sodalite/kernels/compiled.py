@@ -33,6 +33,15 @@ class CompiledKernel:
     root: Node
     """The root of the expression tree."""
 
+    def saved(self) -> dict[str, Any]:
+        """The arguments of `restore`."""
+        return {"kernel": self.spec, "centre": self.centre, "dtype": self.dtype}
+
+    @classmethod
+    def restore(cls, kernel: spec.Kernel, centre: Floats, dtype: np.dtype[Any]) -> CompiledKernel:
+        """The kernel that `saved` describes."""
+        return compile_centred(kernel, centre, dtype)
+
     def prepare(self, X: Array) -> Features:
         """The rows of X (n x d), ready for `block`, `diag` and `noise`. O(n d)."""
         return self.root.prepare(X)

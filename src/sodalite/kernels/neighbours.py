@@ -101,13 +101,7 @@ class Index:
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Restore a pickle; those of earlier versions have a tree or an index of scikit-learn, and no ties decided."""
-        state = state.copy()
-        if "rows" not in state:
-            tree, products = state.pop("_tree"), state.pop("_all")
-            state |= {"rows": products._fit_X if tree is None else tree, "search": None}
-        if "metric" not in state:
-            state["metric"] = Metric(state["centre"], state["weights"], state["columns"], 0.0)
+        """Restore a pickle."""
         self.__dict__.update(state)
         self._found_by = {}
 
@@ -309,8 +303,6 @@ class Neighbours:
         That of more rows, of which the rows X are some.
     """
 
-    _stored: StoredRows | None = None  # in pickles of earlier versions, which do not have it
-
     def __init__(
         self,
         kernel: CompiledKernel,
@@ -319,6 +311,7 @@ class Neighbours:
         metric: Metric | None = None,
     ) -> None:
         self.n = len(X)
+        self._X, self._by_period, self._metric = X, by_period, metric
         self._stored = X if isinstance(X, StoredRows) else None
         self._kernel, weights = kernel, kernel.metric()
         self.cycles = kernel.cycles() if by_period and weights is not None else []
@@ -335,6 +328,15 @@ class Neighbours:
             self._rows = X.features(kernel) if isinstance(X, StoredRows) else kernel.prepare(X)
         if self.n > ALL and weights is not None:
             self._in_phase = [index(weights + cycle.weights) for cycle in self.cycles]
+
+    def saved(self) -> dict[str, Any]:
+        """The arguments of `restore`."""
+        return {"kernel": self._kernel, "X": self._X, "by_period": self._by_period, "metric": self._metric}
+
+    @classmethod
+    def restore(cls, kernel: CompiledKernel, X: Array, by_period: bool, metric: Metric | None) -> Neighbours:
+        """The index that `saved` describes."""
+        return cls(kernel, X, by_period, metric)
 
     def query(self, X: Array, k: int) -> Indices:
         """The k nearest rows of every row of X, the nearest first; of shape (queries, min(k, n))."""

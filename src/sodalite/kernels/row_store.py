@@ -71,8 +71,6 @@ class RowStore:
     """The rows of the least hashes, `neighbours.n_sampled` or fewer, in the order of these; of shape (rows, d)."""
     metric: Metric = field(repr=False)
     """The metric of the cells."""
-    verify: Callable[[int, int], None] | None = field(default=None, repr=False)
-    """Called with the first row of a span and the one after its last before they are used; it may raise an error."""
     dead: Indices = field(default_factory=lambda: np.empty(0, dtype=np.intp), repr=False)
     """Rows that others have replaced, in increasing order: they are never found."""
 
@@ -82,14 +80,10 @@ class RowStore:
 
     def read(self, begin: int, end: int) -> Array:
         """Consecutive rows, of shape (rows, d)."""
-        if self.verify is not None:
-            self.verify(begin, end)
         return self.X[begin:end]
 
     def positions(self, begin: int, end: int, metric: Metric) -> Floats:
         """Positions of consecutive rows in a metric, ties decided; of shape (rows, columns + 1)."""
-        if self.verify is not None:
-            self.verify(begin, end)
         Z = self.Z[begin:end] if metric is self.metric else metric.positions(self.X[begin:end])
         dead = self._dead(begin, end)
         if len(dead):
@@ -177,7 +171,6 @@ class RowStore:
         order, begins = _by_cells(Z)
         ends = np.append(begins[1:], len(rows)) + len(self)
         joined = rows[order]
-        verify, n = self.verify, len(self)
         return RowStore(
             cast("Array", Joined([self.X, joined])),
             cast("Array", Joined([self.Z, Z[order]])),
@@ -188,7 +181,6 @@ class RowStore:
             np.concatenate([self.high, np.maximum.reduceat(joined, begins)]),
             self.some,
             self.metric,
-            None if verify is None else lambda begin, end: verify(begin, min(end, n)) if begin < n else None,
             np.union1d(self.dead, old),
         )
 

@@ -1,41 +1,43 @@
-"""Save a model to a file, its JSON and its arrays, and load it."""
+"""Save a model to a file, and load it: its state as data (`sodalite.core.state`) in a container."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, replace
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from ..core.json import shown
-from ..core.types import Array
+from ..core import container
+from ..core.container import MappedArray
+from ..core.state import UnknownClassError
+from ..core.validation import float_type
 from ..core.version import __version__
 from ..core.warn import warn
 from ..estimator import GreedyGPRegressor
 from ..fitting.fitted import Fitted
-from ..hyperparameters import Round
-from ..hyperparameters.exact import MOST_OPTIMISTIC
-from ..kernels import CompiledKernel
-from ..kernels.compiled import compile_centred
-from ..posteriors import Evidence, Posterior
-from ..posteriors.baselines import Baselines
-from ..selection.loop import Selection
-from ..selection.rows import ArrayRows, Scaling
+from ..posteriors import Local
+from ..posteriors.coordinates import cache_limit
 from ..tables import Preprocessing
 from ..tables.encoder import without_pipeline
-from .checks import N_PREDICTED, check_array_values, check_factor, check_some_predictions, check_stages
-from .fields import count, flag, mapping, real, text, wrong
-from .folder import check_folder, save_folder
-from .formats import FileContent
-from .layout import Layout
-from .means import describe_mean, mean_from_json
-from .model_file import KIND, MAPPED, ModelFileError, check_path, read, write
-from .objects import kernel_from_json, kernel_to_json
-from .parameters import check_parameters, parameters_from_json, parameters_to_json, reset_unaffordable
-from .posteriors import describe_posterior, saves_to_folder
+from .classes import CONVERTER
+from .files import KIND, ModelFileError, check_path, header_path
+from .folder import check_folder, read_rows, save_folder, saves_to_folder
+
+LEAST_ROWS = 20_000  # distinct rows of the remainder from which on rows are mapped: fewer are read in milliseconds
+INVALID = (ArithmeticError, AssertionError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
+"""The errors that contents which make no sense lead to."""
+MOST_SHOWN = 200  # characters of a parameter that a file cannot hold
+MAPPED = (
+    *(f"fitted.posterior.store.{name}" for name in ("X", "Z", "values", "noises")),
+    *(f"fitted.rows.{name}" for name in ("X", "y", "alpha")),
+    "fitted.targets",
+    "fitted.judges",
+)
+"""The arrays that stay on disk when a model of many rows is loaded."""
 
 
 def save(model: Any, path: str | os.PathLike[str]) -> None:
@@ -57,7 +59,7 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
     Raises
     ------
     TypeError
-        For a kernel or a posterior of your own, or a kernel of more than 21 terms: use pickle or joblib.
+        For a kernel, a mean function or a posterior of your own: use pickle or joblib.
     sodalite.persistence.ModelFileError
         If the file cannot be written.
 
@@ -76,12 +78,25 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
     if type(model) is not GreedyGPRegressor:
         raise TypeError(f"save takes a GreedyGPRegressor; got {type(model).__name__}. Use pickle or joblib for it.")
     check_is_fitted(model, "posterior_")
-    if saves_to_folder(model.fitted_):
+    fitted: Fitted = model.fitted_
+    parameters, lost = _parameters(model)
+    names = getattr(model, "feature_names_in_", None)
+    content = {
+        "library": __version__,
+        "parameters": parameters,
+        "lost": lost,
+        "feature_names": None if names is None else [str(name) for name in names],
+        "preprocessing": CONVERTER.dump(getattr(model, "preprocessing_", None), Preprocessing)[0],
+        "about": getattr(model, "about_", None),
+    }
+    if saves_to_folder(fitted):
         check_folder(path)
-        save_folder(path, model.fitted_.posterior, *describe(model))
+        save_folder(path, content, fitted)
         return
     check_path(path)
-    write(path, *describe(model))
+    content["fitted"], arrays = _state(_as_stored(fitted))
+    mapped = set(MAPPED) & set(arrays) if MAPPED[0] in arrays else ()
+    container.write(KIND, path, content, arrays, mapped)
 
 
 def load(path: str | os.PathLike[str]) -> GreedyGPRegressor:
@@ -105,223 +120,107 @@ def load(path: str | os.PathLike[str]) -> GreedyGPRegressor:
     sodalite.persistence.ModelFileError
         If the file does not exist, is truncated or damaged, was written by a later version, or is not a model file.
     """
+    return _loaded(path)[0]
+
+
+def check_file(path: str | os.PathLike[str]) -> None:
+    """Read a model file whole, and check every checksum in it.
+
+    `load` leaves the rows of a large model of the posterior "local" on disk, and checks them when they are first used.
+
+    Parameters
+    ----------
+    path : str or path-like
+
+    Raises
+    ------
+    sodalite.persistence.ModelFileError
+        As by `load`.
+    """
+    for array in _loaded(path)[1]:
+        if isinstance(array, MappedArray):
+            array.check()
+
+
+def _loaded(path: str | os.PathLike[str]) -> tuple[GreedyGPRegressor, list[Any]]:
+    """The model of a file, and all arrays of the file."""
+    header, arrays = container.read(KIND, header_path(path))
+    content, every = header.content, list(arrays.values())
+    with _one_error(path):
+        if "rows" in content:
+            content["fitted"]["posterior"]["store"], others = read_rows(path, content["rows"], arrays)
+            every += others
+        parameters = CONVERTER.load(content["parameters"], dict[str, Any], where="parameters")
+        model = GreedyGPRegressor(**parameters)
+        if "limit" in (posterior := content["fitted"]["posterior"]):
+            posterior["limit"] = cache_limit(model.memory_limit)
+        model.fitted_ = CONVERTER.load(content["fitted"], Fitted, arrays, "fitted")
+        model.n_features_in_ = model.fitted_.X_active.shape[1]
+        if (names := content["feature_names"]) is not None:
+            model.feature_names_in_ = np.array(CONVERTER.load(names, tuple[str, ...], where="names"), dtype=object)
+        if content["preprocessing"] is not None:
+            model.preprocessing_ = CONVERTER.load(content["preprocessing"], Preprocessing, where="preprocessing")
+        if content["about"] is not None:
+            model.about_ = content["about"]
+        for name, value in CONVERTER.load(content["lost"], dict[str, str], where="lost").items():
+            warn(
+                f"{path}: the parameter {name} was {value}, which a file cannot hold, and is "
+                f"{model.get_params(deep=False)[name]!r} now. Predictions are not affected; another fit would be."
+            )
+    return model, every
+
+
+@contextmanager
+def _one_error(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Raise whatever is wrong with the contents of a file as one error of one line."""
     try:
-        # Wrong shapes are refused before memory is allocated for the arrays.
-        header, arrays = read(path, lambda header: Layout.of(header.content).check(header.arrays))
-        with np.errstate(all="ignore"):  # values that overflow are refused by the checks
-            return rebuild(header.content, arrays, str(path))
+        with np.errstate(all="ignore"):
+            yield
     except ModelFileError:
         raise
-    except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError) as error:
+    except INVALID as error:
         reason = f"it has no {error}" if isinstance(error, KeyError) else str(error).rstrip(".") or repr(error)
-        reason = " ".join(reason.split())  # on one line
-        raise ModelFileError(f"{path} is no valid model file: {reason}. {KIND.remedy}") from error
+        raise KIND.damaged(f"{path} is not a valid model file: {' '.join(reason.split())}.") from error
 
 
-def describe(model: GreedyGPRegressor) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the JSON and the arrays of a model's file."""
-    fitted: Fitted = model.fitted_
-    posterior, selection = fitted.posterior, fitted.selection
-    names = getattr(model, "feature_names_in_", None)
-    preprocessing = getattr(model, "preprocessing_", None)
-    about_posterior, arrays, kind = describe_posterior(fitted)
-    about_mean, mean_arrays = describe_mean(fitted, kind.holds_all_rows)
-    content: dict[str, Any] = {
-        "library": __version__,
-        "baselines": _baselines_to_json(fitted.baselines),
-        "params": parameters_to_json(model),
-        "kernel": kernel_to_json(fitted.kernel),
-        "rounds": [_round_to_json(part) for part in fitted.rounds],
-        "optimism": float(fitted.optimism),
-        "selection": {
-            "stop_reason": selection.stop_reason,
-            "noise_floor": float(selection.noise_floor),
-            "n_proposed": int(selection.n_proposed),
-        },
-        "n_rows": int(fitted.n_rows),
-        "n_active": len(selection),
-        "n_features": int(model.n_features_in_),
-        "n_targets": fitted.q,
-        "y_std": fitted.scaling.std.tolist(),  # again, for readers of the header, which has no arrays
-        "flat": not fitted.target_shape,
-        "feature_names": None if names is None else [str(name) for name in names],
-        "log_marginal_likelihood": float(posterior.log_marginal_likelihood),
-        "preprocessing": None if preprocessing is None else preprocessing.to_json(),
-        "about": getattr(model, "about_", None),
-        "posterior": about_posterior,
-        "mean": about_mean,
-    }
-    if mapped := sorted(set(kind.mapped) & set(arrays)):
-        content[MAPPED] = mapped
-    arrays |= mean_arrays
-    arrays |= {
-        "centre": posterior.kernel.centre,
-        "active": selection.indices.astype(np.int64),
-        "rmse": selection.rmse,
-        "scores": selection.scores,
-        "factor": selection.factor,
-        "y_mean": fitted.scaling.mean,
-        "y_std": fitted.scaling.std,
-    }
-    return content, arrays
+def _state(fitted: Fitted) -> tuple[Any, dict[str, Any]]:
+    """The state of a model, as JSON and arrays."""
+    try:
+        return CONVERTER.dump(fitted, Fitted, "fitted")
+    except UnknownClassError as error:
+        raise TypeError(
+            f"a model file cannot hold the class {error.kind.__module__}.{error.kind.__qualname__}, which would need "
+            f"code to be run. Use pickle or joblib.dump instead."
+        ) from None
 
 
-def rebuild(content: Mapping[str, Any], arrays: dict[str, Array], path: str) -> GreedyGPRegressor:
-    """Return the model that a file describes.
+def _as_stored(fitted: Fitted) -> Fitted:
+    """The state that a file holds: with all rows for "local", laid out by cells if they are many.
 
-    Raises a ValueError, or another error of a value that Python or a library refuses, if the file is not valid.
+    How much memory the posterior may take depends on the machine, and is decided when it is loaded.
     """
-    layout = Layout.of(content)
-    layout.check_arrays(arrays)
-    if sorted(mapped := content.get(MAPPED, [])) != sorted(set(layout.format.mapped) & set(arrays)):
-        raise ValueError(f"the field {MAPPED!r} does not list the arrays that are mapped")
-    check_array_values({name: array for name, array in arrays.items() if name not in mapped})
-    check_stages(arrays["active"], arrays["rmse"], arrays["scores"], layout.sizes.n)
-    model, notes = _unfitted(content["params"], layout.posterior)
-    kernel = compile_centred(kernel_from_json(content["kernel"]), arrays["centre"], np.dtype(np.float64))
-
-    def damaged(words: str) -> ModelFileError:
-        return ModelFileError(f"{path} is damaged: {words}. {KIND.remedy}")
-
-    model.fitted_ = _fitted(content, arrays, layout, kernel, model.memory_limit, damaged, path)
-    model.n_features_in_ = layout.sizes.d
-    _add_names(model, content, layout.sizes.d)
-    if content["about"] is not None:
-        model.about_ = content["about"]
-    for note in notes:
-        warn(f"{path}: {note}")
-    return model
+    posterior, rows = fitted.posterior, fitted.rows
+    if not isinstance(posterior, Local) or rows is None:
+        return fitted.without_rows()
+    posterior = replace(posterior, limit=0)
+    if posterior.store is None and len(posterior.X) < LEAST_ROWS:
+        return replace(fitted, posterior=posterior)
+    if not np.array_equal(np.asarray(rows.X[fitted.selection.indices]), fitted.X_active):
+        raise ValueError("X has changed on disk since the model was fitted to it, so the model cannot be saved.")
+    return replace(fitted, posterior=posterior.laid_out(float_type(rows.X)))
 
 
-def _unfitted(content: Any, posterior: str) -> tuple[GreedyGPRegressor, list[str]]:
-    """The estimator with its parameters, and notes of those that are not as they were saved."""
-    parameters, notes = parameters_from_json(content)
-    if parameters["posterior"] != posterior:
-        raise ValueError(
-            f"its posterior is {posterior!r}, but the parameter posterior is {shown(parameters['posterior'])}"
-        )
-    model = GreedyGPRegressor(**parameters)
-    check_parameters(model)
-    return model, notes + reset_unaffordable(model)
+def _parameters(model: GreedyGPRegressor) -> tuple[dict[str, Any], dict[str, str]]:
+    """The estimator's parameters as JSON, and the `repr` of those that a file cannot hold.
 
-
-def _fitted(
-    content: Mapping[str, Any],
-    arrays: Mapping[str, Array],
-    layout: Layout,
-    kernel: CompiledKernel,
-    memory_limit: int | float | str | None,
-    damaged: Callable[[str], ModelFileError],
-    path: str,
-) -> Fitted:
-    """The fitted state, checked against the kernel."""
-    holds_all, selection = layout.format.holds_all_rows, _selection(content["selection"], arrays)
-    rows = ArrayRows(arrays["X"], arrays["Y"], arrays.get("alpha"))
-    active = selection.indices if holds_all else np.arange(layout.sizes.m)
-    evidence = Evidence(kernel, rows, replace(selection, indices=active))
-    scaling = Scaling(arrays["y_mean"], arrays["y_std"])
-    mean, targets = mean_from_json(content.get("mean"), arrays, layout.sizes), arrays.get("targets")
-    mean(rows.X[active][:N_PREDICTED])  # refuses predictions that are not finite
-    likelihood = content["log_marginal_likelihood"]
-    real(likelihood, "log_marginal_likelihood", -np.inf)
-    stored = FileContent(
-        evidence, mapping(content["posterior"], "posterior"), arrays, likelihood, memory_limit, damaged, path
-    )
-    every = layout.format.all_rows(stored)
-    return Fitted(
-        kernel=kernel.spec,
-        selection=selection,
-        posterior=_posterior(layout, stored, scaling),
-        scaling=scaling,
-        target_shape=() if content["flat"] else (layout.sizes.q,),
-        n_rows=layout.sizes.n,
-        X_active=rows.X[active],
-        y_active=rows.y[active],
-        optimism=real(content.get("optimism", 1.0), "optimism", 1.0, MOST_OPTIMISTIC),
-        rounds=tuple(_round(mapping(part, "a round")) for part in content["rounds"]),
-        baselines=_baselines(content.get("baselines")),
-        rows=every.rows,
-        mean_function=mean,
-        targets_active=None if targets is None else targets[active],
-        targets=every.targets,
-        judges=every.judges,
-    )
-
-
-def _posterior(layout: Layout, stored: FileContent, scaling: Scaling) -> Posterior:
-    """The posterior, after a check of the factor, and with predictions that are finite."""
-    evidence, kind = stored.evidence, layout.format
-    active = evidence.selection.indices
-    X = np.asarray(evidence.X[active], dtype=np.float64)
-    check_factor(evidence.kernel, X, evidence.selection.factor, evidence.noise(active), kind.holds_all_rows)
-    posterior = kind.restore(stored)
-    check_some_predictions(kind.without_cache(posterior), X, scaling.mean, scaling.std)
-    return posterior
-
-
-def _selection(content: Any, arrays: Mapping[str, Array]) -> Selection:
-    about = mapping(content, "selection")
-    return Selection(
-        arrays["active"],
-        arrays["rmse"],
-        arrays["factor"],
-        arrays["scores"],
-        text(about["stop_reason"], "stop_reason"),
-        real(about["noise_floor"], "noise_floor"),
-        count(about["n_proposed"], "n_proposed"),
-    )
-
-
-def _add_names(model: GreedyGPRegressor, content: Mapping[str, Any], d: int) -> None:
-    """Set the names of the inputs, and the preprocessing of a table's columns, if the file has them."""
-    names = content["feature_names"]
-    if names is not None:
-        if not isinstance(names, list):
-            raise wrong("feature_names", "a list of texts", names)
-        names = [text(part, "feature_names") for part in names]
-        if len(names) != d:
-            raise ValueError(f"it has {len(names)} feature names for {d} features")
-        model.feature_names_in_ = np.array(names, dtype=object)
-    if content["preprocessing"] is not None:
-        model.preprocessing_ = Preprocessing.from_json(content["preprocessing"])
-        if len(model.preprocessing_.names) != d:
-            raise ValueError(f"its columns make {len(model.preprocessing_.names)} inputs, but it has {d}")
-
-
-def _baselines_to_json(found: Baselines | None) -> dict[str, Any] | None:
-    if found is None:
-        return None
-    return {name: value if np.isfinite(value) else None for name, value in asdict(found).items()}
-
-
-def _baselines(content: Any) -> Baselines | None:
-    """The errors of simple models; None in files of earlier versions."""
-    if content is None:
-        return None
-    about = mapping(content, "baselines")
-    values = {name: about[name] for name in ("model", "constant", "line", "neighbours")}
-    found = {name: np.nan if value is None else real(value, name) for name, value in values.items()}
-    return Baselines(count(about["n_rows"], "n_rows"), **found, k=count(about["k"], "k"))
-
-
-def _round_to_json(part: Round) -> dict[str, Any]:
-    return {
-        "name": part.name,
-        "kernel": kernel_to_json(part.kernel),
-        "objective": float(part.objective) if np.isfinite(part.objective) else None,
-        "kept": bool(part.kept),
-        "seconds": float(part.seconds),
-        "n_active": None if part.n_active is None else int(part.n_active),
-    }
-
-
-def _round(content: Mapping[str, Any]) -> Round:
-    objective, n_active = content["objective"], content["n_active"]
-    return Round(
-        text(content["name"], "a round's name"),
-        kernel_from_json(content["kernel"]),
-        -np.inf if objective is None else real(objective, "a round's objective", -np.inf),
-        flag(content["kept"], "a round's kept"),
-        real(content["seconds"], "a round's seconds"),
-        None if n_active is None else count(n_active, "a round's n_active"),
-    )
+    `checkpoint` is left out: a path belongs to a machine, not to a model.
+    """
+    parameters, lost = {}, {}
+    for name, value in model.get_params(deep=False).items():
+        try:
+            if name != "checkpoint":
+                value = np.dtype(value).name if name == "dtype" else value
+                parameters[name] = CONVERTER.dump(value)[0]
+        except UnknownClassError:
+            lost[name] = repr(value)[:MOST_SHOWN]
+    return parameters, lost

@@ -16,7 +16,7 @@ of the mean. The posterior is the same, and the other neighbours are at other pl
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -26,13 +26,13 @@ from ..core.types import Floats, Indices
 from ..core.validation import reads_from_disk
 from ..kernels import CompiledKernel, Features, take
 from ..kernels.cells import Cells
-from ..kernels.neighbours import Index, Metric, Neighbours, distinct, places_among
+from ..kernels.neighbours import Metric, Neighbours, distinct, places_among
 from ..kernels.row_store import RowStore, build_store, group_means
 from .base import BLOCK, Evidence, Posterior, Prediction, RowsOfFit, covariance_block, in_blocks
 from .calibration import MOST_RHO, Scale
 from .coordinates import CoordinateCache, cache_limit
 from .leave_one_out import Observations, Systems
-from .shared import LEAST_ROWS, RATIO, Remainder, Shared, affordable_cell, blended, levels_of
+from .shared import LEAST_ROWS, RATIO, Remainder, Shared, affordable_cell, blended
 from .sod import SubsetOfData
 from .stored import least_memory, store_remainder
 from .tuning import SIZES, most_judged, tuned
@@ -346,9 +346,9 @@ class Local(Posterior):
         cls,
         kernel: CompiledKernel,
         base: SubsetOfData,
-        X: Floats,
-        r: Floats,
-        noises: Floats,
+        X: Floats | None,
+        r: Floats | None,
+        noises: Floats | None,
         k: int,
         scale: Scale | None,
         limit: int,
@@ -357,43 +357,46 @@ class Local(Posterior):
         power: int = 0,
         centres: Floats | None = None,
         metric: Metric | None = None,
+        store: RowStore | None = None,
     ) -> Local:
-        """The posterior from what a file holds: what does not follow from the rest in O(n). The v's come later.
+        """The posterior from what `saved` returns: what does not follow from the rest in O(n). The v's come later.
 
         `metric` is that of more rows, if X are some of these.
         """
-        rows = kernel.prepare(X)
-        coordinates = CoordinateCache(base, rows, limit)
-        made = cls(kernel, base, X, rows, r, noises, Neighbours(kernel, X, metric=metric), coordinates, k, scale, limit)
-        if not cell:
-            return made
-        if centres is None:  # files of earlier versions
-            assert isinstance(made.near.index, Index)
-            centres = Cells.of(made.near.index.positions, levels_of(cell, len(X))).centres
-        return made.sharing(cell, h, power, centres)
+        if store is not None:
+            made = replace(cls.of_store(base, store, limit), k=k, scale=scale)
+        else:
+            assert X is not None
+            assert r is not None
+            assert noises is not None
+            rows = kernel.prepare(X)
+            coordinates, near = CoordinateCache(base, rows, limit), Neighbours(kernel, X, metric=metric)
+            made = cls(kernel, base, X, rows, r, noises, near, coordinates, k, scale, limit)
+        return made if centres is None else made.sharing(cell, h, power, centres)
+
+    def saved(self) -> dict[str, Any]:
+        """The arguments of `restore`: without what follows from them, which may be many times as large."""
+        state = {name: getattr(self, name) for name in ("kernel", "base", "k", "scale", "limit", "store", "power")}
+        state |= {name: getattr(self, name) if self.store is None else None for name in ("X", "r", "noises")}
+        if self.shared is not None:
+            state |= {"cell": self.shared.cell, "h": self.shared.h, "centres": self.shared.cells.centres}
+        return state
+
+    def laid_out(self, dtype: np.dtype[Any]) -> Local:
+        """A copy whose rows are in a store, with inputs of this type."""
+        return self.restore(**{**self.saved(), "store": self.as_store(dtype)})
 
     def in_memory(self) -> Local:
         """A copy whose rows are in memory, if they are on disk."""
         return self if self.store is None else self.restore(**self.__getstate__())
 
-    def without_cache(self) -> Local:
-        """A copy that keeps neither the v's of the rows nor factors."""
-        plain = replace(self, coordinates=CoordinateCache(self.base, self.rows, limit=0), limit=0)
-        if self.shared is None:
-            return plain
-        return plain.sharing(self.shared.cell, self.shared.h, self.power, self.shared.cells.centres)
-
     def __getstate__(self) -> dict[str, Any]:
-        """The arguments of `restore`: without what follows from them, which may be many times as large."""
-        derived = ("rows", "near", "coordinates", "shared", "power", "store")
-        state = {part.name: getattr(self, part.name) for part in fields(self) if part.name not in derived}
+        """The arguments of `restore`, with the rows in memory."""
+        state = self.saved()
         if self.store is not None:
             live = np.delete(np.arange(len(self.X)), self.store.dead)
-            state |= {name: np.array(state[name][live], dtype=np.float64) for name in ("X", "r", "noises")}
-        if self.shared is not None:
-            shared = self.shared
-            state |= {"cell": shared.cell, "h": shared.h, "power": self.power, "centres": shared.cells.centres}
-        return state
+            state |= {name: np.array(getattr(self, name)[live], dtype=np.float64) for name in ("X", "r", "noises")}
+        return {**state, "store": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(self.restore(**state).__dict__)

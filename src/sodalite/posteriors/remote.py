@@ -318,9 +318,9 @@ class RemoteLocal(Local):
         """Refuse: the rows are in several stores."""
         raise ValueError(ELSEWHERE)
 
-    def without_cache(self) -> RemoteLocal:
-        """The posterior itself, which has no cache."""
-        return self
+    def saved(self) -> dict[str, Any]:
+        """The arguments of `restore`, without the rows: their files are written by the workers."""
+        return {**super().saved(), "X": None, "r": None, "noises": None}
 
     def __getstate__(self) -> NoReturn:
         raise TypeError(f"This model cannot be pickled or copied. {ELSEWHERE}")

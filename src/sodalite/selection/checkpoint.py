@@ -45,7 +45,7 @@ SHARE = 0.01  # most of the time that may be spent on writing: large checkpoints
 SAME_FLOOR = 1e-6  # relative difference up to which two noise floors are the same: rounding is far less, a step tenfold
 
 REMEDY = "Nothing was changed; give another path, or remove the file to begin anew."
-CONTENT = {"library", "about", "generator", "kernel", "found", "selection", "arrays_sha256"}
+CONTENT = {"library", "about", "generator", "kernel", "found", "selection"}
 
 File = tuple[dict[str, Any], dict[str, Array]]
 """The contents of a checkpoint: its JSON and its arrays."""
@@ -59,7 +59,7 @@ class CheckpointWarning(UserWarning):
     """A checkpoint could not be written while a selection went on."""
 
 
-KIND = Kind("sodalite-checkpoint", 1, "checkpoint", "checkpoint", CheckpointError)
+KIND = Kind("sodalite-checkpoint", "checkpoint", CheckpointError)
 
 
 class Checkpoint:
@@ -295,7 +295,8 @@ def check_checkpoint(path: Any) -> File | None:
     if not Path(path).exists():
         return None
     try:
-        header, arrays = read(KIND, path, lambda header: _check_arrays(path, header))
+        header, arrays = read(KIND, path)
+        _check_arrays(path, header)
     except CheckpointError as error:
         if REMEDY in str(error):
             raise

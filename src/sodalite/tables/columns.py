@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
-from typing import Any, NamedTuple, Self
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..core.types import Array, Floats, Indices
 from .base import CORRECT, TableError, is_number
-from .calendar import AXES, CIRCLES, circle, place
+from .calendar import circle, place
 from .levels import POINT, level_points
 from .values import OFFSETS, Values, days_of, in_zone, with_offsets
 from .written import (
@@ -96,75 +96,6 @@ class Column:
             whole = [] if self.kind == "time" and self.parts else [self.name]
             found = whole + [f"{self.name} {part} {axis}" for part in self.parts for axis in ("cos", "sin")]
         return found + ([f"{self.label} missing"] if self.indicator else [])
-
-    def to_json(self) -> dict[str, Any]:
-        """The column as JSON; what is at its default is left out, but for levels and fill."""
-        found = {part.name: getattr(self, part.name) for part in fields(self)}
-        kept = ("name", "kind", "levels", "fill")
-        defaults = Column(self.name, self.kind)
-        return {
-            name: list(value) if isinstance(value, tuple) else value
-            for name, value in found.items()
-            if name in kept or value != getattr(defaults, name)
-        }
-
-    @classmethod
-    def from_json(cls, content: Any) -> Self:
-        """The column from its JSON; anything else is refused with a ValueError."""
-        known = {part.name for part in fields(cls)}
-        if not isinstance(content, dict) or not {"name", "kind", "levels", "fill"} <= set(content) <= known:
-            raise ValueError("a column in preprocessing must have name, kind, levels and fill, and nothing unknown")
-        name, kind = content["name"], content["kind"]
-        if not isinstance(name, str):
-            raise ValueError("the name of a column in preprocessing must be a text")
-        if kind not in KINDS:
-            raise ValueError(f"the kind of column {name!r} in preprocessing must be one of {', '.join(KINDS)}")
-        values: dict[str, Any] = {key: tuple(part) if isinstance(part, list) else part for key, part in content.items()}
-        found = cls(**values)
-        found._check()
-        return found
-
-    def _check(self) -> None:
-        """Refuse fields, read from a file, that do not fit each other."""
-
-        def check(name: str, holds: bool, needed: str) -> None:
-            if not holds:
-                raise ValueError(f"the {name} of column {self.name!r} in preprocessing must be {needed}")
-
-        def texts(value: Any) -> bool:
-            return isinstance(value, tuple) and all(isinstance(part, str) for part in value)
-
-        def numbers(value: Any) -> bool:
-            return isinstance(value, tuple) and all(isinstance(part, float) for part in value)
-
-        check("levels", texts(self.levels) and len(set(self.levels)) == len(self.levels), "different texts")
-        levelled = self.kind in LEVELLED
-        check("levels", bool(self.levels) == levelled, "at least one" if levelled else f"none for the kind {self.kind}")
-        as_text = self.kind in CATEGORICAL
-        check(
-            "fill",
-            self.fill is None or isinstance(self.fill, str if as_text else float),
-            "a text" if as_text else "a number",
-        )
-        check("indicator", isinstance(self.indicator, bool), "true or false")
-        allowed = {"place": AXES, "date": CIRCLES, "time": CIRCLES}.get(self.kind, ())
-        check("parts", texts(self.parts) and set(self.parts) <= set(allowed), f"of {', '.join(allowed) or 'none'}")
-        check("parts", len(set(self.parts)) == len(self.parts) and bool(self.parts) >= (self.kind == "place"), "some")
-        check("means", numbers(self.means), "numbers")
-        check(
-            "means",
-            len(self.means) == (len(self.levels) + 1) * (self.kind == "means"),
-            "one for each level and one more",
-        )
-        check("other", self.other is None or self.other in self.levels, "one of the levels")
-        check("rare", texts(self.rare) and (not self.rare or self.other is not None), "texts that share a level")
-        is_place = self.kind == "place"
-        check(
-            "partner", isinstance(self.partner, str) if is_place else self.partner is None, "the longitude of a place"
-        )
-        check("centre", numbers(self.centre) and len(self.centre) == 2 * is_place, "two numbers for a place")
-        check("zone", self.zone is None or isinstance(self.zone, str), "a text")
-        check("form", self.form is None or isinstance(self.form, str), "a text")
 
 
 class Coded(NamedTuple):

@@ -14,12 +14,13 @@ from typing import Any, Self
 
 import numpy as np
 
+from ..core.state import Converter
 from ..core.types import Floats
 from ..core.unseen import Inputs, Unseen
 from ..core.words import counted
 from .base import Table, TableError, listed
 from .column_names import is_time
-from .column_readings import MISSING, blanked
+from .column_readings import blanked
 from .columns import GAP, Column, Lookup, encode_values, known_levels
 from .values import frame_column, frame_names, table_column
 
@@ -91,34 +92,14 @@ class Preprocessing:
 
     def to_json(self) -> dict[str, Any]:
         """The mapping as JSON."""
-        columns = [column.to_json() for column in self.columns]
-        found: dict[str, Any] = {"target": self.target, "columns": columns, "missing": self.missing}
-        found |= {"na_values": list(self.na_values)} if self.na_values else {}
-        return found | ({"encoding": self.encoding} if self.encoding is not None else {})
+        tree: dict[str, Any] = Converter().dump(self, type(self))[0]
+        return tree
 
     @classmethod
     def from_json(cls, content: Any) -> Self:
-        """The mapping from the JSON of `to_json`, also of earlier versions; all else is refused with a ValueError."""
-        needed = {"target", "columns", "missing"}
-        if not isinstance(content, dict) or not needed <= set(content) <= needed | {"na_values", "encoding"}:
-            raise ValueError("preprocessing, how columns become inputs, must have target, columns and missing alone")
-        if not isinstance(content["columns"], list):
-            raise ValueError("columns in preprocessing must be a list")
-        columns = tuple(Column.from_json(part) for part in content["columns"])
-        names = [name for column in columns for name in column.sources]
-        if not (content["target"] is None or isinstance(content["target"], str)):
-            raise ValueError("target in preprocessing must be the name of a column")
-        if content["missing"] not in MISSING:
-            raise ValueError(f"missing in preprocessing must be one of {', '.join(MISSING)}")
-        codes = content.get("na_values", [])
-        if not isinstance(codes, list) or not all(isinstance(code, str) for code in codes):
-            raise ValueError("na_values in preprocessing must be a list of texts")
-        encoding = content.get("encoding")
-        if not (encoding is None or isinstance(encoding, str)):
-            raise ValueError("encoding in preprocessing must be a text")
-        if not names or len(set(names)) < len(names):
-            raise ValueError("preprocessing has no columns, or two of one name")
-        return cls(content["target"], columns, content["missing"], tuple(codes), encoding)
+        """The mapping from its JSON; all else is refused with a ValueError."""
+        mapping: Self = Converter().load(content, cls, where="preprocessing")
+        return mapping
 
     def check_names(self, names: Sequence[str], source: str) -> None:
         """Refuse a table that lacks one of the columns; it may have more columns, in any order."""

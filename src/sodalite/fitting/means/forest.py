@@ -48,11 +48,6 @@ class Forest:
             _joined(trees, "leaf_value", np.float64),
         )
 
-    @classmethod
-    def join(cls, forests: Sequence[Forest]) -> Forest:
-        """The trees of several forests, one forest after the other."""
-        return cls(*(np.concatenate([getattr(one, name) for one in forests]) for name in cls.__dataclass_fields__))
-
     def take(self, first: int, last: int) -> Forest:
         """The trees from the number `first` to the one before `last`."""
         leaves = np.concatenate([[0], np.cumsum(self.n_leaves)])
@@ -80,7 +75,8 @@ class Forest:
             _check_tree(self.left[end - count : end], self.right[end - count : end])
 
     def booster(self, d: int) -> Any:
-        """The booster of LightGBM that predicts by these trees, of d inputs."""
+        """The booster of LightGBM that predicts by these trees, of d inputs, which are checked."""
+        self.check(d)
         head = [
             "tree",
             "version=v4",

@@ -35,9 +35,13 @@ class LinearMean(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     centre_: Floats
     optimism_: float = 1.0
 
+    def saved(self) -> dict[str, Any]:
+        """The arguments of `restore`."""
+        return {"coef": self.coef_, "intercept": self.intercept_, "centre": self.centre_}
+
     @classmethod
     def restore(cls, coef: Floats, intercept: Floats, centre: Floats) -> LinearMean:
-        """A fitted line, from what a file holds."""
+        """The fitted line that `saved` describes."""
         made = cls()
         made.coef_, made.intercept_, made.centre_ = coef, intercept, centre
         return made

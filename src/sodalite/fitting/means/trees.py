@@ -10,6 +10,7 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from ...core.optional import require
 from ...core.threads import n_threads
 from ...core.types import Floats
+from .forest import Forest
 
 MOST_ROUNDS = 1000  # the most boosting rounds: trees whose error still falls then are cut off
 PATIENCE = 10  # rounds without a smaller error on the rows that are left out, after which the trees are complete
@@ -43,11 +44,16 @@ class TreesMean(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     centre_: Floats
     unit_: Floats
 
+    def saved(self) -> dict[str, Any]:
+        """The arguments of `restore`."""
+        forests = tuple(Forest.of(booster) for booster in self.boosters_)
+        return {"forests": forests, "d": self.boosters_[0].num_feature(), "centre": self.centre_, "unit": self.unit_}
+
     @classmethod
-    def restore(cls, boosters: list[Any], centre: Floats, unit: Floats) -> TreesMean:
-        """Fitted trees, from what a file holds."""
+    def restore(cls, forests: tuple[Forest, ...], d: int, centre: Floats, unit: Floats) -> TreesMean:
+        """The fitted trees that `saved` describes; a ValueError refuses what are not trees of d inputs."""
         made = cls()
-        made.boosters_, made.centre_, made.unit_ = boosters, centre, unit
+        made.boosters_, made.centre_, made.unit_ = [forest.booster(d) for forest in forests], centre, unit
         return made
 
     def fit_until(self, X: Floats, y: Floats, X_left: Floats, y_left: Floats) -> Self:

@@ -1,0 +1,65 @@
+"""The classes that a model file can hold where the annotations of the fitted state do not name them."""
+
+from __future__ import annotations
+
+from .. import hyperparameters, scores, stopping
+from ..core.state import Converter
+from ..fitting.means import LinearMean, TreesMean
+from ..kernels import KERNEL_CLASSES, NODES
+from ..posteriors import POSTERIORS
+
+PARAMETERS = (
+    scores.Delta,
+    scores.Lookahead,
+    scores.Product,
+    scores.Random,
+    scores.Sampled,
+    stopping.AllOf,
+    stopping.AnyOf,
+    stopping.Decrease,
+    stopping.Size,
+    stopping.TargetRMSE,
+    stopping.TimeLimit,
+    hyperparameters.Fixed,
+    hyperparameters.Subset,
+    hyperparameters.Weave,
+)
+
+CONVERTER = Converter(
+    {kind.__name__: kind for kind in (*KERNEL_CLASSES, *POSTERIORS.values(), LinearMean, TreesMean)}
+    | {f"{kind.__module__.removeprefix('sodalite.').split('.')[0]}.{kind.__name__}": kind for kind in PARAMETERS}
+)
+"""Converts models to data, and back."""
+
+TRUSTED_TYPES = [
+    "numpy.dtype",
+    *sorted(
+        f"{kind.__module__}.{kind.__qualname__}"
+        for kind in {*CONVERTER.classes.values(), *NODES.values()} - {TreesMean}  # which has boosters of LightGBM's
+    ),
+    "sodalite.estimator.GreedyGPRegressor",
+    "sodalite.fitting.fitted.Fitted",
+    "sodalite.hyperparameters.task.Round",
+    "sodalite.kernels.compiled.CompiledKernel",
+    "sodalite.kernels.neighbours.Index",
+    "sodalite.kernels.neighbours.Neighbours",
+    "sodalite.kernels.nodes.Opaque",
+    "sodalite.kernels.periodic.Cycle",
+    "sodalite.fitting.means.folds.MeanFunction",
+    "sodalite.fitting.means.folds.Trial",
+    "sodalite.posteriors.baselines.Baselines",
+    "sodalite.posteriors.calibration.ErrorBars",
+    "sodalite.posteriors.calibration.Scale",
+    "sodalite.posteriors.predictive.Standard",
+    "sodalite.posteriors.shape.Shape",
+    "sodalite.posteriors.shape.Width",
+    "sodalite.selection.loop.Selection",
+    "sodalite.selection.rows.ArrayRows",
+    "sodalite.selection.rows.Scaling",
+    "sodalite.tables.columns.Column",
+    "sodalite.tables.encoder.TableEncoder",
+    "sodalite.tables.examine.Reading",
+    "sodalite.tables.preprocessing.Preprocessing",
+]
+"""The types that ``skops.io.load(path, trusted=TRUSTED_TYPES)`` needs for a model with scikit-learn's kernels. None of
+them runs code from the file."""

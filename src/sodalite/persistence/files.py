@@ -1,0 +1,33 @@
+"""Model files: containers of the state of a fitted model, or folders of them."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from ..core import container
+from ..core.container import Header, Kind
+
+HEADER = "header.sodalite"  # the model file of a folder, beside the files of rows
+
+
+class ModelFileError(ValueError):
+    """Raised if a model file cannot be read or written; one line names the file and says what is wrong."""
+
+
+KIND = Kind("sodalite-model", "model file", ModelFileError, "Copy it again, or fit it again.")
+
+
+def check_path(path: str | os.PathLike[str]) -> None:
+    """Refuse a path to which no model file can be written, before any long work."""
+    container.check_path(KIND, path)
+
+
+def header_path(path: str | os.PathLike[str]) -> str | os.PathLike[str]:
+    """Return the model file in a folder of model files; any other path as it is."""
+    return Path(path) / HEADER if (Path(path) / HEADER).is_file() else path
+
+
+def read_header(path: str | os.PathLike[str]) -> Header:
+    """Return the header of a model file: all but the values of its arrays."""
+    return container.read_header(KIND, header_path(path))
