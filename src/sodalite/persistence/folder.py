@@ -19,6 +19,7 @@ from ..core import container
 from ..core.container import Kind
 from ..core.files import replacing_folder
 from ..core.joined import Joined
+from ..core.state import Converter
 from ..core.types import Floats
 from ..fitting.fitted import Fitted
 from ..kernels.neighbours import Metric
@@ -79,15 +80,15 @@ def save_folder(path: str | os.PathLike[str], content: dict[str, Any], fitted: F
     assert isinstance(posterior, Local)
     rows = posterior.remote if isinstance(posterior, RemoteLocal) else posterior.store
     assert rows is not None
-    # The base stands in for the posterior, whose rows are in other files.
-    tree, arrays = CONVERTER.dump(replace(fitted, posterior=posterior.base), Fitted, "fitted")
-    state, own = CONVERTER.dump({**posterior.saved(), "store": None, "limit": 0}, dict[str, Any], "fitted.posterior")
-    tree["posterior"] = {"class": Local.__name__, **state}
+    converter = Converter({**CONVERTER.classes, "RemoteLocal": RemoteLocal})
+    tree, arrays = converter.dump(replace(fitted, posterior=replace(posterior, limit=0)), Fitted, "fitted")
+    tree["posterior"] |= {"class": "Local", "store": None}
+    arrays = {name: array for name, array in arrays.items() if not name.startswith("fitted.posterior.store.")}
     try:
         with replacing_folder(path, HEADER) as folder:
             files, sums = _write_rows(posterior, folder, path)
             about, some = CONVERTER.dump(Rows(files, sums, rows.some, rows.metric), Rows, "rows")
-            container.write(KIND, folder / HEADER, {**content, "fitted": tree, "rows": about}, arrays | own | some)
+            container.write(KIND, folder / HEADER, {**content, "fitted": tree, "rows": about}, arrays | some)
     except OSError as error:
         raise ModelFileError(f"{path} could not be written: {error.strerror or error}.") from None
 
