@@ -204,7 +204,8 @@ class _Reader:
 
 
 def _is_array(value: Any) -> bool:
-    return hasattr(value, "shape") and hasattr(value, "dtype")
+    """Whether a value is an array, or is read as one."""
+    return hasattr(value, "shape") and hasattr(value, "dtype") and not is_dataclass(value)
 
 
 def _is_open(hint: Any) -> bool:
