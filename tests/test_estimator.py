@@ -33,7 +33,7 @@ from sodalite.hyperparameters import Found, Round, Subset
 from sodalite.metrics import coverage, rmse
 from sodalite.posteriors import POSTERIORS, base
 from sodalite.scores import SCORES, Delta
-from sodalite.stopping import Rule, Stage, TargetRMSE
+from sodalite.stopping import Rule, Size, Stage, TargetRMSE
 
 KERNEL = ConstantKernel(1.5) * RBF([1.2, 1.9]) + WhiteKernel(0.02)
 QUICK = Subset(n_rows=100, n_starts=4, n_screen=60)
@@ -779,17 +779,35 @@ def test_one_row(make):
 
 
 def test_fewer_rows_than_n_active():
+    """None has to be chosen: all are active as they come, and no stage has an RMSE."""
     X, y = data(n=12)
-    model = fixed(n_active=1000).fit(X, y)
-    assert sorted(model.active_indices_) == list(range(12))
-    assert model.selection_.stop_reason == "all_rows"
-    assert np.isnan(model.selection_.rmse).tolist() == 11 * [False] + [True]
+    stages = []
+    for n_active in (12, 1000):
+        model = fixed(n_active=n_active).fit(X, y, callback=stages.append)
+        selection = model.selection_
+        assert model.active_indices_.tolist() == list(range(12))
+        assert (selection.stop_reason, selection.is_ranked, selection.n_proposed) == ("all_rows", False, 0)
+        assert np.isnan(selection.rmse).tolist() == np.isnan(selection.scores).tolist() == 12 * [True]
+    assert not any(stage.t for stage in stages)
 
 
-def test_as_many_rows_as_n_active():
-    model = fixed(n_active=12).fit(*data(n=12))
-    assert model.selection_.stop_reason == "all_rows"
-    assert len(model.active_indices_) == 12
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"tol": 1e-9, "patience": 20},
+        {"target_rmse": 1e-9},
+        {"time_limit": 1000.0},
+        {"stop": Size(12)},
+        {"score": Delta(2.0)},
+    ],
+    ids=str,
+)
+def test_what_may_stop_earlier_or_refuse_rows_is_asked_about_every_row(options):
+    X, y = data(n=12)
+    model = fixed(n_active=1000, **options).fit(X, y)
+    assert model.selection_.is_ranked
+    assert np.isfinite(model.selection_.rmse[:11]).all()
+    np.testing.assert_allclose(model.predict(X), fixed(n_active=1000).fit(X, y).predict(X), rtol=1e-8)
 
 
 def test_one_active_row():

@@ -120,7 +120,8 @@ class GreedyGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
         rows that the trees have not seen the largest log density or, within 0.01 nats of it, the smallest RMSE. It
         takes up to three times as long. Tables of fewer than 50 rows have a constant.
     n_active : int, default=500
-        The most active rows. With fewer rows than that, all are active.
+        The most active rows. With no more rows than that, all are active, in their own order: none has to be chosen,
+        unless a stopping rule is set or `score` is an object of your own, which may leave some out.
     tol : float, default=None
         The paper's stopping rule: stop when another row lowers the remaining rows' RMSE by less than this (in units of
         y).
@@ -174,7 +175,7 @@ class GreedyGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
     Attributes
     ----------
     active_indices_ : ndarray of shape (m,)
-        The active rows, in the order in which they were chosen.
+        The active rows, in the order in which they were chosen; in their own order if none had to be chosen.
     fitted_ : sodalite.fitting.fitted.Fitted
         Everything that the fit has found, in one frozen object; the other attributes are parts of it.
     mean_ : sodalite.fitting.means.MeanFunction
@@ -186,7 +187,8 @@ class GreedyGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
         The rounds of the search for them.
     selection_ : sodalite.Selection
         The active rows, and the stages of their selection. Its `rmse` is in units of y; for several targets, in
-        standard deviations of each.
+        standard deviations of each. It is NaN if none had to be chosen (``selection_.is_ranked`` is False); to rank all
+        rows of a small table, use `sodalite.select`.
     posterior_ : sodalite.posteriors.Posterior
         The posterior of the scaled targets.
     X_train_, y_train_ : ndarray of shape (m, d), (m,) or (m, q)
@@ -299,7 +301,7 @@ class GreedyGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
         callback : callable, default=None
             Called with a `sodalite.stopping.Stage` when a step of the fit begins, and for every row that is chosen:
             the step, the RMSE so far, and the times by which to estimate how long it will take. If it raises
-            StopIteration after a row, that row is the last.
+            StopIteration after a row, that row is the last. (Where all rows are active, none is chosen.)
         """
         X, y, alpha = in_numpy(X, y, alpha)
         check_numeric(self.kernel, X)

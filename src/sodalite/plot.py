@@ -123,6 +123,11 @@ class LearningCurveDisplay(_Display):
 
     @classmethod
     def _of(cls, model: FittedModel, material: Material, generator: np.random.Generator) -> Self:
+        if not material.selection.is_ranked:
+            raise ValueError(
+                "all rows of this model are active and none had to be chosen, so there is no learning curve; fit it "
+                "with a smaller n_active, or rank the rows with sodalite.select."
+            )
         return cls(curve=learning_curve(material, stages_of(material), generator), target=material.target)
 
     def plot(self, ax: Any = None) -> Self:

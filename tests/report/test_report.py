@@ -39,6 +39,7 @@ from sodalite.report.rows import Input, gather
 from sodalite.report.stages import some_stages
 from sodalite.scores import SCORES
 from sodalite.selection.rows import ArrayRows
+from sodalite.stopping import Size
 from sodalite.tables import read_table
 
 KERNEL = ConstantKernel(1.3) * RBF([1.0, 2.0, 4.0]) + WhiteKernel(0.05)
@@ -151,7 +152,7 @@ def test_the_curve_is_in_units_of_the_target(rows):
 
 def test_with_all_rows_chosen_and_random_ones_end_alike(rows):
     X, y = rows
-    curve = make_report(fitted(X, y, n_active=120)).curve
+    curve = make_report(fitted(X, y, n_active=120, stop=Size(120))).curve  # a rule is asked about every row
     np.testing.assert_allclose(curve.random_rmse[:, -1], curve.rmse[-1], rtol=1e-6)
     np.testing.assert_allclose(curve.random_density[:, -1], curve.density[-1], rtol=1e-6)
     assert curve.equal is not None
@@ -658,6 +659,24 @@ def test_odd_data_have_a_page_too(name):
     assert "NaN" not in json.dumps(content_of(html))
     assert not re.search(r"\bnan\b", re.sub(r"<script.*?</script>", "", html, flags=re.DOTALL))
     assert "active rows</b>" in model._repr_html_()
+
+
+@pytest.mark.parametrize("d", [1, 2, 3])
+def test_where_none_had_to_be_chosen_there_are_neither_stages_nor_a_learning_curve(d):
+    X, y = data(40, d=d)
+    model = fitted(X, y, RBF(2.0) + WhiteKernel(0.05))
+    made = make_report(model)
+    assert made.curve is None
+    assert made.map is None
+    assert made.view is None or not len(made.view.stages)
+    html = to_html(made)
+    for text in ("Stage</label>", "How many rows it needs", "learning curve", "each chosen as", "slider"):
+        assert text not in re.sub(r"<(script|style).*?</\1>", "", html, flags=re.DOTALL)
+    content = content_of(html)
+    assert all(len(figure["frames"]) in (0, 1) for figure in content["figures"].values())
+    assert "<svg" not in model._repr_html_().partition("active rows</b>")[2]
+    with pytest.raises(ValueError, match="none had to be chosen, so there is no learning curve"):
+        model.plot("learning")
 
 
 def test_rows_have_bars_over_the_whole_range():

@@ -237,17 +237,18 @@ def run(
     `parameters` are the estimator's; those that are None are left to it. With `hold_out_only`, the model that is
     written has not seen the rows held out. `clock` has the time limit, and is told of the steps.
     """
+    from ..fitting.clock import Clock
+
+    clock = clock or Clock()
+    clock.say(f"Reading {data or EMBEDDED}")  # before the imports, which take longer than most tables
     import numpy as np
 
     from .. import persistence
-    from ..fitting.clock import Clock
     from ..fitting.pipeline import LOOK_SHARE
     from ..report.held_out import judgement_to_json
     from ..report.words import bars_of, error_words, kernel_words, mean_words
     from ._fits import MEASURING, Judged, Work, excess_words, fit_all, fit_most, has_time_to_condition, judge
 
-    clock = clock or Clock()
-    clock.say(f"Reading {data or EMBEDDED}")
     check_paths(data, output, parameters.get("checkpoint"))
     model = make_model(parameters, seed)
     watch = Stopwatch()

@@ -39,9 +39,9 @@ from ..posteriors import Evidence, Judging, Local, Posterior, resolve_posterior
 from ..posteriors.baselines import MOST_JUDGED, Baselines, NoBetterWarning, compared_with_simple_models
 from ..posteriors.floor import warn_of_floor
 from ..posteriors.remote import ON_WORKERS, LaysOut
-from ..scores import Score, resolve_score
+from ..scores import SCORES, Score, resolve_score
 from ..selection.checkpoint import Checkpoint, File, check_checkpoint, open_checkpoint
-from ..selection.grow import grow
+from ..selection.grow import grow, take_all
 from ..selection.loop import Selection
 from ..selection.rows import (
     ArrayRows,
@@ -146,6 +146,11 @@ class Settings:
         if takes_kernel_as_given(self.method):
             return rows
         return without_gross_errors(rows, inf if self.time_limit is None else LOOK_SHARE * self.time_limit)
+
+    def takes_all(self, n: int) -> bool:
+        """Whether all n rows become active: no more than asked for, and nothing may refuse a row or stop earlier."""
+        stops = (self.tol, self.target_rmse, self.time_limit, self.stop)
+        return n <= self.n_active and stops == (None,) * len(stops) and self.score in SCORES.values()
 
     def rule(self, seconds: float | None) -> Rule:
         """Return the stopping rule of a selection that may take so many seconds; None for any time."""
@@ -422,7 +427,7 @@ def choose_rows(
     first: Indices | None = None,
     rule: Rule | None = None,
 ) -> Selection:
-    """Select the active rows, with the kernel that was found.
+    """Select the active rows, with the kernel that was found; all of them, if there are no more than `n_active`.
 
     Parameters
     ----------
@@ -432,9 +437,12 @@ def choose_rows(
     rule : Rule, optional
         When to stop; by default as the settings say.
     """
+    kernel = compiled_for(rows.scaled, found.kernel, settings.dtype)
+    if settings.takes_all(rows.scaled.shape[0]):
+        return take_all(rows.scaled, kernel)
     return grow(
         rows.scaled,
-        compiled_for(rows.scaled, found.kernel, settings.dtype),
+        kernel,
         n_active=settings.n_active,
         score=settings.score,
         rule=settings.rule(settings.time_limit) if rule is None else rule,

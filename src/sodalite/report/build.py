@@ -95,7 +95,8 @@ class Report:
     """What is predicted before the Gaussian process, in sentences; empty for a constant that nothing competed with."""
     sources: tuple[str, ...]
     """What the pictures are made from and what judges the model, in sentences."""
-    curve: LearningCurve
+    curve: LearningCurve | None
+    """None where all rows are active, and none had to be chosen."""
     judgement: Judgement
     view: PosteriorView | None
     """The function of the one or two inputs that matter most; None if fewer than two of several are numbers."""
@@ -104,7 +105,8 @@ class Report:
     interactions: tuple[Interaction, ...]
     """What pairs of inputs do together; empty where none do."""
     map: ActiveMap | None
-    """Where the active rows lie; None where there is a view, or fewer than two inputs that are numbers."""
+    """Where the active rows lie; None where there is a view, fewer than two inputs are numbers, or all rows are
+    active."""
     history: tuple[Attempt, ...]
     baselines: Baselines | None
     """The model beside simple ones; None in files of earlier versions."""
@@ -160,11 +162,14 @@ def make_report(model: FittedModel, X: Any = None, y: Any = None, *, target: int
     names = [effect.name for effect in found.effects]
     matters = next(part for part in material.inputs if part.name == names[0])
     about = getattr(model, "about_", None) or {}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", JitterWarning)  # of random subsets, which are no part of the model
-        curve = learning_curve(material, stages, generator)
+    curve = None
+    if material.selection.is_ranked:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", JitterWarning)  # of random subsets, which are no part of the model
+            curve = learning_curve(material, stages, generator)
     judgement = judge(material, stages, generator, matters)
-    curve = replace(curve, finished=judgement.rmse, words=judgement.words)
+    if curve is not None:
+        curve = replace(curve, finished=judgement.rmse, words=judgement.words)
     if (kept := kept_judgement(model)) is not None and material.how != "unseen" and target == 0:
         judgement = kept
     return Report(
@@ -188,7 +193,7 @@ def make_report(model: FittedModel, X: Any = None, y: Any = None, *, target: int
         judgement=judgement,
         view=(view := posterior_view(material, stages, generator, names)),
         effects=() if material.plain else effects(material, _worth_showing(found), generator),
-        map=None if view is not None else active_map(material, names, generator),
+        map=active_map(material, names, generator) if view is None and curve is not None else None,
         history=tuple(
             Attempt(part.name, part.objective, part.kept, part.seconds, part.n_active, str(part.kernel))
             for part in model.rounds_

@@ -11,7 +11,7 @@ from ..hyperparameters.task import FULL_DENSITY
 from . import charts
 from .build import Attempt, Report
 from .charts import Figure, Trace, short
-from .curve import N_DRAWS, JudgedCurve
+from .curve import N_DRAWS, JudgedCurve, LearningCurve
 
 DRAWS_IN_WORDS = {1: "one draw", 3: "three draws"}  # by N_DRAWS
 RMSE_TITLE = "Error against the rows kept"
@@ -19,14 +19,14 @@ RMSE_TITLE = "Error against the rows kept"
 
 def curve_figures(report: Report) -> list[Figure]:
     """The learning curve: the RMSE and J of any row, or, without rows to judge by, the RMSE of the remainder."""
-    known = report.curve.judged
-    if known is None:
-        return [_remainder_figure(report)]
-    return [_rmse_figure(report, known), _density_figure(report, known)]
+    if (curve := report.curve) is None:
+        return []
+    if (known := curve.judged) is None:
+        return [_remainder_figure(report, curve)]
+    return [_rmse_figure(report, curve, known), _density_figure(curve, known)]
 
 
-def _remainder_figure(report: Report) -> Figure:
-    curve = report.curve
+def _remainder_figure(report: Report, curve: LearningCurve) -> Figure:
     good = curve.remainder[np.isfinite(curve.remainder)]
     caption = (
         "The typical error (RMSE) of the rows not chosen yet, as the fit saw it. Where the curve is flat, more "
@@ -34,12 +34,12 @@ def _remainder_figure(report: Report) -> Figure:
     )
     alt = f"The error falls from {short(good[0])} to {short(good[-1])}." if len(good) else "All rows are active."
     traces = [charts.line(curve.stages, curve.remainder, "blue", "")]
-    return Figure("rmse", RMSE_TITLE, caption, alt, traces, _rmse_layout(report))
+    return Figure("rmse", RMSE_TITLE, caption, alt, traces, _rmse_layout(report, curve))
 
 
-def _rmse_figure(report: Report, known: JudgedCurve) -> Figure:
-    curve, last = report.curve, int(report.curve.stages[-1])
-    diamond = charts.line([last], [report.curve.finished], "green", "the finished model")
+def _rmse_figure(report: Report, curve: LearningCurve, known: JudgedCurve) -> Figure:
+    last = int(curve.stages[-1])
+    diamond = charts.line([last], [curve.finished], "green", "the finished model")
     diamond |= {"mode": "markers", "marker": {"color": "@green", "size": 11, "symbol": "diamond"}}
     traces = [*_random(known.random_stages, known.random_rmse)]
     traces += [charts.line(curve.stages, known.rmse, "blue", "chosen rows"), diamond]
@@ -55,14 +55,14 @@ def _rmse_figure(report: Report, known: JudgedCurve) -> Figure:
     )
     alt = (
         f"With {last} active rows the error is {short(known.rmse[-1])}, with one {short(known.rmse[0])}; random rows "
-        f"end at {short(known.random_rmse[:, -1].mean())}, the finished model has {short(report.curve.finished)}."
+        f"end at {short(known.random_rmse[:, -1].mean())}, the finished model has {short(curve.finished)}."
     )
-    return Figure("rmse", RMSE_TITLE, caption, alt, traces, _rmse_layout(report))
+    return Figure("rmse", RMSE_TITLE, caption, alt, traces, _rmse_layout(report, curve))
 
 
-def _density_figure(report: Report, known: JudgedCurve) -> Figure:
+def _density_figure(curve: LearningCurve, known: JudgedCurve) -> Figure:
     traces = [*_random(known.random_stages, known.random_density)]
-    traces.append(charts.line(report.curve.stages, known.density, "blue", "chosen rows"))
+    traces.append(charts.line(curve.stages, known.density, "blue", "chosen rows"))
     caption = (
         "J, the log density of all the targets under the model, per row; more is better. It judges the error bars "
         "along with the predictions: to be sure and wrong costs most. Where it falls, rows make the model too sure of "
@@ -76,18 +76,18 @@ def _density_figure(report: Report, known: JudgedCurve) -> Figure:
     low = max(every.min(), low - 1.5 * (high - low))
     margin = 0.05 * (high - low) or 1.0
     axis = {"range": [low - margin, high + margin]}
-    layout = charts.layout_of("active rows", "J per row", xaxis=_stage_axis(report), yaxis=axis)
+    layout = charts.layout_of("active rows", "J per row", xaxis=_stage_axis(curve), yaxis=axis)
     return Figure("density", "Log density against the rows kept", caption, alt, traces, layout)
 
 
-def _rmse_layout(report: Report) -> dict[str, Any]:
-    x, y = _stage_axis(report), _log_axis(report)
+def _rmse_layout(report: Report, curve: LearningCurve) -> dict[str, Any]:
+    x, y = _stage_axis(curve), _log_axis(curve)
     return charts.layout_of("active rows", f"RMSE, {report.target}", xaxis=x, yaxis=y)
 
 
-def _stage_axis(report: Report) -> dict[str, Any]:
+def _stage_axis(curve: LearningCurve) -> dict[str, Any]:
     """A logarithmic axis for the active rows, with round numbers on it."""
-    ticks = charts.log_ticks(int(report.curve.stages[-1]))
+    ticks = charts.log_ticks(int(curve.stages[-1]))
     return {"type": "log", "tickvals": ticks, "ticktext": [f"{tick:,}" for tick in ticks]}
 
 
@@ -98,12 +98,11 @@ def _random(stages: Indices, values: Floats) -> list[Trace]:
     return [*charts.band(x, values.min(axis=0), values.max(axis=0), "orange"), mean]
 
 
-def _log_axis(report: Report) -> dict[str, Any]:
+def _log_axis(curve: LearningCurve) -> dict[str, Any]:
     """A logarithmic axis for the errors, with round numbers on it."""
-    curve = report.curve
     known = curve.judged
     parts = [curve.remainder] if known is None else [known.rmse, known.random_rmse.ravel(), [curve.noise]]
-    values = np.concatenate([*parts, [report.curve.finished]])
+    values = np.concatenate([*parts, [curve.finished]])
     values = values[np.isfinite(values) & (values > 0)]
     if not len(values):
         return {}

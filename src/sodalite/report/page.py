@@ -16,6 +16,7 @@ from ..posteriors.calibration import COVERAGES
 from ..stopping import in_words
 from .build import HeldOut, Report
 from .charts import Figure
+from .curve import LearningCurve
 from .figures import (
     effect_figures,
     honesty_figures,
@@ -151,7 +152,8 @@ def _sections(report: Report, figures: _Figures) -> Iterator[str]:
     """The sections of the page, in order."""
     yield _section("The model in short", _short(report))
     if figures.views:
-        slider = _slider(slider_labels(report), figures.views)
+        labels = slider_labels(report)
+        slider = _slider(labels, figures.views) if len(labels) > 1 else ""
         yield _section("What the model has learnt", slider + _grid(figures.views))
     if figures.effects:
         yield _section("What each input does", _effects(figures.effects))
@@ -162,7 +164,8 @@ def _sections(report: Report, figures: _Figures) -> Iterator[str]:
         yield _section(heading, _grid([figures.importance, figures.where]))
     yield _section("How good it is", _grid(figures.judged))
     yield _section("Are the error bars honest?", _grid(figures.honesty))
-    yield _section("How many rows it needs", _grid(figures.curves))
+    if figures.curves:
+        yield _section("How many rows it needs", _grid(figures.curves))
     if figures.history:
         yield _section("How the kernel was found", _grid([figures.history]) + _rounds(report))
     yield _section("The numbers", _numbers(report))
@@ -282,7 +285,7 @@ def _numbers(report: Report) -> str:
         "negative log predictive density by the distribution of errors that the model has learnt: it judges the error "
         "bars too, and less is better. The other columns are the shares of the rows, in %, in intervals of these "
         "probabilities.</p>",
-        _folded("The learning curve in a table", _curve_table(report)),
+        *([] if report.curve is None else [_folded("The learning curve in a table", _curve_table(report.curve))]),
         _folded("The intervals in a table", _interval_table(report)),
         *(
             _folded(f"The 95 % intervals by {escape(part.by)} in a table", _group_table(part))
@@ -308,7 +311,7 @@ def _about(report: Report) -> str:
         *([("rows from", report.data)] if report.data else []),
         ("rows in the fit", f"{report.n_rows:,}"),
         ("active rows", f"{report.n_active:,} ({in_words(report.stop_reason)})"),
-        ("each chosen as", SCORES.get(report.score, report.score)),
+        ("each chosen as", "" if report.curve is None else SCORES.get(report.score, report.score)),
         ("predicts from", f"{POSTERIORS.get(report.posterior, report.posterior)} ({report.posterior})"),
         ("kernel, for targets scaled to unit variance", abridged(report.kernel)),
         ("distribution of errors", report.errors),
@@ -339,8 +342,7 @@ def _coverages(part: HeldOut) -> dict[str, float]:
     return part.coverages or ({} if part.coverage is None else {"0.95": part.coverage})
 
 
-def _curve_table(report: Report) -> str:
-    curve = report.curve
+def _curve_table(curve: LearningCurve) -> str:
     if (known := curve.judged) is None:
         head, values = ["active rows", "RMSE of the rest"], [curve.stages, curve.remainder]
     else:

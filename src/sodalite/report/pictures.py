@@ -49,6 +49,7 @@ class PosteriorView:
     axes: tuple[Floats, ...]
     """Values of each input at which the curve or the map is drawn."""
     stages: Indices
+    """Empty where all rows are active, and none had to be chosen."""
     mean: Floats
     """Of shape (stages, points); a map's points row by row, the first input along the row."""
     lower: Floats
@@ -98,7 +99,9 @@ def posterior_view(
     axes = tuple(_axis(material, place, count, trim=others is not None) for place in places)
     grid = _grid(material, inputs, axes, others)
     n_averaged = 1 if others is None else len(others)
-    shown = some_stages(len(stages), N_CURVE_STAGES if len(axes) == 1 else N_MAP_STAGES)
+    shown: Indices = np.empty(0, dtype=np.intp)
+    if material.selection.is_ranked:
+        shown = some_stages(len(stages), N_CURVE_STAGES if len(axes) == 1 else N_MAP_STAGES)
     mean, s2 = stages.predict(grid, shown)
     noise = np.maximum(material.kernel.noise(material.kernel.prepare(grid)), 0)
     half = BAND * np.sqrt(s2 + noise)
@@ -113,7 +116,7 @@ def posterior_view(
     def averaged(values: Floats) -> Floats:
         """Scaled values at the grid, of shape (..., points x rows), in units of the target, averaged over the rows."""
         found = material.in_units(values, offset)
-        return np.asarray(found.reshape(*found.shape[:-1], n_averaged, -1).mean(axis=-2))
+        return np.asarray(found.reshape(*found.shape[:-1], n_averaged, values.shape[-1] // n_averaged).mean(axis=-2))
 
     return PosteriorView(
         inputs=inputs,

@@ -104,6 +104,8 @@ def some_stages(m: int, most: int = MOST_STAGES) -> Indices:
 
 def _sums(terms: Floats, stages: Indices) -> Floats:
     """The sums of the first t terms along the first axis, for each of the stages t, in rising order."""
+    if not len(stages):
+        return terms[:0]
     parts = np.add.reduceat(terms, np.concatenate([[0], stages[:-1]]), axis=0)
     if stages[-1] < len(terms):  # the last part goes on to the end
         parts[-1] = terms[stages[-2] if len(stages) > 1 else 0 : stages[-1]].sum(axis=0)

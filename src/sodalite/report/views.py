@@ -55,11 +55,15 @@ def _curve(report: Report, view: PosteriorView) -> Figure:
         "model is of the function there, plus how far off the row is. The last position is the finished model with its "
         "95 % intervals, by the distribution of errors that it has learnt: they need not reach as far up as down. The "
         "bars are its errors alone."
+        if len(view.stages)
+        else "The band should hold 95 % of the rows, by the distribution of errors that the model has learnt: it is "
+        "wide where little is known, and need not reach as far up as down. The bars are the model's errors."
     )
     ends = short(view.final_mean.min()), short(view.final_mean.max())
+    positions = f", at {len(frames)} positions of a slider" if len(frames) > 1 else ""
     alt = (
-        f"{report.target} against {part.name}: the rows, the prediction with its 95 % interval and the active rows, at "
-        f"{len(frames)} positions of a slider. The finished prediction runs from {ends[0]} to {ends[1]}."
+        f"{report.target} against {part.name}: the rows, the prediction with its 95 % interval and the active "
+        f"rows{positions}. The finished prediction runs from {ends[0]} to {ends[1]}."
     )
     traces, layout = _curve_traces(view, view.X[some, 0], bars[0]), _curve_layout(report, view)
     return Figure("view", "The rows and the prediction", caption, alt, traces, layout, 540, frames, wide=True)
@@ -73,7 +77,7 @@ def _every_position(view: PosteriorView) -> tuple[list[Floats], list[Floats], li
 def _curve_traces(view: PosteriorView, bar_places: Floats, bar_heights: Floats) -> list[Trace]:
     """The first position of the slider: two of the band, rows, prediction, two of the active rows, bars."""
     part = view.inputs[0]
-    x, mean = charts.as_shown(view.axes[0], part), view.mean[0]
+    x, (means, lower, upper) = charts.as_shown(view.axes[0], part), _every_position(view)
     bars = {
         "type": "bar",
         "x": charts.as_shown(bar_places, part),
@@ -85,9 +89,9 @@ def _curve_traces(view: PosteriorView, bar_places: Floats, bar_heights: Floats) 
         "yaxis": "y2",
     }
     return [
-        *charts.band(x, view.lower[0], view.upper[0], "blue", "95 % interval"),
+        *charts.band(x, lower[0], upper[0], "blue", "95 % interval"),
         charts.dots(charts.as_shown(view.X[:, 0], part), charts.rounded(view.y), "rows"),
-        charts.line(x, mean, "blue", "prediction"),
+        charts.line(x, means[0], "blue", "prediction"),
         *charts.picks(charts.as_shown(view.active_X[:, 0], part), charts.rounded(view.active_y)),
         bars,
     ]
@@ -119,15 +123,17 @@ def _maps(report: Report, view: PosteriorView) -> list[Figure]:
             f" by the two inputs that matter most, averaged over {view.n_averaged} rows whose other inputs stay as "
             "they are"
         )
-    about_means = (
-        f"The prediction of {report.target}{average or ' everywhere'}. Move the slider to see the rows being chosen; "
-        "the ring is the row that comes next."
-    )
+    about_means = f"The prediction of {report.target}{average or ' everywhere'}."
+    if len(view.stages):
+        about_means += " Move the slider to see the rows being chosen; the ring is the row that comes next."
     about_halves = (
         f"Half the width of the 95 % interval of a new {report.target}{average and ', averaged likewise'}: dark where "
-        "the model is sure. Expect it to be bright where there are no rows, and no darker than the noise allows. The "
-        "last position of the slider has the distribution of errors that the finished model has learnt."
+        "the model is sure. Expect it to be bright where there are no rows, and no darker than the noise allows."
     )
+    if len(view.stages):
+        about_halves += (
+            " The last position of the slider has the distribution of errors that the finished model has learnt."
+        )
     return [
         _map(view, "mean", "What is predicted", about_means, means, "Cividis", means[-1]),
         _map(view, "half", "How sure that is", about_halves, halves, "Viridis", np.array(halves)),

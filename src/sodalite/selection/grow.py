@@ -1,4 +1,7 @@
-"""A selection, once its arguments are checked: the shards on an executor, the loop, and a checkpoint."""
+"""A selection, once its arguments are checked: the shards on an executor, the loop, and a checkpoint.
+
+Where all rows are to be active, none has to be chosen (`take_all`).
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.jitter import with_jitter
+from ..core.jitter import floored_factor, with_jitter
 from ..core.validation import check_first
 from ..kernels import CompiledKernel
 from ..scores import Score, ScoreTraits, seed_from
@@ -90,3 +93,13 @@ def grow(
             return checkpoint.record_end(
                 with_jitter(lambda floor: run(checkpoint.resumed(problem, floor), floor), prior, kernel.dtype)
             )
+
+
+def take_all(rows: Rows, kernel: CompiledKernel) -> Selection:
+    """All rows, in their own order. O(n^3), in float64."""
+    every, kernel = rows.take(np.arange(rows.shape[0])), kernel.in_double()
+    features = kernel.prepare(every.X)
+    noise = kernel.noise(features) + (0.0 if every.alpha is None else every.alpha)
+    factor, floor = floored_factor(kernel.block(features, features), noise, float(kernel.diag(features).max()))
+    unknown = np.full(len(noise), np.nan)
+    return Selection(np.arange(len(noise)), unknown, factor, unknown, "all_rows", floor, n_proposed=0)

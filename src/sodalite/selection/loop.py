@@ -51,15 +51,16 @@ class Selection:
     """The rows that were chosen, and how the selection ended. `indices`, `rmse`, `factor`, `scores` have one length."""
 
     indices: Indices
-    """The active rows, in the order in which they were chosen."""
+    """The active rows, in the order in which they were chosen; in their own order where none had to be chosen."""
     rmse: Floats
     """The remainder's RMSE after every stage: ``rmse[t - 1]`` is that of the rows other than the first t chosen,
-    predicted from these. NaN once every row is active. Rows that are predicted badly leave the remainder for the active
-    set, so with a score that sees the residual this can fall below the error on new rows."""
+    predicted from these. NaN once every row is active, and throughout where none had to be chosen. Rows that are
+    predicted badly leave the remainder for the active set, so with a score that sees the residual this can fall below
+    the error on new rows."""
     factor: Floats
     """The lower Cholesky factor of k(I, I) + noise, rows in the order of `indices`."""
     scores: Floats
-    """The score that each row had when it was chosen; NaN for rows that were given or drawn at random. With
+    """The score that each row had when it was chosen; NaN for rows that were given, drawn at random or not chosen. With
     ``"lookahead"``, by how much the row raised the sample's log density, per row of the sample and target."""
     stop_reason: str
     """Why it ended: ``"n_active"``, ``"all_rows"`` (fewer rows than that), ``"tol"``, ``"target_rmse"``,
@@ -68,7 +69,13 @@ class Selection:
     noise_floor: float
     """The least noise variance that a row was given (`sodalite.core.jitter`)."""
     n_proposed: int
-    """How many rows were proposed, each at the cost of a product over all rows, for the rows that were accepted."""
+    """How many rows were proposed, each at the cost of a product over all rows, for the rows that were accepted; 0
+    where none had to be chosen."""
+
+    @property
+    def is_ranked(self) -> bool:
+        """Whether rows were chosen one after the other; if not, all of them are active, in their own order."""
+        return self.n_proposed > 0
 
     def __len__(self) -> int:
         return len(self.indices)
