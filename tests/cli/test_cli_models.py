@@ -109,7 +109,7 @@ def test_python_takes_every_kind_of_model(kind):
     if name == "mapped, two targets":  # the command cannot judge one by other rows
         assert to_html(make_report(model, X, y, target=1))
     if "mean" not in name and not KINDS[name].get("command"):  # it takes inputs as they are, not columns of a table
-        base = model.posterior_.on_active_rows()
+        base = getattr(model.posterior_, "base", model.posterior_)
         expected = model.fitted_.scaling.undone(base.mean(X.to_numpy())).reshape(y.shape)
         np.testing.assert_allclose(model.to_sklearn().predict(X), expected, rtol=1e-8, atol=1e-8)
     if "alone" not in name:
