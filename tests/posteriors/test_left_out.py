@@ -71,6 +71,22 @@ def test_rows_that_it_was_not_learnt_from_are_as_any_others(learnt):
     np.testing.assert_allclose(widths, expected[1])
 
 
+def test_beyond_the_edge_variances_go_over_to_those_of_the_targets():
+    """While the scale is learnt, and of rows left out later, also where each row has noise of its own."""
+    generator = np.random.default_rng(0)
+    X = generator.uniform(0, 10, (400, 1))
+    kernel = compile_kernel(KERNEL, X)
+    latent, noise, floor = np.full(400, 0.1), generator.uniform(0.05, 0.2, 400), 5.0
+    latent[:2], latent[2:4] = 1.0, 0.6  # as far as can be, and half way
+    error = np.sqrt(latent + noise)[:, None] * generator.normal(size=(400, 1))
+    found = Scale.fit_each(kernel, X, error[None], (latent + noise)[None], noise, floor)[0]
+    np.testing.assert_allclose(found.variance[:2], floor)
+    assert np.all((found.variance[2:4] > 1.0) & (found.variance[2:4] < floor))
+    assert np.all(found.variance[4:] < 1.0)
+    factor, _ = found.scale.left_out(found.rows, found.places.place)
+    np.testing.assert_allclose(factor * (latent + noise + found.scale.extra), found.variance)
+
+
 def test_one_scale_for_all_leaves_nothing_to_leave_out():
     X = np.linspace(0, 1, 30)[:, None]
     kernel = compile_kernel(KERNEL, X)
