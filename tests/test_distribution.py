@@ -15,7 +15,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.gaussian_process.kernels import RBF, WhiteKernel
 
 from helpers import POSTERIORS
-from sodalite import GreedyGPRegressor, estimator
+from sodalite import GreedyGPRegressor
 
 dask = pytest.importorskip("dask")
 da = pytest.importorskip("dask.array")
@@ -144,7 +144,7 @@ def test_memory_maps_are_read_in_blocks(name, fitted, tmp_path, monkeypatch):
     expected = CALLS[name](model, X, y)
     disk = np.memmap(tmp_path / "X", dtype=float, mode="w+", shape=X.shape)
     disk[:] = X
-    monkeypatch.setattr(estimator, "BLOCK", 2 * 7)
+    monkeypatch.setattr("sodalite.selection.rows.BLOCK", 2 * 7)
     seen, queries = [], GreedyGPRegressor._queries
     monkeypatch.setattr(GreedyGPRegressor, "_queries", lambda self, X: seen.append(len(X)) or queries(self, X))
     assert_allclose(CALLS[name](model, disk, y), expected, rtol=1e-9, atol=1e-10)
@@ -264,7 +264,7 @@ def test_targets_that_do_not_fit_the_rows(name, fitted, tmp_path, monkeypatch):
         method(X, np.full(y.shape, np.nan))
     disk = np.memmap(tmp_path / "X", dtype=float, mode="w+", shape=X.shape)
     disk[:] = X
-    monkeypatch.setattr(estimator, "BLOCK", 14)
+    monkeypatch.setattr("sodalite.selection.rows.BLOCK", 14)
     for wrong in (y[:-1], np.concatenate([y, y])):
         with pytest.raises(ValueError, match=f"same number of rows; X has 60, y has {len(wrong)}"):
             method(disk, wrong)

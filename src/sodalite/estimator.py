@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Self
 
@@ -16,12 +17,11 @@ from sklearn.utils import check_array
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .cluster.client import find_client
-from .cluster.predict import learn_names, method_lazily, predict_lazily
+from .cluster.predict import lazily, learn_names
 from .cluster.table import share_out
-from .core.namespaces import given_back, in_numpy
+from .core.namespaces import as_given, in_numpy
 from .core.random import generator_from
-from .core.types import Array, Floats, Indices
-from .core.unseen import Inputs, unseen_in
+from .core.types import Floats, Indices
 from .core.validation import (
     check_alpha,
     check_count,
@@ -41,7 +41,7 @@ from .core.validation import (
 )
 from .fitting.callbacks import CallbackSupportMixin, scikit_learn_callbacks
 from .fitting.contest import fit
-from .fitting.fitted import Fitted
+from .fitting.fitted import Fitted, Unseens
 from .fitting.joining import join
 from .fitting.likelihood import likelihood_at
 from .fitting.pipeline import RandomState, Settings
@@ -49,17 +49,14 @@ from .fitting.progress import following
 from .hyperparameters import Method
 from .kernels import check_numeric
 from .posteriors import Posterior, joint_samples
-from .posteriors.predictive import Predictive
 from .posteriors.prior import prior_predictions
 from .scores import Score
-from .selection.rows import ArrayRows, Rows
+from .selection.rows import ArrayRows, Rows, spans
 from .stopping import Callback, Rule
 from .tables import encoded_rows
 
 if TYPE_CHECKING:
     from .report.importance import Importance
-
-BLOCK = 2**20  # entries of X (8 MB) that `predict` reads at a time from rows on disk; less would mean more calls
 
 
 def _r2(self: Any, X: Any, y: Any, sample_weight: Any = None) -> float:
@@ -368,7 +365,7 @@ class GreedyGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
 
     def _numbers(self, X: Any, y: Any, reset: bool = True) -> tuple[Floats, Floats]:
         """X and y as arrays of numbers, by scikit-learn's checks; with `reset`, its attributes for columns are set."""
-        X = X if reset else encoded_rows(self, X)
+        X = X if reset else encoded_rows(self, X)[0]
         with readable_errors(X):
             both = validate_data(
                 self, X, y, dtype=[np.float64, np.float32], multi_output=True, y_numeric=True, reset=reset
@@ -412,7 +409,6 @@ class GreedyGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
             )
         return ArrayRows(X, y.reshape(len(X), -1), None if alpha is None else check_alpha(alpha, len(X)))
 
-    @given_back
     def predict(self, X: Any, return_std: bool = False, return_cov: bool = False) -> Any:
         """Predict the mean, and on request the standard deviation or the covariance.
 
@@ -441,38 +437,72 @@ class GreedyGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
             raise ValueError("At most one of return_std and return_cov can be asked for.")
         if not hasattr(self, "fitted_") and not is_dask(X):
             return self._predict_prior(X, return_std, return_cov)
-        check_is_fitted(self, "fitted_")
-        if is_dask(X):
-            return predict_lazily(self, X, return_std, return_cov)
-        if not return_cov and (size := _rows_to_read(X)) is not None:
-            parts = _in_blocks(lambda block: self.predict(block, return_std), X, size)
-            return tuple(map(np.concatenate, zip(*parts, strict=True))) if return_std else np.concatenate(parts)
-        X = self._queries(X)
-        fitted: Fitted = self.fitted_
-        check_variance(fitted.posterior.kernel, X)
-        with np.errstate(over="ignore"):  # check_predictions refuses values that are not finite
-            if return_cov:
-                found: tuple[Floats, ...] = fitted.mean_and_covariance(X)
-            else:
-                found = fitted.mean_and_std(X) if return_std else (fitted.mean(X),)
-        found = tuple(map(_squeeze, found))
-        check_predictions(X, *found)
-        return found if return_std or return_cov else found[0]
+        if return_cov:
+            return self._answer(X, Fitted.mean_and_covariance, self._tail, (-1, *self._tail), joint=True)
+        if return_std:
+            return self._answer(X, Fitted.mean_and_std, self._tail, self._tail)
+        return self._answer(X, lambda fitted, rows, _: fitted.mean(rows), self._tail)
 
     def _predict_prior(self, X: Any, return_std: bool, return_cov: bool) -> Any:
         """The predictions of `predict` before a fit."""
         check_numeric(self.kernel, X)
-        with readable_errors(X):
-            X = check_array(X, dtype=[np.float64, np.float32], estimator=self, input_name="X")
-        found = prior_predictions(self.kernel, X, return_std, return_cov)
-        return found if return_std or return_cov else found[0]
+        (rows,) = in_numpy(X)
+        with readable_errors(rows):
+            rows = check_array(rows, dtype=[np.float64, np.float32], estimator=self, input_name="X")
+        found = prior_predictions(self.kernel, rows, return_std, return_cov)
+        return as_given(X, found if return_std or return_cov else found[0])
 
-    def _queries(self, X: Any) -> Floats:
-        """Rows to predict for, as an array of numbers with the columns of the fit, and with levels that are new."""
-        X = encoded_rows(self, X)
+    def _queries(self, X: Any) -> tuple[Floats, Unseens]:
+        """Rows to predict for, as numbers in the columns of the fit, and the levels in them that are new to it."""
+        X, unseen = encoded_rows(self, X)
         with readable_errors(X):
-            checked: Floats = validate_data(self, X, dtype=[np.float64, np.float32], reset=False)
-        return Inputs.of(checked, unseen_in(X))
+            return validate_data(self, X, dtype=[np.float64, np.float32], reset=False), unseen
+
+    @property
+    def _tail(self) -> tuple[int, ...]:
+        """The shape of one row's predictions: () for one target, else (q,)."""
+        check_is_fitted(self, "fitted_")
+        return () if self.fitted_.q == 1 else (self.fitted_.q,)
+
+    def _answer(
+        self, X: Any, function: Callable[..., Any], *tails: tuple[int, ...], y: Any = None, joint: bool = False
+    ) -> Any:
+        """The results of a function of the fit for rows wherever they are, as arrays of the kind that X is.
+
+        Parameters
+        ----------
+        X : array-like, data frame, array of another library, rows on disk or Dask collection
+        function : callable
+            Takes the `Fitted`, an array of rows, the levels in them that are new and, if y is given, their targets, of
+            shape (rows, q). It returns an array with an entry for each row, or several.
+        *tails : tuple of int
+            The shape of one row's entry, for each of these arrays.
+        y : array-like, optional
+            Targets of the rows.
+        joint : bool, default=False
+            Whether the function needs all rows at once.
+        """
+        answer = partial(_answer_block, function, tails)
+        if is_dask(X):
+            if joint:
+                raise ValueError(
+                    "return_cov is the joint covariance of all rows, and a Dask collection may have too many of them; "
+                    "use return_std, or predict some rows at a time."
+                )
+            _check_n_targets(y, self.fitted_.q)
+            found = lazily(self, X, tails, y, answer)
+        else:
+            rows, targets = in_numpy(X, y)
+            if joint or not reads_from_disk(rows) or len(rows.shape) != 2:
+                found = answer(self, rows, targets)
+            else:
+                targets = None if y is None else check_targets(targets, len(rows))
+                parts = [
+                    answer(self, np.asarray(rows[here]), None if targets is None else targets[here])
+                    for here in spans(*rows.shape)
+                ]
+                found = [np.concatenate(same) for same in zip(*parts, strict=True)]
+        return as_given(X, found[0] if len(found) == 1 else tuple(found))
 
     def predict_interval(self, X: Any, coverage: float = 0.95) -> tuple[Any, Any]:
         """Predict central intervals that hold new observations with a given probability.
@@ -507,7 +537,6 @@ class GreedyGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
         found = self.predict_quantiles(X, [0.5 - level / 2, upper])
         return found[..., 0], found[..., 1]
 
-    @given_back
     def predict_quantiles(self, X: Any, quantiles: ArrayLike) -> Any:
         """Predict quantiles of new observations, by the distribution of errors that the fit has learnt.
 
@@ -524,18 +553,9 @@ class GreedyGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
             In the order of `quantiles`. A larger level has a larger quantile.
         """
         levels = check_levels("quantiles", quantiles)
-        check_is_fitted(self, "fitted_")
-        if is_dask(X):
-            tail = (len(levels),) if self.fitted_.q == 1 else (self.fitted_.q, len(levels))
-            return method_lazily(self, X, "predict_quantiles", tail, levels)
-        if (size := _rows_to_read(X)) is not None:
-            return np.concatenate(_in_blocks(lambda block: self.predict_quantiles(block, levels), X, size))
-        X = self._queries(X)
-        found = self._predictive(X).quantiles(levels)
-        check_predictions(X, found)
-        return found[:, 0] if self.fitted_.q == 1 else found
+        tail = (*self._tail, len(levels))
+        return self._answer(X, lambda fitted, rows, new: fitted.predictive(rows, new).quantiles(levels), tail)
 
-    @given_back
     def log_density(self, X: Any, y: Any) -> Any:
         """Return the log density of observations y at X, by the distribution of errors that the fit has learnt.
 
@@ -553,9 +573,11 @@ class GreedyGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
         ndarray of shape (n,)
             In units of y: densities per unit. For several targets, the sum of their log densities.
         """
-        return self._of_targets("log_density", X, y, lambda rows, Y: self._predictive(rows).log_density(Y).sum(axis=1))
+        check_is_fitted(self, "fitted_")
+        return self._answer(
+            X, lambda fitted, rows, new, Y: fitted.predictive(rows, new).log_density(Y).sum(axis=1), (), y=y
+        )
 
-    @given_back
     def pit(self, X: Any, y: Any) -> Any:
         """Return the cumulative probability of observations y at X, by the distribution that the fit has learnt.
 
@@ -571,34 +593,9 @@ class GreedyGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
         -------
         ndarray of shape (n,) or (n, q)
         """
-        return self._of_targets("pit", X, y, lambda rows, Y: _squeeze(self._predictive(rows).cumulative(Y)))
+        tail = self._tail
+        return self._answer(X, lambda fitted, rows, new, Y: fitted.predictive(rows, new).cumulative(Y), tail, y=y)
 
-    def _of_targets(self, name: str, X: Any, y: Any, function: Callable[[Floats, Floats], Floats]) -> Any:
-        """A function of rows and their targets, of shape (n, d) and (n, q), for X and y wherever they are."""
-        check_is_fitted(self, "fitted_")
-        q = self.fitted_.q
-        if is_dask(X):
-            _check_n_targets(y, q)
-            return method_lazily(self, X, name, (q,) if name == "pit" and q > 1 else (), y=y)
-        (y,) = in_numpy(y)
-        if (size := _rows_to_read(X)) is not None:
-            y = check_targets(y, len(X))
-            parts = range(0, len(X), size)
-            method = getattr(self, name)
-            return np.concatenate([method(np.asarray(X[at : at + size]), y[at : at + size]) for at in parts])
-        X = self._queries(X)
-        y = check_targets(y, len(X))
-        _check_n_targets(y, q)
-        return function(X, y.reshape(len(X), q))
-
-    def _predictive(self, X: Floats) -> Predictive:
-        """The predictive distribution at rows that have been checked."""
-        check_variance(self.fitted_.posterior.kernel, X)
-        with np.errstate(over="ignore"):
-            found: Predictive = self.fitted_.predictive(X)
-        return found
-
-    @given_back
     def novelty(self, X: Any) -> Any:
         """Return the share of the prior variance of the latent function that is left given the rows of the fit.
 
@@ -626,13 +623,7 @@ class GreedyGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
         array([0., 1.])
         """
         check_is_fitted(self, "fitted_")
-        if is_dask(X):
-            return method_lazily(self, X, "novelty")
-        if (size := _rows_to_read(X)) is not None:
-            return np.concatenate(_in_blocks(self.novelty, X, size))
-        X = self._queries(X)
-        check_variance(self.fitted_.posterior.kernel, X)
-        return self.fitted_.novelty(X)
+        return self._answer(X, Fitted.novelty, ())
 
     def importance(
         self, X: Any = None, *, target: int = 0, random_state: RandomState = 0, n_predictions: int = 10_000
@@ -676,15 +667,14 @@ class GreedyGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
         fitted: Fitted = self.fitted_
         check_target(target, fitted.q)
         held = fitted.X_active if fitted.rows is None else fitted.rows.X
-        rows = held if X is None else self._queries(X)
+        rows = held if X is None else self._queries(X)[0]
         check_count("n_predictions", n_predictions)
         generator = generator_from(random_state)
         return importance(
             lambda queries: fitted.mean(queries)[:, target], rows, inputs_of(self), generator, n_predictions
         )
 
-    @given_back
-    def sample_y(self, X: Any, n_samples: int = 1, random_state: RandomState = 0) -> Floats:
+    def sample_y(self, X: Any, n_samples: int = 1, random_state: RandomState = 0) -> Any:
         """Draw new observations at X from the joint predictive distribution; before `fit`, from the prior.
 
         Samples of one row have the distribution of `predict_quantiles`. Those of several rows are correlated as the
@@ -701,11 +691,17 @@ class GreedyGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
         -------
         ndarray of shape (n, n_samples) or (n, q, n_samples)
         """
-        mean, cov = self.predict(X, return_cov=True)
-        n, generator = len(mean), generator_from(random_state)
-        margins = self._predictive(self._queries(X)) if hasattr(self, "fitted_") else None
-        samples = joint_samples(mean.reshape(n, -1), cov.reshape(n, n, -1), n_samples, generator, margins)
-        return samples.reshape(*mean.shape, n_samples)
+        generator = generator_from(random_state)
+        if hasattr(self, "fitted_"):
+            return self._answer(
+                X,
+                lambda fitted, rows, new: fitted.samples(rows, new, n_samples, generator),
+                (*self._tail, n_samples),
+                joint=True,
+            )
+        mean, covariance = map(np.asarray, self._predict_prior(in_numpy(X)[0], False, True))
+        samples = joint_samples(mean[:, None], covariance[..., None], n_samples, generator, None)
+        return as_given(X, samples[:, 0])
 
     def log_marginal_likelihood(
         self, theta: ArrayLike | None = None, eval_gradient: bool = False, clone_kernel: bool = True
@@ -815,26 +811,27 @@ class GreedyGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
     log_marginal_likelihood_value_ = _FromFitted("posterior.log_marginal_likelihood")
 
 
-def _rows_to_read(X: Any) -> int | None:
-    """The number of rows to read at a time; None if X is in memory, or can be read at once."""
-    if not reads_from_disk(X) or len(X.shape) != 2:
-        return None
-    size = BLOCK // max(X.shape[1], 1) + 1
-    return size if len(X) > size else None
-
-
-def _in_blocks(function: Callable[[Array], Any], X: Any, size: int) -> list[Any]:
-    """The results of a function for blocks of so many rows, each read when its turn comes."""
-    return [function(np.asarray(X[begin : begin + size])) for begin in range(0, len(X), size)]
+def _answer_block(
+    function: Callable[..., Any], tails: Sequence[tuple[int, ...]], model: GreedyGPRegressor, X: Any, y: Any = None
+) -> list[Floats]:
+    """The results of a function, as `GreedyGPRegressor._answer` has them, for some rows in memory."""
+    fitted: Fitted = model.fitted_
+    rows, unseen = model._queries(X)
+    check_variance(fitted.posterior.kernel, rows)
+    targets = []
+    if y is not None:
+        _check_n_targets(y := check_targets(y, len(rows)), fitted.q)
+        targets.append(y.reshape(len(rows), fitted.q))
+    with np.errstate(over="ignore"):  # check_predictions refuses values that are not finite
+        found = function(fitted, rows, unseen, *targets)
+    found = found if isinstance(found, tuple) else (found,)
+    if y is None:
+        check_predictions(rows, *found)
+    return [part.reshape(len(rows), *tail) for part, tail in zip(found, tails, strict=True)]
 
 
 def _check_n_targets(y: Any, q: int) -> None:
-    """Refuse targets of another number than the model has; y is an array, a series or a data frame."""
-    found = 1 if getattr(y, "ndim", 1) == 1 else y.shape[1]
+    """Refuse targets of another number than the model has; y is an array, a series or a data frame, or None."""
+    found = q if y is None else 1 if getattr(y, "ndim", 1) == 1 else y.shape[1]
     if found != q:
         raise ValueError(f"y has {found} target{'s' * (found != 1)}, but the model was fitted to {q}.")
-
-
-def _squeeze(values: Floats) -> Floats:
-    """Drop the last axis, that of the targets, if there is one target."""
-    return values[..., 0] if values.shape[-1] == 1 else values

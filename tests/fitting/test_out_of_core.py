@@ -203,7 +203,7 @@ def test_the_weave_works_on_some_of_many_rows(folder, monkeypatch):
 def test_many_rows_are_predicted_a_block_at_a_time(stored, monkeypatch):
     model = GreedyGPRegressor(KERNEL, n_active=20, hyperparameters="fixed", posterior="sod", random_state=0).fit(X, Y)
     expected = model.predict(X, return_std=True)
-    monkeypatch.setattr("sodalite.estimator.BLOCK", 300)
+    monkeypatch.setattr("sodalite.selection.rows.BLOCK", 300)
     for one, other in zip(model.predict(stored, return_std=True), expected, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-9)
     np.testing.assert_allclose(model.predict(stored), expected[0], rtol=1e-9)

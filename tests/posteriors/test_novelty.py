@@ -251,7 +251,7 @@ def test_novelty_of_rows_on_disk_and_of_data_frames(tmp_path, monkeypatch):
     X, y = uneven(2)
     model = GreedyGPRegressor(KERNELS["rbf"](X.std(axis=0)), n_active=40, **QUICK).fit(X, y)
     np.save(tmp_path / "X.npy", X)
-    monkeypatch.setattr("sodalite.estimator.BLOCK", 100)
+    monkeypatch.setattr("sodalite.selection.rows.BLOCK", 100)
     assert_allclose(model.novelty(np.load(tmp_path / "X.npy", mmap_mode="r")), model.novelty(X), rtol=1e-9, atol=1e-12)
     with pytest.raises(ValueError, match="NaN"):
         model.novelty([[np.nan, 1.0]])

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from ..core.types import Floats
+    from ..core.unseen import Unseen
     from ..estimator import GreedyGPRegressor
     from ..tables import Dialect, Encoded, Reader, Table
     from ..tables.writing import Write
@@ -233,7 +234,7 @@ def run(
         def parts(tables: Iterator[Table]) -> Iterator[dict[str, Any]]:
             for table in tables:
                 rows = mapping.encode(table)
-                found = predict_rows(model, rows.X, asked, generator)
+                found = predict_rows(model, rows, asked, generator)
                 tally.add(rows, found["novelty"])
                 yield {name: table.data[name] for name in kept} | {name: found[name] for name in columns}
                 shown.step(f"{tally.n_rows} rows predicted, {tally.n_rows / (perf_counter() - began):.0f} rows/s")
@@ -324,31 +325,31 @@ class Asked:
 
 
 def predict_rows(
-    model: GreedyGPRegressor, X: Floats, asked: Asked, generator: np.random.Generator
+    model: GreedyGPRegressor, rows: Encoded, asked: Asked, generator: np.random.Generator
 ) -> dict[str, Floats]:
     """The columns of the output for some rows, and their novelty; NaN for rows with a missing value."""
     import numpy as np
 
     from ..core.unseen import taken
 
-    n, q = len(X), len(model.y_mean_)
+    n, q = len(rows.X), len(model.y_mean_)
     values, novelty = np.full((n, q, len(asked.names)), np.nan), np.full(n, np.nan)
-    whole = np.flatnonzero(~np.isnan(X).any(axis=1))
+    whole = np.flatnonzero(~np.isnan(rows.X).any(axis=1))
     if len(whole):
-        X = taken(X, whole) if len(whole) < n else X
-        mean, std, novelty[whole], quantiles = moments_and_quantiles(model, X, asked.levels)
+        X, unseen = rows.X[whole], taken(rows.unseen, whole)
+        mean, std, novelty[whole], quantiles = moments_and_quantiles(model, X, unseen, asked.levels)
         parts = [mean[..., None], *([std[..., None]] if asked.std else []), quantiles]
         first = len(asked.names) - asked.samples
         values[whole, :, :first] = np.concatenate(parts, axis=2)
         for begin in range(0, len(X), BLOCK) if asked.samples else ():
             here = np.arange(begin, min(begin + BLOCK, len(X)))
-            drawn = model.sample_y(taken(X, here), asked.samples, random_state=generator)
+            drawn = model.fitted_.samples(X[here], taken(unseen, here), asked.samples, generator)
             values[whole[here], :, first:] = drawn.reshape(len(drawn), q, asked.samples)
     return dict(zip(asked.columns(q), values.reshape(n, -1).T, strict=True)) | {"novelty": novelty}
 
 
 def moments_and_quantiles(
-    model: GreedyGPRegressor, X: Floats, levels: list[float]
+    model: GreedyGPRegressor, X: Floats, unseen: tuple[Unseen, ...], levels: list[float]
 ) -> tuple[Floats, Floats, Floats, Floats]:
     """Mean and standard deviation, of shape (n, q), novelty, (n,), and quantiles of some levels, (n, q, levels).
 
@@ -357,10 +358,10 @@ def moments_and_quantiles(
     import numpy as np
 
     if not levels:
-        mean, std, novelty = model.fitted_.mean_std_novelty(X)
+        mean, std, novelty = model.fitted_.mean_std_novelty(X, unseen)
         return mean, std, novelty, np.empty((*mean.shape, 0))
-    found = model.fitted_.predictive(X)
-    novelty = model.novelty(X) if found.novelty is None else found.novelty
+    found = model.fitted_.predictive(X, unseen)
+    novelty = model.fitted_.novelty(X, unseen) if found.novelty is None else found.novelty
     return found.mean, found.std, novelty, found.quantiles(np.array(levels))
 
 

@@ -25,38 +25,6 @@ from .bundles import Bundles, together
 from .collections import numeric_types
 
 
-def predict_lazily(model: Any, X: Any, return_std: bool, return_cov: bool) -> Any:
-    """Return the mean, and on request the standard deviation, as Dask arrays. The model is one node of their graph.
-
-    If both are computed together, each block is predicted once.
-    """
-    if return_cov:
-        raise ValueError(
-            "return_cov is the joint covariance of all rows, and a Dask collection may have too many of them; use "
-            "return_std, or predict some rows at a time."
-        )
-    q = model.fitted_.q
-    both = _lazily(model, X, _predicted, (2 * q if return_std else q,), return_std)
-    mean, std = (part[:, 0] if q == 1 else part for part in (both[:, :q], both[:, q:] if return_std else both))
-    return (mean, std) if return_std else mean
-
-
-def method_lazily(model: Any, X: Any, name: str, tail: tuple[int, ...] = (), *options: Any, y: Any = None) -> Any:
-    """Return the result of a method of a model as a Dask array of shape (n, *tail).
-
-    Parameters
-    ----------
-    model : GreedyGPRegressor
-    X : Dask array or dataframe
-    name : str
-        The method, which takes X, y if that is given, and the options.
-    tail : tuple of int
-    y : Dask array, dataframe or series, default=None
-        Targets in the same blocks of rows as X.
-    """
-    return _lazily(model, X, _called, tail, name, *options, y=y)
-
-
 def learn_names(model: Any, X: Any, reset: bool) -> None:
     """Set, or without `reset` check, a model's number of columns, and their names if X is a dataframe."""
     if not is_dask(X):
@@ -67,10 +35,22 @@ def learn_names(model: Any, X: Any, reset: bool) -> None:
         validate_data(model, np.empty((0, X.shape[1])), reset=reset, skip_check_array=True)
 
 
-def _lazily(
-    model: Any, X: Any, function: Callable[..., Floats], tail: tuple[int, ...], *options: Any, y: Any = None
-) -> Any:
-    """A function of a model, a block of rows, its targets if there are any, and options: one Dask array."""
+def lazily(model: Any, X: Any, tails: Sequence[tuple[int, ...]], y: Any, answer: Callable[..., Any]) -> Any:
+    """Return the results of a function of a model and a block of rows as Dask arrays of shape (n, *tail).
+
+    They are computed block by block. If several are computed together, the function is called once for each block.
+
+    Parameters
+    ----------
+    model : GreedyGPRegressor
+    X : Dask array or dataframe
+    tails : sequence of tuple of int
+        One for each array that the function returns.
+    y : Dask array, dataframe or series, or None
+        Targets in the same blocks of rows as X.
+    answer : callable
+        Takes a model, a block of X and, if they are given, the block's targets. It returns a list of arrays.
+    """
     require("dask.array", "dask")
     from dask.array import concatenate, from_delayed
     from dask.delayed import delayed
@@ -90,12 +70,20 @@ def _lazily(
     node = delayed(sent, pure=False, traverse=False)
     call, ask = delayed(_block, pure=False), delayed(_asked, pure=False)
     near = [None if bundles is None else bundles.gathered(ask(node, block)) for block in blocks]
-    parts = [
-        from_delayed(call(node, rows, block, function, tail, *target, *options), (size, *tail), np.float64)  # type: ignore[no-untyped-call]
-        for rows, block, target, size in zip(near, blocks, targets, sizes, strict=True)
+    results = [
+        call(answer, tails, node, rows, block, *target)
+        for rows, block, target in zip(near, blocks, targets, strict=True)
     ]
-    found = concatenate(parts, allow_unknown_chunksizes=True)  # type: ignore[no-untyped-call]
-    return found if chunks is None else found.rechunk({0: chunks})
+
+    def joined(place: int, tail: tuple[int, ...]) -> Any:
+        parts = [
+            from_delayed(result[place], (size, *tail), np.float64)  # type: ignore[no-untyped-call]
+            for result, size in zip(results, sizes, strict=True)
+        ]
+        found = concatenate(parts, allow_unknown_chunksizes=True)  # type: ignore[no-untyped-call]
+        return found if chunks is None else found.rechunk({0: chunks})
+
+    return [joined(place, tail) for place, tail in enumerate(tails)]
 
 
 def _sent(model: Any) -> tuple[Any, Bundles | None, float]:
@@ -125,7 +113,7 @@ def _asked(model: Any, X: Any) -> list[NearestRequest]:
     if not len(X):
         return []
     detached: Detached = model.fitted_.posterior
-    return detached.asked(np.asarray(model._queries(X), dtype=np.float64), detached.k)
+    return detached.asked(model._queries(X)[0].astype(np.float64), detached.k)
 
 
 def _blocks_of(y: Any, sizes: Sequence[float]) -> list[Any]:
@@ -151,31 +139,18 @@ def _blocks_of(y: Any, sizes: Sequence[float]) -> list[Any]:
 
 
 def _block(
+    answer: Callable[..., list[Floats]],
+    tails: Sequence[tuple[int, ...]],
     model: Any,
     near: list[Observed] | None,
     X: Any,
-    function: Callable[..., Floats],
-    tail: tuple[int, ...],
-    *options: Any,
-) -> Floats:
-    """The result for one block, from the rows that were gathered for it, if the model has none; runs on a worker."""
+    *targets: Any,
+) -> list[Floats]:
+    """The results for one block, from the rows that were gathered for it, if the model has none; runs on a worker."""
     if not len(X):
-        return np.empty((0, *tail))
+        return [np.empty((0, *tail)) for tail in tails]
     with on_this_thread():
         if near is not None:
             model = copy(model)
             model.fitted_ = replace(model.fitted_, posterior=model.fitted_.posterior.on(together(near)))
-        return np.asarray(function(model, X, *options))
-
-
-def _predicted(model: Any, X: Any, return_std: bool) -> Floats:
-    """The means, and on request the standard deviations, as columns of one array."""
-    found = model.predict(X, return_std=return_std)
-    columns = found if return_std else [found]
-    return np.concatenate([column.reshape(len(X), -1) for column in columns], axis=1)
-
-
-def _called(model: Any, X: Any, *options: Any) -> Floats:
-    """A method by its name, which is the first option, or the second where targets come first."""
-    at = 0 if isinstance(options[0], str) else 1
-    return np.asarray(getattr(model, options[at])(X, *options[:at], *options[at + 1 :]))
+        return answer(model, X, *targets)

@@ -7,8 +7,6 @@ library, on the device and in the floating-point type of X.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
-from functools import wraps
 from typing import Any
 
 import numpy as np
@@ -20,17 +18,11 @@ def in_numpy(*values: Any) -> tuple[Any, ...]:
     return tuple(_copied(value) if _is_foreign(value) else value for value in values)
 
 
-def given_back(method: Callable[..., Any]) -> Callable[..., Any]:
-    """Decorate a method of X so that the array, or tuple of arrays, that it returns is of X's library."""
-
-    @wraps(method)
-    def wrapped(self: Any, X: Any, *arguments: Any, **options: Any) -> Any:
-        if not _is_foreign(X):
-            return method(self, X, *arguments, **options)
-        found = method(self, _copied(X), *arguments, **options)
-        return tuple(_like(X, part) for part in found) if isinstance(found, tuple) else _like(X, found)
-
-    return wrapped
+def as_given(X: Any, values: Any) -> Any:
+    """A NumPy array, or a tuple of them, as arrays of X's library; unchanged if dispatch is off."""
+    if not _is_foreign(X):
+        return values
+    return tuple(_like(X, part) for part in values) if isinstance(values, tuple) else _like(X, values)
 
 
 def _is_foreign(value: Any) -> bool:

@@ -1,8 +1,8 @@
-"""Inputs that know which of their levels no model has seen, so that error bars can be as wide as levels differ."""
+"""Levels in some rows that a model has not seen, so that error bars can be as wide as levels differ."""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -29,30 +29,7 @@ class Unseen(NamedTuple):
         return self._replace(rows=np.flatnonzero(here), levels=self.levels[place[here]])
 
 
-class Inputs(np.ndarray[Any, np.dtype[np.float64]]):
-    """Inputs of a model, an array of shape (n, d), with the levels in them that are new to it.
-
-    They are known of the array itself alone: views and copies of it are as any other array.
-    """
-
-    unseen: tuple[Unseen, ...] = ()
-
-    @classmethod
-    def of(cls, X: Floats, unseen: tuple[Unseen, ...]) -> Floats:
-        """The inputs with their new levels; as they are if there are none."""
-        if not unseen:
-            return X
-        found = X.view(cls)
-        found.unseen = unseen
-        return found
-
-
-def unseen_in(X: Any) -> tuple[Unseen, ...]:
-    """The levels in some inputs that are new to a model."""
-    return X.unseen if isinstance(X, Inputs) else ()
-
-
-def taken(X: Floats, which: Indices) -> Floats:
-    """Some rows of inputs, with their new levels."""
-    parts = [part.take(which) for part in unseen_in(X)]
-    return Inputs.of(np.asarray(X)[which], tuple(part for part in parts if len(part.rows)))
+def taken(unseen: tuple[Unseen, ...], which: Indices) -> tuple[Unseen, ...]:
+    """The new levels of some rows, which are then numbered in the order given."""
+    parts = [part.take(which) for part in unseen]
+    return tuple(part for part in parts if len(part.rows))

@@ -11,24 +11,25 @@ from collections.abc import Callable
 import numpy as np
 
 from ..core.types import Array, Floats
-from ..core.unseen import Unseen, unseen_in
+from ..core.unseen import Unseen
 
 Predict = Callable[[Floats], Floats]
 """The means of rows, of shape (rows, q)."""
 
 
-def variance_between_levels(predict: Predict, X: Array, mean: Floats) -> Floats | None:
+def variance_between_levels(predict: Predict, X: Array, unseen: tuple[Unseen, ...], mean: Floats) -> Floats | None:
     """The variance that levels new to the model add to every prediction, of shape (n, q); None if there are none.
 
     Parameters
     ----------
     predict : callable
     X : array of shape (n, d)
-        With its new levels (`sodalite.core.unseen.Inputs`).
+    unseen : tuple of Unseen
+        The new levels of these rows.
     mean : array of shape (n, q)
         The predictions.
     """
-    if not (unseen := unseen_in(X)):
+    if not unseen:
         return None
     found = np.zeros(mean.shape)
     for part in unseen:
@@ -37,9 +38,9 @@ def variance_between_levels(predict: Predict, X: Array, mean: Floats) -> Floats 
     return found
 
 
-def covariance_between_levels(predict: Predict, X: Array, mean: Floats) -> Floats | None:
+def covariance_between_levels(predict: Predict, X: Array, unseen: tuple[Unseen, ...], mean: Floats) -> Floats | None:
     """The covariance that levels new to the model add, of shape (n, n, q): rows of one new level are off together."""
-    if not (unseen := unseen_in(X)):
+    if not unseen:
         return None
     found = np.zeros((len(mean), *mean.shape))
     for part in unseen:

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 from sklearn.gaussian_process.kernels import Kernel
 
 from ..core.types import Array, Floats, Indices
-from ..core.unseen import unseen_in
+from ..core.unseen import Unseen
 from ..hyperparameters import Round
-from ..posteriors import Posterior
+from ..posteriors import Posterior, joint_samples
 from ..posteriors.baselines import Baselines
 from ..posteriors.predictive import Predictive
 from ..selection.loop import Selection
 from ..selection.rows import ArrayRows, Scaling
 from .between import covariance_between_levels, variance_between_levels
 from .means import MeanFunction
+
+Unseens: TypeAlias = tuple[Unseen, ...]
+"""The levels of some rows that the fit has not seen, as the table's encoder tells them."""
 
 
 @dataclass(frozen=True)
@@ -83,62 +86,66 @@ class Fitted:
 
     def mean(self, X: Array) -> Floats:
         """Return the predictive mean in units of y, of shape (n, q)."""
-        return self._in_units(self.posterior.mean(np.asarray(X)), X)
+        return self._in_units(self.posterior.mean(X), X)
 
-    def mean_and_std(self, X: Array) -> tuple[Floats, Floats]:
+    def mean_and_std(self, X: Array, unseen: Unseens = ()) -> tuple[Floats, Floats]:
         """Return the mean and the standard deviation of new observations in units of y, each of shape (n, q)."""
-        mean, variance = self.posterior.mean_and_variance(np.asarray(X), noisy=True)
+        mean, variance = self.posterior.mean_and_variance(X, noisy=True)
         found = self._in_units(mean, X)
-        return found, self._widened(X, found, self._std_in_units(variance))
+        return found, self._widened(X, unseen, found, self._std_in_units(variance))
 
-    def mean_and_covariance(self, X: Array) -> tuple[Floats, Floats]:
+    def mean_and_covariance(self, X: Array, unseen: Unseens = ()) -> tuple[Floats, Floats]:
         """Return the mean, of shape (n, q), and the covariance of new observations, (n, n, q), in units of y."""
-        mean, covariance = self.posterior.mean_and_covariance(np.asarray(X), noisy=True)
+        mean, covariance = self.posterior.mean_and_covariance(X, noisy=True)
         found = self._in_units(mean, X)
-        between = covariance_between_levels(self.mean, X, found)
+        between = covariance_between_levels(self.mean, X, unseen, found)
         return found, np.multiply.outer(covariance, self.scaling.std**2) + (0 if between is None else between)
 
-    def mean_std_novelty(self, X: Array) -> tuple[Floats, Floats, Floats]:
+    def mean_std_novelty(self, X: Array, unseen: Unseens = ()) -> tuple[Floats, Floats, Floats]:
         """Return mean and standard deviation as `mean_and_std` does, and the novelty, of shape (n,)."""
-        scaled = self.posterior.calibrated(np.asarray(X), noisy=True)
+        scaled = self.posterior.calibrated(X, noisy=True)
         found, std, novelty = self._in_units(scaled.mean, X), self._std_in_units(scaled.variance), scaled.novelty
         assert novelty is not None
-        between = variance_between_levels(self.mean, X, found)
+        between = variance_between_levels(self.mean, X, unseen, found)
         if between is None:
             return found, std, novelty
         return found, np.sqrt(np.square(std) + between), self._novelty(X, novelty, between)
 
-    def predictive(self, X: Array) -> Predictive:
+    def predictive(self, X: Array, unseen: Unseens = ()) -> Predictive:
         """Return the predictive distribution of new observations in units of y."""
-        rows = np.asarray(X)
-        found = self.posterior.predictive(rows).in_units(self.scaling.mean + self.mean_function(rows), self.scaling.std)
-        between = variance_between_levels(self.mean, X, found.mean)
+        found = self.posterior.predictive(X).in_units(self.scaling.mean + self.mean_function(X), self.scaling.std)
+        between = variance_between_levels(self.mean, X, unseen, found.mean)
         if between is None:
             return found
         novelty = None if found.novelty is None else self._novelty(X, found.novelty, between)
         return replace(found.widened(between), novelty=novelty)
 
-    def novelty(self, X: Array) -> Floats:
+    def samples(self, X: Array, unseen: Unseens, n_samples: int, generator: np.random.Generator) -> Floats:
+        """Return joint samples of new observations in units of y, of shape (n, q, n_samples)."""
+        mean, covariance = self.mean_and_covariance(X, unseen)
+        return joint_samples(mean, covariance, n_samples, generator, self.predictive(X, unseen))
+
+    def novelty(self, X: Array, unseen: Unseens = ()) -> Floats:
         """Return the share of the latent prior variance that is left, of shape (n,)."""
-        if unseen_in(X):
-            return self.mean_std_novelty(X)[2]
+        if unseen:
+            return self.mean_std_novelty(X, unseen)[2]
         return self.posterior.novelty(X)
 
     def _novelty(self, X: Array, novelty: Floats, between: Floats) -> Floats:
         """The novelty with the variance that new levels add, in units of y; of shape (n,)."""
         kernel = self.posterior.kernel
-        prior = kernel.diag(kernel.prepare(np.asarray(X)))
+        prior = kernel.diag(kernel.prepare(X))
         added = np.mean(between / np.square(self.scaling.std), axis=1)
         return np.minimum(novelty + np.divide(added, prior, out=np.zeros(len(added)), where=prior > 0), 1.0)
 
-    def _widened(self, X: Array, mean: Floats, std: Floats) -> Floats:
+    def _widened(self, X: Array, unseen: Unseens, mean: Floats, std: Floats) -> Floats:
         """Standard deviations, of shape (n, q), with what levels that the fit has not seen may differ by."""
-        between = variance_between_levels(self.mean, X, mean)
+        between = variance_between_levels(self.mean, X, unseen, mean)
         return std if between is None else np.sqrt(np.square(std) + between)
 
     def _in_units(self, mean: Floats, X: Array) -> Floats:
         """Means in units of y, of shape (n, q), from those of the scaled targets at X."""
-        return np.asarray(self.scaling.undone(mean) + self.mean_function(np.asarray(X)))
+        return np.asarray(self.scaling.undone(mean) + self.mean_function(X))
 
     def _std_in_units(self, variance: Floats) -> Floats:
         return np.asarray(np.multiply.outer(np.sqrt(variance), self.scaling.std))

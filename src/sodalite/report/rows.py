@@ -318,7 +318,7 @@ def _checked(model: FittedModel, X: Any, y: Any, target: int) -> LabelledRows:
     """Rows that were given, with scaled targets; their places are not known yet."""
     if y is None:
         raise ValueError("y must be given with X: without the targets, rows say nothing about how good a model is.")
-    X = np.asarray(encoded_rows(model, X), dtype=np.float64)
+    X = np.asarray(encoded_rows(model, X)[0], dtype=np.float64)
     if X.ndim != 2 or X.shape[1] != model.n_features_in_:
         raise ValueError(f"X must have {model.n_features_in_} columns, as in the fit; got shape {X.shape}.")
     if not len(X) or not np.isfinite(X).all():

@@ -11,6 +11,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..core.types import Array, Floats
+from ..core.unseen import Unseen
 from ..core.warn import warn
 from ..core.words import counted
 from .advice import IN_PYTHON
@@ -22,6 +23,23 @@ from .training import Learnt, learn_columns
 from .values import Values, frame_column, frame_names, is_frame
 
 SHOWN = 5  # new levels of a column that a warning names
+
+
+class Transformed(np.ndarray[Any, np.dtype[np.float64]]):
+    """What `TableEncoder.transform` returns where rows have new levels: an array, with these beside it.
+
+    A pipeline of scikit-learn hands nothing but an array from one step to the next. `encoded_rows` takes the two apart;
+    views and copies are plain arrays.
+    """
+
+    unseen: tuple[Unseen, ...] = ()
+
+    @classmethod
+    def of(cls, rows: Encoded) -> Transformed:
+        """The array of some rows."""
+        X = rows.X.view(cls)
+        X.unseen = rows.unseen
+        return X
 
 
 class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
@@ -132,7 +150,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         """
         found = self.encode(X)
         _warn_of(found.strange)
-        return found.X
+        return Transformed.of(found) if found.unseen else found.X
 
     def encode(self, X: Any) -> Encoded:
         """The columns of X as numbers, with counts of missing values and of levels that were not seen in `fit`."""
@@ -239,10 +257,10 @@ def without_pipeline(model: Any) -> Any:
     return found
 
 
-def encoded_rows(model: Any, X: Any) -> Any:
-    """The rows of a raw data frame as inputs of a model that knows its columns; all else as it is.
+def encoded_rows(model: Any, X: Any) -> tuple[Any, tuple[Unseen, ...]]:
+    """The rows of a raw data frame as inputs of a model that knows its columns, and the levels that are new to it.
 
-    A frame with the names of the inputs themselves is left as it is.
+    All else is left as it is, also a frame with the names of the inputs themselves.
 
     Parameters
     ----------
@@ -251,11 +269,13 @@ def encoded_rows(model: Any, X: Any) -> Any:
     X : data frame or array-like of shape (n, columns)
     """
     mapping: Preprocessing | None = getattr(model, "preprocessing_", None)
+    if isinstance(X, Transformed):
+        return np.asarray(X), X.unseen
     if mapping is None or not is_frame(X):
-        return X
+        return X, ()
     names = frame_names(X)
     if names == mapping.names and names != mapping.sources:
-        return X
+        return X, ()
     found = mapping.encode_frame(X)
     _warn_of(found.strange)
     empty = np.flatnonzero(np.isnan(found.X).any(axis=1))
@@ -265,7 +285,7 @@ def encoded_rows(model: Any, X: Any) -> Any:
             f"X misses values of columns that missed none in the fit: {counted(gaps)}. Fill them, or leave out these "
             f"rows: {len(empty)} of {len(found.X)}."
         )
-    return found.X
+    return found.X, found.unseen
 
 
 def _warn_of(strange: Mapping[str, Mapping[str, int]]) -> None:

@@ -16,7 +16,7 @@ import numpy as np
 
 from ..core.state import Converter
 from ..core.types import Floats
-from ..core.unseen import Inputs, Unseen
+from ..core.unseen import Unseen
 from ..core.words import counted
 from .base import Table, TableError, listed
 from .column_names import is_time
@@ -30,14 +30,15 @@ class Encoded:
     """The rows of a table as inputs of a model."""
 
     X: Floats
-    """Of shape (n, inputs), with the levels that are not in the training data (`sodalite.core.unseen.Inputs`); NaN
-    where a value is missing and not replaced."""
+    """Of shape (n, inputs); NaN where a value is missing and not replaced."""
     missing: dict[str, int]
     """The number of missing values, replaced or not, of each column that has any."""
     unknown: dict[str, int] = field(default_factory=dict)
     """The number of values that are levels not in the training data, of each column that has any."""
     strange: dict[str, dict[str, int]] = field(default_factory=dict)
     """How often each of these levels occurs, by column."""
+    unseen: tuple[Unseen, ...] = ()
+    """In which rows these levels are."""
 
 
 @dataclass(frozen=True)
@@ -160,8 +161,7 @@ class Preprocessing:
         if missing and self.missing == "error":
             raise TableError(f"{source} has missing values: {counted(missing)}. The model was not fitted with any.")
         unknown = {name: sum(levels.values()) for name, levels in strange.items()}
-        X = Inputs.of(np.concatenate(parts, axis=1), tuple(unseen))
-        return Encoded(X, missing, unknown, strange)
+        return Encoded(np.concatenate(parts, axis=1), missing, unknown, strange, tuple(unseen))
 
 
 def check_columns(source: str, names: Sequence[str], wanted: Iterable[str]) -> None:
