@@ -11,12 +11,12 @@ import textwrap
 import numpy as np
 import pytest
 from safetensors import safe_open
-from safetensors.numpy import save_file
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
 import sodalite
 from helpers import SCORES, campaign
 from sodalite import GreedyGPRegressor, SelectionInterrupted, select, stopping
+from sodalite.core.container import read
 from sodalite.core.fingerprint import fingerprint
 from sodalite.core.jitter import JitterWarning
 from sodalite.hyperparameters import Found, Subset
@@ -159,8 +159,7 @@ def test_an_executor_that_fails_leaves_the_file(tmp_path, monkeypatch):
         patch.setattr(ThreadExecutor, "call", failing)
         with pytest.raises(RuntimeError, match="No worker"):
             run(tmp_path / "c")
-    _, arrays = checkpoint.check_checkpoint(tmp_path / "c")
-    assert len(arrays["indices"]) >= 7
+    assert len(checkpoint.check_checkpoint(tmp_path / "c").selection.indices) >= 7
     assert_same(run(tmp_path / "c"), run())
 
 
@@ -346,7 +345,7 @@ def test_a_disk_that_fills_up_is_no_reason_to_stop(tmp_path, monkeypatch, often)
     def full(*given):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("sodalite.core.container.save_file", full)
+    monkeypatch.setattr("sodalite.core.container._header", full)
     with pytest.warns(CheckpointWarning, match=r"could not be written: No space left on device\. The selection goes"):
         found = run(tmp_path / "c")
     assert_same(found, run())
@@ -361,14 +360,13 @@ def test_while_rows_are_taken_again_the_file_says_no_less(tmp_path, often):
 
 
 def test_what_is_in_it(tmp_path):
-    """Numbers and JSON, and of the rows only those that were chosen."""
+    """Numbers and JSON, and nothing of the rows."""
     chosen = run(tmp_path / "c")
     with safe_open(tmp_path / "c", framework="numpy") as file:
-        content = json.loads(file.metadata()["checkpoint"])
+        content = json.loads(file.metadata()["text"])["content"]
         assert file.metadata()["format"] == "sodalite-checkpoint"
-        np.testing.assert_array_equal(file.get_tensor("indices"), chosen.indices)
-        np.testing.assert_array_equal(file.get_tensor("X"), X[chosen.indices])
-    assert content["about"]["X"] == [N, 2, "float64"]
+        np.testing.assert_array_equal(file.get_tensor("selection.indices"), chosen.indices)
+    assert content["about"]["X"] == f"{N} x 2 of float64"
     assert content["about"]["random_state"] == 3
     assert (tmp_path / "c").stat().st_size < 100 * M + 10_000
 
@@ -425,7 +423,7 @@ def test_another_run_is_refused_and_nothing_is_overwritten(what, stored, monkeyp
 def test_a_truncated_file(length, stored):
     whole = stored.read_bytes()
     stored.write_bytes(whole[:length])
-    with pytest.raises(CheckpointError, match="is truncated, damaged or no checkpoint"):
+    with pytest.raises(CheckpointError, match=r"is truncated, damaged or no checkpoint|is no checkpoint, but text"):
         run(stored)
     assert stored.read_bytes() == whole[:length]
 
@@ -443,14 +441,14 @@ def test_a_flipped_bit_anywhere(stored):
     assert_same(run(stored), run())
 
 
-def test_a_file_of_a_later_version(stored):
-    with safe_open(stored, framework="numpy") as file:
-        about, arrays = file.metadata(), {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    save_file(arrays, stored, {**about, "version": "2"})
-    before = stored.read_bytes()
+def test_a_file_of_a_later_version(stored, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr("sodalite.core.container.VERSION", 2)
+        run(stored.parent / "later", n_active=5)
+    before = (stored.parent / "later").read_bytes()
     with pytest.raises(CheckpointError, match=r"written by a later version .* pip install --upgrade sodalite"):
-        run(stored)
-    assert stored.read_bytes() == before
+        run(stored.parent / "later")
+    assert (stored.parent / "later").read_bytes() == before
 
 
 def test_files_that_are_something_else(tmp_path):
@@ -478,29 +476,20 @@ def test_what_is_no_path(path):
 
 def test_contents_that_make_no_sense(stored):
     """Of a file whose sums are right: it was made by somebody."""
-    content, arrays = checkpoint.check_checkpoint(stored)
-    content.pop("arrays_sha256")
-    t = len(arrays["indices"])
-    for change in (
-        {"indices": np.full(t, 3)},
-        {"indices": arrays["indices"] + N},
-        {"rmse": arrays["rmse"][:-1]},
-        {"X": arrays["X"][:, :1]},
-        {"order": arrays["order"][::-1].copy()},
-        {"gains": arrays["gains"].astype(np.float32)},
-    ):
-        checkpoint.write(checkpoint.KIND, stored, content, {**arrays, **change})
-        with pytest.raises(CheckpointError, match="is no valid checkpoint"):
-            run(stored)
+    header, arrays = read(checkpoint.KIND, stored)
     for name, value in (
         ("generator", {"bit_generator": "os.system"}),
         ("generator", 3),
         ("selection", {}),
+        ("selection", {**header.content["selection"], "noise_floor": "x"}),
+        ("selection", {**header.content["selection"], "rmse": {"array": "missing"}}),
         ("about", 3),
     ):
-        checkpoint.write(checkpoint.KIND, stored, {**content, name: value}, arrays)
-        with pytest.raises(CheckpointError, match="is no valid checkpoint"):
+        checkpoint.write(checkpoint.KIND, stored, {**header.content, name: value}, arrays)
+        before = stored.read_bytes()
+        with pytest.raises(CheckpointError, match="is not a valid checkpoint"):
             run(stored)
+        assert stored.read_bytes() == before
 
 
 # --- the fingerprint ---
@@ -621,6 +610,10 @@ def test_a_model_file_knows_nothing_of_it(tmp_path):
     assert str(tmp_path).encode() not in (tmp_path / "model").read_bytes()
 
 
+class Own(RBF):
+    """A kernel of one's own."""
+
+
 class Elsewhere:
     """A search of one's own, which ends at a kernel that it was not given."""
 
@@ -628,16 +621,24 @@ class Elsewhere:
         return "Elsewhere()"
 
     def find(self, task, kernels, generator):
-        return Found(RBF(float(generator.uniform(1, 2))) + WhiteKernel(0.1))
+        return Found(Own(float(generator.uniform(1, 2))) + WhiteKernel(0.1))
 
 
-def test_a_kernel_from_elsewhere_is_searched_for_again(tmp_path, monkeypatch):
+def test_a_kernel_of_ones_own_from_elsewhere_is_searched_for_again(tmp_path, monkeypatch):
     expected = fitted(hyperparameters=Elsewhere())
     interrupted(tmp_path / "c", 30, hyperparameters=Elsewhere())
     assert_same_model(fitted(tmp_path / "c", hyperparameters=Elsewhere()), expected)
-    monkeypatch.setattr(Elsewhere, "find", lambda *given: Found(RBF(3.0) + WhiteKernel(0.1)))
+    monkeypatch.setattr(Elsewhere, "find", lambda *given: Found(Own(3.0) + WhiteKernel(0.1)))
     with pytest.raises(CheckpointError, match="another kernel was found this time"):
         fitted(tmp_path / "c", hyperparameters=Elsewhere())
+
+
+def test_a_kernel_of_ones_own_that_was_given_is_searched_for_once(tmp_path, monkeypatch):
+    options = {"kernel": ConstantKernel(1.0) * Own(1.0) + WhiteKernel(0.1)}
+    expected = fitted(**options)
+    interrupted(tmp_path / "c", 30, **options)
+    monkeypatch.setattr(Subset, "find", lambda *given: pytest.fail("the kernel was searched for again"))
+    assert_same_model(fitted(tmp_path / "c", **options), expected)
 
 
 def test_a_damaged_file_is_found_before_any_long_work(tmp_path, monkeypatch):
@@ -666,7 +667,8 @@ KILLED = """
 
 
     def known():
-        return len(checkpoint.check_checkpoint(path)[1].get("rmse", ())) if os.path.exists(path) else 0
+        selection = checkpoint.check_checkpoint(path).selection if os.path.exists(path) else None
+        return 0 if selection is None else len(selection.rmse)
 
 
     def one():

@@ -24,7 +24,7 @@ from ..core.validation import check_by_number, check_count, check_dtype, check_f
 from ..core.warn import warn
 from ..hyperparameters import Found, Method, Task, resolve_hyperparameters, takes_kernel_as_given
 from ..hyperparameters.exact import MOST_OPTIMISTIC
-from ..hyperparameters.record import found_before, method_note, note_of
+from ..hyperparameters.record import found_before, note_of
 from ..hyperparameters.weave import MOST_ROWS
 from ..kernels import (
     CompiledKernel,
@@ -40,7 +40,7 @@ from ..posteriors.baselines import MOST_JUDGED, Baselines, NoBetterWarning, comp
 from ..posteriors.floor import warn_of_floor
 from ..posteriors.remote import ON_WORKERS, LaysOut
 from ..scores import SCORES, Score, resolve_score
-from ..selection.checkpoint import Checkpoint, File, check_checkpoint, open_checkpoint
+from ..selection.checkpoint import Checkpoint, Record, check_checkpoint, open_checkpoint
 from ..selection.grow import grow, take_all
 from ..selection.loop import Selection
 from ..selection.rows import (
@@ -115,7 +115,7 @@ class Settings:
     calibrate: bool
     random_state: RandomState
     checkpoint: str | os.PathLike[str] | None
-    file: File | None
+    file: Record | None
     """The content of the checkpoint's file, if it exists already."""
 
     @classmethod
@@ -356,7 +356,7 @@ def open_fit_checkpoint(rows: Prepared, settings: Settings, generator: np.random
     given = {name: getattr(settings, name) for name in names}
     given |= {
         "posterior": settings.posterior.name,
-        "hyperparameters": method_note(settings.method),
+        "hyperparameters": settings.method,
         "dtype": str(settings.dtype),
     }
     if not rows.mean.is_constant:

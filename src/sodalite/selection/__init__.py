@@ -4,6 +4,5 @@ A source of rows (`source`) is cut into shards (`shard`), which an executor hold
 next picks on a `panel` of candidates (docs/method.rst, `speculation`), or decides on them by look-ahead (`lookahead`),
 makes a block of them (`proposal`) and has every shard add it and search for rows that score higher (`rivals`).
 `state` has what the loop knows, `messages` what it and the shards send each other. `grow` puts these together, with a
-`checkpoint`, whose recorded rows (`stored`) are verified against the data (`verification`). `progress` shows how far a
-selection is, and `pace` estimates the time left.
+`checkpoint`.
 """

@@ -18,7 +18,6 @@ from .checkpoint import Checkpoint
 from .loop import Selection, run
 from .rows import Rows, ShardSetup
 from .state import Problem
-from .verification import Request
 
 
 def grow(
@@ -61,11 +60,9 @@ def grow(
         order = traits.order(n, m, generator, start)
     else:
         order = start or [int(generator.integers(n))]
-    if checkpoint is not None:
-        request = Request(rows, kernel, score, order, first_checked, m, unit)
-        checkpoint.verify(request)
-        if (finished := checkpoint.finished(rule, request)) is not None:
-            return finished
+    finished = None if checkpoint is None else checkpoint.finished(rule, rows, kernel, m, first_checked)
+    if finished is not None:
+        return finished
     with rows.shards(ShardSetup(kernel, traits.pointwise, m, seed, n_jobs, memory_limit)) as (executor, keep):
         problem = Problem(
             executor,
