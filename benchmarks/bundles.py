@@ -24,7 +24,7 @@ from sodalite.cluster.table import Part
 from sodalite.core.threads import on_this_thread
 from sodalite.fitting import pipeline
 from sodalite.kernels import compile_kernel
-from sodalite.kernels.bisection import Bisection
+from sodalite.kernels.cells import Bisection
 from sodalite.kernels.neighbours import n_sampled
 from sodalite.posteriors import Evidence, SubsetOfData
 from sodalite.posteriors.remote import MOST_LAZY, Detached, Remaining

@@ -31,7 +31,8 @@ def rows(n=3000, kind="normal", seed=0):
 
 
 def nearest_of(X, count=20, size=12):
-    index = Index(X, np.zeros(2), np.array([4.0, 0.25]), search="tree")
+    index = Index.of(X, np.zeros(2), np.array([4.0, 0.25]))
+    index.search = "tree"
     return Nearest(index, index.scaled(X[:count]), size)
 
 

@@ -17,7 +17,6 @@ from sklearn.gaussian_process.kernels import (
     RationalQuadratic,
     WhiteKernel,
 )
-from sklearn.neighbors import NearestNeighbors
 
 from helpers import KERNELS, scales
 from sodalite.core import threads
@@ -138,6 +137,13 @@ def test_threads_do_not_change_what_is_found(d, cores, monkeypatch):
 # How they are found
 
 
+def indexed(X, weights, search=None):
+    """An index that searches in some way."""
+    index = Index.of(X, X.mean(axis=0), weights)
+    index.search = search
+    return index
+
+
 def on_a_lattice(n, d, seed=0):
     """Distinct rows of small whole numbers: many are at equal distances."""
     X = np.random.default_rng(seed).integers(4, size=(n, d)).astype(float)
@@ -149,8 +155,7 @@ def on_a_lattice(n, d, seed=0):
 def test_what_is_found_does_not_depend_on_how(make, d):
     X, T = make(700, d), make(60, d, seed=1)
     kernel = compile_kernel(RBF(1.5), X)
-    index = (Index(X, kernel.centre, kernel.metric(), search) for search in ("tree", "products"))
-    tree, products = (each.query(T, 20) for each in index)
+    tree, products = (indexed(X, kernel.metric(), search).query(T, 20) for search in ("tree", "products"))
     assert_array_equal(tree, products)
     far = np.sum((X[tree[:, -1]] - T) ** 2, axis=1)
     for i, t in enumerate(T):
@@ -190,21 +195,6 @@ def test_pickles_find_the_same_rows(search):
     again = pickle.loads(pickle.dumps(near))
     assert again.index.search == near.index.search
     assert_array_equal(again.query(X[:20], 6), found)
-
-
-@pytest.mark.parametrize("had_tree", [True, False])
-def test_pickles_of_earlier_versions_find_the_nearest_rows(had_tree):
-    X = rows(200, 4)
-    near = Neighbours(compile_kernel(RBF(1.0), X), X)
-    state = {name: value for name, value in near.index.__getstate__().items() if name not in ("rows", "search")}
-    Z = near.index.scaled(X)
-    state |= {
-        "_tree": Z if had_tree else None,
-        "_all": None if had_tree else NearestNeighbors(algorithm="brute").fit(Z),
-    }
-    earlier = neighbours.Index.__new__(neighbours.Index)
-    earlier.__setstate__(state)
-    assert_array_equal(earlier.query(X[:20], 6), near.query(X[:20], 6))
 
 
 # Where it is not
@@ -391,10 +381,10 @@ def test_two_rankings_become_one():
 
 def test_threads_may_ask_first_at_the_same_time():
     X = np.random.default_rng(0).normal(size=(2000, 3))
-    expected = Index(X, X.mean(axis=0), np.ones(3), "tree").query(X[:20], 5)
+    expected = indexed(X, np.ones(3), "tree").query(X[:20], 5)
     with ThreadPoolExecutor(8) as pool:
         for _ in range(10):
-            index = Index(X, X.mean(axis=0), np.ones(3))
+            index = indexed(X, np.ones(3))
             for found in pool.map(lambda _, index=index: index.query(X[:20], 5), range(16)):
                 assert_array_equal(found, expected)
 
@@ -402,10 +392,8 @@ def test_threads_may_ask_first_at_the_same_time():
 def test_some_rows_are_found_by_the_metric_of_all():
     X = np.random.default_rng(0).integers(0, 5, size=(600, 3)).astype(float)
     X = X[distinct(X)[0]]
-    whole = Index(X, X.mean(axis=0), np.ones(3), "tree")
+    whole = indexed(X, np.ones(3), "tree")
     nearest = whole.query(X[:30] + 0.5, 6)
     some = np.unique(nearest)
-    part = Index(X[some], X.mean(axis=0), np.ones(3), "tree", whole.metric)
+    part = Index(whole.metric, whole.rows[some], "tree")
     assert_array_equal(some[part.query(X[:30] + 0.5, 6)], nearest)  # ties are decided alike
-    placed = Index.of_positions(whole.metric, whole.rows)
-    assert_array_equal(placed.query(X[:30] + 0.5, 6), nearest)

@@ -11,7 +11,7 @@ from helpers import campaign
 from sodalite import select
 from sodalite.cluster.bundles import Bundle, BundleLayout, _first, _home, _near, _radius, _Split, _Surveyed, together
 from sodalite.kernels import compile_kernel, neighbours
-from sodalite.kernels.bisection import Bisection
+from sodalite.kernels.cells import Bisection
 from sodalite.kernels.neighbours import least_hashes, n_sampled
 from sodalite.posteriors import Evidence, Judging, Local, tuning
 from sodalite.posteriors.remote import RemoteLocal

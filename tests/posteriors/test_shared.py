@@ -242,7 +242,7 @@ def test_rows_of_few_cells_judge_where_factors_cost_much(monkeypatch, model):
 def test_rounding_errors_of_the_active_rows_factor_do_not_stop_a_neighbourhood(error):
     X, y = smooth()
     kernel = RBF(5.0) + WhiteKernel(1e-9)
-    posterior, _ = Local.prepare(given(kernel, X, y[:, None], 20))
+    posterior = Local.prepare(given(kernel, X, y[:, None], 20))
     remainder = posterior.sharing(300, 600, 0).shared.remainder
     V = remainder.v(np.arange(len(posterior.X)))
     off = np.random.default_rng(0).normal(scale=error, size=V.shape)

@@ -24,8 +24,8 @@ from ..core.threads import on_this_thread
 from ..core.types import Array, Floats, Indices
 from ..core.validation import float_type
 from ..kernels import CompiledKernel
-from ..kernels.bisection import Bisection
 from ..kernels.cell_search import SLACK
+from ..kernels.cells import Bisection
 from ..kernels.neighbours import Index, Metric, least_hashes, n_sampled
 from ..kernels.row_store import Observed, RowStore, Survey, laid_out
 from ..posteriors.remote import NearestRequest, Remaining, RemoteJob
@@ -70,7 +70,7 @@ class Bundle:
     def __init__(self, parts: list[Observed], layout: BundleLayout) -> None:
         store = laid_out(*together(parts), layout.metric, layout.some)
         self.store = replace(store, X=store.X.astype(layout.dtype, copy=False))
-        self._index = Index.of_positions(layout.metric, store.Z)
+        self._index = Index(layout.metric, store.Z)
         self._index.nearest(store.Z[:1, :-1], min(TRIED, len(store)))  # measures which way to search is the quicker one
 
     def radius(self, request: NearestRequest) -> Floats:

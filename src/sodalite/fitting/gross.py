@@ -141,7 +141,7 @@ def _contradictions(X: Array, y: Floats, generator: np.random.Generator) -> Floa
     """Every target less the median of those of the rows near by; of shape (n,)."""
     known = generator.permutation(len(X))[:N_KNOWN]
     places = np.asarray(X[known], dtype=np.float64)
-    index = Index(places, np.median(places, axis=0), 1 / np.square(robust_spread(X)))
+    index = Index.of(places, np.median(places, axis=0), 1 / np.square(robust_spread(X)))
     near = known[index.query(X, N_NEAREST + 1)]
     left_out = near == np.arange(len(X))[:, None]
     left_out[~left_out.any(axis=1), -1] = True  # the row itself, or else the last, so that as many are left

@@ -46,7 +46,7 @@ def with_windows(task: Task, rows: Rows, kernel: CompiledKernel, generator: np.r
     n = rows.shape[0]
     drawn = generator.choice(n, min(n, N_CENTRES + N_SCATTERED), replace=False)
     centres, scattered = drawn[:N_CENTRES], drawn[N_CENTRES:]
-    index = Index(task.X, kernel.centre, weights)
+    index = Index.of(task.X, kernel.centre, weights)
     queries = index.scaled(rows.take(np.sort(centres)).X)  # rows on disk are best read in their order
     index.nearest(queries[:1], min(SIZE, len(task.X)))  # measures which way to search is the quicker one
     nearest = Nearest(index, queries, SIZE)

@@ -6,67 +6,41 @@ a lower bound of that to each of the rows. So cells further than the k-th neares
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from itertools import pairwise
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.spatial.distance import cdist
 
 from ..core.threads import threaded_map
-from ..core.types import Array, Floats, Indices
+from ..core.types import Floats, Indices
 from .cells import Cells
-from .neighbours import Metric
+from .neighbours import STORED, Best, Finder, Metric
+
+if TYPE_CHECKING:
+    from .row_store import RowStore
 
 RUN = 64  # consecutive cells, which are near each other, whose common box is looked at first
 GROUP = 256  # queries that are answered together at most
 MANY = 1024  # queries that are answered together where most cells have to be read: each cell is then read less often
 SHARE = 0.125  # share of all rows that a group of queries may read; queries that need more wait for others
 DISTANCES = 2**18  # distances that a thread holds at a time: 2 MB
-NUMBERS = 2**17  # numbers of rows that a thread reads at a time: 1 MB
 SLACK = 1 + 1e-12  # factor on a squared distance, above the rounding of a sum: no near cell is passed over
 
 
-class CellRows(Protocol):
-    """Rows in the order of their cells."""
-
-    @property
-    def ends(self) -> Indices:
-        """The row after the last of every cell; of shape (cells,)."""
-        ...
-
-    @property
-    def low(self) -> Floats:
-        """The least value of every input in a cell; of shape (cells, d)."""
-        ...
-
-    @property
-    def high(self) -> Floats:
-        """The largest value of every input in a cell; of shape (cells, d)."""
-        ...
-
-    def positions(self, begin: int, end: int, metric: Metric) -> Floats:
-        """Positions of consecutive rows, ties decided, in a metric; of shape (rows, columns + 1)."""
-        ...
-
-    def sample(self, most: int, metric: Metric) -> Floats:
-        """Positions of at most so many rows, by `sodalite.kernels.neighbours.least_hashes`; (rows, columns)."""
-        ...
-
-
-class CellIndex:
-    """Finds the nearest rows by a weighted Euclidean distance, as `sodalite.kernels.neighbours.Index` does.
+class CellIndex(Finder):
+    """Exact nearest rows of a store.
 
     Parameters
     ----------
-    rows : CellRows
+    rows : RowStore
         Laid out by cells in any metric: the more it resembles this one, the fewer cells are read.
     metric : Metric
     """
 
-    def __init__(self, rows: CellRows, metric: Metric) -> None:
-        self._rows, self._metric = rows, metric
-        self.columns = metric.columns
+    def __init__(self, rows: RowStore, metric: Metric) -> None:
+        self._rows, self.metric = rows, metric
         self._low, self._high = self.scaled(rows.low), self.scaled(rows.high)
         self._ends = np.asarray(rows.ends)
         self._begins = np.concatenate([[0], self._ends[:-1]])
@@ -74,16 +48,7 @@ class CellIndex:
         self._run_low, self._run_high = np.minimum.reduceat(self._low, first), np.maximum.reduceat(self._high, first)
         self._home = Cells(0.5 * (self._low + self._high))
 
-    def scaled(self, X: Array) -> Floats:
-        """The relevant inputs of the rows X, scaled such that their distances are Euclidean."""
-        return self._metric.scaled(X)
-
-    def query(self, X: Array, k: int) -> Indices:
-        """The k nearest rows of every row of X, the nearest first; of shape (queries, k)."""
-        return self.nearest(self.scaled(X), k)
-
     def nearest(self, positions: Floats, k: int) -> Indices:
-        """The k rows nearest to every scaled position, the nearest first; of shape (positions, k)."""
         found = np.empty((len(positions), k), dtype=np.intp)
         home = self._home.locate(positions)
         order = np.argsort(home, kind="stable")
@@ -100,18 +65,17 @@ class CellIndex:
             return part
 
         groups = [group for run in _runs(home[order]) for group in _cut(order[run], GROUP)]
-        waiting = threaded_map(answer(max(SHARE * self._ends[-1], NUMBERS)), groups)
+        waiting = threaded_map(answer(max(SHARE * self._ends[-1], STORED)), groups)
         left = np.concatenate([*waiting, order[:0]])
         threaded_map(answer(np.inf), _cut(left, MANY))
         return found
 
     def sample(self, most: int) -> Floats:
-        """Positions of at most so many rows, by `least_hashes`; of shape (rows, columns)."""
-        return np.ascontiguousarray(self._rows.sample(most, self._metric))
+        return np.ascontiguousarray(self._rows.sample(most, self.metric))
 
-    def spans_at(self, position: Floats) -> list[tuple[int, int]]:
-        """The rows of the cells whose boxes hold a scaled position, as the first and the one after the last."""
-        return self._spans(self._within(np.append(position, 0.0)[None], np.zeros(1)))
+    def rows_at(self, position: Floats) -> Indices:
+        """The rows of the cells whose boxes hold a scaled position, in order."""
+        return self._rows_of(np.sort(self._within(np.append(position, 0.0)[None], np.zeros(1))))
 
     def _nearest(self, Z: Floats, k: int, most: float) -> Indices | None:
         """The nearest rows of some positions; None if more than `most` rows would have to be read."""
@@ -131,15 +95,11 @@ class CellIndex:
 
     def _nearest_cells(self, Z: Floats, k: int) -> Indices:
         """A few cells that are near some positions and have at least k rows together."""
-        middle = 0.5 * (Z.min(axis=0) + Z.max(axis=0))[None, :-1]
-        runs = np.argsort(_gaps(middle, self._run_low, self._run_high)[0], kind="stable")
-        for count in (1, 8, len(runs)):
-            cells = self._cells_of(runs[:count])
-            cells = cells[np.argsort(_gaps(middle, self._low[cells], self._high[cells])[0], kind="stable")]
-            total = np.cumsum(self._ends[cells] - self._begins[cells])
-            if total[-1] >= k:
-                break
-        return np.asarray(cells[: int(np.searchsorted(total, k)) + 1])
+        home = int(self._home.locate(0.5 * (Z.min(axis=0) + Z.max(axis=0))[None, :-1])[0])
+        first = max(0, min(int(self._begins[home]), int(self._ends[-1]) - k))
+        last = max(int(self._ends[home]), first + k) - 1
+        cells = np.searchsorted(self._begins, [first, last], side="right") - 1
+        return np.arange(cells[0], cells[1] + 1)
 
     def _within(self, Z: Floats, radius: Floats) -> Indices:
         """The cells that may have rows within these squared distances of the positions."""
@@ -159,68 +119,21 @@ class CellIndex:
     def _slabs(self, cells: Indices, n_queries: int) -> list[slice]:
         """Parts of some cells, whose rows and distances from the queries are held at a time."""
         place = np.cumsum(self._ends[cells] - self._begins[cells]) // self._most(n_queries)
-        edges = [0, *(np.flatnonzero(np.diff(place)) + 1), len(cells)]
-        return [slice(a, b) for a, b in pairwise(edges) if b > a]
+        return _runs(place)
 
     def _most(self, n_queries: int) -> int:
         """The most rows that are compared with some queries at a time."""
-        return max(1, min(DISTANCES // n_queries, NUMBERS // (len(self.columns) + 1)))
+        return max(1, min(DISTANCES // n_queries, STORED // (len(self.columns) + 1)))
 
     def _look_at(self, Z: Floats, cells: Indices, best: Best) -> None:
         """Read the rows of some cells, and keep the nearest to every position."""
-        most, held, count = self._most(len(Z)), list[tuple[int, int]](), 0
-        for first, last in self._spans(cells):
-            for begin in range(first, last, most):
-                end = min(begin + most, last)
-                if held and count + end - begin > most:
-                    self._compare(Z, held, best)
-                    held, count = [], 0
-                held.append((begin, end))
-                count += end - begin
-        if held:
-            self._compare(Z, held, best)
+        for rows in _cut(self._rows_of(np.sort(cells)), self._most(len(Z))):
+            best.add(cdist(Z, self._rows.positions(rows, self.metric), "sqeuclidean"), rows)
 
-    def _spans(self, cells: Indices) -> list[tuple[int, int]]:
-        """The rows of some cells, as spans in their order; those of consecutive cells are one."""
-        cells = np.sort(cells)
-        breaks = np.flatnonzero(np.diff(cells) > 1) + 1
-        return [(int(self._begins[run[0]]), int(self._ends[run[-1]])) for run in np.split(cells, breaks) if len(run)]
-
-    def _compare(self, Z: Floats, spans: Sequence[tuple[int, int]], best: Best) -> None:
-        """Keep the rows of some spans that are among the nearest to a position."""
-        rows = np.concatenate([self._rows.positions(*span, self._metric) for span in spans])
-        best.add(cdist(Z, rows, "sqeuclidean"), np.concatenate([np.arange(*span) for span in spans]))
-
-
-class Best:
-    """The k nearest rows found so far of some queries."""
-
-    def __init__(self, n_queries: int, k: int) -> None:
-        self.k = k
-        self.distance: Floats = np.empty((n_queries, 0))
-        self.row: Indices = np.empty((n_queries, 0), dtype=np.intp)
-
-    @property
-    def radius(self) -> Floats:
-        """The squared distance of the k-th nearest row; of shape (queries,)."""
-        return np.asarray(self.distance.max(axis=1))
-
-    def add(self, distance: Floats, row: Indices) -> None:
-        """Look at rows of shape (rows,) at squared distances of shape (queries, rows)."""
-        if self.row.shape[1] == self.k:  # few of the rows are nearer than those found before
-            near = (distance < self.radius[:, None]).any(axis=0)
-            distance, row = distance[:, near], row[near]
-        distance = np.concatenate([self.distance, distance], axis=1)
-        row = np.concatenate([self.row, np.broadcast_to(row, (len(distance), len(row)))], axis=1)
-        if distance.shape[1] > self.k:
-            some = np.argpartition(distance, self.k - 1, axis=1)[:, : self.k]
-            distance, row = np.take_along_axis(distance, some, axis=1), np.take_along_axis(row, some, axis=1)
-        self.distance, self.row = distance, row
-
-    def rows(self) -> Indices:
-        """The rows, the nearest first; of shape (queries, k)."""
-        order = np.argsort(self.distance, axis=1, kind="stable")
-        return np.asarray(np.take_along_axis(self.row, order, axis=1))
+    def _rows_of(self, cells: Indices) -> Indices:
+        """The rows of some cells, one cell after the other."""
+        spans = zip(self._begins[cells], self._ends[cells], strict=True)
+        return np.concatenate([np.empty(0, dtype=np.intp), *(np.arange(begin, end) for begin, end in spans)])
 
 
 def _gaps(Z: Floats, low: Floats, high: Floats) -> Floats:

@@ -1,7 +1,8 @@
 """Cells: a partition of space into parts that hold nearly equally many rows each (docs/method.rst, `cells`).
 
-What is computed for a cell (a neighbourhood, a factor) serves all queries that fall into it. The cell of a query
-follows from its position alone: it is the one whose centre is nearest.
+`Bisection` cuts space into boxes by hyperplanes: quick for any number of inputs, it lays rows out on disk. `Cells`
+begin with such boxes and are rounder: what is computed for a cell (a neighbourhood, a factor) serves all queries that
+fall into it. The cell of a query follows from its position alone: it is the one whose centre is nearest.
 """
 
 from __future__ import annotations
@@ -19,6 +20,56 @@ TAILS = (0.1, 0.9)  # quantiles between which a part's width and its mean are me
 ROUNDS = 3  # rounds in which centres move to the means of their cells; the cells are hardly more compact after more
 N_MOVING = 2**16  # the most rows that move centres: some tenths of a second
 FEWEST = 64  # rows a centre, below which their mean is no better a centre than that of the bisection
+
+
+@dataclass(frozen=True)
+class Bisection:
+    """Space cut into boxes that hold nearly equally many rows each, by a complete binary tree of hyperplanes.
+
+    A node cuts one coordinate. The children of node i are 2 i + 1 and 2 i + 2. Boxes are numbered from left to right:
+    numbers that are near are near. Rows that are equal in all coordinates stay together.
+
+    Examples
+    --------
+    >>> halves = Bisection.of(np.array([[0.0], [1.0], [5.0], [6.0]]), levels=1)
+    >>> halves.locate(np.array([[-7.0], [4.9], [5.1]]))
+    array([0, 0, 1])
+    """
+
+    axis: Indices
+    """The coordinate that a node cuts; of shape (nodes,)."""
+    cut: Floats
+    """Positions below it go to the first child, others to the second; of shape (nodes,)."""
+    number: Indices
+    """The number of the box of every leaf; of shape (nodes + 1,)."""
+
+    @classmethod
+    def of(cls, Z: Floats, levels: int) -> Bisection:
+        """Cuts for rows of shape (n, d), at medians of the coordinate in which a part is spread most. O(n log n)."""
+        n = 2**levels - 1
+        axis, cut = np.zeros(n, dtype=np.int64), np.full(n, np.inf)
+        parts = [np.arange(len(Z))]
+        for node in range(n):
+            which = parts[node]
+            found = cut_of(Z, which) if len(which) > 1 else None
+            if found is not None:
+                axis[node], cut[node] = found
+            below = Z[which, axis[node]] < cut[node]
+            parts += [which[below], which[~below]]
+            parts[node] = np.empty(0, dtype=np.intp)  # frees it
+        used = np.array([len(part) > 0 for part in parts[n:]])
+        return cls(axis, cut, np.maximum(np.cumsum(used) - 1, 0))
+
+    def __len__(self) -> int:
+        """The number of boxes."""
+        return int(self.number[-1]) + 1
+
+    def locate(self, Z: Floats) -> Indices:
+        """The box of every position, of shape (queries, d); of shape (queries,). O(levels) each."""
+        node, row = np.zeros(len(Z), dtype=np.int64), np.arange(len(Z))
+        for _ in range(len(self.number).bit_length() - 1):
+            node = 2 * node + 1 + (Z[row, self.axis[node]] >= self.cut[node])
+        return np.asarray(self.number[node - len(self.axis)])
 
 
 @dataclass(frozen=True)
@@ -48,11 +99,12 @@ class Cells:
         means of the parts are the centres; where these are few, some rounds in which they move to the means of their
         cells make the cells more compact.
         """
-        made = cls(np.stack([_centre(Z[part]) for part in _parts(Z, np.arange(len(Z)), levels)]))
+        boxes = Bisection.of(Z, levels)
+        cells = cls(_centres(Z, boxes.locate(Z), np.empty((len(boxes), Z.shape[1]))))
         some = Z[:: -(-len(Z) // N_MOVING)]
-        for _ in range(ROUNDS if len(some) >= FEWEST * len(made) > FEWEST else 0):
-            made = cls(_moved(some, made.locate(some), made.centres))
-        return made
+        for _ in range(ROUNDS if len(some) >= FEWEST * len(cells) > FEWEST else 0):
+            cells = cls(_centres(some, cells.locate(some), cells.centres))
+        return cells
 
     def __len__(self) -> int:
         """The number of cells."""
@@ -67,16 +119,6 @@ class Cells:
     @cached_property
     def _tree(self) -> cKDTree:
         return cKDTree(self.centres)
-
-
-def _parts(Z: Floats, which: Indices, levels: int) -> list[Indices]:
-    """Some rows, bisected so many times. Rows that are equal in all coordinates stay together."""
-    found = cut_of(Z, which) if levels else None
-    if found is None:
-        return [which]
-    axis, cut = found
-    below = Z[which, axis] < cut
-    return [*_parts(Z, which[below], levels - 1), *_parts(Z, which[~below], levels - 1)]
 
 
 def cut_of(Z: Floats, which: Indices) -> tuple[int, float] | None:
@@ -101,8 +143,8 @@ def _centre(Z: Floats) -> Floats:
     return np.asarray(np.clip(Z, *np.quantile(Z, TAILS, axis=0)).mean(axis=0))
 
 
-def _moved(Z: Floats, cell: Indices, centres: Floats) -> Floats:
-    """The centre of every cell's rows; as it was, if it has none."""
-    order, edges = np.argsort(cell, kind="stable"), np.cumsum(np.bincount(cell, minlength=len(centres)))[:-1]
-    parts = zip(np.split(Z[order], edges), centres, strict=True)
+def _centres(Z: Floats, cell: Indices, otherwise: Floats) -> Floats:
+    """The centre of every cell's rows; for cells without rows, what it is otherwise. All of shape (cells, d)."""
+    order, edges = np.argsort(cell, kind="stable"), np.cumsum(np.bincount(cell, minlength=len(otherwise)))[:-1]
+    parts = zip(np.split(Z[order], edges), otherwise, strict=True)
     return np.stack([_centre(part) if len(part) else centre for part, centre in parts])

@@ -1,4 +1,10 @@
-"""Nearest neighbours of queries, by the metric of a kernel; and duplicate rows."""
+"""Nearest neighbours of queries, by the metric of a kernel; and duplicate rows.
+
+A `Metric` places rows such that their distances are Euclidean, with one more coordinate that decides ties. Every
+`Finder` finds exactly the nearest of some placed rows, so that its answers depend neither on the order of the rows nor
+on the search: by a tree or by products in memory (`Index`), by cells on disk (`sodalite.kernels.cell_search`).
+`Neighbours` adds what kernels need that are not functions of a distance.
+"""
 
 from __future__ import annotations
 
@@ -33,77 +39,75 @@ MATTERS = 1e-3  # least width of a relevant input, in the kernel's metric, relat
 CHUNK = 8192  # queries that a thread answers at a time: some tenths of a second, which an interrupt has to wait for
 IN_PHASE = 8  # the fewest rows that are looked at around a query moved by whole periods
 COVARIANCES = 2**20  # covariances with candidates that are held at a time: 8 MB
+STORED = 2**17  # numbers of the rows that a thread reads from a store at a time: 1 MB
 
 
-class Index:
-    """Exact nearest rows by a weighted Euclidean distance: by a k-d tree or by products, whichever is quicker here.
-
-    A tree visits few rows where the data lie near a surface of few dimensions, whatever the number of columns; else it
-    visits most of them, and products of blocks are quicker. Which holds is measured on the first query.
+@dataclass(frozen=True)
+class Metric:
+    """A weighted Euclidean distance in the inputs that matter, with ties decided by hashes of the rows.
 
     Rows at equal distances are common where inputs are whole numbers. Which of them come first must not depend on how
     they are found, so every row has a further coordinate: a hash of its inputs, times `TIE` of the rows' spacing. The
     coordinate of queries is 0.
-
-    Parameters
-    ----------
-    X : array of shape (n, d)
-        The rows to find.
-    centre : array of shape (d,)
-        A point amid the rows.
-    weights : array of shape (d,)
-        Weights of the squared differences.
-    search : {"tree", "products"}, optional
-        How rows are found. By default, the quicker way by a measurement at the first query.
-    metric : Metric, optional
-        That of more rows, of which these are some; by default, it follows from these rows.
-
-    Attributes
-    ----------
-    search : str or None
-        How rows are found; None before the first query. It can be set at any time.
-    rows : array of shape (n, columns + 1)
-        The relevant inputs, scaled, and the coordinate that decides ties.
-
-    Examples
-    --------
-    >>> X = np.array([[0.0, 5.0], [1.0, 5.0], [4.0, 5.0]])
-    >>> index = Index(X, centre=X.mean(axis=0), weights=np.ones(2), search="tree")
-    >>> index.query(np.array([[0.9, 5.0]]), 2)
-    array([[1, 0]])
     """
 
-    def __init__(
-        self, X: Array, centre: Floats, weights: Floats, search: str | None = None, metric: Metric | None = None
-    ) -> None:
-        self.centre, self.weights = centre, weights
-        hashed = hashes(X)
-        if metric is None:
-            some = X[least_hashes(hashed, n_sampled(X.shape[1]))]
-            metric = Metric.of(centre, weights, X.min(axis=0), X.max(axis=0), some)
-        self.metric = metric
-        self.columns, self.rows = metric.columns, metric.positions(X, hashed)
-        self.search = search
-        self._found_by: dict[str, Callable[[Floats, int], Indices]] = {}
+    centre: Floats
+    """A point amid the rows; of shape (d,)."""
+    weights: Floats
+    """Weights of the squared differences; of shape (d,)."""
+    columns: Indices
+    """The inputs that distances depend on noticeably; of shape (columns,)."""
+    tie: float
+    """The coordinate that decides ties of a row whose hash is 1."""
 
     @classmethod
-    def of_positions(cls, metric: Metric, rows: Floats) -> Index:
-        """An index of rows that are placed already, of shape (n, columns + 1), which are not copied."""
-        made = cls.__new__(cls)
-        state = {"centre": metric.centre, "weights": metric.weights, "columns": metric.columns}
-        made.__setstate__({**state, "metric": metric, "rows": rows, "search": None})
-        return made
+    def of(cls, centre: Floats, weights: Floats, low: Floats, high: Floats, some: Floats) -> Metric:
+        """The metric of rows whose inputs are between `low` and `high`; of `some` of them, of shape (rows, d)."""
+        width, most = high - low, FURTHEST * robust_spread(some)
+        spread = np.sqrt(weights) * np.where(width > most, most, width)
+        columns = np.flatnonzero(spread > MATTERS * spread.max(initial=0.0))
+        made = cls(centre, weights, columns if len(columns) else np.arange(1), 0.0)
+        return replace(made, tie=TIE * spacing(made.scaled(some)))
 
-    def __getstate__(self) -> dict[str, Any]:
-        """The state without trees, which follow from the rows: a file does not depend on how SciPy stores them."""
-        state = self.__dict__.copy()
-        del state["_found_by"]
-        return state
+    def scaled(self, X: Array) -> Floats:
+        """The relevant inputs of the rows X, scaled such that their distances are Euclidean."""
+        columns = self.columns
+        with np.errstate(over="ignore"):
+            part = (np.asarray(X[:, columns], dtype=np.float64) - self.centre[columns]) * np.sqrt(self.weights[columns])
+        reach = REACH[np.dtype(np.float64)]  # beyond, squared distances would overflow, and no row would be found
+        return np.ascontiguousarray(np.clip(part, -reach, reach))
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        """Restore a pickle."""
-        self.__dict__.update(state)
-        self._found_by = {}
+    def positions(self, X: Array, hashed: Floats | None = None) -> Floats:
+        """The rows X, scaled, and the coordinate that decides ties, by their hashes; of shape (rows, columns + 1)."""
+        return np.column_stack([self.scaled(X), self.tie * (hashes(X) if hashed is None else hashed)])
+
+
+def along_a_curve(Z: Floats) -> Indices:
+    """An order of positions, of shape (n, d), in which those that follow each other are near: along a Z-order curve.
+
+    A tree then visits the same rows for them, which are in the processor's cache.
+    """
+    low, high = np.quantile(Z[:: -(-len(Z) // 1000)], [0.02, 0.98], axis=0)
+    widest = np.argsort(high - low)[::-1][:WIDEST]
+    width = np.where(high > low, high - low, 1.0)
+    level = np.clip((Z[:, widest] - low[widest]) / width[widest], 0, 0.999)
+    level = (level * 2**BITS).astype(np.uint32)
+    key = np.zeros(len(Z), dtype=np.uint32)
+    for bit in reversed(range(BITS)):
+        for column in range(len(widest)):
+            key = (key << np.uint32(1)) | ((level[:, column] >> np.uint32(bit)) & np.uint32(1))
+    return np.argsort(key, kind="stable")
+
+
+class Finder(Protocol):
+    """Finds the nearest rows by a weighted Euclidean distance. A subclass defines `nearest` and `sample`."""
+
+    metric: Metric
+
+    @property
+    def columns(self) -> Indices:
+        """The inputs that distances depend on."""
+        return self.metric.columns
 
     def scaled(self, X: Array) -> Floats:
         """The relevant inputs of the rows X, scaled such that their distances are Euclidean."""
@@ -113,8 +117,54 @@ class Index:
         """The k nearest rows of every row of X, the nearest first; of shape (queries, k)."""
         return self.nearest(self.scaled(X), k)
 
+    def nearest(self, positions: Floats, k: int) -> Indices:
+        """The k rows nearest to every scaled position, the nearest first; of shape (positions, k)."""
+        ...
+
     def sample(self, most: int) -> Floats:
         """Positions of at most so many rows, by `least_hashes`; of shape (rows, columns)."""
+        ...
+
+
+class Index(Finder):
+    """Exact nearest rows in memory: by a k-d tree or by products, whichever is quicker here.
+
+    A tree visits few rows where the data lie near a surface of few dimensions, whatever the number of columns; else it
+    visits most of them, and products of blocks are quicker. Which holds is measured on the first query.
+
+    Parameters
+    ----------
+    metric : Metric
+    rows : array of shape (n, columns + 1)
+        The rows to find, as `Metric.positions` places them; they are not copied.
+    search : {"tree", "products"}, optional
+        How rows are found. By default, the quicker way by a measurement at the first query. It can be set at any time.
+
+    Examples
+    --------
+    >>> X = np.array([[0.0, 5.0], [1.0, 5.0], [4.0, 5.0]])
+    >>> index = Index.of(X, centre=X.mean(axis=0), weights=np.ones(2))
+    >>> index.query(np.array([[0.9, 5.0]]), 2)
+    array([[1, 0]])
+    """
+
+    def __init__(self, metric: Metric, rows: Floats, search: str | None = None) -> None:
+        self.metric, self.rows, self.search = metric, rows, search
+        self._found_by: dict[str, Callable[[Floats, int], Indices]] = {}
+
+    @classmethod
+    def of(cls, X: Array, centre: Floats, weights: Floats) -> Index:
+        """An index of the rows X, of shape (n, d), by the squared differences from a centre with some weights."""
+        hashed = hashes(X)
+        some = X[least_hashes(hashed, n_sampled(X.shape[1]))]
+        metric = Metric.of(centre, weights, X.min(axis=0), X.max(axis=0), some)
+        return cls(metric, metric.positions(X, hashed))
+
+    def __getstate__(self) -> dict[str, Any]:
+        """The state without trees, which follow from the rows: a file does not depend on how SciPy stores them."""
+        return self.__dict__ | {"_found_by": {}}
+
+    def sample(self, most: int) -> Floats:
         return np.ascontiguousarray(self.positions[least_hashes(self.rows[:, -1], most)])
 
     @property
@@ -168,58 +218,6 @@ class Index:
         return found
 
 
-@dataclass(frozen=True)
-class Metric:
-    """A weighted Euclidean distance in the inputs that matter, with ties decided by hashes of the rows."""
-
-    centre: Floats
-    """A point amid the rows; of shape (d,)."""
-    weights: Floats
-    """Weights of the squared differences; of shape (d,)."""
-    columns: Indices
-    """The inputs that distances depend on noticeably; of shape (columns,)."""
-    tie: float
-    """The coordinate that decides ties of a row whose hash is 1."""
-
-    @classmethod
-    def of(cls, centre: Floats, weights: Floats, low: Floats, high: Floats, some: Floats) -> Metric:
-        """The metric of rows whose inputs are between `low` and `high`; of `some` of them, of shape (rows, d)."""
-        width, most = high - low, FURTHEST * robust_spread(some)
-        spread = np.sqrt(weights) * np.where(width > most, most, width)
-        columns = np.flatnonzero(spread > MATTERS * spread.max(initial=0.0))
-        made = cls(centre, weights, columns if len(columns) else np.arange(1), 0.0)
-        return replace(made, tie=TIE * spacing(made.scaled(some)))
-
-    def scaled(self, X: Array) -> Floats:
-        """The relevant inputs of the rows X, scaled such that their distances are Euclidean."""
-        columns = self.columns
-        with np.errstate(over="ignore"):
-            part = (np.asarray(X[:, columns], dtype=np.float64) - self.centre[columns]) * np.sqrt(self.weights[columns])
-        reach = REACH[np.dtype(np.float64)]  # beyond, squared distances would overflow, and no row would be found
-        return np.ascontiguousarray(np.clip(part, -reach, reach))
-
-    def positions(self, X: Array, hashed: Floats | None = None) -> Floats:
-        """The rows X, scaled, and the coordinate that decides ties, by their hashes; of shape (rows, columns + 1)."""
-        return np.column_stack([self.scaled(X), self.tie * (hashes(X) if hashed is None else hashed)])
-
-
-def along_a_curve(Z: Floats) -> Indices:
-    """An order of positions, of shape (n, d), in which those that follow each other are near: along a Z-order curve.
-
-    A tree then visits the same rows for them, which are in the processor's cache.
-    """
-    low, high = np.quantile(Z[:: -(-len(Z) // 1000)], [0.02, 0.98], axis=0)
-    widest = np.argsort(high - low)[::-1][:WIDEST]
-    width = np.where(high > low, high - low, 1.0)
-    level = np.clip((Z[:, widest] - low[widest]) / width[widest], 0, 0.999)
-    level = (level * 2**BITS).astype(np.uint32)
-    key = np.zeros(len(Z), dtype=np.uint32)
-    for bit in reversed(range(BITS)):
-        for column in range(len(widest)):
-            key = (key << np.uint32(1)) | ((level[:, column] >> np.uint32(bit)) & np.uint32(1))
-    return np.argsort(key, kind="stable")
-
-
 def _by_tree(rows: Floats) -> Callable[[Floats, int], Indices]:
     tree = cKDTree(rows, leafsize=LEAF, balanced_tree=False)
     # One worker: after an interrupt, threads that SciPy starts would write into arrays that are freed already.
@@ -240,31 +238,6 @@ FINDERS: dict[str, Callable[[Floats], Callable[[Floats, int], Indices]]] = {"tre
 """The ways to find the nearest of some rows exactly, by their names."""
 
 
-class Finder(Protocol):
-    """Finds the nearest rows by a weighted Euclidean distance: `Index`, or that of rows that are stored elsewhere."""
-
-    @property
-    def columns(self) -> Indices:
-        """The inputs that distances depend on."""
-        ...
-
-    def scaled(self, X: Array) -> Floats:
-        """The relevant inputs of the rows X, scaled such that their distances are Euclidean."""
-        ...
-
-    def query(self, X: Array, k: int) -> Indices:
-        """The k nearest rows of every row of X, the nearest first; of shape (queries, k)."""
-        ...
-
-    def nearest(self, positions: Floats, k: int) -> Indices:
-        """The k rows nearest to every scaled position, the nearest first; of shape (positions, k)."""
-        ...
-
-    def sample(self, most: int) -> Floats:
-        """Positions of at most so many rows, by `least_hashes`; of shape (rows, columns)."""
-        ...
-
-
 @runtime_checkable
 class StoredRows(Protocol):
     """Rows that need not be in memory, and that are searched where they are (`sodalite.kernels.row_store`)."""
@@ -279,9 +252,36 @@ class StoredRows(Protocol):
         """The rows prepared for a kernel, whenever they are taken."""
         ...
 
-    def nearest_by_covariance(self, kernel: CompiledKernel, X: Array, k: int) -> Indices:
-        """The k nearest rows by the covariance, the nearest first; of shape (queries, k)."""
-        ...
+
+class Best:
+    """The k nearest rows found so far of some queries."""
+
+    def __init__(self, n_queries: int, k: int) -> None:
+        self.k = k
+        self.distance: Floats = np.empty((n_queries, 0))
+        self.row: Indices = np.empty((n_queries, 0), dtype=np.intp)
+
+    @property
+    def radius(self) -> Floats:
+        """The squared distance of the k-th nearest row; of shape (queries,)."""
+        return np.asarray(self.distance.max(axis=1))
+
+    def add(self, distance: Floats, row: Indices) -> None:
+        """Look at rows of shape (rows,) or (queries, rows), at squared distances of shape (queries, rows)."""
+        if self.row.shape[1] == self.k:  # few of the rows are nearer than those found before
+            near = (distance < self.radius[:, None]).any(axis=0)
+            distance, row = distance[:, near], row[..., near]
+        distance = np.concatenate([self.distance, distance], axis=1)
+        row = np.concatenate([self.row, np.broadcast_to(row, (len(distance), row.shape[-1]))], axis=1)
+        if distance.shape[1] > self.k:
+            some = np.argpartition(distance, self.k - 1, axis=1)[:, : self.k]
+            distance, row = np.take_along_axis(distance, some, axis=1), np.take_along_axis(row, some, axis=1)
+        self.distance, self.row = distance, row
+
+    def rows(self) -> Indices:
+        """The rows, the nearest first; of shape (queries, k)."""
+        order = np.argsort(self.distance, axis=1, kind="stable")
+        return np.asarray(np.take_along_axis(self.row, order, axis=1))
 
 
 class Neighbours:
@@ -312,7 +312,7 @@ class Neighbours:
     ) -> None:
         self.n = len(X)
         self._X, self._by_period, self._metric = X, by_period, metric
-        self._stored = X if isinstance(X, StoredRows) else None
+        self._is_stored = isinstance(X, StoredRows)
         self._kernel, weights = kernel, kernel.metric()
         self.cycles = kernel.cycles() if by_period and weights is not None else []
         if not self.n:
@@ -321,9 +321,10 @@ class Neighbours:
         def index(weights: Floats) -> Finder:
             if isinstance(X, StoredRows):
                 return X.index(kernel.centre, weights)
-            return Index(X, kernel.centre, weights, metric=metric)
+            return Index.of(X, kernel.centre, weights) if metric is None else Index(metric, metric.positions(X))
 
         self.index = None if weights is None else index(weights)
+        self._dead = getattr(X, "dead", np.empty(0, dtype=np.intp))  # of a store: rows that others have replaced
         if weights is None or self.cycles:
             self._rows = X.features(kernel) if isinstance(X, StoredRows) else kernel.prepare(X)
         if self.n > ALL and weights is not None:
@@ -354,34 +355,36 @@ class Neighbours:
         With many rows and a periodic kernel, only those rows are candidates that are near the query, or near the query
         moved by whole periods: O(k) per query.
         """
-        everything = np.arange(self.n)
         few = not self.cycles or self.n <= ALL
-        if few and self._stored is not None:
-            return self._stored.nearest_by_covariance(self._kernel, X, k)
         n_candidates = self.n if few else 2 * k + 2 * CYCLES * len(self.cycles) * max(k // 2, IN_PHASE)
-
-        def best(part: Array) -> Indices:
-            return self._best(part, everything if few else self._near_by_periods(part, k), k)
-
+        if few and self._is_stored:
+            n_candidates = min(n_candidates, STORED // X.shape[1] + 1)
+        best = (
+            (lambda part: self._best_of_all(part, k, n_candidates))
+            if few
+            else (lambda part: self._best_in_phase(part, k))
+        )
         size = max(1, COVARIANCES // max(n_candidates, 1))
         return np.concatenate(threaded_map(best, [X[at : at + size] for at in range(0, max(len(X), 1), size)]))
 
-    def _best(self, X: Array, candidates: Indices, k: int) -> Indices:
-        """The k nearest of the candidates for every row of X, by the covariance; of shape (queries, k).
+    def _best_of_all(self, X: Array, k: int, size: int) -> Indices:
+        """The k nearest of all rows for every row of X, by the covariance; so many of the rows are taken at a time."""
+        kernel, queries, best = self._kernel, self._kernel.prepare(X), Best(len(X), k)
+        for begin in range(0, self.n, size):
+            rows = take(self._rows, slice(begin, begin + size))
+            distance = kernel.diag(rows) - 2 * kernel.block(queries, rows)
+            distance[:, self._dead[(begin <= self._dead) & (self._dead < begin + size)] - begin] = np.inf
+            best.add(distance, np.arange(begin, begin + distance.shape[1]))
+        return best.rows()
 
-        `candidates` is of shape (candidates,), or (queries, candidates) and sorted, where duplicates are adjacent.
-        """
-        kernel, rows = self._kernel, take(self._rows, candidates)
-        queries, own = kernel.prepare(X), kernel.diag(rows)
-        if candidates.ndim == 1:
-            distance = own - 2 * kernel.block(queries, rows)
-            candidates = np.broadcast_to(candidates, distance.shape)
-        else:
-            distance = own - 2 * kernel.block(take(queries, np.arange(len(X))[:, None]), rows)[:, 0]
-            distance[:, 1:][candidates[:, 1:] == candidates[:, :-1]] = np.inf  # duplicates
-        some = np.argpartition(distance, min(k, distance.shape[1] - 1), axis=1)[:, :k]
-        order = np.argsort(np.take_along_axis(distance, some, axis=1), axis=1, kind="stable")
-        return np.asarray(np.take_along_axis(candidates, np.take_along_axis(some, order, axis=1), axis=1))
+    def _best_in_phase(self, X: Array, k: int) -> Indices:
+        """The k nearest rows by the covariance, among those near every row of X and near it moved by whole periods."""
+        kernel, candidates, best = self._kernel, self._near_by_periods(X, k), Best(len(X), k)
+        rows = take(self._rows, candidates)
+        distance = kernel.diag(rows) - 2 * kernel.block(take(kernel.prepare(X), np.arange(len(X))[:, None]), rows)[:, 0]
+        distance[:, 1:][candidates[:, 1:] == candidates[:, :-1]] = np.inf  # duplicates
+        best.add(distance, candidates)
+        return best.rows()
 
     def _near_by_periods(self, X: Array, k: int) -> Indices:
         """Rows around every query and around the query moved by whole periods, sorted; of shape (queries, rows)."""

@@ -2,7 +2,7 @@
 
 It is made in two passes over the rows, in bounded memory (docs/method.rst, `row-store`):
 
-1. a sample of the rows decides on the cells, each of about `CELL_ROWS` rows (`sodalite.kernels.bisection`);
+1. a sample of the rows decides on the cells, each of about `CELL_ROWS` rows (`sodalite.kernels.cells`);
 2. every row is appended to the file of its bucket, a run of cells that fits into memory. Then the buckets are read one
    after the other: rows with the same inputs become one, and rows are put in the order of their cells.
 
@@ -25,10 +25,9 @@ import numpy as np
 
 from ..core.files import said_if_full
 from ..core.joined import Joined
-from ..core.threads import threaded_map
 from ..core.types import Array, Floats, Indices
-from .bisection import Bisection
-from .cell_search import DISTANCES, NUMBERS, Best, CellIndex
+from .cell_search import CellIndex
+from .cells import Bisection
 from .compiled import CompiledKernel, take
 from .default import robust_spread
 from .neighbours import Metric, distinct, hashes, least_hashes, n_sampled
@@ -78,23 +77,12 @@ class RowStore:
         """The number of distinct rows."""
         return len(self.X)
 
-    def read(self, begin: int, end: int) -> Array:
-        """Consecutive rows, of shape (rows, d)."""
-        return self.X[begin:end]
-
-    def positions(self, begin: int, end: int, metric: Metric) -> Floats:
-        """Positions of consecutive rows in a metric, ties decided; of shape (rows, columns + 1)."""
-        Z = self.Z[begin:end] if metric is self.metric else metric.positions(self.X[begin:end])
-        dead = self._dead(begin, end)
-        if len(dead):
-            Z = Z.copy()
-            Z[dead] = np.inf
+    def positions(self, rows: Indices, metric: Metric) -> Floats:
+        """Positions of some rows in a metric, ties decided; of shape (rows, columns + 1)."""
+        Z = self.Z[rows] if metric is self.metric else metric.positions(self.X[rows])
+        if len(self.dead):
+            Z[np.isin(rows, self.dead)] = np.inf
         return Z
-
-    def _dead(self, begin: int, end: int) -> Indices:
-        """The places of dead rows within a span."""
-        first, last = np.searchsorted(self.dead, [begin, end])
-        return np.asarray(self.dead[first:last] - begin)
 
     def index(self, centre: Floats, weights: Floats) -> CellIndex:
         """An index that finds the nearest rows by a weighted distance."""
@@ -126,28 +114,11 @@ class RowStore:
         """The numbers of rows with the same inputs as those of X, -1 where there is none; of shape (rows,)."""
         found, index = np.full(len(X), -1, dtype=np.intp), self._own_index
         for place, position in enumerate(self.metric.scaled(X)):
-            for begin, end in index.spans_at(position):
-                same = np.flatnonzero((self.read(begin, end) == X[place]).all(axis=1))
-                same = np.setdiff1d(same, self._dead(begin, end))
-                if len(same):
-                    found[place] = begin + same[0]
+            rows = np.setdiff1d(index.rows_at(position), self.dead, assume_unique=True)
+            same = rows[(self.X[rows] == X[place]).all(axis=1)]
+            if len(same):
+                found[place] = same[0]
         return found
-
-    def nearest_by_covariance(self, kernel: CompiledKernel, X: Array, k: int) -> Indices:
-        """The k nearest rows by k(a, a) - 2 k(a, b) + k(b, b), the nearest first; (queries, k). O(n) a query."""
-        features, size = self.features(kernel), min(BLOCK, NUMBERS // self.X.shape[1] + 1)
-
-        def part(queries: Array) -> Indices:
-            prepared, best = kernel.prepare(queries), Best(len(queries), k)
-            for begin in range(0, len(self), size):
-                rows = features[begin : begin + size]
-                distance = kernel.diag(rows) - 2 * kernel.block(prepared, rows)
-                distance[:, self._dead(begin, begin + size)] = np.inf
-                best.add(distance, np.arange(begin, begin + distance.shape[1]))
-            return best.rows()
-
-        at_a_time = max(1, DISTANCES // size)
-        return np.concatenate(threaded_map(part, [X[at : at + at_a_time] for at in range(0, len(X), at_a_time)]))
 
     @property
     def n_joined(self) -> int:
@@ -223,7 +194,7 @@ class StoredFeatures:
     def __getitem__(self, which: Any) -> Features:
         if isinstance(which, slice):
             begin, end, _ = which.indices(len(self._store))
-            return self._kernel.prepare(np.asarray(self._store.read(begin, end), dtype=np.float64))
+            return self._kernel.prepare(np.asarray(self._store.X[begin:end], dtype=np.float64))
         which = np.asarray(which)
         needed, place = np.unique(which, return_inverse=True)
         features = self._kernel.prepare(np.asarray(self._store.X[needed], dtype=np.float64))

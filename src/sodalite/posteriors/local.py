@@ -151,8 +151,6 @@ class Local(Posterior):
 
         def parts() -> Iterator[Indices]:
             for begin in range(0, len(self.X), size):
-                if self.store is not None:
-                    self.store.read(begin, min(begin + size, len(self.X)))  # checks them
                 if len(part := begin + np.flatnonzero(live[begin : begin + size])):
                     yield part
 
