@@ -23,7 +23,7 @@ from sodalite import GreedyGPRegressor, select
 from sodalite.core.threads import threaded_map
 from sodalite.kernels import compile_kernel
 from sodalite.kernels.neighbours import FINDERS
-from sodalite.posteriors import Evidence, Local
+from sodalite.posteriors import Evidence, Judging, Local
 from sodalite.selection.rows import ArrayRows
 
 from .common import seconds, smooth_problem
@@ -55,7 +55,8 @@ def beside_floor(n: int = 30_000, d: int = 8, m: int = 500, k: int = 32, queries
     chosen = select(X[:n], y[:n], kernel, n_active=m, first=0)
     compiled = compile_kernel(kernel, X[:n])
     for calibrate in (False, True):
-        evidence = Evidence(compiled, ArrayRows(X[:n], y[:n, None]), chosen, n_neighbors=k, calibrate=calibrate)
+        judging, rows = Judging() if calibrate else None, ArrayRows(X[:n], y[:n, None])
+        evidence = Evidence(compiled, rows, chosen, n_neighbors=k, judging=judging)
         begin = perf_counter()
         local = Local.condition(evidence)
         conditioning = perf_counter() - begin
@@ -121,9 +122,7 @@ def against_rows_and_k(most: int, m: int = 100, queries: int = 20_000) -> Iterat
         X, y, kernel = smooth_problem(n + queries, 0.05, 8, n_features=100, dtype="float32")
         chosen = select(X[:n], y[:n], kernel, n_active=m, first=0)
         source = ArrayRows(X[:n], y[:n, None].astype(float))
-        local = Local.condition(
-            Evidence(compile_kernel(kernel, X[:n]), source, chosen, n_neighbors=32, calibrate=False)
-        )
+        local = Local.condition(Evidence(compile_kernel(kernel, X[:n]), source, chosen, n_neighbors=32))
         for k in SIZES if n == 100_000 else (32,):
             model = replace(local, k=k)
             model.mean_and_variance(X[n : n + 1000], noisy=True)

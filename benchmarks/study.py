@@ -21,7 +21,7 @@ from sodalite.hyperparameters import Subset, Task, Weave
 from sodalite.hyperparameters.joint import Joint
 from sodalite.kernels import compile_kernel, default_kernels
 from sodalite.metrics import coverage, nlpd, rmse
-from sodalite.posteriors import POSTERIORS, Evidence, Local
+from sodalite.posteriors import POSTERIORS, Evidence, Judging, Local
 from sodalite.posteriors.predictive import Predictive
 from sodalite.scores import SCORES
 from sodalite.selection.grow import grow
@@ -102,7 +102,7 @@ def one_set(name: str) -> list[dict]:
             begin = process_time()
             calibrate = posterior.endswith("+scale")
             made = POSTERIORS[posterior.removesuffix("+scale")].condition(
-                Evidence(compiled, ArrayRows(X, Y), chosen, calibrate=calibrate)
+                Evidence(compiled, ArrayRows(X, Y), chosen, judging=Judging() if calibrate else None)
             )
             mean, variance = made.mean_and_variance(X_test, noisy=True)
             std = np.sqrt(variance)

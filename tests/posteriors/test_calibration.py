@@ -29,7 +29,7 @@ def errors(n, d=2, q=1, std=lambda X: 1.0, seed=0):
 
 
 def fit(X, error, variance, kernel=KERNEL):
-    return Scale.fit(compile_kernel(kernel, X), X, error, variance)
+    return Scale.fit_each(compile_kernel(kernel, X), X, error[None], variance[None])[0].scale
 
 
 def jump(X):
@@ -98,7 +98,9 @@ def test_very_few_rows_have_a_scale_near_one():
 
 
 def test_no_rows_have_a_scale_of_one():
-    scale = Scale.fit(compile_kernel(KERNEL, errors(5)[0]), *errors(0))
+    X, error, variance = errors(0)
+    kernel = compile_kernel(KERNEL, errors(5)[0])
+    scale = Scale.fit_each(kernel, X, error[None], variance[None])[0].scale
     assert_array_equal(scale(errors(5)[0]), 1)
 
 

@@ -91,7 +91,7 @@ def test_one_scale_for_all_leaves_nothing_to_leave_out():
     X = np.linspace(0, 1, 30)[:, None]
     kernel = compile_kernel(KERNEL, X)
     error = np.random.default_rng(0).normal(size=(30, 2))
-    scale = Scale.fit(kernel, X, error, np.ones(30))
+    scale = Scale.fit_each(kernel, X, error[None], np.ones((1, 30)))[0].scale
     rows = LeftOut(X, error, np.ones(30), np.zeros(30), np.ones(30), np.zeros(30))
     factor, widths = scale.left_out(rows, np.arange(30))
     np.testing.assert_allclose(factor, scale.mean)

@@ -110,7 +110,7 @@ def left_out(bars: ErrorBars | None, units: Sequence[float]) -> HeldOut | None:
     """
     from ..report.build import HeldOut
 
-    if bars is None or bars.rmse is None or bars.shares is None:
+    if bars is None:
         return None
     # Densities are per unit of every target. Errors are scaled: with several targets, no unit is that of all of them.
     nlpd = None if bars.nlpd is None else bars.nlpd + sum(log(unit) for unit in units)

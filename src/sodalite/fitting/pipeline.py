@@ -516,7 +516,7 @@ def baselines_of(
     None if the posterior computes no leave-one-out errors.
     """
     bars = None if posterior.scale is None else posterior.scale.bars
-    if bars is None or bars.rmse is None:
+    if bars is None:
         return None
     judged = evidence.judged(MOST_JUDGED)
     data = evidence.rows if rows.mean.is_constant else rows.original.with_targets(rows.scaling)

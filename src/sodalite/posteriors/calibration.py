@@ -68,18 +68,16 @@ class ErrorBars:
     std_range: tuple[float, float]
     outside: float
     """The novelty above which a row is called outside the data."""
-    rmse: float | None = None
-    """The root mean square of the leave-one-out errors. None in files of earlier versions."""
-    nlpd: float | None = None
+    rmse: float
+    """The root mean square of the leave-one-out errors."""
+    nlpd: float | None
     """Minus the mean log density of the rows' targets by the learnt distribution; of several targets, that of their
-    sum. None in files of earlier versions, and where densities are infinite."""
-    shares: tuple[float, ...] | None = None
-    """The share of the targets in the central intervals of each of `COVERAGES`. None in files of earlier versions."""
+    sum. None where densities are infinite."""
+    shares: tuple[float, ...]
+    """The share of the targets in the central intervals of each of `COVERAGES`."""
 
     @classmethod
-    def of(
-        cls, noise: Floats, variance: Floats, novelty: Floats, error: Floats, left_out: Predictive | None = None
-    ) -> ErrorBars:
+    def of(cls, noise: Floats, variance: Floats, novelty: Floats, error: Floats, left_out: Predictive) -> ErrorBars:
         """Summarise some rows.
 
         Parameters
@@ -88,7 +86,7 @@ class ErrorBars:
             Scaled variances of the noise and of an observation; the share of the prior variance that is left.
         error : array of shape (rows, q)
             Leave-one-out errors.
-        left_out : Predictive, optional
+        left_out : Predictive
             The distribution of the errors of every row, by the other rows.
         """
         noise_low, noise_high, low, high = np.sqrt(
@@ -101,8 +99,8 @@ class ErrorBars:
             std_range=(low, high),
             outside=least_outside(novelty),
             rmse=float(np.sqrt(np.mean(np.square(error)))),
-            nlpd=None if left_out is None else nlpd_of(left_out, error),
-            shares=None if left_out is None else shares_inside(left_out.cumulative(error)),
+            nlpd=nlpd_of(left_out, error),
+            shares=shares_inside(left_out.cumulative(error)),
         )
 
 
@@ -126,54 +124,23 @@ class Scale:
     """The mean log density of the leave-one-out errors, the scale of each row learnt from the other rows."""
     extra: float = 0.0
     """Noise variance that is added to observations before they are multiplied."""
-    novelty: Floats | None = field(default=None, repr=False)
-    """The mean novelty of every place's rows, each left out; of shape (places,). None in files of earlier versions."""
+    novelty: Floats = field(default_factory=lambda: np.empty(0), repr=False)
+    """The mean novelty of every place's rows, each left out; of shape (places,)."""
     edge: float = UNKNOWN
     """The novelty up to which `mean` holds. A local scale has an edge of its own, from the rows near by."""
     floor: float = 0.0
     """The least variance of an observation where nothing is known: the variance of the targets."""
     bars: ErrorBars | None = None
     """The standard deviations that predictions have at the rows of the fit."""
-    counts: Floats | None = field(default=None, repr=False)
-    """How many rows each place has; of shape (places,). None in files of earlier versions: one each."""
+    counts: Floats = field(default_factory=lambda: np.empty(0), repr=False)
+    """How many rows each place has; of shape (places,)."""
     shape: Shape | None = None
-    """The distribution of errors; None for a Gaussian, and in files of earlier versions."""
+    """The distribution of errors; None for a Gaussian."""
     errors: Floats | None = field(default=None, repr=False)
     """The leave-one-out error of every place's first row, of shape (places, q). None if none of them was predicted from
-    another, and in files of earlier versions."""
+    another."""
     variances: Floats | None = field(default=None, repr=False)
     """The variances that the model predicted for `errors`, noise included, not calibrated; of shape (places,)."""
-    by_logarithm: bool = True
-    """Whether scale and quantiles beyond the edge change by the logarithm of the novelty; in files of earlier versions,
-    linearly."""
-
-    @classmethod
-    def fit(
-        cls,
-        kernel: CompiledKernel,
-        X: Array,
-        error: Floats,
-        variance: Floats,
-        noise: Floats | None = None,
-        floor: float = 0.0,
-    ) -> Scale:
-        """Learn the scale from leave-one-out errors. O(rows^2 d), or O(rows log rows) in few dimensions.
-
-        Parameters
-        ----------
-        kernel : CompiledKernel
-            Says which rows are near each other.
-        X : array of shape (rows, d)
-        error : array of shape (rows, q)
-            Leave-one-out errors.
-        variance : array of shape (rows,)
-            The variances that the model predicted for them, noise included.
-        noise : array of shape (rows,), default=None
-            The part of these variances that is noise; None if all of it is.
-        floor : float
-            The variance of the targets.
-        """
-        return cls.fit_each(kernel, X, error[None], variance[None], noise, floor)[0].scale
 
     @classmethod
     def fit_each(
@@ -186,10 +153,24 @@ class Scale:
         floor: float = 0.0,
         places: Places | None = None,
     ) -> list[LearntScale]:
-        """Learn one scale for each of several models that predict the rows of X.
+        """Learn one scale for each of several models that predict the same rows, from their leave-one-out errors.
 
-        Parameters are those of `fit`, with errors of shape (models, rows, q) and variances of shape (models, rows).
-        `places` are those of the rows, if they are known.
+        O(rows^2 d) a model, or O(rows log rows) in few dimensions.
+
+        Parameters
+        ----------
+        kernel : CompiledKernel
+            Says which rows are near each other.
+        X : array of shape (rows, d)
+        errors : array of shape (models, rows, q)
+        variances : array of shape (models, rows)
+            The variances that the models predicted for them, noise included.
+        noise : array of shape (rows,), default=None
+            The part of these variances that is noise; None if all of it is.
+        floor : float
+            The variance of the targets.
+        places : Places, default=None
+            Those of the rows, if they are known.
         """
         X = np.asarray(X, dtype=np.float64)
         if places is None:
@@ -250,7 +231,7 @@ class Scale:
             correction = None if places is None else places.correction(z, places.of_first(z), _mean_square)
             for mean, local, k, strength in _scales(squares, sums, places, correction):
                 index = places.index if places is not None and k else None
-                counts = None if places is None else places.counts
+                counts = np.empty(0) if places is None else places.counts
                 made = cls(mean, sums, X, index, k, strength, -np.inf, extra, novelty, edge, floor, counts=counts)
                 calibrated = total * scale_between(local, made.far(far), rows.novelty, edges[k])
                 density = float(log_densities(error, calibrated).mean())
@@ -309,9 +290,9 @@ class Scale:
             correction = places.correction(z, theirs, _mean_square)
             total, count = places.others(_mean_square(z), self.squares[:, None], self.k, correction)
             scale = (total[:, 0] + self.strength * self.mean) / (count + self.strength)
-            edge = edge if self.novelty is None else _edges_left_out(places, self.novelty, self.k)
+            edge = _edges_left_out(places, self.novelty, self.k)
         far = self.far(rows.prior + variance - rows.latent)
-        factor = scale_between(scale, far, rows.novelty, edge, self.by_logarithm)
+        factor = scale_between(scale, far, rows.novelty, edge)
         if self.shape is None:
             return factor, np.zeros(rows.error.shape)
         return factor, self.shape.widths_left_out(rows, places, variance * factor, self.extra, theirs=theirs)
@@ -321,17 +302,15 @@ class Scale:
         found = self._query(X, self._n_near + 1)
         if found is None or self.near is None:
             return None
-        counts = np.ones(len(self.X)) if self.counts is None else self.counts
-        made = Places(self.X, counts, self.near, place, found)
-        if self.errors is None or correlations is None:
+        made = Places(self.X, self.counts, self.near, place, found)
+        if correlations is None:
             return made
         return replace(made, rho=correlations(np.where(made.is_other, found, -1)))
 
     @property
     def _n_near(self) -> int:
         """How many places near by the scale and the widths depend on."""
-        widths = () if self.shape is None or self.shape.sums is None else self.shape.sizes
-        return max((self.k, *widths))
+        return self.k if self.shape is None else max(self.k, self.shape.n_near)
 
     def _query(self, X: Array, k: int) -> Indices | None:
         """The k places nearest to every row of X; None if no place matters."""
@@ -339,11 +318,11 @@ class Scale:
 
     def _factor(self, found: Indices | None, novelty: Floats, prior: Floats) -> Floats:
         scale, edge = self._near(found, len(novelty))
-        return scale_between(scale, self.far(prior), novelty, edge, self.by_logarithm)
+        return scale_between(scale, self.far(prior), novelty, edge)
 
     def outside(self, novelty: Floats) -> Floats:
         """How far outside the known rows of such novelties are, from 0 to 1; of the shape of `novelty`."""
-        return outside(novelty, self.edge, self.by_logarithm)
+        return outside(novelty, self.edge)
 
     def far(self, prior: Floats) -> Floats:
         """The scale where nothing is known; of shape (n,), as `prior`, the variance of an observation there."""
@@ -355,9 +334,9 @@ class Scale:
         if found is None or not self.k:
             return np.full(n, self.mean), np.full(n, self.edge)
         found = found[:, : self.k]
-        count = float(found.shape[1]) if self.counts is None else self.counts[found].sum(axis=1)
-        scale = np.asarray((self.squares[found].sum(axis=1) + self.strength * self.mean) / (count + self.strength))
-        return scale, np.full(n, self.edge) if self.novelty is None else edge_of(self.novelty[found], EXCEPT_NEAR)
+        count = self.counts[found].sum(axis=1) + self.strength
+        scale = np.asarray((self.squares[found].sum(axis=1) + self.strength * self.mean) / count)
+        return scale, edge_of(self.novelty[found], EXCEPT_NEAR)
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from ..core.types import Floats
 
 EXCEPT = 0.01  # share of all rows whose novelty may exceed `edge`, so that a few outlying rows do not raise it
 EXCEPT_NEAR = 0.05  # the same, of the rows near by: of 32, one
-UNKNOWN = 0.5  # `edge` where the novelty of the rows is not known: files of earlier versions
+UNKNOWN = 0.5  # `edge` where the novelty of the rows is not known
 LEAST_EDGE = 1e-9  # smallest `edge` that counts: below it, novelty may be rounding
 MOST_EDGE = 1 - 1e-6  # largest `edge`: below 1, so that the scale can still change beyond it
 RARE = 0.005  # share of the rows of the fit whose novelty is called outside the data: one in 200
@@ -37,20 +37,16 @@ def least_outside(novelty: Floats) -> float:
     return min(max(float(np.quantile(novelty, 1 - RARE)), LEAST), MOST_EDGE)
 
 
-def outside(novelty: Floats, edge: Floats | float, by_logarithm: bool = True) -> Floats:
+def outside(novelty: Floats, edge: Floats | float) -> Floats:
     """How far outside the known a row is: 0 up to a novelty of `edge`, 1 at a novelty of 1.
 
-    Between them it grows as the logarithm of the novelty, or linearly.
+    Between them it grows as the logarithm of the novelty.
 
     Examples
     --------
     >>> outside(np.array([0.0, 0.01, 0.1, 1.0]), 0.01)
     array([0. , 0. , 0.5, 1. ])
-    >>> outside(np.array([0.0, 0.2, 0.6, 1.0]), 0.2, by_logarithm=False)
-    array([0. , 0. , 0.5, 1. ])
     """
-    if not by_logarithm:
-        return np.asarray(np.maximum(novelty - edge, 0) / (1 - edge))
     edge = np.maximum(edge, LEAST_EDGE)
     return np.asarray(np.log(np.maximum(novelty / edge, 1)) / -np.log(edge))
 
@@ -67,9 +63,7 @@ def edge_of(novelty: Floats, share: float) -> Floats:
     return np.asarray(np.minimum(np.partition(novelty, place, axis=-1)[..., place], MOST_EDGE))
 
 
-def scale_between(
-    near: Floats | float, far: Floats, novelty: Floats, edge: Floats | float, by_logarithm: bool = True
-) -> Floats:
+def scale_between(near: Floats | float, far: Floats, novelty: Floats, edge: Floats | float) -> Floats:
     """Go over from the scale `near` to the scale `far` as the novelty grows from `edge` to 1; of shape (n,).
 
     The mean of both, weighted by `outside`, if `far` is larger. If it is smaller, the weighted harmonic mean, with a
@@ -77,6 +71,6 @@ def scale_between(
     changes monotonically from its value near the data to its value far away.
     """
     near = np.broadcast_to(near, novelty.shape)
-    low, weight = np.minimum(near, far), outside(novelty, edge, by_logarithm=False)
+    low, weight = np.minimum(near, far), np.maximum(novelty - edge, 0) / (1 - edge)
     down = np.divide(near * low, low + weight * (near - low), out=np.zeros(novelty.shape), where=low > 0)
-    return np.asarray(np.where(far < near, down, near + outside(novelty, edge, by_logarithm) * (far - near)))
+    return np.asarray(np.where(far < near, down, near + outside(novelty, edge) * (far - near)))

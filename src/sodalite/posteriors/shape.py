@@ -193,8 +193,7 @@ class Width:
 
     level: float
     coefficients: Floats
-    """Of the features, of shape (features,); none if the width is proportional to the calibrated standard deviation.
-    Files of earlier versions may have one, of log s alone."""
+    """Of the features, of shape (features,); none if the width is proportional to the calibrated standard deviation."""
     limits: Floats
     """The least and the largest value of every feature in the fit; of shape (2, features)."""
 
@@ -228,8 +227,6 @@ class Shape:
     the place."""
     gain: tuple[float, ...] = ()
     """Gain in mean log density over a Gaussian, of errors that the fit has not seen; for every target."""
-    sizes: tuple[int, ...] = SIZES
-    """The numbers k of places near by, in the order of their coefficients. Files of earlier versions have others."""
 
     @classmethod
     def learn(
@@ -302,7 +299,7 @@ class Shape:
             z = np.sqrt(optimism) * rows.error / s[:, None]
             theirs = places.of_first(z) if theirs is None else theirs
             correction = places.correction(z, theirs, np.abs)
-            near = [places.others(np.abs(z), self.sums, k, correction) for k in self.sizes]
+            near = [places.others(np.abs(z), self.sums, k, correction) for k in SIZES]
         return _features(s, rows.novelty, near, self.mean)
 
     @property
@@ -311,13 +308,16 @@ class Shape:
         return [None if target is None else target[1] for target in self.targets]
 
     @property
+    def n_near(self) -> int:
+        """How many places near by widths depend on."""
+        return 0 if self.sums is None else max(SIZES)
+
+    @property
     def is_gaussian(self) -> bool:
         """Whether all targets have Gaussian errors with the calibrated standard deviation."""
         return all(target is None for target in self.targets)
 
-    def widths(
-        self, variance: Floats, std: Floats, novelty: Floats, found: Indices | None, counts: Floats | None
-    ) -> Floats:
+    def widths(self, variance: Floats, std: Floats, novelty: Floats, found: Indices | None, counts: Floats) -> Floats:
         """Widths of the errors of some queries, of shape (n, q); of a Gaussian target, zero.
 
         Parameters
@@ -327,16 +327,15 @@ class Shape:
         std : array of shape (n,)
             Calibrated standard deviations of observations.
         novelty : array of shape (n,)
-        found : array of shape (n, max(sizes)) or None
-            The places nearest to each query, if `sums` is not None.
-        counts : array of shape (places,) or None
+        found : array of shape (n, n_near) or None
+            The places nearest to each query; None if no width depends on them.
+        counts : array of shape (places,)
             The rows of every place.
         """
         near = []
         if self.sums is not None:
             assert found is not None
-            assert counts is not None
-            near = [(self.sums[found[:, :k]].sum(axis=1), counts[found[:, :k]].sum(axis=1)) for k in self.sizes]
+            near = [(self.sums[found[:, :k]].sum(axis=1), counts[found[:, :k]].sum(axis=1)) for k in SIZES]
         return self._widths(_features(np.sqrt(np.maximum(variance, TINY)), novelty, near, self.mean), std)
 
     def _widths(self, features: Floats, std: Floats) -> Floats:
