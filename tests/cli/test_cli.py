@@ -5,11 +5,13 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import click
 import pytest
 from click.testing import CliRunner, Result
 
 import sodalite
 from sodalite import cli
+from sodalite.cli._common import as_options
 from sodalite.cli.app import COMMANDS, app
 from sodalite.core import optional
 from sodalite.datasets import load_mauna_loa
@@ -144,6 +146,14 @@ def test_an_interrupt_has_an_exit_code_of_its_own(name, monkeypatch, tmp_path):
     result = run(name)
     assert result.exit_code == 130
     assert result.stderr.strip() == "Interrupted."
+
+
+def test_arguments_of_python_are_options_in_messages():
+    with click.Context(app.get_command(None, "fit")):
+        assert (
+            as_options('mean="trees", n_neighbors=\'5\', noise="a b"') == "--mean trees, n_neighbors='5', noise=\"a b\""
+        )
+    assert as_options('mean="trees"') == 'mean="trees"'
 
 
 def test_an_interrupt_during_start_up_ends_in_the_same_way(monkeypatch, capsys):

@@ -16,7 +16,9 @@ import sodalite
 from helpers import POSTERIORS
 from sodalite import GreedyGPRegressor
 from sodalite.cli.app import app
-from sodalite.posteriors.baselines import Baselines, NoBetterWarning, compared_with_simple_models
+from sodalite.fitting.advice import no_better_words
+from sodalite.kernels import robust_spread
+from sodalite.posteriors.baselines import Baselines, NoBetterWarning, SimpleModels, compared_with_simple_models
 from sodalite.selection.rows import ArrayRows
 
 
@@ -43,6 +45,20 @@ def test_simple_ways_are_what_scikit_learn_says_each_row_left_out():
     assert found.k == min(ways, key=ways.get)
     assert found.model == 1.0
     assert found.n_rows == 60
+
+
+def test_simple_models_predict_new_rows_as_scikit_learn_does():
+    X, generator = data(60)
+    y, held = np.stack([X[:, 0] ** 2, X[:, 1]], axis=1), generator.normal(size=(20, 2))
+    simple = SimpleModels(X, y)
+    line = LinearRegression().fit(X, y)
+    scale = robust_spread(X)
+    near = KNeighborsRegressor(3).fit(X / scale, y)
+    np.testing.assert_allclose(simple.line(held), line.predict(held), rtol=1e-9)
+    np.testing.assert_allclose(simple.nearest(held, 3), near.predict(held / scale), rtol=1e-9)
+    np.testing.assert_allclose(
+        simple.noise, np.sqrt(((y - line.predict(X)) ** 2).sum(axis=0) / 57), rtol=1e-9, atol=1e-12
+    )
 
 
 def test_the_only_row_of_a_level_has_no_line_through_it():
@@ -135,8 +151,8 @@ def test_the_command_and_the_report_say_so(tmp_path):
 def test_words_name_the_way_and_the_figures():
     found = Baselines(100, 2.0, 5.0, 3.0, 1.9, 4)
     assert found.better == "neighbours"
-    assert "the 4 nearest rows: RMSE 2 against 1.9 for 100 rows" in found.words()
-    assert Baselines(100, 1.0, 5.0, 3.0, 1.9, 4).words() is None
+    assert "the 4 nearest rows: RMSE 2 against 1.9 for 100 rows" in no_better_words(found)
+    assert no_better_words(Baselines(100, 1.0, 5.0, 3.0, 1.9, 4)) is None
 
 
 @pytest.mark.parametrize(
@@ -151,8 +167,8 @@ def test_words_name_the_way_and_the_figures():
     ],
 )
 def test_the_best_baseline_is_named_with_advice_that_is_not_in_use(found, mean, said):
-    assert re.search(said, found.words(mean))
+    assert re.search(said, no_better_words(found, mean))
 
 
 def test_predictions_that_are_next_to_exact_are_not_warned_of():
-    assert Baselines(100, 1e-5, 5.0, 1e-14, 1.0, 3).words() is None
+    assert no_better_words(Baselines(100, 1e-5, 5.0, 1e-14, 1.0, 3)) is None

@@ -291,7 +291,7 @@ def plain_errors(debug: bool, interrupted: str | Callable[[], str] = "Interrupte
         if debug:
             traceback.print_exc()
         lines = [" ".join(line.split()) for line in str(error).splitlines()] or [type(error).__name__]
-        words = ("\n" if lines[1:] and lines[1].startswith("- ") else " ").join(lines)
+        words = as_options(("\n" if lines[1:] and lines[1].startswith("- ") else " ").join(lines))
         raise Mistake(f"not enough memory: {words}" if isinstance(error, MemoryError) else words) from None
 
 
@@ -329,9 +329,20 @@ def _plain_warnings() -> Callable[..., None]:
     seen = set()
 
     def show(message: Any, *details: Any, **more: Any) -> None:
-        text = " ".join(str(message).split())
+        text = as_options(" ".join(str(message).split()))
         if text not in seen:
             seen.add(text)
             say(f"Warning: {text}")
 
     return show
+
+
+def as_options(text: str) -> str:
+    """A message with arguments in Python's way as options of the command that runs: mean="trees" as --mean trees."""
+    context = click.get_current_context(silent=True)
+    options = set() if context is None else {parameter.name for parameter in context.command.params}
+
+    def option(match: re.Match[str]) -> str:
+        return f"--{match[1].replace('_', '-')} {match[3]}" if match[1] in options else match[0]
+
+    return re.sub(r"""\b([a-z_]+)=(["'])([\w-]+)\2""", option, text)

@@ -56,10 +56,9 @@ def judge_by_test_rows(
     model's predictions of those held out.
     """
     import numpy as np
-    from sklearn.neighbors import KNeighborsRegressor
 
-    from ..kernels import robust_spread, spread
     from ..metrics import rmse
+    from ..posteriors.baselines import SimpleModels
     from ..posteriors.calibration import shares_inside
     from ..posteriors.predictive import Predictive
     from ..report.build import HeldOut
@@ -75,26 +74,16 @@ def judge_by_test_rows(
 
     def gaussian(name: str, mean: Floats, std: float) -> HeldOut:
         std = max(std, np.finfo(np.float64).tiny)
-        return score(name, Predictive.gaussian(mean[:, None], np.full((len(mean), 1), std)))
+        return score(name, Predictive.gaussian(mean, np.full(mean.shape, std)))
 
-    known, held = X[rest], X[test]
-    centre, scale = known.mean(axis=0), spread(known)
-
-    def design(rows: Floats) -> Floats:
-        """The matrix of a straight line: a column of ones and the scaled inputs."""
-        return np.column_stack([np.ones(len(rows)), (rows - centre) / scale])
-
-    weights, _, rank, _ = np.linalg.lstsq(design(known), y[rest], rcond=None)
-    residuals = y[rest] - design(known) @ weights
-    noise = float(np.sqrt(np.sum(np.square(residuals)) / max(len(rest) - rank, 1)))
-    level = np.full(len(test), y[rest].mean())
+    known, held, told = X[rest], X[test], y[rest][:, None]
+    simple = SimpleModels(np.asarray(known, dtype=np.float64), told)
     k = min(max(model.baselines_.k, 1) if model.baselines_ is not None else DEFAULT_K, len(rest))
-    near = KNeighborsRegressor(k).fit((known - centre) / robust_spread(known), y[rest])
     return (
         score("sodalite", found),
-        HeldOut(near_words(k), rmse(y[test], near.predict((held - centre) / robust_spread(known)))),
-        gaussian("linear", design(held) @ weights, noise),
-        gaussian("constant", level, float(y[rest].std())),
+        HeldOut(near_words(k), rmse(y[test][:, None], simple.nearest(held, k))),
+        gaussian("linear", simple.line(held), float(simple.noise[0])),
+        gaussian("constant", np.broadcast_to(simple.constant, (len(test), 1)), float(told.std())),
     )
 
 

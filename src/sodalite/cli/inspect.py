@@ -166,7 +166,7 @@ def _quality(content: dict[str, Any]) -> Lines:
     """How good the model was: on rows held out, else on rows left out, and beside simple models."""
     from ..posteriors.baselines import Baselines
     from ..report.build import HeldOut
-    from ..report.words import coverages_words
+    from ..report.words import baseline_words, coverages_words
 
     tests = (content.get("about") or {}).get("test") or []
     for part in tests:
@@ -183,7 +183,7 @@ def _quality(content: dict[str, Any]) -> Lines:
             yield "left out", f"{nlpd}{coverages_words(found.coverages)}, each predicted from the others."
     baselines: Baselines | None = _loaded(content["fitted"]["baselines"], Baselines | None)
     if baselines is not None:
-        yield "judged", baselines.beside()
+        yield "judged", baseline_words(baselines)
 
 
 def _bars(content: dict[str, Any]) -> tuple[ErrorBars | None, Floats]:

@@ -60,6 +60,7 @@ from ..selection.rows import (
     targets,
 )
 from ..stopping import Rule, resolve_rule
+from .advice import no_better_words
 from .clock import CONDITION, MEAN, SEARCH, Budget, Clock, Costs
 from .fitted import Fitted
 from .gross import without_gross_errors
@@ -521,6 +522,6 @@ def baselines_of(
     judged = evidence.judged(MOST_JUDGED)
     data = evidence.rows if rows.mean.is_constant else rows.original.with_targets(rows.scaling)
     found = compared_with_simple_models(data, judged, bars.rmse, rows.scaling.unit, generator)
-    if words := found.words(None if rows.mean.is_constant else rows.mean.name):
+    if words := no_better_words(found, None if rows.mean.is_constant else rows.mean.name):
         warn(words, NoBetterWarning)
     return found

@@ -1,7 +1,8 @@
 """Baselines, simple models that a fit should beat: a constant, a straight line, the mean of the nearest rows.
 
 They are described in docs/method.rst, `baselines`. A sample of the rows is predicted, each from all others, by the
-model and by the baselines, and their root mean square errors are compared.
+model and by the baselines (`compared_with_simple_models`), and their root mean square errors are compared. Where rows
+are held out, the baselines predict these (`SimpleModels`).
 """
 
 from __future__ import annotations
@@ -10,11 +11,11 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
-from scipy.spatial import cKDTree
 
 from ..core.threads import one_blas_thread
 from ..core.types import Floats, Indices
-from ..kernels import robust_spread
+from ..kernels import robust_spread, spread
+from ..kernels.neighbours import Index
 from ..selection.rows import Rows
 
 COUNTS = (1, 2, 3, 5, 8, 13, 21, 34)  # numbers of neighbours that are tried; the best one is reported
@@ -62,50 +63,12 @@ class Baselines:
         """
         if not np.isfinite(self.model) or self.model <= EXACT * self.constant or self.constant == 0:
             return None
-        errors = {name: self._of(name) for name, share in NO_BETTER.items() if self.model >= share * self._of(name)}
+        errors = {name: self.of(name) for name, share in NO_BETTER.items() if self.model >= share * self.of(name)}
         return next((name for name in errors if errors[name] <= AS_GOOD * min(errors.values())), None)
 
-    def _of(self, name: str) -> float:
-        """The root mean square error of a baseline."""
+    def of(self, name: str) -> float:
+        """The root mean square error of a baseline, by its name in `NO_BETTER`."""
         return float(getattr(self, name))
-
-    def words(self, mean: str | None = None) -> str | None:
-        """A warning that the model is no better than a baseline; None if it is better, or few rows were predicted.
-
-        `mean` is the name of the model's mean function, which the advice leaves out; None for a constant.
-        """
-        name = self.better
-        if name is None or self.n_rows < FEWEST:
-            return None
-        names = {
-            "constant": "a constant",
-            "line": "a straight line",
-            "neighbours": f"the mean of the {self.k} nearest rows" if self.k > 1 else "the nearest row",
-        }
-        other = self._of(name)
-        return (
-            f"{'No' if self.model >= other else 'Hardly'} better than {names[name]}: RMSE {self.model:.4g} against "
-            f"{other:.4g} for {self.n_rows} rows, each predicted from the others. {self._remedy(name, mean)}"
-        )
-
-    def _remedy(self, name: str, mean: str | None) -> str:
-        """What can be tried where a model is no better than a baseline."""
-        if name == "neighbours" and self.neighbours <= EXACT * self.constant:
-            return "Rows are repeated, which makes error bars too small: leave out the copies."
-        if name == "constant":
-            return "The inputs say little about the target, or a few outlying targets hide it: try others."
-        if mean is not None:
-            return "Try inputs that say more, or another kernel."
-        if name == "line":
-            return 'Try a linear mean (mean="linear", --mean linear), or inputs that say more.'
-        return 'Try a mean of trees (mean="trees", --mean trees), or another kernel.'
-
-    def beside(self) -> str:
-        """The four errors in one sentence."""
-        near = f"the {self.k} nearest rows" if self.k > 1 else "the nearest row"
-        parts = [(near, self.neighbours), ("a straight line", self.line), ("a constant", self.constant)]
-        others = ", ".join(f"{name} {value:.4g}" for name, value in parts if np.isfinite(value))
-        return f"RMSE {self.model:.4g} for {self.n_rows:,} rows, each predicted from the others; {others}."
 
     def as_dict(self) -> dict[str, Any]:
         """The fields and `better`, for JSON."""
@@ -136,13 +99,20 @@ def compared_with_simple_models(
     if n > (most := min(MOST_ROWS, MOST_NUMBERS // d + 1)):
         known = np.union1d(judged, generator.choice(n, most, replace=False))
     some = rows.take(known)
-    A, target = some.X.astype(np.float64), some.y
     places = np.searchsorted(known, judged)
     with one_blas_thread():
-        scaled = (A - np.median(A, axis=0)) / robust_spread(A)
-        neighbours, k = _nearest(scaled, target, places)
-        constant, line = _constant(target, places), _line(scaled, target, places)
-    return Baselines(len(judged), unit * rmse, unit * constant, unit * line, unit * neighbours, k)
+        simple = SimpleModels(some.X.astype(np.float64), some.y)
+        by_count = {k: _root_mean_square(error) for k, error in simple.nearest_left_out(places).items()}
+        constant, line = simple.constant_left_out(places), simple.line_left_out(places)
+    k = min(by_count, key=by_count.__getitem__, default=0)
+    return Baselines(
+        n_rows=len(judged),
+        model=unit * rmse,
+        constant=unit * _root_mean_square(constant),
+        line=unit * _root_mean_square(line),
+        neighbours=unit * by_count.get(k, float("nan")),
+        k=k,
+    )
 
 
 def _root_mean_square(error: Floats) -> float:
@@ -150,47 +120,79 @@ def _root_mean_square(error: Floats) -> float:
     return float(np.sqrt(np.mean(np.square(error)))) if error.size else float("nan")
 
 
-def _constant(y: Floats, places: Indices) -> float:
-    """The error of the mean of the other rows: n / (n - 1) times the deviation from the mean of all."""
-    n = len(y)
-    return _root_mean_square((y[places] - y.mean(axis=0)) * n / (n - 1)) if n > 1 else float("nan")
+class SimpleModels:
+    """A constant, a straight line by least squares, and the mean of the nearest rows.
 
-
-def _line(X: Floats, y: Floats, places: Indices) -> float:
-    """The error of least squares without the row: e / (1 - h), with e its residual and h its leverage.
-
-    A row with a leverage of 1, such as the only one of a level, has no residual; a line is fitted without it.
+    Parameters
+    ----------
+    X : array of shape (n, d)
+        Rows to predict from. Distances are in units of the robust spread of each input.
+    y : array of shape (n, q)
     """
-    design = np.column_stack([np.ones(len(X)), X])
-    if len(design) <= design.shape[1]:
-        return float("inf")
-    inverse = np.linalg.pinv(design.T @ design, hermitian=True)
-    error = y[places] - design[places] @ (inverse @ (design.T @ y))
-    leverage = np.einsum("ij,jk,ik->i", design[places], inverse, design[places])
-    error /= np.maximum(1 - leverage, CERTAIN)[:, None]
-    for at in np.flatnonzero(leverage > 1 - CERTAIN)[:MOST_ALONE].tolist():
-        error[at] = _error_without(X, y, int(places[at]))
-    return _root_mean_square(error)
 
+    def __init__(self, X: Floats, y: Floats) -> None:
+        self.X, self.y, self.constant = X, y, y.mean(axis=0)
+        self._index = Index.of(X, np.median(X, axis=0), 1 / np.square(robust_spread(X)))
+        self._centre, self._scale = X.mean(axis=0), spread(X)
+        design = self._design(X)
+        gram = design.T @ design
+        self._inverse = np.linalg.pinv(gram, hermitian=True)
+        self._weights = self._inverse @ (design.T @ y)
+        self._rank = float(np.einsum("ij,ji->", self._inverse, gram))
 
-def _error_without(X: Floats, y: Floats, row: int) -> Floats:
-    """The error of the shortest line of least squares through all other rows at one row, of shape (q,)."""
-    others = np.arange(len(X)) != row
-    centre, level = X[others].mean(axis=0), y[others].mean(axis=0)
-    weights = np.linalg.lstsq(X[others] - centre, y[others] - level, rcond=None)[0]
-    return np.asarray(y[row] - level - (X[row] - centre) @ weights)
+    def line(self, X: Floats) -> Floats:
+        """The straight line at X, of shape (rows, q)."""
+        return self._design(X) @ self._weights
 
+    def nearest(self, X: Floats, k: int) -> Floats:
+        """The mean of the k nearest rows, of shape (rows, q)."""
+        return np.asarray(self.y[self._index.query(X, k)].mean(axis=1))
 
-def _nearest(X: Floats, y: Floats, places: Indices) -> tuple[float, int]:
-    """The smallest error over several numbers of neighbours, and that number."""
-    counts = [count for count in COUNTS if count < len(X)]
-    if not counts:
-        return float("nan"), 0
-    _, found = cKDTree(X, balanced_tree=False).query(X[places], k=[*range(1, max(counts) + 2)])
-    own = found == places[:, None]
-    own[~own.any(axis=1), -1] = True  # not found among many equal rows: then the last found is one too many
-    others = found[~own].reshape(len(places), -1)
-    means = np.cumsum(y[others], axis=1) / np.arange(1, others.shape[1] + 1)[:, None]
-    errors = {count: _root_mean_square(y[places] - means[:, count - 1]) for count in counts}
-    best = min(errors, key=errors.__getitem__)
-    return errors[best], best
+    @property
+    def noise(self) -> Floats:
+        """The standard deviation of the targets about the straight line, of shape (q,)."""
+        squares = np.square(self.y - self.line(self.X)).sum(axis=0)
+        return np.asarray(np.sqrt(squares / max(len(self.X) - self._rank, 1.0)))
+
+    def constant_left_out(self, rows: Indices) -> Floats:
+        """The errors of the mean of the other rows: n / (n - 1) times the deviations from the mean of all."""
+        n = len(self.y)
+        return (self.y[rows] - self.constant) * n / (n - 1) if n > 1 else np.empty(0)
+
+    def line_left_out(self, rows: Indices) -> Floats:
+        """The errors of least squares without each row: e / (1 - h), with e its residual and h its leverage.
+
+        A row with a leverage of 1, such as the only one of a level, has no residual; a line is fitted without it. They
+        are infinite if there are no more rows than weights.
+        """
+        if len(self.X) <= len(self._weights):
+            return np.full((len(rows), self.y.shape[1]), np.inf)
+        design = self._design(self.X[rows])
+        leverage = np.einsum("ij,jk,ik->i", design, self._inverse, design)
+        error = (self.y[rows] - design @ self._weights) / np.maximum(1 - leverage, CERTAIN)[:, None]
+        for at in np.flatnonzero(leverage > 1 - CERTAIN)[:MOST_ALONE].tolist():
+            error[at] = self._error_without(int(rows[at]))
+        return np.asarray(error)
+
+    def nearest_left_out(self, rows: Indices) -> dict[int, Floats]:
+        """The errors of the mean of the k nearest other rows, for every k in `COUNTS` that is less than n."""
+        counts = [count for count in COUNTS if count < len(self.X)]
+        if not counts:
+            return {}
+        near = self._index.query(self.X[rows], max(counts) + 1)
+        own = near == rows[:, None]
+        own[~own.any(axis=1), -1] = True  # not found among many equal rows: then the last is one too many
+        others = near[~own].reshape(len(rows), -1)
+        sums = np.cumsum(self.y[others], axis=1)
+        return {k: self.y[rows] - sums[:, k - 1] / k for k in counts}
+
+    def _design(self, X: Floats) -> Floats:
+        """A column of ones, and the scaled inputs."""
+        return np.column_stack([np.ones(len(X)), (X - self._centre) / self._scale])
+
+    def _error_without(self, row: int) -> Floats:
+        """The error at one row of the shortest line of least squares through all other rows, of shape (q,)."""
+        X, others = self._design(self.X)[:, 1:], np.arange(len(self.X)) != row
+        centre, level = X[others].mean(axis=0), self.y[others].mean(axis=0)
+        weights = np.linalg.lstsq(X[others] - centre, self.y[others] - level, rcond=None)[0]
+        return np.asarray(self.y[row] - level - (X[row] - centre) @ weights)

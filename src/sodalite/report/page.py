@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from ..fitting.advice import no_better_words
 from ..posteriors.calibration import COVERAGES
 from ..stopping import in_words
 from .build import HeldOut, Report
@@ -30,7 +31,7 @@ from .learning import curve_figures, history_figure
 from .packing import element, pack_once
 from .plotly_bundle import plotly_source
 from .views import slider_labels, view_figures
-from .words import POSTERIORS, SCORES, coverages_words, readable
+from .words import POSTERIORS, SCORES, baseline_words, coverages_words, readable
 
 MOST_NAMES = 12  # inputs that are listed by name; more would be a wall of text
 MOST_NUMBERS = 30  # numbers of a kernel's parameter that are printed; of more, the first few
@@ -214,7 +215,7 @@ def _facts(report: Report) -> list[tuple[str, str]]:
         ("Error bars", words.error_bars()),
         ("Coverage", _coverage(report)),
         ("Noise", words.noise(report.target)),
-        ("Beside simple ways", (report.baselines and report.baselines.words(report.mean or None)) or ""),
+        ("Beside simple ways", (report.baselines and no_better_words(report.baselines, report.mean or None)) or ""),
         ("Outside the data", report.judgement.outside_words),
         ("Kernel", f"{words.shape}; it says how smooth the function is taken to be." if words.shape else ""),
         ("Mean function", f"{report.mean} {report.judgement.mean_words}".strip()),
@@ -316,7 +317,7 @@ def _about(report: Report) -> str:
         ("kernel, for targets scaled to unit variance", abridged(report.kernel)),
         ("distribution of errors", report.errors),
         ("judged by", report.judgement.words),
-        ("beside simple ways", "" if report.baselines is None else report.baselines.beside()),
+        ("beside simple ways", "" if report.baselines is None else baseline_words(report.baselines)),
     ]
     return _table(["", ""], [list(pair) for pair in about if pair[1]], left=(0, 1), header=False)
 

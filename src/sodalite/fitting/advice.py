@@ -1,0 +1,38 @@
+"""What to say, and to try, where a model predicts no better than a baseline (`sodalite.posteriors.baselines`)."""
+
+from __future__ import annotations
+
+from ..posteriors.baselines import EXACT, FEWEST, Baselines
+
+
+def no_better_words(found: Baselines, mean: str | None = None) -> str | None:
+    """A warning that the model is no better than a baseline; None if it is better, or few rows were predicted.
+
+    `mean` is the name of the model's mean function, which the advice leaves out; None for a constant.
+    """
+    name = found.better
+    if name is None or found.n_rows < FEWEST:
+        return None
+    names = {
+        "constant": "a constant",
+        "line": "a straight line",
+        "neighbours": f"the mean of the {found.k} nearest rows" if found.k > 1 else "the nearest row",
+    }
+    other = found.of(name)
+    return (
+        f"{'No' if found.model >= other else 'Hardly'} better than {names[name]}: RMSE {found.model:.4g} against "
+        f"{other:.4g} for {found.n_rows} rows, each predicted from the others. {_remedy(found, name, mean)}"
+    )
+
+
+def _remedy(found: Baselines, name: str, mean: str | None) -> str:
+    """What can be tried where a model is no better than a baseline."""
+    if name == "neighbours" and found.neighbours <= EXACT * found.constant:
+        return "Rows are repeated, which makes error bars too small: leave out the copies."
+    if name == "constant":
+        return "The inputs say little about the target, or a few outlying targets hide it: try others."
+    if mean is not None:
+        return "Try inputs that say more, or another kernel."
+    if name == "line":
+        return 'Try a linear mean (mean="linear"), or inputs that say more.'
+    return 'Try a mean of trees (mean="trees"), or another kernel.'
