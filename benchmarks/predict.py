@@ -23,7 +23,7 @@ from sodalite import GreedyGPRegressor, save
 from sodalite.core.threads import threaded_map
 from sodalite.posteriors import Local
 from sodalite.posteriors.base import BLOCK
-from sodalite.tables import Column, Preprocessing
+from sodalite.tables import Numbers, Preprocessing
 
 from . import local
 from .common import seconds, smooth_problem
@@ -75,7 +75,7 @@ def predicting(folder: Path, rows: int, d: int, m: int) -> None:
     write(few, X_new[: rows // 10], np.zeros(rows // 10))
     for posterior in ("sod", "local"):
         model = GreedyGPRegressor(kernel, posterior=posterior, **options).fit(X, y)
-        model.preprocessing_ = Preprocessing("y", tuple(Column(f"x{j}", "number") for j in range(d)))
+        model.preprocessing_ = Preprocessing("y", tuple(Numbers(f"x{j}") for j in range(d)))
         save(model, folder / "m.sodalite")
         least = floor(model, 50_000 if posterior == "sod" else 5_000)
         # "local" solves a system for every row, so fewer of them will do.

@@ -23,7 +23,7 @@ from sodalite.kernels import PeriodicColumn
 from sodalite.persistence import TRUSTED_TYPES, ModelFileError
 from sodalite.persistence.classes import CONVERTER
 from sodalite.posteriors import Local, SubsetOfData
-from sodalite.tables import Column, Preprocessing
+from sodalite.tables import Numbers, OneHot, Preprocessing
 
 N = 300
 KERNEL = ConstantKernel(1.2, (1e-3, 1e3)) * Matern([0.7, 1.1, 2.0], [[1e-2, 1e2]] * 3, nu=1.5) + WhiteKernel(0.05)
@@ -187,7 +187,7 @@ def test_the_names_of_inputs(kind, path):
 
 def test_preprocessing_and_notes_are_kept(path):
     one = fitted()
-    columns = Column("a", "number", fill=0.5), Column("b", "text", ("x", "y"))
+    columns = Numbers("a", fill=0.5), OneHot("b", ("x", "y"))
     one.preprocessing_ = Preprocessing("y", columns, "median")
     one.about_ = {"data": "file.csv", "test": [1.5, None]}
     sodalite.save(one, path)
@@ -471,7 +471,7 @@ def test_what_is_made_again_keeps_to_the_limit(path):
 def test_skops_with_the_published_types(posterior):
     skops = pytest.importorskip("skops.io")
     one = fitted(posterior, X=rows(d=2), kernel=KERNELS["seasonal"](2) + KERNELS["polynomial"](2))
-    one.preprocessing_ = Preprocessing("y", (Column("a", "number"), Column("b", "number")))
+    one.preprocessing_ = Preprocessing("y", (Numbers("a"), Numbers("b")))
     data = skops.dumps(one)
     assert set(skops.get_untrusted_types(data=data)) <= set(TRUSTED_TYPES)
     assert_same(one, skops.loads(data, trusted=TRUSTED_TYPES), rows(20, 2))

@@ -19,7 +19,7 @@ from helpers import campaign
 from sodalite.cli.app import app
 from sodalite.persistence import ModelFileError, read_header
 from sodalite.selection.checkpoint import CheckpointError, check_checkpoint
-from sodalite.tables import Column, ParquetRows, Preprocessing, TableError, learn, open_parquet, read_table
+from sodalite.tables import Numbers, ParquetRows, Preprocessing, TableError, learn, open_parquet, read_table
 from sodalite.tables.base import unique
 
 resource = pytest.importorskip("resource")
@@ -72,7 +72,7 @@ def test_many_columns_are_looked_up_at_once():
     found, notes = unique([*names, "column 7"])
     assert found[-1] == "column 7.1"
     assert notes == ["There are two columns named 'column 7'; the second is read as 'column 7.1'."]
-    mapping = Preprocessing(None, tuple(Column(name, "number") for name in names))
+    mapping = Preprocessing(None, tuple(Numbers(name) for name in names))
     assert seconds(lambda: mapping.check_names(names[::-1], "wide.csv")) < 2
 
 

@@ -108,7 +108,8 @@ def test_an_index_without_a_name_is_an_id(tmp_path):
     frame.to_csv(tmp_path / "a.csv")
     training = learn(read_table(tmp_path / "a.csv"), "y")
     assert training.preprocessing.names == ["a", "b"]
-    assert "'Unnamed: 0' is left out: an id" in training.notes[-1]
+    assert any("'Unnamed: 0' is left out: an id" in note for note in training.notes)
+    assert training.notes[-1] == "Columns as they are read: 'a', 'b' (numbers)."
 
 
 def test_names_that_look_like_data_are_pointed_out(tmp_path):

@@ -21,11 +21,14 @@ from hypothesis import strategies as st
 
 from sodalite.core import files, optional
 from sodalite.tables import (
-    Column,
+    Dates,
     Dialect,
+    Numbers,
+    OneHot,
     Preprocessing,
     Table,
     TableError,
+    Times,
     check_output,
     format_of,
     learn,
@@ -36,7 +39,8 @@ from sodalite.tables import (
 )
 from sodalite.tables import base as binary_module
 from sodalite.tables import text as text_module
-from sodalite.tables.columns import encode_values
+from sodalite.tables.calendar import circle
+from sodalite.tables.column import blanked
 from sodalite.tables.values import table_column
 
 FRAME = pd.DataFrame(
@@ -116,7 +120,7 @@ def test_chunks_give_what_the_whole_gives(name, tmp_path, monkeypatch):
     mapping = learn(read_table(tmp_path / name), "y").preprocessing
     parts, first = [], 0
     with open_table(tmp_path / name) as reader:
-        for table in reader.chunks(mapping.kinds):
+        for table in reader.chunks(mapping.sources):
             assert table.first == first
             parts.append(mapping.encode(table).X)
             first += len(table)
@@ -352,7 +356,7 @@ def test_a_short_array_in_a_zip(tmp_path):
 
 
 def test_text_in_a_column_of_numbers_while_streaming(tmp_path):
-    path, mapping = write(tmp_path / "a.csv", "b,a\n9,1\n9,2\n9,two\n"), Preprocessing("y", (Column("a", "number"),))
+    path, mapping = write(tmp_path / "a.csv", "b,a\n9,1\n9,2\n9,two\n"), Preprocessing("y", (Numbers("a"),))
     with open_table(path) as reader:
         (table,) = reader.chunks(["a"])
     with pytest.raises(TableError, match=r"'a' holds text where a number is needed: 'two' in line 4\. Correct it"):
@@ -437,7 +441,7 @@ def chunk(data):
 
 def encode_column(column, table):
     """A column of a table as numbers, the number of missing values, and the number of unknown levels."""
-    found = encode_values(column, lambda name: table_column(table, name), table.name)
+    found = column.encode(lambda name: blanked(table_column(table, name)), table.name)
     return found.X, found.missing, sum(found.unknown.values())
 
 
@@ -469,7 +473,7 @@ def test_medians_take_the_place_of_missing_values(tmp_path):
     assert encoded.missing == {"a": 1, "d": 1}
 
 
-MAPPING = Preprocessing("y", (Column("a", "number"), Column("t", "text", ("x", "y"))))
+MAPPING = Preprocessing("y", (Numbers("a"), OneHot("t", ("x", "y"))))
 
 
 def test_columns_are_found_by_name_and_others_ignored():
@@ -501,6 +505,7 @@ def test_missing_values_in_new_rows():
 
 
 DAY = dt.date(2020, 3, 4)
+KINDS = {"date": Dates("a"), "time": Times("a"), "clock": Times("a", ("hour",)), "number": Numbers("a")}
 MOMENT = dt.datetime(2020, 3, 4, 6, 0, 0)
 
 
@@ -517,10 +522,10 @@ MOMENT = dt.datetime(2020, 3, 4, 6, 0, 0)
         ("date", pa.array(["2020-03-04 08:00:00+02:00"]), 18325.25),
         ("date", pa.array(["2020-03-04 06:00:00.000000000"]), 18325.25),
         ("date", pa.array(["1960-01-01"]), -3653.0),
-        ("time", pa.array([dt.time(6, 0)]), 0.25),
-        ("time", pa.array([dt.time(6, 0)], pa.time32("s")), 0.25),
-        ("time", pa.array(["06:00"]), 0.25),
-        ("time", pa.array(["06:00:00.5"]), 0.25 + 0.5 / 86400),
+        ("clock", pa.array([dt.time(6, 0)]), 0.25),
+        ("clock", pa.array([dt.time(6, 0)], pa.time32("s")), 0.25),
+        ("clock", pa.array(["06:00"]), 0.25),
+        ("clock", pa.array(["06:00:00.5"]), 0.25 + 0.5 / 86400),
         ("time", pa.array([dt.timedelta(hours=36)]), 1.5),
         ("number", pa.array([7], pa.uint8()), 7.0),
         ("number", pa.array([2**60 + 1]), float(2**60)),
@@ -530,11 +535,15 @@ MOMENT = dt.datetime(2020, 3, 4, 6, 0, 0)
     ],
 )
 def test_one_value_of_every_type(kind, values, expected):
-    found, missing, _ = encode_column(Column("a", kind), chunk({"a": values}))
-    assert found.tolist() == [[expected]]
+    column = KINDS[kind]
+    found, missing, _ = encode_column(column, chunk({"a": values}))
+    if kind == "clock":
+        assert found[0].tolist() == circle(np.array([expected]), "hour")[0].tolist()
+    else:
+        assert found.tolist() == [[expected]]
     assert missing == 0
     both = pa.concat_arrays([values, pa.nulls(1, values.type)])
-    assert np.isnan(encode_column(Column("a", kind), chunk({"a": both}))[0]).tolist() == [[False], [True]]
+    assert np.isnan(encode_column(column, chunk({"a": both}))[0]).all(axis=1).tolist() == [False, True]
 
 
 @pytest.mark.parametrize(
@@ -543,21 +552,21 @@ def test_one_value_of_every_type(kind, values, expected):
         ("date", pa.array(["2020-01-01", "31.1.2020"]), "must hold dates, as 2026-01-31 .* has '31.1.2020' in row 1"),
         ("date", pa.array(["2020-01-01", "2020-01-01T00:00Z"]), "some with a time zone and some without"),
         ("date", pa.array([1.5]), "must hold dates.* holds double"),
-        ("time", pa.array(["noon"]), "must hold times, as 12:30:00 .* has 'noon' in row 0"),
+        ("clock", pa.array(["noon"]), "must hold times, as 12:30:00 .* has 'noon' in row 0"),
         ("number", pa.array(["7", "x"]), "text where a number is needed: 'x' in row 1"),
         ("number", pa.array([DAY]), "holds date32.* where numbers are needed"),
     ],
 )
 def test_values_of_another_kind_than_before(kind, values, message):
     with pytest.raises(TableError, match=message):
-        encode_column(Column("a", kind), chunk({"a": values}))
+        encode_column(KINDS[kind], chunk({"a": values}))
 
 
 @pytest.mark.parametrize(
     "values", [pa.array([True, False, None]), pa.array(["TRUE", "False", None]), pa.array([1, 0, None])]
 )
 def test_truth_values_however_they_are_written(values):
-    found, missing, unknown = encode_column(Column("a", "bool", ("false", "true")), chunk({"a": values}))
+    found, missing, unknown = encode_column(OneHot("a", ("false", "true")), chunk({"a": values}))
     np.testing.assert_array_equal(found, [[0, 1], [1, 0], [np.nan, np.nan]])
     assert (missing, unknown) == (1, 0)
 
@@ -569,7 +578,7 @@ def test_truth_values_in_text_mean_the_same_when_they_are_streamed(tmp_path):
         (table,) = reader.chunks({"b": "bool"})
     np.testing.assert_array_equal(mapping.encode(table).X, [[1], [0]])
     with open_table(path) as reader:
-        (table,) = reader.chunks(mapping.kinds)
+        (table,) = reader.chunks(mapping.sources)
     np.testing.assert_array_equal(mapping.encode(table).X, [[1], [0]])
 
 
@@ -585,7 +594,7 @@ def test_levels_that_look_like_numbers_are_texts_where_others_are(tmp_path):
 
 
 def test_the_mapping_as_json():
-    mapping = Preprocessing("y", (Column("a", "number", fill=0.5), Column("t", "text", ("x", "ü"), "x")), "median")
+    mapping = Preprocessing("y", (Numbers("a", fill=0.5), OneHot("t", ("x", "ü"))), "median")
     assert Preprocessing.from_json(mapping.to_json()) == mapping
     assert mapping.groups == ["a", "t", "t"]
 
@@ -597,8 +606,9 @@ def test_the_mapping_as_json():
         {"missing": None},
         {"columns": {}},
         {"more": 1},
-        {"columns": [{"class": "Column", "name": 1, "kind": "number"}]},
-        {"columns": [{"class": "Column", "name": "a"}]},
+        {"columns": [{"class": "Numbers", "name": 1}]},
+        {"columns": [{"class": "Numbers"}]},
+        {"columns": [{"class": "Numbers", "name": "a", "levels": ["x"]}]},
         {"columns": [{"class": "Preprocessing", "target": None, "columns": []}]},
         {"columns": [{"class": "os.system"}]},
     ],

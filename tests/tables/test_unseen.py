@@ -12,8 +12,8 @@ from sklearn.pipeline import make_pipeline
 from sodalite import GreedyGPRegressor, TableEncoder, load, save
 from sodalite.cli.app import app
 from sodalite.core.unseen import Unseen, taken
-from sodalite.tables import encoded_rows
-from sodalite.tables.columns import MOST_KNOWN, Column, known_levels
+from sodalite.tables import Means, OneHot, Points, Ranks, encoded_rows
+from sodalite.tables.categories import MOST_KNOWN
 
 pytestmark = pytest.mark.filterwarnings("ignore:values of column")
 
@@ -46,7 +46,7 @@ def test_variances_are_those_of_the_known_levels(n_levels):
     mean, std = gp.predict(new, return_std=True)
     mean_alone, std_alone = gp.predict(np.array(new), return_std=True)
     column = encoder.mapping_.columns[0]
-    known = known_levels(column)
+    known = column.known()
     width = known.shape[1]
     assert len(known) == min(n_levels, MOST_KNOWN)
     assert_array_equal(mean, mean_alone)
@@ -128,14 +128,15 @@ def test_pipelines_files_and_the_command_line_agree(tmp_path):
     expected = model[-1].predict(model[0].transform(new), return_std=True)
     for found, wanted in zip(loaded.predict(new, return_std=True), expected, strict=True):
         assert_allclose(found, wanted, rtol=1e-9)
-    holed = pd.concat([new, new.assign(x=np.nan)]).sort_index(kind="stable")  # rows without a prediction between them
+    holed = pd.concat([new, new.assign(x=np.nan)]).sort_index(kind="stable")  # rows with a missing value between them
     holed.to_csv(tmp_path / "new.csv", index=False)
     arguments = ["predict", str(tmp_path / "model.sodalite"), str(tmp_path / "new.csv"), "--std", "--samples", "2"]
     result = CliRunner().invoke(app, [*arguments, "-o", str(tmp_path / "out.csv")], env={"COLUMNS": "80"})
     assert result.exit_code == 0
     assert "4 values of column 'town' are none of those" in result.stderr
     assert "with error bars as wide as levels differ" in " ".join(result.stderr.split())
-    written = pd.read_csv(tmp_path / "out.csv").dropna()
+    assert "columns that missed none in the fit: 'x' (4)" in " ".join(result.stderr.split())
+    written = pd.read_csv(tmp_path / "out.csv")[::2]
     assert_allclose(written["mean"], expected[0], rtol=1e-9)
     assert_allclose(written["std"], expected[1], rtol=1e-9)
 
@@ -143,23 +144,23 @@ def test_pipelines_files_and_the_command_line_agree(tmp_path):
 @pytest.mark.parametrize(
     ("column", "expected"),
     [
-        (Column("a", "text", ("b", "c", "(other)"), other="(other)"), [[1, 0, 0], [0, 1, 0]]),
-        (Column("a", "text", ("(missing)", "b"), fill="(missing)"), [[0, 1]]),
-        (Column("a", "ordered", ("low", "high")), [[0], [1]]),
-        (Column("a", "ordered", ("low", "high"), fill=0.5, indicator=True), [[0, 0], [1, 0]]),
-        (Column("a", "means", ("b", "c"), means=(5.0, 3.0, 4.0)), [[3], [5]]),
+        (OneHot("a", ("b", "c", "(other)")), [[1, 0, 0], [0, 1, 0]]),
+        (OneHot("a", ("(missing)", "b"), fill="(missing)"), [[0, 1]]),
+        (Ranks("a", ("low", "high")), [[0], [1]]),
+        (Ranks("a", ("low", "high"), fill=0.5, indicator=True), [[0, 0], [1, 0]]),
+        (Means("a", ("b", "c"), means=(5.0, 3.0, 4.0)), [[3], [5]]),
     ],
 )
 def test_the_levels_of_a_column_as_inputs(column, expected):
-    assert_array_equal(known_levels(column), expected)
+    assert_array_equal(column.known(), expected)
 
 
 def test_many_levels_are_represented_by_some():
     names = tuple(f"{place:03}" for place in range(100))
-    found = known_levels(Column("a", "means", names, means=tuple(map(float, range(101)))))
+    found = Means("a", names, means=tuple(map(float, range(101)))).known()
     assert len(found) == MOST_KNOWN
     assert found.mean() == pytest.approx(49.5, abs=1)
-    assert known_levels(Column("a", "points", names)).shape == (MOST_KNOWN, 3)
+    assert Points("a", names).known().shape == (MOST_KNOWN, 3)
 
 
 def test_some_rows_keep_their_new_levels():

@@ -183,6 +183,6 @@ def _mapping_without_preprocessing(
 
 def _numbers(names: list[str]) -> Preprocessing:
     """Columns that are taken as they are."""
-    from ..tables import Column, Preprocessing
+    from ..tables import Numbers, Preprocessing
 
-    return Preprocessing(None, tuple(Column(name, "number") for name in names))
+    return Preprocessing(None, tuple(Numbers(name) for name in names))

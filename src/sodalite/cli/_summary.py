@@ -67,7 +67,7 @@ def show_readings(data: str | None, choice: Choice, as_json: bool) -> None:
     from rich.console import Console
     from rich.table import Table as Grid
 
-    from ..tables.training import left_out_notes
+    from ..tables.columns import left_out_notes
 
     console = Console(highlight=False, markup=False, emoji=False)
     readings = training.readings or tuple(_plain_readings(mapping))

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from ..posteriors.calibration import ErrorBars
     from ..report.build import HeldOut
     from ..report.words import KernelWords
+    from ..tables import Column
 
 
 @click.command("inspect")
@@ -79,6 +80,8 @@ Lines = Iterator[tuple[str, str]]
 
 def _origin(content: dict[str, Any]) -> Lines:
     """The file, and the columns that the model was fitted to."""
+    from ..tables import Preprocessing
+
     about, mapping = content.get("about") or {}, content.get("preprocessing")
     yield "file", f"{content['path']}, {content['bytes'] / 1e6:.2f} MB, format {content['format_version']}"
     yield "written by", f"sodalite {content['library']}"
@@ -89,7 +92,7 @@ def _origin(content: dict[str, Any]) -> Lines:
     if mapping:
         if mapping["target"] is not None:
             yield "target", mapping["target"]
-        yield "columns", "\n".join(_column(column) for column in mapping["columns"])
+        yield "columns", "\n".join(_column(column) for column in Preprocessing.from_json(mapping).columns)
     else:
         names = content["feature_names"]
         yield "inputs", ", ".join(names) if names else f"{_shape(content, 'X_active')[1]}, without names"
@@ -262,36 +265,35 @@ def _words(content: dict[str, Any]) -> KernelWords | None:
     return KernelWords("", (), 0.0, share).scaled(bars, float(std[0]))
 
 
-def _column(column: dict[str, Any]) -> str:
+def _column(column: Column) -> str:
     """A column as the printout describes it."""
-    from ..tables.columns import GAP
+    from ..tables.column import GAP
 
-    names = " and ".join(filter(None, [column["name"], column.get("partner")]))
     words = {"means": "levels by their mean target", "ordered": "levels in order", "points": "levels, each for itself"}
-    kind = words.get(column["kind"], column["kind"])
-    text = f"{names} ({kind}"
-    parts = column.get("parts") or []
+    text = f"{column.label} ({words.get(column.kind, column.kind)}"
+    parts: tuple[str, ...] = getattr(column, "parts", ())
     text += f": {', '.join(parts)})" if parts else ")"
-    levels = [level for level in column["levels"] if level != GAP]
+    levels = [level for level in getattr(column, "levels", ()) if level != GAP]
     if levels:
         shown = [repr(level) for level in levels[:8]] if any("," in level for level in levels) else levels[:8]
         text += ": " + ", ".join(shown) + (", ..." if len(levels) > 8 else "")
-    if column.get("indicator"):
+    if column.indicator:
         text += "; an input says where values are missing"
     return text + _fill(column)
 
 
-def _fill(column: dict[str, Any]) -> str:
-    """What takes the place of missing values, as the end of a sentence; empty if nothing does."""
+def _fill(column: Column) -> str:
+    """What takes the place of missing values, as the end of a sentence; empty if nothing has to."""
     import numpy as np
 
-    from ..tables.columns import GAP
+    from ..tables.column import GAP
 
-    fill = column["fill"]
-    if fill == GAP or GAP in column["levels"]:
+    if GAP in getattr(column, "levels", ()):
         return "; missing values are a level"
-    if fill is None or column["kind"] == "place":
-        return "" if fill is None else "; missing ones are at the centre"
-    if column["kind"] == "date":
-        return f"; missing: {np.datetime64(int(fill), 'D')}"
-    return f"; missing: {fill if isinstance(fill, str) else format(fill, '.6g')}"
+    if column.fill is None or column.complete:
+        return ""
+    if column.kind == "place":
+        return "; missing ones are at the centre"
+    if column.kind == "date":
+        return f"; missing: {np.datetime64(int(column.fill), 'D')}"
+    return f"; missing: {column.fill:.6g}"

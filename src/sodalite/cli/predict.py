@@ -211,6 +211,7 @@ def run(
     from ..posteriors.novelty import UNKNOWN
     from ..report.words import bars_of
     from ..tables import check_output, open_table
+    from ..tables.preprocessing import imputed_notes
     from ._progress import Display
 
     began = perf_counter()
@@ -251,7 +252,7 @@ def run(
         unknown_levels={name: dict(levels) for name, levels in tally.unknown.items()},
         n_unpredicted=tally.n_unpredicted,
         missing=dict(tally.missing),
-        notes=tuple(reader.notes),
+        notes=(*reader.notes, *imputed_notes(tally.imputed)),
         filled=tally.n_unpredicted < tally.n_rows and any(map(mapping.answers_gaps, tally.missing)),
         n_outside=tally.n_outside,
         outside=tally.outside,
@@ -283,6 +284,7 @@ class Tally:
     n_unpredicted: int = 0
     unknown: dict[str, Counter[str]] = field(default_factory=dict)
     missing: Counter[str] = field(default_factory=Counter)
+    imputed: Counter[str] = field(default_factory=Counter)
 
     def add(self, rows: Encoded, novelty: Floats) -> None:
         """Count the rows of a chunk. Their novelty is NaN, and so not outside, where a value is missing."""
@@ -293,6 +295,7 @@ class Tally:
         for name, levels in rows.strange.items():
             self.unknown.setdefault(name, Counter()).update(levels)
         self.missing.update(rows.missing)
+        self.imputed.update(rows.imputed)
 
 
 @dataclass(frozen=True)

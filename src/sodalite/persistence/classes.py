@@ -7,6 +7,7 @@ from ..core.state import Converter
 from ..fitting.means import LinearMean, TreesMean
 from ..kernels import KERNEL_CLASSES, NODES
 from ..posteriors import POSTERIORS
+from ..tables.columns import TRANSFORMERS
 
 PARAMETERS = (
     scores.Delta,
@@ -26,7 +27,7 @@ PARAMETERS = (
 )
 
 CONVERTER = Converter(
-    {kind.__name__: kind for kind in (*KERNEL_CLASSES, *POSTERIORS.values(), LinearMean, TreesMean)}
+    {kind.__name__: kind for kind in (*KERNEL_CLASSES, *POSTERIORS.values(), *TRANSFORMERS, LinearMean, TreesMean)}
     | {f"{kind.__module__.removeprefix('sodalite.').split('.')[0]}.{kind.__name__}": kind for kind in PARAMETERS}
 )
 """Converts models to data, and back."""
@@ -56,9 +57,8 @@ TRUSTED_TYPES = [
     "sodalite.selection.loop.Selection",
     "sodalite.selection.rows.ArrayRows",
     "sodalite.selection.rows.Scaling",
-    "sodalite.tables.columns.Column",
     "sodalite.tables.encoder.TableEncoder",
-    "sodalite.tables.examine.Reading",
+    "sodalite.tables.column.Reading",
     "sodalite.tables.preprocessing.Preprocessing",
 ]
 """The types that ``skops.io.load(path, trusted=TRUSTED_TYPES)`` needs for a model with scikit-learn's kernels. None of

@@ -16,8 +16,8 @@ from ..kernels.neighbours import places_among
 from ..posteriors import Evidence, Posterior, SubsetOfData
 from ..selection.loop import Selection
 from ..selection.rows import ArrayRows
-from ..tables import Column, encoded_rows
-from ..tables.columns import encode_values
+from ..tables import Dates, Means, Numbers, Points, Ranks, Times, encoded_rows
+from ..tables.categories import Levels
 from ..tables.levels import level_points
 from ..tables.values import OFFSETS, Values, in_zone
 
@@ -46,13 +46,13 @@ class Input:
     levels: tuple[str, ...] = ()
     ranked: bool = False
     """Whether one input tells the level, by its place among them."""
-    column: Column | None = None
+    column: Numbers | Dates | Points | None = None
     """How the column becomes inputs, where it is more than one of them."""
 
     @property
     def is_axis(self) -> bool:
         """Whether the value of the column tells all its inputs, so that a curve can be drawn along it."""
-        if self.kind == "levels" or (self.column is not None and self.column.zone == OFFSETS):
+        if self.kind == "levels" or (isinstance(self.column, Dates) and self.column.zone == OFFSETS):
             return False
         return len(self.places) == 1 or self.column is not None
 
@@ -61,9 +61,10 @@ class Input:
         column = self.column
         if column is None:
             return values[:, None]
-        wall = None if column.zone is None else in_zone(values, column.zone)
-        found = Values("date" if column.kind == "date" else "number", values, wall=wall, zone=column.zone)
-        return encode_values(column, lambda name: found).X
+        zone = column.zone if isinstance(column, Dates) else None
+        wall = None if zone is None else in_zone(values, zone)
+        found = Values("date" if isinstance(column, Dates) else "number", values, wall=wall, zone=zone)
+        return column.encode(lambda name: found).X
 
     @property
     def codes(self) -> Floats:
@@ -294,12 +295,13 @@ def inputs_of(model: FittedModel) -> tuple[Input, ...]:
     for column in mapping.columns:
         places = tuple(range(begin, begin + len(column.names)))
         begin += len(places)
-        if column.kind in ("bool", "text", "ordered", "points"):
-            points = column if column.kind == "points" else None
-            found.append(Input(column.name, "levels", places, column.levels, column.kind == "ordered", points))
-        elif column.kind in ("number", "date", "time", "means") and not (column.kind == "time" and column.parts):
-            more = column if len(places) > 1 and column.kind in ("number", "date") else None
-            found.append(Input(column.name, "number" if column.kind == "means" else column.kind, places, column=more))
+        if isinstance(column, Levels) and not isinstance(column, Means):
+            points = column if isinstance(column, Points) else None
+            found.append(Input(column.name, "levels", places, column.levels, isinstance(column, Ranks), points))
+        elif isinstance(column, Numbers | Dates | Means) or (isinstance(column, Times) and not column.parts):
+            more = column if len(places) > 1 and isinstance(column, Numbers | Dates) else None
+            kind = "number" if isinstance(column, Means) else column.kind
+            found.append(Input(column.name, kind, places, column=more))
         else:  # no one of its inputs stands for the column
             names = zip(column.names, places, strict=True)
             found += [Input(name, "number", (place,)) for name, place in names]
@@ -339,8 +341,8 @@ def _as_fitted(model: FittedModel, given: LabelledRows, known: LabelledRows) -> 
     The fit's own means are cross-fitted, and would not be recognised by others.
     """
     mapping = getattr(model, "preprocessing_", None)
-    kinds = [] if mapping is None else [column.kind for column in mapping.columns for _ in column.names]
-    means = np.flatnonzero([kind == "means" for kind in kinds])
+    columns = [] if mapping is None else [column for column in mapping.columns for _ in column.names]
+    means = np.flatnonzero([isinstance(column, Means) for column in columns])
     if not len(means):
         return given
     known_others, given_others = (np.delete(rows.X, means, axis=1) for rows in (known, given))

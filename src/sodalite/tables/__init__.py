@@ -1,30 +1,42 @@
 """Tables in files: reading them with their column names, encoding them as a model's inputs, and writing them."""
 
 from .base import Dialect, Reader, Table, TableError
-from .column_readings import MISSING, Options, Reading
-from .columns import KINDS, Column
+from .categories import OneHot, Ranks
+from .column import MISSING, Column, Options, Reading
+from .dates import Dates
 from .encoder import TableEncoder, encoded_rows
+from .means import Means, Points
+from .numbers import Numbers
 from .parquet import ParquetRows, Taken, is_on_disk, learn_on_disk, open_parquet
+from .places import Places
 from .preprocessing import Encoded, Preprocessing
 from .reading import format_of, open_table, read_table
+from .times import Times
 from .training import Training, learn
 from .writing import check_output, open_output, write_table
 
 __all__ = [
-    "KINDS",
     "MISSING",
     "Column",
+    "Dates",
     "Dialect",
     "Encoded",
+    "Means",
+    "Numbers",
+    "OneHot",
     "Options",
     "ParquetRows",
+    "Places",
+    "Points",
     "Preprocessing",
+    "Ranks",
     "Reader",
     "Reading",
     "Table",
     "TableEncoder",
     "TableError",
     "Taken",
+    "Times",
     "Training",
     "check_output",
     "encoded_rows",

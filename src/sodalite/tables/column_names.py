@@ -29,6 +29,18 @@ LATITUDE = re.compile(r"(.*[^a-z])?(lat|latitude)([^a-z].*)?", re.I)
 LONGITUDE = re.compile(r"(.*[^a-z])?(lon|long|lng|longitude)([^a-z].*)?", re.I)
 
 
+PLACE = re.compile(
+    r"(.*[^a-z])?(coord(inate)?s?|location|position|gps|geo|latlon|latlng|lat[_ /,-]+(lon|lng|long)|point|place)"
+    r"([^a-z].*)?",
+    re.I,
+)
+
+
+def is_place(name: str) -> bool:
+    """Whether texts such as "47.4, 8.5" are latitude and longitude by the name of their column."""
+    return bool(PLACE.fullmatch(name))
+
+
 def is_id(name: str) -> bool:
     """Whether a column has the name of an id, or none.
 

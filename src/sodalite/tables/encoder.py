@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from copy import copy
+from dataclasses import replace
+from functools import cache
 from typing import Any, Self
 
 import numpy as np
@@ -14,11 +16,11 @@ from ..core.types import Array, Floats
 from ..core.unseen import Unseen
 from ..core.warn import warn
 from ..core.words import counted
-from .advice import IN_PYTHON
 from .base import TableError
-from .column_readings import MISSING, Options
+from .column import IN_PYTHON, Options
+from .columns import notes_of
 from .leaks import leaks
-from .preprocessing import Encoded, Preprocessing, check_columns
+from .preprocessing import Encoded, Preprocessing, check_columns, imputed_notes
 from .training import Learnt, learn_columns
 from .values import Values, frame_column, frame_names, is_frame
 
@@ -149,7 +151,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         is, their error bars are as wide as known levels differ.
         """
         found = self.encode(X)
-        _warn_of(found.strange)
+        _warn_of(found)
         return Transformed.of(found) if found.unseen else found.X
 
     def encode(self, X: Any) -> Encoded:
@@ -174,31 +176,25 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     def _learn(self, X: Any, y: Any) -> Learnt:
         """Set the fitted attributes, and return the columns of X as numbers."""
-        options = self._options()
         target = None if y is None else np.asarray(y, dtype=np.float64)
         target = target[:, 0] if target is not None and target.ndim == 2 and target.shape[1] == 1 else target
         if target is not None and (target.ndim != 1 or np.isnan(target).any()):
             target = None  # several targets have no one mean
+        options = replace(self._options(), y=target, chosen=self.columns is not None)
         if is_frame(X):
             validate_data(self, X, skip_check_array=True)
             names = frame_names(X)
             check_columns("X", names, self.columns or [])
             if not hasattr(self, "n_features_in_"):
                 self.n_features_in_ = len(names)
-            wanted, places = set(self.columns or names), {name: place for place, name in enumerate(names)}
-            found = learn_columns(
-                [name for name in names if name in wanted],
-                lambda name: frame_column(X, places[name]),
-                options,
-                self.columns is not None,
-                target,
-                self.random_state,
-            )
+            places = {name: place for place, name in enumerate(names)}
+            get = cache(lambda name: frame_column(X, places[name]))
+            names = [name for name in names if name in set(self.columns or names)]
         else:
             numbers = self._array(X, reset=True)
-            names = [f"x{place}" for place in range(numbers.shape[1])]
-            get = _columns_of(numbers)
-            found = learn_columns(names, get, options, True, target, self.random_state)
+            names, get = [f"x{place}" for place in range(numbers.shape[1])], _columns_of(numbers)
+            options = replace(options, chosen=True)
+        found = learn_columns(names, get, options, self.random_state)
         if found.problems:
             raise TableError.of("X", found.problems)
         if not found.columns:
@@ -212,7 +208,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         self.mapping_ = Preprocessing(
             name if isinstance(name, str) else None, found.columns, self.missing, options.na_values
         )
-        self.readings_, notes = found.readings, found.notes
+        self.readings_, notes = found.readings, notes_of(found.readings)
         if target is not None and not np.isnan(found.X).any():
             mapping = self.mapping_
             notes += leaks(found.X, target, mapping.names, mapping.groups, mapping.dates, options.advice)
@@ -220,8 +216,6 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return found
 
     def _options(self) -> Options:
-        if self.missing not in MISSING:
-            raise ValueError(f"missing must be one of {', '.join(MISSING)}; got {self.missing!r}.")
         if isinstance(self.na_values, str):
             raise ValueError(f"na_values must be a sequence of values; got the text {self.na_values!r}.")
         latlon = None if self.latlon is None else (self.latlon[0], self.latlon[1])
@@ -277,20 +271,21 @@ def encoded_rows(model: Any, X: Any) -> tuple[Any, tuple[Unseen, ...]]:
     if names == mapping.names and names != mapping.sources:
         return X, ()
     found = mapping.encode_frame(X)
-    _warn_of(found.strange)
+    _warn_of(found)
     empty = np.flatnonzero(np.isnan(found.X).any(axis=1))
     if len(empty):
-        gaps = {name: count for name, count in found.missing.items() if not mapping.answers_gaps(name)}
         raise ValueError(
-            f"X misses values of columns that missed none in the fit: {counted(gaps)}. Fill them, or leave out these "
-            f"rows: {len(empty)} of {len(found.X)}."
+            f"X misses values: {counted(found.missing)}. Fill them, or leave out these rows: {len(empty)} of "
+            f"{len(found.X)}; the model was fitted with missing={mapping.missing!r}."
         )
     return found.X, found.unseen
 
 
-def _warn_of(strange: Mapping[str, Mapping[str, int]]) -> None:
-    """Name levels that the fit has not seen, by column, with how often each occurs."""
-    for name, levels in strange.items():
+def _warn_of(found: Encoded) -> None:
+    """Name levels that the fit has not seen, by column, with how often each occurs, and missing values that are new."""
+    for note in imputed_notes(found.imputed):
+        warn(note)
+    for name, levels in found.strange.items():
         shown = ", ".join(f"{level!r} ({count})" for level, count in list(levels.items())[:SHOWN])
         more = f" and {len(levels) - SHOWN} more" if len(levels) > SHOWN else ""
         warn(

@@ -14,7 +14,7 @@ from ..core.optional import require
 from .base import Dialect, Reader, TableError, is_total, is_units, listed, unique, units_note
 from .binary import of_table, readable
 from .values import moment
-from .written import example, read_dates
+from .written_dates import example, read_dates
 
 Cells = list[Any]
 """The cells of a row, from the sheet's first column on; empty ones are "" or None."""

@@ -1,4 +1,4 @@
-"""Inputs that give the target away: nearly equal to it, a function of it, or parts of which it is the sum."""
+"""Inputs that give the target away: equal to it, a function of it, or parts of a sum or product that it is."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Collection, Sequence
 import numpy as np
 
 from ..core.types import Floats
-from .advice import IN_COMMANDS, Advice
 from .base import listed
+from .column import IN_COMMANDS, Advice
 
 FEWEST = 30  # rows below which a close relation may be chance
 MOST_ROWS = 20_000  # rows that are looked at: the relations sought hold in all of them
@@ -47,7 +47,8 @@ def leaks(
     if len(y) < FEWEST or len(set(groups)) < 2 or not std:
         return []
     step = -(-len(y) // MOST_ROWS)
-    X, y = X[::step], (y[::step] - y.mean()) / std
+    X, targets = X[::step], y[::step]
+    y = (targets - y.mean()) / std
     found = []
     for column, name, group in zip(X.T, names, groups, strict=True):
         spread = float(np.std(column))
@@ -59,7 +60,7 @@ def leaks(
             found.append(f"{name!r} is the target but for scale: {_remedy([group], advice)}.")
         elif group not in dates and len(np.unique(column)) > len(y) / 4 and _curve(column, y) < FUNCTION:
             found.append(f"{name!r} alone tells the target: {_remedy([group], advice)}.")
-    return found or _sum(X, y, groups, advice)
+    return found or _sum(X, y, groups, advice) or _product(X, targets, groups, advice)
 
 
 def _remedy(columns: Sequence[str], advice: Advice) -> str:
@@ -79,7 +80,23 @@ def _curve(column: Floats, y: Floats) -> float:
 
 
 def _sum(X: Floats, y: Floats, groups: Sequence[str], advice: Advice) -> list[str]:
-    """A note if the target is a weighted sum of a few columns: of those with the largest weights, as few as will do."""
+    """A note if the target is a weighted sum of a few columns."""
+    parts = _parts(X, y, groups)
+    return [f"The target is a sum or difference of {listed(parts)}: {_remedy(parts, advice)}."] if parts else []
+
+
+def _product(X: Floats, y: Floats, groups: Sequence[str], advice: Advice) -> list[str]:
+    """A note if the target is a product or ratio of a few columns of positive numbers, or of their powers."""
+    if not (y > 0).all():
+        return []
+    some = np.flatnonzero((X > 0).all(axis=0) & (np.ptp(X, axis=0) > 0)).tolist()
+    logs = np.log(y) - np.log(y).mean()
+    parts = _parts(np.log(X[:, some]), logs / max(float(np.std(logs)), 1e-300), [groups[at] for at in some])
+    return [f"The target is a product or ratio of {listed(parts)}: {_remedy(parts, advice)}."] if parts else []
+
+
+def _parts(X: Floats, y: Floats, groups: Sequence[str]) -> list[str]:
+    """The columns that the target is a weighted sum of: of those with the largest weights, as few as will do."""
     if not 2 <= X.shape[1] <= min(MOST_INPUTS, len(y) // 4):
         return []
     spread = np.std(X, axis=0)
@@ -96,5 +113,4 @@ def _sum(X: Floats, y: Floats, groups: Sequence[str], advice: Advice) -> list[st
         some = Z[:, [each in parts for each in groups]]
         if np.sqrt(np.mean(np.square(y - some @ np.linalg.lstsq(some, y, rcond=1e-10)[0]))) < EXACT:
             break
-    parts.sort(key=list(groups).index)
-    return [f"The target is a sum or difference of {listed(parts)}: {_remedy(parts, advice)}."]
+    return sorted(parts, key=list(groups).index)

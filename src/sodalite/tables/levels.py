@@ -1,20 +1,15 @@
-"""Levels of texts: which have an input of their own, and the mean targets of those that are too many for that."""
+"""Statistics of many levels: their mean targets, adjusted and cross-fitted, and whether each has a curve of its own."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 from scipy.spatial import cKDTree
 
 from ..core.types import Floats, Indices
-from .base import is_number
-from .values import Values
 
-MOST_LEVELS = 12  # levels that each become an input, with a length-scale that the fit has to find
-FEWEST_ROWS = 3  # rows of a level below which it is rare, and shares an input with other rare ones
-FEWEST_TO_SHARE = 30  # rows of a table below which all levels are rare, and none are shared
 FOLDS = 5  # parts of the rows, each of which gets the mean targets of the others
 # The ridge per row of the line that adjusts targets for the other inputs, which are standardised: an input of which a
 # hundredth of the variance is within levels has half of its slope. The levels themselves tell the rest.
@@ -29,10 +24,7 @@ SERIES = 5  # rows of a level, on average, from which on each of many levels may
 NEAR = 2  # nearest rows that predict a row, to see whether rows of its level know more than rows that are like it
 BETTER = 0.95  # share of the error by rows that are like it, below which they do
 MOST_ROWS = 2000  # rows by which that is seen, all of some levels: with hundreds of inputs, they take a second
-POINT = ("point x", "point y", "point z")
-"""The inputs of a level that has a point on a sphere."""
 PLASTIC = 1.324717957244746  # the root of x^3 = x + 1, whose powers give points that fill a square evenly
-UNIQUE = 0.5  # different texts as a share of the rows, above which they are names of rows, from which nothing is learnt
 
 
 @dataclass(frozen=True)
@@ -164,16 +156,6 @@ def with_means(X: Floats, codings: Mapping[int, Coding], y: Floats, seed: int) -
     return X, means
 
 
-def rare_levels(values: Values) -> list[str]:
-    """Levels of too few rows for an input of their own, if there are several; none of a table of few rows."""
-    if len(values) < FEWEST_TO_SHARE:
-        return []
-    found = [
-        level for level, count in zip(values.levels, values.used().tolist(), strict=True) if 0 < count < FEWEST_ROWS
-    ]
-    return found if len(found) > 1 else []
-
-
 def level_points(n_levels: int) -> Floats:
     """Points on a sphere for levels, spread evenly, and its centre for unseen ones; of shape (levels + 1, 3).
 
@@ -220,21 +202,3 @@ def _nearest_error(X: Floats, y: Floats) -> float:
     own = near == np.arange(len(y))[:, None]
     own[~own.any(axis=1), -1] = True  # among many equal rows, a row need not be among its nearest
     return float(np.sqrt(np.mean(np.square(y - y[near[~own].reshape(-1, NEAR)].mean(axis=1)))))
-
-
-def in_order(levels: Sequence[str]) -> tuple[str, ...]:
-    """Levels sorted: by their values if all are numbers, else by their letters.
-
-    Examples
-    --------
-    >>> in_order(["10", "9", "100"]), in_order(["Chur", "Bern"])
-    (('9', '10', '100'), ('Bern', 'Chur'))
-    """
-    return tuple(sorted(levels, key=float if all(map(is_number, levels)) else None))
-
-
-def frequent_levels(values: Values, most: int) -> list[str]:
-    """The levels with most rows."""
-    counts = values.used()
-    order = np.argsort(-counts, kind="stable")[:most]
-    return [values.levels[at] for at in order.tolist() if counts[at]]

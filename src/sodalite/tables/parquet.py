@@ -18,7 +18,7 @@ from ..core.optional import require
 from ..core.types import Floats, Indices
 from ..core.words import counted
 from .base import TableError, first_line, listed
-from .columns import Column
+from .numbers import Numbers
 from .preprocessing import Preprocessing, check_columns, nearest
 from .training import Training
 
@@ -297,7 +297,7 @@ def learn_on_disk(
     left_out = {target, *exclude}
     used = [name for name in (names if features is None else features) if name not in left_out]
     X, y = open_parquet(path, target, used)
-    mapping = Preprocessing(target, tuple(Column(name, "number") for name in used))
+    mapping = Preprocessing(target, tuple(Numbers(name) for name in used))
     return Training(mapping, X, y, np.arange(len(y)), {})
 
 

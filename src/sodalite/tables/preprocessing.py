@@ -2,12 +2,12 @@
 
 Numbers stay as they are. Dates become days since 1970 and points on circles for the parts of the calendar that vary.
 Latitudes and longitudes become points in kilometres. Texts become one input for each level in the training data, or,
-where these are many, the mean target of the level. See `sodalite.tables.columns.Column`.
+where these are many, the mean target of the level. See `sodalite.tables.columns`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Any, Self
@@ -19,9 +19,10 @@ from ..core.types import Floats
 from ..core.unseen import Unseen
 from ..core.words import counted
 from .base import Table, TableError, listed
+from .column import Column, Lookup, blanked
 from .column_names import is_time
-from .column_readings import blanked
-from .columns import GAP, Column, Lookup, encode_values, known_levels
+from .columns import TRANSFORMERS
+from .dates import Dates
 from .values import frame_column, frame_names, table_column
 
 
@@ -37,8 +38,16 @@ class Encoded:
     """The number of values that are levels not in the training data, of each column that has any."""
     strange: dict[str, dict[str, int]] = field(default_factory=dict)
     """How often each of these levels occurs, by column."""
+    imputed: dict[str, int] = field(default_factory=dict)
+    """The number of missing values of each column that missed none in the training data; its middle is put in."""
     unseen: tuple[Unseen, ...] = ()
-    """In which rows these levels are."""
+    """The rows of levels that are not in the training data."""
+
+
+def imputed_notes(counts: Mapping[str, int]) -> list[str]:
+    """What takes the place of missing values of columns that missed none in the fit, which are counted."""
+    words = f"Missing values of columns that missed none in the fit: {counted(counts)}; their middle is put in."
+    return [words] if counts else []
 
 
 @dataclass(frozen=True)
@@ -47,7 +56,8 @@ class Preprocessing:
 
     Examples
     --------
-    >>> mapping = Preprocessing("price", (Column("area", "number"), Column("town", "text", ("Bern", "Basel"))))
+    >>> from sodalite.tables import Numbers, OneHot
+    >>> mapping = Preprocessing("price", (Numbers("area"), OneHot("town", ("Bern", "Basel"))))
     >>> mapping.names
     ['area', 'town=Bern', 'town=Basel']
     >>> Preprocessing.from_json(mapping.to_json()) == mapping
@@ -76,30 +86,22 @@ class Preprocessing:
     @property
     def dates(self) -> list[str]:
         """The columns that hold dates, or numbers that tell the time by their name."""
-        return [column.label for column in self.columns if column.kind == "date" or is_time(column.name)]
+        return [column.label for column in self.columns if isinstance(column, Dates) or is_time(column.name)]
 
     @property
     def sources(self) -> list[str]:
         """The names of the columns of the table that are needed."""
         return [name for column in self.columns for name in column.sources]
 
-    @property
-    def kinds(self) -> dict[str, str]:
-        """For each column of the table that is needed, what it holds: "number", or "text" for all else."""
-        kinds = {name: column.kind for column in self.columns for name in column.sources}
-        written = {name for column in self.columns if column.form is not None for name in column.sources}
-        plain = ("number", "place")
-        return {name: "number" if kind in plain and name not in written else "text" for name, kind in kinds.items()}
-
     def to_json(self) -> dict[str, Any]:
         """The mapping as JSON."""
-        tree: dict[str, Any] = Converter().dump(self, type(self))[0]
+        tree: dict[str, Any] = Converter(TRANSFORMERS).dump(self, type(self))[0]
         return tree
 
     @classmethod
     def from_json(cls, content: Any) -> Self:
         """The mapping from its JSON; all else is refused with a ValueError."""
-        mapping: Self = Converter().load(content, cls, where="preprocessing")
+        mapping: Self = Converter(TRANSFORMERS).load(content, cls, where="preprocessing")
         return mapping
 
     def check_names(self, names: Sequence[str], source: str) -> None:
@@ -114,9 +116,7 @@ class Preprocessing:
 
     def answers_gaps(self, label: str) -> bool:
         """Whether a column, by its label, has a code for missing values."""
-        return any(
-            column.label == label and (column.fill is not None or GAP in column.levels) for column in self.columns
-        )
+        return any(column.label == label and column.fill is not None for column in self.columns)
 
     def encode(self, table: Table) -> Encoded:
         """The rows of a table as the model's inputs. Columns are found by name; other columns are ignored.
@@ -128,7 +128,7 @@ class Preprocessing:
             are looked at before it is raised.
         """
         self.check_names(table.names, table.name)
-        plain = {name for name, kind in self.kinds.items() if kind == "number"}
+        plain = {name for column in self.columns if not column.needs_texts for name in column.sources}
         return self.encode_columns(lambda name: table_column(table, name, name in plain), table.name)
 
     def encode_frame(self, X: Any, source: str = "X") -> Encoded:
@@ -142,26 +142,29 @@ class Preprocessing:
     def encode_columns(self, get: Lookup, source: str) -> Encoded:
         """The rows of columns that are looked up by name, as `encode`."""
         parts, missing, strange, unseen, problems, place = [], {}, {}, [], [], 0
+        imputed: dict[str, int] = {}
         for column in self.columns:
             try:
-                found = encode_values(column, lambda name: blanked(get(name), self.na_values), source)
+                found = column.encode(lambda name: blanked(get(name), self.na_values), source)
             except TableError as error:
                 problems.append(str(error).removeprefix(f"{source}: "))
                 continue
             parts.append(found.X)
             if found.missing:
                 missing[column.label] = found.missing
+                imputed |= {column.label: found.missing} if column.complete and column.fill is not None else {}
             if found.unknown:
                 strange[column.name] = found.unknown
+            if len(found.unseen):
                 rows, inputs = np.flatnonzero(found.unseen >= 0), np.arange(place, place + found.X.shape[1])
-                unseen.append(Unseen(rows, found.unseen[rows], inputs, known_levels(column)))
+                unseen.append(Unseen(rows, found.unseen[rows], inputs, column.known()))
             place += found.X.shape[1]
         if problems:
             raise TableError.of(source, problems)
         if missing and self.missing == "error":
             raise TableError(f"{source} has missing values: {counted(missing)}. The model was not fitted with any.")
         unknown = {name: sum(levels.values()) for name, levels in strange.items()}
-        return Encoded(np.concatenate(parts, axis=1), missing, unknown, strange, tuple(unseen))
+        return Encoded(np.concatenate(parts, axis=1), missing, unknown, strange, imputed, tuple(unseen))
 
 
 def check_columns(source: str, names: Sequence[str], wanted: Iterable[str]) -> None:

@@ -12,15 +12,16 @@ import numpy as np
 from ..core.types import Floats, Indices
 from ..core.words import counted
 from .base import Table, TableError, is_total, listed
-from .column_readings import MISSING, Options, Reading, blanked, sentinel_note
-from .column_texts import codes_of
-from .columns import Column, Lookup, encode_values, number_values
-from .examine import examine
+from .column import Column, Lookup, Options, Reading, blanked
+from .columns import examine, notes_of, reading_notes
 from .leaks import leaks
 from .levels import Coding, are_series, level_points, with_means
+from .means import Means, Points
+from .numbers import Numbers, sentinel_note
 from .preprocessing import Preprocessing, check_columns
 from .values import Values, table_column
-from .written import is_code, read_clocks, read_dates, read_durations, read_numbers
+from .written_dates import read_clocks, read_dates, read_durations
+from .written_numbers import is_code, read_numbers
 
 TEXTUAL = 0.5  # share of a target's different texts that are no numbers, above which it is no column of numbers
 SHOWN = 3  # texts of a target that a message shows
@@ -71,7 +72,7 @@ def _with_new_means(columns: Sequence[Column], means: Mapping[int, Floats]) -> t
     """Columns with other mean targets of levels, which are given by the places of the inputs."""
     places = np.cumsum([0, *(len(column.names) for column in columns)]).tolist()
     return tuple(
-        replace(column, means=tuple(means[place].tolist())) if place in means else column
+        replace(column, means=tuple(means[place].tolist())) if isinstance(column, Means) and place in means else column
         for place, column in zip(places, columns, strict=False)
     )
 
@@ -108,7 +109,7 @@ def learn(
     leave_out : sequence of int
         Rows of the table to leave out.
     """
-    options = _with_missing(options or Options(prefer=table.prefer), missing)
+    options = replace(options or Options(prefer=table.prefer), missing=missing, chosen=features is not None)
     names = _inputs(table, target, features, dict.fromkeys(exclude))
     if not len(table):
         raise TableError(f"{table.name} has column names but no rows.")
@@ -122,7 +123,7 @@ def learn(
     if not problems:
         known = given[_first_of_copies(table.names, names, lambda name: get(name).take(given), y[given])]
     n_copies = len(given) - len(known)
-    found = learn_columns(names, lambda name: get(name).take(known), options, features is not None, y[known], seed)
+    found = learn_columns(names, lambda name: get(name).take(known), replace(options, y=y[known]), seed)
     lost = int(np.isnan(np.delete(y, list(totals))).sum())
     without = {target: lost} if lost else {}
     _check(table, target, found, [*problems, *found.problems], found.missing | without if missing == "error" else {})
@@ -134,7 +135,8 @@ def learn(
     if not len(whole):
         raise TableError(f"{table.name}: every row misses a value: {counted(gaps)}. Leave out columns with --exclude.")
     X, y, rows = found.X[whole], y[known][whole], known[whole]
-    notes = [*table.notes, *said, *found.notes, *leaks(X, y, mapping.names, mapping.groups, mapping.dates)]
+    notes = [*table.notes, *said, *notes_of(found.readings)]
+    notes += leaks(X, y, mapping.names, mapping.groups, mapping.dates)
     if lost:
         notes.append(f"{lost} row{'s' * (lost > 1)} without a target {'are' if lost > 1 else 'is'} left out.")
     if n_copies:
@@ -142,6 +144,7 @@ def learn(
         notes.append(f"{n_copies} {what} in all columns, and {'is' if n_copies == 1 else 'are'} left out.")
     places = {row: table.place(row) for row in totals}
     notes += [f"{places[row][0].upper()}{places[row][1:]} is left out: it says {totals[row]!r}." for row in totals]
+    notes += reading_notes(found.readings)
     codings = {place: coding.take(whole) for place, coding in found.codings.items()}
     readings = tuple(found.readings)
     return Training(mapping, X, y, rows, gaps, readings, tuple(notes), codings, lambda row: table.place(int(rows[row])))
@@ -237,74 +240,35 @@ class Learnt:
     codings: dict[int, Coding]
     """As in `Training`."""
 
-    @property
-    def notes(self) -> list[str]:
-        """What was noticed, and which columns are left out, in sentences."""
-        return [*said_once(self.readings), *left_out_notes(self.readings)]
+    def with_columns(self, columns: tuple[Column, ...]) -> Learnt:
+        """The columns learnt further; readings refer to the new ones."""
+        new = {id(old): column for old, column in zip(self.columns, columns, strict=True)}
+        readings = [replace(reading, column=new.get(id(reading.column))) for reading in self.readings]
+        return replace(self, columns=columns, readings=readings)
 
 
-def said_once(readings: Sequence[Reading]) -> list[str]:
-    """The notes of readings, those that say the same of several columns in one sentence."""
-    names: dict[str, list[str]] = {}
-    for reading in readings:
-        for note in reading.notes:
-            begin = f"{reading.name!r} is "
-            names.setdefault(note.removeprefix(begin), []).append(repr(reading.name) if note.startswith(begin) else "")
-    return [
-        words if not found[0] else f"{_all_of(found)} {'is' if len(found) == 1 else 'are each'} {words}"
-        for words, found in names.items()
-    ]
-
-
-def _all_of(names: Sequence[str]) -> str:
-    """Names as the subject of a sentence."""
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
-
-
-def left_out_notes(readings: Sequence[Reading]) -> list[str]:
-    """Sentences about columns that are left out, one for all that have the same reason."""
-    names: dict[str, list[str]] = {}
-    for reading in readings:
-        if reading.column is None:
-            names.setdefault(reading.words, []).append(repr(reading.name))
-    return [f"{_all_of(found)} {'is' if len(found) == 1 else 'are each'} {words}." for words, found in names.items()]
-
-
-def learn_columns(
-    names: Sequence[str], get: Lookup, options: Options, chosen: bool, y: Floats | None, seed: int
-) -> Learnt:
+def learn_columns(names: Sequence[str], get: Lookup, options: Options, seed: int) -> Learnt:
     """Examine and encode columns; if all of them would be left out as ids, they are kept."""
-    readings, problems = examine(names, get, options, chosen, y)
-    if not chosen and not problems and all(reading.column is None for reading in readings):
-        readings, problems = examine(names, get, options, True, y)
+    readings, problems = examine(names, get, options)
+    if not options.chosen and not problems and all(reading.column is None for reading in readings):
+        readings, problems = examine(names, get, replace(options, chosen=True))
     columns = tuple(reading.column for reading in readings if reading.column is not None)
     if problems or not columns:
         return Learnt((), readings, problems, np.empty((0, 0)), {}, {})
     parts, codings, missing, place = [], {}, {}, 0
     for column in columns:
-        found = encode_values(column, lambda name: blanked(get(name), options.na_values))
-        if column.kind == "means" and y is not None:
-            codes = codes_of(column, blanked(get(column.name), options.na_values))
-            codings[place] = Coding(codes, len(column.levels))
+        found = column.encode(lambda name: blanked(get(name), options.na_values))
+        if isinstance(column, Means):
+            codings[place] = column.coding(blanked(get(column.name), options.na_values))
         if found.missing:
             missing[column.label] = found.missing
         parts.append(found.X)
         place += found.X.shape[1]
     learnt = Learnt(columns, readings, problems, np.concatenate(parts, axis=1), missing, codings)
-    return learnt if y is None or not codings else _with_points(_adjusted(learnt, y, seed), y)
-
-
-def _adjusted(found: Learnt, y: Floats, seed: int) -> Learnt:
-    """Columns whose mean targets of levels are adjusted for the other inputs."""
-    X, means = with_means(found.X, found.codings, y, seed)
-    return replace(_with_columns(found, _with_new_means(found.columns, means)), X=X)
-
-
-def _with_columns(found: Learnt, columns: tuple[Column, ...]) -> Learnt:
-    """Columns that are learnt further; readings refer to the new ones."""
-    new = {id(old): column for old, column in zip(found.columns, columns, strict=True)}
-    readings = [replace(reading, column=new.get(id(reading.column))) for reading in found.readings]
-    return replace(found, columns=columns, readings=readings)
+    if options.y is None or not codings:
+        return learnt
+    X, means = with_means(learnt.X, codings, options.y, seed)
+    return _with_points(replace(learnt.with_columns(_with_new_means(columns, means)), X=X), options.y)
 
 
 def _with_points(found: Learnt, y: Floats) -> Learnt:
@@ -318,36 +282,40 @@ def _with_points(found: Learnt, y: Floats) -> Learnt:
     others = np.delete(found.X, place, axis=1)
     if (coding.codes < 0).any() or not are_series(coding, found.X[:, place], others, y):
         return found
-    columns = tuple(
-        replace(column, kind="points", means=()) if column.kind == "means" else column for column in found.columns
-    )
     points = level_points(coding.n_levels)[coding.codes]
     X = np.concatenate([found.X[:, :place], points, found.X[:, place + 1 :]], axis=1)
-    learnt = _with_columns(replace(found, X=X, codings={}), columns)
+    learnt = replace(found, X=X, codings={}).with_columns(tuple(map(_as_points, found.columns)))
     readings = [
         replace(reading, words=reading.words.replace("by their mean target", "each for itself"))
-        if reading.column is not None and reading.column.kind == "points"
+        if isinstance(reading.column, Points)
         else reading
         for reading in learnt.readings
     ]
     return replace(learnt, readings=readings)
 
 
+def _as_points(column: Column) -> Column:
+    """A column of mean targets with points instead; any other as it is."""
+    if not isinstance(column, Means):
+        return column
+    return Points(column.name, column.levels, column.folds, fill=column.fill, complete=column.complete)
+
+
 def target_values(values: Values, name: str, source: str, options: Options) -> tuple[Floats, list[str]]:
     """The target column, of shape (n,), NaN where a value is missing, and notes; all but numbers are refused."""
     values = blanked(values, options.na_values)
-    form, said = None, []
+    column, said = Numbers(name), list[str]()
     if values.kind == "text":
         texts = [text for text in values.levels if not is_code(text)]
         numbers, written = read_numbers(texts, options.decimal, options.thousands, options.prefer)
         if np.isnan(numbers).mean() > TEXTUAL:
             raise TableError(f"{source}: the target {name!r} {_no_numbers(values, texts)}")
-        form = written.form
+        column = Numbers(name, written.form)
         said = [f"The target {name!r} is read as {written.words()}."] if written.words() else []
     elif values.kind not in ("number", "empty"):
         raise TableError(f"{source}: the target {name!r} {_no_numbers(values, [])}")
     try:
-        y = number_values(values, Column(name, "number", form=form), source)
+        y = column.values(values, source)
         return y, [*said, *sentinel_note(f"The target {name!r}", y[~np.isnan(y)], options)]
     except TableError as error:
         words = str(error).replace(f": column {name!r}", f": the target {name!r}", 1)
@@ -371,12 +339,6 @@ def _no_numbers(values: Values, texts: Sequence[str]) -> str:
         shown = listed([text[:LONGEST] for text in texts[:SHOWN]])
         return f"holds {different}{shown}, but must hold numbers. Name a column of numbers with --target."
     return f"holds {values.type_name}, but must hold numbers. Name a column of numbers with --target."
-
-
-def _with_missing(options: Options, missing: str) -> Options:
-    if missing not in MISSING:
-        raise ValueError(f"missing must be one of {', '.join(MISSING)}; got {missing!r}.")
-    return Options(**{**options.__dict__, "missing": missing})
 
 
 def _inputs(table: Table, target: str, features: Sequence[str] | None, exclude: Mapping[str, None]) -> list[str]:

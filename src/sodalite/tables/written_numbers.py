@@ -1,26 +1,43 @@
-"""Numbers and dates as people write them in texts: with currencies, per cent, thousands separators, local dates."""
+"""Numbers as people write them in texts: with currencies, units, per cent, thousands separators, feet and inches."""
 
 from __future__ import annotations
 
-import datetime as dt
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import isfinite
-from typing import Any
 
 import numpy as np
 
 from ..core.types import Floats
 from .base import is_number
-from .values import CODES, days_of, moment
+from .values import CODES
 
+CODE = re.compile(r"[A-Za-z]{0,3}[-/.]?[0-9]+[-/.]?[A-Za-z]{0,3}")  # a code of digits and few letters
 LEVEL_CODES = frozenset(["", "na", "n/a", "#n/a", "nan", "null", "?", "<na>", "n.a."])
 """Texts, in lower case, that mean a missing value in a column of texts; others may be levels, such as "none"."""
 
 SIGNS = r"[$€£¥₹]|USD|EUR|CHF|GBP|US\$"
 MULTIPLES = {"k": 1e3, "K": 1e3, "M": 1e6, "m": 1e6, "mn": 1e6, "B": 1e9, "bn": 1e9, "Bn": 1e9}
 MULTIPLES |= {"thousand": 1e3, "million": 1e6, "billion": 1e9, "trillion": 1e12}
+UNITS = {"mm": ("length", 1e-3), "cm": ("length", 1e-2), "m": ("length", 1.0), "km": ("length", 1e3)}
+UNITS |= {"in": ("length", 0.0254), "ft": ("length", 0.3048), "yd": ("length", 0.9144), "mi": ("length", 1609.344)}
+UNITS |= {"mg": ("mass", 1e-6), "g": ("mass", 1e-3), "kg": ("mass", 1.0), "t": ("mass", 1e3)}
+UNITS |= {
+    "lb": ("mass", 0.45359237),
+    "lbs": ("mass", 0.45359237),
+    "oz": ("mass", 0.028349523125),
+    "ml": ("volume", 1e-3),
+    "mL": ("volume", 1e-3),
+}
+UNITS |= {"cl": ("volume", 1e-2), "dl": ("volume", 0.1), "l": ("volume", 1.0), "L": ("volume", 1.0)}
+"""What a unit measures, and its size: numbers with several units of one quantity are converted to one of them."""
+FEET = re.compile(
+    r"(?P<feet>\d+)\s*(?:['\u2019\u2032]|ft\.?|feet)\s*"
+    r"(?:(?P<inches>\d|1[01]|\d\.\d+|1[01]\.\d+)\s*(?:\"|''|[\u201d\u2033]|in\.?|inches)?)?"
+)
+"""Feet and inches, such as 5'11"; 1'200 has a separator of thousands."""
 MULTIPLE_WORDS = {1e3: "thousands", 1e6: "millions", 1e9: "billions", 1e12: "trillions"}
 LONG_MULTIPLES = "|".join(word for word in MULTIPLES if len(word) > 5)
 SPACES = "\u00a0\u202f\u2009 "  # spaces that separate thousands
@@ -48,6 +65,8 @@ class Written:
     """Whether negative numbers stand in brackets."""
     marks: str = field(default="", compare=False, repr=False)
     """Marks at some numbers that are passed over, such as < and +, between blanks; empty if there are none."""
+    converted: tuple[str, ...] = field(default=(), compare=False, repr=False)
+    """Other units, which are converted to `unit`."""
     doubt: str = field(default="", compare=False, repr=False)
     """A number, if all that have its mark can be read in two ways and nothing tells which one; else empty."""
 
@@ -65,6 +84,7 @@ class Written:
     def words(self) -> str:
         """What was read, in words; empty for plain numbers."""
         parts = [repr(self.unit)] if self.unit else []
+        parts += [f"{', '.join(map(repr, self.converted))} converted to it"] if self.converted else []
         if self.decimal == "," and self.has_decimals:
             parts.append("decimal commas")
         if self.thousands:
@@ -88,7 +108,7 @@ class Written:
 
 
 def read_numbers(
-    texts: Sequence[str], decimal: str | None = None, thousands: str | None = None, prefer: str = "."
+    texts: Sequence[str], decimal: str | None = None, thousands: str | None = None, prefer: str = ".", unit: str = ""
 ) -> tuple[Floats, Written]:
     """Texts as numbers, NaN where one is none, and how they are written.
 
@@ -100,6 +120,8 @@ def read_numbers(
         The marks; found from the texts unless given.
     prefer : {".", ","}
         The decimal mark where both readings are possible, as for "1,234".
+    unit : str
+        The unit, one of `UNITS`, that numbers with others of the same quantity are converted to; found unless given.
 
     Examples
     --------
@@ -108,11 +130,11 @@ def read_numbers(
     >>> read_numbers(["1.234,5 %", "7 %"])
     (array([1234.5,    7. ]), Written(decimal=',', thousands='.', unit='%'))
     """
-    plain = decimal in (None, ".") and not thousands and all(map(is_number, texts))
+    plain = decimal in (None, ".") and not thousands and not unit and all(map(is_number, texts))
     if plain and (decimal or prefer == "."):
         return np.array([float(text) for text in texts]), Written()
     marks = [decimal] if decimal else [mark for mark in (prefer, _other(prefer)) if mark != thousands]
-    tried = [_read(texts, mark, thousands) for mark in marks]
+    tried = [_read(texts, mark, thousands, unit) for mark in marks]
     best = max(int(np.isfinite(found).sum()) for found, _ in tried)
     tried = [(found, written) for found, written in tried if int(np.isfinite(found).sum()) == best]
     if np.array_equal(tried[0][0], tried[-1][0], equal_nan=True):
@@ -148,18 +170,21 @@ def _likelier(texts: Sequence[str], tried: Sequence[tuple[Floats, Written]], pre
     return found, replace(written, doubt=next(number for number in digits if mark in number))
 
 
-def _read(texts: Sequence[str], decimal: str, thousands: str | None) -> tuple[Floats, Written]:
-    """Texts as numbers by one decimal mark."""
-    found, units, separators = np.full(len(texts), np.nan), set(), set()
+def _read(texts: Sequence[str], decimal: str, thousands: str | None, unit: str = "") -> tuple[Floats, Written]:
+    """Texts as numbers by one decimal mark, and in one unit."""
+    found, plain, units, separators = np.full(len(texts), np.nan), np.full(len(texts), np.nan), {}, set()
     letters, marks, has_brackets = set(), set(), False
     other = _other(decimal) if thousands is None else thousands
     for place, given in enumerate(texts):
-        text = given.replace(thousands, "") if thousands else given
-        plain = decimal == "." and is_number(text)
-        match = NUMBER.fullmatch(text.strip())
+        text = (given.replace(thousands, "") if thousands else given).strip()
+        if match := FEET.fullmatch(text):
+            found[place] = plain[place] = int(match["feet"]) + float(match["inches"] or 0) / 12
+            units[place] = "ft"
+            continue
+        match = NUMBER.fullmatch(text)
         if match is None:
-            if plain:
-                found[place] = float(text)
+            if decimal == "." and is_number(text):
+                found[place] = plain[place] = float(text)
             continue
         digits = match["digits"]
         number = _digits(digits, decimal, other)
@@ -168,30 +193,61 @@ def _read(texts: Sequence[str], decimal: str, thousands: str | None) -> tuple[Fl
         suffix = match["suffix"] or ""
         if match["exponent"]:
             number *= 10.0 ** int(match["exponent"][1:])
-        if suffix in MULTIPLES:
-            letters.add(suffix)
-            number, suffix = number * MULTIPLES[suffix], ""
-        unit = match["prefix"] or suffix
-        marks |= {match["about"] or "", match["more"] or ""} - {""}
         negative = (match["sign"] or match["sign2"] or "+") in "-\u2212" or bool(match["open"])
+        number = -number if negative else number
+        plain[place], found[place] = number, number * MULTIPLES.get(suffix, 1.0)
+        letters |= {suffix} & set(MULTIPLES)
+        units[place] = match["prefix"] or suffix
+        marks |= {match["about"] or "", match["more"] or ""} - {""}
         has_brackets |= bool(match["open"])
-        found[place] = -number if negative else number
-        units.add(unit)
         separators |= {mark for mark in digits if not mark.isdigit() and mark != decimal}
         separators |= {thousands} if thousands and thousands in given else set()
-    units = {unit.removesuffix("s") if unit.removesuffix("s") in units else unit for unit in units}  # "year", "years"
-    if len(units) > 1:  # some with a unit, some without: these are not the same quantity
-        found = np.array([float(text) if is_number(text) else np.nan for text in texts])
-        return found, Written()
+    used = set(units.values())
+    units = {at: one.removesuffix("s") if one.removesuffix("s") in used else one for at, one in units.items()}
+    converted = _converted(plain, units, unit)
+    if converted is not None:
+        found, unit, others = converted
+        letters = set()
+    else:
+        used, others = {"" if one in MULTIPLES else one for one in units.values()}, ()
+        if len(used) > 1:  # some with a unit, some without: these are not the same quantity
+            return np.array([float(text) if is_number(text) else np.nan for text in texts]), Written()
+        unit = "".join(used)
     return found, Written(
         decimal,
         "".join(sorted(separators))[:1],
-        "".join(units),
+        unit,
         any(decimal in text for text in texts),
         " ".join(sorted(letters)),
         has_brackets,
         " ".join(sorted(marks)),
+        converted=others,
     )
+
+
+def _converted(plain: Floats, units: Mapping[int, str], unit: str) -> tuple[Floats, str, tuple[str, ...]] | None:
+    """Numbers in one unit, that unit, and the others; None if the units are not of one quantity, or all the same.
+
+    Parameters
+    ----------
+    plain : array of shape (n,)
+        The numbers as they stand.
+    units : mapping of int to str
+        The unit of each number, by its place.
+    unit : str
+        The unit that the numbers are to have; the most frequent one if empty.
+    """
+    counts = Counter(units.values())
+    quantities = {UNITS[each][0] if each in UNITS else each for each in counts}
+    if len(quantities) != 1 or not quantities <= {what for what, _ in UNITS.values()}:
+        return None
+    if (not unit and len(counts) == 1) or (unit and UNITS[unit][0] not in quantities):
+        return None
+    unit = unit or counts.most_common(1)[0][0]
+    factors = np.full(len(plain), np.nan)
+    for place, each in units.items():
+        factors[place] = 1.0 if each == unit else UNITS[each][1] / UNITS[unit][1]
+    return plain * factors, unit, tuple(sorted(set(counts) - {unit}))
 
 
 def _digits(digits: str, decimal: str, thousands: str) -> float | None:
@@ -206,155 +262,6 @@ def _digits(digits: str, decimal: str, thousands: str) -> float | None:
     return float(f"{joined or 0}.{rest or 0}") if (joined + rest).isdigit() else None
 
 
-# Dates
-
-CLOCKS = ("", " %H:%M", " %H:%M:%S", " %H:%M:%S.%f", " %I:%M %p", " %I:%M:%S %p", "T%H:%M:%S", "T%H:%M")
-DAYS_FIRST = ("%d.%m.%Y", "%d/%m/%Y", "%d-%m-%Y", "%d.%m.%y", "%d/%m/%y", "%d-%m-%y", "%d %m %Y")
-MONTHS_FIRST = ("%m/%d/%Y", "%m-%d-%Y", "%m/%d/%y", "%m-%d-%y", "%m.%d.%Y")
-OTHERS = (
-    "%Y/%m/%d",
-    "%Y.%m.%d",
-    "%d %b %Y",
-    "%d %B %Y",
-    "%d-%b-%Y",
-    "%d-%b-%y",
-    "%b %d, %Y",
-    "%B %d, %Y",
-    "%b %d %Y",
-    "%B %d %Y",
-    "%a %b %d %Y",
-    "%A, %B %d, %Y",
-    "%d. %B %Y",
-    "%d %b %y",
-    "%Y %b %d",
-    "%Y %m %d",
-)
-MONTHS = ("%Y-%m", "%Y/%m", "%m/%Y", "%b %Y", "%B %Y", "%b-%Y", "%Y %b", "%YM%m", "%b-%y", "%b %y")
-ISO = "ISO 8601"
-QUARTERS, WEEKS, DURATIONS = "quarters", "weeks", "durations"
-SHOWS = {ISO: "2026-01-31", QUARTERS: "2026Q1", WEEKS: "2026-W05"}
-"""Examples of the forms that are no formats of strptime."""
-
-SAMPLE = 40  # different texts by which most formats are ruled out before all are read
-
-
-def read_dates(texts: Sequence[str], form: str | None = None) -> tuple[list[dt.datetime | None], list[str]]:
-    """Texts as dates, None where one is none, and the forms in which all of them can be read: none, one or several.
-
-    With several, the dates are those of the first.
-
-    Examples
-    --------
-    >>> read_dates(["31.01.2026", "1.2.2026"])[1]
-    ['%d.%m.%Y']
-    >>> read_dates(["02/01/2026", "03/04/2026"])[1]
-    ['%d/%m/%Y', '%m/%d/%Y']
-    """
-    if form is not None:
-        found = [_parsed(text, form) for text in texts]
-        return found, [form] if all(value is not None for value in found) else []
-    sample = texts[:: max(len(texts) // SAMPLE, 1)]
-    fitting = [form for form in _forms(sample) if all(_parsed(text, form) is not None for text in sample)]
-    fitting = [form for form in fitting if all(_parsed(text, form) is not None for text in texts)]
-    return [_parsed(text, fitting[0]) for text in texts] if fitting else [], fitting
-
-
-def _forms(texts: Sequence[str]) -> Iterable[str]:
-    """Forms that some texts may have, by the look of the first one."""
-    first = texts[0].strip() if texts else ""
-    if not any(mark.isdigit() for mark in first) or len(first) < 4 or is_number(first):
-        return
-    yield QUARTERS
-    if len(first) < 5:
-        return
-    yield ISO
-    yield WEEKS
-    clocks = CLOCKS if ":" in first else CLOCKS[:1]
-    for day in (*DAYS_FIRST, *MONTHS_FIRST, *OTHERS):
-        for clock in clocks:
-            yield day + clock
-    yield from MONTHS
-
-
-def _parsed(text: str, form: str) -> dt.datetime | None:
-    """One date, or None."""
-    text = text.strip()
-    try:
-        if form == ISO:
-            if not re.match(r"\d{4}-\d", text) or text.count("-") == 1:
-                return None
-            return moment(dt.datetime.fromisoformat(text))
-        if form == QUARTERS:
-            if match := re.fullmatch(r"(?:[Qq]([1-4])|([1-4])[Qq])[ /'-]?(\d{4}|\d\d)", text):
-                return dt.datetime(_year(match[3]), 3 * int(match[1] or match[2]) - 2, 1)
-            match = re.fullmatch(r"(\d{4})[ -]?[Qq:]([1-4])", text)
-            return match and dt.datetime(int(match[1]), 3 * int(match[2]) - 2, 1)
-        if form == WEEKS:
-            match = re.fullmatch(r"(\d{4})[ -]?[Ww](\d{1,2})", text)
-            return match and dt.datetime.fromisocalendar(int(match[1]), int(match[2]), 1)
-        return dt.datetime.strptime(text, form)
-    except (ValueError, OverflowError):
-        return None
-
-
-def _year(text: str) -> int:
-    """A year of four digits or, as strptime has them, of two."""
-    return int(text) if len(text) == 4 else dt.datetime.strptime(text, "%y").year
-
-
-def read_clocks(texts: Sequence[str]) -> Floats:
-    """Times of day, such as 12:30 or 3:15 PM, as days; NaN where a text is none."""
-    found = np.full(len(texts), np.nan)
-    for place, text in enumerate(texts):
-        for form in ("%H:%M", "%H:%M:%S", "%H:%M:%S.%f", "%I:%M %p", "%I:%M:%S %p", "%I:%M%p"):
-            try:
-                found[place] = days_of(dt.datetime.strptime(text.strip(), form).replace(1970, 1, 1))[0]
-                break
-            except ValueError:
-                continue
-    return found
-
-
-DURATION = re.compile(
-    r"(?P<sign>-?)(?P<days>\d+) days?,? \+?(?P<hours>\d{1,2}):(?P<minutes>\d\d):(?P<seconds>\d\d(\.\d+)?)"
-)
-STOPWATCH = re.compile(r"(?:(?P<hours>\d+):)?(?P<minutes>\d+):(?P<seconds>[0-5]\d(?:\.\d+)?)")
-NUMBERED = r"(\d+(?:\.\d+)?)\s*"
-IN_UNITS = re.compile(
-    rf"(?:{NUMBERED}d(?:ays?)?)?,?\s*(?:{NUMBERED}h(?:(?:ou)?rs?)?)?,?\s*(?:{NUMBERED}m(?:in(?:ute)?s?)?)?"
-    rf",?\s*(?:{NUMBERED}s(?:ec(?:ond)?s?)?)?"
-)
-
-
-def read_durations(texts: Sequence[str]) -> Floats:
-    """Durations as days, NaN where a text is none: as pandas and Python write them, by a stopwatch, or in units.
-
-    Examples
-    --------
-    >>> read_durations(["1 days 12:00:00", "-1 days +18:00:00", "2 days, 0:00:00", "noon"]).tolist()
-    [1.5, -0.25, 2.0, nan]
-    >>> (read_durations(["57:18", "1:02:33.5", "5h 10m", "1 d 3 h", "90 min"]) * 24).round(4).tolist()
-    [0.955, 1.0426, 5.1667, 27.0, 1.5]
-    """
-    found = np.full(len(texts), np.nan)
-    for place, given in enumerate(texts):
-        text = given.strip()
-        if match := DURATION.fullmatch(text):
-            found[place] = (-1 if match["sign"] else 1) * int(match["days"]) + _days(0, *match.group(3, 4, 5))
-        elif match := STOPWATCH.fullmatch(text):
-            if match["hours"] is None or int(match["minutes"]) < 60:
-                found[place] = _days(0, *match.groups())
-        elif (match := IN_UNITS.fullmatch(text.lower())) and any(match.groups()):
-            found[place] = _days(*match.groups())
-    return found
-
-
-def _days(days: Any, hours: Any, minutes: Any, seconds: Any) -> float:
-    """A duration in days, of parts that are numbers, texts of numbers, or None."""
-    parts = zip((days, hours, minutes, seconds), (1, 24, 1440, 86_400), strict=True)
-    return sum(float(part or 0) / unit for part, unit in parts)
-
-
 def in_several_currencies(texts: Sequence[str]) -> tuple[str, str] | None:
     """Two texts, where all are amounts but in different currencies, such as $ and €; None if they are anything else."""
     examples: dict[str, str] = {}
@@ -365,17 +272,6 @@ def in_several_currencies(texts: Sequence[str]) -> tuple[str, str] | None:
         examples.setdefault(sign, text)
     first, *others = examples.values() or [""]
     return (first, others[0]) if others else None
-
-
-def example(form: str) -> str:
-    """How the last day of January 2026 looks in a form.
-
-    Examples
-    --------
-    >>> example("%d/%m/%Y")
-    '31/01/2026'
-    """
-    return SHOWS.get(form) or dt.datetime(2026, 1, 31, 12, 30).strftime(form)
 
 
 def is_code(text: str, codes: frozenset[str] = CODES) -> bool:

@@ -1,0 +1,115 @@
+"""Columns of numbers: as they are, or in texts with currencies, units, per cent and separators."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from ..core.types import Floats
+from .base import CORRECT, TableError
+from .column import Coded, Column, Lookup, Options, Reading, first_row, used_texts, with_gaps
+from .values import Values
+from .written_numbers import UNITS, is_code, read_numbers
+
+FEWEST = 10  # rows below which a code for missing values cannot be told from a value
+SENTINELS = (-1.0, -9.0, -99.0, -999.0, -9999.0, -99999.0, 99.0, 999.0, 9999.0, 99999.0, -99.9, -999.9, 99.99, 999.99)
+"""Numbers by which missing values are often coded."""
+
+
+@dataclass(frozen=True)
+class Numbers(Column):
+    """Numbers, which stay as they are."""
+
+    kind: ClassVar[str] = "number"
+    form: str = "."
+    """The decimal mark in texts and, if it is unusual, the mark between thousands."""
+    unit: str = ""
+    """The unit of `UNITS` that numbers in texts are converted to; empty if they have none of these."""
+
+    def inputs(self) -> list[str]:
+        return [self.name]
+
+    @property
+    def needs_texts(self) -> bool:
+        return self.form != "." or bool(self.unit)
+
+    def encode(self, get: Lookup, source: str = "the table") -> Coded:
+        whole = self.values(get(self.name), source)
+        return self.coded(self.filled(whole)[:, None], np.isnan(whole))
+
+    def values(self, values: Values, source: str) -> Floats:
+        """The numbers, of shape (n,), NaN where one is missing; all else, and infinite numbers, are refused."""
+        if values.kind == "text":
+            found = read_numbers(values.levels, self.form[0], self.form[1:] or None, unit=self.unit)[0]
+            used = values.used() > 0  # rows that are left out may have had other texts
+            texts = enumerate(values.levels)
+            wrong = [at for at, text in texts if np.isnan(found[at]) and used[at] and not is_code(text)]
+            if wrong:
+                row = first_row(values, wrong)
+                more = int(np.isin(values.data, wrong).sum()) - 1
+                others = f" and {more} more of its cells" if more else ""
+                raise TableError(
+                    f"{source}: column {self.name!r} holds text where a number is needed: "
+                    f"{values.levels[int(values.data[row])]!r} in {values.place(row)}{others}. {CORRECT}"
+                )
+            data = np.append(found, np.nan)[values.data]
+        elif values.kind in ("number", "bool", "empty"):
+            data = values.data
+        else:
+            raise TableError(f"{source}: column {self.name!r} holds {values.type_name} where numbers are needed.")
+        infinite = np.flatnonzero(np.isinf(data))
+        if len(infinite):
+            raise TableError(
+                f"{source}: column {self.name!r} has {len(infinite)} infinite value{'s' * (len(infinite) > 1)}, "
+                f"the first in {values.place(int(infinite[0]))}. {CORRECT}"
+            )
+        return np.asarray(data, dtype=np.float64)
+
+    @classmethod
+    def read(cls, name: str, values: Values, options: Options) -> Reading | None:
+        """A column whose values are numbers, or whose texts all are."""
+        column, words = cls(name), ""
+        if values.kind == "text":
+            numbers, written = read_numbers(used_texts(values), options.decimal, options.thousands, options.prefer)
+            if np.isnan(numbers).any():
+                return None
+            column, words = cls(name, written.form, written.unit if written.unit in UNITS else ""), written.words()
+        elif values.kind != "number":
+            return None
+        data = column.values(values, "")
+        known = data[~np.isnan(data)]
+        is_whole = len(known) == len(data) or options.missing in ("drop", "error")
+        if not options.chosen and np.ptp(known) == 0 and is_whole:
+            return Reading.left_out(name, f"all its values are {known[0]:g}")
+        notes = [f"{name!r} is read as {words}."] if words else []
+        notes += sentinel_note(repr(name), known, options)
+        column = with_gaps(column, data, options)
+        return Reading(name, words or "numbers", column, int(np.isnan(data).sum()), tuple(notes))
+
+
+def sentinel_note(what: str, known: Floats, options: Options) -> list[str]:
+    """A note of values that may be a code for missing ones: repeated, and far from all others or more than any other.
+
+    Parameters
+    ----------
+    what : str
+        The column, in words.
+    known : array of shape (n,)
+        Its values that are not missing.
+    """
+    values, counts = np.unique(known, return_counts=True)
+    for code in SENTINELS:
+        count = int(counts[values == code].sum())
+        others, often = values[values != code], int(counts[values != code].max(initial=0))
+        if count < 2 or len(known) - count < FEWEST:
+            continue
+        gap = max(code - others.max(), others.min() - code, 0.0)
+        far = gap > max(float(np.ptp(others)) * (0.5 if abs(code) > 90 else 3), 1e-12) and abs(code) > 1
+        often_alone = code <= -99 and count >= 3 and count > 3 * often
+        if far or often_alone:
+            where = "far from others" if far else "more often than any other value"
+            remedy = f"if it means missing, {options.advice.na_values} {code:g}"
+            return [f"{what} is {code:g} in {count} rows, {where}: {remedy}."]
+    return []
