@@ -39,13 +39,13 @@ def data(d, n=60, q=2, copies=1, seed=0):
 
 
 def remainder_of(evidence):
-    return np.setdiff1d(np.arange(len(evidence.X)), evidence.selection.indices)
+    return np.setdiff1d(np.arange(len(evidence.rows.X)), evidence.selection.indices)
 
 
 def near(kernel, evidence, T, k):
     """For every row of T, the rows of the remainder that are at its k nearest places, by a plain sort."""
     rest = remainder_of(evidence)
-    places, group = np.unique(evidence.X[rest], axis=0, return_inverse=True)
+    places, group = np.unique(evidence.rows.X[rest], axis=0, return_inverse=True)
     weights = evidence.kernel.metric()
     found = []
     for t in T:
@@ -59,12 +59,12 @@ def near(kernel, evidence, T, k):
 
 
 def noise_of(kernel, evidence):
-    return dense.noise_of(kernel, evidence.X, evidence.alpha, evidence.selection.noise_floor)
+    return dense.noise_of(kernel, evidence.rows.X, evidence.rows.alpha, evidence.selection.noise_floor)
 
 
 def exact(kernel, evidence, rows, T):
     """The exact Gaussian process given some rows: mean and latent covariance."""
-    return dense.exact(kernel, evidence.X[rows], evidence.y[rows], T, noise_of(kernel, evidence)[rows])[:2]
+    return dense.exact(kernel, evidence.rows.X[rows], evidence.rows.y[rows], T, noise_of(kernel, evidence)[rows])[:2]
 
 
 def compare_query_by_query(posterior, kernel, evidence, T, k, tolerance=1e-8):
@@ -249,7 +249,7 @@ def left_out(kernel, evidence, i, size):
     """What scikit-learn's Gaussian process says of observation i, given the others among the active rows and those at
     its size + 1 nearest places, of which its own is one unless it is active.
     """
-    X, Y, alpha = evidence.X, evidence.y, evidence.alpha
+    X, Y, alpha = evidence.rows.X, evidence.rows.y, evidence.rows.alpha
     rows = np.concatenate([evidence.selection.indices, near(kernel, evidence, X[[i]], size + 1)[0]])
     rows = rows[rows != i]
     alpha = np.full(len(X), 1e-14) if alpha is None else alpha + 1e-14

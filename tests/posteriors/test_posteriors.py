@@ -49,8 +49,8 @@ def condition(kernel, kind="sod", m=20, q=2, **options):
 
 def textbook(kind, kernel, evidence, T):
     """Mean, latent covariance and log evidence by the dense formulas."""
-    X, Y, active = evidence.X, evidence.y, evidence.selection.indices
-    noise = dense.noise_of(kernel, X, evidence.alpha, evidence.selection.noise_floor)
+    X, Y, active = evidence.rows.X, evidence.rows.y, evidence.selection.indices
+    noise = dense.noise_of(kernel, X, evidence.rows.alpha, evidence.selection.noise_floor)
     if kind == "sod":
         return dense.exact(kernel, X[active], Y[active], T, noise[active])
     return dense.projected(kind, kernel, X, Y, T, noise, active)
@@ -79,7 +79,7 @@ def compare(posterior, expected, T, tolerance):
 def test_mean_variance_covariance_and_evidence_are_the_textbooks(kind, name, q):
     kernel = KERNELS[name](3)
     posterior, evidence, T = condition(kernel, kind, q=q)
-    active = evidence.X[evidence.selection.indices]
+    active = evidence.rows.X[evidence.selection.indices]
     for rows in (T, active, np.vstack([T, active, T])):
         expected = textbook(kind, kernel, evidence, rows)
         compare(posterior, expected, rows, 1e-8 if kind == "sod" else 1e-6)
@@ -111,8 +111,8 @@ def test_without_noise_the_floor_is_all_the_noise_that_there_is(kind):
     assert_allclose(posterior.mean_and_covariance(T)[1], expected[1], atol=lost)
     if kind == "sod":
         active = evidence.selection.indices
-        assert_allclose(posterior.mean(evidence.X[active]), evidence.y[active], atol=1e-7)
-        assert_allclose(posterior.mean_and_variance(evidence.X[active])[1], 0, atol=1e-8)
+        assert_allclose(posterior.mean(evidence.rows.X[active]), evidence.rows.y[active], atol=1e-7)
+        assert_allclose(posterior.mean_and_variance(evidence.rows.X[active])[1], 0, atol=1e-8)
         assert posterior.log_marginal_likelihood == pytest.approx(expected[2], rel=1e-9)
 
 
@@ -223,7 +223,7 @@ def test_several_targets_are_predicted_as_if_each_were_alone(kind):
     kernel = KERNELS["usual"](3)
     together, evidence, T = condition(kernel, kind, q=3, n_neighbors=9)
     apart = [
-        POSTERIORS[kind].condition(replace(evidence, rows=replace(evidence.rows, y=evidence.y[:, [j]])))
+        POSTERIORS[kind].condition(replace(evidence, rows=replace(evidence.rows, y=evidence.rows.y[:, [j]])))
         for j in range(3)
     ]
     assert_allclose(together.mean(T), np.hstack([posterior.mean(T) for posterior in apart]), atol=1e-10)
@@ -255,7 +255,7 @@ def test_a_wrong_name_is_answered_with_the_names():
 
 def test_variances_are_never_negative():
     posterior, evidence, _ = condition(RBF(3.0), m=40, q=1)
-    X = evidence.X[evidence.selection.indices]
+    X = evidence.rows.X[evidence.selection.indices]
     assert np.all(posterior.mean_and_variance(X)[1] > 0)
     rounded = replace(posterior, inverse=(1 + 1e-6) * posterior.inverse)  # as if rounding had made it too large
     assert_array_equal(rounded.mean_and_variance(X[:5])[1], 0)
@@ -264,8 +264,8 @@ def test_variances_are_never_negative():
 def test_one_active_row():
     kernel = RBF(1.0) + WhiteKernel(0.5)
     posterior, evidence, T = condition(kernel, m=1)
-    k = RBF(1.0)(T, evidence.X[evidence.selection.indices])
-    assert_allclose(posterior.mean(T), k * evidence.y[evidence.selection.indices] / 1.5)
+    k = RBF(1.0)(T, evidence.rows.X[evidence.selection.indices])
+    assert_allclose(posterior.mean(T), k * evidence.rows.y[evidence.selection.indices] / 1.5)
     assert_allclose(posterior.mean_and_variance(T)[1], 1 - k[:, 0] ** 2 / 1.5)
 
 
@@ -285,11 +285,12 @@ def test_evidence_knows_the_noise_of_every_row():
     alpha = np.linspace(0, 1, 60)
     evidence = given(kernel, X, Y, 5, alpha=alpha)
     assert isinstance(evidence, Evidence)
-    assert_allclose(evidence.noise(slice(None)), dense.noise_of(kernel, X) + alpha)
-    assert_allclose(evidence.noise(np.array([7, 3])), (dense.noise_of(kernel, X) + alpha)[[7, 3]])
+    assert_allclose(evidence.read(np.arange(len(X)))[1], dense.noise_of(kernel, X) + alpha)
+    assert_allclose(evidence.read(np.array([7, 3]))[1], (dense.noise_of(kernel, X) + alpha)[[7, 3]])
     noiseless = given(RBF(1.0), X, Y, 5, alpha=alpha)
-    assert noiseless.noise([0])[0] == noiseless.selection.noise_floor > 0
-    assert noiseless.noise([59])[0] == 1
+    first, last = noiseless.read(np.array([0, 59]))[1]
+    assert first == noiseless.selection.noise_floor > 0
+    assert last == 1
 
 
 # Samples

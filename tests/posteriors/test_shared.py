@@ -29,24 +29,24 @@ def data(n=240, q=2, copies=1, seed=0):
 
 def sharing(evidence, cell=40, h=90, power=0):
     """The posterior with neighbourhoods of h rows alone: its part of the blend is that of all queries; and all rows."""
-    every = evidence.take(np.arange(len(evidence.X)))
+    every = evidence.take(np.arange(len(evidence.rows.X)))
     return replace(Local.prepare(evidence).sharing(cell, h, power), k=8), every
 
 
 def rows_of(posterior, evidence, cell):
     """The rows of the table that a cell's queries are predicted from."""
-    rest = np.setdiff1d(np.arange(len(evidence.X)), evidence.selection.indices)
+    rest = np.setdiff1d(np.arange(len(evidence.rows.X)), evidence.selection.indices)
     places = posterior.X[posterior.shared.neighbours(cell)]
-    inside = (evidence.X[rest][:, None] == places[None]).all(axis=2).any(axis=1)
+    inside = (evidence.rows.X[rest][:, None] == places[None]).all(axis=2).any(axis=1)
     return np.concatenate([evidence.selection.indices, rest[inside]])
 
 
 def exact(evidence, rows, T):
     """Mean and latent covariance of the Gaussian process given some rows, by one inverse."""
-    noise = dense.noise_of(KERNEL, evidence.X, evidence.alpha, evidence.selection.noise_floor)
-    cross = KERNEL(T, evidence.X[rows])
-    weights = cross @ np.linalg.inv(KERNEL(evidence.X[rows], evidence.X[rows]) + np.diag(noise[rows]))
-    return weights @ evidence.y[rows], KERNEL(T, T) - weights @ cross.T
+    noise = dense.noise_of(KERNEL, evidence.rows.X, evidence.rows.alpha, evidence.selection.noise_floor)
+    cross = KERNEL(T, evidence.rows.X[rows])
+    weights = cross @ np.linalg.inv(KERNEL(evidence.rows.X[rows], evidence.rows.X[rows]) + np.diag(noise[rows]))
+    return weights @ evidence.rows.y[rows], KERNEL(T, T) - weights @ cross.T
 
 
 # Predictions
@@ -234,7 +234,7 @@ def test_rows_of_few_cells_judge_where_factors_cost_much(monkeypatch, model):
     some = evidence.judged(1000)
     assert_array_equal(in_cells(made, some, evidence, 1e12), some)
     rows = in_cells(made, some, evidence, 5 * shared.work_of(160, 20))
-    assert len(np.unique(made.shared.locate(evidence.X[rows]))) == 5
+    assert len(np.unique(made.shared.locate(evidence.rows.X[rows]))) == 5
     assert 100 < len(rows) < 1000
 
 

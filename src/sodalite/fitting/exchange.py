@@ -50,7 +50,7 @@ def exchanged(
         The number of rows before the new ones joined; rows from this index on are new.
     generator : numpy.random.Generator
     """
-    selection, n = evidence.selection, len(evidence.X)
+    selection, n = evidence.selection, evidence.rows.shape[0]
     active, m = selection.indices, len(selection)
     count = min(ceil(m * (n - n_old) / n) - int((active >= n_old).sum()), m - 1)
     if count < 1 or m == n:
@@ -86,11 +86,11 @@ def least_missed(evidence: Evidence, sample: Indices, count: int) -> list[int]:
     count : int
         The number of rows to remove, fewer than there are active ones.
     """
-    X, y, base = evidence.X[sample], evidence.y[sample], SubsetOfData.condition(evidence)
-    mean, variance = base.mean_and_variance(X)
-    r, variance = y - mean, variance + evidence.noise(sample)
+    (block, noise), base = evidence.read(sample), SubsetOfData.condition(evidence)
+    mean, variance = base.mean_and_variance(block.X)
+    r, variance = block.y - mean, variance + noise
     P, a = base.inverse.T @ base.inverse, base.weights
-    g = P @ base.kernel.block(base.rows, base.kernel.prepare(X))
+    g = P @ base.kernel.block(base.rows, base.kernel.prepare(block.X))
     left, removed = np.ones(len(a), dtype=bool), []
     for _ in range(count):
         pivot = np.where(left, np.diag(P), 1.0)

@@ -86,9 +86,8 @@ def _grown(fitted: Fitted, new: ArrayRows, selection: Selection) -> tuple[Compil
     store, base = posterior.store, posterior.base
     if not same or store.n_joined + len(new.X) > MOST_JOINED * (len(store) - store.n_joined):
         return None
-    X = np.asarray(new.X, dtype=np.float64)
-    evidence = Evidence(posterior.kernel, new, selection)
-    return posterior.kernel, store.grown(X, new.y - base.mean(X), evidence.noise(slice(None)))
+    block, noise = Evidence(posterior.kernel, new, selection).read(np.arange(len(new.X)))
+    return posterior.kernel, store.grown(block.X, block.y - base.mean(block.X), noise)
 
 
 def _concatenated(old: ArrayRows, new: ArrayRows) -> ArrayRows:

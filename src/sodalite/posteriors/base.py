@@ -19,7 +19,7 @@ from ..kernels import CompiledKernel, Features
 from ..kernels.neighbours import places_among
 from ..kernels.row_store import RowStore
 from ..selection.loop import Selection
-from ..selection.rows import ALL, ArrayRows, Block, Rows, Sliced, noise_alone
+from ..selection.rows import ALL, Block, Rows, Sliced, noise_alone
 from .calibration import Correlations, Scale
 from .novelty import novelty_of
 from .predictive import Predictive
@@ -91,23 +91,6 @@ class Evidence:
     """How error bars are learnt; None for the process as it is, without a scale."""
 
     @property
-    def X(self) -> Sliced:
-        """Inputs, of shape (n, d)."""
-        return self.rows.X if isinstance(self.rows, ArrayRows) else _Column(self.rows, "X")
-
-    @property
-    def y(self) -> Sliced:
-        """Targets, of shape (n, q)."""
-        return self.rows.y if isinstance(self.rows, ArrayRows) else _Column(self.rows, "y")
-
-    @property
-    def alpha(self) -> Sliced | None:
-        """Noise variance of each row beyond the kernel's, of shape (n,)."""
-        if isinstance(self.rows, ArrayRows):
-            return self.rows.alpha
-        return _Column(self.rows, "alpha") if self.rows.has_alpha else None
-
-    @property
     def seed(self) -> int:
         """The random seed of what is drawn to judge."""
         return 0 if self.judging is None else self.judging.seed
@@ -117,8 +100,9 @@ class Evidence:
 
         They follow from `seed`: every call returns the same rows, and fewer rows are a subset of more.
         """
-        rows = None if self.judging is None else self.judging.rows
-        return np.sort(np.random.default_rng(self.seed).permutation(len(self.X) if rows is None else rows)[:most])
+        known = None if self.judging is None else self.judging.rows
+        generator = np.random.default_rng(self.seed)
+        return np.sort(generator.permutation(self.rows.shape[0] if known is None else known)[:most])
 
     def take(self, which: Indices) -> RowsOfFit:
         """Some of the rows, by their numbers, to be left out of a posterior."""
@@ -126,45 +110,31 @@ class Evidence:
         order = np.argsort(indices)
         place = order[np.minimum(np.searchsorted(indices, which, sorter=order), len(indices) - 1)]
         active = np.where(indices[place] == which, place, -1)
-        X, X_active = (np.asarray(self.X[some], dtype=np.float64) for some in (which, indices))
-        return RowsOfFit(X, np.asarray(self.y[which]), self.noise(which), active, X_active)
+        block, noise = self.read(which)
+        X_active = np.asarray(self.rows.take(indices).X, dtype=np.float64)
+        return RowsOfFit(block.X, block.y, noise, active, X_active)
 
-    def noise(self, which: Indices | slice) -> Floats:
+    def read(self, which: Indices) -> tuple[Block, Floats]:
+        """Some rows in float64, by their numbers, and their noise variances, as `noise` has them."""
+        block = self.rows.take(which)
+        block = Block(np.asarray(block.X, dtype=np.float64), np.asarray(block.y), block.alpha)
+        return block, self.noise(block)
+
+    def noise(self, block: Block) -> Floats:
         """The noise variance of some rows, no less than the selection's noise floor; of shape (rows,)."""
-        return self.noise_of(self.kernel.prepare(self.X[which]), which)
-
-    def noise_of(self, rows: Features, which: Indices | slice) -> Floats:
-        """The noise variance, as `noise` has it, of rows that are prepared already; of shape (rows,)."""
-        noise = self.kernel.noise(rows).astype(np.float64)
-        if self.alpha is not None:
-            noise += self.alpha[which]
+        noise = self.kernel.noise(self.kernel.prepare(block.X)).astype(np.float64)
+        if block.alpha is not None:
+            noise += block.alpha
         return np.maximum(noise, self.selection.noise_floor)
 
     def block_rows(self, m: int) -> int:
         """How many rows to take at a time, with m covariances each, within `BLOCK` numbers and the memory limit."""
-        d, size = self.X.shape[1], BLOCK // m
+        d, size = self.rows.shape[1], BLOCK // m
         if self.memory_limit is not None:
             # Half of the limit. A row takes 4 m numbers for covariances and about 8 d for inputs, prepared and copied.
             share = parse_bytes(self.memory_limit) // (2 * n_threads(None))
             size = min(size, share // (8 * (4 * m + 8 * d)))
         return int(max(1, min(size, BLOCK // d)))
-
-
-class _Column:
-    """X, y or alpha of rows that are elsewhere, indexed by row numbers."""
-
-    def __init__(self, rows: Rows, name: str) -> None:
-        self.rows, self.name = rows, name
-        n, d = rows.shape
-        self.shape = {"X": (n, d), "y": (n, rows.q), "alpha": (n,)}[name]
-        self.dtype = rows.dtype if name == "X" else np.dtype(np.float64)
-
-    def __len__(self) -> int:
-        return self.shape[0]
-
-    def __getitem__(self, which: slice | Indices) -> Any:
-        indices = np.arange(len(self))[which] if isinstance(which, slice) else np.asarray(which)
-        return getattr(self.rows.take(indices), self.name)
 
 
 class RowsOfFit(NamedTuple):

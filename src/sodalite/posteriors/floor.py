@@ -51,7 +51,7 @@ def warn_of_floor(evidence: Evidence, unit: float) -> None:
     unit : float
         One unit of the scaled targets, in units of y.
     """
-    if evidence.alpha is None:
+    if not evidence.rows.has_alpha:
         return
     floor = evidence.selection.noise_floor
     count, total = evidence.rows.map(Floored(evidence.kernel, floor), np.add)

@@ -11,11 +11,13 @@ The diagonal of G gets another term where J depends on k - Q: fitc has k - Q in 
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..core.types import Floats
+from ..selection.rows import Block, add
 from .base import Evidence
 
 if TYPE_CHECKING:
@@ -33,12 +35,8 @@ def evidence_gradient(made: Projected, evidence: Evidence) -> Floats:
         Of rows on this machine.
     """
     kernel, m = evidence.kernel, len(made.inverse)
-    gradient, by_active = np.zeros(kernel.spec.n_dims), np.zeros((m, m))
-    size = evidence.block_rows(m)
-    for begin in range(0, len(evidence.X), size):
-        by_block, by_active_block = _block(made, evidence, slice(begin, begin + size))
-        gradient += by_block
-        by_active += by_active_block
+    share = partial(_share, made, evidence.selection.noise_floor)
+    gradient, by_active = evidence.rows.map(share, add, evidence.block_rows(m))
     by_diagonal = by_active.diagonal().copy()
     np.fill_diagonal(by_active, 0)
     _, pull = kernel.vjp(made.rows, made.rows)
@@ -46,22 +44,22 @@ def evidence_gradient(made: Projected, evidence: Evidence) -> Floats:
     return gradient + pull(by_active) + pull_diagonal(by_diagonal, np.zeros(m))
 
 
-def _block(made: Projected, evidence: Evidence, here: slice) -> tuple[Floats, Floats]:
+def _share(made: Projected, floor: float, block: Block) -> tuple[Floats, Floats]:
     """Some rows' share of the gradient through k(I, X) and k(X, X), of shape (p,), and of dJ/dk(I, I), (m, m)."""
-    kernel, q = evidence.kernel, evidence.y.shape[1]
-    rows = kernel.prepare(np.asarray(evidence.X[here], dtype=np.float64))
+    kernel, q = made.kernel, block.y.shape[1]
+    rows = kernel.prepare(np.asarray(block.X, dtype=np.float64))
     C, pull = kernel.vjp(made.rows, rows)
     latent, noise, pull_diagonal = kernel.diag_vjp(rows)
-    total = noise if evidence.alpha is None else noise + evidence.alpha[here]
-    at_floor = total < evidence.selection.noise_floor
-    total = np.maximum(total, evidence.selection.noise_floor)
+    total = noise if block.alpha is None else noise + block.alpha
+    at_floor = total < floor
+    total = np.maximum(total, floor)
     W = made.inverse @ C
     U = made.root @ W
     rest = latent - np.einsum("ij,ij->j", W, W)
     is_left = rest > 0  # where rounding makes k - Q negative, it is taken for 0
     rest = np.where(is_left, rest, 0.0)
     D = total + rest if made.own_noise else total
-    a = (evidence.y[here] - C.T @ made.weights) / D[:, None]
+    a = (block.y - C.T @ made.weights) / D[:, None]
     P = made.inverse.T @ W
     # The diagonal of G is g = dJ/dD; by_rest is dJ/d(k - Q).
     g = 0.5 * (np.einsum("ij,ij->i", a, a) - q / D + q * np.einsum("ij,ij->j", U, U) / D**2)

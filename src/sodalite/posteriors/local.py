@@ -23,11 +23,11 @@ import numpy as np
 
 from ..core.threads import n_threads
 from ..core.types import Floats, Indices
-from ..core.validation import reads_from_disk
 from ..kernels import CompiledKernel, Features, take
 from ..kernels.cells import Cells
 from ..kernels.neighbours import Metric, Neighbours, distinct, places_among
 from ..kernels.row_store import RowStore, build_store, group_means
+from ..selection.rows import ArrayRows
 from .base import BLOCK, Evidence, Posterior, Prediction, RowsOfFit, covariance_block, in_blocks
 from .calibration import MOST_RHO, Scale
 from .coordinates import CoordinateCache, cache_limit
@@ -117,18 +117,20 @@ class Local(Posterior):
         """The posterior with k = 0, before leave-one-out errors choose k. O(n m^2)."""
         kernel, base = evidence.kernel, SubsetOfData.condition(replace(evidence, judging=None))
         limit, indices = cache_limit(evidence.memory_limit), evidence.selection.indices
-        if evidence.store is not None or (reads_from_disk(evidence.X) and len(indices) < len(evidence.X)):
+        rows, n = evidence.rows, evidence.rows.shape[0]
+        on_disk = isinstance(rows, ArrayRows) and rows.on_disk
+        if evidence.store is not None or (on_disk and len(indices) < n):
             store = store_remainder(evidence, base, limit) if evidence.store is None else evidence.store
             return cls.of_store(base, store, limit)
-        rest = np.delete(np.arange(len(evidence.X)), indices)
-        X_rest = np.asarray(evidence.X[rest], dtype=np.float64)
-        first, group = distinct(X_rest)
-        X, rows = X_rest[first], kernel.prepare(X_rest[first])
-        coordinates = CoordinateCache(base, rows, limit)
+        rest, noise = evidence.read(np.delete(np.arange(n), indices))
+        first, group = distinct(rest.X)
+        X = rest.X[first]
+        features = kernel.prepare(X)
+        coordinates = CoordinateCache(base, features, limit)
         coordinates.fill()
         mean = base.mean(X) if coordinates.V is None else coordinates.V @ base.z
-        r, noises = group_means(evidence.y[rest] - mean[group], evidence.noise(rest), group, len(X))
-        return cls(kernel, base, X, rows, r, noises, Neighbours(kernel, X), coordinates, k=0, limit=limit)
+        r, noises = group_means(rest.y - mean[group], noise, group, len(X))
+        return cls(kernel, base, X, features, r, noises, Neighbours(kernel, X), coordinates, k=0, limit=limit)
 
     @classmethod
     def of_store(cls, base: SubsetOfData, store: RowStore, limit: int) -> Self:
@@ -335,7 +337,7 @@ class Local(Posterior):
     def rows_in(self, cells: Indices, evidence: Evidence, which: Indices) -> Indices:
         """Those of some rows that are in some cells."""
         assert self.shared is not None
-        return which[np.isin(self.shared.locate_rows(evidence.X, which), cells)]
+        return which[np.isin(self.shared.locate_rows(evidence.rows, which), cells)]
 
     # Files
 

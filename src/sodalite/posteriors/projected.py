@@ -97,9 +97,9 @@ class Projected(Posterior):
     def condition(cls, evidence: Evidence) -> Self:
         """The posterior given all rows."""
         kernel, selection = evidence.kernel, evidence.selection
-        rows = kernel.prepare(evidence.X[selection.indices])
+        rows = kernel.prepare(evidence.rows.take(selection.indices).X)
         inverse = _inverse_factor(covariance_block(kernel, rows))
-        m, (n, q) = len(inverse), evidence.y.shape
+        m, n, q = len(inverse), evidence.rows.shape[0], evidence.rows.q
 
         sums = Sums(kernel, rows, inverse, selection.noise_floor, cls.own_noise, cls.bound)
         B, b, terms = evidence.rows.map(sums, add, evidence.block_rows(m))

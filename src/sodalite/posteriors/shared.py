@@ -26,7 +26,7 @@ from ..core.types import Floats, Indices
 from ..kernels import CompiledKernel, Features, take
 from ..kernels.cells import Cells
 from ..kernels.neighbours import Finder
-from ..selection.rows import Sliced
+from ..selection.rows import Rows
 from .leave_one_out import ALONE, Observations, leave_one_out
 from .sod import SubsetOfData
 
@@ -131,11 +131,11 @@ class Shared:
         most = max(SAMPLE_NUMBERS // len(self.index.columns), n // SAMPLE_SHARE)
         return Cells.of(self.index.sample(most), levels_of(self.cell, n))
 
-    def locate_rows(self, X: Sliced, which: Indices) -> Indices:
-        """The cell of some rows of X, which is read a block at a time."""
-        size = SAMPLE_NUMBERS // X.shape[1] + 1
+    def locate_rows(self, rows: Rows, which: Indices) -> Indices:
+        """The cell of some rows, which are read a block at a time."""
+        size = SAMPLE_NUMBERS // rows.shape[1] + 1
         parts = [which[begin : begin + size] for begin in range(0, len(which), size)]
-        return np.concatenate([self.locate(np.asarray(X[part], dtype=np.float64)) for part in parts])
+        return np.concatenate([self.locate(np.asarray(rows.take(part).X, dtype=np.float64)) for part in parts])
 
     def locate(self, X: Floats) -> Indices:
         """The cell of every row of X; of shape (n,)."""

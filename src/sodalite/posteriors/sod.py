@@ -47,10 +47,11 @@ class SubsetOfData(Posterior):
     def condition(cls, evidence: Evidence) -> Self:
         """The posterior given the active rows. O(m^3)."""
         L, indices = evidence.selection.factor, evidence.selection.indices
-        z = solve_triangular(L, evidence.y[indices], lower=True)
+        active = evidence.rows.take(indices)
+        z = solve_triangular(L, active.y, lower=True)
         weights = solve_triangular(L, z, lower=True, trans="T")
         inverse = solve_triangular(L, np.eye(len(L)), lower=True)
-        made = cls(evidence.kernel, evidence.kernel.prepare(evidence.X[indices]), L, inverse, z, weights)
+        made = cls(evidence.kernel, evidence.kernel.prepare(active.X), L, inverse, z, weights)
         return replace(made, scale=made.learnt_scale(evidence))
 
     def left_out(self, rows: RowsOfFit) -> Prediction:

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 import numpy as np
 
 from ..core.threads import n_threads
-from ..core.types import Array, Indices
 from ..core.validation import float_type
 from ..kernels.neighbours import n_sampled
-from ..kernels.row_store import CELL_ROWS, PER_CELL, ChangedError, Observed, RowStore, build_store
+from ..kernels.row_store import CELL_ROWS, PER_CELL, ChangedError, RowStore, build_store
+from ..selection.rows import Block
 from .base import BLOCK, N_SOME, Evidence
 from .baselines import MOST_NUMBERS
 from .sod import SubsetOfData
@@ -52,34 +52,28 @@ def store_remainder(evidence: Evidence, base: SubsetOfData, limit: int) -> RowSt
     limit : int
         Bytes of memory that may be used.
     """
-    kernel, X = evidence.kernel, evidence.X
-    n, d = X.shape
+    kernel, rows = evidence.kernel, evidence.rows
+    n, d = rows.shape
     size = min(evidence.block_rows(len(base.z)), max(1, BLOCK // (d + len(base.z))))
     active = np.sort(evidence.selection.indices)
 
-    def blocks() -> Iterator[tuple[Indices, Array]]:
+    def blocks() -> Iterator[Block]:
         for begin in range(0, n, size):
-            end = min(begin + size, n)
-            rest = np.ones(end - begin, dtype=bool)
-            first, last = np.searchsorted(active, [begin, end])
-            rest[active[first:last] - begin] = False
-            if rest.any():
-                rows = np.asarray(X[begin:end], dtype=np.float64)[rest]
-                if not np.isfinite(rows).all():
+            block = rows.take(np.arange(begin, min(begin + size, n)))
+            first, last = np.searchsorted(active, [begin, begin + len(block)])
+            rest = np.delete(np.arange(len(block)), active[first:last] - begin)
+            if len(rest):
+                X = np.asarray(block.X[rest], dtype=np.float64)
+                if not np.isfinite(X).all():
                     raise ChangedError("X has NaN or infinite values that it did not have when the fit began.")
-                yield begin + np.flatnonzero(rest), rows
-
-    def observations() -> Iterator[Observed]:
-        for which, rows in blocks():
-            noise = evidence.noise_of(kernel.prepare(rows), which)
-            yield rows, evidence.y[which] - base.mean(rows), noise
+                yield Block(X, block.y[rest], None if block.alpha is None else block.alpha[rest])
 
     return build_store(
-        lambda: (rows for _, rows in blocks()),
-        observations,
+        lambda: (block.X for block in blocks()),
+        lambda: ((block.X, block.y - base.mean(block.X), evidence.noise(block)) for block in blocks()),
         n - len(active),
-        (d, evidence.y.shape[1]),
-        float_type(X),
+        (d, rows.q),
+        float_type(rows),
         kernel.centre,
         kernel.metric(),
         int(SHARE * limit),

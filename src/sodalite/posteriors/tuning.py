@@ -116,7 +116,7 @@ def _more_judges(local: Local, evidence: Evidence) -> Indices:
     if local.shared is not None:  # their factors cost too much
         return np.empty(0, dtype=np.intp)
     work = max(local.k**2 * (len(local.base.z) + local.k), 1)
-    return evidence.judged(min(int(JUDGE_WORK / work), MOST_JUDGED, len(evidence.X) // JUDGED_SHARE))
+    return evidence.judged(min(int(JUDGE_WORK / work), MOST_JUDGED, evidence.rows.shape[0] // JUDGED_SHARE))
 
 
 def _sharing_if_better(local: LocalT, evidence: Evidence) -> LocalT | None:
@@ -162,7 +162,7 @@ def in_cells(local: Local, some: Indices, evidence: Evidence, work: float) -> In
         return some
     n_cells = len(local.shared.cells)
     affordable = max(1, int(work / work_of(local.shared.h, len(local.base.z))))
-    if len(np.unique(local.shared.locate_rows(evidence.X, some))) <= affordable:
+    if len(np.unique(local.shared.locate_rows(evidence.rows, some))) <= affordable:
         return some
     more = evidence.judged(len(some) * -(-n_cells // affordable))
     return local.rows_in(np.random.default_rng(evidence.seed).permutation(n_cells)[:affordable], evidence, more)
