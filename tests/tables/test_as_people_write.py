@@ -1,0 +1,170 @@
+"""Values as people write them: places, dates in several styles, units, feet and inches, answers, and what is said."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from sodalite import TableEncoder
+from sodalite.tables import Dates, Numbers, Places, TableError, learn, read_table
+from sodalite.tables.written_dates import read_styles
+from sodalite.tables.written_numbers import read_numbers
+
+N = 60
+
+
+def encoder(**columns) -> TableEncoder:
+    columns = {name: np.resize(values, N) for name, values in columns.items()}
+    frame = pd.DataFrame({**columns, "x": np.arange(N) * 7.0 % 11})
+    return TableEncoder().fit(frame, np.arange(N) * 0.3 % 1)
+
+
+def degrees(value: float, sides: str, style: str) -> str:
+    side, value = sides[int(value < 0)], abs(value)
+    minutes, seconds = divmod(round(value * 3600) % 3600, 60)
+    return {
+        "letter": f"{value:.4f}° {side}",
+        "minutes": f"{int(value)}°{minutes:02}'{seconds:02}\" {side}",
+        "primes": f"{side} {int(value)}° {minutes}\u2032 {seconds}\u2033",
+        "decimal minutes": f"{int(value)} {value % 1 * 60:.4f}' {side}",
+    }[style]
+
+
+@pytest.mark.parametrize("style", ["letter", "minutes", "primes", "decimal minutes"])
+@pytest.mark.parametrize("in_one_cell", [False, True])
+def test_places_in_degrees(style, in_one_cell):
+    random = np.random.default_rng(0)
+    lat, lon = np.round(random.uniform(-60, 60, N), 2), np.round(random.uniform(-150, 150, N), 2)
+    texts = [[degrees(value, "NS", style) for value in lat], [degrees(value, "EW", style) for value in lon]]
+    plain = TableEncoder().fit_transform(pd.DataFrame({"lat": lat, "lon": lon}))
+    if in_one_cell:
+        frame = pd.DataFrame({"where": [", ".join(pair) for pair in zip(*texts, strict=True)]})
+    else:
+        frame = pd.DataFrame({"lat": texts[0], "lon": texts[1]})
+    found = TableEncoder().fit(frame)
+    assert isinstance(found.mapping_.columns[0], Places)
+    np.testing.assert_allclose(found.transform(frame), plain, atol=0.05)
+    assert "places on the globe, in degrees as people write them" in found.notes_[0]
+    with pytest.raises(TableError, match=r"must hold degrees, .* but it has 'north' in row 1"):
+        found.transform(frame[:3].assign(**{frame.columns[0]: [frame.iloc[0, 0], "north", None]}))
+
+
+def test_latitude_and_longitude_in_one_cell():
+    frame = pd.DataFrame({"location": [f"{46 + row / N:.4f}, {7 + row % 9 / 9:.4f}" for row in range(N)]})
+    found = TableEncoder().fit(frame)
+    assert found.mapping_.names == ["location east", "location north"]
+    pair = frame["location"].str.split(", ", expand=True).astype(float).set_axis(["lat", "lon"], axis=1)
+    np.testing.assert_allclose(found.transform(frame), TableEncoder().fit_transform(pair))
+    frame.loc[3, "location"] = None
+    assert TableEncoder().fit(frame).mapping_.names[-1] == "location missing"
+    sizes = encoder(size=["1.5, 2.5", "3.5, 4.5", "2.5, 2.0"])  # two numbers that are not said to be a place
+    assert not any(isinstance(column, Places) for column in sizes.mapping_.columns)
+
+
+def test_dates_in_several_styles():
+    days = pd.date_range("2024-01-14", periods=N)
+    forms = ("%Y-%m-%d", "%d.%m.%Y", "%d %b %Y")
+    texts = [day.strftime(forms[row % 3]) for row, day in enumerate(days)]
+    found = encoder(day=texts)
+    assert isinstance(found.mapping_.columns[0], Dates)
+    assert found.notes_[0] == "'day' is read as dates such as 2026-01-31 and 31.01.2026 and 31 Jan 2026."
+    new = pd.DataFrame({"day": ["2024-02-01", "02.02.2024", "3 Feb 2024"], "x": 0.0})
+    assert np.diff(found.transform(new)[:, 0]).tolist() == [1, 1]
+    with pytest.raises(TableError, match="which can be read in two ways"):
+        encoder(day=["2024-01-31", "01/02/2024", "03/04/2024"])
+    assert read_styles(["2026-01-31", "soon"]) == []
+
+
+UNITS = {
+    "metres and centimetres": (["1.85 m", "185 cm", "1.7 m"], [1.85, 1.85, 1.7], "m"),
+    "grams": (["3 kg", "500 g", "2.5 kg"], [3, 0.5, 2.5], "kg"),
+    "feet and inches": (["5'11\"", "6'", "5 ft 6 in"], [71 / 12, 6, 5.5], "ft"),
+    "feet and centimetres": (["5'11\"", "6'", "152.4 cm"], [71 / 12, 6, 5], "ft"),
+}
+
+
+@pytest.mark.parametrize("what", UNITS)
+def test_several_units_of_one_quantity(what):
+    texts, expected, unit = UNITS[what]
+    found, written = read_numbers(texts)
+    np.testing.assert_allclose(found, expected)
+    assert written.unit == unit
+    column = encoder(size=texts).mapping_.columns[0]
+    assert column == Numbers("size", unit=unit, fill=column.fill, complete=True)
+
+
+def test_units_of_new_rows_are_converted_to_those_of_the_fit():
+    found = encoder(weight=["3 kg", "2.5 kg", "4 kg"])
+    new = pd.DataFrame({"weight": ["300 g", "3.5 kg"], "x": 0.0})
+    np.testing.assert_allclose(found.transform(new)[:, 0], [0.3, 3.5])
+    assert np.isnan(read_numbers(["3 kg", "2 m"])[0]).all()
+    assert read_numbers(["1.5m", "2m"])[0].tolist() == [1.5e6, 2e6]  # of one unit alone, m are millions
+
+
+@pytest.mark.parametrize("answers", [["Y", "N", " n", "y"], ["T", "f", "F", "t"], ["M", "f", "F"]])
+def test_answers_in_capitals_are_the_same(answers):
+    found = encoder(answer=answers)
+    assert found.readings_[0].words.startswith("two levels: ")
+    assert "'answer': capitals in its levels are ignored." in found.notes_
+
+
+@pytest.mark.parametrize("least", [-2000.0, 0.0, -998.0])
+def test_a_code_for_missing_values_within_the_others_is_pointed_out(least):
+    values = np.random.default_rng(0).uniform(least, 5000, N).round(1)
+    values[::6] = -999
+    (note,) = [note for note in encoder(depth=values).notes_ if "-999" in note]
+    assert note.startswith("'depth' is -999 in 10 rows, ")
+    assert note.endswith("if it means missing, na_values -999.")
+
+
+def test_a_code_among_texts_is_pointed_out():
+    notes = encoder(town=["Bern", "Chur", "-999", "Genf"]).notes_
+    assert "'town' is -999 in 15 rows, and a text in others: if it means missing, na_values -999." in notes
+    assert not any("999" in note for note in encoder(town=["1", "2", "-999"]).notes_ if "text" in note)
+
+
+@pytest.mark.parametrize("chosen", [None, ["note", "x"]])
+def test_texts_with_few_rows_each_are_no_levels_without_a_warning(chosen):
+    notes = [f"note {row % 25 if chosen is None else row}" for row in range(N)]
+    frame = pd.DataFrame({"note": notes, "x": np.arange(N) * 7.0 % 11})
+    found = TableEncoder(columns=chosen).fit(frame, np.arange(N) * 0.3 % 1)
+    assert any("so that few rows tell the mean target of each" in note for note in found.notes_)
+    frame["note"] = [f"note {row % 13}" for row in range(N)]
+    assert not TableEncoder().fit(frame, np.arange(N) * 0.3 % 1).notes_
+
+
+@pytest.mark.parametrize("leak", ["product", "ratio", "power"])
+def test_products_that_give_the_target_away_are_pointed_out(leak):
+    frame = pd.DataFrame(np.random.default_rng(0).uniform(1, 5, (300, 4)), columns=["a", "b", "c", "d"])
+    y = {"product": frame["a"] * frame["b"], "ratio": frame["a"] / frame["b"], "power": frame["a"] ** 2 * frame["b"]}
+    (note,) = TableEncoder().fit(frame, y[leak]).notes_
+    assert note.startswith("The target is a product or ratio of 'a', 'b': ")
+    assert not TableEncoder().fit(frame, y[leak] + frame["c"] ** 2 / 50).notes_
+
+
+def test_a_missing_value_of_a_row_of_totals_is_not_counted(tmp_path):
+    rows = [f"{'abc'[row % 3]},{row % 7},{row % 7 + 0.5}" for row in range(N)]
+    (tmp_path / "a.csv").write_text("\n".join(["shop,size,sold", *rows, "Total,,210"]))
+    assert learn(read_table(tmp_path / "a.csv"), "sold").missing == {}
+
+
+def test_training_says_how_every_column_is_read(tmp_path):
+    frame = pd.DataFrame({"id": range(N), "a": np.arange(N) * 7 % 11, "town": np.resize(["x", "y", "z"], N)})
+    frame["share"], frame["y"] = [f"{row % 17} %" for row in range(N)], np.arange(N) % 13
+    frame.to_csv(tmp_path / "a.csv", index=False)
+    notes = " ".join(learn(read_table(tmp_path / "a.csv"), "y").notes)
+    for name in frame.columns[:-1]:
+        assert repr(name) in notes
+    assert "Columns as they are read: 'a' (numbers), 'town' (3 levels)." in notes
+
+
+LEVELS = [["a", "b", "c"], ["yes", "no"], [f"t{place}" for place in range(15)]]
+
+
+@pytest.mark.parametrize("levels", LEVELS)
+def test_a_missing_level_that_the_fit_has_not_seen_is_as_a_new_one(levels):
+    found = encoder(town=levels)
+    with pytest.warns(UserWarning, match=r"missed none in the fit: 'town' \(1\); their middle is put in"):
+        encoded = found.transform(pd.DataFrame({"town": [levels[0], None], "x": 0.0}))
+    assert np.isfinite(np.asarray(encoded)).all()
