@@ -19,16 +19,25 @@ import numpy as np
 from sklearn.gaussian_process.kernels import Kernel
 
 from sodalite import GreedyGPRegressor, select
-from sodalite.cluster.bundles import Bundle, BundleLayout, _first, _home, _near, _radius, _Split, _Surveyed, together
-from sodalite.cluster.table import Part
+from sodalite.cluster.bundles import (
+    Bundle,
+    Layout,
+    Remainder,
+    first_radius,
+    least_radius,
+    near_rows,
+    split,
+    survey,
+    together,
+)
+from sodalite.cluster.local import MOST_LAZY, Detached
 from sodalite.core.threads import on_this_thread
 from sodalite.fitting import pipeline
 from sodalite.kernels import compile_kernel
 from sodalite.kernels.cells import Bisection
 from sodalite.kernels.neighbours import n_sampled
 from sodalite.posteriors import Evidence, SubsetOfData
-from sodalite.posteriors.remote import MOST_LAZY, Detached, Remaining
-from sodalite.selection.rows import ArrayRows
+from sodalite.selection.rows import ArrayRows, Block
 
 from . import evidence
 from .common import smooth_problem
@@ -53,41 +62,36 @@ class Timer:
         return found
 
 
-def remaining_of(X: np.ndarray, y: np.ndarray, kernel: Kernel, m: int) -> Remaining:
+def remainder_of(X: np.ndarray, y: np.ndarray, kernel: Kernel, m: int) -> Remainder:
     """The rows beside m active ones, which are the first."""
     chosen = select(X, y, kernel, n_active=m, first=np.arange(m))
     compiled = compile_kernel(kernel, X)
     base = SubsetOfData.condition(Evidence(compiled, ArrayRows(X, y[:, None]), chosen))
-    return Remaining(base, np.sort(chosen.indices), chosen.noise_floor)
+    return Remainder(base, np.sort(chosen.indices), chosen.noise_floor)
 
 
-def built(
-    X: np.ndarray, y: np.ndarray, remaining: Remaining, levels: int, timed: Timer
-) -> tuple[BundleLayout, list[Bundle]]:
+def built(X: np.ndarray, y: np.ndarray, remainder: Remainder, levels: int, timed: Timer) -> tuple[Layout, list[Bundle]]:
     """The layout of some levels of bisection, and its bundles."""
     d = X.shape[1]
-    seen = timed("survey", _Surveyed(remaining, d, n_sampled(d)), 0, X)
-    metric = seen.metric(remaining.kernel.centre, remaining.kernel.metric())
+    seen = timed("survey", survey, remainder, n_sampled(d), Block(X, y[:, None]))
+    metric = seen.metric(remainder.base.kernel.centre, remainder.base.kernel.metric())
     boxes = Bisection.of(metric.scaled(seen.rows), levels)
-    layout = BundleLayout(metric, boxes, seen.rows, np.dtype(np.float64))
-    parts = timed("split", _Split(remaining, layout), Part(0, len(X), X, y[:, None], None))
+    layout = Layout(metric, boxes, seen.rows, np.dtype(np.float64))
+    parts = timed("split", split, remainder, layout, Block(X, y[:, None]))
     return layout, [timed("bundle", Bundle, [part], layout) for part in parts]
 
 
 def predicted(
-    layout: BundleLayout, bundles: list[Bundle], detached: Detached, Q: np.ndarray, timed: Timer
+    layout: Layout, bundles: list[Bundle], detached: Detached, Q: np.ndarray, timed: Timer
 ) -> tuple[float, float]:
     """Predict some queries; return how many bundles answer one, and how many rows are gathered for one."""
     asked = timed("search", detached.asked, Q, detached.k)
-    home = timed("search", _home, asked, layout.boxes)
-    at_home = [timed("search", _first, bundle, asked, home, number) for number, bundle in enumerate(bundles)]
-    radius, positions = timed("search", _radius, home, at_home), asked[0].positions
+    bounds = [timed("search", first_radius, bundle, layout, asked, number) for number, bundle in enumerate(bundles)]
+    radius, positions = timed("search", least_radius, bounds), asked[0].positions
     near, n_answers = [], 0
     for bundle in bundles:
-        Z = bundle.store.Z[:, :-1]
-        low, high = Z.min(axis=0), Z.max(axis=0)
-        near.append(timed("search", _near, bundle, asked, radius, low, high))
-        gap = np.square(np.maximum(np.maximum(low - positions, positions - high), 0)).sum(axis=1)
+        near.append(timed("search", near_rows, bundle, asked, radius))
+        gap = np.square(np.maximum(np.maximum(bundle.low - positions, positions - bundle.high), 0)).sum(axis=1)
         n_answers += int(np.sum(gap <= radius[0]))
     timed("prediction", lambda: detached.on(together(near)).mean_and_variance(Q))
     return n_answers / len(Q), sum(len(part[0]) for part in near) / len(Q)
@@ -110,25 +114,26 @@ def tasks(n: int = 20_000, blocks: int = 40) -> float:
         lazy.compute()  # imports
         begin = process_time()
         client.compute(lazy).result()
-        return (process_time() - begin) / (blocks * (2 * model.posterior_.remote.n_stores + 4))
+        return (process_time() - begin) / (blocks * (2 * len(model.posterior_.remote.futures) + 3))
 
 
 def main(n: int = 400_000, m: int = 500, k: int = 32) -> None:
     cores, timed = os.cpu_count() or 1, Timer()
     X, y, kernel = smooth_problem(n, 0.1)
-    remaining, n_bundles = remaining_of(X, y, kernel, m), 2 ** ceil(log2(HOSTS))
+    remainder, n_bundles = remainder_of(X, y, kernel, m), 2 ** ceil(log2(HOSTS))
     Q = np.random.default_rng(1).permutation(X)[:20_000] + 0.01
     with on_this_thread():
-        layout, bundles = built(X, y, remaining, FEW, timed)
-        detached = Detached(remaining.base, layout.metric, k, X.shape[1] + len(layout.metric.columns) + 3)
+        layout, bundles = built(X, y, remainder, FEW, timed)
+        state = {"kernel": remainder.base.kernel, "base": remainder.base, "k": k, "scale": None}
+        detached = Detached(state, layout.metric, X.shape[1] + len(layout.metric.columns) + 3, None)
         few, _ = predicted(layout, bundles, detached, Q, timed)
-        of_many = built(X, y, remaining, int(log2(n_bundles)), Timer())
+        of_many = built(X, y, remainder, int(log2(n_bundles)), Timer())
         many, gathered = predicted(*of_many, detached, Q[:100], Timer())  # so few that hardly a row is near two
     row = 8 * (X.shape[1] + 2)  # inputs, residual and noise
     kept, task = sum(len(pickle.dumps(bundle, 5)) for bundle in bundles) / n, tasks()
     million = {name: 1e6 / n * timed.seconds[name] for name in ("survey", "split", "bundle")}
     search, predict = (1e6 / len(Q) * timed.seconds[name] for name in ("search", "prediction"))
-    n_tasks, mine = ceil(QUERIES / detached.queries(k, MOST_LAZY)) * (2 * n_bundles + 4), ROWS / HOSTS
+    n_tasks, mine = ceil(QUERIES / detached.queries(k, MOST_LAZY)) * (2 * n_bundles + 3), ROWS / HOSTS
     positions, searches = 8 * X.shape[1] * HOSTS, search * (1 + many) / (1 + few)
     measured = {
         "first pass, a million rows": (million["survey"], "s"),

@@ -1,7 +1,7 @@
 """What the driver of a cluster costs by itself: a selection with 100 pretend shards.
 
 First a real selection runs on 100 hosts in this process, and every answer is recorded. Then the selection runs again on
-shards that replay these answers: the time is the driver's own work. Then once more on 100 actors of a Dask cluster of
+shards that replay these answers: the time is the driver's own work. Then once more on 100 hosts on a Dask cluster of
 two processes that replay them: the time is that of the driver, of Dask's messages and of its scheduler, which is in the
 driver's process here. The rest is arithmetic: what a block would take on 100 machines like this one. The printout also
 goes to docs/driver.txt.
@@ -23,7 +23,8 @@ from typing import Any
 import numpy as np
 from sklearn.gaussian_process.kernels import Kernel
 
-from sodalite.cluster.executor import CHANGES, DaskExecutor, Host, HostSetup
+from sodalite.cluster.collections import Targets
+from sodalite.cluster.executor import CHANGES, Call, DaskExecutor, Host
 from sodalite.core.threads import n_threads
 from sodalite.kernels import compile_kernel
 from sodalite.scores import Delta
@@ -47,10 +48,8 @@ class Recorded:
         self.changes, self.seconds, self.sent, self.log = 0, 0.0, [], []
 
     def call(self, method: str, *arguments: Any) -> list[Any]:
-        if method == "start":
-            self.changes = 0
-        begin = perf_counter()
-        found = list(self.pool.map(lambda host: host.call(self.changes, method, arguments), self.hosts))
+        begin, call = perf_counter(), Call(len(self.log), self.changes, method, arguments)
+        found = list(self.pool.map(lambda host: host.answer(call), self.hosts))
         self.seconds += perf_counter() - begin
         self.changes += method in CHANGES
         self.sent.append(len(pickle.dumps(arguments, 5)))
@@ -71,27 +70,28 @@ class Pretend:
 
 
 class PretendHost:
-    """An actor that replays one host's recorded answers."""
+    """A host that replays its recorded answers."""
 
     def __init__(self, answers: list[list[Any]]) -> None:
-        self.answers = iter(answers)
+        self.answers = answers
 
-    def call(self, changes: int, method: str, arguments: tuple[Any, ...]) -> list[Any]:
-        return next(self.answers)
+    def answer(self, call: Call) -> list[Any]:
+        return self.answers[call.number]
 
 
 class PretendCluster(DaskExecutor):
     """The executor of a Dask cluster, on hosts that replay recorded answers."""
 
     def __init__(self, client: Any, log: list[tuple[str, list[Any]]], n_shards: int) -> None:
-        self.client, self.n_shards, self.n_lost, self._log = client, n_shards, 0, []
+        self.client, self.n_shards, self._threads = client, n_shards, {}
         workers = sorted(client.scheduler_info()["workers"])
-        self._homes = [workers[host % len(workers)] for host in range(n_shards)]
-        futures = []
-        for host, home in enumerate(self._homes):
-            (answers,) = client.scatter([[found[host] for _, found in log]], workers=[home], hash=False)
-            futures.append(client.submit(PretendHost, answers, actor=True, workers=[home], pure=False))
-        self._hosts = [future.result() for future in futures]
+        self._homes = {host: workers[host % len(workers)] for host in range(n_shards)}
+        self._n_calls = self._changes = 0
+        self._hosts = [
+            client.submit(PretendHost, [found[host] for _, found in log], workers=[home], pure=False)
+            for host, home in self._homes.items()
+        ]
+        client.gather(client.map(str, self._hosts, pure=False))
 
 
 @dataclass(frozen=True)
@@ -121,9 +121,9 @@ def choose(X: np.ndarray, y: np.ndarray, kernel: Kernel, m: int, executor: Any) 
 
 def record(X: np.ndarray, y: np.ndarray, kernel: Kernel, m: int, hosts: int) -> Recorded:
     """A real selection on so many hosts in this process, with every answer kept."""
-    setting = HostSetup(compile_kernel(kernel, X), Delta(), m, 0)
+    setup = ShardSetup(compile_kernel(kernel, X), Delta(), m, 0)
     edges = np.linspace(0, len(X), hosts + 1).astype(int).tolist()
-    made = [Host((X[a:b], y[a:b, None], None), a, b, setting, 1) for a, b in pairwise(edges)]
+    made = [Host(X[a:b], Targets(y[a:b, None], None), a, setup) for a, b in pairwise(edges)]
     with ThreadPoolExecutor(n_threads(None)) as pool:
         recorded = Recorded(made, pool)
         choose(X, y, kernel, m, recorded)

@@ -251,7 +251,7 @@ def test_targets_that_do_not_fit_the_rows(name, fitted, tmp_path, monkeypatch):
     with pytest.raises(ValueError, match="same number of rows; X has 60, y has 59"):
         method(X, y[:-1])
     for wrong in (y[:-1], da.from_array(y[:-1], chunks=30), np.concatenate([y, y])):
-        with pytest.raises(ValueError, match=f"as many rows; they have 60 and {len(wrong)}"):
+        with pytest.raises(ValueError, match=f"same number of rows; X has 60, y has {len(wrong)}"):
             method(lazy, wrong)
     other = np.stack([y, y, y], axis=1).reshape(60, -1)
     for place in (X, lazy):

@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .cluster.client import find_client
 from .cluster.predict import lazily, learn_names
-from .cluster.table import share_out
+from .cluster.rows import dask_rows
 from .core.namespaces import as_given, in_numpy
 from .core.random import generator_from
 from .core.types import Floats, Indices
@@ -337,8 +337,8 @@ class GreedyGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
             learn_names(self, X, reset=True)
         else:
             X, y = self._numbers(X, y)
-        table = share_out(X, y, alpha, client)
-        return table, () if table.pieces.flat else (table.q,)
+        table = dask_rows(X, y, alpha, client)
+        return table, () if table.flat else (table.q,)
 
     def _rows_here(self, X: Any, y: Any, alpha: Any, settings: Settings) -> tuple[Rows, tuple[int, ...]]:
         """The rows on this machine, checked, and the shape of a row's target.

@@ -12,7 +12,7 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 from dask_cluster import cluster
 from helpers import campaign
 from sodalite import GreedyGPRegressor, load, save, select
-from sodalite.cluster.table import share_out
+from sodalite.cluster.rows import dask_rows
 from sodalite.core.jitter import JitterWarning
 from sodalite.hyperparameters import Weave
 from sodalite.kernels import compile_kernel, spread
@@ -181,7 +181,7 @@ def test_moments_are_exact_where_numbers_are_large(client):
     rng = np.random.default_rng(1)
     y = np.stack([1e9 + rng.normal(size=N), np.full(N, 0.1), 1e-9 * rng.normal(size=N)], axis=1)
     X = np.zeros((N, 1))
-    scaling = moments(share_out(*chunked(X, y), executor=client))
+    scaling = moments(dask_rows(*chunked(X, y), executor=client))
     mean, std = scaling.mean, scaling.std
     np.testing.assert_allclose(mean, [y[:, 0].mean(), 0.1, y[:, 2].mean()], rtol=1e-15, atol=1e-24)
     assert mean[1] == 0.1
@@ -368,12 +368,11 @@ def test_a_checkpoint_knows_rows_that_it_never_saw_on_the_driver(client, tmp_pat
         select(*chunked(other, y), KERNEL, n_active=10, first=0, executor=client, checkpoint=path)
 
 
-def test_with_no_worker_left_the_checkpoint_is_there(monkeypatch, tmp_path):
+def test_with_no_worker_left_the_checkpoint_is_there(tmp_path):
     """All workers are killed in the midst of a selection; it goes on here."""
-    monkeypatch.setattr("sodalite.cluster.client.PATIENCE", 1.0)
     X, y = rows(3000)
     path = tmp_path / "c"
-    with cluster(2) as (client, workers):
+    with dask.config.set({"distributed.scheduler.no-workers-timeout": "1s"}), cluster(2) as (client, workers):
 
         def kill(stage):
             if stage.t == 60:

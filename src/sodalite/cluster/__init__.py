@@ -1,7 +1,6 @@
 """Rows that stay on the workers of a Dask cluster.
 
-`client` finds the cluster and waits for results, `collections` checks Dask arrays and dataframes, and `table` keeps the
-rows on the workers and runs functions there. `executor` runs the shards of a selection on the workers, `objective`
-evaluates J over all rows, `moments` computes the targets' means and spreads, `bundles` has the rows of the posterior
-"local" searched by the workers, and `predict` predicts Dask collections.
+`client` finds the cluster and puts its errors in words, `collections` checks Dask arrays and dataframes, and `rows` are
+the rows on the workers. `executor` runs the shards of a selection there, `bundles` lays rows out by cells and searches
+them, `local` is the posterior "local" with its rows in bundles, and `predict` predicts Dask collections.
 """

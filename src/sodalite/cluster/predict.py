@@ -20,9 +20,9 @@ from ..core.threads import on_this_thread
 from ..core.types import Floats
 from ..core.validation import is_dask
 from ..kernels.row_store import Observed
-from ..posteriors.remote import MOST_LAZY, Detached, NearestRequest, RemoteLocal
-from .bundles import Bundles, together
+from .bundles import Bundles, Request, together
 from .collections import numeric_types
+from .local import MOST_LAZY, DaskLocal, Detached
 
 
 def learn_names(model: Any, X: Any, reset: bool) -> None:
@@ -90,10 +90,8 @@ def _sent(model: Any) -> tuple[Any, Bundles | None, float]:
     """The model as it is sent to the workers, its rows if they are there already, and the most rows of a block."""
     sent, posterior = copy(model), model.fitted_.posterior
     sent.fitted_ = model.fitted_.without_rows()  # predictions do not need them
-    if not isinstance(posterior, RemoteLocal):
+    if not isinstance(posterior, DaskLocal):
         return sent, None, np.inf
-    assert isinstance(posterior.remote, Bundles)
-    posterior.remote.revive()
     detached = posterior.detached
     sent.fitted_ = replace(sent.fitted_, posterior=detached)
     return sent, posterior.remote, detached.queries(detached.k, MOST_LAZY)
@@ -108,7 +106,7 @@ def _cut(sizes: Sequence[float], most: float) -> tuple[float, ...]:
     return tuple(found)
 
 
-def _asked(model: Any, X: Any) -> list[NearestRequest]:
+def _asked(model: Any, X: Any) -> list[Request]:
     """The rows that a block of queries needs; runs on a worker."""
     if not len(X):
         return []
@@ -118,19 +116,18 @@ def _asked(model: Any, X: Any) -> list[NearestRequest]:
 
 def _blocks_of(y: Any, sizes: Sequence[float]) -> list[Any]:
     """The targets in blocks of so many rows; NaN for a size that is not known."""
+    from dask.array import from_array
+
     if not is_dask(y):
         if np.isnan(sizes).any():
             raise ValueError("y must be a Dask collection, as X is, with the same partitions; it is in memory.")
-        ends = np.cumsum(sizes).astype(int)
-        if len(y) != ends[-1]:
-            raise ValueError(f"X and y must have as many rows; they have {ends[-1]} and {len(y)}.")
-        return np.split(np.asarray(y), ends[:-1])
+        y = from_array(np.asarray(y))  # type: ignore[no-untyped-call]
     if hasattr(y, "to_dask_array"):
         blocks = list(y.to_delayed())
     else:
         if not (np.isnan(sizes).any() or np.isnan(y.shape[0])):
             if y.shape[0] != sum(sizes):
-                raise ValueError(f"X and y must have as many rows; they have {sum(sizes)} and {y.shape[0]}.")
+                raise ValueError(f"X and y must have the same number of rows; X has {sum(sizes)}, y has {y.shape[0]}.")
             y = y.rechunk({0: tuple(int(size) for size in sizes)})
         blocks = list((y.rechunk({1: -1}) if y.ndim == 2 else y).to_delayed().ravel())
     if len(blocks) != len(sizes):

@@ -17,6 +17,8 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.gaussian_process.kernels import Kernel
 
+from ..cluster.local import DaskLocal
+from ..cluster.rows import DaskRows
 from ..core.memory import bytes_in_memory, check_disk, check_limit, fits_in_memory, too_many_rows
 from ..core.random import generator_from
 from ..core.types import Floats, Indices
@@ -38,7 +40,6 @@ from ..kernels.row_store import RowStore
 from ..posteriors import Evidence, Judging, Local, Posterior, resolve_posterior
 from ..posteriors.baselines import MOST_JUDGED, Baselines, NoBetterWarning, compared_with_simple_models
 from ..posteriors.floor import warn_of_floor
-from ..posteriors.remote import ON_WORKERS, LaysOut
 from ..scores import SCORES, Score, resolve_score
 from ..selection.checkpoint import Checkpoint, Record, check_checkpoint, open_checkpoint
 from ..selection.grow import grow, take_all
@@ -291,7 +292,7 @@ def stays_on_workers(rows: Rows, settings: Settings, kernel: CompiledKernel | No
     Such rows are many, can be laid out there, and are searched by the metric of the kernel; by default, that of the
     settings, if they have one.
     """
-    if settings.posterior not in ON_WORKERS or not isinstance(rows, LaysOut) or not rows.lays_out:
+    if settings.posterior is not Local or not isinstance(rows, DaskRows) or not rows.lazy:
         return False
     if rows.shape[0] - settings.n_active <= FETCHED:
         return False
@@ -473,7 +474,7 @@ def condition(
     scaled, scaling, kind = rows.scaled, rows.scaling, settings.posterior
     kernel, store = (compiled_for(scaled, found.kernel), None) if known is None else known
     if stays_on_workers(scaled, settings, kernel):
-        kind = ON_WORKERS[kind]
+        kind = DaskLocal
     elif kind.needs != "passes":
         scaled = bring_here(scaled, settings.memory_limit)
     judging = Judging.of(scaled, settings.calibrate, found.optimism, _spread(rows), rows.judges, generator)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 from sklearn.gaussian_process.kernels import Kernel
 
-from ..cluster.table import share_out
+from ..cluster.rows import dask_rows
 from ..core.random import generator_from
 from ..core.types import Indices
 from ..core.validation import check_dtype, check_rows, is_dask
@@ -154,6 +154,6 @@ def select(
 def _rows(X: Any, y: Any, executor: Any) -> Rows:
     """The rows, checked: on a cluster if there is one, else on this machine."""
     if executor is not None or is_dask(X) or is_dask(y):
-        return share_out(X, y, executor=executor)
+        return dask_rows(X, y, executor=executor)
     X, y = check_rows(X, y, [np.float64, np.float32])
     return ArrayRows(X, y.reshape(len(y), -1))

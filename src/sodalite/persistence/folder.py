@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from ..cluster.local import DaskLocal
 from ..core import container
 from ..core.container import Kind
 from ..core.files import replacing_folder
@@ -25,7 +26,6 @@ from ..fitting.fitted import Fitted
 from ..kernels.neighbours import Metric
 from ..kernels.row_store import RowStore
 from ..posteriors import Local
-from ..posteriors.remote import RemoteLocal
 from .classes import CONVERTER
 from .files import HEADER, KIND, ModelFileError
 
@@ -78,9 +78,9 @@ def save_folder(path: str | os.PathLike[str], content: dict[str, Any], fitted: F
     """
     posterior = fitted.posterior
     assert isinstance(posterior, Local)
-    rows = posterior.remote if isinstance(posterior, RemoteLocal) else posterior.store
+    rows = posterior.remote if isinstance(posterior, DaskLocal) else posterior.store
     assert rows is not None
-    converter = Converter({**CONVERTER.classes, "RemoteLocal": RemoteLocal})
+    converter = Converter({**CONVERTER.classes, "DaskLocal": DaskLocal})
     tree, arrays = converter.dump(replace(fitted, posterior=replace(posterior, limit=0)), Fitted, "fitted")
     tree["posterior"] |= {"class": "Local", "store": None}
     arrays = {name: array for name, array in arrays.items() if not name.startswith("fitted.posterior.store.")}
@@ -97,11 +97,11 @@ def _write_rows(
     posterior: Local, folder: Path, path: str | os.PathLike[str]
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Write the files of rows, with names that no other save uses; return the names, and the files' checksums."""
-    n = posterior.remote.n_stores if isinstance(posterior, RemoteLocal) else 1
+    n = len(posterior.remote.futures) if isinstance(posterior, DaskLocal) else 1
     save = secrets.token_hex(4)
     files = tuple(f"rows-{save}-{number:05d}.sodalite" for number in range(n))
-    if isinstance(posterior, RemoteLocal):
-        sums = posterior.remote.each(write_part, [(str(folder / name),) for name in files])
+    if isinstance(posterior, DaskLocal):
+        sums = posterior.remote.each(write_part, [str(folder / name) for name in files])
     else:
         assert posterior.store is not None
         sums = [write_part(posterior.store, str(folder / files[0]))]

@@ -1,7 +1,7 @@
 """The rows of a data set, wherever they are: in memory, on disk or on the workers of a cluster.
 
 `Rows` is the protocol. `ArrayRows` are rows on this machine, in arrays or in array-likes that are read by slices;
-`sodalite.cluster.table.ClusterTable` has rows on a cluster. A pass over all rows is a function of a `Block` that is
+`sodalite.cluster.rows.DaskRows` are rows on a cluster. A pass over all rows is a function of a `Block` that is
 given to `Rows.map`; those that several steps of a fit need are functions in this module.
 """
 

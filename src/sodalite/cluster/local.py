@@ -10,27 +10,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, NamedTuple, NoReturn, Protocol, Self, TypeAlias, TypeVar, cast, runtime_checkable
+from typing import Any, ClassVar, NoReturn, Self, cast
 
 import numpy as np
 
 from ..core.types import Floats, Indices
-from ..kernels import CompiledKernel
 from ..kernels.cells import Cells
-from ..kernels.neighbours import Metric, Neighbours, StoredRows, along_a_curve
+from ..kernels.neighbours import Metric, Neighbours, along_a_curve
 from ..kernels.row_store import Observed
+from ..posteriors import Evidence, Local, RowsOfFit, SubsetOfData
+from ..posteriors.coordinates import CoordinateCache
+from ..posteriors.tuning import SIZES
 from ..selection.rows import Block
-from .base import Evidence, Posterior, RowsOfFit
-from .calibration import Scale
-from .coordinates import CoordinateCache
-from .local import Local
-from .sod import SubsetOfData
-from .tuning import SIZES
-
-T = TypeVar("T")
+from .bundles import Bundles, Remainder, Request, lay_out
+from .rows import DaskRows
 
 BLOCK = 2**24  # numbers of the nearest rows of a block of queries, 128 MB: up to some times as many are gathered
-MOST_LAZY = 2**16  # queries of a block of a Dask collection: each block takes some tasks for every store
+MOST_LAZY = 2**16  # queries of a block of a Dask collection: each block takes some tasks for every bundle
 MOST_HERE = 2**11  # queries of a block of an array: enough to share rows, few enough for all workers to have some
 CACHE = 2**28  # bytes that the v's and factors of the rows of a block may take on a worker
 
@@ -38,98 +34,6 @@ ELSEWHERE = (
     "The rows of this model are on the workers of a cluster. Save it to a folder with sodalite.save(model, path), and "
     "load that with sodalite.load(path)."
 )
-
-
-class NearestRequest(NamedTuple):
-    """Positions whose nearest rows are needed."""
-
-    positions: Floats
-    """Scaled, of shape (positions, columns)."""
-    k: int
-    """How many of the nearest rows of each."""
-
-
-RemoteJob: TypeAlias = tuple[list[NearestRequest], tuple[Any, ...]]
-"""The rows that some queries need, and the arguments of a function of these rows."""
-
-
-class RemoteRows(StoredRows, Protocol):
-    """Distinct rows that are laid out in several stores elsewhere, and are searched there."""
-
-    @property
-    def metric(self) -> Metric:
-        """The metric of all stores."""
-        ...
-
-    @property
-    def some(self) -> Floats:
-        """The rows of the least hashes, as `RowStore.some`."""
-        ...
-
-    @property
-    def n_stores(self) -> int:
-        """The number of stores."""
-        ...
-
-    @property
-    def shape(self) -> tuple[int, int, int]:
-        """The numbers of rows, of inputs and of values: n', d and q."""
-        ...
-
-    def answers(self, function: Callable[..., T], blocks: Sequence[RemoteJob]) -> list[T]:
-        """The results of a function of some rows and further arguments, for several blocks of requests.
-
-        For each block, the rows are those that are requested, and maybe others.
-        """
-        ...
-
-    def each(self, function: Callable[..., T], arguments: Sequence[tuple[Any, ...]]) -> list[T]:
-        """The results of a function of every store, with further arguments for each, in the order of the stores."""
-        ...
-
-
-@runtime_checkable
-class LaysOut(Protocol):
-    """A source that can lay rows out by cells where they are."""
-
-    @property
-    def lays_out(self) -> bool:
-        """Whether it does: rows that are lost elsewhere must be made again."""
-        ...
-
-    def lay_out(self, remaining: Remaining) -> RemoteRows:
-        """The distinct rows that are not active."""
-        ...
-
-
-@dataclass(frozen=True)
-class Remaining:
-    """The rows that are not active, with their residuals: a function of some rows that workers evaluate."""
-
-    base: SubsetOfData
-    active: Indices
-    """The active rows, in increasing order."""
-    noise_floor: float
-
-    @property
-    def kernel(self) -> CompiledKernel:
-        """The kernel, whose metric lays out the rows."""
-        return self.base.kernel
-
-    def inputs(self, block: Block) -> Floats:
-        """Those of a block's rows that are not active; of shape (rows, d)."""
-        return np.asarray(block.X[self._which(block)], dtype=np.float64)
-
-    def observed(self, block: Block) -> Observed:
-        """The rows of `inputs` with their residuals, of shape (rows, q), and noise variances, of shape (rows,)."""
-        which, rows = self._which(block), self.inputs(block)
-        noise = self.kernel.noise(self.kernel.prepare(rows)).astype(np.float64)
-        if block.alpha is not None:
-            noise += block.alpha[which]
-        return rows, block.y[which] - self.base.mean(rows), np.maximum(noise, self.noise_floor)
-
-    def _which(self, block: Block) -> Indices:
-        return np.delete(np.arange(len(block)), block.find(self.active)[1])
 
 
 class Elsewhere:
@@ -148,84 +52,70 @@ class Elsewhere:
         raise ValueError(ELSEWHERE)
 
 
-class Sharing(NamedTuple):
-    """The neighbourhoods that queries share."""
-
-    cell: int
-    """About how many rows a cell has."""
-    h: int
-    """Rows of a neighbourhood."""
-    power: int
-    """The power of the precisions that weight predictions."""
-    cells: Cells
-
-
 @dataclass(frozen=True)
 class Detached:
     """A local posterior without its rows, which is sent to the workers."""
 
-    base: SubsetOfData
+    state: dict[str, Any]
+    """The arguments of `Local.restore`, but for the rows."""
     metric: Metric
-    k: int
-    """How many neighbours a query has."""
     width: int
     """Numbers that a row takes."""
-    scale: Scale | None = None
-    sharing: Sharing | None = None
-    """None if queries share no neighbourhoods."""
+    cells: Cells | None
+    """The cells whose neighbourhoods queries share, if they share any."""
+
+    @property
+    def k(self) -> int:
+        """How many neighbours a query has."""
+        return int(self.state["k"])
 
     def queries(self, k: int, most: int, shared: bool = True) -> int:
         """How many queries may be in one block, if each has k neighbours and maybe a shared neighbourhood."""
-        near = k + (self.sharing.h if shared and self.sharing is not None else 0)
+        near = k + (self.state["h"] if shared and self.cells is not None else 0)
         return int(np.clip(BLOCK // max(near * self.width, 1), 1, most))
 
-    def asked(self, X: Floats, k: int, shared: bool = True) -> list[NearestRequest]:
+    def asked(self, X: Floats, k: int, shared: bool = True) -> list[Request]:
         """The rows that queries need: the k nearest of each, and with `shared` those of the centres of their cells."""
         positions = self.metric.scaled(X)
-        requests = [NearestRequest(positions, k)] if k else []
-        if shared and self.sharing is not None:
-            cells = self.sharing.cells
-            requests.append(NearestRequest(cells.centres[np.unique(cells.locate(positions))], self.sharing.h))
+        requests = [Request(positions, k)] if k else []
+        if shared and self.cells is not None:
+            centres = self.cells.centres[np.unique(self.cells.locate(positions))]
+            requests.append(Request(centres, self.state["h"]))
         return requests
 
     def on(self, rows: Observed) -> Local:
         """The posterior with some rows, which must be those that queries need."""
         X, r, noises = rows
-        given = self.base.kernel, self.base, np.asarray(X, dtype=np.float64), r, noises, self.k, self.scale, CACHE
-        made = Local.restore(*given, metric=self.metric)
-        if self.sharing is None or not len(X):
-            return made
-        cell, h, power, cells = self.sharing
-        return made.sharing(cell, h, power, cells.centres)
+        state = self.state | {"X": X.astype(np.float64), "r": r, "noises": noises, "limit": CACHE}
+        return Local.restore(**state | ({} if len(X) else {"centres": None}), metric=self.metric)
 
 
 @dataclass(frozen=True)
-class RemoteLocal(Local):
+class DaskLocal(Local):
     """`Local` whose rows are on the workers of a cluster. They are searched there, and predictions are made there."""
 
     name: ClassVar[str] = Local.name
 
-    remote: RemoteRows = field(default=None, repr=False, kw_only=True)  # type: ignore[assignment]
+    remote: Bundles = field(default=None, repr=False, kw_only=True)  # type: ignore[assignment]
     """The rows."""
 
     @classmethod
     def prepare(cls, evidence: Evidence) -> Self:
         """The posterior with k = 0, before leave-one-out errors choose k."""
         base, selection = SubsetOfData.condition(replace(evidence, judging=None)), evidence.selection
-        assert isinstance(evidence.rows, LaysOut)
-        remote = evidence.rows.lay_out(Remaining(base, np.sort(selection.indices), selection.noise_floor))
+        remainder = Remainder(base, np.sort(selection.indices), selection.noise_floor)
+        remote = lay_out(cast("DaskRows", evidence.rows), remainder)
         n, d, q = remote.shape
         X, rows, r, noises = (cast("Floats", Elsewhere(n, *tail)) for tail in ((d,), (0,), (q,), ()))
-        kernel, coordinates = base.kernel, CoordinateCache(base, rows, limit=0)
-        return cls(kernel, base, X, rows, r, noises, Neighbours(kernel, remote), coordinates, k=0, remote=remote)
+        near, coordinates = cast("Neighbours", remote), CoordinateCache(base, rows, limit=0)
+        return cls(base.kernel, base, X, rows, r, noises, near, coordinates, k=0, remote=remote)
 
     @property
     def detached(self) -> Detached:
         """The posterior without its rows."""
-        shared, (_, d, q) = self.shared, self.remote.shape
-        sharing = None if shared is None else Sharing(shared.cell, shared.h, self.power, shared.cells)
-        width = d + len(self.remote.metric.columns) + q + 2
-        return Detached(self.base, self.remote.metric, self.k, width, self.scale, sharing)
+        _, d, q = self.remote.shape
+        cells = None if self.shared is None else self.shared.cells
+        return Detached(self.saved(), self.remote.metric, d + len(self.remote.columns) + q + 2, cells)
 
     def _answered(
         self,
@@ -271,9 +161,8 @@ class RemoteLocal(Local):
         if not self.k or not len(X):
             return super().joint(X)
         detached = self.detached
-        job = _OnRows(detached, Local.joint)
-        found: tuple[Floats, Floats] = self.remote.answers(job, [(detached.asked(X, max(self.k, *SIZES)), (X,))])[0]
-        return found
+        on_rows: Callable[..., tuple[Floats, Floats]] = _OnRows(detached, Local.joint)
+        return self.remote.answers(on_rows, [(detached.asked(X, max(self.k, *SIZES)), (X,))])[0]
 
     # Leave-one-out errors
 
@@ -306,7 +195,7 @@ class RemoteLocal(Local):
         """Those of some rows that are in some cells, found where the rows are."""
         assert self.shared is not None
         inside = _Inside(self.remote.metric, self.shared.cells, cells, np.sort(which))
-        return np.sort(evidence.rows.map(inside, _both))
+        return np.sort(np.concatenate(evidence.rows.map(inside)))
 
     # Files
 
@@ -324,10 +213,6 @@ class RemoteLocal(Local):
 
     def __getstate__(self) -> NoReturn:
         raise TypeError(f"This model cannot be pickled or copied. {ELSEWHERE}")
-
-
-ON_WORKERS: dict[type[Posterior], type[Posterior]] = {Local: RemoteLocal}
-"""Posteriors that can leave all rows on the workers of a cluster, each with the class that does so."""
 
 
 @dataclass(frozen=True)
@@ -355,10 +240,6 @@ class _Inside:
         which, places = block.find(self.which)
         cell = self.all_cells.locate(self.metric.scaled(np.asarray(block.X[places], dtype=np.float64)))
         return self.which[which][np.isin(cell, self.cells)]
-
-
-def _both(first: Indices, second: Indices) -> Indices:
-    return np.concatenate([first, second])
 
 
 def _errors(local: Local, rows: RowsOfFit, sizes: Sequence[int]) -> tuple[Floats, Floats]:

@@ -1,7 +1,9 @@
-"""`RemoteLocal` with its rows in bundles in this process: the predictions of `Local`, whatever the rows are like."""
+"""`DaskLocal` with its rows in bundles in this process: the predictions of `Local`, whatever the rows are like."""
 
 from dataclasses import dataclass
+from functools import partial, reduce
 from itertools import pairwise
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -9,79 +11,49 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, WhiteK
 
 from helpers import campaign
 from sodalite import select
-from sodalite.cluster.bundles import Bundle, BundleLayout, _first, _home, _near, _radius, _Split, _Surveyed, together
+from sodalite.cluster.bundles import Bundle, Bundles, first_radius, layout_of, least_radius, near_rows, split, together
+from sodalite.cluster.local import DaskLocal
 from sodalite.kernels import compile_kernel, neighbours
-from sodalite.kernels.cells import Bisection
-from sodalite.kernels.neighbours import least_hashes, n_sampled
 from sodalite.posteriors import Evidence, Judging, Local, tuning
-from sodalite.posteriors.remote import RemoteLocal
 from sodalite.selection.rows import ArrayRows, Block
 
 
-class Index:
-    """What a driver knows of distances."""
-
-    def __init__(self, rows):
-        self.rows, self.columns, self.scaled = rows, rows.metric.columns, rows.metric.scaled
-
-    def sample(self, most):
-        Z = np.concatenate([bundle.store.Z for bundle in self.rows.bundles])
-        return Z[least_hashes(Z[:, -1], most)][:, :-1]
-
-
-class Here:
+class Here(Bundles):
     """Bundles of this process, which answer as those of a cluster do."""
 
-    def __init__(self, source, remaining, levels, pieces):
-        n, d = source.X.shape
-        edges = np.linspace(0, n, pieces + 1).astype(int)
-        parts = [Block(source.X[a:b], source.y[a:b], begin=a) for a, b in pairwise(edges)]
-        surveyed = _Surveyed(remaining, d, max(n_sampled(d), 2**levels * 8))
-        seen = surveyed(parts[0])
-        for part in parts[1:]:
-            seen = surveyed(part).merged(seen)  # in another order
-        self.metric = seen.metric(remaining.kernel.centre, remaining.kernel.metric())
-        boxes = Bisection.of(self.metric.scaled(seen.rows), levels)
-        self.layout = BundleLayout(self.metric, boxes, seen.rows[: n_sampled(d)], np.dtype(np.float64))
-        split = [_Split(remaining, self.layout)(part) for part in parts]
-        self.bundles = [Bundle(list(each), self.layout) for each in zip(*split, strict=True)]
-        self.shape = sum(len(bundle.store) for bundle in self.bundles), d, source.y.shape[1]
+    def __init__(self, rows, remainder):
+        self.layout = layout_of(rows, remainder, rows.levels)
+        self.metric, self.some = self.layout.metric, self.layout.some
+        self.columns, self.scaled, self.cycles = self.metric.columns, self.metric.scaled, False
+        pieces = rows.map(partial(split, remainder, self.layout))
+        self.futures = [Bundle(list(each), self.layout) for each in zip(*pieces, strict=True)]
+        self.n = sum(len(bundle.store) for bundle in self.futures)
+        self.shape = self.n, rows.shape[1], rows.q
         self.n_gathered = []
 
-    def __len__(self):
-        return self.shape[0]
-
-    def index(self, centre, weights):
-        return Index(self)
-
-    def features(self, kernel):
-        raise NotImplementedError
-
-    def nearest_by_covariance(self, kernel, X, k):
-        raise NotImplementedError
+    def each(self, function, *arguments):
+        return [function(bundle.store, *some) for bundle, *some in zip(self.futures, *arguments, strict=True)]
 
     def answers(self, function, blocks):
         return [function(self.gathered(asked), *arguments) for asked, arguments in blocks]
 
     def gathered(self, asked):
-        home = _home(asked, self.layout.boxes)
-        radius = _radius(home, [_first(bundle, asked, home, at) for at, bundle in enumerate(self.bundles)])
-        boxes = [(bundle.store.Z[:, :-1].min(axis=0), bundle.store.Z[:, :-1].max(axis=0)) for bundle in self.bundles]
-        rows = together([_near(*each, asked, radius, *box) for *each, box in zip(self.bundles, boxes, strict=True)])
+        bounds = [first_radius(bundle, self.layout, asked, number) for number, bundle in enumerate(self.futures)]
+        rows = together(near_rows(bundle, asked, least_radius(bounds)) for bundle in self.futures)
         self.n_gathered.append(len(rows[0]))
         return rows
 
 
 @dataclass(frozen=True)
-class Spread(ArrayRows):
-    """A source that lays its rows out in bundles."""
+class Pieces(ArrayRows):
+    """Rows in pieces, whose results are combined in another order than that of the pieces."""
 
     levels: int = 2
-    pieces: int = 3
-    lays_out: bool = True
 
-    def lay_out(self, remaining):
-        return Here(self, remaining, self.levels, self.pieces)
+    def map(self, function, combine=None, most=0):
+        edges = np.linspace(0, len(self.X), 4).astype(int)
+        found = [function(Block(self.X[a:b], self.y[a:b], begin=int(a))) for a, b in pairwise(edges)]
+        return found if combine is None else reduce(lambda first, second: combine(second, first), found)
 
 
 def scattered(rng, n):
@@ -107,10 +79,11 @@ def conditioned(make, n, levels, n_neighbors=None, seed=0, calibrate=True, kerne
     kernel = ConstantKernel(1.0) * RBF([1.0, 2.0, 1.5]) + WhiteKernel(0.05) if kernel is None else kernel
     chosen = select(X, y, kernel, n_active=m, first=0)
     found = []
-    for kind, source in ((Local, ArrayRows(X, y)), (RemoteLocal, Spread(X, y, None, levels))):
+    for kind, source in ((Local, ArrayRows(X, y)), (DaskLocal, Pieces(X, y, None, levels))):
         judging = Judging.of(source, calibrate, 1.0, 0.0, None, np.random.default_rng(0))
         evidence = Evidence(compile_kernel(kernel, X), source, chosen, None, n_neighbors, None, judging)
-        found.append(kind.condition(evidence))
+        with patch("sodalite.cluster.local.lay_out", Here):
+            found.append(kind.condition(evidence))
     return (*found, make(np.random.default_rng(seed + 1), 150))
 
 
@@ -161,7 +134,7 @@ def test_few_rows_are_gathered_for_a_query():
 
 def test_blocks_of_queries_are_bounded(monkeypatch):
     here, there, Q = conditioned(scattered, 900, 2, n_neighbors=8, calibrate=False)
-    monkeypatch.setattr("sodalite.posteriors.remote.BLOCK", 8 * there.detached.width * 20)
+    monkeypatch.setattr("sodalite.cluster.local.BLOCK", 8 * there.detached.width * 20)
     there.remote.n_gathered.clear()
     np.testing.assert_allclose(there.mean(Q), here.mean(Q), rtol=1e-8)
     assert len(there.remote.n_gathered) == -(-len(Q) // 20)
