@@ -2,9 +2,9 @@
 
 It is made in two passes over the rows, in bounded memory (docs/method.rst, `row-store`):
 
-1. a sample of the rows decides on the cells, each of about `CELL_ROWS` rows (`sodalite.kernels.cells`);
-2. every row is appended to the file of its bucket, a run of cells that fits into memory. Then the buckets are read one
-   after the other: rows with the same inputs become one, and rows are put in the order of their cells.
+1. a sample of the rows decides on the metric, and on boxes of space whose rows fit into memory;
+2. every row is appended to the file of its box. Then the boxes are read one after the other and laid out: rows with the
+   same inputs become one, and rows are put in the order of cells of about `CELL_ROWS` rows (`sodalite.kernels.cells`).
 
 The files are temporary and have no names, so nothing is left behind, whenever and however the process ends.
 """
@@ -12,13 +12,13 @@ The files are temporary and have no names, so nothing is left behind, whenever a
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from copy import copy
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
-from math import log2
+from math import ceil, log2
 from typing import IO, Any, cast
 
 import numpy as np
@@ -34,9 +34,9 @@ from .neighbours import Metric, distinct, hashes, least_hashes, n_sampled
 from .nodes import Features
 
 CELL_ROWS = 256  # rows of a cell: what a query reads at least. 16 KB of eight inputs, a few pages of a file
-PER_CELL = 4  # rows of the sample for each cell
-MOST_BUCKETS = 256  # files that are open at a time: systems allow a thousand or more
-COPIES = 6  # times that the rows of a bucket are in memory while they are sorted
+PER_CELL = 4  # rows that decide on the cuts, for each cell
+MOST_BOXES = 256  # files that are open at a time: systems allow a thousand or more
+COPIES = 8  # times that the rows of a box are in memory while they are laid out
 CLOSE = 1e-12  # relative difference of weights that the mathematics of another machine may make
 BLOCK = 2**20  # numbers that are read at a time: 8 MB
 
@@ -166,11 +166,10 @@ def laid_out(X: Array, values: Floats, noise: Floats, metric: Metric, some: Floa
     some : array of shape (some, d)
         `RowStore.some`.
     """
-    first, group = distinct(X)
-    if len(first) < len(X):
-        values, noise = group_means(values, noise, group, len(first))
-        X = X[first]
-    Z = metric.positions(X)
+    if len(np.unique(hashed := hashes(X))) < len(X):
+        X, values, noise = _merged(X, values, noise)
+        hashed = hashes(X)
+    Z = metric.positions(X, hashed)
     order, begins = _by_cells(Z)
     X, ends = X[order], np.append(begins[1:], len(X))
     low, high = np.minimum.reduceat(X, begins), np.maximum.reduceat(X, begins)
@@ -179,7 +178,9 @@ def laid_out(X: Array, values: Floats, noise: Floats, metric: Metric, some: Floa
 
 def _by_cells(Z: Floats) -> tuple[Indices, Indices]:
     """An order of positions by cells of about `CELL_ROWS`, and the places there at which cells begin."""
-    cell = Bisection.of(Z, max(0, round(log2(len(Z) / CELL_ROWS)))).locate(Z)
+    levels = max(0, round(log2(len(Z) / CELL_ROWS)))
+    some = least_hashes(Z[:, -1], PER_CELL * 2**levels)
+    cell = Bisection.of(Z[some], levels).locate(Z)
     order = np.argsort(cell, kind="stable")
     return order, np.flatnonzero(np.diff(cell[order], prepend=-1))
 
@@ -285,75 +286,60 @@ def build_store(
         If the disk is full.
     """
     d, q = shape
-    seen = Survey(inputs(), d, max(n_sampled(d), n * PER_CELL // CELL_ROWS))
+    seen = Survey(inputs(), d, n_sampled(d))
     metric = seen.metric(centre, weights)
-    Z = metric.scaled(seen.rows)
-    cells = Bisection.of(Z, max(0, round(log2(n / CELL_ROWS))))
-    record = np.dtype(
-        [
-            ("X", dtype, (d,)),
-            ("Z", "f8", (len(metric.columns) + 1,)),
-            ("values", "f8", (q,)),
-            ("noise", "f8"),
-            ("cell", "i8"),
-        ]
-    )
-    n_buckets = int(np.clip(-(-COPIES * n * record.itemsize // memory), 1, MOST_BUCKETS))
-    counts = np.bincount(cells.locate(Z), minlength=len(cells))
-    bucket_of = (np.cumsum(counts) - counts) * n_buckets // len(Z)
-    with ExitStack() as files, said_if_full(tempfile.gettempdir()):
-        buckets = [files.enter_context(_temporary()) for _ in range(n_buckets)]
+    record = np.dtype([("X", dtype, (d,)), ("values", "f8", (q,)), ("noise", "f8")])
+    most = max(1, memory // (COPIES * (record.itemsize + 8 * (len(metric.columns) + 1))))
+    n_boxes = int(np.clip(2 * n / most, 1, MOST_BOXES))  # boxes of half as many rows, since a sample decides on them
+    boxes = Bisection.of(metric.scaled(seen.rows), ceil(log2(n_boxes)))
+    with ExitStack() as open_files, said_if_full(tempfile.gettempdir()):
+        files = [open_files.enter_context(_temporary()) for _ in range(len(boxes))]
         count, total = 0, 0.0
         for X, values, noise in observations():
-            part, hashed = np.empty(len(X), dtype=record), hashes(X)
-            part["X"], part["Z"], part["values"], part["noise"] = X, metric.positions(X, hashed), values, noise
-            part["cell"] = cells.locate(part["Z"])
-            count, total = count + len(part), total + float(hashed.sum())
-            place = bucket_of[part["cell"]]
-            order = np.argsort(place, kind="stable")
-            edges = np.searchsorted(place[order], np.arange(n_buckets + 1))
-            for bucket, (begin, end) in zip(buckets, pairwise(edges), strict=True):
-                bucket.write(_bytes(part[order[begin:end]]))
+            part = np.empty(len(X), dtype=record)
+            part["X"], part["values"], part["noise"] = X, values, noise
+            count, total = count + len(part), total + float(hashes(X).sum())
+            box = boxes.locate(metric.scaled(X))
+            order = np.argsort(box, kind="stable")
+            edges = np.searchsorted(box[order], np.arange(len(boxes) + 1))
+            for file, (begin, end) in zip(files, pairwise(edges), strict=True):
+                file.write(_bytes(part[order[begin:end]]))
         if count != seen.n or total != seen.sum:
             raise ChangedError("X changed while it was read. Fit again when nothing else writes to it.")
-        return _sorted(buckets, record, len(cells), seen, metric, max(1, memory // (COPIES * record.itemsize)))
+        return _together(laid_out(*rows, metric, seen.rows) for rows in _read(files, record, most))
 
 
-def _sorted(
-    buckets: list[IO[bytes]], record: np.dtype[Any], n_cells: int, seen: Survey, metric: Metric, most: int
-) -> RowStore:
-    """The store of the rows in some buckets, of which `most` records are read at a time."""
-    names = ("X", "Z", "values", "noise")
-    files = {name: _temporary() for name in names}
-    counts = np.zeros(n_cells, dtype=np.int64)
-    low, high = np.full((n_cells, len(seen.low)), np.inf), np.full((n_cells, len(seen.low)), -np.inf)
-    for bucket in buckets:
-        bucket.seek(0)
-        rows = np.empty(0, dtype=record)
-        while len(more := np.frombuffer(bucket.read(most * record.itemsize), dtype=record)):
-            rows = _merged(np.concatenate([rows, more]))
-        rows = rows[np.argsort(rows["cell"], kind="stable")]
-        cells, first = np.unique(rows["cell"], return_index=True)
-        if len(rows):
-            counts[cells] = np.diff([*first, len(rows)])
-            low[cells], high[cells] = np.minimum.reduceat(rows["X"], first), np.maximum.reduceat(rows["X"], first)
-        for name in names:
-            files[name].write(_bytes(rows[name]))
-        bucket.truncate(0)  # its room on the disk is free again
-    full, n = counts > 0, int(counts.sum())
-    X, Z, values, noises = (_mapped(files[name], record[name], n) for name in names)
-    some = np.ascontiguousarray(seen.rows[: n_sampled(len(seen.low))])
-    return RowStore(X, Z, values, noises, np.cumsum(counts[full]), low[full], high[full], some, metric)
+def _read(files: list[IO[bytes]], record: np.dtype[Any], most: int) -> Iterator[Observed]:
+    """The rows of every file that has some; `most` are read at a time, and equal ones become one before more are."""
+    for file in files:
+        file.seek(0)
+        rows: Observed | None = None
+        while len(more := np.frombuffer(file.read(most * record.itemsize), dtype=record)):
+            new = more["X"], more["values"], more["noise"]
+            rows = new if rows is None else _merged(*map(np.concatenate, zip(rows, new, strict=True)))
+        file.truncate(0)  # its room on the disk is free again
+        if rows is not None:
+            yield rows
 
 
-def _merged(rows: Array) -> Array:
-    """Records in which those with the same inputs are one: the mean of their values, and the noise of that mean."""
-    if len(np.unique(rows["Z"][:, -1])) == len(rows):  # all hashes differ
-        return rows
-    first, group = distinct(rows["X"])
-    merged = rows[first]
-    merged["values"], merged["noise"] = group_means(rows["values"], rows["noise"], group, len(first))
-    return merged
+def _together(stores: Iterable[RowStore]) -> RowStore:
+    """One store of the rows of several, which are written to files one after the other."""
+    files = {name: _temporary() for name in ("X", "Z", "values", "noises")}
+    n, cells = 0, list[tuple[Indices, Floats, Floats]]()
+    for store in stores:
+        for name, file in files.items():
+            file.write(_bytes(getattr(store, name)))
+        cells.append((n + store.ends, store.low, store.high))
+        n += len(store)
+    ends, low, high = (np.concatenate(part) for part in zip(*cells, strict=True))
+    X, Z, values, noises = (_mapped(file, n, getattr(store, name)) for name, file in files.items())
+    return RowStore(X, Z, values, noises, ends, low, high, store.some, store.metric)
+
+
+def _merged(X: Array, values: Floats, noise: Floats) -> Observed:
+    """Rows of which those with the same inputs are one: the mean of their values, and the noise of that mean."""
+    first, group = distinct(X)
+    return X[first], *group_means(values, noise, group, len(first))
 
 
 def group_means(values: Floats, noise: Floats, group: Indices, count: int) -> tuple[Floats, Floats]:
@@ -376,8 +362,8 @@ def _temporary() -> IO[bytes]:
     return tempfile.TemporaryFile(prefix="sodalite-")
 
 
-def _mapped(file: IO[bytes], kind: np.dtype[Any], n: int) -> Array:
+def _mapped(file: IO[bytes], n: int, like: Array) -> Array:
     """A file of n entries as an array, which is read when it is used; the file is there as long as the array is."""
     with file:
         file.flush()
-        return np.asarray(np.memmap(file, dtype=kind.base, mode="r", shape=(n, *kind.shape)))
+        return np.asarray(np.memmap(file, dtype=like.dtype, mode="r", shape=(n, *like.shape[1:])))

@@ -9,7 +9,7 @@ import numpy as np
 from ..core.threads import n_threads
 from ..core.validation import float_type
 from ..kernels.neighbours import n_sampled
-from ..kernels.row_store import CELL_ROWS, PER_CELL, ChangedError, RowStore, build_store
+from ..kernels.row_store import ChangedError, RowStore, build_store
 from ..selection.rows import Block
 from .base import BLOCK, N_SOME, Evidence
 from .baselines import MOST_NUMBERS
@@ -37,7 +37,7 @@ def least_memory(n: int, d: int, m: int, n_judged: int, h: int) -> int:
     near = 0 if n_judged <= N_SOME else NEAR_JUDGED
     judged = 8 * n_judged * (4 * d + near)  # their inputs, prepared and copied, and the rows near by
     factors = threads * 8 * (4 * h * h + h * (m + 2 * d))
-    sample = 8 * 3 * d * max(n_sampled(d), n * PER_CELL // CELL_ROWS)
+    sample = 8 * 3 * d * n_sampled(d)
     return FIXED + 9 * n + max(sample, judged + max(factors, 8 * COPIED * MOST_NUMBERS))
 
 
