@@ -44,8 +44,12 @@ class Joined:
         which = np.asarray(rows)
         if which.dtype == bool:
             which = np.flatnonzero(which)
+        if which.size and which.dtype.kind not in "iu":
+            raise IndexError(f"rows are indexed by a slice or by their numbers; got {rows!r}.")
         flat = which.ravel().astype(np.int64)
         flat = np.where(flat < 0, flat + len(self), flat)
+        if flat.size and not 0 <= flat.min() <= flat.max() < len(self):
+            raise IndexError(f"there are {len(self)} rows; {rows!r} are not all among them.")
         found = np.empty((len(flat), *self.shape[1:]), dtype=self.dtype)
         place = np.searchsorted(self._edges, flat, side="right") - 1
         for number in np.unique(place):

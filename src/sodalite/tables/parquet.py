@@ -6,6 +6,7 @@ import os
 from collections import Counter, OrderedDict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -13,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from ..core.files import PARQUET, check_readable, parquet_files
+from ..core.joined import Joined
 from ..core.memory import available
 from ..core.optional import require
 from ..core.types import Floats, Indices
@@ -25,7 +27,7 @@ from .training import Training
 KEPT = 2  # row groups in memory at a time: as many as threads need that read neighbouring rows
 
 
-class ParquetRows:
+class ParquetRows(Joined):
     """Numeric columns of a Parquet file, or of all Parquet files of a folder, as an array that is read when indexed.
 
     `X[a:b]` and `X[indices]` are arrays. Row groups are read whole, and the last two are kept in memory. Rows are in
@@ -55,65 +57,33 @@ class ParquetRows:
     (100, 2)
     """
 
-    ndim = 2
-
     def __init__(self, path: str | os.PathLike[str], columns: Sequence[str] | None = None, dtype: Any = None) -> None:
-        self._arrow, self._parquet = require("pyarrow", "parquet"), require("pyarrow.parquet", "parquet")
-        self.path, self._files = Path(path), _files(Path(path))
-        about = [_about(file) for file in self._files]
-        schema = about[0].schema.to_arrow_schema()
-        self.names = list(schema.names if columns is None else columns)
-        self._check_columns([meta.schema.to_arrow_schema() for meta in about])
-        kinds = {str(schema.field(name).type) for name in self.names}
-        self.dtype = np.dtype(dtype or (np.float32 if kinds == {"float"} else np.float64))
-        self._groups = [(place, group) for place, meta in enumerate(about) for group in range(meta.num_row_groups)]
-        lengths = [about[place].row_group(group).num_rows for place, group in self._groups]
-        self._edges = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
-        self.shape = int(self._edges[-1]), len(self.names)
-        self._check_missing(about)
+        self.path, files = Path(path), _files(Path(path))
+        about = [_about(file) for file in files]
+        schemas = [meta.schema.to_arrow_schema() for meta in about]
+        self.names = list(schemas[0].names if columns is None else columns)
+        _check_columns(self.path, files, schemas, self.names)
+        kinds = {str(schemas[0].field(name).type) for name in self.names}
+        kind = np.dtype(dtype or (np.float32 if kinds == {"float"} else np.float64))
+        kept = _Kept()
+        groups = [
+            _Group(file, number, meta.row_group(number).num_rows, tuple(self.names), kind, kept)
+            for file, meta in zip(files, about, strict=True)
+            for number in range(meta.num_row_groups)
+        ]
+        _check_missing(self.path, about, self.names)
+        super().__init__(groups or [np.empty((0, len(self.names)), dtype=kind)])
         # While a column is decoded, it is in memory three times: as on disk, as Arrow's array, and converted.
-        self.held_bytes = self.dtype.itemsize * max(lengths, default=0) * (KEPT * len(self.names) + 3)
-        self._start()
+        most = max((len(group) for group in groups), default=0)
+        self.held_bytes = kind.itemsize * most * (KEPT * len(self.names) + 3)
 
     @classmethod
     def columns_of(cls, path: str | os.PathLike[str]) -> list[str]:
         """The names of all columns of a file, or of the first file of a folder."""
-        files = _files(Path(path))
-        return list(_about(files[0]).schema.to_arrow_schema().names)
-
-    def __len__(self) -> int:
-        return self.shape[0]
+        return list(_about(_files(Path(path))[0]).schema.to_arrow_schema().names)
 
     def __repr__(self) -> str:
         return f"ParquetRows({str(self.path)!r}, {self.shape[0]} x {self.shape[1]}, {self.dtype})"
-
-    def __getitem__(self, rows: Any) -> Floats:
-        if isinstance(rows, slice):
-            begin, end, step = rows.indices(self.shape[0])
-            if step != 1:
-                return self[np.arange(begin, end, step)]
-            return self._between(begin, max(end, begin))
-        index = np.asarray(rows, dtype=np.int64) if isinstance(rows, list) and not rows else np.asarray(rows)
-        if index.dtype.kind == "b" and index.shape == self.shape[:1]:
-            index = np.flatnonzero(index)
-        if index.dtype.kind not in "iu" or index.ndim > 1:
-            raise IndexError(f"rows are asked for by a slice or by their numbers; got {rows!r}.")
-        if index.size and not (-self.shape[0] <= index.min() and index.max() < self.shape[0]):
-            raise IndexError(f"there are {self.shape[0]} rows; row {index.min()} or {index.max()} is none of them.")
-        index = index.astype(np.int64) % max(self.shape[0], 1)
-        return self._at(index) if index.ndim else self._at(index[None])[0]
-
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Floats:
-        return np.asarray(self[:], dtype=dtype)
-
-    def __getstate__(self) -> dict[str, Any]:
-        made = ("_arrow", "_parquet", "_lock", "_kept")
-        return {key: value for key, value in self.__dict__.items() if key not in made}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-        self._arrow, self._parquet = require("pyarrow", "parquet"), require("pyarrow.parquet", "parquet")
-        self._start()
 
     def records(self, rows: Indices) -> Any:
         """A pyarrow.Table of some rows with all columns of the files, of any type. Each row group is read once."""
@@ -122,116 +92,111 @@ class ParquetRows:
         parts, order = [], []
         for group in np.unique(groups):
             here = np.flatnonzero(groups == group)
-            place, number = self._groups[group]
-            with self._opened(place) as file:
-                parts.append(file.read_row_group(number).take(index[here] - self._edges[group]))
+            with self.parts[group].opened() as file:
+                parts.append(file.read_row_group(self.parts[group].number).take(index[here] - self._edges[group]))
             order.append(here)
-        joined = self._arrow.concat_tables(parts, promote_options="default")
+        joined = require("pyarrow", "parquet").concat_tables(parts, promote_options="default")
         return joined.take(np.argsort(np.concatenate(order)))
 
+
+class _Kept:
+    """The last row groups that were read; it is empty once pickled."""
+
+    def __init__(self) -> None:
+        self.lock, self.groups = Lock(), OrderedDict[Any, Floats]()
+
+    def __reduce__(self) -> Any:
+        return _Kept, ()
+
+
+@dataclass(frozen=True)
+class _Group:
+    """A row group of a Parquet file, as an array that is read when it is indexed."""
+
+    file: Path
+    number: int
+    n_rows: int
+    names: tuple[str, ...]
+    dtype: np.dtype[Any]
+    kept: _Kept = field(compare=False)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns."""
+        return self.n_rows, len(self.names)
+
+    def __len__(self) -> int:
+        return self.n_rows
+
+    def __getitem__(self, rows: Any) -> Floats:
+        """A copy of some rows, since a view would keep the whole row group in memory."""
+        with self.kept.lock:
+            groups, key = self.kept.groups, (self.file, self.number)
+            if key not in groups:
+                while len(groups) >= KEPT:
+                    groups.popitem(last=False)
+                groups[key] = self.read()
+            groups.move_to_end(key)
+            return np.array(groups[key][rows])
+
     @contextmanager
-    def _opened(self, place: int) -> Iterator[Any]:
-        """One of the files, opened."""
-        with (
-            self._arrow.OSFile(os.fsencode(self._files[place])) as stream,
-            self._parquet.ParquetFile(stream, pre_buffer=False) as file,
-        ):
+    def opened(self) -> Iterator[Any]:
+        """The file, opened."""
+        arrow, parquet = require("pyarrow", "parquet"), require("pyarrow.parquet", "parquet")
+        with arrow.OSFile(os.fsencode(self.file)) as stream, parquet.ParquetFile(stream, pre_buffer=False) as file:
             yield file
 
-    def _start(self) -> None:
-        """Begin with an empty cache."""
-        self._lock, self._kept = Lock(), OrderedDict[int, Floats]()
-
-    def _between(self, begin: int, end: int) -> Floats:
-        """The rows `begin` to `end`."""
-        found = np.empty((end - begin, self.shape[1]), dtype=self.dtype)
-        at = begin
-        while at < end:
-            group = int(np.searchsorted(self._edges, at, side="right")) - 1
-            first, last = self._edges[group], min(int(self._edges[group + 1]), end)
-            found[at - begin : last - begin] = self._taken(group, slice(at - first, last - first))
-            at = last
-        return found
-
-    def _at(self, index: Indices) -> Floats:
-        """Rows by their indices, in any order; each row group is read once."""
-        found = np.empty((len(index), self.shape[1]), dtype=self.dtype)
-        order = np.argsort(index, kind="stable")
-        groups = np.searchsorted(self._edges, index[order], side="right") - 1
-        for group in np.unique(groups):
-            here = order[groups == group]
-            found[here] = self._taken(int(group), index[here] - self._edges[group])
-        return found
-
-    def _taken(self, group: int, which: Indices | slice) -> Floats:
-        """A copy of some rows of a row group, which is read unless it is in the cache.
-
-        A copy, since a view would keep the whole row group in memory.
-        """
-        with self._lock:
-            if group not in self._kept:
-                while len(self._kept) >= KEPT:
-                    self._kept.popitem(last=False)
-                self._kept[group] = self._read(group)
-            self._kept.move_to_end(group)
-            return np.array(self._kept[group][which])
-
-    def _read(self, group: int) -> Floats:
-        """All rows of a row group, converted to the array's type."""
-        place, number = self._groups[group]
-        n_rows = int(self._edges[group + 1] - self._edges[group])
-        found = np.empty((n_rows, self.shape[1]), dtype=self.dtype)
-        kind = self._arrow.from_numpy_dtype(self.dtype)
+    def read(self) -> Floats:
+        """All rows, converted to the array's type."""
+        arrow, found = require("pyarrow", "parquet"), np.empty(self.shape, dtype=self.dtype)
+        kind = arrow.from_numpy_dtype(self.dtype)
         try:
-            with self._opened(place) as file:
+            with self.opened() as file:
                 for column, name in enumerate(self.names):
-                    values = file.read_row_group(number, columns=[name], use_threads=False).column(0)
-                    if len(values) != n_rows:
-                        raise TableError(f"{self._files[place]} changed while it was read.")
+                    values = file.read_row_group(self.number, columns=[name], use_threads=False).column(0)
+                    if len(values) != self.n_rows:
+                        raise TableError(f"{self.file} changed while it was read.")
                     at = 0
                     for chunk in values.chunks:
                         here, at = slice(at, at + len(chunk)), at + len(chunk)
                         found[here, column] = chunk.cast(kind, safe=False).to_numpy(zero_copy_only=False)
-        except (self._arrow.ArrowException, OSError) as error:
-            raise TableError(f"{self._files[place]} cannot be read as Parquet: {first_line(error)}.") from None
+        except (arrow.ArrowException, OSError) as error:
+            raise TableError(f"{self.file} cannot be read as Parquet: {first_line(error)}.") from None
         return found
 
-    def _check_columns(self, schemas: list[Any]) -> None:
-        """Refuse files, given by their schemas, that lack a column, have it twice, or hold no numbers in it."""
-        types = self._arrow.types
-        for file, schema in zip(self._files, schemas, strict=True):
-            counts = Counter(schema.names)
-            for name in self.names:
-                if counts[name] != 1:
-                    words = "no column" if not counts[name] else "two columns named"
-                    raise TableError(f"{file} has {words} {name!r}.{nearest(name, schema.names)}")
-            other = [
-                name
-                for name in self.names
-                for kind in [schema.field(name).type]
-                if not (types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind))
-            ]
-            if other:
-                raise TableError(
-                    f"{file}: {listed(other)} {'hold' if len(other) > 1 else 'holds'} no numbers. Name the columns to "
-                    f"use, or encode these first."
-                )
-        if not self.names:
-            raise TableError(f"{self.path} has no columns to read.")
 
-    def _check_missing(self, about: list[Any]) -> None:
-        """Refuse missing values that the files' statistics count; others are found when rows are read."""
-        gaps: dict[str, int] = {}
-        names = set(self.names)
-        for place, group in self._groups:
-            part = about[place].row_group(group)
+def _check_columns(path: Path, files: Sequence[Path], schemas: Sequence[Any], names: Sequence[str]) -> None:
+    """Refuse files that lack a column, have it twice, or hold no numbers in it."""
+    if not names:
+        raise TableError(f"{path} has no columns to read.")
+    types = require("pyarrow", "parquet").types
+    numeric = (types.is_integer, types.is_floating, types.is_boolean)
+    for file, schema in zip(files, schemas, strict=True):
+        counts = Counter(schema.names)
+        for name in names:
+            if counts[name] != 1:
+                words = "no column" if not counts[name] else "two columns named"
+                raise TableError(f"{file} has {words} {name!r}.{nearest(name, schema.names)}")
+        other = [name for name in names if not any(test(schema.field(name).type) for test in numeric)]
+        if other:
+            raise TableError(
+                f"{file}: {listed(other)} {'hold' if len(other) > 1 else 'holds'} no numbers. Name the columns to use, "
+                f"or encode these first."
+            )
+
+
+def _check_missing(path: Path, about: Sequence[Any], names: Sequence[str]) -> None:
+    """Refuse missing values that the files' statistics count; others are found when rows are read."""
+    gaps, wanted = Counter[str](), set(names)
+    for meta in about:
+        for group in range(meta.num_row_groups):
+            part = meta.row_group(group)
             for at in range(part.num_columns):
                 column = part.column(at)
-                found = column.statistics.null_count if column.is_stats_set and column.statistics.has_null_count else 0
-                if found and column.path_in_schema in names:
-                    gaps[column.path_in_schema] = gaps.get(column.path_in_schema, 0) + found
-        if gaps:
-            raise TableError(f"{self.path} has missing values: {counted(gaps)}. Leave out these rows or columns first.")
+                if column.path_in_schema in wanted and column.is_stats_set and column.statistics.has_null_count:
+                    gaps[column.path_in_schema] += column.statistics.null_count
+    if +gaps:
+        raise TableError(f"{path} has missing values: {counted(+gaps)}. Leave out these rows or columns first.")
 
 
 def open_parquet(

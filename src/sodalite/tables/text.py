@@ -120,34 +120,26 @@ class _TextFile:
         if self._encoding.lower() not in ("utf-8", "utf8"):
             return
         self._stream.seek(0)
-        decoder, offset, lines, is_ascii, end = codecs.getincrementaldecoder("utf-8")(), 0, 0, True, b""
-        while True:
-            part = self._stream.read(BLOCK)
-            held = decoder.getstate()[0]
+        offset, blank, is_ascii = 0, False, True
+        for number, line in enumerate(iter(lambda: self._stream.readline(BLOCK), b""), 1):
+            if len(line) == BLOCK and not line.endswith(b"\n"):
+                first = "its first line" if number == 1 else f"line {number}"
+                raise TableError(f"{self._name}: {first} {TOO_LONG}")
             try:
-                is_ascii &= decoder.decode(part, final=not part).isascii()
+                is_ascii &= line.decode().isascii()
             except UnicodeDecodeError as error:
-                self._refuse_unless_windows(held + part, error, is_ascii, offset - len(held), lines)
-                return
-            if not part:
-                return
-            seen = end + part.replace(b"\r", b"")
-            self._has_blank_lines |= offset > 0 and end == b"\n\n"  # blank lines at the end shift nothing
-            self._has_blank_lines |= b"\n\n" in seen.rstrip(b"\n") or (not offset and seen.startswith(b"\n"))
-            offset, lines, end = offset + len(part), lines + part.count(b"\n"), seen[-2:]
-
-    def _refuse_unless_windows(
-        self, part: bytes, error: UnicodeDecodeError, is_ascii: bool, offset: int, lines: int
-    ) -> None:
-        """Choose another encoding for a file that is not UTF-8, if nothing speaks against it."""
-        wrong = error.start
-        if not (is_ascii and part[:wrong].isascii()) or CONTROL.search(part) or self._dialect.encoding:
-            line = lines + 1 + part[:wrong].count(b"\n")
-            raise TableError(
-                f"{self._name} is not UTF-8: byte {offset + wrong} (0x{part[wrong]:02x}), in line {line}. Say what it "
-                f"is, for instance with --encoding cp1252, which is that of Windows in Western Europe and America."
-            ) from None
-        self._encoding, self._odd = self._dialect.otherwise or WINDOWS, True
+                wrong = error.start
+                if is_ascii and line[:wrong].isascii() and not CONTROL.search(line) and not self._dialect.encoding:
+                    self._encoding, self._odd = self._dialect.otherwise or WINDOWS, True
+                    return
+                raise TableError(
+                    f"{self._name} is not UTF-8: byte {offset + wrong} (0x{line[wrong]:02x}), in line {number}. Say "
+                    f"what it is, for instance with --encoding cp1252, which is that of Windows in Western Europe and "
+                    f"America."
+                ) from None
+            self._has_blank_lines |= blank and bool(line.strip())  # blank lines at the end shift nothing
+            blank |= not line.strip()
+            offset += len(line)
 
     def _decode(self) -> Any:
         """The file from its first byte, as UTF-8 with one mark between columns."""
@@ -161,8 +153,6 @@ class _TextFile:
         found = b""
         while (len(found) < HEAD or b"\n" not in found) and (more := self._decoded.read(HEAD)):
             found += more
-            if len(found) > BLOCK and b"\n" not in found:
-                raise TableError(f"{self._name}: its first line {TOO_LONG}")
         if not found.strip():
             raise TableError(f"{self._name} is empty; its first line must be column names, and rows must follow.")
         return codecs.getincrementaldecoder("utf-8-sig")().decode(found)
@@ -172,8 +162,10 @@ class _TextFile:
         lines, sep = _whole_lines(text), self._dialect.sep
         above, mark = table_start(lines, [sep] if sep else [self._delimiter, *MARKS])
         if mark is None and sep in (None, " "):
-            begin = next((at for at in range(min(TITLES, len(lines)) + 1) if separated_by_blanks(lines[at:])), None)
-            if begin is not None and all(_is_title(line, "\t") or line.strip()[:1] == "#" for line in lines[:begin]):
+            starts = [at for at in range(min(TITLES, len(lines)) + 1) if separated_by_blanks(lines[at:])]
+            named = [at for at in starts if not lines[at].startswith("# ")]
+            begin = (named or starts or [0])[0]
+            if starts and all(_is_title(line, "\t") for line in lines[:begin]):
                 above, self._has_blanks, mark = begin, True, "\t"
                 text = BLANKS.sub("\t", BORDERS.sub("", text[:HEAD]))
         self._delimiter = mark or sep or self._delimiter
