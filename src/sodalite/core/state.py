@@ -177,7 +177,7 @@ class _Reader:
             return self._array(tree, where)
         name = tree.get("class")
         kind = next((kind for kind in _concrete(hint) if kind.__name__ == name), None) or self.classes.get(str(name))
-        if kind is None or not (_is_open(hint) or issubclass(kind, hint)):
+        if kind is None or not (_is_open(hint) or (isinstance(hint, type) and issubclass(kind, hint))):
             raise _wrong(name, hint, where)
         make, hints = _maker(kind), _hints(kind)
         parameters = inspect.signature(make).parameters
@@ -192,15 +192,21 @@ class _Reader:
         values = tree["array"]
         if isinstance(values, list):
             shape = self.value(tree.get("shape"), tuple[int, ...], where)
-            if tree.get("type") not in TYPES or not all(type(value) in (int, float) for value in values):
+            kind = tree.get("type")
+            if kind not in TYPES or not all(_is_number(value, kind == "int64") for value in values):
                 raise StateError(f"{where} must be an array of numbers")
             if prod(shape) != len(values) or min(shape, default=0) < 0:
                 raise StateError(f"{where} has {len(values)} values, which do not fit the shape {shape}")
-            return np.array(values, dtype=tree["type"]).reshape(shape)
+            return np.array(values, dtype=kind).reshape(shape)
         if not isinstance(values, str) or values not in self.arrays:
             raise StateError(f"{where} is an array that is missing")
         array = self.arrays[values]
         return array.T if tree.get("by_columns") else array
+
+
+def _is_number(value: Any, whole: bool) -> bool:
+    """Whether a value is a whole number of 64 bits or, unless `whole`, a float."""
+    return (type(value) is float and not whole) or (type(value) is int and -(2**63) <= value < 2**63)
 
 
 def _is_array(value: Any) -> bool:
@@ -210,7 +216,7 @@ def _is_array(value: Any) -> bool:
 
 def _is_open(hint: Any) -> bool:
     """Whether a value of any registered class may stand where this annotation does."""
-    return hint is Any or not isinstance(hint, type) or getattr(hint, "_is_protocol", False)
+    return hint is Any or getattr(hint, "_is_protocol", False)
 
 
 def _fits(value: Any, hint: Any) -> bool:
@@ -218,7 +224,7 @@ def _fits(value: Any, hint: Any) -> bool:
     origin = get_origin(hint) or hint
     if origin is Literal:
         return value in get_args(hint)
-    if _is_open(hint) and not get_args(hint):
+    if _is_open(hint):
         return True
     if _is_array(value):
         return origin is np.ndarray

@@ -1,0 +1,136 @@
+"""Objects become JSON and arrays, and the same objects again; anything else is refused."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from math import inf, nan
+from typing import Any, Literal, Protocol
+
+import numpy as np
+import pytest
+from sklearn.gaussian_process.kernels import RBF, Kernel, Sum, WhiteKernel
+
+from sodalite.core.state import SMALL, Converter, StateError, UnknownClassError
+
+
+class Shape(Protocol):
+    def area(self) -> float: ...
+
+
+@dataclass(frozen=True)
+class Square:
+    side: float
+
+    def area(self) -> float:
+        return self.side**2
+
+
+@dataclass(frozen=True)
+class Disc(Square):
+    pass
+
+
+class Sorted:
+    """Holds more than what it is made of."""
+
+    def __init__(self, values):
+        self.values, self.order = values, sorted(values)
+
+    def saved(self):
+        return {"values": self.values}
+
+    @classmethod
+    def restore(cls, values: tuple[int, ...]) -> Sorted:
+        return cls(values)
+
+    def __eq__(self, other):
+        return vars(self) == vars(other)
+
+    __hash__ = None
+
+
+@dataclass(frozen=True)
+class Everything:
+    whole: int = 3
+    real: float = 0.1
+    text: str = "ü"
+    flag: bool = True
+    choice: Literal["a", "b"] = "b"
+    none: Square | None = None
+    either: float | str | None = "nan"
+    pair: tuple[float, int] = (1.5, 2)
+    many: tuple[Square, ...] = (Square(1.0), Disc(inf))
+    nested: tuple[tuple[Square, Sorted] | None, ...] = ((Square(2.0), Sorted((3, 1))), None)
+    names: list[str] = field(default_factory=lambda: ["x"])
+    counts: dict[str, int] = field(default_factory=lambda: {"a": 1})
+    shape: Shape = Disc(2.0)
+    kernel: Kernel = field(default_factory=lambda: RBF([1.0, 2.0], [[1e-3, 1e3]] * 2) + WhiteKernel(0.1, "fixed"))
+    dtype: np.dtype[Any] = field(default_factory=lambda: np.dtype(np.float32))
+    anything: Any = (1, [2.0, "x"], None, -inf)
+    derived: int = field(default=7, init=False)
+
+
+CONVERTER = Converter([Disc, RBF, Sum, WhiteKernel])
+
+
+def again(value, hint=Any, converter=CONVERTER):
+    tree, arrays = converter.dump(value, hint)
+    return converter.load(json.loads(json.dumps(tree, allow_nan=False)), hint, arrays)
+
+
+def test_everything_is_what_it_was():
+    assert again(Everything(), Everything) == Everything()
+    assert again(nan, float) != again(nan, float)
+    assert [type(part) for part in again(Everything(), Everything).anything] == [int, list, type(None), float]
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "int64"])
+@pytest.mark.parametrize("shape", [(0,), (3,), (0, 4), (2, 3), (SMALL + 1,), (20, 30), (2, 30, 4)])
+def test_arrays_are_what_they_were(shape, dtype):
+    array = np.random.default_rng(0).normal(scale=100, size=shape).astype(dtype)
+    for one in (array, np.asfortranarray(array)):
+        found = again(one, np.ndarray)
+        np.testing.assert_array_equal(found, array, strict=True)
+        if array.size > SMALL:
+            assert found.flags.f_contiguous == one.flags.f_contiguous
+
+
+def test_an_array_that_occurs_twice_is_held_once_and_one_that_is_not_finite_is_no_json():
+    array, odd = np.zeros(100), np.array([nan, inf])
+    tree, arrays = Converter().dump((array, [array], odd), where="all")
+    assert {name: part is array for name, part in arrays.items()} == {"all.0": True, "all.2": False}
+    found = Converter().load(tree, arrays=arrays)
+    assert found[0] is found[1][0] is array
+    np.testing.assert_array_equal(found[2], odd)
+
+
+@pytest.mark.parametrize("value", [object(), len, Square, {1, 2}, (Square(1.0),), {"a": Sorted((1,))}])
+def test_a_class_that_is_not_registered_is_not_written(value):
+    with pytest.raises(UnknownClassError, match="not registered"):
+        CONVERTER.dump(value)
+
+
+WRONG = {
+    "whole": ["3", 3.0, True, None, [], {}, {"class": "Square", "side": 1.0}],
+    "real": ["0.1", None, True, {"number": "x"}, {"number": 3}, {"array": [1.0], "shape": [1], "type": "float64"}],
+    "flag": [1, "true", None],
+    "choice": ["c", 3, None],
+    "none": [{}, {"class": "Everything"}, {"class": "Square"}, {"class": "Square", "side": 1.0, "more": 2}, [], 3],
+    "pair": [[1.5], [1.5, 2, 3], [1.5, "x"], "ab", 3],
+    "many": [{}, [{"class": "RBF"}], [None], "x"],
+    "nested": [[[{"class": "Square", "side": 1.0}]], [3]],
+    "names": [["x", 3], "x", {"a": "x"}],
+    "counts": [{"a": "x"}, ["a"], 3],
+    "shape": [{"class": "Circle", "side": 1.0}, {"class": ["Disc"]}, {"class": "os.system"}],
+    "kernel": [{"class": "Disc", "side": 1.0}, "RBF()", {"class": "RBF", "evil": 1}],
+    "dtype": ["object", "U9", 3],
+    "anything": [{"array": "missing"}, {"array": [1.0, "x"], "shape": [2], "type": "float64"}, {"a": 1}],
+}
+
+
+@pytest.mark.parametrize(("name", "value"), [(name, value) for name, values in WRONG.items() for value in values])
+def test_what_does_not_fit_its_type_is_refused_with_its_place(name, value):
+    tree = CONVERTER.dump(Everything(), Everything, "it")[0]
+    with pytest.raises(StateError, match=rf"^it\.{name}"):
+        CONVERTER.load({**tree, name: value}, Everything, where="it")
