@@ -15,10 +15,9 @@ from time import perf_counter
 import numpy as np
 
 from sodalite import reference, select
-from sodalite.core import memory
 from sodalite.core.threads import n_threads, one_blas_thread
 from sodalite.kernels import CompiledKernel
-from sodalite.selection import loop, shard
+from sodalite.selection import loop, plan, shard
 
 from . import evidence
 from .common import seconds, smooth_problem
@@ -41,7 +40,7 @@ class Arena:
 def bare_products(n: int, m: int, blocks: list[int], arena: Arena) -> float:
     """The time of the products alone."""
     arena.used = 0
-    rows = memory.SHARD_ROWS
+    rows = plan.SHARD_ROWS
     V = [arena((m, min(rows, n - begin)), float) for begin in range(0, n, rows)]
     out = [np.ones((max(blocks), part.shape[1])) for part in V]
     total = 0.0

@@ -10,9 +10,8 @@ import pytest
 @pytest.fixture(params=["kept", "not kept"])
 def keep(request, monkeypatch):
     """Whether the shards keep the v's, whatever memory there is."""
-    from sodalite.core import memory
-    from sodalite.selection import rows
+    from sodalite.selection import plan, rows
 
     kept = request.param == "kept"
-    monkeypatch.setattr(rows, "make_plan", lambda *given: replace(memory.make_plan(*given), keep=kept))
+    monkeypatch.setattr(rows, "make_plan", lambda *given: replace(plan.make_plan(*given), keep=kept))
     return kept

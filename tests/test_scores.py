@@ -12,10 +12,9 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, Wh
 
 from helpers import CHANCES, DTYPES, EXECUTORS, campaign
 from sodalite import GreedyGPRegressor, select
-from sodalite.core import memory
 from sodalite.core.jitter import JITTER
 from sodalite.scores import SCORES, Delta, Lookahead, Product, Sampled, resolve_score, sampling_weights, seed_from
-from sodalite.selection import loop
+from sodalite.selection import loop, plan
 from sodalite.selection.lookahead import draw_sample
 
 KERNEL = ConstantKernel(2.0) * RBF(1.0) + WhiteKernel(0.1)
@@ -150,8 +149,8 @@ def sampled():
 @pytest.mark.parametrize("largest", [5, 64])
 def test_sampled_picks_do_not_depend_on_the_layout(sampled, executor, rows, largest, monkeypatch):
     X, y = draw(2000)
-    monkeypatch.setattr(memory, "SHARD_ROWS", rows)
-    monkeypatch.setattr(memory, "LEAST_ROWS", 100)
+    monkeypatch.setattr(plan, "SHARD_ROWS", rows)
+    monkeypatch.setattr(plan, "LEAST_ROWS", 100)
     monkeypatch.setattr(loop, "LARGEST_BLOCK", {True: largest, False: largest})
     chosen = select(X, y, KERNEL, n_active=50, first=4, score="sampled", random_state=1, **EXECUTORS[executor])
     assert chosen.indices.tolist() == sampled
@@ -248,8 +247,8 @@ def plain():
 @pytest.mark.parametrize("rows", [300, 8192])
 @pytest.mark.parametrize("largest", [5, 64])
 def test_lookahead_does_not_depend_on_the_layout(plain, executor, rows, largest, monkeypatch):
-    monkeypatch.setattr(memory, "SHARD_ROWS", rows)
-    monkeypatch.setattr(memory, "LEAST_ROWS", 100)
+    monkeypatch.setattr(plan, "SHARD_ROWS", rows)
+    monkeypatch.setattr(plan, "LEAST_ROWS", 100)
     monkeypatch.setattr(loop, "LARGEST_BLOCK", {True: largest, False: largest})
     chosen = looked_ahead(**EXECUTORS[executor])
     assert chosen.indices.tolist() == plain.indices.tolist()

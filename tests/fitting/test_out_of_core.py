@@ -18,10 +18,10 @@ import sodalite
 from helpers import campaign
 from sodalite import GreedyGPRegressor, select
 from sodalite.cli.app import app
-from sodalite.core import memory
 from sodalite.hyperparameters import Subset, Weave
 from sodalite.kernels import PeriodicColumn
 from sodalite.posteriors import SubsetOfData
+from sodalite.selection import plan
 from sodalite.tables import ParquetRows, TableError, is_on_disk, open_parquet
 
 arrow = pytest.importorskip("pyarrow")
@@ -317,8 +317,8 @@ def test_row_groups_that_are_larger_than_the_limit(tmp_path):
 
 def test_what_is_kept_of_the_rows_is_counted():
     """The rows as the kernel wants them are kept with the v's; with many columns they are the larger part."""
-    plan = [memory.make_plan(100_000, 10, 1, "float64", 1, "100MB", width) for width in (80, 800)]
-    assert [part.keep for part in plan] == [True, False]
+    plans = [plan.make_plan(100_000, 10, 1, "float64", 1, "100MB", width) for width in (80, 800)]
+    assert [part.keep for part in plans] == [True, False]
 
 
 # --- the commands ---

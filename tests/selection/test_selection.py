@@ -16,10 +16,9 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, WhiteK
 import sodalite
 from helpers import EXECUTORS, KERNELS, POINTWISE, campaign
 from sodalite import reference, select, stopping
-from sodalite.core import memory
 from sodalite.core.jitter import JITTER, JitterWarning
 from sodalite.scores import Random
-from sodalite.selection import loop
+from sodalite.selection import loop, plan
 from sodalite.selection.shard import Shard
 
 
@@ -117,7 +116,7 @@ def problem(request):
 @pytest.mark.parametrize("executor", EXECUTORS)
 def test_layouts(problem, executor, rows, monkeypatch):
     X, y, kernel, (indices, rmse, factor) = problem
-    monkeypatch.setattr(memory, "SHARD_ROWS", rows)
+    monkeypatch.setattr(plan, "SHARD_ROWS", rows)
     chosen = select(X, y, kernel, n_active=250, first=5, **EXECUTORS[executor])
     assert chosen.indices.tolist() == indices.tolist()
     np.testing.assert_allclose(chosen.rmse, rmse, rtol=1e-9)
@@ -148,7 +147,7 @@ def test_every_score_on_many_rows(problem, score):
 @pytest.mark.usefixtures("keep")
 def test_where_guesses_are_poor_shards_say_little(problem, score, monkeypatch):
     X, y, kernel, _ = problem
-    monkeypatch.setattr(memory, "SHARD_ROWS", 500)
+    monkeypatch.setattr(plan, "SHARD_ROWS", 500)
     monkeypatch.setattr(loop, "most_candidates", lambda n: 40)
     verify, said, wrong = loop._verify, [], []
 
@@ -171,7 +170,7 @@ def test_where_guesses_are_poor_shards_say_little(problem, score, monkeypatch):
 @pytest.mark.parametrize("keep", ["not kept"], indirect=True)
 def test_covariances_that_are_not_kept_are_evaluated_once_a_block(problem, score, keep, monkeypatch):
     X, y, kernel, _ = problem
-    monkeypatch.setattr(memory, "SHARD_ROWS", 1500)
+    monkeypatch.setattr(plan, "SHARD_ROWS", 1500)
     monkeypatch.setattr(loop, "most_candidates", lambda n: 40)
     verify, covariances, wrong, shards = loop._verify, Shard._covariances, [], []
 
@@ -230,7 +229,7 @@ def test_targets_in_float32_are_not_copied(problem, monkeypatch):
 
 @pytest.mark.usefixtures("keep")
 def test_duplicated_rows_go_to_the_lowest_index(monkeypatch):
-    monkeypatch.setattr(memory, "SHARD_ROWS", 700)
+    monkeypatch.setattr(plan, "SHARD_ROWS", 700)
     X, y = draw(4000, 3, 0.1, seed=4, duplicates=0.7)
     kernel = RBF(1.0) + WhiteKernel(0.1)
     indices, _, _ = reference.one_at_a_time(X, y, kernel, n_active=150, first=0)
@@ -372,7 +371,7 @@ class Sliced:
 
 def test_array_likes_are_read_by_slices(problem, monkeypatch):
     X, y, kernel, (indices, _, _) = problem
-    monkeypatch.setattr(memory, "SHARD_ROWS", 1000)
+    monkeypatch.setattr(plan, "SHARD_ROWS", 1000)
     sliced = Sliced(X)
     chosen = select(sliced, y, kernel, n_active=60, first=5)
     assert chosen.indices.tolist() == indices[:60].tolist()

@@ -21,11 +21,11 @@ from typing import Any
 import numpy as np
 from scipy.linalg import solve_triangular
 
-from ..core import memory
 from ..core.jitter import covariance_factor
 from ..core.threads import one_blas_thread
 from ..core.types import Floats, Indices
 from ..kernels import CompiledKernel
+from ..selection import plan
 from ..selection.executors import ThreadExecutor
 from ..selection.loop import LARGEST_BLOCK
 from ..selection.messages import BlockReport, Candidates, Picks
@@ -85,7 +85,7 @@ class Host:
         self._dtype, self._changes = setup.kernel.dtype, 0
         self._last: tuple[int, list[Any]] = -1, []
         n = len(X)
-        edges = np.linspace(0, n, max(1, -(-n // memory.SHARD_ROWS)) + 1).astype(int).tolist()
+        edges = np.linspace(0, n, max(1, -(-n // plan.SHARD_ROWS)) + 1).astype(int).tolist()
 
         def make(part: tuple[int, int]) -> Shard:
             here, span = slice(*part), (begin + part[0], begin + part[1])

@@ -19,7 +19,6 @@ from sklearn.gaussian_process.kernels import Kernel
 
 from ..cluster.local import DaskLocal
 from ..cluster.rows import DaskRows
-from ..core.memory import bytes_in_memory, check_disk, check_limit, fits_in_memory, too_many_rows
 from ..core.random import generator_from
 from ..core.types import Floats, Indices
 from ..core.validation import check_by_number, check_count, check_dtype, check_first, check_not_small
@@ -44,6 +43,7 @@ from ..scores import SCORES, Score, resolve_score
 from ..selection.checkpoint import Checkpoint, Record, check_checkpoint, open_checkpoint
 from ..selection.grow import grow, take_all
 from ..selection.loop import Selection
+from ..selection.plan import bytes_in_memory, fits_in_memory
 from ..selection.rows import (
     ArrayRows,
     Residuals,
@@ -78,6 +78,7 @@ from .means import (
     predicted,
     resolve_mean,
 )
+from .room import check_disk, check_limit, too_many_rows
 
 RandomState: TypeAlias = int | np.random.RandomState | np.random.Generator | None
 

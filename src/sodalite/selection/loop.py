@@ -22,13 +22,13 @@ import numpy as np
 from scipy.linalg import solve_triangular
 
 from ..core.jitter import covariance_factor
-from ..core.memory import BLOCK, most_candidates
 from ..core.types import Floats, Indices
 from ..scores import Lookahead, tie_threshold
 from ..stopping import Rule, Stage
 from .lookahead import look_ahead
 from .messages import BlockReport, Candidates, Picks
 from .panel import Guess, Panel
+from .plan import BLOCK, most_candidates
 from .proposal import make_block
 from .state import FIRST_BLOCK, Problem, State
 

@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from ..core.memory import STRIDE
 from ..core.threads import workspace
 from ..core.types import Floats, Indices, Mask
 from ..scores import TIE, PointwiseScore, ScoreTraits, evaluate
 from .messages import Rivals
+from .plan import STRIDE
 from .ranking import magnitude, values_at
 
 # How far below the expected score a row is still reported, in tie tolerances (`sodalite.scores.TIE`). More than 1, so

@@ -22,7 +22,7 @@ from sklearn.gaussian_process.kernels import Kernel
 from ..core.files import said_if_full
 from ..core.fingerprint import BLOCK as HASHED
 from ..core.fingerprint import of_block
-from ..core.memory import bytes_of, fits_in_memory, make_plan
+from ..core.memory import bytes_of
 from ..core.threads import on_this_thread, threaded_map
 from ..core.types import Array, Floats, Indices, Mask
 from ..core.validation import check_not_large, check_not_small, float_type, reads_from_disk, scaled_alpha
@@ -31,6 +31,7 @@ from ..kernels.compiled import central_rows, compile_around
 from ..kernels.default import steady
 from ..scores import PointwiseScore
 from .executors import Executor, ThreadExecutor
+from .plan import fits_in_memory, make_plan
 from .shard import Shard
 
 BLOCK = 2**20  # numbers of X in a block, 8 MB

@@ -14,13 +14,13 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from ..core.memory import SLAB
 from ..core.threads import workspace
 from ..core.types import Array, Floats, Indices
 from ..core.validation import check_not_large
 from ..kernels import CompiledKernel, Features, take
 from ..scores import TIE, PointwiseScore, ScoreTraits, best, sampling_weights
 from .messages import BlockReport, Candidates, Picks, Rivals
+from .plan import SLAB
 from .ranking import largest, magnitude, score_and_potential, values_at
 from .rivals import RivalSearch
 
