@@ -220,10 +220,11 @@ def test_the_examples_for_contributors_run():
     kernel = RBF(1.0) + WhiteKernel(0.01)
     namespace = {"__name__": "contributing", "X": X, "y": y, "kernel": kernel}
     blocks = python_blocks(CONTRIBUTING)
-    assert len(blocks) == 4
+    assert len(blocks) == 5
     for lines, code in blocks:
         assert code.count("\n") < 20
         exec(compile("\n" * lines + code, "CONTRIBUTING.md", "exec", dont_inherit=True), namespace)
+    assert_allclose(namespace["largest"], [np.abs(X).max()])
     assert len(namespace["chosen"]) == 50
     assert namespace["ended"].stop_reason == "slow"
     curved = namespace["curved"]

@@ -13,29 +13,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .threads import threaded_map
-
-BLOCK = 2**17  # numbers hashed at a time: 1 MB, which fits the cache
+BLOCK = 2**17  # numbers to hash at a time: 1 MB, which fits the cache
 # Multipliers of SplitMix64, a published generator: two of its finalizer, and 2^64 over the golden ratio.
 FIRST, SECOND, GOLDEN = (np.uint64(value) for value in (0xBF58476D1CE4E5B9, 0x94D049BB133111EB, 0x9E3779B97F4A7C15))
 
 
-def fingerprint(X: Any) -> int:
-    """The fingerprint of X, which is anything of shape (n,) or (n, d) that can be sliced by rows. O(n d).
+def of_block(rows: Any, begin: int) -> int:
+    """The summand of a block of rows, of shape (rows,) or (rows, d), that begins with row `begin`. O(rows d).
 
     Examples
     --------
     >>> X = np.arange(6.0).reshape(3, 2)
-    >>> fingerprint(X) == fingerprint(X.copy()), fingerprint(X) == fingerprint(X[::-1])
+    >>> whole = of_block(X, 0)
+    >>> (of_block(X[:1], 0) + of_block(X[1:], 1)) % 2**64 == whole, of_block(X[::-1], 0) == whole
     (True, False)
     """
-    size = BLOCK // max((1, *X.shape[1:])) + 1
-    parts = threaded_map(lambda begin: of_block(X[begin : begin + size], begin), range(0, X.shape[0], size))
-    return sum(parts) % 2**64
-
-
-def of_block(rows: Any, begin: int) -> int:
-    """The summand of a block of rows, of shape (rows,) or (rows, d), that begins with row `begin`."""
     rows = np.asarray(rows)
     rows = rows.reshape(len(rows), -1)
     total = 0

@@ -37,7 +37,7 @@ def check_rows(X: Any, y: Any, targets: Any = np.float64) -> tuple[Array, Array]
     """X as an array-like of shape (n, d) that can be sliced by rows, y as an array of shape (n,) or (n, q).
 
     Arrays of numbers are not copied, nor are array-likes that have a shape and a dtype and can be sliced. Whether X is
-    finite is checked when its rows are first read.
+    finite is checked when its rows are first read (`sodalite.selection.rows.check_inputs`).
 
     Parameters
     ----------
@@ -91,21 +91,6 @@ def check_by_number(X: Any) -> None:
             f"X, of type {type(X).__name__}, does not give rows by their numbers, such as X[[5, 2]], as a fit needs. "
             f"Use a memory map, Parquet files or an array; sodalite.select needs slices alone."
         )
-
-
-def check_finite(X: Any) -> None:
-    """Refuse rows with values that are NaN, infinite or too large, and columns of values that are too small.
-
-    X, of shape (n, d), is read in blocks of about 2^20 values (8 MB). The error names the first such row.
-    """
-    size, largest = 2**20 // X.shape[1] + 1, np.zeros(X.shape[1])
-    for begin in range(0, X.shape[0], size):
-        block = np.asarray(X[begin : begin + size])
-        bad = np.flatnonzero(~np.isfinite(block).all(axis=1))
-        if len(bad):
-            raise ValueError(f"X contains NaN or infinite values, in row {begin + bad[0]} for one. Drop such rows.")
-        largest = np.maximum(largest, check_not_large("X", block, begin))
-    check_not_small("X", largest)
 
 
 def check_not_large(name: str, values: Array, begin: int = 0) -> Floats:
