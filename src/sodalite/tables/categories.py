@@ -33,6 +33,8 @@ class Levels(Column):
     """The levels in the training data."""
     folds: bool = False
     """Whether levels differed in capitals in some rows, and are in lower case."""
+    rare: tuple[str, ...] = ()
+    """Levels of few rows in the training data, which share the level `OTHER`."""
 
     @abstractmethod
     def vectors(self) -> Floats:
@@ -55,11 +57,6 @@ class Levels(Column):
         exact = {level: at for at, level in enumerate(self.levels)}
         by_letters, by_number = (_unique(list(map(key, self.levels))) for key in (str.lower, plain))
         return [exact.get(text, by_letters.get(text.lower(), by_number.get(plain(text), -1))) for text in texts]
-
-    @property
-    def rare(self) -> tuple[str, ...]:
-        """Levels of few rows in the training data, which have none of their own."""
-        return ()
 
     def encode(self, get: Lookup, source: str = "the table") -> Coded:
         values = self.texts(get(self.name))
@@ -95,12 +92,6 @@ class OneHot(Levels):
     """An input for each level, which is 1 in the rows that have it."""
 
     kind: ClassVar[str] = "text"
-    shared: tuple[str, ...] = ()
-    """Levels of few rows in the training data, which share the level `OTHER`."""
-
-    @property
-    def rare(self) -> tuple[str, ...]:
-        return self.shared
 
     def inputs(self) -> list[str]:
         return [f"{self.name}={level}" for level in self.levels]

@@ -15,7 +15,7 @@ from typing import Any, ClassVar, NamedTuple, TypeVar
 import numpy as np
 
 from ..core.types import Array, Floats, Indices
-from .base import is_number
+from .base import TableError, is_number
 from .values import Values
 from .written_numbers import LEVEL_CODES, as_code, is_code
 
@@ -216,6 +216,27 @@ def blanked(values: Values, codes: Sequence[str] = ()) -> Values:
         return values
     data = np.where(np.isin(values.data, numbers), np.nan, values.data)
     return replace(values, data=data, kind="number" if not np.isnan(data).all() else "empty")
+
+
+def numbers_of(values: Values, numbers: Floats, message: Callable[[str, int], str]) -> Floats:
+    """The number of each row, of shape (n,); levels that occur and have none are refused, but for missing values.
+
+    Parameters
+    ----------
+    values : Values
+        Texts.
+    numbers : array of shape (levels,)
+        The number of each level; NaN for one that is something else.
+    message : callable
+        A function of the first wrong value with its place, and of the count of further ones: the error's message.
+    """
+    used, texts = values.used() > 0, enumerate(values.levels)  # rows that are left out may have had other texts
+    wrong = [at for at, text in texts if used[at] and np.isnan(numbers[at]) and not is_code(text)]
+    if wrong:
+        row = first_row(values, wrong)
+        shown = f"{values.levels[int(values.data[row])]!r} in {values.place(row)}"
+        raise TableError(message(shown, int(np.isin(values.data, wrong).sum()) - 1))
+    return np.asarray(np.append(numbers, np.nan)[values.data])
 
 
 def first_row(values: Values, levels: Sequence[int]) -> int:

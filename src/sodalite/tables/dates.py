@@ -11,11 +11,10 @@ import numpy as np
 from ..core.types import Floats
 from .base import CORRECT, TableError
 from .calendar import circle, circles_of
-from .column import Coded, Column, Lookup, Options, Reading, Unreadable, first_row, used_texts, with_gaps
+from .column import Coded, Column, Lookup, Options, Reading, Unreadable, first_row, numbers_of, used_texts, with_gaps
 from .column_names import is_date, is_month
-from .values import OFFSETS, Values, days_of, in_zone, with_offsets
+from .values import OFFSETS, Values, days_of, in_zone
 from .written_dates import ISO, dates_in, example, read_dates, read_styles
-from .written_numbers import is_code
 
 STRAY = 0.1  # share of different texts, up to which those that are not dates are errors among dates
 CODED = (("%Y%m%d", 19000101, 21001231), ("%Y%m", 190001, 210012))
@@ -61,19 +60,15 @@ class Dates(Column):
             values = values.texts()
         if values.kind != "text":
             raise TableError(f"{message}holds {values.type_name}.")
+        found = dates_in(values.levels, (*self.forms, ISO))
+        both = np.array([days_of(value) for value in found]).reshape(-1, 2)
+        days, wall = (numbers_of(values, part, lambda shown, more: f"{message}has {shown}.") for part in both.T)
         used = values.used() > 0
-        known = [place for place, text in enumerate(values.levels) if used[place] and not is_code(text)]
-        found = dates_in([values.levels[place] for place in known], (*self.forms, ISO))
-        bad = [known[at] for at, value in enumerate(found) if value is None]
-        if bad:
-            row = first_row(values, bad)
-            raise TableError(f"{message}has {values.levels[int(values.data[row])]!r} in {values.place(row)}.")
-        aware = {value.tzinfo is not None for value in found if value is not None}
+        aware = {date.tzinfo is not None for date, there in zip(found, used.tolist(), strict=True) if date and there}
         if len(aware) > 1:
             raise TableError(f"{message}has some with a time zone and some without.")
-        every = np.full((len(values.levels) + 1, 2), np.nan)
-        every[known] = np.array([days_of(value) for value in found]).reshape(-1, 2)
-        return replace(with_offsets(every[values.data], True in aware, values.type_name), place=values.place)
+        zone = OFFSETS if True in aware else None
+        return Values("date", days, wall=wall if zone else None, zone=zone, place=values.place)
 
     @classmethod
     def read(cls, name: str, values: Values, options: Options) -> Reading | None:

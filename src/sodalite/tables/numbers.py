@@ -9,9 +9,9 @@ import numpy as np
 
 from ..core.types import Floats
 from .base import CORRECT, TableError
-from .column import Coded, Column, Lookup, Options, Reading, first_row, used_texts, with_gaps
+from .column import Coded, Column, Lookup, Options, Reading, numbers_of, used_texts, with_gaps
 from .values import Values
-from .written_numbers import UNITS, is_code, read_numbers
+from .written_numbers import UNITS, read_numbers
 
 FEWEST = 10  # rows below which a code for missing values cannot be told from a value
 SENTINELS = (-1.0, -9.0, -99.0, -999.0, -9999.0, -99999.0, 99.0, 999.0, 9999.0, 99999.0, -99.9, -999.9, 99.99, 999.99)
@@ -43,18 +43,7 @@ class Numbers(Column):
         """The numbers, of shape (n,), NaN where one is missing; all else, and infinite numbers, are refused."""
         if values.kind == "text":
             found = read_numbers(values.levels, self.form[0], self.form[1:] or None, unit=self.unit)[0]
-            used = values.used() > 0  # rows that are left out may have had other texts
-            texts = enumerate(values.levels)
-            wrong = [at for at, text in texts if np.isnan(found[at]) and used[at] and not is_code(text)]
-            if wrong:
-                row = first_row(values, wrong)
-                more = int(np.isin(values.data, wrong).sum()) - 1
-                others = f" and {more} more of its cells" if more else ""
-                raise TableError(
-                    f"{source}: column {self.name!r} holds text where a number is needed: "
-                    f"{values.levels[int(values.data[row])]!r} in {values.place(row)}{others}. {CORRECT}"
-                )
-            data = np.append(found, np.nan)[values.data]
+            data = numbers_of(values, found, lambda shown, more: self._refusal(shown, more, source))
         elif values.kind in ("number", "bool", "empty"):
             data = values.data
         else:
@@ -66,6 +55,11 @@ class Numbers(Column):
                 f"the first in {values.place(int(infinite[0]))}. {CORRECT}"
             )
         return np.asarray(data, dtype=np.float64)
+
+    def _refusal(self, shown: str, more: int, source: str) -> str:
+        others = f" and {more} more of its cells" if more else ""
+        what = f"column {self.name!r} holds text where a number is needed: {shown}{others}"
+        return f"{source}: {what}. {CORRECT}"
 
     @classmethod
     def read(cls, name: str, values: Values, options: Options) -> Reading | None:

@@ -11,11 +11,11 @@ import numpy as np
 
 from ..core.types import Floats
 from .base import CORRECT, TableError
-from .column import Coded, Column, Lookup, Options, Reading, first_row, used_texts
+from .column import Coded, Column, Lookup, Options, Reading, numbers_of, used_texts
 from .column_names import is_place, latitude_stem, longitude_stem
 from .numbers import Numbers
 from .values import Values
-from .written_numbers import is_code, read_numbers
+from .written_numbers import read_numbers
 
 AXES = ("east", "north", "up")
 """The axes of a place: kilometres from the centre of the data, `up` being towards the sky there."""
@@ -85,16 +85,8 @@ class Places(Column):
 
     def _degrees(self, values: Values, at: int, name: str, source: str) -> Floats:
         read = read_pairs(values.levels)[:, at] if self.partner is None else read_degrees(values.levels)
-        texts, used = enumerate(values.levels), values.used() > 0
-        wrong = [level for level, text in texts if used[level] and np.isnan(read[level]) and not is_code(text)]
-        if wrong:
-            row = first_row(values, wrong)
-            shown = values.levels[int(values.data[row])]
-            raise TableError(
-                f"{source}: column {name!r} must hold degrees, as 47.5 or 47\u00b030'00\" N for instance, but it has "
-                f"{shown!r} in {values.place(row)}. {CORRECT}"
-            )
-        return np.asarray(np.append(read, np.nan)[values.data])
+        needed = f"{source}: column {name!r} must hold degrees, as 47.5 or 47\u00b030'00\" N for instance, but it has"
+        return numbers_of(values, read, lambda shown, more: f"{needed} {shown}. {CORRECT}")
 
     @classmethod
     def read(cls, name: str, values: Values, options: Options) -> Reading | None:

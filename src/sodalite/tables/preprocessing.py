@@ -34,10 +34,8 @@ class Encoded:
     """Of shape (n, inputs); NaN where a value is missing and not replaced."""
     missing: dict[str, int]
     """The number of missing values, replaced or not, of each column that has any."""
-    unknown: dict[str, int] = field(default_factory=dict)
-    """The number of values that are levels not in the training data, of each column that has any."""
     strange: dict[str, dict[str, int]] = field(default_factory=dict)
-    """How often each of these levels occurs, by column."""
+    """How often each level occurs that is not in the training data, by column."""
     imputed: dict[str, int] = field(default_factory=dict)
     """The number of missing values of each column that missed none in the training data; its middle is put in."""
     unseen: tuple[Unseen, ...] = ()
@@ -163,8 +161,7 @@ class Preprocessing:
             raise TableError.of(source, problems)
         if missing and self.missing == "error":
             raise TableError(f"{source} has missing values: {counted(missing)}. The model was not fitted with any.")
-        unknown = {name: sum(levels.values()) for name, levels in strange.items()}
-        return Encoded(np.concatenate(parts, axis=1), missing, unknown, strange, imputed, tuple(unseen))
+        return Encoded(np.concatenate(parts, axis=1), missing, strange, imputed, tuple(unseen))
 
 
 def check_columns(source: str, names: Sequence[str], wanted: Iterable[str]) -> None:

@@ -9,11 +9,10 @@ import numpy as np
 
 from .base import TableError
 from .calendar import circle
-from .column import Coded, Column, Lookup, Options, Reading, first_row, used_texts, with_gaps
+from .column import Coded, Column, Lookup, Options, Reading, numbers_of, used_texts, with_gaps
 from .column_names import is_duration
 from .values import Values
 from .written_dates import read_clocks, read_durations
-from .written_numbers import is_code
 
 
 @dataclass(frozen=True)
@@ -40,15 +39,10 @@ class Times(Column):
         message = f"{source}: column {self.name!r} must hold {words}, as {shown} for instance, but it "
         if values.kind != "text":
             raise TableError(f"{message}holds {values.type_name}.")
-        days = (read_clocks if self.parts else read_durations)(values.levels)
-        used = values.used() > 0
-        texts = enumerate(values.levels)
-        bad = [at for at, text in texts if used[at] and np.isnan(days[at]) and not is_code(text)]
-        if bad:
-            row = first_row(values, bad)
-            raise TableError(f"{message}has {values.levels[int(values.data[row])]!r} in {values.place(row)}.")
+        found = (read_clocks if self.parts else read_durations)(values.levels)
+        days = numbers_of(values, found, lambda shown, more: f"{message}has {shown}.")
         kind = "clock" if self.parts else "time"
-        return Values(kind, np.append(days, np.nan)[values.data], place=values.place)
+        return Values(kind, days, place=values.place)
 
     @classmethod
     def read(cls, name: str, values: Values, options: Options) -> Reading | None:

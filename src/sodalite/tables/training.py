@@ -255,16 +255,15 @@ def learn_columns(names: Sequence[str], get: Lookup, options: Options, seed: int
     columns = tuple(reading.column for reading in readings if reading.column is not None)
     if problems or not columns:
         return Learnt((), readings, problems, np.empty((0, 0)), {}, {})
-    parts, codings, missing, place = [], {}, {}, 0
-    for column in columns:
-        found = column.encode(lambda name: blanked(get(name), options.na_values))
-        if isinstance(column, Means):
-            codings[place] = column.coding(blanked(get(column.name), options.na_values))
-        if found.missing:
-            missing[column.label] = found.missing
-        parts.append(found.X)
-        place += found.X.shape[1]
-    learnt = Learnt(columns, readings, problems, np.concatenate(parts, axis=1), missing, codings)
+    mapping = Preprocessing(None, columns, "drop", options.na_values)
+    encoded = mapping.encode_columns(get, "the table")
+    places = np.cumsum([0, *(len(column.names) for column in columns)]).tolist()
+    codings = {
+        place: column.coding(blanked(get(column.name), options.na_values))
+        for place, column in zip(places, columns, strict=False)
+        if isinstance(column, Means)
+    }
+    learnt = Learnt(columns, readings, problems, encoded.X, encoded.missing, codings)
     if options.y is None or not codings:
         return learnt
     X, means = with_means(learnt.X, codings, options.y, seed)
