@@ -24,7 +24,7 @@ from sodalite.hyperparameters import Subset
 from sodalite.persistence import ModelFileError
 from sodalite.persistence.files import KIND
 from sodalite.selection import checkpoint
-from sodalite.tables import Column, Preprocessing
+from sodalite.tables import Numbers, OneHot, Preprocessing
 
 NAMED = "this"  # a module that nothing imports
 NUMBERS = (0, -1, 1, 7, 2**31, 2**40, 2**63, -(2**63), 10**30, 0.0, -0.5, 1e-320, 1e308)
@@ -41,7 +41,7 @@ KERNEL = ConstantKernel(2.0) * RBF([1.0, 1.5]) + WhiteKernel(0.05)
 
 def model(**options):
     gp = GreedyGPRegressor(KERNEL, n_active=12, hyperparameters="fixed", random_state=0, n_jobs=1, **options).fit(X, Y)
-    gp.preprocessing_ = Preprocessing("y", (Column("a", "number", fill=0.5), Column("b", "date")))
+    gp.preprocessing_ = Preprocessing("y", (Numbers("a", fill=0.5), OneHot("b", ("x",))))
     gp.about_ = {"data": "a table"}
     return gp
 
