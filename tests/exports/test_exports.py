@@ -170,7 +170,7 @@ def test_the_kernel_the_noise_and_the_rows(what):
 REFUSED = {
     "ExpSineSquared": RBF(1.0) * ExpSineSquared(1.4, 2.3),
     "DotProduct": KERNELS["dot-product"](1),
-    "a power": RBF(1.0) ** 2,
+    "Exponentiation": RBF(1.0) ** 2,
     r"Triangle\(": KERNELS["own"](1),
     r"Matern\(.*nu=0\.8\)": KERNELS["matern-0.8"](1),
 }

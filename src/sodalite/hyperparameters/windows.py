@@ -93,10 +93,9 @@ class Nearest:
         """The nearest rows of a block."""
         X = block.X
         first, group = distinct(X)
-        places = self.index.metric.positions(X[first])
-        centres = np.column_stack([self.centres, np.zeros(len(self.centres))])
-        found = self.index.finder_of(places)(centres, min(self.size, len(places)))
-        distance = np.square(places[found] - centres[:, None]).sum(axis=2)
+        index = Index(self.index.metric, self.index.metric.positions(X[first]), self.index.search or "tree")
+        found = index.nearest(self.centres, min(self.size, len(first)))
+        distance = index.distances(self.centres, found)
         members, count = np.argsort(group, kind="stable"), np.bincount(group)
         start = np.cumsum(count) - count
         parts = []

@@ -173,7 +173,6 @@ class Index(Finder):
         return self.rows[:, : len(self.columns)]
 
     def nearest(self, positions: Floats, k: int) -> Indices:
-        """The k rows nearest to every scaled position, the nearest first; of shape (positions, k)."""
         Z = np.zeros((len(positions), self.rows.shape[1]))
         Z[:, : len(self.columns)] = positions
         if self.search is None:
@@ -189,9 +188,10 @@ class Index(Finder):
         found[order] = np.concatenate(parts)
         return found
 
-    def finder_of(self, rows: Floats) -> Callable[[Floats, int], Indices]:
-        """A function of queries, of shape (n, columns + 1), and k that finds the nearest of other rows, as `rows`."""
-        return FINDERS["tree" if self.search is None else self.search](rows)
+    def distances(self, positions: Floats, rows: Indices) -> Floats:
+        """Squared distances from scaled positions to some rows each, ties decided; both of shape (positions, rows)."""
+        Z = self.rows[rows]
+        return np.asarray(np.square(Z[..., :-1] - positions[:, None]).sum(axis=2) + np.square(Z[..., -1]))
 
     def _quickest(self, k: int) -> str:
         """The way that answers a few queries in the least processor time: rows in runs along a curve, as in a batch."""
@@ -359,11 +359,10 @@ class Neighbours:
         n_candidates = self.n if few else 2 * k + 2 * CYCLES * len(self.cycles) * max(k // 2, IN_PHASE)
         if few and self._is_stored:
             n_candidates = min(n_candidates, STORED // X.shape[1] + 1)
-        best = (
-            (lambda part: self._best_of_all(part, k, n_candidates))
-            if few
-            else (lambda part: self._best_in_phase(part, k))
-        )
+
+        def best(part: Array) -> Indices:
+            return self._best_of_all(part, k, n_candidates) if few else self._best_in_phase(part, k)
+
         size = max(1, COVARIANCES // max(n_candidates, 1))
         return np.concatenate(threaded_map(best, [X[at : at + size] for at in range(0, max(len(X), 1), size)]))
 

@@ -67,6 +67,10 @@ class Node(ABC):
     """The attributes of scikit-learn's kernel that are kernels."""
     handed_over: ClassVar[str] = ""
     """The user's name for a kernel that other libraries have too."""
+    words: str = ""
+    """The kind of covariance, in a report; empty for constants and noise."""
+    title: str = ""
+    """The user's name for the kernel in the refusal of `hand_over`."""
 
     @classmethod
     @abstractmethod
@@ -110,16 +114,6 @@ class Node(ABC):
         known = ", ".join(node.handed_over for node in NODES.values() if node.handed_over)
         raise ValueError(f"The kernel has {self.title} in it, which cannot be handed over; these can: {known}.")
 
-    @property
-    def title(self) -> str:
-        """The kernel's name in the refusal of `hand_over`."""
-        return f"a {type(self).__name__}"
-
-    @property
-    def words(self) -> str:
-        """The kind of covariance, in a report; empty for constants and noise."""
-        return ""
-
 
 N = TypeVar("N", bound=type[Node])
 
@@ -131,7 +125,7 @@ def declares(*kinds: type[spec.Kernel], parameters: tuple[str, ...] = ()) -> Cal
     """Enter a node into `NODES`, for some of scikit-learn's classes with these hyperparameters, sorted by name."""
 
     def enter(node: N) -> N:
-        node.parameters = parameters
+        node.parameters, node.title = parameters, kinds[0].__name__
         NODES.update(dict.fromkeys(kinds, node))
         return node
 
@@ -163,7 +157,7 @@ class Uniform(Node):
 class Constant(Uniform):
     """A constant covariance."""
 
-    handed_over: ClassVar[str] = "ConstantKernel"
+    handed_over = "ConstantKernel"
 
     def block(self, a: Features, b: Features, out: Floats | None = None) -> Value:
         return self.value
@@ -188,7 +182,7 @@ class Constant(Uniform):
 class White(Uniform):
     """Independent noise: no covariance between rows, a noise variance on the diagonal."""
 
-    handed_over: ClassVar[str] = "WhiteKernel"
+    handed_over = "WhiteKernel"
 
     def block(self, a: Features, b: Features, out: Floats | None = None) -> Value:
         return 0.0
@@ -217,14 +211,11 @@ class DotProduct(Node):
     sigma_0: float
     free: bool
     dtype: np.dtype[Any]
+    words = "linear"
 
     @classmethod
     def of(cls, kernel: spec.Kernel, centre: Floats, dtype: np.dtype[Any]) -> Node:
         return cls(float(kernel.sigma_0), is_free(kernel, "sigma_0"), dtype)
-
-    @property
-    def words(self) -> str:
-        return "linear"
 
     def prepare(self, X: Array) -> Features:
         with np.errstate(over="ignore"):  # infinite variances are checked for by the caller
@@ -255,8 +246,8 @@ class Opaque(Node):
 
     kernel: spec.Kernel
     dtype: np.dtype[Any]
-    kind: str
-    """`words`."""
+    words: str
+    title: str
 
     @classmethod
     def of(cls, kernel: spec.Kernel, centre: Floats, dtype: np.dtype[Any]) -> Node:
@@ -265,15 +256,7 @@ class Opaque(Node):
                 "a CompoundKernel is several kernels side by side, not a covariance; use a sum or a product."
             )
         has_shape = not isinstance(kernel, spec.ConstantKernel | spec.WhiteKernel)
-        return cls(kernel, dtype, type(kernel).__name__ if has_shape else "")
-
-    @property
-    def title(self) -> str:
-        return repr(self.kernel)
-
-    @property
-    def words(self) -> str:
-        return self.kind
+        return cls(kernel, dtype, type(kernel).__name__ if has_shape else "", repr(kernel))
 
     def prepare(self, X: Array) -> Features:
         return np.asarray(X, dtype=np.float64)
@@ -344,7 +327,7 @@ class TwoKernels(Node):
 
     left: Node
     right: Node
-    operands: ClassVar[tuple[str, ...]] = ("k1", "k2")
+    operands = ("k1", "k2")
 
     @classmethod
     def of(cls, kernel: spec.Kernel, centre: Floats, dtype: np.dtype[Any]) -> Node:
@@ -362,7 +345,7 @@ class TwoKernels(Node):
 class Sum(TwoKernels):
     """Latent f + g, noise u + v."""
 
-    handed_over: ClassVar[str] = "sums"
+    handed_over = "sums"
 
     def block(self, a: Features, b: Features, out: Floats | None = None) -> Value:
         return _merge(np.add, self.left, self.right, a, b, out)
@@ -398,7 +381,7 @@ class Sum(TwoKernels):
 class Product(TwoKernels):
     """Latent f g; the noise is the rest of (f + u)(g + v), where u and v are the two factors' noise."""
 
-    handed_over: ClassVar[str] = "products"
+    handed_over = "products"
 
     def block(self, a: Features, b: Features, out: Floats | None = None) -> Value:
         return _merge(np.multiply, self.left, self.right, a, b, out)
@@ -441,15 +424,11 @@ class Power(Node):
 
     base: Node
     exponent: float
-    operands: ClassVar[tuple[str, ...]] = ("kernel",)
+    operands = ("kernel",)
 
     @classmethod
     def of(cls, kernel: spec.Kernel, centre: Floats, dtype: np.dtype[Any]) -> Node:
         return cls(node_of(kernel.kernel, centre, dtype), float(kernel.exponent))
-
-    @property
-    def title(self) -> str:
-        return f"a power (Exponentiation, {self.exponent:g})"
 
     def prepare(self, X: Array) -> Features:
         return self.base.prepare(X)

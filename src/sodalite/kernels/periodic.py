@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import pi
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from sklearn.gaussian_process import kernels as spec
@@ -76,7 +76,8 @@ class Periodic(Stationary):
     """The length-scale within a cycle, w."""
     column: int
     """The input that the kernel is a function of."""
-    own_first: ClassVar[bool] = True
+    own_first = True
+    words = "periodic"
 
     @classmethod
     def of(cls, kernel: spec.Kernel, centre: Floats, dtype: np.dtype[Any]) -> Node:
@@ -120,14 +121,6 @@ class Periodic(Stationary):
         unit = np.zeros(d)
         unit[self.column] = 1.0
         return Cycle(unit * self.period, unit * (2 * pi / (self.period * self.width)) ** 2)
-
-    @property
-    def title(self) -> str:
-        return "an ExpSineSquared"
-
-    @property
-    def words(self) -> str:
-        return "periodic"
 
 
 def _column(kernel: spec.Kernel, d: int) -> int:

@@ -113,7 +113,8 @@ class Stationary(Node):
 class SquaredExponential(Stationary):
     """exp(e), the paper's kernel."""
 
-    handed_over: ClassVar[str] = "RBF"
+    handed_over = "RBF"
+    words = "squared-exponential, very smooth"
 
     def value(self, e: Floats) -> Floats:
         return np.exp(e, out=e)
@@ -121,10 +122,6 @@ class SquaredExponential(Stationary):
     def derivatives(self, e: Floats) -> tuple[Floats, Floats, tuple[Floats, ...]]:
         k = np.exp(e)
         return k, k, ()
-
-    @property
-    def words(self) -> str:
-        return "squared-exponential, very smooth"
 
     def hand_over(self, maker: Maker) -> Any:
         return maker.squared_exponential(self.length_scale, self.free[0])
@@ -136,16 +133,17 @@ class Matern(Stationary):
     """Half-integer Matern kernels: a polynomial in rho = sqrt(-4 nu e) times exp(-rho)."""
 
     nu: float
-    handed_over: ClassVar[str] = "Matern (nu of 1/2, 3/2, 5/2 or infinity)"
+    words: str
+    handed_over = "Matern (nu of 1/2, 3/2, 5/2 or infinity)"
 
     @classmethod
     def of(cls, kernel: spec.Kernel, centre: Floats, dtype: np.dtype[Any]) -> Node:
         if kernel.nu == inf:
             return SquaredExponential.of(kernel, centre, dtype)
         if kernel.nu not in SMOOTHNESS:
-            return Opaque(kernel, dtype, f"Matern {kernel.nu:g}")
-        scale = length_scales(kernel, centre)
-        return cls(scale, (is_free(kernel, "length_scale"),), centre, dtype, float(kernel.nu))
+            return Opaque(kernel, dtype, f"Matern {kernel.nu:g}", repr(kernel))
+        scale, free = length_scales(kernel, centre), (is_free(kernel, "length_scale"),)
+        return cls(scale, free, centre, dtype, float(kernel.nu), SMOOTHNESS[kernel.nu])
 
     def value(self, e: Floats) -> Floats:
         e *= -4 * self.nu
@@ -170,10 +168,6 @@ class Matern(Stationary):
             return (1 + rho) * decay, 3 * decay, ()
         return (1 + rho + rho * rho / 3) * decay, (5 / 3) * (1 + rho) * decay, ()
 
-    @property
-    def words(self) -> str:
-        return SMOOTHNESS[self.nu]
-
     def hand_over(self, maker: Maker) -> Any:
         return maker.matern(self.length_scale, self.free[0], self.nu)
 
@@ -184,8 +178,9 @@ class RationalQuadratic(Stationary):
     """(1 - e / alpha)^-alpha: a mixture of squared-exponentials of many length-scales."""
 
     alpha: float
-    own_first: ClassVar[bool] = True
-    handed_over: ClassVar[str] = "RationalQuadratic"
+    own_first = True
+    handed_over = "RationalQuadratic"
+    words = "rational quadratic"
 
     @classmethod
     def of(cls, kernel: spec.Kernel, centre: Floats, dtype: np.dtype[Any]) -> Node:
@@ -206,10 +201,6 @@ class RationalQuadratic(Stationary):
         log = np.log1p(ratio)
         k = np.exp(-self.alpha * log)
         return k, k / (1 + ratio), (self.alpha * k * (ratio / (1 + ratio) - log),)
-
-    @property
-    def words(self) -> str:
-        return "rational quadratic"
 
     def hand_over(self, maker: Maker) -> Any:
         return maker.rational_quadratic(self.length_scale, self.free[0], self.alpha, self.free[1])
