@@ -441,7 +441,7 @@ SHEETS = {  # the sheets, merged ranges, the hidden sheet, and what is noticed
         {"Data": [HEAD, *([row[0], f"{row[1]:%d.%m.%Y}" if row[0] < 21 else row[1], *row[2:]] for row in sheet())]},
         [],
         "",
-        ["20 of the dates in 'day' are texts, read as dates such as 31.01.2026."],
+        ["'day' is read as dates such as 31.01.2026 and 2026-01-31."],
     ),
 }
 
@@ -454,8 +454,8 @@ def test_a_sheet_is_read_as_people_write_it(what, folder):
     workbook.write_workbook("a.xlsx", sheets, merged, hidden)
     table = read_table("a.xlsx")
     assert table.names == HEAD
-    assert list(table.notes) == notes
     training = learn(table, "y")
+    assert [note for note in training.notes if note in notes] == notes
     rows = sheet()
     names = training.preprocessing.names
     expected = {
@@ -512,7 +512,10 @@ def test_cells_of_a_sheet_that_are_no_values(folder):
     assert "'bad' in row 31" in run("fit", "a.xlsx", "-t", "y").stderr
     days = [dt.date(2020, 1, 1 + row % 28) if row % 2 else "05/06/2020" for row in range(40)]
     workbook.write_workbook("a.xlsx", {"A": [["day", "y"], *([day, row] for row, day in enumerate(days))]})
-    assert "'day' holds dates, but also texts such as '05/06/2020'" in run("fit", "a.xlsx", "-t", "y").stderr
+    assert (
+        "'day' holds dates such as '05/06/2020', which can be read in two ways"
+        in run("fit", "a.xlsx", "-t", "y").stderr
+    )
     Path("b.xlsx").write_bytes(b"nothing")
     assert "b.xlsx cannot be read as Excel" in run("fit", "b.xlsx", "-t", "y").stderr
     workbook.write_workbook("b.xlsx", {"A": []})

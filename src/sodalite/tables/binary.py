@@ -97,37 +97,31 @@ def open_npz(stream: BinaryIO, name: str, form: str, dialect: Dialect) -> Reader
 def _array(archive: zipfile.ZipFile, file: str, name: str) -> Any:
     """An array of a zip file.
 
-    The array's header may claim any shape, so it is compared with the size in the zip file's directory. That may be
-    wrong as well, so memory is taken as bytes are read.
+    Its header may claim any shape, so it is compared with the size in the zip file's directory. That may be wrong as
+    well, so memory is taken as bytes are read.
     """
     with archive.open(file) as stream:
-        size = archive.getinfo(file).file_size
-        read = np.lib.format.read_array_header_1_0
-        if np.lib.format.read_magic(stream) != (1, 0):
-            read = np.lib.format.read_array_header_2_0
+        version, size = np.lib.format.read_magic(stream), archive.getinfo(file).file_size
+        read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
         shape, by_columns, dtype = read(stream)
+        needed, there, free = prod(shape) * dtype.itemsize, size - stream.tell(), available() // 2
         if dtype.kind not in "biufUMm" or not dtype.itemsize:
             raise TableError(f"{name} holds {dtype}, not numbers, texts, dates, durations or truth values.")
         if len(shape) not in (1, 2):
             raise TableError(f"{name} has {len(shape)} dimensions; one or two are needed.")
-        needed, there = prod(shape) * dtype.itemsize, size - stream.tell()
         if min(shape) < 0 or needed > there:
-            raise TableError(
-                f"{name} is damaged: {' x '.join(map(str, shape))} values are announced, but there are only {there} "
-                f"bytes."
-            )
+            claimed = " x ".join(map(str, shape))
+            raise TableError(f"{name} is damaged: {claimed} values are announced, but there are only {there} bytes.")
         if len(shape) == 2 and shape[1] > MOST_COLUMNS:
             raise TableError(f"{name} has {shape[1]} columns; at most {MOST_COLUMNS} can be read.")
-        if needed > available() // 2:
+        if needed > free:
             raise TableError(
                 f"{name} holds {needed / 1e9:.1f} GB when it is unpacked, but half of the memory that is free is "
-                f"{available() / 2e9:.1f} GB. Take some of its rows, or write it as Parquet files in a folder."
+                f"{free / 1e9:.1f} GB. Take some of its rows, or write it as Parquet files in a folder."
             )
         data = stream.read(needed)
         if len(data) < needed:
-            raise TableError(
-                f"{name.partition(': ')[0]} cannot be read as NPZ: {name.partition(': ')[2]}: it ends early."
-            )
+            raise EOFError("it ends early")
         return np.frombuffer(data, dtype).reshape(shape, order="F" if by_columns else "C")
 
 

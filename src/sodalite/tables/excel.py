@@ -1,7 +1,7 @@
 """Sheets of Excel files: .xlsx, .xls, .xlsb and .ods.
 
 Sheets are made for people: titles stand above the names of the columns, groups of columns have a name of their own,
-blank rows part the others, and the last row may be a total. What is left out is said.
+blank rows part the others. Cells become texts, as those of a file of text are.
 """
 
 from __future__ import annotations
@@ -13,8 +13,6 @@ from typing import Any, BinaryIO
 from ..core.optional import require
 from .base import Dialect, Reader, TableError, is_total, is_units, listed, unique, units_note
 from .binary import of_table, readable
-from .values import moment
-from .written_dates import example, read_dates
 
 Cells = list[Any]
 """The cells of a row, from the sheet's first column on; empty ones are "" or None."""
@@ -51,12 +49,8 @@ def open_excel(stream: BinaryIO, name: str, form: str, dialect: Dialect) -> Read
     used = [place for row in [header, *(row for _, row in body)] for place in _filled(row)]
     places = range(min(used), max(used) + 1)
     names, more = unique([_text(header[place]).strip() for place in places])
-    columns = [
-        _column(column, [row[place] for _, row in body], name, notes)
-        for column, place in zip(names, places, strict=True)
-    ]
-    data = arrow.table([arrow.array(column) for column in columns], names)
-    return of_table(data, name, [*notes, *more], lambda row: f"row {body[row][0] + 1}")
+    cells = [arrow.array([_text(row[place]) for _, row in body], arrow.string()) for place in places]
+    return of_table(arrow.table(cells, names), name, [*notes, *more], lambda row: f"row {body[row][0] + 1}")
 
 
 def _with_groups(head: Rows, notes: list[str]) -> Cells:
@@ -94,46 +88,11 @@ def _without_units(body: Rows, notes: list[str]) -> Rows:
 
 def _without_total(body: Rows, notes: list[str]) -> Rows:
     """The rows without a last one of totals."""
-    if len(body) < 2:
+    if len(body) < 2 or not is_total(first := _text(body[-1][1][_filled(body[-1][1])[0]])):
         return body
-    place, row = body[-1]
-    first = row[_filled(row)[0]]
-    if not isinstance(first, str) or not is_total(first):
-        return body
+    place = body[-1][0]
     notes.append(f"Row {place + 1} begins with {first.strip()!r}, and is left out.")
     return body[:-1]
-
-
-def _column(name: str, cells: Cells, source: str, notes: list[str]) -> Cells:
-    """Cells as values of one type; empty ones as None."""
-    cells = [None if cell == "" else cell for cell in cells]
-    kinds = {type(cell) for cell in cells if cell is not None}
-    if kinds == {int, float}:
-        return [None if cell is None else float(cell) for cell in cells]
-    if str in kinds and kinds <= {dt.date, dt.datetime, str} and len(kinds) > 1:
-        cells = _dated(name, cells, source, notes)
-        kinds = {type(cell) for cell in cells if cell is not None}
-    if kinds == {dt.date, dt.datetime}:
-        return [cell if cell is None or isinstance(cell, dt.datetime) else moment(cell) for cell in cells]
-    return cells if len(kinds) < 2 else [None if cell is None else _text(cell) for cell in cells]
-
-
-def _dated(name: str, cells: Cells, source: str, notes: list[str]) -> Cells:
-    """Cells of which some are dates, with texts that can be read as dates in one way alone as such."""
-    texts = list(dict.fromkeys(cell for cell in cells if isinstance(cell, str)))
-    dates, forms = read_dates(texts)
-    if not forms:
-        return cells
-    if len(forms) > 1:
-        raise TableError(
-            f"{source}: column {name!r} holds dates, but also texts such as {texts[0]!r}, which can be read in two "
-            f"ways. Make all of them dates in the sheet."
-        )
-    count = sum(isinstance(cell, str) for cell in cells)
-    are = "are texts" if count > 1 else "is a text"
-    notes.append(f"{count} of the dates in {name!r} {are}, read as dates such as {example(forms[0])}.")
-    known = dict(zip(texts, dates, strict=True))
-    return [known[cell] if isinstance(cell, str) else cell for cell in cells]
 
 
 def _first_table(sheets: Iterator[tuple[str, list[Cells]]]) -> tuple[str, list[Cells]]:
@@ -181,4 +140,6 @@ def _text(cell: Any) -> str:
     """A cell as a text: whole numbers without a decimal point, dates as 2026-01-31."""
     if isinstance(cell, float) and cell.is_integer():
         return str(int(cell))
+    if isinstance(cell, dt.datetime) and cell.time() == dt.time():
+        return cell.date().isoformat()
     return "" if cell is None else str(cell)
