@@ -35,6 +35,7 @@ from sodalite.report import make_report
 from sodalite.report.words import distribution_words, kernel_words
 from sodalite.stopping import Stage
 from sodalite.tables import learn, read_table
+from sodalite.tables.preprocessing import Encoded
 
 QUICK = ["--posterior", "sod", "--hyperparameters", "fixed", "--n-active", "30"]
 SODALITE = [sys.executable, "-c", "from sodalite.cli import main; main()"]
@@ -580,7 +581,7 @@ def test_quantiles_of_several_targets(folder):
     np.testing.assert_allclose(found[names], expected.reshape(60, 4), rtol=1e-9, atol=1e-12)
     X[3, 1] = np.nan  # a row with a missing value has no prediction, and changes no other
     asked = predict.Asked(quantiles=(0.1, 0.9), samples=1)
-    found = predict.predict_rows(one, X, asked, np.random.default_rng(0))
+    found = predict.predict_rows(one, Encoded(X, {}), asked, np.random.default_rng(0))
     expected[3] = np.nan
     np.testing.assert_allclose(np.stack([found[name] for name in names]).T, expected.reshape(60, 4), rtol=1e-9)
     assert np.flatnonzero(np.isnan(found["sample_1_y1"])).tolist() == [3]

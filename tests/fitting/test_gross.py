@@ -232,7 +232,10 @@ def test_counts():
 
 
 def test_words_for_one_row_and_for_many():
-    one = GrossErrors(np.array([3]), np.array([2.5]), 0.1).words()
-    assert one.startswith("A target is far off all rows near by: row 3 by 2.5, where 0.1 is usual. The row counts")
-    many = GrossErrors(np.arange(7), np.ones(7), 0.1).words()
-    assert "row 4 by 1 and 2 more, where" in many
+    remedies = "The row is kept", "They are kept"
+    one = GrossErrors(np.array([3]), np.array([2.5]), 0.1).words(remedies)
+    start = "A target is far off all rows near by: row 3 by 2.5, where 0.1 is usual. The row is kept, since it would"
+    assert one.startswith(start)
+    many = GrossErrors(np.arange(7), np.ones(7), 0.1).words(remedies, "line {}".format)
+    assert "line 4 by 1 and 2 more, where" in many
+    assert "They are kept, since they would spoil" in many

@@ -345,7 +345,7 @@ class GrossErrorsIn:
         found = find_gross_errors(training.X, training.y, self.seconds)
         if found is None:
             return np.empty(0, dtype=np.intp)
-        self.words = [found.words_of_left_out(training.place)]
+        self.words = [found.words(("The row is left out", "These rows are left out"), training.place)]
         warn(f"{self.words[0]} Correct the targets, or keep these rows with --keep-outliers.", OutlierWarning)
         return found.rows
 

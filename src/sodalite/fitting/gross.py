@@ -53,20 +53,13 @@ class GrossErrors:
     usual: float
     """The robust standard deviation of rows from those near by, in units of the target."""
 
-    def words(self, place: Callable[[int], str] = "row {}".format) -> str:
-        """A warning that names the rows, which have noise of their own, each by its index as `place` has it."""
-        one = len(self.rows) == 1
-        count = "The row counts as noise, since it" if one else "These rows count as noise, since they"
-        return (
-            f"{self._named(place)} {count} would spoil the predictions of others. Error bars are those of rows without "
-            f"such errors."
-        )
+    def words(self, remedies: tuple[str, str], place: Callable[[int], str] = "row {}".format) -> str:
+        """A warning that names the rows, each by its index as `place` has it.
 
-    def words_of_left_out(self, place: Callable[[int], str]) -> str:
-        """As `words`, of rows that are left out."""
-        one = len(self.rows) == 1
-        what = "The row is left out, since it" if one else "These rows are left out, since they"
-        return f"{self._named(place)} {what} would spoil the predictions of others."
+        `remedies` say what is done about one row, and about several: "The row is left out", ...
+        """
+        remedy, they = (remedies[0], "it") if len(self.rows) == 1 else (remedies[1], "they")
+        return f"{self._named(place)} {remedy}, since {they} would spoil the predictions of others."
 
     def _named(self, place: Callable[[int], str]) -> str:
         """A sentence that names the rows."""
@@ -93,7 +86,8 @@ def without_gross_errors(rows: ArrayRows, seconds: float = inf) -> ArrayRows:
     if found is None:
         return rows
     what = "it, or pass alpha=0 to fit it as it is" if len(found.rows) == 1 else "them, or pass alpha=0 to fit them so"
-    warn(f"{found.words()} Correct or drop {what}.", OutlierWarning)
+    words = found.words(("The row counts as noise", "These rows count as noise"))
+    warn(f"{words} Error bars are those of rows without such errors. Correct or drop {what}.", OutlierWarning)
     return replace(rows, alpha=found.noise(len(rows.y)))
 
 
