@@ -461,7 +461,7 @@ def test_what_is_kept_of_rows_held_out_is_small_and_comes_back(model):
         elif part.name in ("rmse", "nlpd", "coverage", "coverages", "how", "n_outside", "outside"):
             assert other == one, part.name
     assert back.regions.labels == found.regions.labels
-    for change in (3, [], {}, content | {"rows": {}}, content | {"rmse": "x"}, content | {"levels": 3}):
+    for change in (3, [], {}, content | {"y": {}}, content | {"rmse": "x"}, content | {"levels": 3}):
         with pytest.raises(ValueError, match="the file's record of the rows held out makes no sense; fit the model"):
             judgement_from_json(change)
 

@@ -59,7 +59,8 @@ def run(path: str, check: bool = False) -> dict[str, Any]:
     header = read_header(path)
     content = {**header.content}
     if isinstance(about := content.get("about"), dict) and isinstance(judgement := about.get("judgement"), dict):
-        content["about"] = {**about, "judgement": {name: judgement[name] for name in judgement if name != "rows"}}
+        numbers = {name: part for name, part in judgement.items() if not (isinstance(part, dict) and "array" in part)}
+        content["about"] = {**about, "judgement": numbers}
     arrays = {name: {"dtype": dtype, "shape": list(shape)} for name, (dtype, shape) in header.arrays.items()}
     return {"path": path, "bytes": header.n_bytes, "format_version": VERSION, **content, "arrays": arrays}
 

@@ -69,14 +69,14 @@ class Converter:
     def __init__(self, classes: Mapping[str, type] | Iterable[type] = ()) -> None:
         self.classes = dict(classes) if isinstance(classes, Mapping) else {kind.__name__: kind for kind in classes}
 
-    def dump(self, value: Any, hint: Any = Any, where: str = "") -> tuple[Any, dict[str, Any]]:
+    def dump(self, value: Any, hint: Any = Any, where: str = "", in_tree: bool = False) -> tuple[Any, dict[str, Any]]:
         """Return the tree of a value, and the arrays in it by their names, which begin with `where`.
 
         `hint` is the value's type, as in an annotation. An array may be anything that has a shape and a type, and is
-        sliced by rows; one that occurs twice is returned once.
+        sliced by rows; one that occurs twice is returned once. With `in_tree`, all arrays stand in the tree.
         """
         writer = _Writer({kind: name for name, kind in self.classes.items()})
-        return writer.tree(value, hint, where), writer.arrays
+        return writer.tree(value, hint, where, in_tree), writer.arrays
 
     def load(self, tree: Any, hint: Any = Any, arrays: Mapping[str, Any] | None = None, where: str = "") -> Any:
         """Return the value of a tree of `dump`."""
@@ -121,8 +121,9 @@ class _Writer:
 
     def _array(self, array: Any, where: str, in_tree: bool) -> dict[str, Any]:
         is_short = isinstance(array, np.ndarray) and array.size <= SMALL
-        if in_tree or (is_short and array.dtype.name in TYPES and np.isfinite(array).all()):
-            return {"array": array.ravel().tolist(), "shape": list(array.shape), "type": array.dtype.name}
+        if in_tree or (is_short and array.dtype.name in TYPES):
+            values = [self.tree(value, Any, where) for value in array.ravel().tolist()]
+            return {"array": values, "shape": list(array.shape), "type": array.dtype.name}
         name = self.known.setdefault(id(array), where)
         by_columns = isinstance(array, np.ndarray) and array.flags.f_contiguous and not array.flags.c_contiguous
         self.arrays[name] = array.T if by_columns else array
@@ -191,22 +192,18 @@ class _Reader:
         """The array of a name, or of values in the tree."""
         values = tree["array"]
         if isinstance(values, list):
-            shape = self.value(tree.get("shape"), tuple[int, ...], where)
-            kind = tree.get("type")
-            if kind not in TYPES or not all(_is_number(value, kind == "int64") for value in values):
-                raise StateError(f"{where} must be an array of numbers")
-            if prod(shape) != len(values) or min(shape, default=0) < 0:
-                raise StateError(f"{where} has {len(values)} values, which do not fit the shape {shape}")
-            return np.array(values, dtype=kind).reshape(shape)
+            kind, shape = tree.get("type"), self.value(tree.get("shape"), tuple[int, ...], where)
+            numbers = self.value(values, tuple[int, ...] if kind == "int64" else tuple[float, ...], where)
+            if kind not in TYPES or prod(shape) != len(values) or min(shape, default=0) < 0:
+                raise StateError(f"{where} has {len(values)} values, which do not fit {shape} and {kind!r:.20}")
+            try:
+                return np.array(numbers, dtype=kind).reshape(shape)
+            except OverflowError as error:
+                raise StateError(f"{where} has too large a number") from error
         if not isinstance(values, str) or values not in self.arrays:
             raise StateError(f"{where} is an array that is missing")
         array = self.arrays[values]
         return array.T if tree.get("by_columns") else array
-
-
-def _is_number(value: Any, whole: bool) -> bool:
-    """Whether a value is a whole number of 64 bits or, unless `whole`, a float."""
-    return (type(value) is float and not whole) or (type(value) is int and -(2**63) <= value < 2**63)
 
 
 def _is_array(value: Any) -> bool:
