@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Self
 
@@ -14,31 +13,20 @@ from numpy.typing import ArrayLike, DTypeLike
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.gaussian_process.kernels import Kernel
 from sklearn.utils import check_array
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
-from .cluster.client import find_client
-from .cluster.predict import lazily, learn_names
-from .cluster.rows import dask_rows
 from .core.namespaces import as_given, in_numpy
 from .core.random import generator_from
 from .core.types import Floats, Indices
 from .core.validation import (
-    check_alpha,
     check_count,
     check_level,
     check_levels,
-    check_not_large,
-    check_not_small,
-    check_predictions,
-    check_rows,
     check_target,
-    check_targets,
-    check_variance,
     is_dask,
     readable_errors,
-    reads_from_disk,
-    warn_of_outliers,
 )
+from .fitting.arguments import answer, new_rows, queries, rows_of_fit
 from .fitting.callbacks import CallbackSupportMixin, scikit_learn_callbacks
 from .fitting.contest import fit
 from .fitting.fitted import Fitted, Unseens
@@ -51,9 +39,7 @@ from .kernels import check_numeric
 from .posteriors import Posterior, joint_samples
 from .posteriors.prior import prior_predictions
 from .scores import Score
-from .selection.rows import ArrayRows, Rows, spans
 from .stopping import Callback, Rule
-from .tables import encoded_rows
 
 if TYPE_CHECKING:
     from .report.importance import Importance
@@ -308,10 +294,7 @@ class GreedyGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
             following(callback, report, verbose=self.verbose) as follow,
         ):
             settings = Settings.of(self.get_params(deep=False))
-            if executor is not None or is_dask(X) or is_dask(y):
-                rows, target_shape = self._rows_on_cluster(X, y, alpha, executor)
-            else:
-                rows, target_shape = self._rows_here(X, y, alpha, settings)
+            rows, target_shape = rows_of_fit(self, X, y, alpha, executor, settings)
             settings = settings.with_columns(getattr(self, "feature_names_in_", None))
             follow.expect(list(settings.costs(*rows.shape).steps(settings.chooses_mean)))
             self.fitted_ = fit(rows, target_shape, settings, follow)
@@ -326,51 +309,6 @@ class GreedyGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
         except BaseException:
             self.__dict__ = before
             raise
-
-    def _rows_on_cluster(self, X: Any, y: Any, alpha: Any, executor: Any) -> tuple[Rows, tuple[int, ...]]:
-        """The rows, on the workers of a cluster, and the shape of a row's target.
-
-        Dask collections are checked on the workers, and arrays here first.
-        """
-        client = find_client(executor)
-        if is_dask(X) or is_dask(y):
-            learn_names(self, X, reset=True)
-        else:
-            X, y = self._numbers(X, y)
-        table = dask_rows(X, y, alpha, client)
-        return table, () if table.flat else (table.q,)
-
-    def _rows_here(self, X: Any, y: Any, alpha: Any, settings: Settings) -> tuple[Rows, tuple[int, ...]]:
-        """The rows on this machine, checked, and the shape of a row's target.
-
-        Rows in memory with gross errors in their targets get noise of their own, and are named in a warning.
-        """
-        if reads_from_disk(X):
-            X, y = check_rows(X, y)
-            validate_data(self, X, skip_check_array=True)  # sets n_features_in_
-        else:
-            X, y = self._numbers(X, y)
-            check_not_small("X", check_not_large("X", X))
-            y = check_targets(y, len(X))
-        Y = y.reshape(len(X), -1)
-        check_not_small("y", np.abs(Y).max(axis=0))
-        known = None if alpha is None else check_alpha(alpha, len(X))
-        rows = ArrayRows(X, Y, known if known is not None and known.any() else None)
-        if not rows.on_disk:
-            found = settings.looked_over(rows) if alpha is None else rows
-            said = Y if found is rows else None  # what there is to say of targets has been said
-            warn_of_outliers(X, said, getattr(self, "feature_names_in_", None))
-            rows = found
-        return rows, y.shape[1:]
-
-    def _numbers(self, X: Any, y: Any, reset: bool = True) -> tuple[Floats, Floats]:
-        """X and y as arrays of numbers, by scikit-learn's checks; with `reset`, its attributes for columns are set."""
-        X = X if reset else encoded_rows(self, X)[0]
-        with readable_errors(X):
-            both = validate_data(
-                self, X, y, dtype=[np.float64, np.float32], multi_output=True, y_numeric=True, reset=reset
-            )
-        return both[0], both[1]
 
     def partial_fit(
         self, X: Any, y: Any, *, alpha: Any = None, exchange: bool = False, callback: Callback | None = None
@@ -394,20 +332,9 @@ class GreedyGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
         X, y, alpha = in_numpy(X, y, alpha)
         with self._unchanged_on_failure(), following(callback, verbose=self.verbose) as follow:
             settings = Settings.of({**self.get_params(deep=False), "checkpoint": None})
-            new = self._new_rows(X, y, alpha)
+            new = new_rows(self, X, y, alpha)
             self.fitted_ = join(self.fitted_, new, settings, exchange, follow)
         return self
-
-    def _new_rows(self, X: Any, y: Any, alpha: Any) -> ArrayRows:
-        """Rows that are to join the model, checked to have its columns and targets."""
-        X, y = self._numbers(X, y, reset=False)
-        check_not_large("X", X)
-        y = check_targets(y, len(X))
-        if y.shape[1:] != self.fitted_.target_shape:
-            raise ValueError(
-                f"y has targets of shape {y.shape[1:]}, but the model was fitted with {self.fitted_.target_shape}."
-            )
-        return ArrayRows(X, y.reshape(len(X), -1), None if alpha is None else check_alpha(alpha, len(X)))
 
     def predict(self, X: Any, return_std: bool = False, return_cov: bool = False) -> Any:
         """Predict the mean, and on request the standard deviation or the covariance.
@@ -438,10 +365,10 @@ class GreedyGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
         if not hasattr(self, "fitted_") and not is_dask(X):
             return self._predict_prior(X, return_std, return_cov)
         if return_cov:
-            return self._answer(X, Fitted.mean_and_covariance, self._tail, (-1, *self._tail), joint=True)
+            return answer(self, X, Fitted.mean_and_covariance, self._tail, (-1, *self._tail), joint=True)
         if return_std:
-            return self._answer(X, Fitted.mean_and_std, self._tail, self._tail)
-        return self._answer(X, lambda fitted, rows, _: fitted.mean(rows), self._tail)
+            return answer(self, X, Fitted.mean_and_std, self._tail, self._tail)
+        return answer(self, X, lambda fitted, rows, _: fitted.mean(rows), self._tail)
 
     def _predict_prior(self, X: Any, return_std: bool, return_cov: bool) -> Any:
         """The predictions of `predict` before a fit."""
@@ -454,55 +381,13 @@ class GreedyGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
 
     def _queries(self, X: Any) -> tuple[Floats, Unseens]:
         """Rows to predict for, as numbers in the columns of the fit, and the levels in them that are new to it."""
-        X, unseen = encoded_rows(self, X)
-        with readable_errors(X):
-            return validate_data(self, X, dtype=[np.float64, np.float32], reset=False), unseen
+        return queries(self, X)
 
     @property
     def _tail(self) -> tuple[int, ...]:
         """The shape of one row's predictions: () for one target, else (q,)."""
         check_is_fitted(self, "fitted_")
         return () if self.fitted_.q == 1 else (self.fitted_.q,)
-
-    def _answer(
-        self, X: Any, function: Callable[..., Any], *tails: tuple[int, ...], y: Any = None, joint: bool = False
-    ) -> Any:
-        """The results of a function of the fit for rows wherever they are, as arrays of the kind that X is.
-
-        Parameters
-        ----------
-        X : array-like, data frame, array of another library, rows on disk or Dask collection
-        function : callable
-            Takes the `Fitted`, an array of rows, the levels in them that are new and, if y is given, their targets, of
-            shape (rows, q). It returns an array with an entry for each row, or several.
-        *tails : tuple of int
-            The shape of one row's entry, for each of these arrays.
-        y : array-like, optional
-            Targets of the rows.
-        joint : bool, default=False
-            Whether the function needs all rows at once.
-        """
-        answer = partial(_answer_block, function, tails)
-        if is_dask(X):
-            if joint:
-                raise ValueError(
-                    "return_cov is the joint covariance of all rows, and a Dask collection may have too many of them; "
-                    "use return_std, or predict some rows at a time."
-                )
-            _check_n_targets(y, self.fitted_.q)
-            found = lazily(self, X, tails, y, answer)
-        else:
-            rows, targets = in_numpy(X, y)
-            if joint or not reads_from_disk(rows) or len(rows.shape) != 2:
-                found = answer(self, rows, targets)
-            else:
-                targets = None if y is None else check_targets(targets, len(rows))
-                parts = [
-                    answer(self, np.asarray(rows[here]), None if targets is None else targets[here])
-                    for here in spans(*rows.shape)
-                ]
-                found = [np.concatenate(same) for same in zip(*parts, strict=True)]
-        return as_given(X, found[0] if len(found) == 1 else tuple(found))
 
     def predict_interval(self, X: Any, coverage: float = 0.95) -> tuple[Any, Any]:
         """Predict central intervals that hold new observations with a given probability.
@@ -554,7 +439,7 @@ class GreedyGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
         """
         levels = check_levels("quantiles", quantiles)
         tail = (*self._tail, len(levels))
-        return self._answer(X, lambda fitted, rows, new: fitted.predictive(rows, new).quantiles(levels), tail)
+        return answer(self, X, lambda fitted, rows, new: fitted.predictive(rows, new).quantiles(levels), tail)
 
     def log_density(self, X: Any, y: Any) -> Any:
         """Return the log density of observations y at X, by the distribution of errors that the fit has learnt.
@@ -574,8 +459,8 @@ class GreedyGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
             In units of y: densities per unit. For several targets, the sum of their log densities.
         """
         check_is_fitted(self, "fitted_")
-        return self._answer(
-            X, lambda fitted, rows, new, Y: fitted.predictive(rows, new).log_density(Y).sum(axis=1), (), y=y
+        return answer(
+            self, X, lambda fitted, rows, new, Y: fitted.predictive(rows, new).log_density(Y).sum(axis=1), (), y=y
         )
 
     def pit(self, X: Any, y: Any) -> Any:
@@ -594,7 +479,7 @@ class GreedyGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
         ndarray of shape (n,) or (n, q)
         """
         tail = self._tail
-        return self._answer(X, lambda fitted, rows, new, Y: fitted.predictive(rows, new).cumulative(Y), tail, y=y)
+        return answer(self, X, lambda fitted, rows, new, Y: fitted.predictive(rows, new).cumulative(Y), tail, y=y)
 
     def novelty(self, X: Any) -> Any:
         """Return the share of the prior variance of the latent function that is left given the rows of the fit.
@@ -623,7 +508,7 @@ class GreedyGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
         array([0., 1.])
         """
         check_is_fitted(self, "fitted_")
-        return self._answer(X, Fitted.novelty, ())
+        return answer(self, X, Fitted.novelty, ())
 
     def importance(
         self, X: Any = None, *, target: int = 0, random_state: RandomState = 0, n_predictions: int = 10_000
@@ -693,7 +578,8 @@ class GreedyGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
         """
         generator = generator_from(random_state)
         if hasattr(self, "fitted_"):
-            return self._answer(
+            return answer(
+                self,
                 X,
                 lambda fitted, rows, new: fitted.samples(rows, new, n_samples, generator),
                 (*self._tail, n_samples),
@@ -809,29 +695,3 @@ class GreedyGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
     y_mean_ = _FromFitted("scaling.mean")
     y_std_ = _FromFitted("scaling.std")
     log_marginal_likelihood_value_ = _FromFitted("posterior.log_marginal_likelihood")
-
-
-def _answer_block(
-    function: Callable[..., Any], tails: Sequence[tuple[int, ...]], model: GreedyGPRegressor, X: Any, y: Any = None
-) -> list[Floats]:
-    """The results of a function, as `GreedyGPRegressor._answer` has them, for some rows in memory."""
-    fitted: Fitted = model.fitted_
-    rows, unseen = model._queries(X)
-    check_variance(fitted.posterior.kernel, rows)
-    targets = []
-    if y is not None:
-        _check_n_targets(y := check_targets(y, len(rows)), fitted.q)
-        targets.append(y.reshape(len(rows), fitted.q))
-    with np.errstate(over="ignore"):  # check_predictions refuses values that are not finite
-        found = function(fitted, rows, unseen, *targets)
-    found = found if isinstance(found, tuple) else (found,)
-    if y is None:
-        check_predictions(rows, *found)
-    return [part.reshape(len(rows), *tail) for part, tail in zip(found, tails, strict=True)]
-
-
-def _check_n_targets(y: Any, q: int) -> None:
-    """Refuse targets of another number than the model has; y is an array, a series or a data frame, or None."""
-    found = q if y is None else 1 if getattr(y, "ndim", 1) == 1 else y.shape[1]
-    if found != q:
-        raise ValueError(f"y has {found} target{'s' * (found != 1)}, but the model was fitted to {q}.")
