@@ -111,8 +111,7 @@ class Node(ABC):
 
     def hand_over(self, maker: Maker) -> Any:
         """The latent part as another library's kernel; None for noise. Kernels that others do not have are refused."""
-        known = ", ".join(node.handed_over for node in NODES.values() if node.handed_over)
-        raise ValueError(f"The kernel has {self.title} in it, which cannot be handed over; these can: {known}.")
+        raise refusal(self.title)
 
 
 N = TypeVar("N", bound=type[Node])
@@ -130,6 +129,12 @@ def declares(*kinds: type[spec.Kernel], parameters: tuple[str, ...] = ()) -> Cal
         return node
 
     return enter
+
+
+def refusal(name: str) -> ValueError:
+    """The error for a kernel that other libraries do not have."""
+    known = ", ".join(node.handed_over for node in NODES.values() if node.handed_over)
+    return ValueError(f"The kernel has {name} in it, which cannot be handed over; these can: {known}.")
 
 
 def node_of(kernel: spec.Kernel, centre: Floats, dtype: np.dtype[Any]) -> Node:
@@ -247,7 +252,6 @@ class Opaque(Node):
     kernel: spec.Kernel
     dtype: np.dtype[Any]
     words: str
-    title: str
 
     @classmethod
     def of(cls, kernel: spec.Kernel, centre: Floats, dtype: np.dtype[Any]) -> Node:
@@ -256,7 +260,10 @@ class Opaque(Node):
                 "a CompoundKernel is several kernels side by side, not a covariance; use a sum or a product."
             )
         has_shape = not isinstance(kernel, spec.ConstantKernel | spec.WhiteKernel)
-        return cls(kernel, dtype, type(kernel).__name__ if has_shape else "", repr(kernel))
+        return cls(kernel, dtype, type(kernel).__name__ if has_shape else "")
+
+    def hand_over(self, maker: Maker) -> Any:
+        raise refusal(repr(self.kernel))
 
     def prepare(self, X: Array) -> Features:
         return np.asarray(X, dtype=np.float64)

@@ -141,7 +141,7 @@ class Matern(Stationary):
         if kernel.nu == inf:
             return SquaredExponential.of(kernel, centre, dtype)
         if kernel.nu not in SMOOTHNESS:
-            return Opaque(kernel, dtype, f"Matern {kernel.nu:g}", repr(kernel))
+            return Opaque(kernel, dtype, f"Matern {kernel.nu:g}")
         scale, free = length_scales(kernel, centre), (is_free(kernel, "length_scale"),)
         return cls(scale, free, centre, dtype, float(kernel.nu), SMOOTHNESS[kernel.nu])
 
