@@ -39,10 +39,10 @@ def floor(local: Local, X: np.ndarray, found: np.ndarray, batch: int = 32) -> fl
     C = np.eye(k) + 0.1
     right = np.ones((batch, k, 1))
     stacked = np.broadcast_to(C, (batch, k, k)).copy()
-    assert local.V is not None
+    assert local.remainder.V is not None
 
     def part(rows: np.ndarray) -> None:
-        V = local.V[rows]
+        V = local.remainder.V[rows]
         V @ V.swapaxes(-1, -2)
         np.linalg.solve(stacked[: len(rows)], right[: len(rows)])
 

@@ -442,17 +442,17 @@ def test_pickle_and_joblib(posterior, tmp_path):
 
 def test_what_can_be_made_again_is_not_pickled():
     one = fitted("local", X=rows(800), n_active=200)
-    V = one.posterior_.V
+    V = one.posterior_.remainder.V
     assert V.size > 100_000
     data = pickle.dumps(one)
     assert len(data) < V.nbytes
     other = pickle.loads(data)
-    assert other.posterior_.V is None
+    assert other.posterior_.remainder.V is None
     few, many = rows(3, seed=2), rows(400, seed=3)
     np.testing.assert_allclose(other.predict(few), one.predict(few), rtol=1e-10)
-    assert other.posterior_.V is None
+    assert other.posterior_.remainder.V is None
     np.testing.assert_allclose(other.predict(many), one.predict(many), rtol=1e-10)
-    np.testing.assert_allclose(other.posterior_.V, V, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(other.posterior_.remainder.V, V, rtol=1e-9, atol=1e-12)
     again = pickle.loads(pickle.dumps(other))
     np.testing.assert_allclose(again.predict(few), one.predict(few), rtol=1e-10)
 
@@ -461,10 +461,10 @@ def test_what_is_made_again_keeps_to_the_limit(path):
     one = fitted("local", memory_limit="100MB", n_active=20)
     sodalite.save(one, path)
     other = sodalite.load(path)
-    assert other.posterior_.limit == 10**8
-    other.posterior_.coordinates.limit = 1000
+    assert other.posterior_.remainder.limit == 10**8
+    other.posterior_.remainder.limit = 1000
     other.predict(rows(500, seed=3))
-    assert other.posterior_.V is None
+    assert other.posterior_.remainder.V is None
 
 
 @pytest.mark.parametrize("posterior", POSTERIORS)

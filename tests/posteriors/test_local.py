@@ -176,8 +176,8 @@ def test_whether_coordinates_are_kept_changes_nothing(name):
     X, Y, T = data(d, copies=2)
     made = [Local.condition(given(kernel, X, Y, 12, calibrate=True, memory_limit=limit)) for limit in ("1GB", 1)]
     kept, evaluated = made
-    assert kept.V is not None
-    assert evaluated.V is None
+    assert kept.remainder.V is not None
+    assert evaluated.remainder.V is None
     assert kept.k == evaluated.k
     for found, expected in zip(evaluated.mean_and_covariance(T), kept.mean_and_covariance(T), strict=True):
         assert_allclose(found, expected, atol=1e-10)
@@ -190,8 +190,9 @@ def test_neighbours_that_queries_share_are_projected_once():
     X, Y, T = data(d, n=200)
     posterior = Local.condition(given(kernel, X, Y, 12, n_neighbors=5, memory_limit=1))
     asked = []
-    counting = replace(posterior, base=replace(posterior.base, kernel=Counting(posterior.kernel, asked)))
-    assert_allclose(counting.mean(np.repeat(T, 40, axis=0)), np.repeat(posterior.mean(T), 40, axis=0), atol=1e-12)
+    expected, base = posterior.mean(T), posterior.base
+    posterior.remainder.base = replace(base, kernel=Counting(posterior.kernel, asked))
+    assert_allclose(posterior.mean(np.repeat(T, 40, axis=0)), np.repeat(expected, 40, axis=0), atol=1e-12)
     places = len(np.unique(posterior.near.query(T, 5)))
     assert places in asked
     assert 440 * 5 not in asked

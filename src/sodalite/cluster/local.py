@@ -18,8 +18,7 @@ from ..core.types import Floats, Indices
 from ..kernels.cells import Cells
 from ..kernels.neighbours import Metric, Neighbours, along_a_curve
 from ..kernels.row_store import Observed
-from ..posteriors import Evidence, Local, RowsOfFit, SubsetOfData
-from ..posteriors.coordinates import CoordinateCache
+from ..posteriors import Evidence, Local, RowsOfFit, SubsetOfData, remainder
 from ..posteriors.tuning import SIZES
 from ..selection.rows import Block
 from .bundles import Bundles, Remainder, Request, lay_out
@@ -50,6 +49,15 @@ class Elsewhere:
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NoReturn:
         raise ValueError(ELSEWHERE)
+
+
+class RemainderElsewhere(remainder.Remainder):
+    """The rows of the remainder, on the workers: how many they are, and how the nearest are found."""
+
+    def __init__(self, base: SubsetOfData, remote: Bundles) -> None:
+        n, d, q = remote.shape
+        self.X, self.r, self.noises = (cast("Floats", Elsewhere(n, *tail)) for tail in ((d,), (q,), ()))
+        self.base, self.near, self.limit, self.store, self.V = base, cast("Neighbours", remote), 0, None, None
 
 
 @dataclass(frozen=True)
@@ -103,12 +111,9 @@ class DaskLocal(Local):
     def prepare(cls, evidence: Evidence) -> Self:
         """The posterior with k = 0, before leave-one-out errors choose k."""
         base, selection = SubsetOfData.condition(replace(evidence, judging=None)), evidence.selection
-        remainder = Remainder(base, np.sort(selection.indices), selection.noise_floor)
-        remote = lay_out(cast("DaskRows", evidence.rows), remainder)
-        n, d, q = remote.shape
-        X, rows, r, noises = (cast("Floats", Elsewhere(n, *tail)) for tail in ((d,), (0,), (q,), ()))
-        near, coordinates = cast("Neighbours", remote), CoordinateCache(base, rows, limit=0)
-        return cls(base.kernel, base, X, rows, r, noises, near, coordinates, k=0, remote=remote)
+        remaining = Remainder(base, np.sort(selection.indices), selection.noise_floor)
+        remote = lay_out(cast("DaskRows", evidence.rows), remaining)
+        return cls(base.kernel, RemainderElsewhere(base, remote), k=0, remote=remote)
 
     @property
     def detached(self) -> Detached:
@@ -198,14 +203,6 @@ class DaskLocal(Local):
         return np.sort(np.concatenate(evidence.rows.map(inside)))
 
     # Files
-
-    def in_memory(self) -> NoReturn:
-        """Refuse: the rows may be larger than memory."""
-        raise ValueError(ELSEWHERE)
-
-    def as_store(self, dtype: np.dtype[Any]) -> NoReturn:
-        """Refuse: the rows are in several stores."""
-        raise ValueError(ELSEWHERE)
 
     def saved(self) -> dict[str, Any]:
         """The arguments of `restore`, without the rows: their files are written by the workers."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import secrets
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -81,8 +81,8 @@ def save_folder(path: str | os.PathLike[str], content: dict[str, Any], fitted: F
     rows = posterior.remote if isinstance(posterior, DaskLocal) else posterior.store
     assert rows is not None
     converter = Converter({**CONVERTER.classes, "DaskLocal": DaskLocal})
-    tree, arrays = converter.dump(replace(fitted, posterior=replace(posterior, limit=0)), Fitted, "fitted")
-    tree["posterior"] |= {"class": "Local", "store": None}
+    tree, arrays = converter.dump(fitted, Fitted, "fitted")
+    tree["posterior"] |= {"class": "Local", "store": None, "limit": 0}
     arrays = {name: array for name, array in arrays.items() if not name.startswith("fitted.posterior.store.")}
     try:
         with replacing_folder(path, HEADER) as folder:

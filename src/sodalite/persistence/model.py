@@ -20,7 +20,7 @@ from ..core.warn import warn
 from ..estimator import GreedyGPRegressor
 from ..fitting.fitted import Fitted
 from ..posteriors import Local
-from ..posteriors.coordinates import cache_limit
+from ..posteriors.remainder import cache_limit
 from ..tables import Preprocessing
 from ..tables.encoder import without_pipeline
 from .classes import CONVERTER
@@ -95,6 +95,8 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
         return
     check_path(path)
     content["fitted"], arrays = _state(_as_stored(fitted))
+    if "limit" in content["fitted"]["posterior"]:
+        content["fitted"]["posterior"]["limit"] = 0
     mapped = set(MAPPED) & set(arrays) if MAPPED[0] in arrays else ()
     container.write(KIND, path, content, arrays, mapped)
 
@@ -202,9 +204,8 @@ def _as_stored(fitted: Fitted) -> Fitted:
     posterior, rows = fitted.posterior, fitted.rows
     if not isinstance(posterior, Local) or rows is None:
         return fitted.without_rows()
-    posterior = replace(posterior, limit=0)
     if posterior.store is None and len(posterior.X) < LEAST_ROWS:
-        return replace(fitted, posterior=posterior)
+        return fitted
     if not np.array_equal(np.asarray(rows.X[fitted.selection.indices]), fitted.X_active):
         raise ValueError("X has changed on disk since the model was fitted to it, so the model cannot be saved.")
     return replace(fitted, posterior=posterior.laid_out(float_type(rows.X)))

@@ -15,7 +15,7 @@ of the mean. The posterior is the same, and the other neighbours are at other pl
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Self
 
@@ -23,25 +23,22 @@ import numpy as np
 
 from ..core.threads import n_threads
 from ..core.types import Floats, Indices
-from ..kernels import CompiledKernel, Features, take
+from ..kernels import CompiledKernel, take
 from ..kernels.cells import Cells
-from ..kernels.neighbours import Metric, Neighbours, distinct, places_among
-from ..kernels.row_store import RowStore, build_store, group_means
-from ..selection.rows import ArrayRows
-from .base import BLOCK, Evidence, Posterior, Prediction, RowsOfFit, covariance_block, in_blocks
+from ..kernels.neighbours import Metric, Neighbours
+from ..kernels.row_store import RowStore
+from .base import Evidence, Posterior, Prediction, RowsOfFit, covariance_block, in_blocks
 from .calibration import MOST_RHO, Scale
-from .coordinates import CoordinateCache, cache_limit
 from .leave_one_out import Observations, Systems
-from .shared import LEAST_ROWS, RATIO, Remainder, Shared, affordable_cell, blended
+from .remainder import Remainder, least_memory
+from .shared import LEAST_ROWS, RATIO, Shared, affordable_cell, blended
 from .sod import SubsetOfData
-from .stored import least_memory, store_remainder
 from .tuning import SIZES, most_judged, tuned
 
 JOINT = 4096  # the most rows that joint covariances of queries in several cells are conditioned on
 # Numbers of the neighbours' v's that one thread gathers at a time: 16 MB, a hundred queries with 32 neighbours and 500
 # active rows, a sixth quicker than a quarter of it; without cached v's; and at least, however little memory there is.
 WORK, WORK_UNCACHED, LEAST_WORK = 2**21, 2**25, 2**17
-STORE_MEMORY = 2**28  # bytes for sorting rows that are in memory into cells
 
 
 @dataclass(frozen=True)
@@ -55,37 +52,36 @@ class Local(Posterior):
     needs = "all"
 
     kernel: CompiledKernel
-    base: SubsetOfData
-    """The posterior given the active rows alone."""
-    X: Floats
-    """The distinct rows of the remainder; of shape (n', d)."""
-    rows: Features = field(repr=False)
-    """The distinct rows, prepared."""
-    r: Floats
-    """Their mean residuals given the active rows; of shape (n', q)."""
-    noises: Floats
-    """The noise variances of these means; of shape (n',)."""
-    near: Neighbours = field(repr=False)
-    """Finds the distinct rows that are nearest to a query."""
-    coordinates: CoordinateCache = field(repr=False)
-    """The v's of the distinct rows, where memory allows it."""
+    remainder: Remainder = field(repr=False)
+    """The rows that neighbours are sought among, given the active rows."""
     k: int
     """How many neighbours a query has."""
     scale: Scale | None = None
     """The factor that variances are multiplied by."""
-    limit: int = 0
-    """Bytes that the v's and the factors of shared neighbourhoods may take."""
     shared: Shared | None = field(default=None, repr=False)
     """The neighbourhoods that queries share besides their own neighbours; None if they share none."""
     power: int = 0
     """The power of the precisions that weight predictions from both; 0 for the one of less variance alone."""
-    store: RowStore | None = field(default=None, repr=False)
-    """Where the distinct rows are if they are on disk; they are then in the order of its cells."""
 
     @property
-    def V(self) -> Floats | None:
-        """The v's of the distinct rows, of shape (n', m); None while they are not kept."""
-        return self.coordinates.V
+    def base(self) -> SubsetOfData:
+        """The posterior given the active rows alone."""
+        return self.remainder.base
+
+    @property
+    def X(self) -> Floats:
+        """The distinct rows of the remainder; of shape (n', d)."""
+        return self.remainder.X
+
+    @property
+    def near(self) -> Neighbours:
+        """Finds the distinct rows that are nearest to a query."""
+        return self.remainder.near
+
+    @property
+    def store(self) -> RowStore | None:
+        """Where the distinct rows are if they are on disk."""
+        return self.remainder.store
 
     # Conditioning
 
@@ -105,67 +101,13 @@ class Local(Posterior):
 
         The cells have the centres that are given; by default, they are made from the rows.
         """
-        assert self.near.index is not None
-        remainder = Remainder(self.kernel, self.base, self.rows, self.r, self.noises, self._v)
-        held = 0 if self.V is None else self.V.nbytes
         cells = None if centres is None else Cells(centres)
-        shared = Shared(remainder, self.near.index, cell, h, self.limit - held, cells)
-        return replace(self, shared=shared, power=power)
+        return replace(self, shared=Shared(self.remainder, cell, h, cells), power=power)
 
     @classmethod
     def prepare(cls, evidence: Evidence) -> Self:
         """The posterior with k = 0, before leave-one-out errors choose k. O(n m^2)."""
-        kernel, base = evidence.kernel, SubsetOfData.condition(replace(evidence, judging=None))
-        limit, indices = cache_limit(evidence.memory_limit), evidence.selection.indices
-        rows, n = evidence.rows, evidence.rows.shape[0]
-        on_disk = isinstance(rows, ArrayRows) and rows.on_disk
-        if evidence.store is not None or (on_disk and len(indices) < n):
-            store = store_remainder(evidence, base, limit) if evidence.store is None else evidence.store
-            return cls.of_store(base, store, limit)
-        rest, noise = evidence.read(np.delete(np.arange(n), indices))
-        first, group = distinct(rest.X)
-        X = rest.X[first]
-        features = kernel.prepare(X)
-        coordinates = CoordinateCache(base, features, limit)
-        coordinates.fill()
-        mean = base.mean(X) if coordinates.V is None else coordinates.V @ base.z
-        r, noises = group_means(rest.y - mean[group], noise, group, len(X))
-        return cls(kernel, base, X, features, r, noises, Neighbours(kernel, X), coordinates, k=0, limit=limit)
-
-    @classmethod
-    def of_store(cls, base: SubsetOfData, store: RowStore, limit: int) -> Self:
-        """The posterior with k = 0 whose rows are in a store."""
-        kernel = base.kernel
-        rows = store.features(kernel)
-        near, coordinates = Neighbours(kernel, store), CoordinateCache(base, rows, limit)
-        return cls(
-            kernel, base, store.X, rows, store.values, store.noises, near, coordinates, k=0, limit=limit, store=store
-        )
-
-    def as_store(self, dtype: np.dtype[Any]) -> RowStore:
-        """A store of the distinct rows, with inputs of this type; the one that there is, if they are on disk."""
-        if self.store is not None and not self.store.n_joined:
-            return self.store
-        live = np.ones(len(self.X), dtype=bool)
-        if self.store is not None:
-            live[self.store.dead] = False
-        size = BLOCK // self.X.shape[1] + 1
-
-        def parts() -> Iterator[Indices]:
-            for begin in range(0, len(self.X), size):
-                if len(part := begin + np.flatnonzero(live[begin : begin + size])):
-                    yield part
-
-        return build_store(
-            lambda: (np.asarray(self.X[part], dtype=np.float64) for part in parts()),
-            lambda: ((np.asarray(self.X[part], np.float64), self.r[part], self.noises[part]) for part in parts()),
-            int(live.sum()),
-            (self.X.shape[1], self.r.shape[1]),
-            dtype,
-            self.kernel.centre,
-            self.kernel.metric(),
-            STORE_MEMORY,
-        )
+        return cls(evidence.kernel, Remainder.of(evidence), k=0)
 
     # Prediction
 
@@ -187,7 +129,7 @@ class Local(Posterior):
     def _own_latent(self, X: Floats) -> tuple[Floats, Floats]:
         """The mean and variance as `latent` has them, from the active rows and each query's own neighbours alone."""
         m, k = len(self.base.z), self.k
-        self.coordinates.expect(len(X) * k)
+        self.remainder.expect(len(X) * k)
         found = self.near.query(X, k)
 
         def block(which: Indices) -> tuple[Floats, Floats]:
@@ -196,21 +138,16 @@ class Local(Posterior):
             return systems.mean + correction, variance
 
         # Without cached v's, a neighbour that many queries of a large batch share is projected once.
-        entries = self._at_a_time(WORK if self.V is not None else WORK_UNCACHED)
+        entries = self._at_a_time(WORK if self.remainder.V is not None else WORK_UNCACHED)
         mean, variance = in_blocks(block, np.arange(len(X)), k * (m + 3 * k + 2 * X.shape[1]), entries)
         return mean, variance
 
     def _systems(self, X: Floats, found: Indices) -> Systems:
         """The linear systems of some queries, of shape (queries, d), with neighbours of shape (queries, k)."""
-        kernel, base = self.kernel, self.base
+        kernel, base, remainder = self.kernel, self.base, self.remainder
         rows, K = base.covariances(X)
-        v = base.projected(K)
-        if self.V is not None:
-            V = self.V[found]
-        else:
-            needed, place = np.unique(found, return_inverse=True)
-            V = self._v(needed)[place.reshape(found.shape)]
-        N, noise = take(self.rows, found), self.noises[found]
+        v, V = base.projected(K), remainder.v(found)
+        N, noise = take(remainder.rows, found), remainder.noises[found]
         C = kernel.block(N, N)
         C -= V @ V.swapaxes(-1, -2)
         diagonal = np.arange(found.shape[1])
@@ -218,34 +155,28 @@ class Local(Posterior):
         c = kernel.block(take(rows, np.arange(len(X))[:, None]), N)[:, 0]
         c -= np.matmul(V, v.T[..., None])[..., 0]
         s2 = np.maximum(kernel.diag(rows) - np.einsum("ij,ij->j", v, v), 0)
-        return Systems(found, C, c, s2, base.mean_of(K), self.r[found], noise, v.T, V)
-
-    def _v(self, which: Indices) -> Floats:
-        """The v's of some of the distinct rows, of shape (rows, m)."""
-        if self.V is not None:
-            return np.asarray(self.V[which])
-        return self.base.coordinates(take(self.rows, which)).T
+        return Systems(found, C, c, s2, base.mean_of(K), remainder.r[found], noise, v.T, V)
 
     def _at_a_time(self, most: int) -> int:
         """Numbers of the neighbours' v's that a thread gathers: at most so many, and an eighth of the memory limit.
 
         There are as many again in the systems.
         """
-        return int(np.clip(self.limit // (8 * 8 * n_threads(None)), LEAST_WORK, most))
+        return int(np.clip(self.remainder.limit // (8 * 8 * n_threads(None)), LEAST_WORK, most))
 
     def joint(self, X: Floats) -> tuple[Floats, Floats]:
         """The mean, of shape (n, q), and the covariance, of shape (n, n), given the union of the neighbours."""
-        kernel, base = self.kernel, self.base
+        kernel, base, remainder = self.kernel, self.base, self.remainder
         rows, K = base.covariances(X)
         v = base.projected(K)
         near = self._joint_neighbours(X)
         mean, covariance = base.mean_of(K), covariance_block(kernel, rows) - v.T @ v
         if len(near):
-            N, V = take(self.rows, near), self._v(near)
+            N, V = take(remainder.rows, near), remainder.v(near)
             C = covariance_block(kernel, N) - V @ V.T
-            C.flat[:: len(near) + 1] += self.noises[near]
+            C.flat[:: len(near) + 1] += remainder.noises[near]
             c = kernel.block(N, rows) - V @ v
-            solved = np.linalg.solve(C, np.concatenate([c, self.r[near]], axis=1))
+            solved = np.linalg.solve(C, np.concatenate([c, remainder.r[near]], axis=1))
             mean = mean + c.T @ solved[:, len(X) :]
             covariance -= c.T @ solved[:, : len(X)]
         return mean, 0.5 * (covariance + covariance.T)
@@ -331,8 +262,7 @@ class Local(Posterior):
 
     def _groups(self, rows: RowsOfFit) -> Indices:
         """The distinct row of the remainder that each row equals, -1 for active rows; of shape (rows,)."""
-        place = places_among(self.X, rows.X) if self.store is None else self.store.find(rows.X)
-        return np.where(rows.active >= 0, -1, place)
+        return np.where(rows.active >= 0, -1, self.remainder.find(rows.X))
 
     def rows_in(self, cells: Indices, evidence: Evidence, which: Indices) -> Indices:
         """Those of some rows that are in some cells."""
@@ -364,39 +294,31 @@ class Local(Posterior):
         `metric` is that of more rows, if X are some of these.
         """
         if store is not None:
-            made = replace(cls.of_store(base, store, limit), k=k, scale=scale)
+            remainder = Remainder.of_store(base, store, limit)
         else:
             assert X is not None
             assert r is not None
             assert noises is not None
-            rows = kernel.prepare(X)
-            coordinates, near = CoordinateCache(base, rows, limit), Neighbours(kernel, X, metric=metric)
-            made = cls(kernel, base, X, rows, r, noises, near, coordinates, k, scale, limit)
+            remainder = Remainder(base, X, r, noises, limit, metric)
+        made = cls(kernel, remainder, k, scale)
         return made if centres is None else made.sharing(cell, h, power, centres)
 
     def saved(self) -> dict[str, Any]:
         """The arguments of `restore`: without what follows from them, which may be many times as large."""
-        state = {name: getattr(self, name) for name in ("kernel", "base", "k", "scale", "limit", "store", "power")}
-        state |= {name: getattr(self, name) if self.store is None else None for name in ("X", "r", "noises")}
+        state = {name: getattr(self, name) for name in ("kernel", "base", "k", "scale", "store", "power")}
+        state |= {name: None if self.store else getattr(self.remainder, name) for name in ("X", "r", "noises")}
         if self.shared is not None:
             state |= {"cell": self.shared.cell, "h": self.shared.h, "centres": self.shared.cells.centres}
-        return state
+        return {**state, "limit": self.remainder.limit}
 
     def laid_out(self, dtype: np.dtype[Any]) -> Local:
         """A copy whose rows are in a store, with inputs of this type."""
-        return self.restore(**{**self.saved(), "store": self.as_store(dtype)})
-
-    def in_memory(self) -> Local:
-        """A copy whose rows are in memory, if they are on disk."""
-        return self if self.store is None else self.restore(**self.__getstate__())
+        return self.restore(**{**self.saved(), "store": self.remainder.as_store(dtype)})
 
     def __getstate__(self) -> dict[str, Any]:
         """The arguments of `restore`, with the rows in memory."""
-        state = self.saved()
-        if self.store is not None:
-            live = np.delete(np.arange(len(self.X)), self.store.dead)
-            state |= {name: np.array(getattr(self, name)[live], dtype=np.float64) for name in ("X", "r", "noises")}
-        return {**state, "store": None}
+        X, r, noises = self.remainder.in_memory()
+        return {**self.saved(), "X": X, "r": r, "noises": noises, "store": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(self.restore(**state).__dict__)

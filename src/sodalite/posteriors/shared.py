@@ -10,8 +10,7 @@ the exact Gaussian process given the active rows and N. Leave-one-out errors fol
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from math import log2
 from threading import Lock
@@ -23,12 +22,11 @@ from scipy.linalg import solve_triangular
 from ..core.jitter import residual_factor
 from ..core.threads import threaded_map
 from ..core.types import Floats, Indices
-from ..kernels import CompiledKernel, Features, take
+from ..kernels import Features, take
 from ..kernels.cells import Cells
-from ..kernels.neighbours import Finder
 from ..selection.rows import Rows
 from .leave_one_out import ALONE, Observations, leave_one_out
-from .sod import SubsetOfData
+from .remainder import Remainder
 
 PANEL = 256  # columns of a covariance matrix that are computed at a time, such that they stay in the cache
 QUERIES = 256  # queries that a thread answers at a time: enough for fast products, few enough to share out
@@ -62,22 +60,6 @@ Predicted: TypeAlias = tuple[Floats, Floats]
 
 
 @dataclass(frozen=True)
-class Remainder:
-    """The distinct rows of the remainder, given the active rows."""
-
-    kernel: CompiledKernel
-    base: SubsetOfData
-    rows: Features = field(repr=False)
-    """The rows, prepared."""
-    r: Floats
-    """Residuals, of shape (n', q)."""
-    noises: Floats
-    """Noise variances, of shape (n',)."""
-    v: Callable[[Indices], Floats]
-    """The v's of some rows, of shape (rows, m)."""
-
-
-@dataclass(frozen=True)
 class Neighbourhood:
     """The rows that the queries in a cell are predicted from, and the factor of their covariance."""
 
@@ -99,22 +81,19 @@ class Shared:
     Parameters
     ----------
     remainder : Remainder
-    index : Finder
-        Finds the rows of the remainder that are nearest to a position.
     cell : int
         About how many rows a cell has.
     h : int
         Rows of a neighbourhood.
-    limit : int
-        Bytes that the factors may take.
     cells : Cells, optional
         The cells; by default, they are made from the rows.
     """
 
-    def __init__(
-        self, remainder: Remainder, index: Finder, cell: int, h: int, limit: int, cells: Cells | None = None
-    ) -> None:
-        self.remainder, self.index, self.cell, self.h, self.limit = remainder, index, cell, h, limit
+    def __init__(self, remainder: Remainder, cell: int, h: int, cells: Cells | None = None) -> None:
+        assert remainder.near.index is not None
+        self.remainder, self.index, self.cell, self.h = remainder, remainder.near.index, cell, h
+        held = 0 if remainder.V is None else remainder.V.nbytes
+        self.limit = remainder.limit - held  # bytes that the factors may take
         self._cells = cells
         self._kept: dict[int, Neighbourhood] = {}
         self._locks: dict[int, Lock] = {}
@@ -164,19 +143,19 @@ class Shared:
             C = np.empty((h, h))
             for begin in range(0, h, PANEL):
                 here, beyond = slice(begin, begin + PANEL), slice(begin, None)
-                part = given.kernel.block(take(rows, here), take(rows, beyond))
+                part = given.base.kernel.block(take(rows, here), take(rows, beyond))
                 part -= V[here] @ V[beyond].T
                 C[here, beyond] = part
             return C.T
 
-        prior = given.kernel.diag(rows)
+        prior = given.base.kernel.diag(rows)
         diagonal = np.maximum(prior - np.einsum("ij,ij->i", V, V), 0) + given.noises[N]
         L = residual_factor(covariance, diagonal, float(prior.max()))
         return Neighbourhood(N, L, solve_triangular(L, given.r[N], lower=True, check_finite=False))
 
     def latent(self, X: Floats) -> tuple[Floats, Floats]:
         """The mean, of shape (n, q), and the variance of the latent function, (n,), not calibrated."""
-        base, kernel = self.remainder.base, self.remainder.kernel
+        base, kernel = self.remainder.base, self.remainder.base.kernel
         mean, variance = np.empty((len(X), base.z.shape[1])), np.empty(len(X))
 
         def part(runs: list[tuple[int, Indices]]) -> None:
@@ -200,7 +179,7 @@ class Shared:
     def _cross(self, hood: Neighbourhood, rows: Features, v: Floats) -> Floats:
         """c(N, x) for prepared queries with coordinates v of shape (m, queries); of shape (h, queries)."""
         given = self.remainder
-        return np.asarray(given.kernel.block(take(given.rows, hood.N), rows) - given.v(hood.N) @ v)
+        return np.asarray(given.base.kernel.block(take(given.rows, hood.N), rows) - given.v(hood.N) @ v)
 
     # Leave-one-out errors
 
@@ -253,7 +232,7 @@ class Shared:
         base = self.remainder.base
         rows, K = base.covariances(X)
         v = base.projected(K)
-        s2 = self.remainder.kernel.diag(rows) - np.einsum("ij,ij->j", v, v)
+        s2 = self.remainder.base.kernel.diag(rows) - np.einsum("ij,ij->j", v, v)
         is_active = sample.active >= 0
         column = base.inverse[:, sample.active] * is_active
         g, change, lost = np.einsum("ij,ij->j", v, column), np.zeros(sample.r.shape), np.zeros(len(is_active))
