@@ -381,7 +381,7 @@ def test_with_no_worker_left_the_checkpoint_is_there(tmp_path):
 
         with pytest.raises(RuntimeError, match=r"No worker .* is left"):
             select(X, y, KERNEL, n_active=200, first=0, executor=client, checkpoint=path, callback=kill)
-    kept = check_checkpoint(path)[1]["indices"]
+    kept = check_checkpoint(path).selection.indices
     assert 60 <= len(kept) < 200
     found = select(X, y, KERNEL, n_active=200, first=0, checkpoint=path).indices
     np.testing.assert_array_equal(found[: len(kept)], kept)
