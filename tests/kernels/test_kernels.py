@@ -33,7 +33,9 @@ from sodalite.kernels import (
     take,
     variation,
 )
-from sodalite.kernels.nodes import Node
+from sodalite.kernels.nodes import Node, declares
+from sodalite.kernels.stationary import Stationary
+from sodalite.report.words import kernel_words
 
 # Kernels of the distance alone, at a given scale of the inputs (three of them).
 STATIONARY = {
@@ -484,6 +486,37 @@ def test_known_kernels_are_declared_whole():
         assert isinstance(compiled.root, node)
         assert bool(compiled.root.words) == (kind not in (ConstantKernel, WhiteKernel))
         assert (type(compiled.root).hand_over is not Node.hand_over) == bool(node.handed_over)
+
+
+class Cauchy(RBF):
+    """A kernel that nothing knows of: a rational quadratic with an alpha of one."""
+
+
+def test_a_new_kernel_is_one_class(monkeypatch):
+    monkeypatch.setitem(NODES, Cauchy, Node)  # so that it is forgotten again
+
+    @declares(Cauchy, parameters=("length_scale",))
+    class CauchyNode(Stationary):
+        words = "heavy tails"
+
+        def value(self, e):
+            return 1 / (1 - e)
+
+        def derivatives(self, e):
+            k = 1 / (1 - e)
+            return k, k * k, ()
+
+    A, B, G = rows_of(9, 3), rows_of(7, 3, 1), rows_of(9, 7, 2)
+    kernel, known = 2.0 * Cauchy(1.3) + WhiteKernel(0.1), 2.0 * RationalQuadratic(1.3, 1.0, alpha_bounds=FIXED)
+    ours = compile_kernel(kernel, A).with_theta(kernel.theta + 0.2)
+    theirs = compile_kernel(known + WhiteKernel(0.1), A).with_theta(kernel.theta + 0.2)
+    (k, pull), (expected, pull_expected) = (each.vjp(each.prepare(A), each.prepare(B)) for each in (ours, theirs))
+    assert_allclose(k, expected, rtol=1e-12)
+    assert_allclose(pull(G), pull_expected(G), rtol=1e-10)
+    assert_allclose(ours.metric(), theirs.metric())
+    assert "heavy tails" in kernel_words(kernel, A).shape
+    with pytest.raises(ValueError, match="The kernel has Cauchy in it, which cannot be handed over"):
+        ours.root.hand_over(None)
 
 
 def test_a_rational_quadratic_takes_one_length_scale():
