@@ -180,6 +180,9 @@ class DaskExecutor:
 
     def _answers(self, hosts: Iterable[int], call: Call) -> dict[int, Any]:
         """The answers of some hosts; no worker gets more tasks than it has threads, so none is moved elsewhere."""
+        from dask import annotate  # type: ignore[attr-defined]
+        from dask.delayed import delayed
+
         there: dict[str, list[int]] = {}
         for host in hosts:
             there.setdefault(self._homes[host], []).append(host)
@@ -187,18 +190,12 @@ class DaskExecutor:
         for home, those in there.items():
             threads = min(self._threads.get(home, 1), len(those))
             groups += [(home, those[at::threads]) for at in range(threads)]
+        tasks, answer = list[Any](), delayed(_answer, pure=False)
+        for home, group in groups:
+            with annotate(workers=[home], allow_other_workers=True):
+                tasks.append(answer([self._hosts[host] for host in group], call))
         with cluster_errors(self.client), no_warning_of_size():
-            futures = [
-                self.client.submit(
-                    _answer,
-                    [self._hosts[host] for host in group],
-                    call,
-                    workers=[home],
-                    allow_other_workers=True,
-                    pure=False,
-                )
-                for home, group in groups
-            ]
+            futures = self.client.compute(tasks, optimize_graph=False)
         answers: dict[int, Any] = {}
         for (_, group), (home, found) in zip(groups, gather(self.client, futures), strict=True):
             answers |= dict(zip(group, found, strict=True))
