@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
 from math import isfinite, prod
@@ -106,23 +106,21 @@ def write(
     layout, at = {}, 0
     for name in names:
         size = prod(arrays[name].shape) * types[name].itemsize
-        layout[name] = {
-            "dtype": codes[types[name]],
-            "shape": list(arrays[name].shape),
-            "data_offsets": [at, at + size],
-        }
+        shape = list(arrays[name].shape)
+        layout[name] = {"dtype": codes[types[name]], "shape": shape, "data_offsets": [at, at + size]}
         at += size
     try:
         with replacing(path) as unfinished, open(unfinished, "wb") as file:
             # The checksums are known at the end; they have as many digits whatever they are.
             sums = {name: "0" * SUM * -(-len(arrays[name]) // _block_rows(arrays[name], types[name])) for name in names}
-            file.write(_header(kind, content, layout, sums, mapped))
+            file.write(_header(kind, content, layout, sums, mapped)[0])
             sums = {name: _write_array(file, arrays[name], types[name]) for name in names}
             file.seek(0)
-            file.write(_header(kind, content, layout, sums, mapped))
+            header, checksum = _header(kind, content, layout, sums, mapped)
+            file.write(header)
     except OSError as error:
         raise kind.error(f"{path} could not be written: {error.strerror or error}.") from None
-    return _hash(_text(content, sums, mapped), layout)
+    return checksum
 
 
 def read_header(kind: Kind, path: str | os.PathLike[str]) -> Header:
@@ -225,7 +223,8 @@ class MappedArray:
             begin, end, _ = rows.indices(len(self))
             blocks = np.arange(begin // self._rows, -(-max(begin, end) // self._rows))
         else:
-            blocks = np.unique(np.arange(len(self))[rows] // self._rows)
+            which = np.flatnonzero(rows) if np.asarray(rows).dtype == np.bool_ else np.asarray(rows, dtype=np.intp)
+            blocks = np.unique(which % max(len(self), 1) // self._rows)
         if not self._checked[blocks].all():
             for block in blocks[~self._checked[blocks]]:
                 self._check(int(block))
@@ -255,18 +254,14 @@ def _header(
     layout: Mapping[str, Any],
     sums: Mapping[str, str],
     mapped: Collection[str],
-) -> bytes:
-    """The header of a file with its length, such that the arrays are aligned."""
-    text = _text(content, sums, mapped)
-    about = {"format": kind.format, "version": str(VERSION), "text": text, "sha256": _hash(text, layout)}
+) -> tuple[bytes, str]:
+    """The header of a file with its length, such that the arrays are aligned, and the checksum in it."""
+    text = json.dumps({"content": content, "checksums": sums, "mapped": sorted(mapped)}, allow_nan=False)
+    checksum = _hash(text, layout)
+    about = {"format": kind.format, "version": str(VERSION), "text": text, "sha256": checksum}
     header = json.dumps({"__metadata__": about, **layout}).encode()
     header += b" " * (-len(header) % 8)
-    return len(header).to_bytes(8, "little") + header
-
-
-def _text(content: Mapping[str, Any], sums: Mapping[str, str], mapped: Collection[str]) -> str:
-    """The JSON text of a file."""
-    return json.dumps({"content": content, "checksums": sums, "mapped": sorted(mapped)}, allow_nan=False)
+    return len(header).to_bytes(8, "little") + header, checksum
 
 
 def _hash(text: str, layout: Mapping[str, Any]) -> str:
@@ -315,9 +310,7 @@ def _refuse(kind: Kind, path: str | os.PathLike[str]) -> NoReturn:
 def _type(array: Any) -> np.dtype[Any]:
     """The type that an array has in a file."""
     dtype = np.dtype(array.dtype)
-    if dtype.kind in "iu":
-        return TYPES["I64"]
-    return TYPES["F32"] if dtype == np.float32 else TYPES["F64"]
+    return TYPES["I64" if dtype.kind in "iu" else "F32" if dtype == np.float32 else "F64"]
 
 
 def _block_rows(array: Any, dtype: np.dtype[Any]) -> int:
@@ -325,17 +318,11 @@ def _block_rows(array: Any, dtype: np.dtype[Any]) -> int:
     return int(max(1, BLOCK // max(prod(array.shape[1:]) * dtype.itemsize, 1)))
 
 
-def _blocks(array: Any, dtype: np.dtype[Any]) -> Iterator[Array]:
-    """The blocks of an array, in a type that files have."""
-    rows = _block_rows(array, dtype)
-    for begin in range(0, len(array), rows):
-        yield np.ascontiguousarray(array[begin : begin + rows], dtype=dtype)
-
-
 def _write_array(file: IO[bytes], array: Any, dtype: np.dtype[Any]) -> str:
-    """Write an array; return the checksums of its blocks."""
-    sums = []
-    for block in _blocks(array, dtype):
+    """Write an array in a type that files have, a block at a time; return the checksums of the blocks."""
+    sums, rows = [], _block_rows(array, dtype)
+    for begin in range(0, len(array), rows):
+        block = np.ascontiguousarray(array[begin : begin + rows], dtype=dtype)
         file.write(block.reshape(-1).view(np.uint8).data)
         sums.append(_sum(block))
     return "".join(sums)

@@ -89,8 +89,8 @@ class _Writer:
 
     names: Mapping[type, str]
     arrays: dict[str, Any] = field(default_factory=dict)
-    known: dict[int, str] = field(default_factory=dict)
-    """The name of every array in `arrays`, by its identity."""
+    known: dict[int, tuple[str, Any]] = field(default_factory=dict)
+    """The name of every array in `arrays` and the array, which must live as long as its identity is the key."""
 
     def tree(self, value: Any, hint: Any, where: str, in_tree: bool = False) -> Any:
         """The tree of a value; with `in_tree`, all arrays stand in the tree: those of a kernel."""
@@ -124,7 +124,7 @@ class _Writer:
         if in_tree or (is_short and array.dtype.name in TYPES):
             values = [self.tree(value, Any, where) for value in array.ravel().tolist()]
             return {"array": values, "shape": list(array.shape), "type": array.dtype.name}
-        name = self.known.setdefault(id(array), where)
+        name, _ = self.known.setdefault(id(array), (where, array))
         by_columns = isinstance(array, np.ndarray) and array.flags.f_contiguous and not array.flags.c_contiguous
         self.arrays[name] = array.T if by_columns else array
         return {"array": name, "by_columns": by_columns}

@@ -163,18 +163,7 @@ class Checkpoint:
     # Continuing
 
     def finished(self, rule: Rule, rows: Rows, kernel: CompiledKernel, m: int, first_checked: int) -> Selection | None:
-        """The selection, if the rules end it at a recorded stage; else None.
-
-        Parameters
-        ----------
-        rule : Rule
-        rows : Rows
-        kernel : CompiledKernel
-        m : int
-            The most rows to choose.
-        first_checked : int
-            The first stage at which a rule may end the selection.
-        """
+        """The selection of at most m rows, if the rule ends it at a recorded stage, the first one checked or later."""
         stored = self.stored
         if stored is None:
             return None
