@@ -32,7 +32,7 @@ from sodalite.cluster.bundles import (
 )
 from sodalite.cluster.local import MOST_LAZY, Detached
 from sodalite.core.threads import on_this_thread
-from sodalite.fitting import pipeline
+from sodalite.fitting import room
 from sodalite.kernels import compile_kernel
 from sodalite.kernels.cells import Bisection
 from sodalite.kernels.neighbours import n_sampled
@@ -103,7 +103,7 @@ def tasks(n: int = 20_000, blocks: int = 40) -> float:
     from distributed import Client, LocalCluster
 
     X, y, kernel = smooth_problem(n, 0.1)
-    pipeline.FETCHED = 0
+    room.FETCHED = 0
     with (
         LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None) as cluster,
         Client(cluster) as client,

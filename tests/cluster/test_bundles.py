@@ -41,7 +41,7 @@ def client():
 @pytest.fixture(autouse=True)
 def few_are_many(monkeypatch):
     """Rows stay on the workers, however few they are."""
-    monkeypatch.setattr("sodalite.fitting.pipeline.FETCHED", 0)
+    monkeypatch.setattr("sodalite.fitting.room.FETCHED", 0)
 
 
 def rows(n=N, q=None, seed=0):
@@ -195,7 +195,7 @@ def test_a_kernel_without_a_metric_and_no_room_are_told_before_rows_are_chosen(c
     def full(*_):
         raise OSError(28, "the disk is full")
 
-    monkeypatch.setattr("sodalite.fitting.pipeline.check_disk", full)
+    monkeypatch.setattr("sodalite.fitting.room.check_disk", full)
     monkeypatch.setattr("sodalite.fitting.pipeline.choose_rows", lambda *_, **__: pytest.fail("rows were chosen"))
     X, y = rows(400)
     with pytest.raises(OSError, match="the disk is full"):
@@ -283,7 +283,7 @@ def test_a_cluster_that_was_restarted_is_said_to_have_no_rows():
 def saved(client, tmp_path_factory):
     """A folder, with what its model should predict."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("sodalite.fitting.pipeline.FETCHED", 0)
+        patch.setattr("sodalite.fitting.room.FETCHED", 0)
         X, y = rows()
         there = model(mean="linear").fit(*chunked(X, y), executor=client)
     folder = tmp_path_factory.mktemp("models") / "model"

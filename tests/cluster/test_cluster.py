@@ -260,7 +260,7 @@ def test_a_model_from_a_cluster_knows_no_cluster(client):
 def test_local_keeps_rows_on_the_disk_of_the_driver_where_memory_has_no_room(client, tmp_path, monkeypatch):
     X, y = rows()
     here = model().fit(X, y)
-    for place in ("selection.rows", "fitting.pipeline"):
+    for place in ("selection.rows", "fitting.room"):
         monkeypatch.setattr(f"sodalite.{place}.fits_in_memory", lambda *given: False)
     there = model(memory_limit="50MB").fit(*chunked(X, y), executor=client)
     assert there.posterior_.store is not None

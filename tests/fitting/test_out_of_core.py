@@ -334,7 +334,7 @@ def command(*arguments):
 def test_a_folder_is_fitted_on_disk(posterior, folder, tmp_path, monkeypatch):
     for name in ("fit.MOST_ROWS", "_judged.MOST_ROWS", "_judged.MOST_TESTED"):
         monkeypatch.setattr(f"sodalite.cli.{name}", 50)
-    for place in ("selection.rows", "fitting.pipeline"):
+    for place in ("selection.rows", "fitting.room"):
         monkeypatch.setattr(f"sodalite.{place}.fits_in_memory", lambda *given: False)
     options = ["-t", "y", "-n", "30", "--posterior", posterior, "--hyperparameters", "fixed", "--json"]
     told = json.loads(command("fit", folder, *options, "-o", tmp_path / "model").stdout)
@@ -515,7 +515,7 @@ def test_local_on_disk_predicts_as_in_memory(kind, tmp_path, monkeypatch):
     mapped = np.load(tmp_path / "X.npy", mmap_mode="r")
     options |= {"n_active": 25, "hyperparameters": "fixed", "random_state": 0, "memory_limit": "200MB"}
     here = GreedyGPRegressor(**options).fit(X, y, alpha=alpha)
-    for place in ("selection.rows", "fitting.pipeline"):
+    for place in ("selection.rows", "fitting.room"):
         monkeypatch.setattr(f"sodalite.{place}.fits_in_memory", lambda *given: False)
     there = GreedyGPRegressor(**options).fit(mapped, y, alpha=alpha)
     assert there.posterior_.store is not None
@@ -537,7 +537,7 @@ LOCAL = (
     import resource, sys, threading
     import numpy as np
     from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
-    import sodalite.fitting.pipeline, sodalite.posteriors.tuning, sodalite.selection.rows
+    import sodalite.fitting.room, sodalite.posteriors.tuning, sodalite.selection.rows
     from sodalite import GreedyGPRegressor
     from sodalite.tables import ParquetRows
 
@@ -565,10 +565,10 @@ LOCAL = (
     + WARM_UP
     + """
     original = sodalite.selection.rows.fits_in_memory
-    for module in (sodalite.selection.rows, sodalite.fitting.pipeline):
+    for module in (sodalite.selection.rows, sodalite.fitting.room):
         module.fits_in_memory = lambda *given: False
     work(*opened("small"))  # all else that is loaded or set aside when it is first needed
-    for module in (sodalite.selection.rows, sodalite.fitting.pipeline):
+    for module in (sodalite.selection.rows, sodalite.fitting.room):
         module.fits_in_memory = original
     X, y = opened("large")
     size = X.shape[0] * X.shape[1] * X.dtype.itemsize

@@ -207,7 +207,7 @@ def test_damage_that_predictions_come_across_names_the_file(plain, path):
 
 
 def test_rows_on_disk_that_have_changed_since_the_fit(tmp_path, monkeypatch):
-    for place in ("selection.rows", "fitting.pipeline"):
+    for place in ("selection.rows", "fitting.room"):
         monkeypatch.setattr(f"sodalite.{place}.fits_in_memory", lambda *given: False)
     np.save(tmp_path / "X.npy", X)
     model = GreedyGPRegressor(KERNEL, n_active=20, hyperparameters="fixed", memory_limit="200MB", random_state=0)

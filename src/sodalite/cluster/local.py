@@ -19,6 +19,7 @@ from ..kernels.cells import Cells
 from ..kernels.neighbours import Metric, Neighbours, along_a_curve
 from ..kernels.row_store import Observed
 from ..posteriors import Evidence, Local, RowsOfFit, SubsetOfData, remainder
+from ..posteriors.base import Needs
 from ..posteriors.tuning import SIZES
 from ..selection.rows import Block
 from .bundles import Bundles, Remainder, Request, lay_out
@@ -103,6 +104,8 @@ class DaskLocal(Local):
     """`Local` whose rows are on the workers of a cluster. They are searched there, and predictions are made there."""
 
     name: ClassVar[str] = Local.name
+    needs: ClassVar[Needs] = "passes"
+    """The rows stay where they are."""
 
     remote: Bundles = field(default=None, repr=False, kw_only=True)  # type: ignore[assignment]
     """The rows."""

@@ -47,7 +47,7 @@ def join(fitted: Fitted, new: ArrayRows, settings: Settings, exchange: bool, fol
             "This model holds its active rows alone, since it comes from a file or from a cluster: it can predict, "
             "but no rows can join it. Fit it again, or use posterior='local', which keeps all rows; from memory, "
             "joblib does too."
-            if fitted.posterior.needs == "passes"
+            if not isinstance(fitted.posterior, Local)
             else "The rows of this model are, or were, on the workers of a cluster, laid out to predict from: no rows "
             "can join it. Fit it again to all rows."
         )

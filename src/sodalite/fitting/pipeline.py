@@ -17,11 +17,9 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.gaussian_process.kernels import Kernel
 
-from ..cluster.local import DaskLocal
-from ..cluster.rows import DaskRows
 from ..core.random import generator_from
 from ..core.types import Floats, Indices
-from ..core.validation import check_by_number, check_count, check_dtype, check_first, check_not_small
+from ..core.validation import check_count, check_dtype, check_first, check_not_small
 from ..core.warn import warn
 from ..hyperparameters import Found, Method, Task, resolve_hyperparameters, takes_kernel_as_given
 from ..hyperparameters.exact import MOST_OPTIMISTIC
@@ -43,18 +41,13 @@ from ..scores import SCORES, Score, resolve_score
 from ..selection.checkpoint import Checkpoint, Record, check_checkpoint, open_checkpoint
 from ..selection.grow import grow, take_all
 from ..selection.loop import Selection
-from ..selection.plan import bytes_in_memory, fits_in_memory
 from ..selection.rows import (
     ArrayRows,
     Residuals,
     Rows,
     Scaling,
-    bring_here,
-    check_inputs,
     check_plan,
-    check_size_of_targets,
     compiled_for,
-    in_memory,
     moments,
     noise_alone,
     sample,
@@ -78,14 +71,13 @@ from .means import (
     predicted,
     resolve_mean,
 )
-from .room import check_disk, check_limit, too_many_rows
+from .room import check_fetched, checked_rows, placed
 
 RandomState: TypeAlias = int | np.random.RandomState | np.random.Generator | None
 
 MOST_FOR_MEAN = 200_000  # rows that a mean function is fitted to, of more a random sample: boosted trees take a minute
 LEAST_ASIDE, MOST_ASIDE = 0.1, 0.2  # shares of the rows that a mean function does not see; the larger for small tables
 N_ASIDE = 400  # rows that a mean function does not see, within these shares: enough to learn a scale and its shape
-FETCHED = MOST_ROWS  # rows that "local" fetches from a cluster: as many are fetched to find hyperparameters anyhow
 FEWEST_FOR_MEAN = 10  # rows: eight in five folds, and two more
 LOOK_SHARE = 0.05  # share of the time limit for each of two searches by which gross errors are found
 FEWEST_JUDGES = 20  # rows set aside below which all rows judge a model
@@ -243,7 +235,7 @@ def fit_around(
     if found is None:
         found = find_kernel(rows.scaled, settings, checkpoint, generator, follow, budget.for_search())
     found = replace(found, optimism=min(mean.optimism * found.optimism, MOST_OPTIMISTIC))
-    check_fetched(rows.scaled, found, settings)
+    check_fetched(rows.scaled, found.kernel, settings)
     searched = sum(part.seconds for part in found.rounds)
     rule = settings.rule(budget.for_choice(searched, follow.slowness))
     selection = choose_rows(rows, found, settings, checkpoint, generator, follow, rule=rule)
@@ -252,62 +244,12 @@ def fit_around(
 
 
 def check(rows: Rows, settings: Settings, follow: Clock) -> Rows:
-    """Return the rows, checked against the settings; in memory, if the posterior needs all of them and they fit."""
+    """Return the rows, checked against the settings, where the posterior can have them."""
     n, m = rows.shape[0], min(settings.n_active, rows.shape[0])
     if settings.first is not None:
         check_first(settings.first, n, m)
     check_plan(rows, m, settings.dtype, settings.n_jobs, settings.memory_limit)
-    if isinstance(rows, ArrayRows) and not rows.on_disk:
-        return rows
-    fits = False
-    if settings.posterior.needs != "passes" and not stays_on_workers(rows, settings):
-        fits = check_room(rows, settings)
-        if not fits:  # few rows take less in memory than on disk
-            least = 0
-            if issubclass(settings.posterior, Local):
-                least = Local.least_memory(*rows.shape, m, settings.n_neighbors, settings.calibrate)
-            check_limit(min(least, bytes_in_memory(*rows.shape, rows.q)), settings.memory_limit)
-    if not isinstance(rows, ArrayRows):
-        check_size_of_targets(rows)
-        return rows
-    check_by_number(rows.X)
-    follow.say("Looking at all rows")
-    check_inputs(rows)
-    return in_memory(rows) if fits else rows
-
-
-def check_room(rows: Rows, settings: Settings) -> bool:
-    """Return whether all rows fit into memory; refuse rows that do not if there is no room on disk for them either."""
-    size, limit = (*rows.shape, rows.q), settings.memory_limit
-    if fits_in_memory(*size, limit):
-        return True
-    if settings.posterior.needs == "all in memory":
-        raise too_many_rows(*size, limit)
-    check_disk(*size)
-    return False
-
-
-def stays_on_workers(rows: Rows, settings: Settings, kernel: CompiledKernel | None = None) -> bool:
-    """Whether the posterior leaves all rows on the workers of a cluster.
-
-    Such rows are many, can be laid out there, and are searched by the metric of the kernel; by default, that of the
-    settings, if they have one.
-    """
-    if settings.posterior is not Local or not isinstance(rows, DaskRows) or not rows.lazy:
-        return False
-    if rows.shape[0] - settings.n_active <= FETCHED:
-        return False
-    if kernel is None and settings.kernel is not None:
-        kernel = compiled_for(rows, settings.kernel)
-    return kernel is None or (kernel.metric() is not None and not kernel.cycles())
-
-
-def check_fetched(rows: Rows, found: Found, settings: Settings) -> None:
-    """Refuse a kernel for which all rows must be fetched from a cluster if there is no room, before rows are chosen."""
-    if isinstance(rows, ArrayRows) or settings.posterior.needs == "passes":
-        return
-    if not stays_on_workers(rows, settings, compiled_for(rows, found.kernel)):
-        check_room(rows, settings)
+    return checked_rows(rows, settings, follow)
 
 
 def fit_mean(rows: Rows, settings: Settings, follow: Clock) -> Mean:
@@ -472,12 +414,8 @@ def condition(
 
     `known` is the kernel, and the rows that are not active with their residuals, if these are laid out already.
     """
-    scaled, scaling, kind = rows.scaled, rows.scaling, settings.posterior
-    kernel, store = (compiled_for(scaled, found.kernel), None) if known is None else known
-    if stays_on_workers(scaled, settings, kernel):
-        kind = DaskLocal
-    elif kind.needs != "passes":
-        scaled = bring_here(scaled, settings.memory_limit)
+    kernel, store = (compiled_for(rows.scaled, found.kernel), None) if known is None else known
+    (kind, scaled), scaling = placed(rows.scaled, kernel, settings), rows.scaling
     judging = Judging.of(scaled, settings.calibrate, found.optimism, _spread(rows), rows.judges, generator)
     evidence = Evidence(kernel, scaled, selection, settings.memory_limit, settings.n_neighbors, store, judging)
     warn_of_floor(evidence, scaling.unit)

@@ -26,6 +26,7 @@ from .predictive import Predictive
 from .shape import LeftOut, Shape
 
 BLOCK = 2**20  # numbers that one thread holds at a time, 8 MB of k(I, x): large for the product, small for memory
+Needs = Literal["passes", "all", "all in memory"]  # what a posterior needs of the rows: see `Posterior.needs`
 N_SOME = 1000  # rows that error bars are summarised from; a quantile of 10 % then rests on 100 rows
 
 
@@ -177,7 +178,7 @@ class Posterior:
 
     name: ClassVar[str]
     """Its name in files and reports: the name of the class, unless it sets another."""
-    needs: ClassVar[Literal["passes", "all", "all in memory"]] = "passes"
+    needs: ClassVar[Needs] = "passes"
     """"passes" if the rows may stay where they are; "all" if it needs all of them in reach, be it on disk; "all in
     memory"."""
     kernel: CompiledKernel

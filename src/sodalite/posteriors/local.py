@@ -27,7 +27,7 @@ from ..kernels import CompiledKernel, take
 from ..kernels.cells import Cells
 from ..kernels.neighbours import Metric, Neighbours
 from ..kernels.row_store import RowStore
-from .base import Evidence, Posterior, Prediction, RowsOfFit, covariance_block, in_blocks
+from .base import Evidence, Needs, Posterior, Prediction, RowsOfFit, covariance_block, in_blocks
 from .calibration import MOST_RHO, Scale
 from .leave_one_out import Observations, Systems
 from .remainder import Remainder, least_memory
@@ -49,7 +49,7 @@ class Local(Posterior):
     """
 
     name: ClassVar[str] = "local"
-    needs = "all"
+    needs: ClassVar[Needs] = "all"
 
     kernel: CompiledKernel
     remainder: Remainder = field(repr=False)
