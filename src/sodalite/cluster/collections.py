@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from itertools import accumulate, pairwise
+from collections.abc import Callable
+from itertools import accumulate
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -79,23 +80,25 @@ def send(client: Client, columns: Columns) -> tuple[list[DaskFuture], list[DaskF
     check = delayed(_checked, pure=False, nout=2)
     with cluster_errors(client), no_warning_of_size():
         for (number, size), begin in zip(full, edges, strict=False):
-            here = [None if every is None else every[number] for every in parts]
-            pair = check(*here, number if columns.lazy else None, begin, size, d, columns.dtype)
+            pair = check(
+                *(part(number) for part in parts), number if columns.lazy else None, begin, size, d, columns.dtype
+            )
             futures += client.compute(list(pair)) if not columns.lazy else [*pair]
         if columns.lazy:
             futures = client.compute(futures)
     return futures[::2], futures[1::2], edges
 
 
-def _cut(part: Any, sizes: tuple[int, ...]) -> list[Any] | None:
-    """The partitions of a Dask array, or slices of an array of this machine, with so many rows each."""
+def _cut(part: Any, sizes: tuple[int, ...]) -> Callable[[int], Any]:
+    """A function that returns a partition of a Dask array, or so many rows of an array of this machine."""
     if part is None:
-        return None
+        return lambda number: None
     if not is_dask(part):
-        return [part[begin:end] for begin, end in pairwise(accumulate(sizes, initial=0))]
+        edges = [0, *accumulate(sizes)]
+        return lambda number: part[edges[number] : edges[number + 1]]
     if part.chunks[0] != sizes:
         part = part.rechunk({0: sizes})
-    return list(part.to_delayed(optimize_graph=False).ravel())
+    return list(part.to_delayed(optimize_graph=False).ravel()).__getitem__
 
 
 def _checked(
