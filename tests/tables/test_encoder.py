@@ -77,6 +77,19 @@ def test_every_library_gives_the_same_numbers(library):
     np.testing.assert_array_equal(again.encode_frame(FRAMES[library](frame[::-1])).X, X[::-1])
 
 
+@pytest.mark.parametrize("kind", ["object", "string", "string[pyarrow]", "category", "large_string", "polars"])
+def test_texts_of_every_type(kind):
+    texts = ["x", None, "y", "z"] * 10
+    if kind == "polars":
+        frame = pl.DataFrame({"t": texts})
+    elif kind == "large_string":
+        frame = pa.table({"t": pa.array(texts, pa.large_string())})
+    else:
+        frame = pd.DataFrame({"t": pd.Series(texts, dtype=kind)})
+    found = TableEncoder().fit_transform(frame)
+    np.testing.assert_array_equal(found, np.tile(np.eye(4)[[0, 3, 1, 2]], (10, 1)))
+
+
 def test_columns_in_any_order_and_a_clone_and_a_pickle_are_the_same():
     frame, y = raw(), np.arange(float(N))
     encoder = TableEncoder().fit(frame, y)

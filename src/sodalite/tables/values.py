@@ -153,7 +153,7 @@ def values_of(series: Any) -> Values:
     name = str(getattr(native, "type", None) or getattr(native, "dtype", dtype))
     if dtype.is_decimal():
         series = series.cast(nw.Float64)
-    if name in ("string", "large_string"):  # of Arrow
+    if name in ("string", "large_string") and hasattr(native, "combine_chunks"):  # of Arrow
         coded = native.combine_chunks().dictionary_encode()
         codes = coded.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
         return _texts(codes, coded.dictionary.to_pylist(), name)
