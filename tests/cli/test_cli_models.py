@@ -71,7 +71,7 @@ def kind(request, tmp_path_factory):
     new.to_csv(folder / "new.csv", index=False)
     with pytest.MonkeyPatch.context() as patch:
         if request.param.startswith("mapped"):
-            patch.setattr("sodalite.persistence.posteriors.LEAST_ROWS", 1)
+            patch.setattr("sodalite.persistence.model.LEAST_ROWS", 1)
         save_model(folder / "m.sodalite", data, **KINDS[request.param])
     return request.param, folder
 

@@ -65,6 +65,7 @@ def same(one, other, X=T):
 
 KINDS = {
     "plain": {},
+    "by columns": {"X": np.asfortranarray(X)},
     "two targets, alpha": {"q": 2, "alpha": np.linspace(0, 0.1, N)},
     "mean": {"mean": "linear"},
     "linear kernel": {"kernel": DotProduct(1.0) + WhiteKernel(0.1)},
@@ -72,7 +73,7 @@ KINDS = {
 }
 
 
-@pytest.mark.parametrize("kind", ["two targets, alpha", "mean", *(campaign(kind) for kind in KINDS)])
+@pytest.mark.parametrize("kind", ["two targets, alpha", "mean", "by columns", *(campaign(kind) for kind in KINDS)])
 def test_a_mapped_model_predicts_the_same(kind, path):
     one = fitted(**KINDS[kind])
     sodalite.save(one, path)

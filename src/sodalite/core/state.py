@@ -15,7 +15,7 @@ In the tree, an object is ``{"class": name, field: value, ...}``, an array ``{"a
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
 from functools import cache
 from math import isfinite, prod
@@ -69,13 +69,16 @@ class Converter:
     def __init__(self, classes: Mapping[str, type] | Iterable[type] = ()) -> None:
         self.classes = dict(classes) if isinstance(classes, Mapping) else {kind.__name__: kind for kind in classes}
 
-    def dump(self, value: Any, hint: Any = Any, where: str = "", in_tree: bool = False) -> tuple[Any, dict[str, Any]]:
+    def dump(
+        self, value: Any, hint: Any = Any, where: str = "", in_tree: bool = False, by_rows: Collection[str] = ()
+    ) -> tuple[Any, dict[str, Any]]:
         """Return the tree of a value, and the arrays in it by their names, which begin with `where`.
 
         `hint` is the value's type, as in an annotation. An array may be anything that has a shape and a type, and is
-        sliced by rows; one that occurs twice is returned once. With `in_tree`, all arrays stand in the tree.
+        sliced by rows; one that occurs twice is returned once. With `in_tree`, all arrays stand in the tree. Arrays
+        whose columns are contiguous are returned transposed, but for those named in `by_rows`.
         """
-        writer = _Writer({kind: name for name, kind in self.classes.items()})
+        writer = _Writer({kind: name for name, kind in self.classes.items()}, by_rows)
         return writer.tree(value, hint, where, in_tree), writer.arrays
 
     def load(self, tree: Any, hint: Any = Any, arrays: Mapping[str, Any] | None = None, where: str = "") -> Any:
@@ -88,6 +91,7 @@ class _Writer:
     """Makes trees, and collects the arrays."""
 
     names: Mapping[type, str]
+    by_rows: Collection[str]
     arrays: dict[str, Any] = field(default_factory=dict)
     known: dict[int, tuple[str, Any]] = field(default_factory=dict)
     """The name of every array in `arrays` and the array, which must live as long as its identity is the key."""
@@ -126,6 +130,7 @@ class _Writer:
             return {"array": values, "shape": list(array.shape), "type": array.dtype.name}
         name, _ = self.known.setdefault(id(array), (where, array))
         by_columns = isinstance(array, np.ndarray) and array.flags.f_contiguous and not array.flags.c_contiguous
+        by_columns &= where not in self.by_rows
         self.arrays[name] = array.T if by_columns else array
         return {"array": name, "by_columns": by_columns}
 

@@ -188,7 +188,7 @@ def _one_error(path: str | os.PathLike[str]) -> Iterator[None]:
 def _state(fitted: Fitted) -> tuple[Any, dict[str, Any]]:
     """The state of a model, as JSON and arrays."""
     try:
-        return CONVERTER.dump(fitted, Fitted, "fitted")
+        return CONVERTER.dump(fitted, Fitted, "fitted", by_rows=MAPPED)
     except UnknownClassError as error:
         raise TypeError(
             f"a model file cannot hold the class {error.kind.__module__}.{error.kind.__qualname__}, which would need "
