@@ -135,7 +135,7 @@ def test_the_numbers_are_those_of_the_report():
     }
     np.testing.assert_array_equal(curve.curve.rmse, made.curve.rmse)
     drawn = ImportanceDisplay.from_estimator(model).importance
-    assert [name for name, _ in drawn.shares] == [name for name, _ in made.words.importance]
+    assert [name for name, _ in drawn.shares] == [name for name, _ in made.summary.words.importance]
     X_new, y_new = X + 0.1, y
     shown = CalibrationDisplay.from_estimator(model, X_new, y_new).judgement
     assert shown.coverage == interval_coverage(y_new, *model.predict_interval(X_new))
@@ -164,15 +164,15 @@ def test_a_loaded_model_is_drawn(tmp_path):
 def test_a_fitted_model_has_a_summary_below_the_diagram():
     model, _, _ = fitted(2)
     html = model._repr_html_()
-    assert "<b>25 active rows</b> of 150" in html
-    assert "Kernel: " in html
+    assert "<b>rows kept:</b> 25 rows of 150" in html
+    assert "<b>function:</b> " in html
     assert html.count("<polyline") == 1
     assert re.search(r'<svg role="img" aria-label="[^"]*RMSE', html)
     bundle = model._repr_mimebundle_()
-    assert "25 active rows" in bundle["text/html"]
+    assert "25 rows of 150" in bundle["text/html"]
     assert bundle["text/plain"] == repr(model)
     plain = GreedyGPRegressor()._repr_html_()
-    assert "active rows" not in plain.partition("<body>")[2].replace("n_active", "")
+    assert "rows kept" not in plain
     assert "sk-" in plain
     assert plain[:200].partition("sk-container-id")[0] == html[:200].partition("sk-container-id")[0]
 
@@ -230,7 +230,7 @@ def test_a_real_notebook_shows_progress_in_one_place_and_a_summary(tmp_path):
     assert re.match(r"active rows 30 of at most 30, RMSE ", shown[0].data["text/plain"])
     assert '<progress max="30" value="30"' in shown[0].data["text/html"]
     (result,) = [output for output in cell.outputs if output.output_type == "execute_result"]
-    assert "30 active rows" in result.data["text/html"]
+    assert "30 rows of 300" in result.data["text/html"]
     assert not [output for output in cell.outputs if output.output_type == "stream"]
 
 

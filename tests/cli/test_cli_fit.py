@@ -609,7 +609,7 @@ def test_the_distribution_of_errors_is_the_same_in_fit_and_report(folder):
     parameters = {"posterior": "sod", "hyperparameters": "fixed", "n_active": 40}
     outcome = fit.run("heavy.csv", "y", "m", test_fraction=0.3, parameters=parameters)
     report = make_report(sodalite.load("m"))
-    assert report.errors == outcome.errors
+    assert report.summary.errors == outcome.errors
     assert report.judgement.how == "held out"
 
 

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from ..core.types import Floats
     from ..estimator import GreedyGPRegressor
     from ..posteriors.predictive import Predictive
-    from ..report.build import HeldOut
     from ..report.judgement import Judgement
+    from ..report.summary import HeldOut
     from ..tables import Preprocessing, Training
     from ._judged import Split
 

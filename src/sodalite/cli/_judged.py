@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from math import log
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from ..core.types import Floats, Indices
     from ..estimator import GreedyGPRegressor
-    from ..posteriors.calibration import ErrorBars
     from ..posteriors.predictive import Predictive
-    from ..report.build import HeldOut
+    from ..report.summary import HeldOut
     from ..tables import Training
 
 MOST_TESTED = 5000  # most rows that are held out: more would tell RMSE better than to 1 %, and take long to predict
@@ -61,7 +58,7 @@ def judge_by_test_rows(
     from ..posteriors.baselines import SimpleModels
     from ..posteriors.calibration import shares_inside
     from ..posteriors.predictive import Predictive
-    from ..report.build import HeldOut
+    from ..report.summary import HeldOut, by_level, nearest_words
 
     y, test = training.y, split.test
     rest = split.rest[:: -(-len(split.rest) // MOST_ROWS)] if reads_training_from_disk(training) else split.rest
@@ -81,35 +78,7 @@ def judge_by_test_rows(
     k = min(max(model.baselines_.k, 1) if model.baselines_ is not None else DEFAULT_K, len(rest))
     return (
         score("sodalite", found),
-        HeldOut(near_words(k), rmse(y[test][:, None], simple.nearest(held, k))),
+        HeldOut(nearest_words(k), rmse(y[test][:, None], simple.nearest(held, k))),
         gaussian("linear", simple.line(held), float(simple.noise[0])),
         gaussian("constant", np.broadcast_to(simple.constant, (len(test), 1)), float(told.std())),
     )
-
-
-def near_words(k: int) -> str:
-    """The name of the mean of the k nearest rows."""
-    return "nearest row" if k == 1 else f"{k} nearest rows"
-
-
-def left_out(bars: ErrorBars | None, units: Sequence[float]) -> HeldOut | None:
-    """The model by rows of its fit, each predicted from the others; None if that is not known.
-
-    `units` are what one unit of each scaled target is, in units of the target.
-    """
-    from ..report.build import HeldOut
-
-    if bars is None:
-        return None
-    # Densities are per unit of every target. Errors are scaled: with several targets, no unit is that of all of them.
-    nlpd = None if bars.nlpd is None else bars.nlpd + sum(log(unit) for unit in units)
-    rmse = bars.rmse * (units[0] if len(units) == 1 else 1.0)
-    coverages = by_level(bars.shares)
-    return HeldOut("sodalite", rmse, nlpd, coverages["0.95"], coverages)
-
-
-def by_level(shares: Sequence[float]) -> dict[str, float]:
-    """Shares of rows in the intervals of `COVERAGES`, by these probabilities."""
-    from ..posteriors.calibration import COVERAGES
-
-    return {f"{level:g}": share for level, share in zip(COVERAGES, shares, strict=True)}

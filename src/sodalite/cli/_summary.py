@@ -10,13 +10,12 @@ from ..core.words import counted
 from ..experiments.printing import glued, print_tidily
 from ._common import print_json
 from ._data import EMBEDDED, Choice, read_training
-from ._judged import near_words
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table as Grid
 
-    from ..report.build import HeldOut
+    from ..report.summary import HeldOut
     from ..tables import Preprocessing, Reading
     from .fit import FitOutcome
 
@@ -124,13 +123,12 @@ def errors_table(outcome: FitOutcome) -> Grid | None:
 
 def judged_left_out(outcome: FitOutcome) -> tuple[HeldOut, ...]:
     """The model and simpler ones by rows of the fit, each predicted from the others; empty if that is not known."""
-    from ..report.build import HeldOut
+    from ..report.summary import HeldOut, simple_left_out
 
     found = outcome.baselines
     if found is None:
         return ()
-    simple = (near_words(found.k), found.neighbours), ("linear", found.line), ("constant", found.constant)
-    return outcome.left_out or HeldOut("sodalite", found.model), *(HeldOut(name, value) for name, value in simple)
+    return outcome.left_out or HeldOut("sodalite", found.model), *simple_left_out(found)
 
 
 def _style(part: HeldOut) -> str:

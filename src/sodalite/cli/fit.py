@@ -26,7 +26,7 @@ from ._common import (
     seed_option,
 )
 from ._data import EMBEDDED, Choice, read_training
-from ._judged import hold_out, left_out, reads_training_from_disk
+from ._judged import hold_out, reads_training_from_disk
 from ._summary import show, show_readings
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from ..estimator import GreedyGPRegressor
     from ..fitting.clock import Clock
     from ..posteriors.baselines import Baselines
-    from ..report.build import HeldOut
+    from ..report.summary import HeldOut
     from ..report.words import KernelWords
     from ..tables import Dialect, Options, Training
 
@@ -246,6 +246,7 @@ def run(
     from .. import persistence
     from ..fitting.pipeline import LOOK_SHARE
     from ..report.held_out import judgement_to_json
+    from ..report.summary import ColumnRead, left_out
     from ..report.words import bars_of, error_words, kernel_words, mean_words
     from ._fits import MEASURING, Judged, Work, excess_words, fit_all, fit_most, has_time_to_condition, judge
 
@@ -293,6 +294,10 @@ def run(
         "n_rows": len(rows),
         "n_test": len(split.test),
         "notes": [*training.notes, *gross.words],
+        "columns": [
+            asdict(ColumnRead(part.name, part.words, part.column is not None, part.missing))
+            for part in training.readings
+        ],
         "test": [asdict(part) for part in judged.models],
         "judgement": None if judgement is None else judgement_to_json(judgement),
         "kernel": words.as_dict(),

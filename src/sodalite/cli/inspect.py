@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from ..core.types import Floats
     from ..posteriors.calibration import ErrorBars
-    from ..report.build import HeldOut
+    from ..report.summary import HeldOut
     from ..report.words import KernelWords
     from ..tables import Column
 
@@ -169,7 +169,7 @@ def _length_scales(kernel: Any, content: dict[str, Any]) -> Lines:
 def _quality(content: dict[str, Any]) -> Lines:
     """How good the model was: on rows held out, else on rows left out, and beside simple models."""
     from ..posteriors.baselines import Baselines
-    from ..report.build import HeldOut
+    from ..report.summary import HeldOut
     from ..report.words import baseline_words, coverages_words
 
     tests = (content.get("about") or {}).get("test") or []
@@ -179,7 +179,7 @@ def _quality(content: dict[str, Any]) -> Lines:
         return
     bars, std = _bars(content)
     if bars is not None:
-        from ._judged import left_out
+        from ..report.summary import left_out
 
         found = left_out(bars, std.tolist())
         if found is not None and found.coverages is not None:

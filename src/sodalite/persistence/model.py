@@ -21,6 +21,7 @@ from ..estimator import GreedyGPRegressor
 from ..fitting.fitted import Fitted
 from ..posteriors import Local
 from ..posteriors.remainder import cache_limit
+from ..report.summary import summarize
 from ..tables import Preprocessing
 from ..tables.encoder import without_pipeline
 from .classes import CONVERTER
@@ -88,6 +89,7 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
         "feature_names": None if names is None else [str(name) for name in names],
         "preprocessing": CONVERTER.dump(getattr(model, "preprocessing_", None), Preprocessing)[0],
         "about": getattr(model, "about_", None),
+        "summary": summarize(model).to_json(),
     }
     if saves_to_folder(fitted):
         check_folder(path)

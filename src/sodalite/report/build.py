@@ -11,10 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..core.jitter import JitterWarning
 from ..core.json import plain
-from ..core.version import __version__
 from ..fitting.fitted import FittedModel
-from ..posteriors import Local
-from ..posteriors.baselines import Baselines
 from ..tables.encoder import without_pipeline
 from .curve import LearningCurve, learning_curve
 from .held_out import judgement_from_json
@@ -24,18 +21,17 @@ from .pictures import (
     LEAST_INPUTS,
     N_INPUTS,
     N_PAIRS,
-    ActiveMap,
     Effect,
     Interaction,
     PosteriorView,
-    active_map,
     effects,
     interactions,
     posterior_view,
 )
 from .rows import Material, gather
 from .stages import Stages
-from .words import HARDLY, KernelWords, bars_of, error_words, kernel_words, mean_words
+from .summary import Summary, summarize
+from .words import HARDLY, KernelWords, bars_of, kernel_words
 
 N_WORDS = 100_000  # most rows whose spread a kernel is described by: more change the words no longer
 
@@ -55,44 +51,12 @@ class Attempt:
 
 
 @dataclass(frozen=True)
-class HeldOut:
-    """How good a model was on rows held out of the fit, as `sodalite fit` found."""
-
-    model: str
-    """"sodalite", or the name of a simpler model."""
-    rmse: float
-    nlpd: float | None = None
-    """The mean negative log predictive density; None for a model without error bars."""
-    coverage: float | None = None
-    """The share of the targets in their 95 % intervals; None for a model without error bars."""
-    coverages: dict[str, float] | None = None
-    """The share of the targets in the intervals of each probability, "0.5", "0.8", "0.95" and "0.99"; None for a model
-    without error bars, and in files of earlier versions."""
-
-
-@dataclass(frozen=True)
 class Report:
     """All numbers and words that a report shows of a fitted model."""
 
-    target: str
-    inputs: tuple[str, ...]
-    data: str
-    """Where the rows of the fit came from, if that is known."""
-    n_rows: int
-    n_active: int
-    stop_reason: str
-    posterior: str
-    asks_neighbours: bool
-    """Whether each prediction also uses the rows nearest to it."""
-    score: str
-    kernel: str
-    words: KernelWords
-    errors: str
-    """The distribution of errors that the model has learnt, in sentences."""
+    summary: Summary
     importance: Importance | None
     """What each input brings to the predictions' variance; None for one input."""
-    mean: str
-    """What is predicted before the Gaussian process, in sentences; empty for a constant that nothing competed with."""
     sources: tuple[str, ...]
     """What the pictures are made from and what judges the model, in sentences."""
     curve: LearningCurve | None
@@ -104,17 +68,7 @@ class Report:
     """What each input does; empty where the view shows all of the function."""
     interactions: tuple[Interaction, ...]
     """What pairs of inputs do together; empty where none do."""
-    map: ActiveMap | None
-    """Where the active rows lie; None where there is a view, fewer than two inputs are numbers, or all rows are
-    active."""
     history: tuple[Attempt, ...]
-    baselines: Baselines | None
-    """The model beside simple ones; None in files of earlier versions."""
-    held_out: tuple[HeldOut, ...]
-    """The model and simpler ones on rows that were held out; empty if there were none."""
-    n_held_out: int
-    version: str
-    """Of the library that made the report."""
 
     def as_dict(self) -> dict[str, Any]:
         """The report as JSON, numbers to six digits."""
@@ -149,7 +103,7 @@ def make_report(model: FittedModel, X: Any = None, y: Any = None, *, target: int
     >>> X = np.linspace(0, 10, 60)[:, None]
     >>> model = GreedyGPRegressor(n_active=10, hyperparameters="fixed", random_state=0).fit(X, np.sin(X[:, 0]))
     >>> report = make_report(model)
-    >>> report.n_active, report.view.stages.tolist()
+    >>> report.summary.n_active, report.view.stages.tolist()
     (10, [1, 2, 3, 4, 5, 6, 7, 8, 9, 10])
     """
     model = without_pipeline(model)
@@ -158,10 +112,8 @@ def make_report(model: FittedModel, X: Any = None, y: Any = None, *, target: int
     generator = np.random.default_rng(random_state)
     stages = stages_of(material)
     found = importance_of(material, np.random.default_rng(random_state))
-    words = words_of(model, material, found)
     names = [effect.name for effect in found.effects]
     matters = next(part for part in material.inputs if part.name == names[0])
-    about = getattr(model, "about_", None) or {}
     curve = None
     if material.selection.is_ranked:
         with warnings.catch_warnings():
@@ -172,36 +124,20 @@ def make_report(model: FittedModel, X: Any = None, y: Any = None, *, target: int
         curve = replace(curve, finished=judgement.rmse, words=judgement.words)
     if (kept := kept_judgement(model)) is not None and material.how != "unseen" and target == 0:
         judgement = kept
+    summary = replace(summarize(model, target), words=words_of(model, material, found))
     return Report(
-        target=material.target,
-        inputs=tuple(part.name for part in material.inputs),
-        data=str(about.get("data", "")),
-        n_rows=material.n_rows,
-        n_active=len(stages),
-        stop_reason=material.selection.stop_reason,
-        posterior=material.posterior.name,
-        asks_neighbours=isinstance(material.posterior, Local),
-        score=_name(model.get_params(deep=False)["score"]),
-        kernel=str(model.kernel_),
-        words=words,
-        errors=error_words(None if (scale := material.posterior.scale) is None else scale.shape, target),
+        summary=summary,
         importance=found if len(names) > 1 else None,
-        interactions=interactions(material, found.pairs[:N_PAIRS], np.random.default_rng(random_state)),
-        mean=mean_words(material.mean_function),
         sources=_sources(material, judgement),
         curve=curve,
         judgement=judgement,
-        view=(view := posterior_view(material, stages, generator, names)),
+        view=posterior_view(material, stages, generator, names),
         effects=() if material.plain else effects(material, _worth_showing(found), generator),
-        map=active_map(material, names, generator) if view is None and curve is not None else None,
+        interactions=interactions(material, found.pairs[:N_PAIRS], np.random.default_rng(random_state)),
         history=tuple(
             Attempt(part.name, part.objective, part.kept, part.seconds, part.n_active, str(part.kernel))
             for part in model.rounds_
         ),
-        baselines=model.baselines_,
-        held_out=tuple(HeldOut(**part) for part in about.get("test") or ()),
-        n_held_out=int(about.get("n_test") or 0),
-        version=__version__,
     )
 
 
@@ -289,8 +225,3 @@ def _sources(material: Material, judgement: Judgement) -> tuple[str, ...]:
         "which of the others were in the fit, its file does not say. Rows that the fit has seen make a model look "
         "a little better than it is.",
     )
-
-
-def _name(score: Any) -> str:
-    """The name of a score; of a callable, that of its type."""
-    return score if isinstance(score, str) else type(score).__name__

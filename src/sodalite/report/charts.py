@@ -79,7 +79,7 @@ def picks(x: Any, y: Any) -> list[Trace]:
     ring = {"color": "@clear", "size": 15, "line": {"width": 2.5, "color": "@orange"}}
     base = {"type": "scatter", "mode": "markers", "x": x, "y": y}
     return [
-        {**base, "marker": spot, "name": "active rows", "meta": "so far"},
+        {**base, "marker": spot, "name": "rows kept", "meta": "so far"},
         {**base, "marker": ring, "name": "the next", "meta": "next"},
     ]
 

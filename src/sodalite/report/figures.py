@@ -65,7 +65,7 @@ def _truth(report: Report) -> Figure:
     )
     out = 100 * (1 - found.coverage)
     alt = f"RMSE {short(found.rmse)}; {out:.1f} % of the rows are outside their 95 % intervals, where 5 % should be."
-    layout = charts.layout_of(f"predicted {report.target}", f"true {report.target}")
+    layout = charts.layout_of(f"predicted {report.summary.target}", f"true {report.summary.target}")
     return Figure("truth", "Predicted against true", caption, alt, traces, layout)
 
 
@@ -105,11 +105,11 @@ def _cloud(report: Report) -> Figure:
         "How surprising each row is, against its prediction: its place in the predicted distribution, in standard "
         "deviations of a Gaussian. The dashed lines are the ends of the 95 % intervals. A level cloud, as wide "
         "everywhere, is good. A slope or a bend is something that the model has missed; a funnel, noise that changes "
-        f"with {report.target}."
+        f"with {report.summary.target}."
     )
     tie = float(np.corrcoef(mean, scores)[0, 1]) if len(scores) > 2 and mean.std() > 0 and scores.std() > 0 else 0.0
     alt = f"The correlation of surprise and prediction is {tie:.2f}; 0 is ideal."
-    layout = charts.layout_of(f"predicted {report.target}", "surprise, standard deviations")
+    layout = charts.layout_of(f"predicted {report.summary.target}", "surprise, standard deviations")
     return Figure("cloud", "Errors against predictions", caption, alt, traces, layout, wide=True)
 
 
@@ -148,11 +148,11 @@ def _pit(report: Report) -> Figure:
     even = charts.line([0, 100], [1, 1], "orange", "honest", dash="dash")
     beyond = int(((found.density < found.low) | (found.density > found.high)).sum())
     caption = (
-        f"Where each {report.target} lies in its predicted distribution: at 0 % it is lower than the model thought "
-        "possible, at 50 % in the middle, at 100 % higher than thought possible (PIT values). All places are equally "
-        "likely if the distribution is right, so the bars should be level. By chance, 19 bars in 20 end in the shaded "
-        "range. A hill: the error bars are too wide. A valley: too narrow. A slope: predictions are too high or too "
-        "low."
+        f"Where each {report.summary.target} lies in its predicted distribution: at 0 % it is lower than the model "
+        "thought possible, at 50 % in the middle, at 100 % higher than thought possible (PIT values). All places are "
+        "equally likely if the distribution is right, so the bars should be level. By chance, 19 bars in 20 end in "
+        "the shaded range. A hill: the error bars are too wide. A valley: too narrow. A slope: predictions are too "
+        "high or too low."
     )
     alt = (
         f"{beyond} of {count} bars end outside the range that chance allows; the tallest is {found.density.max():.2f}."
@@ -168,23 +168,23 @@ def _pit(report: Report) -> Figure:
 
 
 def _regions(report: Report, found: GroupCoverage) -> Figure:
-    inputs = any(part == found.by for part in report.inputs)
-    of = f"{found.by}, the input that matters most" if inputs and len(report.inputs) > 1 else f"the {found.by}"
-    of = found.by if inputs and len(report.inputs) == 1 else of
+    inputs = any(part == found.by for part in report.summary.inputs)
+    of = f"{found.by}, the input that matters most" if inputs and len(report.summary.inputs) > 1 else f"the {found.by}"
+    of = found.by if inputs and len(report.summary.inputs) == 1 else of
     caption = (
         f"The share of the rows in their 95 % intervals, for groups of rows by {of}. Dots should be in the bars, the "
         "range that chance allows for that many rows if the intervals are honest there. Below: the model is too sure "
         "of itself in that region. Above: too careful."
     )
-    x = found.by if inputs else f"predicted {report.target}"
+    x = found.by if inputs else f"predicted {report.summary.target}"
     return _groups("regions", "In every region", caption, found, x)
 
 
 def _distances(report: Report, found: GroupCoverage) -> Figure:
     caption = (
-        "The same, for groups of rows by their distance from the other rows: the novelty, the share of the prior "
-        "variance that other rows leave open. Near the data, on the left, many rows say what to expect; on the right, "
-        "few do."
+        "The share of the rows in their 95 % intervals, for groups of rows by how far they are from the others: the "
+        "novelty, 0 % beside other rows and 100 % far from all of them. On the left many rows say what to expect, on "
+        "the right few do. Dots should be in the bars, the range that chance allows."
     )
     return _groups("distances", "Near the data and far from them", caption, found, "novelty, %")
 
@@ -295,12 +295,16 @@ def interaction_figures(report: Report) -> list[Figure]:
             "y": _labels(second, part.values[1]),
             "z": charts.rounded(part.mean),
             "colorscale": "Cividis",
-            "colorbar": {"title": {"text": charts.plain_text(report.target)}, "thickness": 12, "outlinewidth": 0},
+            "colorbar": {
+                "title": {"text": charts.plain_text(report.summary.target)},
+                "thickness": 12,
+                "outlinewidth": 0,
+            },
         }
         kinds = [{"type": "category"} if one.kind == "levels" else {"nticks": 6} for one in part.inputs]
         layout = charts.layout_of(first.name, second.name, xaxis=kinds[0], yaxis=kinds[1])
         ends = short(part.mean.min()), short(part.mean.max())
-        alt = f"As {first.name} and {second.name} change, {report.target} goes between {ends[0]} and {ends[1]}."
+        alt = f"As {first.name} and {second.name} change, {report.summary.target} goes between {ends[0]} and {ends[1]}."
         caption = (
             f"The prediction as both change and the other inputs stay as they are, averaged over some rows. Together "
             f"they bring {100 * part.share:.0f} % of the predictions' variance, beyond what each brings alone."
@@ -342,35 +346,9 @@ def effect_figures(report: Report) -> list[Figure]:
         else:
             traces = [*charts.band(x, part.lower, part.upper, "blue"), *traces]
         ends = short(part.mean.min()), short(part.mean.max())
-        alt = f"As {part.input.name} changes, {report.target} goes between {ends[0]} and {ends[1]}."
+        alt = f"As {part.input.name} changes, {report.summary.target} goes between {ends[0]} and {ends[1]}."
         axis = {"range": [low - margin, high + margin]}
         kind: dict[str, Any] = {"type": "category"} if levels else {"nticks": 6}
-        layout = charts.layout_of(part.input.name, report.target, xaxis=kind, yaxis=axis, showlegend=False)
+        layout = charts.layout_of(part.input.name, report.summary.target, xaxis=kind, yaxis=axis, showlegend=False)
         made.append(Figure(f"effect{place}", f"Effect of {part.input.name}", "", alt, traces, layout, 250))
     return made
-
-
-def map_figure(report: Report) -> Figure | None:
-    """Where the active rows lie; None where there are not two inputs that are numbers."""
-    found = report.map
-    if found is None:
-        return None
-    first, second = found.inputs
-    marker = {
-        "size": 8,
-        "color": list(range(1, len(found.active) + 1)),
-        "colorscale": "Cividis",
-        "line": {"width": 1, "color": "@muted"},
-        "colorbar": {"title": {"text": "order"}, "thickness": 12, "outlinewidth": 0},
-    }
-    x, y = charts.as_shown(found.active[:, 0], first), charts.as_shown(found.active[:, 1], second)
-    active = {"type": "scatter", "mode": "markers", "x": x, "y": y, "marker": marker, "name": "active rows"}
-    x, y = charts.as_shown(found.rows[:, 0], first), charts.as_shown(found.rows[:, 1], second)
-    caption = (
-        "The rows that the model keeps, in the two inputs that matter most; the dark ones were chosen first. They "
-        "gather where the function is hard to follow, and along the edges. Where there are rows but none of them is "
-        "active, the others explain them."
-    )
-    alt = f"{len(found.active)} active rows among {len(found.rows)} rows, by {first.name} and {second.name}."
-    layout = charts.layout_of(first.name, second.name)
-    return Figure("map", "Where the active rows lie", caption, alt, [charts.dots(x, y, "rows"), active], layout, 380)

@@ -44,7 +44,7 @@ class InputEffect:
     total_error: float
     """Standard error of `total`, by which rows were drawn."""
     first: float
-    """Alone."""
+    """Alone; an estimate that is negative by chance is 0."""
     first_error: float
     """Standard error of `first`."""
 
@@ -129,7 +129,7 @@ def importance(
     first, first_error = _estimate(lambda rows: _closed(f_A[rows], f_B[rows], f_AB[:, rows]), draws)
     effects = [
         InputEffect(part.name, *map(float, numbers))
-        for part, *numbers in zip(inputs, total, total_error, np.minimum(first, total), first_error, strict=True)
+        for part, *numbers in zip(inputs, total, total_error, np.clip(first, 0, total), first_error, strict=True)
     ]
     pairs = []
     for i, j in combinations(sorted(np.argsort(first - total)[:N_TOGETHER].tolist()), 2):

@@ -115,8 +115,8 @@ class Judgement:
         count = "None" if not self.n_outside else f"{self.n_outside:,}"
         lie = "lies" if self.n_outside <= 1 else "lie"
         return (
-            f"{count} of the {self.n_judges:,} rows that judge the model {lie} where other rows say little: more than "
-            f"{100 * self.outside:.3g} % of the prior variance is left there (novelty)."
+            f"{count} of the {self.n_judges:,} rows that judge the model {lie} where other rows say little (novelty "
+            f"above {100 * self.outside:.3g} %)."
         )
 
 

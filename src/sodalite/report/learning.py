@@ -51,7 +51,8 @@ def _rmse_figure(report: Report, curve: LearningCurve, known: JudgedCurve) -> Fi
     caption = (
         f"The typical error (RMSE) of any row, predicted from so many active rows and nothing else. Dashed: rows drawn "
         f"at random instead, the mean and the range of {DRAWS_IN_WORDS[N_DRAWS]}.{equal}"
-        f"{near if report.asks_neighbours else ''} Where the curve is flat, more rows add little. By {curve.words}."
+        f"{near if report.summary.asks_neighbours else ''} Where the curve is flat, more rows add little. "
+        f"By {curve.words}."
     )
     alt = (
         f"With {last} active rows the error is {short(known.rmse[-1])}, with one {short(known.rmse[0])}; random rows "
@@ -82,7 +83,7 @@ def _density_figure(curve: LearningCurve, known: JudgedCurve) -> Figure:
 
 def _rmse_layout(report: Report, curve: LearningCurve) -> dict[str, Any]:
     x, y = _stage_axis(curve), _log_axis(curve)
-    return charts.layout_of("active rows", f"RMSE, {report.target}", xaxis=x, yaxis=y)
+    return charts.layout_of("active rows", f"RMSE, {report.summary.target}", xaxis=x, yaxis=y)
 
 
 def _stage_axis(curve: LearningCurve) -> dict[str, Any]:

@@ -9,16 +9,17 @@ import numpy as np
 
 from ..core.types import Floats
 from ..fitting.fitted import FittedModel
-from .rows import target_of
-from .words import bars_of, kernel_words
+from .summary import summarize
 
 WIDTH, HEIGHT, EDGE = 300, 84, 4  # size of the curve and of the margin around it, in pixels
 MOST_POINTS = 200  # points of the curve: more are closer than pixels
-N_ROWS = 1000  # about how many rows the kernel is described by: a summary must not be waited for
+SHOWN = ("target", "beside simple ways", "error bars", "noise", "function", "rows kept")
+"""Headings of the facts that a notebook shows."""
 STYLE = (
     "margin:.6em 0;padding:.5em .8em;max-width:42em;border-left:3px solid #0072b2;font-family:sans-serif;"
     "font-size:.9em;line-height:1.5;color:inherit"
 )
+LIST = "margin:0;padding:0;list-style:none"
 
 
 def with_summary(model: Any, html: str) -> str:
@@ -28,19 +29,9 @@ def with_summary(model: Any, html: str) -> str:
 
 def summary(model: FittedModel) -> str:
     """The summary of a fitted model, as HTML that needs nothing else."""
-    fitted = model.fitted_
-    known = fitted.X_active if fitted.rows is None else fitted.rows.X
-    X = np.asarray(known[:: max(len(known) // N_ROWS, 1)], dtype=np.float64)
-    unit = float(fitted.scaling.std[0])
-    words = kernel_words(model.kernel_, X, (), unit, unit**2, bars_of(fitted.posterior))
-    lines = [f"<b>{len(fitted.selection):,} active rows</b> of {fitted.n_rows:,}, for {escape(target_of(model))}."]
-    if words.std is not None:
-        lines.append(escape(words.error_bars()))
-    if model.normalize_y or words.noise_std == 0:
-        lines.append(f"Noise: {escape(words.noise())}")
-    if words.shape:
-        lines.append(f"Kernel: {escape(words.shape)}.")
-    return f'<div style="{STYLE}">{"<br>".join(lines)}{curve_svg(fitted.selection.rmse)}</div>'
+    shown = [(heading, text) for heading, text in summarize(model).lines() if heading in SHOWN]
+    lines = "".join(f"<li><b>{escape(heading)}:</b> {escape(text)}</li>" for heading, text in shown)
+    return f'<div style="{STYLE}"><ul style="{LIST}">{lines}</ul>{curve_svg(model.fitted_.selection.rmse)}</div>'
 
 
 def curve_svg(rmse: Floats) -> str:

@@ -1,6 +1,6 @@
 "use strict";
 (() => {
-  const content = JSON.parse(unpack("content"));
+  const content = JSON.parse(document.getElementById("content").textContent);
   const dark = window.matchMedia("(prefers-color-scheme: dark)");
   const narrow = window.matchMedia("(max-width: 52rem)");
   const last = content.labels.length - 1;
@@ -28,10 +28,14 @@
     return { ...trace, x: trace.x.slice(...range), y: trace.y.slice(...range) };
   };
 
+  // On a phone, points are so small that they do not hide the curve.
+  const smaller = (trace) => ({ ...trace, marker: { ...trace.marker, size: 0.6 * trace.marker.size } });
+
   const traces = (figure) => figure.data.map((trace, place) => {
     const frame = figure.frames.length ? figure.frames[position][place] : undefined;
     const merged = frame ? { ...trace, ...frame } : trace;
-    return merged.meta ? picked(merged) : merged;
+    const sized = narrow.matches && merged.marker?.size ? smaller(merged) : merged;
+    return sized.meta ? picked(sized) : sized;
   });
 
   // A title in lines of about so many pixels.
@@ -82,11 +86,11 @@
   const moving = all.filter((key) => content.figures[key].frames.length);
   const waiting = new Set(all); // those not drawn yet, or drawn in another light
 
-  // Plotly takes long to start, so it is kept as packed text until the first figure is drawn.
+  // Plotly takes long to start, so it is kept as text until the first figure is drawn.
   const start = () => {
     if (window.Plotly) return;
     const script = document.createElement("script");
-    script.textContent = unpack("plotly");
+    script.textContent = document.getElementById("plotly").textContent;
     document.head.append(script);
     script.remove();
   };
@@ -99,12 +103,17 @@
     return Plotly.react(key, look.themed(traces(figure)), layout(key, figure, look), options);
   };
 
-  // How far from what is on screen, and the nearest of those that wait.
+  // Figures in a folded part wait until it is opened.
+  const folds = [...document.querySelectorAll("details")];
+  const isFolded = (key) => document.getElementById(key).closest("details:not([open])") !== null;
+  const due = () => all.filter((key) => waiting.has(key) && !isFolded(key));
+
+  // How far from what is on screen, and the nearest of those that are due.
   const distance = (key) => {
     const box = document.getElementById(key).getBoundingClientRect();
     return Math.max(box.top - window.innerHeight, -box.bottom, 0);
   };
-  const nearest = () => all.filter((key) => waiting.has(key)).reduce((a, b) => (distance(b) < distance(a) ? b : a));
+  const nearest = () => due().reduce((a, b) => (distance(b) < distance(a) ? b : a));
 
   // Until what is there has been painted (a page that nobody sees never is), or until nothing else is to be done.
   const painted = () => new Promise((go) => {
@@ -123,10 +132,10 @@
   const drawWaiting = async () => {
     if (drawing) return wake();
     drawing = true;
-    while (waiting.size) {
+    while (due().length) {
       if (distance(nearest()) === 0) await painted();
       else if (!(await idle())) continue;
-      if (waiting.size) await draw(nearest());
+      if (due().length) await draw(nearest());
     }
     drawing = false;
     document.documentElement.dataset.ready = "true";
@@ -158,17 +167,22 @@
       timer = setInterval(() => (position < last ? move(position + 1) : stop()), 450);
     });
   }
+  folds.forEach((fold) => fold.addEventListener("toggle", () => drawWaiting()));
   dark.addEventListener("change", redraw);
   narrow.addEventListener("change", redraw);
   window.addEventListener("scroll", () => wake(), { passive: true });
+  let folded = [];
   window.addEventListener("beforeprint", () => {
     printing = true;
+    folded = folds.filter((fold) => !fold.open);
+    folded.forEach((fold) => { fold.open = true; });
     document.documentElement.classList.add("printing");
     all.forEach(draw);
     wake();
   });
   window.addEventListener("afterprint", () => {
     printing = false;
+    folded.forEach((fold) => { fold.open = false; });
     document.documentElement.classList.remove("printing");
     redraw();
   });

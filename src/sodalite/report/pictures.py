@@ -245,29 +245,6 @@ def _interval_without_noise(material: Material, X: Floats, target: int) -> tuple
     return mean, mean + lower, mean + upper
 
 
-@dataclass(frozen=True)
-class ActiveMap:
-    """Where the active rows lie, in two columns that hold numbers."""
-
-    inputs: tuple[Input, Input]
-    rows: Floats
-    """Some of all rows; of shape (rows, 2)."""
-    active: Floats
-    """The active rows, in the order of their choice; of shape (active rows, 2)."""
-
-
-def active_map(material: Material, names: list[str], generator: np.random.Generator) -> ActiveMap | None:
-    """Locate the active rows in the first two of some columns that hold numbers; None if there are not two."""
-    pair = [part for name in names for part in material.inputs if part.name == name and part.kind != "levels"][:2]
-    if len(pair) < 2:
-        return None
-    places = [pair[0].places[0], pair[1].places[0]]
-    rows = _shown(material, generator)
-    some = material.active.some(N_SHOWN, generator)
-    some = some.take(np.argsort(some.place))
-    return ActiveMap((pair[0], pair[1]), rows.X[:, places], some.X[:, places])
-
-
 def _shown(material: Material, generator: np.random.Generator) -> LabelledRows:
     """The rows that are drawn as dots."""
     return material.shown.some(N_SHOWN, generator)

@@ -26,11 +26,9 @@ def slider_labels(report: Report) -> list[str]:
     """What each position of the slider shows, in words: the stages, then the finished model."""
     if report.view is None:
         return []
-    labels = [
-        f"{stage:,} active row{'s' * (stage != 1)} of {report.n_active:,}" for stage in report.view.stages.tolist()
-    ]
-    near = ", with the rows near each prediction" if report.asks_neighbours else ""
-    return [*labels, f"The finished model: {report.n_active:,} active rows{near}"]
+    labels = [f"{stage:,} of {report.summary.n_active:,} rows kept" for stage in report.view.stages.tolist()]
+    near = ", and the rows near each prediction" if report.summary.asks_neighbours else ""
+    return [*labels, f"The finished model: {report.summary.n_active:,} rows kept{near}"]
 
 
 def _curve(report: Report, view: PosteriorView) -> Figure:
@@ -44,7 +42,7 @@ def _curve(report: Report, view: PosteriorView) -> Figure:
         {
             0: {"y": charts.rounded(low)},
             1: {"y": charts.rounded(high)},
-            3: {"y": charts.rounded(mean)},
+            5: {"y": charts.rounded(mean)},
             6: {"y": charts.rounded(heights)},
         }
         for mean, low, high, heights in zip(means, lower, upper, bars, strict=True)
@@ -62,8 +60,8 @@ def _curve(report: Report, view: PosteriorView) -> Figure:
     ends = short(view.final_mean.min()), short(view.final_mean.max())
     positions = f", at {len(frames)} positions of a slider" if len(frames) > 1 else ""
     alt = (
-        f"{report.target} against {part.name}: the rows, the prediction with its 95 % interval and the active "
-        f"rows{positions}. The finished prediction runs from {ends[0]} to {ends[1]}."
+        f"{report.summary.target} against {part.name}: the rows, the prediction with its 95 % interval and the rows "
+        f"kept{positions}. The finished prediction runs from {ends[0]} to {ends[1]}."
     )
     traces, layout = _curve_traces(view, view.X[some, 0], bars[0]), _curve_layout(report, view)
     return Figure("view", "The rows and the prediction", caption, alt, traces, layout, 540, frames, wide=True)
@@ -75,7 +73,7 @@ def _every_position(view: PosteriorView) -> tuple[list[Floats], list[Floats], li
 
 
 def _curve_traces(view: PosteriorView, bar_places: Floats, bar_heights: Floats) -> list[Trace]:
-    """The first position of the slider: two of the band, rows, prediction, two of the active rows, bars."""
+    """The first position of the slider: two of the band, rows, two of the rows kept, prediction, bars."""
     part = view.inputs[0]
     x, (means, lower, upper) = charts.as_shown(view.axes[0], part), _every_position(view)
     bars = {
@@ -91,8 +89,8 @@ def _curve_traces(view: PosteriorView, bar_places: Floats, bar_heights: Floats) 
     return [
         *charts.band(x, lower[0], upper[0], "blue", "95 % interval"),
         charts.dots(charts.as_shown(view.X[:, 0], part), charts.rounded(view.y), "rows"),
-        charts.line(x, means[0], "blue", "prediction"),
         *charts.picks(charts.as_shown(view.active_X[:, 0], part), charts.rounded(view.active_y)),
+        charts.line(x, means[0], "blue", "prediction"),
         bars,
     ]
 
@@ -105,7 +103,7 @@ def _curve_layout(report: Report, view: PosteriorView) -> dict[str, Any]:
     part = view.inputs[0]
     return charts.layout_of(
         part.name,
-        report.target,
+        report.summary.target,
         xaxis={"anchor": "y2", "range": charts.as_shown(view.axes[0][[0, -1]], part)},
         yaxis={"domain": [0.3, 1], "range": [low - margin, high + margin]},
         yaxis2={"title": {"text": "unsettled"}, "domain": [0, 0.22], "rangemode": "tozero", "nticks": 4},
@@ -123,12 +121,12 @@ def _maps(report: Report, view: PosteriorView) -> list[Figure]:
             f" by the two inputs that matter most, averaged over {view.n_averaged} rows whose other inputs stay as "
             "they are"
         )
-    about_means = f"The prediction of {report.target}{average or ' everywhere'}."
+    about_means = f"The prediction of {report.summary.target}{average or ' everywhere'}."
     if len(view.stages):
         about_means += " Move the slider to see the rows being chosen; the ring is the row that comes next."
     about_halves = (
-        f"Half the width of the 95 % interval of a new {report.target}{average and ', averaged likewise'}: dark where "
-        "the model is sure. Expect it to be bright where there are no rows, and no darker than the noise allows."
+        f"Half the width of the 95 % interval of a new {report.summary.target}{average and ', averaged likewise'}: "
+        "dark where the model is sure. Expect it to be bright where there are no rows, and no darker than noise allows."
     )
     if len(view.stages):
         about_halves += (

@@ -68,7 +68,7 @@ class KernelWords:
     noise_range: tuple[float, float] | None = None
     """The noise's standard deviation at the 10 % and the 90 % quantile of the rows: calibration differs by place."""
     std: float | None = None
-    """The standard deviation of a new observation near the rows of the fit: the noise, and what rows leave open."""
+    """The error bar: the standard deviation of a new observation near the rows, of noise and what rows leave open."""
     std_range: tuple[float, float] | None = None
     """The standard deviation of a new observation at the 10 % and the 90 % quantile of the rows."""
 
@@ -106,16 +106,24 @@ class KernelWords:
             return f"Standard deviation {readable(self.noise_std)} by the kernel, as it is without calibration: {of}."
         return f"Standard deviation {readable(self.noise_std)}{_by_place(self.noise_range)}: {of}.{rest}"
 
+    @property
+    def error_bar(self) -> str:
+        """The error bar as a number, or as a range where a few places decide the mean; empty where it is not known."""
+        if self.std is None:
+            return ""
+        if self.std_range is not None and self.std > self.std_range[1]:  # few places decide the mean square
+            return f"± {readable(self.std_range[0])} to ± {readable(self.std_range[1])}"
+        return f"± {readable(self.std)}"
+
     def error_bars(self) -> str:
         """How far new observations are from their predictions, in a sentence; empty where that is not known."""
         if self.std is None:
             return ""
-        if self.std_range is not None and self.std > self.std_range[1]:  # few places decide the mean square
-            low, high = map(readable, self.std_range)
-            about = f"± {low} to ± {high} of its prediction, depending on the place (standard deviation, from 10 % to"
-            return f"A new observation near the data is within {about} 90 % of the rows), and at a few far from it."
-        about = f"± {readable(self.std)} of its prediction (standard deviation){_by_place(self.std_range)}"
-        return f"A new observation near the data is within {about}."
+        about = f"A new observation near the data is within {self.error_bar} of its prediction"
+        if "to" in self.error_bar:
+            by = "depending on the place (standard deviation, from 10 % to 90 % of the rows), and at a few far from it"
+            return f"{about}, {by}."
+        return f"{about} (standard deviation){_by_place(self.std_range)}."
 
     def as_dict(self) -> dict[str, Any]:
         """What JSON can hold."""
