@@ -50,14 +50,15 @@ def test_places_in_degrees(style, in_one_cell):
         found.transform(frame[:3].assign(**{frame.columns[0]: [frame.iloc[0, 0], "north", None]}))
 
 
-def test_latitude_and_longitude_in_one_cell():
-    frame = pd.DataFrame({"location": [f"{46 + row / N:.4f}, {7 + row % 9 / 9:.4f}" for row in range(N)]})
+@pytest.mark.parametrize("name", ["location", "where"])
+def test_latitude_and_longitude_in_one_cell(name):
+    frame = pd.DataFrame({name: [f"{46 + row / N:.4f}, {7 + row % 9 / 9:.4f}" for row in range(N)]})
     found = TableEncoder().fit(frame)
-    assert found.mapping_.names == ["location east", "location north"]
-    pair = frame["location"].str.split(", ", expand=True).astype(float).set_axis(["lat", "lon"], axis=1)
+    assert found.mapping_.names == [f"{name} east", f"{name} north"]
+    pair = frame[name].str.split(", ", expand=True).astype(float).set_axis(["lat", "lon"], axis=1)
     np.testing.assert_allclose(found.transform(frame), TableEncoder().fit_transform(pair))
-    frame.loc[3, "location"] = None
-    assert TableEncoder().fit(frame).mapping_.names[-1] == "location missing"
+    frame.loc[3, name] = None
+    assert TableEncoder().fit(frame).mapping_.names[-1] == f"{name} missing"
     sizes = encoder(size=["1.5, 2.5", "3.5, 4.5", "2.5, 2.0"])  # two numbers that are not said to be a place
     assert not any(isinstance(column, Places) for column in sizes.mapping_.columns)
 

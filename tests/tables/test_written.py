@@ -172,3 +172,11 @@ def test_a_column_that_leaves_it_open_says_how_to_overrule():
     assert found.tolist() == [1234, 5678]
     assert written.words().endswith("',' between thousands (if the mark in '1,234' is decimal, --decimal ,)")
     assert read_numbers(["1,234 kg"], thousands=",", prefer=",")[0].tolist() == [1234]
+
+
+@pytest.mark.parametrize("prefer", [".", ","])
+@pytest.mark.parametrize("texts", [["1e400", "$5"], ["inf", "1,5"], ["-inf", "1.5k"], ["1e-400 kg", "3 kg"]])
+def test_numbers_beyond_all_doubles_do_no_harm(texts, prefer):
+    """They raised errors that are not those of a table."""
+    found, _ = read_numbers(texts, prefer=prefer)
+    assert len(found) == 2

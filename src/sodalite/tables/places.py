@@ -30,6 +30,7 @@ ANGLE = re.compile(
     re.I,
 )
 PAIR = re.compile(r"\(?(?P<first>[^,;]*?[^,;\s])\s*(?:[,;]\s*|\s+)(?P<second>[^,;]+?)\)?")
+PRECISE = re.compile(r"\d\.\d{3,}\D+\d+\.\d{3,}")  # two numbers with three decimals and more
 MARKED = re.compile(r"[\u00b0\u00baNSEW]", re.I)
 
 
@@ -94,7 +95,8 @@ class Places(Column):
         if values.kind != "text":
             return None
         texts = used_texts(values)
-        if not is_place(name) and not all(MARKED.search(text) for text in texts):
+        is_marked = all(MARKED.search(text) or PRECISE.search(text) for text in texts)
+        if not is_place(name) and not is_marked:
             return None
         both = read_pairs(texts)
         if np.isnan(both).any() or (np.abs(both) > FARTHEST).any():

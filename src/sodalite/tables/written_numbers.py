@@ -183,7 +183,7 @@ def _read(texts: Sequence[str], decimal: str, thousands: str | None, unit: str =
             continue
         match = NUMBER.fullmatch(text)
         if match is None:
-            if decimal == "." and is_number(text):
+            if is_number(text) and (decimal == "." or "." not in text):
                 found[place] = plain[place] = float(text)
             continue
         digits = match["digits"]
@@ -192,7 +192,7 @@ def _read(texts: Sequence[str], decimal: str, thousands: str | None, unit: str =
             continue
         suffix = match["suffix"] or ""
         if match["exponent"]:
-            number *= 10.0 ** int(match["exponent"][1:])
+            number *= float(f"1{match['exponent']}")
         negative = (match["sign"] or match["sign2"] or "+") in "-\u2212" or bool(match["open"])
         number = -number if negative else number
         plain[place], found[place] = number, number * MULTIPLES.get(suffix, 1.0)
