@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from math import inf, nan
 from typing import Any, Literal, Protocol
@@ -24,6 +25,9 @@ class Square:
 
     def area(self) -> float:
         return self.side**2
+
+    def __call__(self, x: float) -> float:
+        return self.side * x
 
 
 @dataclass(frozen=True)
@@ -65,6 +69,7 @@ class Everything:
     names: list[str] = field(default_factory=lambda: ["x"])
     counts: dict[str, int] = field(default_factory=lambda: {"a": 1})
     shape: Shape = Disc(2.0)
+    function: Callable[[float], float] = Disc(3.0)
     kernel: Kernel = field(default_factory=lambda: RBF([1.0, 2.0], [[1e-3, 1e3]] * 2) + WhiteKernel(0.1, "fixed"))
     dtype: np.dtype[Any] = field(default_factory=lambda: np.dtype(np.float32))
     anything: Any = (1, [2.0, "x"], None, -inf)
@@ -132,6 +137,7 @@ WRONG = {
     "names": [["x", 3], "x", {"a": "x"}],
     "counts": [{"a": "x"}, ["a"], 3],
     "shape": [{"class": "Circle", "side": 1.0}, {"class": ["Disc"]}, {"class": "os.system"}],
+    "function": [{"class": "Nothing"}, 3, "len", {"class": "builtins.len"}],
     "kernel": [{"class": "Disc", "side": 1.0}, "RBF()", {"class": "RBF", "evil": 1}],
     "dtype": ["object", "U9", 3],
     "anything": [{"array": "missing"}, {"array": [1.0, "x"], "shape": [2], "type": "float64"}, {"a": 1}],

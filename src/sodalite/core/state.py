@@ -218,7 +218,7 @@ def _is_array(value: Any) -> bool:
 
 def _is_open(hint: Any) -> bool:
     """Whether a value of any registered class may stand where this annotation does."""
-    return hint is Any or getattr(hint, "_is_protocol", False)
+    return hint is Any or get_origin(hint) is Callable or getattr(hint, "_is_protocol", False)
 
 
 def _fits(value: Any, hint: Any) -> bool:
@@ -227,7 +227,7 @@ def _fits(value: Any, hint: Any) -> bool:
     if origin is Literal:
         return value in get_args(hint)
     if _is_open(hint):
-        return True
+        return callable(value) or origin is not Callable
     if _is_array(value):
         return origin is np.ndarray
     if origin is np.dtype:

@@ -20,9 +20,7 @@ from ..kernels import variation
 from .climb import climb, climb_all, climb_to_maximum
 from .likelihood import Likelihood
 from .parameters import clipped, free_parameters, natural_scale, set_shares
-from .task import Fixed as Fixed  # here in pickles of earlier versions
-from .task import Found, Progress, Task, arrays_of
-from .task import Round as Round  # here in pickles of earlier versions
+from .task import Found, Progress, Round, Task, arrays_of
 
 SCREEN_STEPS = 20  # steps from every start, on few rows: enough to tell which starts are hopeless
 SHORT_STEPS = 12  # steps from the best starts, on all rows of the subset

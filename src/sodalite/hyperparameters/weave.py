@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import inf, sqrt
 from time import perf_counter
-from typing import Any
 
 import numpy as np
 from sklearn.gaussian_process.kernels import Kernel
@@ -90,10 +89,6 @@ class Weave:
     n_neighbors: int = 32
     n_active: int = 64
     n_exact: int = 1000
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        """Restore a pickle; those of earlier versions have `n_neighbours`."""
-        self.__dict__.update({"n_neighbors" if name == "n_neighbours" else name: state[name] for name in state})
 
     def find(self, task: Task, kernels: Sequence[Kernel], generator: np.random.Generator) -> Found:
         """The best of some kernels, at the best hyperparameters found.
