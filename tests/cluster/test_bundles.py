@@ -1,7 +1,9 @@
 """`local` on a cluster whose rows stay on the workers is `local` in memory. Real processes, really killed."""
 
+import os
 import pickle
 import re
+import signal
 from pathlib import Path
 
 import numpy as np
@@ -249,6 +251,19 @@ def test_rows_that_were_on_a_killed_worker_are_made_again(tmp_path):
         np.testing.assert_allclose(there.predict(queries()), expected, rtol=1e-8)
         save(there, tmp_path / "saved")
     np.testing.assert_allclose(load(tmp_path / "saved").predict(queries()), expected, rtol=1e-8)
+
+
+def test_a_worker_that_is_stopped_is_given_up_while_predicting():
+    X, y = rows(1000)
+    expected = model().fit(X, y).predict(queries())
+    with dask.config.set({"distributed.scheduler.worker-ttl": "4s"}), cluster(2) as (client, workers):
+        there = model().fit(*chunked(X, y, chunks=250), executor=client)
+        os.kill(workers[0].pid, signal.SIGSTOP)
+        try:
+            np.testing.assert_allclose(there.predict(queries()), expected, rtol=1e-8)
+            assert len(client.scheduler_info()["workers"]) == 1
+        finally:
+            os.kill(workers[0].pid, signal.SIGCONT)
 
 
 def test_rows_that_are_just_being_made_again_are_not_said_to_be_gone(client):
