@@ -17,11 +17,11 @@ from .core.types import Floats
 from .core.validation import unknown
 from .fitting.fitted import FittedModel
 from .report.build import importance_of, stages_of
-from .report.curve import LearningCurve, learning_curve
 from .report.importance import Importance
 from .report.judgement import Judgement, judge
 from .report.pictures import N_INPUTS, Effect, PosteriorView, effects, posterior_view
 from .report.rows import Material, gather
+from .report.stages import LearningCurve, learning_curve
 
 Axes: TypeAlias = Any  # matplotlib's, which is an extra
 
@@ -109,7 +109,7 @@ class LearningCurveDisplay(_Display):
 
     Parameters
     ----------
-    curve : sodalite.report.curve.LearningCurve
+    curve : sodalite.report.stages.LearningCurve
     target : str
         The target's name.
 

@@ -24,18 +24,16 @@ from sodalite.cli._judged import hold_out
 from sodalite.cli.app import app
 from sodalite.core import optional
 from sodalite.hyperparameters import Round
-from sodalite.hyperparameters.task import FULL_DENSITY
 from sodalite.posteriors import Evidence
-from sodalite.report import figures, learning, make_report, to_html, views, words
+from sodalite.report import figures, make_report, to_html, words
 from sodalite.report.build import stages_of
-from sodalite.report.curve import _curve
 from sodalite.report.figures import honesty_figures, judgement_figures
 from sodalite.report.held_out import judge_held_out, judgement_from_json, judgement_to_json
 from sodalite.report.honesty import LEVEL, GroupCoverage, PitHistogram, by_distance, by_region, chance
+from sodalite.report.judgement import predict
 from sodalite.report.pictures import effects
-from sodalite.report.predictions import predict
 from sodalite.report.rows import Input, gather
-from sodalite.report.stages import some_stages
+from sodalite.report.stages import _curve, some_stages
 from sodalite.scores import SCORES
 from sodalite.selection.rows import ArrayRows
 from sodalite.stopping import Size
@@ -273,14 +271,11 @@ def test_the_pictures_have_the_learnt_interval(skewed):
     made = make_report(skewed["local"])
     up, down = made.view.final_upper - made.view.final_mean, made.view.final_mean - made.view.final_lower
     assert np.median(up / down) > 2  # errors are skewed
-    (figure,) = views.view_figures(made)
+    (figure,) = figures.view_figures(made)
     np.testing.assert_allclose(figure.frames[-1][1]["y"], made.view.final_upper, atol=1e-3)
     (effect,) = effects(gather(skewed["local"]), ["input 1"], np.random.default_rng(0))
     assert np.all(effect.upper - effect.mean > 1.5 * (effect.mean - effect.lower))
     drawn = {part.key: part for part in [*figures.judgement_figures(made), *figures.honesty_figures(made)]}
-    bars, learnt, bell = drawn["residuals"].traces
-    miss = [np.abs(np.subtract(line["y"], bars["y"])).mean() for line in (learnt, bell)]
-    assert miss[0] < 0.4 * miss[1]
     crosses = drawn["truth"].traces[2]["x"]
     assert len(crosses) == round((1 - made.judgement.coverage) * 800)
 
@@ -679,27 +674,11 @@ def test_where_none_had_to_be_chosen_there_are_neither_stages_nor_a_learning_cur
 def test_rows_have_bars_over_the_whole_range():
     X, y = data(3000, d=1)
     made = make_report(fitted(np.sort(X, axis=0), y, RBF(1.0) + WhiteKernel(0.05), posterior="sod"))
-    (figure,) = views.view_figures(made)
+    (figure,) = figures.view_figures(made)
     bars = next(trace for trace in figure.traces if trace["type"] == "bar")
-    assert len(bars["x"]) == views.N_BARS
+    assert len(bars["x"]) == figures.N_BARS
     assert np.ptp(bars["x"]) > 0.95 * np.ptp(X)
-    assert all(len(frame[6]["y"]) == views.N_BARS for frame in figure.frames)
-
-
-def test_the_line_of_the_rounds_follows_those_that_were_kept(rows):
-    model = fitted(*rows)
-    values = [(-1.0, True, 100), (-0.5, True, 100), (-0.2, False, 100), (-0.4, False, 200), (-0.3, False, 200)]
-    model.rounds_ = tuple(Round("round", model.kernel_, value, kept, 0.1, size) for value, kept, size in values)
-    lines = [trace for trace in learning.history_figure(make_report(model)).traces if trace["mode"] == "lines"]
-    assert [(trace["x"], trace["y"]) for trace in lines] == [([1, 2, 3], [-1.0, -0.5, -0.5])]
-
-
-def test_rounds_on_a_sample_are_not_compared_with_those_at_full_density(rows):
-    model = fitted(*rows)
-    values = [("start", -1.0, True), (FULL_DENSITY, -3.0, True), (FULL_DENSITY, -4.0, False), ("round", -2.5, True)]
-    model.rounds_ = tuple(Round(name, model.kernel_, value, kept, 0.1) for name, value, kept in values)
-    lines = [trace for trace in learning.history_figure(make_report(model)).traces if trace["mode"] == "lines"]
-    assert [(trace["x"], trace["y"]) for trace in lines] == [([2, 4, 4], [-3.0, -2.5, -2.5])]
+    assert all(len(frame[6]["y"]) == figures.N_BARS for frame in figure.frames)
 
 
 # The page
@@ -750,8 +729,8 @@ def test_every_figure_has_words_for_those_who_do_not_see_it(html):
         attributes["id"]: attributes for tag, attributes in tags if "plot" in (attributes.get("class") or "").split()
     }
     assert set(plots) == set(content_of(html)["figures"])
-    expected = {"truth", "residuals", "cloud", "calibration", "pit", "regions", "distances"}
-    expected |= {"rmse", "density", "importance", "mean", "half", "history"}
+    expected = {"truth", "cloud", "calibration", "pit", "regions", "distances"}
+    expected |= {"rmse", "density", "importance", "mean", "half"}
     assert expected | {"effect0", "effect1", "effect2"} == set(plots)
     for attributes in plots.values():
         assert attributes["role"] == "img"
@@ -789,8 +768,8 @@ def test_large_data_stay_small():
 def test_the_slider_has_a_position_for_every_frame():
     X, y = data(d=1)
     made = make_report(fitted(X, y, RBF(1.0) + WhiteKernel(0.05)))
-    (figure,) = views.view_figures(made)
-    labels = views.slider_labels(made)
+    (figure,) = figures.view_figures(made)
+    labels = figures.slider_labels(made)
     assert len(labels) == len(figure.frames) == len(made.view.stages) + 1
     assert labels[0] == "1 of 40 rows kept"
     assert "finished" in labels[-1]

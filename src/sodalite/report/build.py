@@ -13,7 +13,6 @@ from ..core.jitter import JitterWarning
 from ..core.json import plain
 from ..fitting.fitted import FittedModel
 from ..tables.encoder import without_pipeline
-from .curve import LearningCurve, learning_curve
 from .held_out import judgement_from_json
 from .importance import Importance, importance
 from .judgement import Judgement, judge
@@ -29,7 +28,7 @@ from .pictures import (
     posterior_view,
 )
 from .rows import Material, gather
-from .stages import Stages
+from .stages import LearningCurve, Stages, learning_curve
 from .summary import Summary, summarize
 from .words import HARDLY, KernelWords, bars_of, kernel_words
 

@@ -8,7 +8,6 @@ import numpy as np
 from scipy.special import bdtr
 
 from ..core.types import Floats, Indices, Mask
-from ..posteriors.predictive import Predictive
 from .charts import DAY
 from .rows import Input
 from .words import readable
@@ -18,9 +17,6 @@ N_GROUPS = 6  # most groups of rows: their labels fit under a figure on a phone
 FEWEST = 20  # rows of a group, on average: chance alone then takes up to three of them out of their 95 % intervals
 FEWEST_OUTSIDE = 5  # rows outside the data from which on they are a group of their own
 N_PIT = (20, 10, 5)  # bars of the PIT histogram: the first number that leaves FEWEST rows to each
-EDGE = 4.0  # standard deviations beyond which errors are drawn at the edge: a normal one is there once in 16 000
-N_ERRORS = 32  # bars of the histogram of standardised errors
-N_LEVELS = 400  # quantiles of every row that the expected histogram is made from
 
 
 @dataclass(frozen=True)
@@ -41,32 +37,6 @@ class PitHistogram:
         bars = next((count for count in N_PIT if n >= FEWEST * count), N_PIT[-1])
         low, high = chance(np.full(bars, n), 1 / bars)
         return cls(np.histogram(pit, bars, (0, 1))[0] * bars / n, low * bars, high * bars)
-
-
-@dataclass(frozen=True)
-class ErrorHistogram:
-    """Errors over their standard deviations, beside what the predictive distributions expect."""
-
-    edges: Floats
-    """Of the bars, of shape (bars + 1,); what is beyond the ends counts in the last bars."""
-    density: Floats
-    """Of shape (bars,)."""
-    expected: Floats
-    """The mean over the rows of their predictive densities; of shape (bars,)."""
-    is_gaussian: bool
-    """Whether the predictive distributions are Gaussian."""
-
-    @classmethod
-    def of(cls, y: Floats, found: Predictive) -> ErrorHistogram:
-        """Count the errors of targets of shape (rows, 1). The quantiles of every row stand for its distribution."""
-        quantiles = found.quantiles((np.arange(N_LEVELS) + 0.5) / N_LEVELS)[:, 0]
-        edges = np.linspace(-EDGE, EDGE, N_ERRORS + 1)
-
-        def density(values: Floats) -> Floats:
-            standardised = np.clip((values - found.mean) / found.std, -EDGE, EDGE)
-            return np.asarray(np.histogram(standardised, edges)[0] / (values.size * (edges[1] - edges[0])))
-
-        return cls(edges, density(y), density(quantiles), found.is_gaussian)
 
 
 @dataclass(frozen=True)

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.special import betaincinv, ndtri
 
 from .. import metrics
 from ..core.types import Floats, Indices, Mask
+from ..posteriors import RowsOfFit
 from ..posteriors.calibration import COVERAGES, shares_inside
 from ..posteriors.predictive import Predictive
-from .honesty import LEVEL, ErrorHistogram, GroupCoverage, PitHistogram, by_distance, by_region
-from .predictions import predict
-from .rows import HOW, Input, Material
+from .honesty import LEVEL, GroupCoverage, PitHistogram, by_distance, by_region
+from .rows import HOW, Input, LabelledRows, Material
 from .stages import Stages
 from .words import bars_of
 
@@ -64,7 +64,6 @@ class Judgement:
     high: Floats
     """The upper end of that interval."""
     histogram: PitHistogram
-    errors: ErrorHistogram
     regions: GroupCoverage | None
     """The coverage by the input that matters most; None for too few rows."""
     distances: GroupCoverage | None
@@ -78,11 +77,6 @@ class Judgement:
     def inside(self) -> Mask:
         """Which targets are in their 95 % intervals; of shape (rows,)."""
         return np.asarray(np.abs(2 * self.pit - 1) <= LEVEL)
-
-    @property
-    def standardised(self) -> Floats:
-        """Errors, each divided by its standard deviation; of shape (rows,)."""
-        return np.asarray((self.y - self.mean) / self.std)
 
     @property
     def scores(self) -> Floats:
@@ -204,9 +198,40 @@ def judgement_of(
         low=np.where(counts > 0, betaincinv(counts + 0.5, n - counts + 0.5, 0.025), 0.0),  # Jeffreys' interval
         high=np.where(counts < n, betaincinv(counts + 0.5, n - counts + 0.5, 0.975), 1.0),
         histogram=PitHistogram.of(pit),
-        errors=ErrorHistogram.of(y[:, None], found),
         regions=by_region(X, mean, inside, matters),
         distances=by_distance(novelty, inside, outside),
         n_outside=None if outside is None else int((novelty > outside).sum()),
         outside=outside,
     )
+
+
+def predict(material: Material, stages: Stages, rows: LabelledRows) -> tuple[Predictive, Floats]:
+    """The predictive distribution of the scaled target of every row, and the novelties, of shape (rows,).
+
+    Rows that the model has not seen are predicted as any new row, others from the rows beside them.
+    """
+    if material.how != "unseen":
+        return _left_out(material, stages, rows)
+    found = of_target(material.posterior.predictive(rows.X), rows.target)
+    least = np.sqrt(max(material.selection.noise_floor, np.finfo(np.float64).tiny))
+    novelty = material.posterior.novelty(rows.X) if found.novelty is None else found.novelty
+    return replace(found, std=np.maximum(found.std, least)), novelty
+
+
+def of_target(found: Predictive, target: int) -> Predictive:
+    """The distribution of one of several targets."""
+    mean, std, width = (part[:, [target]] for part in (found.mean, found.std, found.width))
+    return replace(found, mean=mean, std=std, width=width, targets=[found.targets[target]])
+
+
+def _left_out(material: Material, stages: Stages, rows: LabelledRows) -> tuple[Predictive, Floats]:
+    """The distribution of every row's target given the other rows, and the novelties."""
+    of_fit = RowsOfFit(rows.X, rows.Y, stages.noise(rows), rows.place, material.active.X)
+    posterior, certain = material.posterior, material.how == "left out"
+    found = posterior.left_out(of_fit) if material.whole and certain else None
+    if found is None:  # the posterior's other rows are not known: rows are left out of the active ones alone
+        found = material.base.left_out(of_fit)
+        posterior = replace(material.base, scale=posterior.scale)
+    distribution = posterior.predictive_left_out(of_fit, found)
+    assert distribution.novelty is not None
+    return of_target(distribution, rows.target), distribution.novelty

@@ -11,11 +11,18 @@ import numpy as np
 from ..core.optional import require
 from .build import Report
 from .charts import Figure
-from .figures import effect_figures, honesty_figures, importance_figure, interaction_figures, judgement_figures
+from .figures import (
+    curve_figures,
+    effect_figures,
+    honesty_figures,
+    importance_figure,
+    interaction_figures,
+    judgement_figures,
+    slider_labels,
+    view_figures,
+)
 from .honesty import GroupCoverage
-from .learning import curve_figures, history_figure
 from .summary import Grid, score_cells
-from .views import slider_labels, view_figures
 from .words import SCORES, baseline_words, coverages_words, readable
 
 MOST_NAMES = 12  # inputs that are listed by name; more would be a wall of text
@@ -80,7 +87,8 @@ def _figures(report: Report) -> Iterator[Figure]:
     yield from judgement_figures(report)
     yield from honesty_figures(report)
     yield from curve_figures(report)
-    yield from (part for part in (importance_figure(report), history_figure(report)) if part is not None)
+    if (importance := importance_figure(report)) is not None:
+        yield importance
 
 
 def _tiles(report: Report) -> list[tuple[str, str]]:
@@ -176,7 +184,7 @@ def _tables(report: Report) -> Iterator[tuple[str, Grid]]:
             for place, part in enumerate(report.history)
         ]
         head = ["round", "what was done", "log density", "kept", "seconds", "kernel"]
-        yield "Every round of the search in a table", Grid(head, rounds)
+        yield "How the kernel was found, round by round", Grid(head, rounds)
 
 
 def _group_table(groups: GroupCoverage) -> Grid:

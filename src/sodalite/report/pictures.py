@@ -10,7 +10,7 @@ from scipy.special import ndtri
 
 from ..core.types import Floats, Indices
 from .importance import Pair
-from .predictions import of_target
+from .judgement import of_target
 from .rows import Input, LabelledRows, Material
 from .stages import Stages, some_stages
 
