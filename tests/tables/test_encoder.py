@@ -672,4 +672,4 @@ def test_a_report_of_a_pipeline_is_that_of_its_model():
     y = frame["a"].to_numpy() ** 2 + np.tile([0.0, 1.0, 2.0], 20) + 0.1 * random.normal(size=60)
     model = make_pipeline(TableEncoder(), GreedyGPRegressor(random_state=0)).fit(frame, y)
     report = sodalite.report.make_report(model, frame, y)
-    assert list(report.inputs) == ["a", "kind"]
+    assert list(report.summary.inputs) == ["a", "kind"]
