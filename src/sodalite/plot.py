@@ -323,7 +323,7 @@ class PartialDependenceDisplay(_Display):
         low = min(float(part.lower.min()) for part in self.effects)
         high = max(float(part.upper.max()) for part in self.effects)
         for here, part in zip(axes, self.effects, strict=True):
-            if part.input.kind == "levels":
+            if part.input.has_levels:
                 bars = np.maximum([part.mean - part.lower, part.upper - part.mean], 0)
                 at = np.arange(len(part.values))
                 here.errorbar(at, part.mean, yerr=bars, color=BLUE, fmt="o", capsize=2)

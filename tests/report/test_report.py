@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import fields, replace
+from html import unescape
 from html.parser import HTMLParser
 
 import numpy as np
@@ -24,6 +25,7 @@ from sodalite.cli._judged import hold_out
 from sodalite.cli.app import app
 from sodalite.core import optional
 from sodalite.hyperparameters import Round
+from sodalite.persistence import read_header
 from sodalite.posteriors import Evidence
 from sodalite.report import figures, make_report, to_html, words
 from sodalite.report.build import stages_of
@@ -34,10 +36,11 @@ from sodalite.report.judgement import predict
 from sodalite.report.pictures import effects
 from sodalite.report.rows import Input, gather
 from sodalite.report.stages import _curve, some_stages
+from sodalite.report.summary import Summary, summarize
 from sodalite.scores import SCORES
 from sodalite.selection.rows import ArrayRows
 from sodalite.stopping import Size
-from sodalite.tables import read_table
+from sodalite.tables import OneHot, read_table
 
 KERNEL = ConstantKernel(1.3) * RBF([1.0, 2.0, 4.0]) + WhiteKernel(0.05)
 
@@ -317,7 +320,7 @@ def test_a_region_where_the_bars_are_too_narrow_is_found():
 def test_levels_and_few_values_are_groups_of_their_own():
     level = np.repeat(np.arange(9), 9 * (np.arange(9) + 1))
     X, inside = np.eye(9)[level], np.ones(len(level), dtype=bool)
-    part = Input("town", "levels", tuple(range(9)), tuple("ABCDEFGHI"))
+    part = Input("town", "levels", tuple(range(9)), OneHot("town", tuple("ABCDEFGHI")))
     found = by_region(X, X[:, 0], inside, part)
     assert found.labels == ("E", "F", "G", "H", "I", "others")
     assert found.counts.tolist() == [45, 54, 63, 72, 81, 90]
@@ -979,3 +982,57 @@ def test_three_hundred_inputs_are_no_wall_of_text():
     (bars,) = [part for part in [figures.importance_figure(made)] if part is not None]
     assert len(bars.traces[0]["y"]) == figures.FEWEST_BARS
     assert bars.caption.endswith("295 more hardly matter.")
+
+
+def test_levels_by_their_mean_targets_have_their_names_on_axes(tmp_path):
+    random = np.random.default_rng(0)
+    level = np.repeat(np.arange(40), 4)
+    y = random.normal(size=40)[level] + 0.1 * random.normal(size=160)
+    frame = pd.DataFrame({"state": [f"s{place}" for place in level], "x": random.uniform(size=160), "y": y})
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    options = ["-t", "y", "--hyperparameters", "fixed", "-n", "20", "-o", f"{tmp_path}/m"]
+    assert CliRunner().invoke(app, ["fit", f"{tmp_path}/t.csv", *options]).exit_code == 0
+    model = sodalite.load(tmp_path / "m")
+    assert len(model.preprocessing_.names) == 2  # one input for all states
+    made = make_report(model)
+    names = {part.title: part for part in figures.effect_figures(made)}["Effect of state"].traces[-1]["x"]
+    assert set(names) <= set(frame["state"])
+    assert made.view is None  # a mean target is no axis to draw a map along
+    html = to_html(made)
+    assert "state" in made.summary.columns[0].name
+    assert made.summary.columns[0].read_as in html.replace("&#39;", "'")
+
+
+def test_the_page_is_in_a_readers_order_without_jargon_before_the_fold(folder):
+    made = make_report(sodalite.load(folder / "m.sodalite"))
+    html = to_html(made)
+    headings = re.findall("<h2>(.*?)</h2>", html)
+    assert headings == [
+        "How good it is",
+        "What was read, and what was left out",
+        "What it has learnt",
+        "What matters",
+        "Where it knows little",
+        "More",
+    ]
+    before = html.partition("<h2>More</h2>")[0].partition("</style>")[2]
+    for jargon in ("active row", "prior variance", "Matérn", "Matern", "RBF"):
+        assert jargon not in before
+    assert made.summary.words.error_bar in before
+    assert made.summary.verdict in unescape(html)
+    for part in made.summary.columns:
+        assert f"<td>{part.name}</td>" in html
+        assert f"<td>{part.read_as}</td>" in html
+
+
+def test_one_summary_is_in_the_file_the_page_and_the_notebook(folder):
+    model = sodalite.load(folder / "m.sodalite")
+    made = summarize(model)
+    assert Summary.from_json(json.loads(json.dumps(made.to_json()))) == made
+    assert Summary.from_json(read_header(folder / "m.sodalite").content["summary"]) == made
+    assert dict(made.lines())["error bars"] in model._repr_html_()
+    assert made.words.error_bars() == make_report(model).summary.words.error_bars()
+    best = min(part.rmse for part in made.scores[1:])
+    assert made.gain == pytest.approx(1 - made.scores[0].rmse / best)
+    with pytest.raises(ValueError, match="summary"):
+        Summary.from_json({"class": "Summary"})

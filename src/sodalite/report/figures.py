@@ -156,7 +156,7 @@ def _regions(report: Report, found: GroupCoverage) -> Figure:
         "range that chance allows for that many rows if the intervals are honest there. Below: the model is too sure "
         "of itself in that region. Above: too careful."
     )
-    x = found.by if inputs else f"predicted {report.summary.target}"
+    x = f"predicted {report.summary.target}" if found.by == "prediction" else found.by
     return _groups("regions", "In every region", caption, found, x)
 
 
@@ -276,7 +276,7 @@ def interaction_figures(report: Report) -> list[Figure]:
                 "outlinewidth": 0,
             },
         }
-        kinds = [{"type": "category"} if one.kind == "levels" else {"nticks": 6} for one in part.inputs]
+        kinds = [{"type": "category"} if one.has_levels else {"nticks": 6} for one in part.inputs]
         layout = charts.layout_of(first.name, second.name, xaxis=kinds[0], yaxis=kinds[1])
         ends = short(part.mean.min()), short(part.mean.max())
         alt = f"As {first.name} and {second.name} change, {report.summary.target} goes between {ends[0]} and {ends[1]}."
@@ -291,7 +291,7 @@ def interaction_figures(report: Report) -> list[Figure]:
 
 def _labels(part: Input, values: Floats | Indices) -> Any:
     """Values along an axis: the names of levels, or numbers and dates as they are shown."""
-    if part.kind != "levels":
+    if not part.has_levels:
         return charts.as_shown(values, part)
     return [charts.plain_text(part.levels[int(place)]) for place in values]
 
@@ -305,7 +305,7 @@ def effect_figures(report: Report) -> list[Figure]:
     margin = 0.05 * (high - low) or 1.0
     made = []
     for place, part in enumerate(report.effects):
-        levels = part.input.kind == "levels"
+        levels = part.input.has_levels
         x = _labels(part.input, part.values)
         traces = [charts.line(x, part.mean, "blue", "prediction")]
         if levels or len(part.values) <= 12:

@@ -113,7 +113,8 @@ def by_region(X: Floats, mean: Floats, inside: Mask, part: Input | None) -> Grou
         values = mean if part is None else X[:, part.places[0]]
         group = _by_value(values)
         labels = _ranges(values, group, is_date=part is not None and part.kind == "date")
-        found = GroupCoverage.of("prediction" if part is None else part.name, labels, group, inside)
+        by = "prediction" if part is None else f"mean target by {part.name}" if part.has_levels else part.name
+        found = GroupCoverage.of(by, labels, group, inside)
     return by_region(X, mean, inside, None) if found is None and part is not None else found
 
 

@@ -26,7 +26,6 @@ from .summary import Grid, score_cells
 from .words import SCORES, baseline_words, coverages_words, readable
 
 MOST_NAMES = 12  # inputs that are listed by name; more would be a wall of text
-MOST_COLUMNS = 12  # columns of the table that are shown unfolded
 MOST_NUMBERS = 30  # numbers of a kernel's parameter that are printed; of more, the first few
 
 
@@ -70,7 +69,6 @@ def to_html(report: Report) -> str:
         facts=[pair for pair in _facts(report) if pair[1]],
         about=[pair for pair in _about(report) if pair[1]],
         tables=dict(_tables(report)),
-        many_columns=len(report.summary.columns) > MOST_COLUMNS,
         content=content,
         plotly=plotly,
         style=_file("page.css"),

@@ -217,7 +217,7 @@ def interactions(material: Material, pairs: Sequence[Pair], generator: np.random
 
 def _values_of(material: Material, part: Input, count: int) -> Floats | Indices:
     """Values of a column at which predictions are drawn; for levels, their places: of many, of those with most rows."""
-    if part.kind != "levels":
+    if not part.has_levels:
         return _values(material.pool.X[:, part.places[0]], count)
     if len(part.levels) <= N_LEVELS:
         return np.arange(len(part.levels))
@@ -227,7 +227,7 @@ def _values_of(material: Material, part: Input, count: int) -> Floats | Indices:
 
 def _set(rows: Floats, part: Input, value: float) -> None:
     """Give all rows, of shape (..., d), one value of a column, for a level its place."""
-    if part.kind == "levels":
+    if part.has_levels:
         rows[..., part.places] = part.codes[int(value)]
     elif part.is_axis:
         rows[..., part.places] = part.rows(np.array([value]))[0]

@@ -16,9 +16,8 @@ from ..kernels.neighbours import places_among
 from ..posteriors import Evidence, Posterior, SubsetOfData
 from ..selection.loop import Selection
 from ..selection.rows import ArrayRows
-from ..tables import Dates, Means, Numbers, Points, Ranks, Times, encoded_rows
+from ..tables import Dates, Means, Numbers, Times, encoded_rows
 from ..tables.categories import Levels
-from ..tables.levels import level_points
 from ..tables.values import OFFSETS, Values, in_zone
 
 ENOUGH = 30  # unseen rows from which on they alone judge the model; fewer say little about its coverage
@@ -39,27 +38,34 @@ class Input:
 
     name: str
     kind: str
-    """"number", "date", "time" or "levels"."""
+    """"number", "date", "time", "levels", or "means": levels that an input tells by their mean targets."""
     places: tuple[int, ...]
     """The model's inputs (columns of X), counted from 0: one for each level, or one for all of them; for any other kind
     the first is the value, and others tell the parts of the calendar or where values are missing."""
-    levels: tuple[str, ...] = ()
-    ranked: bool = False
-    """Whether one input tells the level, by its place among them."""
-    column: Numbers | Dates | Points | None = None
-    """How the column becomes inputs, where it is more than one of them."""
+    column: Numbers | Dates | Levels | None = None
+    """How the column becomes inputs, where it is more than one of them or has levels."""
+
+    @property
+    def has_levels(self) -> bool:
+        """Whether the values of the column are levels, with names."""
+        return isinstance(self.column, Levels)
+
+    @property
+    def levels(self) -> tuple[str, ...]:
+        """The names of the levels."""
+        return self.column.levels if isinstance(self.column, Levels) else ()
 
     @property
     def is_axis(self) -> bool:
         """Whether the value of the column tells all its inputs, so that a curve can be drawn along it."""
-        if self.kind == "levels" or (isinstance(self.column, Dates) and self.column.zone == OFFSETS):
+        if self.has_levels or (isinstance(self.column, Dates) and self.column.zone == OFFSETS):
             return False
         return len(self.places) == 1 or self.column is not None
 
     def rows(self, values: Floats) -> Floats:
         """The inputs at some values of the column, of shape (values, places)."""
         column = self.column
-        if column is None:
+        if column is None or isinstance(column, Levels):
             return values[:, None]
         zone = column.zone if isinstance(column, Dates) else None
         wall = None if zone is None else in_zone(values, zone)
@@ -69,10 +75,8 @@ class Input:
     @property
     def codes(self) -> Floats:
         """The inputs at each level, of shape (levels, places)."""
-        n, rank = len(self.levels), np.arange(float(len(self.levels)))
-        if self.column is not None:
-            return level_points(n)[:-1]
-        known = rank[:, None] if self.ranked else np.eye(n)
+        assert isinstance(self.column, Levels)
+        known = self.column.vectors()[:-1]
         return np.pad(known, ((0, 0), (0, len(self.places) - known.shape[1])))
 
     def level_of(self, X: Floats) -> Indices:
@@ -295,13 +299,11 @@ def inputs_of(model: FittedModel) -> tuple[Input, ...]:
     for column in mapping.columns:
         places = tuple(range(begin, begin + len(column.names)))
         begin += len(places)
-        if isinstance(column, Levels) and not isinstance(column, Means):
-            points = column if isinstance(column, Points) else None
-            found.append(Input(column.name, "levels", places, column.levels, isinstance(column, Ranks), points))
-        elif isinstance(column, Numbers | Dates | Means) or (isinstance(column, Times) and not column.parts):
+        if isinstance(column, Levels):
+            found.append(Input(column.name, "means" if isinstance(column, Means) else "levels", places, column))
+        elif isinstance(column, Numbers | Dates) or (isinstance(column, Times) and not column.parts):
             more = column if len(places) > 1 and isinstance(column, Numbers | Dates) else None
-            kind = "number" if isinstance(column, Means) else column.kind
-            found.append(Input(column.name, kind, places, column=more))
+            found.append(Input(column.name, column.kind, places, more))
         else:  # no one of its inputs stands for the column
             names = zip(column.names, places, strict=True)
             found += [Input(name, "number", (place,)) for name, place in names]
