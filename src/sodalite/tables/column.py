@@ -230,8 +230,8 @@ def numbers_of(values: Values, numbers: Floats, message: Callable[[str, int], st
     message : callable
         A function of the first wrong value with its place, and of the count of further ones: the error's message.
     """
-    used, texts = values.used() > 0, enumerate(values.levels)  # rows that are left out may have had other texts
-    wrong = [at for at, text in texts if used[at] and np.isnan(numbers[at]) and not is_code(text)]
+    unread = np.flatnonzero(np.isnan(numbers) & (values.used() > 0))  # rows that are left out may have had other texts
+    wrong = [at for at in unread.tolist() if not is_code(values.levels[at])]
     if wrong:
         row = first_row(values, wrong)
         shown = f"{values.levels[int(values.data[row])]!r} in {values.place(row)}"

@@ -61,8 +61,9 @@ def read_dates(texts: Sequence[str], form: str | None = None) -> tuple[list[dt.d
         return found, [form] if all(value is not None for value in found) else []
     sample = texts[:: max(len(texts) // SAMPLE, 1)]
     fitting = [form for form in _forms(sample) if all(_parsed(text, form) is not None for text in sample)]
-    fitting = [form for form in fitting if all(_parsed(text, form) is not None for text in texts)]
-    return [_parsed(text, fitting[0]) for text in texts] if fitting else [], fitting
+    every = {form: [_parsed(text, form) for text in texts] for form in fitting}
+    fitting = [form for form, dates in every.items() if None not in dates]
+    return every[fitting[0]] if fitting else [], fitting
 
 
 def read_styles(texts: Sequence[str]) -> list[str]:
