@@ -7,6 +7,7 @@ chooses the display that suits the model.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Self, TypeAlias
 
 import numpy as np
@@ -104,22 +105,13 @@ def _new_axes(count: int, size: tuple[float, float]) -> list[Axes]:
     return axes[:count]
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class LearningCurveDisplay(_Display):
-    """RMSE against the number of active rows, beside that of random rows.
+    """RMSE against the number of active rows, beside that of random rows."""
 
-    Parameters
-    ----------
-    curve : sodalite.report.stages.LearningCurve
-    target : str
-        The target's name.
-
-    Attributes
-    ----------
-    ax_, figure_ : matplotlib axes and figure
-    """
-
-    def __init__(self, *, curve: LearningCurve, target: str = "target") -> None:
-        self.curve, self.target = curve, target
+    curve: LearningCurve
+    target: str = "target"
+    """The target's name."""
 
     @classmethod
     def _of(cls, model: FittedModel, material: Material, generator: np.random.Generator) -> Self:
@@ -147,25 +139,17 @@ class LearningCurveDisplay(_Display):
         return self
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class PosteriorDisplay(_Display):
     """The rows, the active ones and the prediction with its 95 % interval, for one or two inputs.
 
     The finished model's interval is by the distribution of errors that it has learnt, a stage's that of the Gaussian
     process given the rows chosen so far.
-
-    Parameters
-    ----------
-    view : sodalite.report.pictures.PosteriorView
-    stage : int, default=None
-        How many rows are active, one of ``view.stages``; None for the finished model.
-
-    Attributes
-    ----------
-    ax_, figure_ : matplotlib axes and figure
     """
 
-    def __init__(self, *, view: PosteriorView, stage: int | None = None) -> None:
-        self.view, self.stage = view, stage
+    view: PosteriorView
+    stage: int | None = None
+    """How many rows are active, one of ``view.stages``; None for the finished model."""
 
     @classmethod
     def _of(cls, model: FittedModel, material: Material, generator: np.random.Generator) -> Self:
@@ -224,22 +208,14 @@ class PosteriorDisplay(_Display):
         ax.legend(frameon=False, loc="lower left", bbox_to_anchor=(0, 1), ncols=2)
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class CalibrationDisplay(_Display):
     """The share of the rows in intervals of each probability; on the diagonal, the error bars are honest.
 
     The intervals are by the distribution of errors that the model has learnt.
-
-    Parameters
-    ----------
-    judgement : sodalite.report.judgement.Judgement
-
-    Attributes
-    ----------
-    ax_, figure_ : matplotlib axes and figure
     """
 
-    def __init__(self, *, judgement: Judgement) -> None:
-        self.judgement = judgement
+    judgement: Judgement
 
     @classmethod
     def _of(cls, model: FittedModel, material: Material, generator: np.random.Generator) -> Self:
@@ -257,20 +233,11 @@ class CalibrationDisplay(_Display):
         return self
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class ImportanceDisplay(_Display):
-    """What each input brings to the predictions' variance, alone and together with others, with standard errors.
+    """What each input brings to the predictions' variance, alone and together with others, with standard errors."""
 
-    Parameters
-    ----------
-    importance : sodalite.report.importance.Importance
-
-    Attributes
-    ----------
-    ax_, figure_ : matplotlib axes and figure
-    """
-
-    def __init__(self, *, importance: Importance) -> None:
-        self.importance = importance
+    importance: Importance
 
     @classmethod
     def _of(cls, model: FittedModel, material: Material, generator: np.random.Generator) -> Self:
@@ -292,26 +259,17 @@ class ImportanceDisplay(_Display):
         return self
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class PartialDependenceDisplay(_Display):
     """The prediction when one input changes, averaged over rows, with a band of at least 95 %.
 
     The band is by the distribution of errors that the model has learnt, without the noise. Scikit-learn's display of
     that name has no error bars.
-
-    Parameters
-    ----------
-    effects : sequence of sodalite.report.pictures.Effect
-    target : str
-        The target's name.
-
-    Attributes
-    ----------
-    ax_ : array of matplotlib axes, one for each input
-    figure_ : matplotlib figure
     """
 
-    def __init__(self, *, effects: tuple[Effect, ...], target: str = "target") -> None:
-        self.effects, self.target = effects, target
+    effects: tuple[Effect, ...]
+    target: str = "target"
+    """The target's name. For several effects, `ax_` is an array of axes."""
 
     @classmethod
     def _of(cls, model: FittedModel, material: Material, generator: np.random.Generator) -> Self:

@@ -67,6 +67,12 @@ def band(x: Any, low: Floats, high: Floats, colour: str, name: str = "") -> list
     return [{**edge, "y": rounded(low)}, {**edge, "y": rounded(high), **fill}]
 
 
+def whiskers(up: Any, down: Any, colour: str = "blue") -> dict[str, Any]:
+    """Error bars of these lengths."""
+    ends = {"array": rounded(up), "arrayminus": rounded(down)}
+    return {"type": "data", "symmetric": False, **ends, "color": f"@{colour}", "thickness": 1.5, "width": 3}
+
+
 def dots(x: Any, y: Any, name: str) -> Trace:
     """Small points, for many rows."""
     marker = {"color": "@dot", "size": 4}

@@ -95,15 +95,7 @@ def _cloud(report: Report) -> Figure:
 
 def _calibration(report: Report) -> Figure:
     found = report.judgement
-    whiskers = {
-        "type": "data",
-        "symmetric": False,
-        "array": charts.rounded(100 * (found.high - found.shares)),
-        "arrayminus": charts.rounded(100 * (found.shares - found.low)),
-        "color": "@blue",
-        "thickness": 1.2,
-        "width": 3,
-    }
+    whiskers = charts.whiskers(100 * (found.high - found.shares), 100 * (found.shares - found.low))
     actual = charts.line(100 * found.levels, 100 * found.shares, "blue", "this model")
     actual |= {"mode": "lines+markers", "error_y": whiskers}
     ideal = charts.line([0, 100], [0, 100], "grey", "honest error bars", dash="dot")
@@ -123,7 +115,13 @@ def _pit(report: Report) -> Figure:
     found = report.judgement.histogram
     count = len(found.density)
     edges = 100 * np.arange(count + 1) / count
-    bars = _bars((edges[1:] + edges[:-1]) / 2, found.density, "rows")
+    bars = {
+        "type": "bar",
+        "x": charts.rounded((edges[1:] + edges[:-1]) / 2),
+        "y": charts.rounded(found.density),
+        "marker": {"color": "@blue", "opacity": 0.65, "line": {"width": 0}},
+        "name": "rows",
+    }
     allowed = charts.band([0, 100], found.low[[0, 0]], found.high[[0, 0]], "orange", "chance allows")
     even = charts.line([0, 100], [1, 1], "orange", "honest", dash="dash")
     beyond = int(((found.density < found.low) | (found.density > found.high)).sum())
@@ -208,12 +206,6 @@ def _groups(key: str, title: str, caption: str, found: GroupCoverage, x: str) ->
     return Figure(key, title, caption, alt, traces, layout)
 
 
-def _bars(x: Floats, y: Floats, name: str) -> Trace:
-    """Bars without gaps for their outlines."""
-    marker = {"color": "@blue", "opacity": 0.65, "line": {"width": 0}}
-    return {"type": "bar", "x": charts.rounded(x), "y": charts.rounded(y), "marker": marker, "name": name}
-
-
 def _cut_short(label: str) -> str:
     """A label of at most `LONGEST_LABEL` characters."""
     return charts.plain_text(label if len(label) <= LONGEST_LABEL else label[: LONGEST_LABEL - 1] + "…")
@@ -229,9 +221,8 @@ def importance_figure(report: Report) -> Figure | None:
     names = [_cut_short(part.name) for part in shown]
 
     def bars(values: Sequence[float], errors: Sequence[float], color: str, name: str) -> Trace:
-        whiskers = {"type": "data", "array": charts.rounded(errors), "color": "@muted", "thickness": 1.5, "width": 3}
-        marker = {"color": color}
-        horizontal = {"type": "bar", "orientation": "h", "y": names, "name": name, "marker": marker}
+        whiskers = charts.whiskers(errors, errors, "muted")
+        horizontal = {"type": "bar", "orientation": "h", "y": names, "name": name, "marker": {"color": color}}
         return {**horizontal, "x": charts.rounded(values), "error_x": whiskers}
 
     traces = [
@@ -246,17 +237,12 @@ def importance_figure(report: Report) -> Figure | None:
     more = len(every) - len(shown)
     less = "matter less" if matter > len(shown) else "hardly matter"
     caption += f" {more} more {less}." if more else ""
-    pairs = ", ".join(f"{a} and {b} ({100 * share:.0f} %)" for (a, b), share in _pairs(report))
+    pairs = ", ".join(f"{' and '.join(pair.names)} ({100 * pair.share:.0f} %)" for pair in report.importance.pairs)
     caption += f" Acting together: {pairs}." if pairs else ""
     alt = f"Shares of the variance: {', '.join(f'{part.name} {part.total:.2g}' for part in shown)}."
     axis = {"autorange": "reversed", "type": "category"}
     layout = charts.layout_of("share of the variance", "", yaxis=axis, barmode="group")
     return Figure("importance", "Which inputs matter", caption, alt, traces, layout, 130 + 40 * max(len(shown), 2))
-
-
-def _pairs(report: Report) -> list[tuple[tuple[str, str], float]]:
-    """The pairs of inputs that act together, and their shares of the variance."""
-    return [] if report.importance is None else [(pair.names, pair.share) for pair in report.importance.pairs]
 
 
 def interaction_figures(report: Report) -> list[Figure]:
@@ -309,14 +295,7 @@ def effect_figures(report: Report) -> list[Figure]:
         x = _labels(part.input, part.values)
         traces = [charts.line(x, part.mean, "blue", "prediction")]
         if levels or len(part.values) <= 12:
-            whiskers = {
-                "type": "data",
-                "symmetric": False,
-                "array": charts.rounded(np.maximum(part.upper - part.mean, 0)),
-                "arrayminus": charts.rounded(np.maximum(part.mean - part.lower, 0)),
-                "color": "@blue",
-                "thickness": 1.5,
-            }
+            whiskers = charts.whiskers(np.maximum(part.upper - part.mean, 0), np.maximum(part.mean - part.lower, 0))
             traces[0] |= {"mode": "markers", "error_y": whiskers}
         else:
             traces = [*charts.band(x, part.lower, part.upper, "blue"), *traces]

@@ -58,7 +58,7 @@ class KernelWords:
     """The kinds of covariance in the kernel."""
     importance: tuple[tuple[str, float], ...]
     """For each column, its share of the predictions' variance (`sodalite.report.importance`), the largest first. Empty
-    where that is not known, as in files of earlier versions."""
+    where that is not known."""
     noise_std: float
     """The standard deviation of the noise, in units of the target, as predictions have it: scaled by calibration.
 
@@ -127,15 +127,7 @@ class KernelWords:
 
     def as_dict(self) -> dict[str, Any]:
         """What JSON can hold."""
-        return {
-            "shape": self.shape,
-            "importance": dict(self.importance),
-            "noise_std": self.noise_std,
-            "noise_share": self.noise_share,
-            "noise_range": self.noise_range,
-            "std": self.std,
-            "std_range": self.std_range,
-        }
+        return {**vars(self), "importance": dict(self.importance)}
 
     def scaled(self, bars: ErrorBars, unit: float) -> KernelWords:
         """A copy with the noise and the error bars of predictions; `unit` is their unit in units of the target."""
@@ -145,19 +137,11 @@ class KernelWords:
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> KernelWords:
-        """The words that `as_dict` gave; files of earlier versions say less."""
-        std = content.get("std")
-        ranges = (content.get(name) for name in ("noise_range", "std_range"))
-        noise_range, std_range = (None if ends is None else (float(ends[0]), float(ends[1])) for ends in ranges)
-        return cls(
-            content["shape"],
-            tuple((name, float(share)) for name, share in content.get("importance", {}).items()),
-            float(content["noise_std"]),
-            float(content["noise_share"]),
-            noise_range,
-            None if std is None else float(std),
-            std_range,
-        )
+        """The words that `as_dict` gave."""
+        parts = dict(content)
+        for name in ("noise_range", "std_range"):
+            parts[name] = None if parts[name] is None else tuple(parts[name])
+        return cls(**{**parts, "importance": tuple(parts["importance"].items())})
 
 
 def _by_place(ends: tuple[float, float] | None) -> str:
