@@ -353,7 +353,7 @@ def test_a_file_of_active_rows_says_so(models, rows, tmp_path):
     alone = make_report(model)
     assert (alone.judgement.how, alone.judgement.n_judges) == ("active", 40)
     assert alone.curve.rmse is None
-    assert "40 active rows alone, of 120" in alone.sources[0]
+    assert "keeps 40 rows of the 120" in alone.sources[0]
     given = make_report(model, *rows)
     assert given.judgement.how == "unsure"
     assert given.curve.rmse is not None
@@ -376,8 +376,8 @@ def test_the_page_of_active_rows_leads_with_those_held_out(tmp_path):
     held = made.summary.scores[0].coverages
     assert f"<b>Coverage:</b> intervals of 50, 80, 95 and 99 % hold {100 * held['0.5']:.1f}," in html
     assert "% of the rows held out.</li>" in html
-    assert "Made from the 20 active rows, which alone the model holds, of 160 in the fit." in html
-    assert "20 active rows, each predicted from the others" not in html
+    assert "Made from the 20 rows that the model keeps, of 160 in the fit." in html
+    assert "20 rows that the model keeps, each predicted" not in html
     given = to_html(make_report(sodalite.load(tmp_path / "m"), *_rows_of(tmp_path / "m", table)))
     assert "160 rows of the fit were given, and are shown." in given
     assert f"<dd>{words.readable(made.summary.scores[0].rmse, 4)}</dd>" in given

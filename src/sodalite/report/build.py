@@ -123,7 +123,9 @@ def make_report(model: FittedModel, X: Any = None, y: Any = None, *, target: int
         curve = replace(curve, finished=judgement.rmse, words=judgement.words)
     if (kept := kept_judgement(model)) is not None and material.how != "unseen" and target == 0:
         judgement = kept
-    summary = replace(summarize(model, target), words=words_of(model, material, found))
+    summary = summarize(model, target)
+    if material.whole or not summary.words.importance:
+        summary = replace(summary, words=words_of(model, material, found))
     return Report(
         summary=summary,
         importance=found if len(names) > 1 else None,
@@ -171,10 +173,7 @@ def importance_of(material: Material, generator: np.random.Generator) -> Importa
 
 
 def words_of(model: FittedModel, material: Material, found: Importance) -> KernelWords:
-    """The kernel in words, by the rows at hand; if these are the active ones alone, in the words that a file keeps."""
-    said = (getattr(model, "about_", None) or {}).get("kernel")
-    if said and not material.whole:
-        return KernelWords.from_dict(said)
+    """The kernel in words, by the rows at hand."""
     pool = material.pool
     variance = float(np.var(material.in_units(pool.y, pool.own_offset)))
     bars = bars_of(material.posterior)
@@ -190,7 +189,7 @@ def _sources(material: Material, judgement: Judgement) -> tuple[str, ...]:
         elif material.whole:
             made = f"Made from the {n:,} rows of the fit, which the model holds."
         else:
-            made = f"Made from the {m:,} active rows, which alone the model holds, of {n:,} in the fit."
+            made = f"Made from the {m:,} rows that the model keeps, of {n:,} in the fit."
         judges = f"The {judgement.n_judges:,} rows that the fit held out judge the model, as they did then"
         return made, f"{judges}: it had not seen them when it predicted them."
     if not material.n_given:
@@ -200,7 +199,7 @@ def _sources(material: Material, judgement: Judgement) -> tuple[str, ...]:
                 "No other rows were given, so each row that judges the model is predicted from the others.",
             )
         return (
-            f"The model holds its {m:,} active rows alone, of {n:,} in the fit, and no others were given.",
+            f"The model keeps {m:,} rows of the {n:,} in the fit, and no others were given.",
             "They were chosen, not drawn at random, so they say little about new rows. Give it rows to judge it by.",
         )
     given = f"{material.n_given:,} row{'s were' if material.n_given != 1 else ' was'} given"

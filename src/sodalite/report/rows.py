@@ -27,7 +27,7 @@ HOW = {
     "unseen": "rows that the fit has not seen",
     "left out": "rows of the fit, each predicted from the others",
     "unsure": "of the rows given, which the fit may have seen; those that it keeps are predicted from the others",
-    "active": "active rows, each predicted from the others",
+    "active": "rows that the model keeps, each predicted from the others",
 }
 """Which rows judge a model, in words."""
 
