@@ -5,16 +5,13 @@ Needs the extra `test` and Chromium: `make browser`, then `.venv/bin/python -m s
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
+from subprocess import run
 from tempfile import TemporaryDirectory
 
 from playwright.sync_api import sync_playwright
 from scripts.chromium import FLAGS, find_chromium
-
-from sodalite import load
-from sodalite.cli._progress import Display
-from sodalite.cli.fit import run
-from sodalite.report import make_report, to_html
 
 TARGET = Path(__file__).parents[1] / "docs" / "images" / "report.png"
 
@@ -22,12 +19,11 @@ TARGET = Path(__file__).parents[1] / "docs" / "images" / "report.png"
 def main() -> None:
     """Fit, draw, open and look."""
     with TemporaryDirectory() as folder, sync_playwright() as playwright:
-        run(None, None, f"{folder}/model", parameters={"n_active": 200}, shown=Display())
-        page = Path(folder, "model.html")
-        page.write_text(to_html(make_report(load(f"{folder}/model"))), encoding="utf-8")
+        for command in (["fit", "-n", "200", "-o", "model"], ["report", "model", "-o", "model.html"]):
+            run([sys.executable, "-m", "sodalite", *command], cwd=folder, check=True)
         browser = playwright.chromium.launch(executable_path=find_chromium(), args=FLAGS)
-        tab = browser.new_page(viewport={"width": 1100, "height": 1330}, color_scheme="light")
-        tab.goto(page.as_uri())
+        tab = browser.new_page(viewport={"width": 1100, "height": 2150}, color_scheme="light")
+        tab.goto(Path(folder, "model.html").as_uri())
         tab.wait_for_selector("html[data-ready=true]")
         tab.locator("#stage").fill("18")
         tab.locator("#stage").blur()
