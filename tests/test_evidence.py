@@ -238,7 +238,7 @@ SETTINGS = {
     "README.md": {"3.11"},
     "docs/stability.rst": {"1.0"},
     "docs/limits.rst": {"0.74"},
-    "docs/user_guide/clusters.rst": {"15 seconds"},
+    "docs/user_guide/clusters.rst": {"5 minutes"},
     "docs/user_guide/defaults.rst": {"1.7"},  # million rows of a data set
     "docs/user_guide/files.rst": {"1 MB"},
     "docs/user_guide/getting_started.rst": {"3.11"},

@@ -14,7 +14,6 @@ from helpers import FIXED, KERNELS, POSTERIORS, campaign
 from sodalite import GreedyGPRegressor
 from sodalite.hyperparameters import Fixed, Found, Subset, Task, Weave
 from sodalite.hyperparameters.objectives import Foresight
-from sodalite.hyperparameters.record import method_note
 from sodalite.hyperparameters.strategies import ByActiveRows, ByNeighbours, Verdict
 from sodalite.hyperparameters.task import Progress
 from sodalite.hyperparameters.weave import _WeaveSearch
@@ -93,14 +92,6 @@ def test_rows_are_predicted_from_as_many_neighbours_as_asked_for(monkeypatch):
     monkeypatch.setattr(Foresight, "__init__", lambda self, *given: counts.append(given[-1]) or raised(self, *given))
     find(*data(), weave=replace(QUICK, n_neighbors=7))
     assert set(counts) == {7}
-
-
-def test_a_checkpoint_names_the_fields_of_a_weave_as_the_first_version_did():
-    assert method_note(Weave()) == (
-        "Weave(n_start=500, n_rounds=6, n_blocks=160, block_size=64, n_judged=1500, n_neighbours=32, n_active=64, "
-        "n_exact=1000)"
-    )
-    assert method_note(Subset()) == "Subset(n_rows=1000, n_starts=12, n_screen=300, n_steps=60)"
 
 
 @pytest.mark.parametrize(("n", "n_active"), [(120, 30), (500, 500), campaign(900, 500)])

@@ -189,7 +189,7 @@ def test_preprocessing_and_notes_are_kept(path):
     one = fitted()
     columns = Numbers("a", fill=0.5), OneHot("b", ("x", "y"))
     one.preprocessing_ = Preprocessing("y", columns, "median")
-    one.about_ = {"data": "file.csv", "test": [1.5, None]}
+    one.about_ = {"data": "file.csv", "test": [{"model": "sodalite", "rmse": 1.5}]}
     sodalite.save(one, path)
     other = sodalite.load(path)
     assert other.preprocessing_ == one.preprocessing_

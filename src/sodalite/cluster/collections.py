@@ -77,7 +77,7 @@ def send(client: Client, columns: Columns) -> tuple[list[DaskFuture], list[DaskF
     edges = [0, *accumulate(size for _, size in full)]
     d, futures = columns.X.shape[1], list[DaskFuture]()
     parts = [_cut(part, columns.sizes) for part in columns[:3]]
-    check = delayed(_checked, pure=False, nout=2)
+    check = delayed(checked, pure=False, nout=2)
     with cluster_errors(client), no_warning_of_size():
         for (number, size), begin in zip(full, edges, strict=False):
             pair = check(
@@ -101,7 +101,7 @@ def _cut(part: Any, sizes: tuple[int, ...]) -> Callable[[int], Any]:
     return list(part.to_delayed(optimize_graph=False).ravel()).__getitem__
 
 
-def _checked(
+def checked(
     X: Any, y: Any, alpha: Any, number: int | None, begin: int, size: int, d: int, dtype: np.dtype[Any]
 ) -> tuple[Floats, Targets]:
     """Rows from `begin` on as arrays of numbers; refuses NaN, infinite values and unexpected shapes.
