@@ -77,13 +77,13 @@ def lines_of(name: str) -> list[str]:
 
 def commands() -> list[str]:
     """The commands, each with its arguments and options."""
-    from sodalite.cli.app import COMMANDS
+    from sodalite.cli.app import app
 
     found = []
-    for name in sorted(COMMANDS):
-        parameters = import_module(f"sodalite.cli.{name}").command.params
-        options = sorted(option for part in parameters for option in (*part.opts, *part.secondary_opts))
-        found.append(f"$ sodalite {name}: {' '.join(options)}")
+    for name in sorted(app.commands):
+        command = app.commands[name]
+        options = sorted(option for part in command.params for option in (*part.opts, *part.secondary_opts))
+        found.append(f"$ sodalite {name}: {' '.join([*options, *(f'{name}=' for name in command.settings)])}")
     return found
 
 

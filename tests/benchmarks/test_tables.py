@@ -22,7 +22,7 @@ def test_our_figures_are_those_of_the_rows_that_were_not_fitted(tmp_path, monkey
     frame[:100].to_csv(tmp_path / "rest.csv", index=False)
     frame[100:].to_csv(tmp_path / "test.csv", index=False)
     run = tables._run
-    quick = ("--hyperparameters", "subset", "--n-active", "40")
+    quick = ("--set", "hyperparameters=subset", "--n-active", "40")
     monkeypatch.setattr(tables, "_run", lambda *given: run(*given, *(quick if given[0] == "fit" else ())))
     found, n_inputs = tables.ours_on(tmp_path, "y", frame[100:])
     assert n_inputs == 4

@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 import sodalite
 from sodalite import cli
 from sodalite.cli._common import as_options
-from sodalite.cli.app import COMMANDS, app
+from sodalite.cli.app import app
 from sodalite.core import optional
 from sodalite.datasets import load_mauna_loa
 from sodalite.experiments import demo, paper
@@ -31,18 +31,18 @@ def python(code: str) -> str:
 def test_help_lists_the_commands(option):
     result = run(option)
     assert result.exit_code == 0
-    for name, summary in COMMANDS.items():
+    for name, command in app.commands.items():
+        summary = command.get_short_help_str(80)
         (line,) = [line for line in result.stdout.splitlines() if line.split()[:1] == [name]]
         assert " ".join(summary.split()[:4]) in line
     assert max(map(len, result.stdout.splitlines())) <= 80
 
 
-@pytest.mark.parametrize("name", COMMANDS)
+@pytest.mark.parametrize("name", app.commands)
 def test_every_command_has_help_with_an_example(name):
     result = run(name, "--help")
     assert result.exit_code == 0
     assert f"Usage: app {name}" in result.stdout
-    assert COMMANDS[name] in " ".join(result.stdout.split())
     assert f"Example: sodalite {name}" in result.stdout
 
 
@@ -121,7 +121,7 @@ def test_the_demo_refuses_bad_numbers_at_once(option, monkeypatch):
     monkeypatch.setattr(demo, "compare", lambda **options: pytest.fail("the long work began"))
     result = run("demo", *option)
     assert result.exit_code == 2
-    assert f"Invalid value for '{option[0]}'" in result.stderr
+    assert f"'{option[0]}': " in result.stderr
     assert option[1] in result.stderr
 
 
@@ -149,10 +149,13 @@ def test_an_interrupt_has_an_exit_code_of_its_own(name, monkeypatch, tmp_path):
 
 
 def test_arguments_of_python_are_options_in_messages():
-    with click.Context(app.get_command(None, "fit")):
+    with click.Context(app.commands["fit"]):
         assert (
-            as_options('mean="trees", n_neighbors=\'5\', noise="a b"') == "--mean trees, n_neighbors='5', noise=\"a b\""
+            as_options('mean="trees", noise="a b", exclude=\'a b,c\'')
+            == "--mean trees, noise=\"a b\", --exclude 'a b,c'"
         )
+        assert as_options("`n_active`, `sep`, `kernel`") == "--n-active, --set sep=..., `kernel`"
+        assert as_options('missing="drop"') == "--set missing=drop"
     assert as_options('mean="trees"') == 'mean="trees"'
 
 
@@ -162,7 +165,7 @@ def test_an_interrupt_during_start_up_ends_in_the_same_way(monkeypatch, capsys):
 
     monkeypatch.setattr("sodalite.cli.app.import_module", interrupt)
     result = run("fit", "houses.csv")
-    assert (result.exit_code, result.stderr.strip()) == (130, "Interrupted.")
+    assert (result.exit_code, result.stderr.strip()) == (130, "Interrupted: model.sodalite was not written.")
     monkeypatch.setattr("sodalite.cli.app.app", interrupt)  # before click can turn it into its own error
     with pytest.raises(SystemExit) as ended:
         cli.main()
@@ -262,4 +265,4 @@ def test_help_imports_no_command():
     code += "print(*set(sys.modules) - before)"
     loaded = set(python(code).split())
     assert "sodalite.cli.app" in loaded
-    assert not loaded & ({f"sodalite.cli.{name}" for name in COMMANDS} | {"matplotlib", "rich"})
+    assert not loaded & ({f"sodalite.cli.{name}" for name in app.commands} | {"matplotlib", "rich"})

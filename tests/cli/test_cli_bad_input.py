@@ -56,11 +56,21 @@ def folder(tmp_path_factory):
     (path / "half.npz").write_bytes((path / "whole.npz").read_bytes()[:-40])
     (path / "folder.csv").mkdir()
 
-    options = ["--posterior", "sod", "--hyperparameters", "fixed", "-n", "10", "-o", str(path / "good.sodalite"), "-q"]
+    options = [
+        "--posterior",
+        "sod",
+        "--set",
+        "hyperparameters=fixed",
+        "-n",
+        "10",
+        "-o",
+        str(path / "good.sodalite"),
+        "-q",
+    ]
     result = CliRunner().invoke(app, ["fit", str(path / "good.csv"), "-t", "price", *options])
     assert result.exit_code == 0, result.output
     options[-2] = str(path / "strict.sodalite")
-    result = CliRunner().invoke(app, ["fit", str(path / "good.csv"), "-t", "price", "--missing", "error", *options])
+    result = CliRunner().invoke(app, ["fit", str(path / "good.csv"), "-t", "price", "--set", "missing=error", *options])
     assert result.exit_code == 0, result.output
     data = (path / "good.sodalite").read_bytes()
     (path / "half.sodalite").write_bytes(data[: len(data) // 2])
@@ -89,11 +99,11 @@ TABLES = {
     ),
     "encoding": (
         "mixed.csv",
-        r"mixed\.csv is not UTF-8: byte \d+ \(0xfc\), in line 43\. Say what it is, .*--encoding cp1252",
+        r"mixed\.csv is not UTF-8: byte \d+ \(0xfc\), in line 43\. Say what it is, .*--set encoding=cp1252",
     ),
     "text": ("words.csv", r"words\.csv: column 'area' holds text.*'large' in line 5\. Correct it"),
     "infinite": ("infinite.csv", r"infinite\.csv: column 'area' has 1 infinite value, .*line 9\. Correct it"),
-    "missing values": ("gaps.csv", r"gaps\.csv has missing values: 'area' \(2\), 'rooms' \(1\)\."),  # --missing error
+    "missing values": ("gaps.csv", r"gaps\.csv has missing values: 'area' \(2\), 'rooms' \(1\)\."),  # missing=error
     "half a gzip": ("half.csv.gz", r"half\.csv\.gz is damaged: its gzip data cannot be read.*Copy it again"),
     "half a Parquet": ("half.parquet", r"half\.parquet cannot be read as Parquet"),
     "half an NPZ": ("half.npz", r"half\.npz cannot be read as NPZ"),
@@ -126,7 +136,7 @@ OUTPUTS = {
 def cases():
     """Every case for every command that it applies to: a name, the arguments, the message."""
     for name, (data, message) in TABLES.items():
-        refuse = ["--missing", "error"] if name == "missing values" else []
+        refuse = ["--set", "missing=error"] if name == "missing values" else []
         yield f"fit, {name}", ["fit", data, "-t", "price", "-o", "o.sodalite", *refuse], message
         yield f"select, {name}", ["select", data, "-t", "price", "-n", "3", "-o", "o.csv", *refuse], message
         model = "strict.sodalite" if refuse else "good.sodalite"

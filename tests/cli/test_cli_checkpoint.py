@@ -1,4 +1,4 @@
-"""`sodalite fit --checkpoint`: broken off, and gone on with by the command that it names."""
+"""`sodalite fit --set checkpoint=...`: broken off, and gone on with by the command that it names."""
 
 import os
 import shlex
@@ -28,7 +28,7 @@ def slow(self, stage):
 _progress.Display.__call__ = slow
 main()
 """
-FIT = ["fit", "rows.csv", "-t", "y", "-n", "60", "--hyperparameters", "subset", "--posterior", "sod"]
+FIT = ["fit", "rows.csv", "-t", "y", "-n", "60", "--set", "hyperparameters=subset", "--posterior", "sod"]
 
 
 @pytest.fixture
@@ -47,7 +47,7 @@ def run(*arguments: str) -> Result:
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals are others there")
 def test_ctrl_c_says_how_to_go_on_and_the_end_is_the_same(folder):
-    command = [*FIT, "-o", "one.sodalite", "--checkpoint", "my fit"]
+    command = [*FIT, "-o", "one.sodalite", "--set", "checkpoint=my fit"]
     child = subprocess.Popen(
         [sys.executable, "-c", SLOW, *command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
@@ -72,16 +72,16 @@ def test_ctrl_c_says_how_to_go_on_and_the_end_is_the_same(folder):
 
 def test_mistakes_are_one_line_and_change_nothing(folder):
     (folder / "text").write_text("a,b\n")
-    done = run(*FIT, "--checkpoint", "text")
+    done = run(*FIT, "--set", "checkpoint=text")
     assert (done.exit_code, done.stdout) == (2, "")
     assert done.stderr.startswith("Error: text is no checkpoint, but text. ")
     assert done.stderr.count("\n") == 1
     assert (folder / "text").read_text() == "a,b\n"
-    done = run(*FIT, "--checkpoint", "absent/c")
+    done = run(*FIT, "--set", "checkpoint=absent/c")
     assert done.stderr == f"Error: absent/c cannot be written: there is no folder {folder / 'absent'}.\n"
-    assert run(*FIT, "--checkpoint", "c", "-q").exit_code == 0
+    assert run(*FIT, "--set", "checkpoint=c", "-q").exit_code == 0
     before = (folder / "c").read_bytes()
-    done = run(*FIT, "--checkpoint", "c", "--seed", "1")
+    done = run(*FIT, "--set", "checkpoint=c", "--seed", "1")
     assert done.exit_code == 2
     assert done.stderr.startswith("Error: checkpoint c cannot be continued, since it is of another run: ")
     assert (folder / "c").read_bytes() == before

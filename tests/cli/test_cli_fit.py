@@ -25,7 +25,8 @@ from sklearn.gaussian_process.kernels import RBF, DotProduct, WhiteKernel
 import sodalite
 from sodalite import scores
 from sodalite.cli import _common, _progress, fit, inspect, predict, select
-from sodalite.cli.app import COMMANDS, app
+from sodalite.cli.app import app
+from sodalite.cli.options import Fit, Predict, Seconds, Select
 from sodalite.core import files
 from sodalite.core.json import plain
 from sodalite.metrics import coverage, interval_coverage, nlpd, rmse
@@ -37,7 +38,7 @@ from sodalite.stopping import Stage
 from sodalite.tables import learn, read_table
 from sodalite.tables.preprocessing import Encoded
 
-QUICK = ["--posterior", "sod", "--hyperparameters", "fixed", "--n-active", "30"]
+QUICK = ["--posterior", "sod", "--set", "hyperparameters=fixed", "--n-active", "30"]
 SODALITE = [sys.executable, "-c", "from sodalite.cli import main; main()"]
 
 
@@ -130,13 +131,15 @@ def test_what_each_of_very_many_inputs_brings_is_not_measured(folder, monkeypatc
 
 def test_the_figures_are_those_of_the_rows_held_out(folder):
     outcome = fit.run(
-        "houses.csv",
-        "price",
-        "m",
-        hold_out_only=True,
-        test_fraction=0.25,
-        seed=3,
-        parameters={"n_active": 30, "posterior": "sod", "hyperparameters": "fixed"},
+        Fit(
+            data="houses.csv",
+            target="price",
+            output="m",
+            hold_out_only=True,
+            test_fraction=0.25,
+            seed=3,
+            parameters={"n_active": 30, "posterior": "sod", "hyperparameters": "fixed"},
+        )
     )
     training = learn(read_table("houses.csv"), "price")
     test = np.sort(np.random.default_rng(3).permutation(160)[:40])
@@ -179,7 +182,7 @@ def test_without_data_the_embedded_set_is_used(folder):
 
 
 def test_the_estimator_gets_what_was_asked_for(folder):
-    options = ["--score", "uncertainty", "--posterior", "dtc", "--hyperparameters", "fixed", "--n-active", "12"]
+    options = ["--score", "uncertainty", "--posterior", "dtc", "--set", "hyperparameters=fixed", "--n-active", "12"]
     result = run("fit", "houses.csv", "-t", "price", *options, "--time-limit", "1.5m", "--seed", "7", "-q")
     assert (result.exit_code, result.output) == (0, "")
     model = sodalite.load("model.sodalite")
@@ -237,9 +240,9 @@ MISTAKES = {
         r"score must be one of .* Did you mean 'delta'\?",
     ),
     "unknown posterior": (["houses.csv", "-t", "price", "--posterior", "sud"], "posterior must be one of"),
-    "unknown method": (["houses.csv", "-t", "price", "--hyperparameters", "x"], "hyperparameters must be one of"),
+    "unknown method": (["houses.csv", "-t", "price", "--set", "hyperparameters=x"], "hyperparameters must be one of"),
     "output": (["houses.csv", "-t", "price", "-o", "no/m"], "no/m cannot be written: there is no folder"),
-    "missing": (["gaps.csv", "-t", "price", "--missing", "error"], r"gaps\.csv has missing values: 'area' \(2\)"),
+    "missing": (["gaps.csv", "-t", "price", "--set", "missing=error"], r"gaps\.csv has missing values: 'area' \(2\)"),
     "ragged": (["ragged.csv", "-t", "y"], r"line 3 has 1 cell, but there are 2 columns"),
     "suffix": (["houses.docx", "-t", "price"], "which format is this"),
 }
@@ -276,13 +279,13 @@ def test_bad_numbers_are_refused_by_name(option, folder):
 
 
 def test_times():
-    seconds = _common.Seconds()
+    seconds = Seconds()
     found = [seconds.convert(text, None, None) for text in ("90", "90s", "1.5m", "2 min", "1H", ".5s")]
     assert found == [90, 90, 90, 120, 3600, 0.5]
 
 
 def test_debug_shows_the_trace(folder):
-    result = run("fit", "nothing.csv", "-t", "price", "--debug")
+    result = run("--debug", "fit", "nothing.csv", "-t", "price")
     assert result.exit_code == 2
     assert "Traceback" in result.stderr
     assert result.stderr.splitlines()[-1].startswith("Error: nothing.csv")
@@ -294,7 +297,7 @@ def test_missing_values_are_handled_as_asked(missing, folder):
     frame.loc[5:9, "area"] = np.nan
     frame.loc[7:20, "town"] = None
     frame.to_csv("gaps.csv", index=False)
-    result = run("fit", "gaps.csv", "-t", "price", "--missing", missing, *QUICK, "--json")
+    result = run("fit", "gaps.csv", "-t", "price", "--set", f"missing={missing}", *QUICK, "--json")
     assert result.exit_code == 0, result.output
     content = json.loads(result.stdout)
     assert content["missing"] == {"area": 5, "town": 14}
@@ -398,7 +401,7 @@ def test_inputs_of_which_nothing_is_known_or_which_do_nothing():
 
 
 def test_predictions_are_the_models(model, folder):
-    result = run("predict", model, "new.csv", "--std", "--interval", "0.9", "--samples", "2")
+    result = run("predict", model, "new.csv", "--std", "--interval", "0.9", "--set", "samples=2")
     assert result.exit_code == 0, result.output
     assert re.fullmatch(r"(Warning: \d of 50 rows? lies? outside the data.*\n)?", result.stderr)
     Path("out.csv").write_bytes(result.stdout_bytes)
@@ -443,11 +446,11 @@ def test_many_rows_in_chunks_are_all_there(model, folder, monkeypatch):
 
     monkeypatch.setattr(text, "BLOCK", 500)
     monkeypatch.setattr(predict, "BLOCK", 7)
-    outcome = predict.run(model, "new.csv", samples=1, gather=True)
+    outcome = predict.run(Predict(model=model, data="new.csv", samples=1, as_json=True))
     assert outcome.n_rows == len(outcome.predictions["mean"]) == len(outcome.predictions["sample_1"]) == 50
     monkeypatch.undo()
     os.chdir(folder)
-    whole = predict.run(model, "new.csv", gather=True)
+    whole = predict.run(Predict(model=model, data="new.csv", as_json=True))
     np.testing.assert_allclose(outcome.predictions["mean"], whole.predictions["mean"], rtol=1e-12)
 
 
@@ -518,7 +521,7 @@ def test_what_is_said_of_noise_is_what_predictions_are_off_by(folder):
     y = np.sin(x) + np.where(x < 5, 1.0, 0.1) * random.normal(size=1200)
     pd.DataFrame({"x": x, "y": y}).to_csv("halves.csv", index=False)
     parameters = {"hyperparameters": "subset", "n_active": 40}
-    outcome = fit.run("halves.csv", "y", "m", parameters=parameters)
+    outcome = fit.run(Fit(data="halves.csv", target="y", output="m", parameters=parameters))
     content = json.loads(json.dumps(plain(outcome.as_dict())))
     words = content["words"]
     assert words["noise_std"] == pytest.approx(np.sqrt(0.505), rel=0.2)
@@ -558,7 +561,7 @@ def test_quantiles_in_every_output(name, model, folder):
 
 def test_samples_have_the_distribution_of_the_quantiles(model, folder):
     found = json.loads(
-        run("predict", model, "new.csv", "--quantiles", "0.1,0.9", "--samples", "2000", "--json").stdout
+        run("predict", model, "new.csv", "--quantiles", "0.1,0.9", "--set", "samples=2000", "--json").stdout
     )["predictions"]
     samples = np.array([found[f"sample_{place + 1}"] for place in range(2000)])
     np.testing.assert_allclose(np.mean(samples < found["quantile_0.1"], axis=0), 0.1, atol=0.035)
@@ -607,7 +610,7 @@ def test_the_distribution_of_errors_is_the_same_in_fit_and_report(folder):
     x = random.uniform(0, 10, 400)
     pd.DataFrame({"x": x, "y": np.sin(x) + 0.2 * random.standard_t(3, 400)}).to_csv("heavy.csv", index=False)
     parameters = {"posterior": "sod", "hyperparameters": "fixed", "n_active": 40}
-    outcome = fit.run("heavy.csv", "y", "m", test_fraction=0.3, parameters=parameters)
+    outcome = fit.run(Fit(data="heavy.csv", target="y", output="m", test_fraction=0.3, parameters=parameters))
     report = make_report(sodalite.load("m"))
     assert report.summary.errors == outcome.errors
     assert report.judgement.how == "held out"
@@ -619,7 +622,7 @@ def test_the_distribution_of_errors_in_fit_and_inspect(folder):
     x = random.uniform(0, 10, 800)
     pd.DataFrame({"x": x, "y": np.sin(x) + random.exponential(0.5, 800)}).to_csv("skewed.csv", index=False)
     parameters = {"posterior": "sod", "hyperparameters": "fixed", "n_active": 40}
-    outcome = fit.run("skewed.csv", "y", "m", test_fraction=0, parameters=parameters)
+    outcome = fit.run(Fit(data="skewed.csv", target="y", output="m", test_fraction=0, parameters=parameters))
     content = json.loads(json.dumps(outcome.as_dict()))
     assert "large ones are more often above the prediction than below it" in content["errors"]
     left_out = content["left_out"]
@@ -683,7 +686,7 @@ def test_mistakes_in_predict(model, folder):
 def test_the_chosen_rows_are_written_as_they_were(folder):
     frame = houses()
     frame.to_csv("all.csv", index=False)
-    options = ["-t", "price", "--exclude", "id", "-n", "8", "--seed", "2"]
+    options = ["-t", "price", "--exclude", "id", "-n", "8", "--set", "seed=2"]
     result = run("select", "all.csv", *options)
     assert result.exit_code == 0, result.output
     lines = result.stdout.splitlines()
@@ -694,22 +697,22 @@ def test_the_chosen_rows_are_written_as_they_were(folder):
         row, _, rest = line.partition(",")
         assert rest == given[1 + int(row)]
     content = json.loads(
-        run("select", "all.csv", "-t", "price", "--exclude", "id", "-n", "8", "--seed", "2", "--json").stdout
+        run("select", "all.csv", "-t", "price", "--exclude", "id", "-n", "8", "--set", "seed=2", "--json").stdout
     )
     assert content["rows"] == [int(line.partition(",")[0]) for line in lines[1:]]
     assert len(content["rmse"]) == 8
     assert content["rmse"][-1] < frame["price"].std()
     piped = run(
-        "select", "-", "-t", "price", "--exclude", "id", "-n", "8", "--seed", "2", input=Path("all.csv").read_text()
+        "select", "-", "-t", "price", "--exclude", "id", "-n", "8", "--set", "seed=2", input=Path("all.csv").read_text()
     )
     assert piped.stdout == result.stdout
 
 
 def test_the_rows_are_those_of_the_library(folder):
-    outcome = select.run("houses.csv", "price", None, n_active=6, seed=1)
+    outcome = select.run(Select(data="houses.csv", target="price", seed=1, as_json=True, parameters={"n_active": 6}))
     training = learn(read_table("houses.csv"), "price")
     y = (training.y - training.y.mean()) / training.y.std()
-    _, kernel, unit = select.choose(training, 6, "delta", 1)
+    _, kernel, unit = select.choose(training, {"n_active": 6}, 1)
     assert outcome.kernel == str(kernel)
     expected = sodalite.select(training.X, y, kernel, n_active=6, random_state=1)
     assert outcome.rows == tuple(expected.indices.tolist())
@@ -721,7 +724,7 @@ def test_rows_are_counted_in_the_table_although_some_were_dropped(folder):
     frame = houses().drop(columns="id")
     frame.loc[::2, "area"] = np.nan
     frame.to_parquet("gaps.parquet")
-    result = run("select", "gaps.parquet", "-t", "price", "-n", "5", "--missing", "drop", "-o", "some.parquet")
+    result = run("select", "gaps.parquet", "-t", "price", "-n", "5", "--set", "missing=drop", "-o", "some.parquet")
     assert result.exit_code == 0, result.output
     assert "5 of 160 rows chosen" in result.stderr
     some = pd.read_parquet("some.parquet")
@@ -860,7 +863,7 @@ def test_a_pipe_whose_other_end_has_seen_enough(model, folder):
         child.stdout.close()
         assert child.wait(timeout=60) == 1
         assert b"Traceback" not in child.stderr.read()
-    expected = predict.run(model, "new.csv", std=True, gather=True).predictions
+    expected = predict.run(Predict(model=model, data="new.csv", std=True, as_json=True)).predictions
     np.testing.assert_allclose(first, [expected["mean"][0], expected["std"][0]], rtol=1e-9)
 
 
@@ -877,7 +880,6 @@ def test_help_needs_no_heavy_import():
 COMPLETED = {
     "sodalite pre": "plain,predict",
     "sodalite fit --post": "plain,--posterior",
-    "sodalite fit --missing d": "plain,drop",
     "sodalite fit hou": "file,hou",
     "sodalite predict model.so": "file,model.so",
     "sodalite predict m.sodalite new.c": "file,new.c",
@@ -910,13 +912,13 @@ def test_the_default_of_fit_is_the_estimators(folder):
     default = sodalite.GreedyGPRegressor().n_active
     help_text = " ".join(run("fit", "--help").stdout.split())
     assert f"Rows that the model may keep. [default: ({default}); x>=1]" in help_text
-    result = run("fit", "houses.csv", "-t", "price", "--posterior", "sod", "--hyperparameters", "fixed", "-q")
+    result = run("fit", "houses.csv", "-t", "price", "--posterior", "sod", "--set", "hyperparameters=fixed", "-q")
     assert result.exit_code == 0, result.output
     assert sodalite.load("model.sodalite").n_active == default
 
 
 def test_all_commands_are_listed():
-    assert {"fit", "predict", "select", "inspect"} <= set(COMMANDS)
+    assert {"fit", "predict", "select", "inspect"} <= set(app.commands)
 
 
 def test_the_package_imports_what_it_exports_when_asked():

@@ -30,7 +30,7 @@ KINDS = {
 COMMANDS = {
     "predict": ["predict", "m.sodalite", "new.csv"],
     "predict, everything": [
-        *("predict", "m.sodalite", "new.csv", "--std", "--novelty", "--samples", "2"),
+        *("predict", "m.sodalite", "new.csv", "--std", "--novelty", "--set", "samples=2"),
         *("--interval", ".9", "--quantiles", ".1,.9"),
     ],
     "inspect": ["inspect", "m.sodalite"],
@@ -51,7 +51,7 @@ def table(n, seed):
 def save_model(path, data, *, targets="y", alpha=None, dtype=float, joined=False, command=False, **options):
     """Fit a model to a table and save it, with the command or without."""
     if command:
-        wanted = ["-t", "y", "--exclude", "z", "-n", "15", "--hyperparameters", "fixed", "-o", str(path)]
+        wanted = ["-t", "y", "--exclude", "z", "-n", "15", "--set", "hyperparameters=fixed", "-o", str(path)]
         assert CliRunner().invoke(app, ["fit", str(path.parent / "t.csv"), *wanted]).exit_code == 0
         return
     model = GreedyGPRegressor(RBF([1.0, 1.0]) + WhiteKernel(0.1), n_active=15, hyperparameters="fixed", **options)

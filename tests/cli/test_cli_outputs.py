@@ -14,11 +14,11 @@ from click.testing import CliRunner
 from sodalite.cli.app import app
 
 SODALITE = [sys.executable, "-c", "from sodalite.cli import main; main()"]
-FIT = ["--posterior", "sod", "--hyperparameters", "fixed", "-n", "3", "-q"]
+FIT = ["--posterior", "sod", "--set", "hyperparameters=fixed", "-n", "3", "-q"]
 
 COMMANDS = {
     "fit": ["fit", "{data}", "-t", "y", *FIT, "-o", "{output}"],
-    "fit, checkpoint": ["fit", "{data}", "-t", "y", *FIT, "-o", "other.sodalite", "--checkpoint", "{output}"],
+    "fit, checkpoint": ["fit", "{data}", "-t", "y", *FIT, "-o", "other.sodalite", "--set", "checkpoint={output}"],
     "select": ["select", "{data}", "-t", "y", "-n", "3", "-o", "{output}"],
     "predict": ["predict", "m.sodalite", "{data}", "-o", "{output}"],
     "report": ["report", "m.sodalite", "{data}", "-o", "{output}"],
@@ -83,8 +83,8 @@ def test_an_output_that_is_the_model(command, folder):
 
 
 def test_a_model_in_the_place_of_its_checkpoint(folder):
-    arguments = ["fit", "h.csv", "-t", "y", *FIT, "-o", "new", "--checkpoint", "sub/../new"]
-    assert_refused(arguments, folder, "--checkpoint")
+    arguments = ["fit", "h.csv", "-t", "y", *FIT, "-o", "new", "--set", "checkpoint=sub/../new"]
+    assert_refused(arguments, folder, "checkpoint")
 
 
 def test_data_that_the_shell_feeds_in(folder):

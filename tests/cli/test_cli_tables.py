@@ -17,9 +17,10 @@ import sodalite
 import workbook
 from sodalite.cli import fit
 from sodalite.cli.app import app
+from sodalite.cli.options import Fit
 from sodalite.tables import Dialect, Options, learn, open_table, read_table
 
-QUICK = ["--posterior", "sod", "--hyperparameters", "fixed", "--n-active", "30"]
+QUICK = ["--posterior", "sod", "--set", "hyperparameters=fixed", "--n-active", "30"]
 
 
 def run(*arguments: str) -> Result:
@@ -101,9 +102,9 @@ def test_a_dry_run_shows_how_columns_are_read_and_writes_nothing(folder):
 
 def test_the_model_that_is_written_has_seen_all_rows(folder):
     parameters = {"n_active": 20, "posterior": "local", "hyperparameters": "subset"}
-    given = {"test_fraction": 0.2, "parameters": parameters}
-    all_rows = fit.run("shops.csv", "rent", "all", **given)
-    most = fit.run("shops.csv", "rent", "most", hold_out_only=True, **given)
+    given = {"data": "shops.csv", "target": "rent", "test_fraction": 0.2, "parameters": parameters}
+    all_rows = fit.run(Fit(output="all", **given))
+    most = fit.run(Fit(output="most", hold_out_only=True, **given))
     one, other = sodalite.load("all"), sodalite.load("most")
     assert (all_rows.n_rows, all_rows.n_test, most.n_rows) == (150, 30, 120)
     assert (one.fitted_.n_rows, other.fitted_.n_rows) == (150, 120)
@@ -139,10 +140,10 @@ def test_all_that_is_wrong_stands_in_one_message(folder):
     lines = result.stderr.splitlines()
     assert lines[0] == "Error: wrong.csv cannot be used as it is:"
     assert lines[1].startswith("- column 'since' holds dates such as")
-    assert "--date-format '%d/%m/%Y'" in lines[1]
+    assert "--set date_format=%d/%m/%Y" in lines[1]
     assert lines[2].startswith("- column 'area' holds text where a number is needed: 'large' in line 5.")
     assert len(lines) == 3
-    options = ["--date-format", "%m/%d/%Y", "--na-values", "large"]
+    options = ["--set", "date_format=%m/%d/%Y", "--set", "na_values=large"]
     content = json.loads(run("fit", "wrong.csv", "-t", "rent", *options, "--dry-run", "--json").stdout)
     assert content["missing"]["area"] == 1
 
@@ -151,24 +152,35 @@ def test_how_a_file_is_written_can_be_said(folder):
     Path("a.csv").write_bytes(
         "näme|x|y\n".encode("cp1252") + b"\xe4|1.234|1\n\xf6|2.500|2\n\xfc|n.b.|3\nb|4.000|5\n" * 5
     )
-    options = ["-t", "y", "--encoding", "cp1252", "--thousands", ".", "--decimal", ",", "--na-values", "n.b."]
-    content = json.loads(run("fit", "a.csv", *options, "--sep", "|", "--dry-run", "--json").stdout)
+    options = [
+        "-t",
+        "y",
+        "--set",
+        "encoding=cp1252",
+        "--set",
+        "thousands=.",
+        "--decimal",
+        ",",
+        "--set",
+        "na_values=n.b.",
+    ]
+    content = json.loads(run("fit", "a.csv", *options, "--set", "sep=|", "--dry-run", "--json").stdout)
     assert content["inputs"] == ["näme=b", "näme=ä", "näme=ö", "näme=ü", "x", "x missing"]
     table = read_table("a.csv", Dialect(encoding="cp1252", thousands=".", na_values=("n.b.",)))
     training = learn(table, "y", options=Options(decimal=",", thousands="."))
     np.testing.assert_array_equal(training.X[:4, 4], [1234, 2500, 2500, 4000])
     for option, value, words in (
-        ("--sep", "||", "no single mark"),
-        ("--order", "cut", "not of the form column=first,second"),
-        ("--latlon", "lat", "not of the form latitude,longitude"),
-        ("--date-format", "day", "has no directives"),
+        ("--set", "sep=||", "no single mark"),
+        ("--set", "order=cut", "not of the form column=first,second"),
+        ("--set", "latlon=lat", "not of the form latitude,longitude"),
+        ("--set", "date_format=day", "has no directives"),
     ):
         result = run("fit", "a.csv", "-t", "y", option, value)
         assert result.exit_code == 2
         assert f"Invalid value for '{option}'" in result.stderr
         assert words in " ".join(result.stderr.split())
-    assert "not an encoding that is known" in run("fit", "a.csv", "-t", "y", "--encoding", "x").stderr
-    assert "no column 'lat'" in run("fit", "shops.csv", "-t", "rent", "--latlon", "lat,lon").stderr
+    assert "not an encoding that is known" in run("fit", "a.csv", "-t", "y", "--set", "encoding=x").stderr
+    assert "no column 'lat'" in run("fit", "shops.csv", "-t", "rent", "--set", "latlon=lat,lon").stderr
 
 
 @pytest.mark.parametrize("decimal", [",", "."])
@@ -242,11 +254,11 @@ def test_columns_that_are_left_out_for_one_reason_share_a_sentence(folder):
 
 def test_an_unusual_mark_between_thousands_is_kept_for_predict(folder):
     Path("a.csv").write_text("x,y\n" + "".join(f"{row}_{row * 37 % 1000:03d},{row}\n" for row in range(1, 40)))
-    assert run("fit", "a.csv", "-t", "y", "--thousands", "_", *QUICK, "-q").exit_code == 0
+    assert run("fit", "a.csv", "-t", "y", "--set", "thousands=_", *QUICK, "-q").exit_code == 0
     mapping = sodalite.load("model.sodalite").preprocessing_
     assert mapping.encode(read_table("a.csv")).X[:2, 0].tolist() == [1037, 2074]
-    result = run("fit", "a.csv", "-t", "y", "--thousands", ",", "--decimal", ",")
-    assert "--thousands and --decimal are the same mark" in " ".join(result.stderr.split())
+    result = run("fit", "a.csv", "-t", "y", "--set", "thousands=,", "--decimal", ",")
+    assert "thousands and decimal are the same mark" in " ".join(result.stderr.split())
 
 
 @pytest.mark.parametrize("sep", [",", ";", "\t", "|"])
@@ -267,15 +279,18 @@ def test_encodings_are_found_said_and_kept(folder):
     frame.replace({"town": {"Łódź": "Zürich", "Łomża": "Genève"}}).to_csv("west.csv", index=False, encoding="cp1252")
     result = run("fit", "west.csv", "-t", "y", *QUICK, "-o", "west")
     assert result.exit_code == 0, result.output
-    assert "west.csv is not UTF-8, and is read as Windows-1252; --encoding overrules." in " ".join(
+    assert "west.csv is not UTF-8, and is read as Windows-1252; --set encoding=... overrules." in " ".join(
         result.stdout.split()
     )
     assert next(iter(sodalite.load("west").preprocessing_.columns)).levels == ("Genève", "Kraków", "Zürich")
     result = run("predict", "west", "west.csv", "-o", "out.csv")
-    assert result.stderr.splitlines()[0] == "west.csv is not UTF-8, and is read as Windows-1252; --encoding overrules."
+    assert (
+        result.stderr.splitlines()[0]
+        == "west.csv is not UTF-8, and is read as Windows-1252; --set encoding=... overrules."
+    )
     assert "none of those that the model was fitted with" not in result.stderr
     assert "Windows" not in run("predict", "west", "west.csv", "-o", "out.csv", "-q").stderr
-    assert run("fit", "east.csv", "-t", "y", *QUICK, "--encoding", "cp1250", "-o", "east", "-q").exit_code == 0
+    assert run("fit", "east.csv", "-t", "y", *QUICK, "--set", "encoding=cp1250", "-o", "east", "-q").exit_code == 0
     means = []
     for name in ("east.csv", "utf8.csv"):
         content = json.loads(run("predict", "east", name, "--json").stdout)
@@ -283,9 +298,9 @@ def test_encodings_are_found_said_and_kept(folder):
         means.append(content["predictions"]["mean"])
     assert means[0] == means[1]
     content = json.loads(run("report", "east", "east.csv", "--json").stdout)
-    assert content["notes"] == ["east.csv is not UTF-8, and is read as cp1250; --encoding overrules."]
+    assert content["notes"] == ["east.csv is not UTF-8, and is read as cp1250; --set encoding=... overrules."]
     frame.to_csv("wide.csv", index=False, encoding="utf-16-le")
-    assert run("fit", "wide.csv", "-t", "y", *QUICK, "--encoding", "utf-16-le", "-o", "wide", "-q").exit_code == 0
+    assert run("fit", "wide.csv", "-t", "y", *QUICK, "--set", "encoding=utf-16-le", "-o", "wide", "-q").exit_code == 0
     assert json.loads(run("predict", "wide", "wide.csv", "--json").stdout)["n_rows"] == 60
     content = json.loads(run("select", "west.csv", "-t", "y", "-n", "3", "--json").stdout)
     assert "Windows-1252" in content["notes"][0]
@@ -538,7 +553,17 @@ def test_the_report_of_a_dated_series_draws_its_curve(zone, folder):
 
 def test_the_report_recognises_rows_of_the_fit_by_what_the_fit_saw(folder):
     """The mean targets that a model is fitted with are cross-fitted, so that other rows have other ones."""
-    options = ["--posterior", "local", "--hyperparameters", "fixed", "--n-active", "30", "-q", "--test-fraction", "0"]
+    options = [
+        "--posterior",
+        "local",
+        "--set",
+        "hyperparameters=fixed",
+        "--n-active",
+        "30",
+        "-q",
+        "--test-fraction",
+        "0",
+    ]
     assert run("fit", "shops.csv", "-t", "rent", *options).exit_code == 0
     content = json.loads(run("report", "model.sodalite", "shops.csv", "--json", "-o", "-").stdout)
     assert content["judgement"]["how"] == "left out"
@@ -553,7 +578,18 @@ def test_the_middle_takes_the_place_of_a_gap_that_the_fit_has_not_seen(tmp_path)
     frame["y"] = frame["x"] + frame["z"]
     frame.loc[5, "z"] = np.nan
     frame.to_csv(tmp_path / "t.csv", index=False)
-    arguments = ["fit", f"{tmp_path}/t.csv", "-t", "y", "-o", f"{tmp_path}/m", "-n", "5", "--hyperparameters", "fixed"]
+    arguments = [
+        "fit",
+        f"{tmp_path}/t.csv",
+        "-t",
+        "y",
+        "-o",
+        f"{tmp_path}/m",
+        "-n",
+        "5",
+        "--set",
+        "hyperparameters=fixed",
+    ]
     assert CliRunner().invoke(app, arguments).exit_code == 0
     model = sodalite.load(tmp_path / "m")
     new = frame.iloc[:4].copy()

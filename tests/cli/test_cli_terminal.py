@@ -18,7 +18,7 @@ from helpers import campaign
 
 WIDTH = 80
 SODALITE = [sys.executable, "-c", "from sodalite.cli import main; main()"]
-FIT = ["fit", "messy.csv", "-t", "Charges in US dollars", "--hyperparameters", "fixed", "-n", "20"]
+FIT = ["fit", "messy.csv", "-t", "Charges in US dollars", "--set", "hyperparameters=fixed", "-n", "20"]
 COMMANDS = {
     "fit": FIT,
     "dry run": [*FIT, "--dry-run"],

@@ -14,7 +14,7 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 
 from sodalite import reference, select
 from sodalite.cli.app import app
-from sodalite.cli.reproduce import FILES, command
+from sodalite.cli.reproduce import FILES
 from sodalite.experiments import paper
 from sodalite.experiments.paper_figures import BAND, figure1, figure2
 from sodalite.experiments.paper_readings import READINGS
@@ -299,7 +299,7 @@ def test_without_matplotlib_it_says_what_to_install(monkeypatch, tmp_path):
 
 
 def test_the_options_are_those_of_the_experiment():
-    (option,) = (option for option in command.params if option.name == "subset")
+    (option,) = (option for option in app.commands["reproduce"].params if option.name == "subset")
     assert option.default == paper.N_SUBSET
     assert option.type.max == paper.N_ROWS
 

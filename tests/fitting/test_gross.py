@@ -184,7 +184,7 @@ def test_on_the_command_line_lines_are_named_and_the_model_of_all_rows_is_good(t
         assert found.about_["test"][0]["rmse"] < 0.2
         assert found.fitted_.n_rows == 198
         assert any("line 135 by -20" in note for note in found.about_["notes"])
-    kept = CliRunner().invoke(app, [*arguments, "--keep-outliers"], env={"COLUMNS": "80"})
+    kept = CliRunner().invoke(app, [*arguments, "--set", "keep_outliers=true"], env={"COLUMNS": "80"})
     assert kept.exit_code == 0
     assert "line 19 by" not in kept.stderr
     assert load(model).fitted_.n_rows == 200

@@ -336,7 +336,7 @@ def test_a_folder_is_fitted_on_disk(posterior, folder, tmp_path, monkeypatch):
         monkeypatch.setattr(f"sodalite.cli.{name}", 50)
     for place in ("selection.rows", "fitting.room"):
         monkeypatch.setattr(f"sodalite.{place}.fits_in_memory", lambda *given: False)
-    options = ["-t", "y", "-n", "30", "--posterior", posterior, "--hyperparameters", "fixed", "--json"]
+    options = ["-t", "y", "-n", "30", "--posterior", posterior, "--set", "hyperparameters=fixed", "--json"]
     told = json.loads(command("fit", folder, *options, "-o", tmp_path / "model").stdout)
     assert (told["n_rows"], told["n_test"], told["columns"]) == (N, 50, ["x0", "x1", "x2"])  # all, after the test
     ours, nearest, linear, constant = told["test"]
@@ -376,7 +376,7 @@ def test_mistakes_with_a_folder(folder):
     for arguments, message in (
         (["-t", "z"], "has no column 'z'; it has 'x0', 'x1', 'x2', 'y'."),
         ([], "--target is needed: which column of"),
-        (["-t", "y", "--missing", "drop"], "--missing drop needs a table in memory"),
+        (["-t", "y", "--set", "missing=drop"], "--set missing=drop needs a table in memory"),
     ):
         for name in (["fit"], ["select", "-n", "3"]):
             done = CliRunner().invoke(app, [*name, str(folder), *arguments])

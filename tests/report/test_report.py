@@ -23,6 +23,7 @@ from sodalite import GreedyGPRegressor, metrics
 from sodalite.cli import report as command
 from sodalite.cli._judged import hold_out
 from sodalite.cli.app import app
+from sodalite.cli.options import Report
 from sodalite.core import optional
 from sodalite.hyperparameters import Round
 from sodalite.persistence import read_header
@@ -366,7 +367,7 @@ def test_a_file_of_active_rows_says_so(models, rows, tmp_path):
 def test_the_page_of_active_rows_leads_with_those_held_out(tmp_path):
     table = tmp_path / "t.csv"
     houses().to_csv(table, index=False)
-    options = ["-t", "price", "--posterior", "sod", "--hyperparameters", "fixed", "-n", "20", "-o", f"{tmp_path}/m"]
+    options = ["-t", "price", "--posterior", "sod", "--set", "hyperparameters=fixed", "-n", "20", "-o", f"{tmp_path}/m"]
     assert CliRunner().invoke(app, ["fit", str(table), *options]).exit_code == 0
     made = make_report(sodalite.load(tmp_path / "m"))
     html = to_html(made)
@@ -391,10 +392,13 @@ def test_the_figures_are_of_the_rows_held_out(posterior, mean, tmp_path, monkeyp
     monkeypatch.chdir(tmp_path)
     frame = houses(600)
     frame.to_csv("t.csv", index=False)
-    options = ["-t", "price", "--posterior", posterior, "--hyperparameters", "fixed", "-n", "40"]
+    options = ["-t", "price", "--posterior", posterior, "--set", "hyperparameters=fixed", "-n", "40"]
     options += ["--mean", mean] if mean else []
     printed = json.loads(CliRunner().invoke(app, ["fit", "t.csv", *options, "-o", "m", "--json"]).stdout)
-    assert CliRunner().invoke(app, ["fit", "t.csv", *options, "-o", "before", "--hold-out-only"]).exit_code == 0
+    assert (
+        CliRunner().invoke(app, ["fit", "t.csv", *options, "-o", "before", "--set", "hold_out_only=true"]).exit_code
+        == 0
+    )
     model, before = sodalite.load("m"), sodalite.load("before")
     test = hold_out(600, None, 0).test
     held, y = frame.iloc[test], frame["price"].to_numpy()[test]
@@ -432,7 +436,7 @@ def test_the_figures_are_of_the_rows_held_out(posterior, mean, tmp_path, monkeyp
 def test_without_rows_held_out_the_numbers_are_those_that_fit_printed(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     houses(90).to_csv("t.csv", index=False)
-    options = ["-t", "price", "--hyperparameters", "fixed", "-n", "40", "--json"]
+    options = ["-t", "price", "--set", "hyperparameters=fixed", "-n", "40", "--json"]
     printed = json.loads(CliRunner().invoke(app, ["fit", "t.csv", *options, "-o", "m"]).stdout)["left_out"]
     found = make_report(sodalite.load("m")).judgement
     assert found.how == "left out"
@@ -464,7 +468,7 @@ def test_what_is_kept_of_rows_held_out_is_small_and_comes_back(model):
 
 
 def _rows_of(path, table):
-    rows = command.read_rows(sodalite.load(path), str(table), None)
+    rows = command.read_rows(sodalite.load(path), Report(model=str(path), data=str(table)))
     assert rows.missing == {}
     return rows.X, rows.y
 
@@ -572,7 +576,16 @@ def folder(tmp_path_factory):
     path = tmp_path_factory.mktemp("report")
     houses().to_csv(path / "houses.csv", index=False)
     houses(80, seed=1).to_csv(path / "new.csv", index=False)
-    options = ["--target", "price", "--hyperparameters", "subset", "--n-active", "30", "-o", str(path / "m.sodalite")]
+    options = [
+        "--target",
+        "price",
+        "--set",
+        "hyperparameters=subset",
+        "--n-active",
+        "30",
+        "-o",
+        str(path / "m.sodalite"),
+    ]
     result = CliRunner().invoke(app, ["fit", str(path / "houses.csv"), *options])
     assert result.exit_code == 0, result.output
     return path
@@ -953,7 +966,7 @@ def test_without_two_numbers_there_is_no_view(tmp_path):
     frame = houses()[["town", "area", "price"]]
     frame["kind"] = np.where(frame["area"] > 100, "large", "small")
     frame.drop(columns="area").to_csv(tmp_path / "t.csv", index=False)
-    given = ["-t", "price", "--hyperparameters", "fixed", "-n", "5", "-o", f"{tmp_path}/m"]
+    given = ["-t", "price", "--set", "hyperparameters=fixed", "-n", "5", "-o", f"{tmp_path}/m"]
     assert CliRunner().invoke(app, ["fit", f"{tmp_path}/t.csv", *given]).exit_code == 0
     made = make_report(sodalite.load(tmp_path / "m"))
     assert made.view is None

@@ -23,7 +23,7 @@ from sodalite.selection.checkpoint import CheckpointError, check_checkpoint
 from sodalite.tables import TableError, open_output, open_parquet, read_table
 
 SODALITE = [sys.executable, "-c", "from sodalite.cli import main; main()"]
-FIT = ["--posterior", "sod", "--hyperparameters", "fixed", "-n", "5"]
+FIT = ["--posterior", "sod", "--set", "hyperparameters=fixed", "-n", "5"]
 NAMES = ["$a", "a$b$", r"$\frac$", r"\$x_1^", "[bold]a[/]", ":smile:", "<b>&</b>", "{a}", "a\nb"]
 
 
@@ -53,7 +53,7 @@ def test_file_names_that_are_no_text(data, folder):
     model, page, out = b"m\xe9.sodalite", b"p\xe9.html", b"o\xe9.csv"
     for arguments in (
         ["fit", data, "-t", "y", *FIT, "-o", model],
-        ["fit", data, "-t", "y", *FIT, "-o", model, "--json", "--checkpoint", b"c\xe9"],
+        ["fit", data, "-t", "y", *FIT, "-o", model, "--json", "--set", b"checkpoint=c\xe9"],
         ["inspect", model],
         ["inspect", model, "--json"],
         ["select", data, "-t", "y", "-n", "2", "-o", out],

@@ -240,7 +240,7 @@ UNREADABLE = {
     "two encodings": (
         "a.csv",
         "é,y\n1,2\n".encode() + "ä,3\n".encode("latin1"),
-        r"not UTF-8: byte 9 \(0xe4\), in line 3.*--encoding cp1252",
+        r"not UTF-8: byte 9 \(0xe4\), in line 3.*encoding=\"cp1252\"",
     ),
     "two encodings in the header": (
         "a.csv",
@@ -302,7 +302,7 @@ def test_a_file_of_windows_is_read_as_such_wherever_that_shows(size, form, tmp_p
         table = read_table(path)
     assert table.data["a"].to_pylist() == texts
     name = "standard input" if form == "pipe" else path
-    assert table.notes == (f"{name} is not UTF-8, and is read as Windows-1252; --encoding overrules.",)
+    assert table.notes == (f"{name} is not UTF-8, and is read as Windows-1252; `encoding` overrules.",)
     with open_table("-", Pipe(encoded)) if form == "pipe" else open_table(path) as reader:
         chunks = list(reader.chunks({"a": "text", "y": "text"}))
         assert [text for chunk in chunks for text in chunk.data["a"].to_pylist()] == texts
@@ -405,7 +405,7 @@ UNUSABLE = {
     "missing": (
         "a,b,y\n,1,2\n,,3\n1,2,\n3,4,5\n4,4,6\n",
         {"missing": "error"},
-        r"missing values: 'a' \(2\), 'b' \(1\), 'y' \(1\)\..*--missing drop",
+        r"missing values: 'a' \(2\), 'b' \(1\), 'y' \(1\)\..*missing=\"drop\"",
     ),
     "missing text": ("a,y\nx,1\n,2\n", {"missing": "error"}, r"missing values: 'a' \(1\)"),
     "all missing": ("a,y\n,1\n,2\n", {"missing": "drop"}, "'a' is left out: it has no values at all"),

@@ -130,7 +130,7 @@ def test_pipelines_files_and_the_command_line_agree(tmp_path):
         assert_allclose(found, wanted, rtol=1e-9)
     holed = pd.concat([new, new.assign(x=np.nan)]).sort_index(kind="stable")  # rows with a missing value between them
     holed.to_csv(tmp_path / "new.csv", index=False)
-    arguments = ["predict", str(tmp_path / "model.sodalite"), str(tmp_path / "new.csv"), "--std", "--samples", "2"]
+    arguments = ["predict", str(tmp_path / "model.sodalite"), str(tmp_path / "new.csv"), "--std", "--set", "samples=2"]
     result = CliRunner().invoke(app, [*arguments, "-o", str(tmp_path / "out.csv")], env={"COLUMNS": "80"})
     assert result.exit_code == 0
     assert "4 values of column 'town' are none of those" in result.stderr

@@ -4,109 +4,94 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
 
-from ._common import split_names
-
-if TYPE_CHECKING:
-    from ..core.types import Indices
-    from ..estimator import GreedyGPRegressor
-    from ..tables import Dialect, Options, Preprocessing, Reader, Table, Training
+from ..core.optional import require
+from ..core.types import Indices
+from ..datasets import load_mauna_loa
+from ..estimator import GreedyGPRegressor
+from ..tables import (
+    Numbers,
+    ParquetRows,
+    Preprocessing,
+    Reader,
+    Table,
+    TableError,
+    Training,
+    is_on_disk,
+    learn,
+    learn_on_disk,
+    read_table,
+)
+from ..tables.base import Dialect, listed
+from ..tables.preprocessing import check_columns, nearest
+from ._common import as_options, split_names
+from .options import Columns
 
 EMBEDDED = "Mauna Loa CO2"  # the name of the data set that comes with the package
 
 
-class Choice(NamedTuple):
-    """Which columns of a table are used, and how they are read."""
-
-    target: str | None = None
-    features: tuple[str, ...] = ()
-    exclude: tuple[str, ...] = ()
-    missing: str = "indicator"
-    options: Options | None = None
-    dialect: Dialect | None = None
-
-
-Look = Callable[["Training"], "Indices"]
+Look = Callable[[Training], Indices]
 """A function that names rows of training data which are to be left out."""
 
 
-def read_training(data: str | None, choice: Choice, seed: int = 0, look: Look | None = None) -> Training:
-    """The table DATA, or the embedded one if that is None, as a model is fitted to it.
+def read_training(options: Columns, look: Look | None = None) -> Training:
+    """The table that a command names, or the embedded one if it names none, as a model is fitted to it.
 
     Rows that `look` names are left out; those of a table on disk are not looked at.
     """
-    from ..tables import is_on_disk, read_table
-
+    data = options.data
     if data is not None and data != "-" and is_on_disk(data):
-        return learn_from_disk(data, choice)[0]
-    table = embedded_table() if data is None else read_table(data, choice.dialect)
-    target = "co2" if data is None and choice.target is None else which_target(table, choice.target)
-    found = learn_from_memory(table, target, choice, seed)
-    bad = look(found) if look is not None else ()
-    return found if not len(bad) else learn_from_memory(table, target, choice, seed, found.rows[bad])
+        return learn_from_disk(options)[0]
+    table = embedded_table() if data is None else read_table(data, options.dialect)
+    target = "co2" if data is None and options.target is None else which_target(table, options.target)
+    training = learn_from_memory(table, target, options)
+    bad = look(training) if look is not None else ()
+    return training if not len(bad) else learn_from_memory(table, target, options, training.rows[bad])
 
 
-def learn_from_memory(
-    table: Table, target: str, choice: Choice, seed: int = 0, leave_out: Indices | tuple[()] = ()
-) -> Training:
-    """A table in memory as a model is fitted to it, with columns as --features and --exclude name them."""
-    from ..tables import learn
-    from ..tables.preprocessing import check_columns
-
-    some = split_names(choice.features, table.names) if choice.features else None
-    options = choice.options
-    if options is not None:
-        formats = options.date_format if isinstance(options.date_format, Mapping) else {}
-        check_columns(table.name, table.names, [*options.order, *(options.latlon or ()), *formats])
-        options = replace(options, prefer=table.prefer)
-    exclude = split_names(choice.exclude, table.names)
-    return learn(table, target, some, exclude, choice.missing, options, seed, leave_out)
+def learn_from_memory(table: Table, target: str, options: Columns, leave_out: Indices | tuple[()] = ()) -> Training:
+    """A table in memory as a model is fitted to it, with the columns that the options name."""
+    some = split_names(options.features, table.names) if options.features else None
+    formats = options.date_format if isinstance(options.date_format, Mapping) else {}
+    check_columns(table.name, table.names, [*options.order, *(options.latlon or ()), *formats])
+    reading = replace(options.column_options, prefer=table.prefer)
+    exclude = split_names(options.exclude, table.names)
+    training = learn(table, target, some, exclude, options.missing, reading, options.seed, leave_out)
+    return replace(training, notes=tuple(map(as_options, training.notes)))
 
 
-def learn_from_disk(data: str, choice: Choice) -> tuple[Training, list[str]]:
+def learn_from_disk(options: Columns) -> tuple[Training, list[str]]:
     """A table that is left on disk as a model is fitted to it, and the names of all its columns."""
-    from ..tables import ParquetRows, TableError, learn_on_disk
-
-    if choice.missing in ("drop", "median"):
-        raise TableError(f"--missing {choice.missing} needs a table in memory; leave out such rows of {data} first.")
+    data = str(options.data)
+    if options.missing in ("drop", "median"):
+        raise TableError(f'missing="{options.missing}" needs a table in memory; leave out such rows of {data} first.')
     names = list(ParquetRows.columns_of(data))
-    some = split_names(choice.features, names) if choice.features else None
-    return learn_on_disk(data, choice.target, some, split_names(choice.exclude, names)), names
+    some = split_names(options.features, names) if options.features else None
+    return learn_on_disk(data, options.target, some, split_names(options.exclude, names)), names
 
 
 def which_target(table: Table, target: str | None) -> str:
     """The target's name: as given, or "y" of an NPZ file."""
-    from ..tables import TableError
-    from ..tables.base import listed
-
     if target is not None:
         return target
     if table.name.lower().endswith(".npz") and "y" in table.names:
         return "y"
-    raise TableError(f"--target is needed: which column of {table.name} is to be predicted? {listed(table.names, 12)}")
+    raise TableError(f"`target` is needed: which column of {table.name} is to be predicted? {listed(table.names, 12)}")
 
 
 def embedded_table() -> Table:
     """The data set that comes with the package, as a table."""
-    from ..core.optional import require
-    from ..datasets import load_mauna_loa
-    from ..tables import Table
-
     X, y = load_mauna_loa()
     return Table(require("pyarrow", "cli").table({"year": X[:, 0], "co2": y}), EMBEDDED, lambda row: f"row {row}")
 
 
-def dialect_of(model: GreedyGPRegressor, dialect: Dialect | None) -> Dialect:
+def dialect_of(model: GreedyGPRegressor, dialect: Dialect) -> Dialect:
     """How a file for a model is written: an encoding that fit was given is that of files which are not UTF-8."""
-    from ..tables import Dialect
-
-    found = dialect or Dialect()
     mapping: Preprocessing | None = getattr(model, "preprocessing_", None)
     known = None if mapping is None else mapping.encoding
-    if known is None or found.encoding is not None:
-        return found
-    return replace(found, otherwise=known) if _holds_ascii(known) else replace(found, encoding=known)
+    if known is None or dialect.encoding is not None:
+        return dialect
+    return replace(dialect, otherwise=known) if _holds_ascii(known) else replace(dialect, encoding=known)
 
 
 def _holds_ascii(encoding: str) -> bool:
@@ -124,8 +109,6 @@ def mapping_of(model: GreedyGPRegressor, reader: Reader) -> Preprocessing:
     A model that was saved without preprocessing takes columns of numbers: those that have its inputs' names, or, if
     the inputs have no names, all columns of the table.
     """
-    from ..tables import TableError
-
     mapping: Preprocessing | None = getattr(model, "preprocessing_", None)
     if mapping is not None:
         return mapping
@@ -138,9 +121,6 @@ def mapping_of(model: GreedyGPRegressor, reader: Reader) -> Preprocessing:
 
 def mapping_and_target(model: GreedyGPRegressor, reader: Reader, target: str | None) -> tuple[Preprocessing, str]:
     """How a table's columns become the model's inputs, and which column is the target."""
-    from ..tables import TableError
-    from ..tables.preprocessing import nearest
-
     mapping: Preprocessing | None = getattr(model, "preprocessing_", None)
     known = target or (mapping.target if mapping is not None else None)
     if mapping is None:
@@ -161,9 +141,6 @@ def _mapping_without_preprocessing(
 
     The target need not be given if it is the only column that is not one of the model's named inputs.
     """
-    from ..tables import TableError
-    from ..tables.base import listed
-
     given, d = getattr(model, "feature_names_in_", None), model.n_features_in_
     if target is None and given is not None:
         inputs = set(given)
@@ -171,7 +148,7 @@ def _mapping_without_preprocessing(
         target = others[0] if len(others) == 1 else None
     if target is None:
         raise TableError(
-            f"--target is needed: which column of {reader.name} did the model learn? {listed(reader.names, 12)}"
+            f"`target` is needed: which column of {reader.name} did the model learn? {listed(reader.names, 12)}"
         )
     names = [name for name in reader.names if name != target] if given is None else [str(name) for name in given]
     if len(names) != d:
@@ -183,6 +160,4 @@ def _mapping_without_preprocessing(
 
 def _numbers(names: list[str]) -> Preprocessing:
     """Columns that are taken as they are."""
-    from ..tables import Numbers, Preprocessing
-
     return Preprocessing(None, tuple(Numbers(name) for name in names))

@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import numpy as np
+from sklearn.base import clone
+
+from ..core.types import Floats
+from ..core.validation import OutlierWarning
+from ..estimator import GreedyGPRegressor
 from ..fitting.clock import CHOICE, CONDITION, MEAN, MOST_RESERVED, SEARCH, Clock, Costs
-from ._judged import judge_by_test_rows, reads_training_from_disk
-
-if TYPE_CHECKING:
-    import numpy as np
-
-    from ..core.types import Floats
-    from ..estimator import GreedyGPRegressor
-    from ..posteriors.predictive import Predictive
-    from ..report.judgement import Judgement
-    from ..report.summary import HeldOut
-    from ..tables import Preprocessing, Training
-    from ._judged import Split
+from ..fitting.pipeline import Settings
+from ..fitting.progress import duration
+from ..posteriors.baselines import NoBetterWarning
+from ..posteriors.predictive import Predictive
+from ..report.held_out import by_input, judge_held_out
+from ..report.judgement import Judgement
+from ..report.rows import inputs_of
+from ..report.summary import HeldOut
+from ..tables import Preprocessing, Taken, Training
+from ._judged import Split, judge_by_test_rows, reads_training_from_disk
 
 AFTER = 0.5  # expected cost of judging, importance and writing, as a share of that of conditioning
 AFTER_LEAST = 0.3  # least expected cost of judging, importance and writing, in seconds
@@ -47,8 +52,6 @@ class Work:
     @classmethod
     def of(cls, model: GreedyGPRegressor, training: Training, split: Split, seed: int, clock: Clock) -> Work:
         """The work of fitting a model, and what it will cost."""
-        from ..fitting.pipeline import Settings
-
         X, mapping = training.without(split.test, seed)
         settings = Settings.of({**model.get_params(deep=False), "checkpoint": None})
         return cls(training, split, X, mapping, settings.costs(len(split.rest), X.shape[1]), clock)
@@ -78,9 +81,6 @@ class Judged:
 
     def by_input(self, model: GreedyGPRegressor, shares: Sequence[tuple[str, float]]) -> Judgement | None:
         """The judgement, rows grouped by the input that matters most, the first of some; None if there is none."""
-        from ..report.held_out import by_input
-        from ..report.rows import inputs_of
-
         if self.judgement is None or not shares:
             return self.judgement
         assert self.X is not None
@@ -91,11 +91,6 @@ class Judged:
 
 def fit_most(model: GreedyGPRegressor, work: Work, again: bool) -> None:
     """Fit the rows that are not held out. `again` is whether a fit of all rows is to follow, which needs time too."""
-    import warnings
-
-    from ..core.validation import OutlierWarning
-    from ..tables import Taken
-
     clock, costs, rest = work.clock, work.costs, work.split.rest
     second = ((CHOICE, costs.choice), (CONDITION, costs.condition)) if again else ()
     clock.expect([*costs.steps(), *second, (MEASURING, after_fits(costs))])
@@ -110,8 +105,6 @@ def fit_most(model: GreedyGPRegressor, work: Work, again: bool) -> None:
 
 def judge(model: GreedyGPRegressor, work: Work, generator: np.random.Generator) -> Judged:
     """How good a model and simpler ones are, by the rows held out."""
-    from ..report.held_out import judge_held_out
-
     work.clock.say("Testing on the rows held out")
     held, told = work.X[work.split.test], work.training.y[work.split.test]
     predicted = model.fitted_.predictive(held)
@@ -130,13 +123,6 @@ def fit_all(model: GreedyGPRegressor, work: Work) -> GreedyGPRegressor:
 
 def _refit(model: GreedyGPRegressor, training: Training, clock: Clock) -> GreedyGPRegressor:
     """A model of all rows, with the kernel and the kind of mean function of one that was fitted to most of them."""
-    import warnings
-
-    from sklearn.base import clone
-
-    from ..core.validation import OutlierWarning
-    from ..posteriors.baselines import NoBetterWarning
-
     mean = model.mean_
     chosen = None if mean.is_constant else mean.name if mean.share == 1 else model.mean
     found: GreedyGPRegressor = clone(model).set_params(
@@ -186,8 +172,6 @@ def limit_of_second(clock: Clock) -> float | None:
 
 def excess_words(clock: Clock) -> str:
     """What to say of a limit that was exceeded; empty if it was not."""
-    from ..fitting.progress import duration
-
     if clock.limit is None or clock.elapsed <= ALLOWED * clock.limit:
         return ""
     took = {step: seconds for step, seconds in clock.took.items() if step in (MEAN, SEARCH, CHOICE, CONDITION)}

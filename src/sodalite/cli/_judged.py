@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
-if TYPE_CHECKING:
-    from ..core.types import Floats, Indices
-    from ..estimator import GreedyGPRegressor
-    from ..posteriors.predictive import Predictive
-    from ..report.summary import HeldOut
-    from ..tables import Training
+import numpy as np
+
+from ..core.types import Floats, Indices
+from ..estimator import GreedyGPRegressor
+from ..metrics import rmse
+from ..posteriors.baselines import SimpleModels
+from ..posteriors.calibration import shares_inside
+from ..posteriors.predictive import Predictive
+from ..report.summary import HeldOut, by_level, nearest_words
+from ..tables import ParquetRows, Training
 
 MOST_TESTED = 5000  # most rows that are held out: more would tell RMSE better than to 1 %, and take long to predict
 FEWEST_SPLIT = 100  # rows below which none are held out: each is predicted from the others instead
@@ -28,8 +32,6 @@ class Split(NamedTuple):
 
 def hold_out(n: int, test_fraction: float | None, seed: int) -> Split:
     """Hold out a random share of n rows; None for a tenth, or none where they are few."""
-    import numpy as np
-
     if test_fraction is None:
         test_fraction = 0.1 if n >= FEWEST_SPLIT else 0.0
     n_test = min(round(test_fraction * n), n - 1, MOST_TESTED)
@@ -39,8 +41,6 @@ def hold_out(n: int, test_fraction: float | None, seed: int) -> Split:
 
 def reads_training_from_disk(training: Training) -> bool:
     """Whether the table is left on disk, and its rows are read when they are asked for."""
-    from ..tables import ParquetRows
-
     return isinstance(training.X, ParquetRows)
 
 
@@ -52,14 +52,6 @@ def judge_by_test_rows(
     X, of shape (n, d), has all rows, with nothing in it that the targets of those held out have told. `found` are the
     model's predictions of those held out.
     """
-    import numpy as np
-
-    from ..metrics import rmse
-    from ..posteriors.baselines import SimpleModels
-    from ..posteriors.calibration import shares_inside
-    from ..posteriors.predictive import Predictive
-    from ..report.summary import HeldOut, by_level, nearest_words
-
     y, test = training.y, split.test
     rest = split.rest[:: -(-len(split.rest) // MOST_ROWS)] if reads_training_from_disk(training) else split.rest
 

@@ -6,15 +6,14 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from math import inf, isfinite, log
 from time import perf_counter
-from typing import TYPE_CHECKING
+
+from rich.console import Console, ConsoleOptions
+from rich.live import Live
+from rich.text import Text
 
 from ..fitting.clock import PAUSE
 from ..fitting.progress import duration, estimate, pace_words
 from ..stopping import Stage
-
-if TYPE_CHECKING:
-    from rich.console import Console, ConsoleOptions
-    from rich.text import Text
 
 __all__ = ["Display", "display", "duration", "sparkline"]
 
@@ -81,7 +80,6 @@ class Display:
         return f"{now - self._began:.0f} s{known}: {self._text}"
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Text]:
-        from rich.text import Text
 
         yield Text(self.line(), no_wrap=True, overflow="ellipsis")
 
@@ -89,9 +87,6 @@ class Display:
 @contextmanager
 def display(shown: bool) -> Iterator[Display]:
     """A display on standard error, which is cleared at the end; it shows nothing unless `shown`, on a terminal."""
-    from rich.console import Console
-    from rich.live import Live
-
     console, line = Console(stderr=True, highlight=False, markup=False, emoji=False), Display()
     if not shown or not console.is_terminal:
         yield line

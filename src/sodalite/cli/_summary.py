@@ -3,30 +3,73 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import asdict, dataclass
 from math import isfinite
-from typing import TYPE_CHECKING
+from typing import Any
+
+from rich import box
+from rich.console import Console
+from rich.table import Table as Grid
 
 from ..core.words import counted
 from ..experiments.printing import glued, print_tidily
+from ..posteriors.baselines import Baselines
+from ..posteriors.calibration import COVERAGES
+from ..report.summary import HeldOut, simple_left_out
+from ..report.words import KernelWords, readable
+from ..stopping import in_words
+from ..tables import Preprocessing, Reading
+from ..tables.columns import left_out_notes
 from ._common import print_json
-from ._data import EMBEDDED, Choice, read_training
+from ._data import EMBEDDED, read_training
+from ._progress import duration
+from .options import Fit
 
-if TYPE_CHECKING:
-    from rich.console import Console
-    from rich.table import Table as Grid
 
-    from ..report.summary import HeldOut
-    from ..tables import Preprocessing, Reading
-    from .fit import FitOutcome
+@dataclass(frozen=True)
+class FitOutcome:
+    """What a fit has found, and how good it is."""
+
+    data: str
+    target: str
+    columns: tuple[str, ...]
+    n_rows: int
+    """Rows that the model was fitted to."""
+    n_test: int
+    """Rows that were held out."""
+    n_active: int
+    stop_reason: str
+    missing: dict[str, int]
+    """For each column, how many values were missing."""
+    notes: tuple[str, ...]
+    """What was noticed in the table, and what was done about it."""
+    test: tuple[HeldOut, ...]
+    """The model and three that are simpler; empty if no rows were held out."""
+    baselines: Baselines | None
+    """The model and simpler ones by rows of the fit, each predicted from the others."""
+    left_out: HeldOut | None
+    """The model by rows of the fit, each predicted from the others; None if that is not known."""
+    errors: str
+    """The distribution of the errors in words."""
+    mean: str
+    """What is predicted before the Gaussian process, in words; empty for a constant."""
+    kernel: str
+    words: KernelWords
+    posterior: str
+    seconds: dict[str, float]
+    """Of reading, fitting, testing and writing."""
+    time_limit: str
+    """What the time limit changed or why it was exceeded, in words; empty if there is nothing to say."""
+    output: str
+
+    def as_dict(self) -> dict[str, Any]:
+        """The outcome as what JSON can hold."""
+        baselines = None if self.baselines is None else self.baselines.as_dict()
+        return {**asdict(self), "words": self.words.as_dict(), "baselines": baselines}
 
 
 def show(outcome: FitOutcome, console: Console) -> None:
     """Print a summary."""
-    from rich.table import Table as Grid
-
-    from ..stopping import in_words
-    from ._progress import duration
-
     table = errors_table(outcome)
     if table is not None:
         print_tidily(console, table, "in 50 %: the share of the rows in intervals that should hold 50 % of them\n")
@@ -53,20 +96,15 @@ def show(outcome: FitOutcome, console: Console) -> None:
     print_tidily(console, grid)
 
 
-def show_readings(data: str | None, choice: Choice, as_json: bool) -> None:
+def show_readings(options: Fit) -> None:
     """Print how every column is read."""
-    training = read_training(data, choice)
+    training, data = read_training(options), options.data or EMBEDDED
     mapping = training.preprocessing
-    if as_json:
+    if options.as_json:
         columns = [reading.as_dict() for reading in training.readings]
-        content = {"data": data or EMBEDDED, "target": mapping.target, "n_rows": len(training.y), "columns": columns}
+        content = {"data": data, "target": mapping.target, "n_rows": len(training.y), "columns": columns}
         print_json(content | {"inputs": mapping.names, "notes": training.notes, "missing": training.missing})
         return
-    from rich import box
-    from rich.console import Console
-    from rich.table import Table as Grid
-
-    from ..tables.columns import left_out_notes
 
     console = Console(highlight=False, markup=False, emoji=False)
     readings = training.readings or tuple(_plain_readings(mapping))
@@ -78,7 +116,7 @@ def show_readings(data: str | None, choice: Choice, as_json: bool) -> None:
         table.add_row(reading.name, reading.words, n_inputs, str(reading.missing or ""))
     rows = f"{len(training.y)} row{'s' * (len(training.y) != 1)}"
     inputs = f"{len(mapping.names)} input{'s' * (len(mapping.names) != 1)}"
-    print_tidily(console, f"{data or EMBEDDED}: {rows} to predict {mapping.target} by, from {inputs}\n", table)
+    print_tidily(console, f"{data}: {rows} to predict {mapping.target} by, from {inputs}\n", table)
     told = set(left_out_notes(readings))  # which the table has
     for note in training.notes:
         if note not in told:
@@ -87,20 +125,12 @@ def show_readings(data: str | None, choice: Choice, as_json: bool) -> None:
 
 def _plain_readings(mapping: Preprocessing) -> Iterator[Reading]:
     """How the columns of a table on disk are read."""
-    from ..tables import Reading
-
     for column in mapping.columns:
         yield Reading(column.name, "numbers", column)
 
 
 def errors_table(outcome: FitOutcome) -> Grid | None:
     """The errors of the model and of simpler ones: by rows held out, else by rows left out; None if not known."""
-    from rich import box
-    from rich.table import Table as Grid
-
-    from ..posteriors.calibration import COVERAGES
-    from ..report.words import readable
-
     parts = outcome.test or judged_left_out(outcome)
     if not parts:
         return None
@@ -123,8 +153,6 @@ def errors_table(outcome: FitOutcome) -> Grid | None:
 
 def judged_left_out(outcome: FitOutcome) -> tuple[HeldOut, ...]:
     """The model and simpler ones by rows of the fit, each predicted from the others; empty if that is not known."""
-    from ..report.summary import HeldOut, simple_left_out
-
     found = outcome.baselines
     if found is None:
         return ()

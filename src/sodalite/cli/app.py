@@ -1,32 +1,34 @@
-"""The command `sodalite` and its sub-commands, each imported only when it is called."""
+"""The command `sodalite`: what each of its commands takes. The work is in the module of a command's name."""
 
 from __future__ import annotations
 
 import io
 import sys
+from collections.abc import Callable
+from functools import partial
 from importlib import import_module
+from pathlib import Path
 from time import perf_counter
+from typing import Any
 
 import click
 
 import sodalite
 
-COMMANDS = {
-    "fit": "Fit a model to a table and write it to a file.",
-    "predict": "Predict the rows of a table, with error bars.",
-    "select": "Choose the rows that say most about a table, and write them.",
-    "report": "Show a model in a page that a browser opens.",
-    "inspect": "Say what is in a model file.",
-    "demo": "Fit the embedded data set, beside a full GP and a random subset.",
-    "reproduce": "Repeat the paper's experiment: its table and two of its figures.",
-}
+from ._common import plain_errors
+from .options import SETTINGS, Demo, Fit, Inspect, Level, Levels, Options, Predict, Report, Reproduce, Seconds, Select
+
+FILE = click.Path(readable=False, allow_dash=True)  # any text, which the shell completes as a file; errors are ours
+POSITIVE = click.IntRange(1)
+EPILOG = """
+Completion of commands and options by the tab key: put this in ~/.bashrc (zsh_source for ~/.zshrc):
+
+    eval "$(_SODALITE_COMPLETE=bash_source sodalite)"
+"""
 
 
-class LazyGroup(click.Group):
-    """A group of commands that imports a command's module only to run it or to show its help.
-
-    Ctrl-C while it is imported ends like Ctrl-C later on; click's own way would be status 1.
-    """
+class Group(click.Group):
+    """A group of commands in which Ctrl-C, before a command has begun, ends as it does later; click's status is 1."""
 
     def invoke(self, context: click.Context) -> object:
         try:
@@ -36,31 +38,274 @@ class LazyGroup(click.Group):
             raise click.exceptions.Exit(130) from None
 
     def list_commands(self, context: click.Context) -> list[str]:
-        return list(COMMANDS)
-
-    def get_command(self, context: click.Context, name: str) -> click.Command | None:
-        if name not in COMMANDS:
-            return None
-        command = import_module(f"sodalite.cli.{name}").command
-        assert isinstance(command, click.Command)
-        return command
-
-    def format_commands(self, context: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl(list(COMMANDS.items()))
+        return list(self.commands)  # the most used first
 
 
-EPILOG = """
-Completion of commands and options by the tab key: put this in ~/.bashrc (zsh_source for ~/.zshrc):
+class Command(click.Command):
+    """A command whose values are read as one object and passed to `command` of the module of the command's name."""
 
-    eval "$(_SODALITE_COMPLETE=bash_source sodalite)"
-"""
+    def __init__(self, *arguments: Any, options: type[Options], **others: Any) -> None:
+        super().__init__(*arguments, **others)
+        self.options = options
+        self.callback = self.run
+
+    def run(self, set_: tuple[str, ...] = (), **values: Any) -> None:
+        """Read the values, and do the work."""
+        options = self.options.read(values, set_)
+        with plain_errors(options.interrupted):
+            import_module(f"sodalite.cli.{self.name}").command(options)
+
+    @property
+    def settings(self) -> list[str]:
+        """The names of `SETTINGS` that --set takes."""
+        return self.options.settings([str(part.name) for part in self.params])
+
+    def format_epilog(self, context: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the settings."""
+        if not any(part.name == "set_" for part in self.params):
+            return
+        with formatter.section("Settings, as --set NAME=VALUE"):
+            formatter.write_dl([(name, SETTINGS[name].help) for name in self.settings])
+        if self.options.owner:
+            formatter.write_paragraph()
+            with formatter.indentation():
+                formatter.write_text(f"Parameters of {self.options.owner} in Python, such as tol=0.1, can be set too.")
 
 
-@click.command(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]}, epilog=EPILOG)
+@click.command(cls=Group, context_settings={"help_option_names": ["-h", "--help"]}, epilog=EPILOG)
+@click.option("--debug", is_flag=True, help="Show where in the code an error comes from.")
 @click.version_option(sodalite.__version__, prog_name="sodalite")
-def app() -> None:
+def app(debug: bool) -> None:
     """Gaussian processes on the few rows of a large data set that the model itself chooses."""
     click.get_current_context().obj = perf_counter()  # when the command began, before libraries are imported
     if isinstance(sys.stdout, io.TextIOWrapper):  # a file name may have bytes that are no text
         sys.stdout.reconfigure(errors="backslashreplace")
+
+
+# --- options of several commands ---
+
+
+def command(options: type[Options]) -> Callable[[Callable[[], None]], Command]:
+    """Make a command of a function whose docstring is its help."""
+    return partial(app.command, cls=Command, options=options)()
+
+
+target = partial(click.option, "-t", "--target", metavar="COLUMN")
+features = click.option("--features", multiple=True, metavar="A,B", help="Columns to use. Default: all others.")
+exclude = partial(click.option, "--exclude", multiple=True, metavar="A,B")
+output = partial(click.option, "-o", "--output", type=FILE)
+n_active = partial(click.option, "-n", "--n-active", type=POSITIVE, metavar="N")
+decimal = click.option("--decimal", type=click.Choice([".", ","]), help="Decimal mark of numbers, if it is misread.")
+seed = click.option(
+    "--seed",
+    default=0,
+    show_default=True,
+    type=click.IntRange(0),
+    metavar="N",
+    help="Start of the random numbers: the same seed gives the same result.",
+)
+settings = click.option("--set", "set_", multiple=True, metavar="NAME=VALUE", help="One of the settings below.")
+as_json = click.option("--json", "as_json", is_flag=True, help="Print the result as one JSON object.")
+quiet = click.option("-q", "--quiet", is_flag=True, help="Print only errors and warnings.")
+
+
+# --- the commands ---
+
+
+@command(Fit)
+@click.argument("data", required=False, type=FILE)
+@target(help="Column to predict.")
+@features
+@exclude(help="Columns to leave out.")
+@output(default="model.sodalite", show_default=True, metavar="MODEL", help="File to write the model to.")
+@n_active(show_default="500", help="Number of rows that the model keeps: more are more accurate, and slower.")
+@click.option(
+    "--score",
+    metavar="NAME",
+    help="Rule that chooses these rows: lookahead (the default), delta (the paper's), uncertainty, underfit, sampled "
+    "or random.",
+)
+@click.option(
+    "--mean",
+    metavar="NAME",
+    help="Model below the Gaussian process, which learns what it leaves: linear (a straight line), trees (boosted "
+    "trees), or auto (trees if they predict better). Default: a constant.",
+)
+@click.option(
+    "--posterior",
+    metavar="NAME",
+    help="What the other rows add to a prediction: those near by (local, the default), nothing (sod), or all of them, "
+    "approximately (sor, dtc, fitc, vfe).",
+)
+@click.option("--time-limit", type=Seconds(), metavar="TIME", help="Longest time for the whole command: 60s, 5m, 1h.")
+@click.option(
+    "--test-fraction",
+    type=click.FloatRange(0, 0.9),
+    metavar="SHARE",
+    show_default="0.1; none of fewer than 100 rows, each of which is predicted from the others",
+    help="Share of the rows to hold out, at most 5000 rows, to measure the errors on rows that the model has not seen.",
+)
+@decimal
+@click.option("--dry-run", is_flag=True, help="Show how each column is read, and stop.")
+@seed
+@settings
+@as_json
+@quiet
+def fit() -> None:
+    """Fit a model to a table and write it to a file.
+
+    DATA is CSV, TSV, JSON lines, Parquet, Feather, NPZ or Excel, by its suffix, also in .gz or .zip; a folder of
+    Parquet files; a pattern such as "sales-*.csv"; book.xlsx::Sheet2; shop.db::orders or a query of a database; or -
+    for CSV from standard input. Without it, 43 years of CO2 at Mauna Loa. How columns are to be read is found from
+    the values: see --dry-run. predict does the same. A tenth of the rows is held out to judge the model; the one that
+    is written has seen all. A folder, or a large Parquet file, is left on disk, and must hold numbers alone.
+
+    Example: sodalite fit houses.csv --target price --output houses.sodalite
+    """
+
+
+@command(Predict)
+@click.argument("model", type=FILE)
+@click.argument("data", type=FILE)
+@output(default="-", metavar="FILE", help="File to write the predictions to. Default: standard output.")
+@click.option("--keep", multiple=True, metavar="A,B", help="Columns of DATA to write before the predictions.")
+@click.option("--std", is_flag=True, help="Add the standard deviation of each prediction.")
+@click.option(
+    "--interval",
+    type=Level(),
+    metavar="LEVEL",
+    help="Add the ends of the interval that holds the target with this probability, such as 0.95.",
+)
+@click.option(
+    "--quantiles",
+    default=(),
+    type=Levels(),
+    metavar="LEVELS",
+    help="Add the quantiles of these levels, such as .05,.5,.95.",
+)
+@click.option(
+    "--novelty", is_flag=True, help="Add how far each row is from the data: 0 among them, 1 far from all rows."
+)
+@decimal
+@settings
+@as_json
+@quiet
+def predict() -> None:
+    """Predict the rows of a table, with error bars.
+
+    MODEL is a file that fit has written, or a folder from a cluster. DATA is a table in any format that fit reads, or -
+    for CSV from standard input. Its columns are found by name, in any order; others are ignored. It may be of any size.
+    The output has one row for each, with the columns that --keep names, then mean, std, lower, upper, quantile_0.05 and
+    so on, sample_1 to sample_K and novelty as asked for; it is CSV, or what the suffix of FILE says. Intervals,
+    quantiles and samples follow the distribution of errors that the fit has learnt. Samples are drawn together for 500
+    rows at a time. Rows that lie outside the data that the model was fitted to are counted.
+
+    Example: sodalite predict houses.sodalite new.csv --std --interval 0.95
+    """
+
+
+@command(Select)
+@click.argument("data", type=FILE)
+@target(help="Column that the rows are to be informative about.")
+@n_active(required=True, help="Number of rows to choose.")
+@features
+@exclude(help="Columns that do not count in the choice; they are written all the same.")
+@click.option(
+    "--score",
+    metavar="NAME",
+    help="Rule that chooses the rows: delta (the default, the paper's), lookahead, uncertainty, underfit, sampled or "
+    "random.",
+)
+@output(default="-", metavar="SUBSET", help="File to write the rows to. Default: standard output.")
+@decimal
+@settings
+@as_json
+@quiet
+def select() -> None:
+    """Choose the rows that say most about a table, and write them.
+
+    DATA is a table in any format that fit reads, or - for CSV from standard input. The chosen rows are written with all
+    of their columns, the most telling first: a summary of the data for any other tool. A first column says which row of
+    DATA each is, counting from 0.
+
+    Example: sodalite select houses.csv --target price --n-active 20
+    """
+
+
+@command(Report)
+@click.argument("model", type=FILE)
+@click.argument("data", required=False, type=FILE)
+@output(default="", metavar="FILE", help="Page to write. Default: beside MODEL, with the suffix .html.")
+@target(help="Column of DATA with the true values, if the model does not know its name.")
+@decimal
+@seed
+@settings
+@as_json
+@quiet
+def report() -> None:
+    """Show a model in a page that a browser opens.
+
+    MODEL is a file that fit has written. DATA, if given, is a table in any format that fit reads, or - for CSV from
+    standard input, and has the model's columns and its target: rows that were not in the fit judge the model. Without
+    it, what the model's file holds is shown. The output is one HTML file that needs no network; - writes it to standard
+    output, and with --json its numbers instead.
+
+    Example: sodalite report houses.sodalite houses.csv --output houses.html
+    """
+
+
+@command(Inspect)
+@click.argument("model", type=FILE)
+@click.option("--check", is_flag=True, help="Read the whole file, and say whether it is damaged.")
+@as_json
+def inspect() -> None:
+    """Say what is in a model file.
+
+    Only the file's header is read, however many rows it holds, unless --check is given.
+
+    Example: sodalite inspect houses.sodalite
+    """
+
+
+@command(Demo)
+@n_active(default=200, show_default=True, help="Number of rows that the model keeps.")
+@seed
+def demo() -> None:
+    """Fit the embedded data set, beside a full GP and a random subset.
+
+    The data are 43 years of weekly CO2 at Mauna Loa. A fifth of the weeks is held out.
+
+    Example: sodalite demo --n-active 100
+    """
+
+
+@command(Reproduce)
+@seed
+@click.option(
+    "--draws", default=200, show_default=True, type=POSITIVE, metavar="N", help="Data sets for each function."
+)
+@click.option(
+    "--subset",
+    default=20,
+    show_default=True,
+    type=click.IntRange(2, 40),
+    metavar="N",
+    help="Rows, of 40, that the kernel is fitted to; the paper gives no number.",
+)
+@click.option(
+    "--output",
+    default="reproduce",
+    show_default=True,
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Folder for table.json, figure1.png and figure2.png; created if it is not there.",
+)
+def reproduce() -> None:
+    """Repeat the paper's experiment: its table and two of its figures.
+
+    The paper reports one random draw of each of its data sets. This draws many, and shows where among them the paper's
+    numbers fall: with the fixed kernels of the authors' scripts, and with the maximum likelihood of the paper's text.
+    Where text and scripts disagree, it says so, and what it does.
+
+    Example: sodalite reproduce --draws 100 --output results
+    """

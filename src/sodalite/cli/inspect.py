@@ -2,57 +2,51 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import click
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+from sklearn.gaussian_process.kernels import Kernel
 
+from ..core.container import VERSION
+from ..core.state import Converter
+from ..core.types import Floats
 from ..experiments.printing import glued, print_tidily
-from ._common import FILE, check_model_path, debug_option, json_option, plain_errors, print_json
+from ..fitting.means import MeanFunction
+from ..kernels import leaves
+from ..persistence import ModelFileError, check_file, read_header
+from ..persistence.classes import CONVERTER
+from ..posteriors.baselines import Baselines
+from ..posteriors.calibration import ErrorBars
+from ..posteriors.predictive import Standard
+from ..posteriors.shape import Width
+from ..report.summary import HeldOut, left_out
+from ..report.words import KernelWords, baseline_words, coverages_words, distribution_words, mean_words, readable
+from ..stopping import in_words
+from ..tables import Column, Preprocessing
+from ..tables.column import GAP
+from ._common import check_model_path, print_json
+from .options import Inspect
 
-if TYPE_CHECKING:
-    from rich.console import Console
 
-    from ..core.types import Floats
-    from ..posteriors.calibration import ErrorBars
-    from ..report.summary import HeldOut
-    from ..report.words import KernelWords
-    from ..tables import Column
-
-
-@click.command("inspect")
-@click.argument("model", type=FILE)
-@click.option("--check", is_flag=True, help="Read the whole file first, and check it for damage.")
-@json_option
-@debug_option
-def command(model: str, check: bool, as_json: bool, debug: bool) -> None:
-    """Say what is in a model file.
-
-    Only the file's header is read, however many rows it holds, unless --check is given.
-
-    Example: sodalite inspect houses.sodalite
-    """
-    with plain_errors(debug):
-        content = run(model, check)
-        if as_json:
-            print_json(content)
-        else:
-            from rich.console import Console
-
-            from ..persistence import ModelFileError
-
-            try:
-                show(content, Console(highlight=False, markup=False, emoji=False))
-            except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
-                words = "what it says of itself makes no sense. Copy it again, or fit it again."
-                raise ModelFileError(f"{model} is no valid model file: {words}") from error
+def command(options: Inspect) -> None:
+    """Print what is in a model file."""
+    content = run(options.model, options.check)
+    if options.as_json:
+        print_json(content)
+        return
+    try:
+        show(content, Console(highlight=False, markup=False, emoji=False))
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        words = "what it says of itself makes no sense. Copy it again, or fit it again."
+        raise ModelFileError(f"{options.model} is no valid model file: {words}") from error
 
 
 def run(path: str, check: bool = False) -> dict[str, Any]:
     """The header of a model file, and the types and shapes of its arrays; with `check`, all of it is checked first."""
-    from ..core.container import VERSION
-    from ..persistence import check_file, read_header
-
     check_model_path(path, "MODEL")
     if check:
         check_file(path)
@@ -67,8 +61,6 @@ def run(path: str, check: bool = False) -> dict[str, Any]:
 
 def show(content: dict[str, Any], console: Console) -> None:
     """Print what a model file says of itself."""
-    from rich.table import Table
-
     grid = Table.grid(padding=(0, 2))
     for name, text in (*_origin(content), *_model(content), *_quality(content), *_contents(content)):
         grid.add_row(name, glued(text))
@@ -81,8 +73,6 @@ Lines = Iterator[tuple[str, str]]
 
 def _origin(content: dict[str, Any]) -> Lines:
     """The file, and the columns that the model was fitted to."""
-    from ..tables import Preprocessing
-
     about, mapping = content.get("about") or {}, content.get("preprocessing")
     yield "file", f"{content['path']}, {content['bytes'] / 1e6:.2f} MB, format {content['format_version']}"
     yield "written by", f"sodalite {content['library']}"
@@ -103,8 +93,6 @@ def _origin(content: dict[str, Any]) -> Lines:
 
 def _loaded(tree: Any, hint: Any) -> Any:
     """A part of the fitted state without arrays of its own."""
-    from ..core.state import Converter
-
     return Converter().load(tree, hint)
 
 
@@ -118,11 +106,6 @@ def _shape(content: dict[str, Any], name: str) -> list[int]:
 
 def _model(content: dict[str, Any]) -> Lines:
     """The active rows, the posterior, the kernel and the error bars."""
-    from sklearn.gaussian_process.kernels import Kernel
-
-    from ..persistence.classes import CONVERTER
-    from ..stopping import in_words
-
     fitted = content["fitted"]
     stopped = in_words(str(fitted["selection"]["stop_reason"]))
     yield "rows", f"{_shape(content, 'X_active')[0]} active of {fitted['n_rows']} ({stopped})"
@@ -142,18 +125,11 @@ def _model(content: dict[str, Any]) -> Lines:
 
 def _formula(kernel: Any) -> str:
     """A kernel in one line, without the length-scales that have a line for each input."""
-    import re
-
     return re.sub(r"length_scale=\[[^\]]*\]", "...", str(kernel))
 
 
 def _length_scales(kernel: Any, content: dict[str, Any]) -> Lines:
     """The length-scales of each input, in its own units, where every input has one; of every component in turn."""
-    import numpy as np
-
-    from ..kernels import leaves
-    from ..tables import Preprocessing
-
     mapping, names, d = content.get("preprocessing"), content["feature_names"], _shape(content, "X_active")[1]
     if mapping:
         names = Preprocessing.from_json(mapping).names
@@ -168,10 +144,6 @@ def _length_scales(kernel: Any, content: dict[str, Any]) -> Lines:
 
 def _quality(content: dict[str, Any]) -> Lines:
     """How good the model was: on rows held out, else on rows left out, and beside simple models."""
-    from ..posteriors.baselines import Baselines
-    from ..report.summary import HeldOut
-    from ..report.words import baseline_words, coverages_words
-
     tests = (content.get("about") or {}).get("test") or []
     for part in tests:
         yield f"test, {part['model']}", _judged(HeldOut(**part))
@@ -179,8 +151,6 @@ def _quality(content: dict[str, Any]) -> Lines:
         return
     bars, std = _bars(content)
     if bars is not None:
-        from ..report.summary import left_out
-
         found = left_out(bars, std.tolist())
         if found is not None and found.coverages is not None:
             nlpd = "" if found.nlpd is None else f"NLPD {found.nlpd:.3f}; "
@@ -192,10 +162,6 @@ def _quality(content: dict[str, Any]) -> Lines:
 
 def _bars(content: dict[str, Any]) -> tuple[ErrorBars | None, Floats]:
     """The standard deviations of predictions at the rows of the fit, if there are any, and those of the targets."""
-    import numpy as np
-
-    from ..posteriors.calibration import ErrorBars
-
     scale, std = content["fitted"]["posterior"]["scale"] or {}, content["fitted"]["scaling"]["std"]
     # With very many targets, their standard deviations are among the arrays.
     if not isinstance(std["array"], list):
@@ -206,8 +172,6 @@ def _bars(content: dict[str, Any]) -> tuple[ErrorBars | None, Floats]:
 
 def _judged(part: HeldOut) -> str:
     """What a model's predictions of some rows were like."""
-    from ..report.words import coverages_words, readable
-
     text = f"RMSE {readable(part.rmse, 4)}"
     if part.nlpd is not None:
         text += f", NLPD {part.nlpd:.3f}"
@@ -218,9 +182,6 @@ def _judged(part: HeldOut) -> str:
 
 def _mean(content: dict[str, Any]) -> Lines:
     """What is predicted before the Gaussian process; nothing of a constant."""
-    from ..fitting.means import MeanFunction
-    from ..report.words import mean_words
-
     mean = _loaded({**content["fitted"]["mean_function"], "models": []}, MeanFunction)
     if words := mean_words(mean):
         yield "mean", words
@@ -228,10 +189,6 @@ def _mean(content: dict[str, Any]) -> Lines:
 
 def _errors(content: dict[str, Any]) -> Lines:
     """The distribution of every target's errors, if it is known."""
-    from ..posteriors.predictive import Standard
-    from ..posteriors.shape import Width
-    from ..report.words import distribution_words
-
     shape = (content["fitted"]["posterior"]["scale"] or {}).get("shape")
     if shape is None:
         return
@@ -253,8 +210,6 @@ def _contents(content: dict[str, Any]) -> Lines:
 
 def _words(content: dict[str, Any]) -> KernelWords | None:
     """Error bars and noise in the words that a fit has left in the file, else by the posterior's numbers; or None."""
-    from ..report.words import KernelWords
-
     said = (content.get("about") or {}).get("kernel")
     if said:
         return KernelWords.from_dict(said)
@@ -268,8 +223,6 @@ def _words(content: dict[str, Any]) -> KernelWords | None:
 
 def _column(column: Column) -> str:
     """A column as the printout describes it."""
-    from ..tables.column import GAP
-
     words = {"means": "levels by their mean target", "ordered": "levels in order", "points": "levels, each for itself"}
     text = f"{column.label} ({words.get(column.kind, column.kind)}"
     parts: tuple[str, ...] = getattr(column, "parts", ())
@@ -285,10 +238,6 @@ def _column(column: Column) -> str:
 
 def _fill(column: Column) -> str:
     """What takes the place of missing values, as the end of a sentence; empty if nothing has to."""
-    import numpy as np
-
-    from ..tables.column import GAP
-
     if GAP in getattr(column, "levels", ()):
         return "; missing values are a level"
     if column.fill is None or column.complete:

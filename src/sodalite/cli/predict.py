@@ -9,127 +9,41 @@ from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass, field
 from itertools import chain
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import click
+import numpy as np
 
+from ..core.types import Floats
+from ..core.unseen import Unseen, taken
 from ..core.words import counted
-from ._common import (
-    FILE,
-    Level,
-    Levels,
-    check_model_path,
-    check_outputs,
-    debug_option,
-    dialect_options,
-    json_option,
-    not_written,
-    plain_errors,
-    print_json,
-    quiet_option,
-    say,
-    seed_option,
-    split_names,
-)
+from ..estimator import GreedyGPRegressor
+from ..persistence import load
+from ..posteriors.novelty import UNKNOWN
+from ..report.words import bars_of
+from ..tables import Encoded, Reader, Table, TableError, check_output, open_output, open_table
+from ..tables.preprocessing import check_columns, imputed_notes
+from ..tables.writing import Write
+from ._common import check_model_path, check_outputs, print_json, say, split_names
 from ._data import dialect_of, mapping_of
-
-if TYPE_CHECKING:
-    import numpy as np
-
-    from ..core.types import Floats
-    from ..core.unseen import Unseen
-    from ..estimator import GreedyGPRegressor
-    from ..tables import Dialect, Encoded, Reader, Table
-    from ..tables.writing import Write
-    from ._progress import Display
+from ._progress import Display, display
+from .options import Predict
 
 BLOCK = 500  # rows whose samples are drawn together, from one covariance: O(BLOCK^3) time for every block
 
 
-@click.command("predict")
-@click.argument("model", type=FILE)
-@click.argument("data", type=FILE)
-@click.option(
-    "-o", "--output", default="-", type=FILE, metavar="FILE", help="Where to write; standard output unless given."
-)
-@click.option("--keep", multiple=True, metavar="A,B", help="Columns of DATA to write beside the predictions.")
-@click.option("--std", is_flag=True, help="Add the standard deviation of each prediction.")
-@click.option(
-    "--interval",
-    type=Level(),
-    metavar="LEVEL",
-    help="Add the ends of the interval that holds the target with this probability, such as 0.95.",
-)
-@click.option(
-    "--quantiles",
-    default=(),
-    type=Levels(),
-    metavar="LEVELS",
-    help="Add the quantiles of these levels, such as .05,.5,.95.",
-)
-@click.option(
-    "--samples", default=0, type=click.IntRange(0), metavar="K", help="Add K samples of what might be observed."
-)
-@click.option("--novelty", is_flag=True, help="Add how little is known there: 0 at the data, 1 far from all rows.")
-@dialect_options
-@seed_option
-@json_option
-@quiet_option
-@debug_option
-def command(
-    model: str,
-    data: str,
-    output: str,
-    keep: tuple[str, ...],
-    std: bool,
-    interval: float | None,
-    quantiles: tuple[float, ...],
-    samples: int,
-    novelty: bool,
-    dialect: Dialect,
-    seed: int,
-    as_json: bool,
-    quiet: bool,
-    debug: bool,
-) -> None:
-    """Predict the rows of a table, with error bars.
-
-    MODEL is a file that fit has written, or a folder from a cluster. DATA is a table in any format that fit reads, or -
-    for CSV from standard input. Its columns are found by name, in any order; others are ignored. It may be of any size.
-    The output has one row for each, with the columns that --keep names, then mean, std, lower, upper, quantile_0.05 and
-    so on, sample_1 to sample_K and novelty as asked for; it is CSV, or what the suffix of FILE says. Intervals,
-    quantiles and samples follow the distribution of errors that the fit has learnt. Samples are drawn together for 500
-    rows at a time. Rows that lie outside the data that the model was fitted to are counted.
-
-    Example: sodalite predict houses.sodalite new.csv --std --interval 0.95
-    """
-    with plain_errors(debug, not_written(output)):
-        from ._progress import display
-
-        with display(not (quiet or as_json) and output != "-") as shown:
-            outcome = run(
-                model,
-                data,
-                output,
-                std=std,
-                interval=interval,
-                quantiles=quantiles,
-                samples=samples,
-                novelty=novelty,
-                keep=keep,
-                dialect=dialect,
-                seed=seed,
-                gather=as_json,
-                shown=shown,
-            )
-        for note in outcome.notes:
-            say(note, quiet or as_json)
-        print_warnings(outcome)
-        if as_json:
-            print_json(outcome.as_dict())
-        elif output != "-":
-            outside = f"{outcome.n_outside or 'none'} outside the data"
-            say(f"{outcome.n_rows} rows predicted in {outcome.seconds:.1f} s, {outside}, written to {output}", quiet)
+def command(options: Predict) -> None:
+    """Predict, write the predictions and say what was noticed."""
+    with display(not options.silent and options.output != "-") as shown:
+        outcome = run(options, shown)
+    for note in outcome.notes:
+        say(note, options.silent)
+    print_warnings(outcome)
+    if options.as_json:
+        print_json(asdict(outcome))
+    elif options.output != "-":
+        outside = f"{outcome.n_outside or 'none'} outside the data"
+        words = f"{outcome.n_rows} rows predicted in {outcome.seconds:.1f} s, {outside}, written to {options.output}"
+        say(words, options.quiet)
 
 
 def print_warnings(outcome: PredictOutcome) -> None:
@@ -183,53 +97,25 @@ class PredictOutcome:
     predictions: dict[str, list[Any]] | None
     """The predictions themselves, if they were to be gathered."""
 
-    def as_dict(self) -> dict[str, Any]:
-        """The outcome as what JSON can hold."""
-        return asdict(self)
 
-
-def run(
-    model_path: str,
-    data: str,
-    output: str = "-",
-    *,
-    std: bool = False,
-    interval: float | None = None,
-    quantiles: tuple[float, ...] = (),
-    samples: int = 0,
-    novelty: bool = False,
-    keep: tuple[str, ...] = (),
-    dialect: Dialect | None = None,
-    seed: int = 0,
-    gather: bool = False,
-    shown: Display | None = None,
-) -> PredictOutcome:
-    """Predict a table a chunk at a time. With `gather` and "-" as output, predictions are returned, not written."""
-    import numpy as np
-
-    from ..persistence import load
-    from ..posteriors.novelty import UNKNOWN
-    from ..report.words import bars_of
-    from ..tables import check_output, open_table
-    from ..tables.preprocessing import imputed_notes
-    from ._progress import Display
-
-    began = perf_counter()
-    check_outputs({"MODEL": model_path, "DATA": data}, {"--output": output})
+def run(options: Predict, shown: Display | None = None) -> PredictOutcome:
+    """Predict a table a chunk at a time. For JSON and "-" as output, predictions are returned, not written."""
+    began, output = perf_counter(), options.output
+    check_outputs({"MODEL": options.model, "DATA": options.data}, {"--output": output})
     check_output(output)
-    check_model_path(model_path, "MODEL")
+    check_model_path(options.model, "MODEL")
     shown = shown or Display()
-    shown.step(f"Loading {model_path}")
-    model = load(model_path)
-    gathered: dict[str, list[Any]] | None = {} if gather and output == "-" else None
+    shown.step(f"Loading {options.model}")
+    model = load(options.model)
+    gathered: dict[str, list[Any]] | None = {} if options.as_json and output == "-" else None
     bars = bars_of(model.posterior_)
-    tally, generator = Tally(UNKNOWN if bars is None else bars.outside), np.random.default_rng(seed)
-    asked = Asked(std, interval, quantiles, samples)
-    columns = asked.columns(len(model.y_mean_)) + ["novelty"] * novelty
-    with open_table(data, dialect=dialect_of(model, dialect)) as reader:
+    tally, generator = Tally(UNKNOWN if bars is None else bars.outside), np.random.default_rng(options.seed)
+    asked = Asked(options.std, options.interval, options.quantiles, options.samples)
+    columns = asked.columns(len(model.y_mean_)) + ["novelty"] * options.novelty
+    with open_table(str(options.data), dialect=dialect_of(model, options.dialect)) as reader:
         mapping = mapping_of(model, reader)
         mapping.check_names(reader.names, reader.name)
-        kept = kept_columns(keep, reader, columns)
+        kept = kept_columns(options.keep, reader, columns)
         needed = list(dict.fromkeys([*kept, *mapping.sources]))
 
         def parts(tables: Iterator[Table]) -> Iterator[dict[str, Any]]:
@@ -243,8 +129,8 @@ def run(
         with closing(reader.chunks(needed)) as tables:  # also after an error, since the file is read ahead
             _write(parts(tables), [*kept, *columns], output, gathered)
     return PredictOutcome(
-        model=model_path,
-        data=data,
+        model=options.model,
+        data=str(options.data),
         output=None if gathered is not None else output,
         n_rows=tally.n_rows,
         columns=(*kept, *columns),
@@ -263,9 +149,6 @@ def run(
 
 def kept_columns(keep: tuple[str, ...], reader: Reader, columns: list[str]) -> list[str]:
     """The columns that --keep names, checked."""
-    from ..tables import TableError
-    from ..tables.preprocessing import check_columns
-
     kept = list(dict.fromkeys(split_names(keep, reader.names)))
     check_columns(reader.name, reader.names, kept)
     for name in kept:
@@ -331,10 +214,6 @@ def predict_rows(
     model: GreedyGPRegressor, rows: Encoded, asked: Asked, generator: np.random.Generator
 ) -> dict[str, Floats]:
     """The columns of the output for some rows, and their novelty; NaN for rows with a missing value."""
-    import numpy as np
-
-    from ..core.unseen import taken
-
     n, q = len(rows.X), len(model.y_mean_)
     values, novelty = np.full((n, q, len(asked.names)), np.nan), np.full(n, np.nan)
     whole = np.flatnonzero(~np.isnan(rows.X).any(axis=1))
@@ -358,8 +237,6 @@ def moments_and_quantiles(
 
     The distribution is asked for only if there are levels: its widths may take longer than mean and variance.
     """
-    import numpy as np
-
     if not levels:
         mean, std, novelty = model.fitted_.mean_std_novelty(X, unseen)
         return mean, std, novelty, np.empty((*mean.shape, 0))
@@ -375,8 +252,6 @@ def _write(
 
     No file is opened before the first chunk is there: most of what is wrong with a table is found in it.
     """
-    from ..tables import open_output
-
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "X does not have valid feature names")  # names were matched already
         first = next(parts, None)

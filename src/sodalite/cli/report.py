@@ -3,93 +3,43 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from dataclasses import asdict, dataclass, replace
-from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import NamedTuple
 
-import click
+import numpy as np
 
+from ..core.files import check_writable, replacing
+from ..core.optional import require
+from ..core.types import Floats
 from ..core.words import counted
-from ._common import (
-    FILE,
-    Mistake,
-    check_model_path,
-    check_outputs,
-    debug_option,
-    dialect_options,
-    json_option,
-    not_written,
-    plain_errors,
-    print_json,
-    quiet_option,
-    say,
-    seed_option,
-)
+from ..estimator import GreedyGPRegressor
+from ..persistence import load
+from ..report import Report as ModelReport
+from ..report import make_report, to_html
+from ..tables import Options as ColumnOptions
+from ..tables import TableError, open_table
+from ..tables.training import target_values
+from ..tables.values import table_column
+from ._common import Mistake, check_model_path, check_outputs, print_json, say
 from ._data import dialect_of, mapping_and_target
-
-if TYPE_CHECKING:
-    from ..core.types import Floats
-    from ..estimator import GreedyGPRegressor
-    from ..report import Report
-    from ..tables import Dialect
-    from ._progress import Display
+from ._progress import Display, display
+from .options import Report
 
 
-@click.command("report")
-@click.argument("model", type=FILE)
-@click.argument("data", required=False, type=FILE)
-@click.option(
-    "-o",
-    "--output",
-    type=FILE,
-    metavar="FILE",
-    help="Where to write; unless given, beside MODEL, with the suffix .html.",
-)
-@click.option("-t", "--target", metavar="COLUMN", help="The column of DATA to judge by, if the model does not know it.")
-@dialect_options
-@seed_option
-@json_option
-@quiet_option
-@debug_option
-def command(
-    model: str,
-    data: str | None,
-    output: str | None,
-    target: str | None,
-    dialect: Dialect,
-    seed: int,
-    as_json: bool,
-    quiet: bool,
-    debug: bool,
-) -> None:
-    """Show a model in a page that a browser opens.
-
-    MODEL is a file that fit has written. DATA, if given, is a table in any format that fit reads, or - for CSV from
-    standard input, and has the model's columns and its target: rows that were not in the fit judge the model. Without
-    it, what the model's file holds is shown. The output is one HTML file that needs no network; - writes it to standard
-    output, and with --json its numbers instead.
-
-    Example: sodalite report houses.sodalite houses.csv --output houses.html
-    """
-    check_model_path(model, "MODEL")
-    if output is None:
-        output = str(Path(model).with_suffix(".html"))
-    with plain_errors(debug, not_written(output)):
-        from ._progress import display
-
-        with display(not (quiet or as_json) and output != "-") as shown:
-            outcome, report = run(
-                model, data, output, target=target, dialect=dialect, seed=seed, write=not as_json, shown=shown
-            )
-        for note in outcome.notes:
-            say(note, quiet or as_json)
-        if outcome.missing:
-            say(f"Warning: missing values: {counted(outcome.missing)}; {gap_words(outcome)}.")
-        if as_json:
-            print_json(report.as_dict() if output == "-" else outcome.as_dict())
-        elif output != "-":
-            say(f"{outcome.output}: {outcome.n_bytes / 1e6:.1f} MB, in {outcome.seconds:.1f} s", quiet)
+def command(options: Report) -> None:
+    """Write the page and say what was noticed."""
+    with display(not options.silent and options.output != "-") as shown:
+        outcome, report = run(options, shown)
+    for note in outcome.notes:
+        say(note, options.silent)
+    if outcome.missing:
+        say(f"Warning: missing values: {counted(outcome.missing)}; {gap_words(outcome)}.")
+    if options.as_json:
+        print_json(report.as_dict() if options.output == "-" else asdict(outcome))
+    elif options.output != "-":
+        say(f"{outcome.output}: {outcome.n_bytes / 1e6:.1f} MB, in {outcome.seconds:.1f} s", options.quiet)
 
 
 def gap_words(outcome: ReportOutcome) -> str:
@@ -127,57 +77,38 @@ class ReportOutcome:
     """What was noticed in reading DATA: sentences."""
     seconds: float
 
-    def as_dict(self) -> dict[str, Any]:
-        """The outcome as what JSON can hold."""
-        return asdict(self)
 
-
-def run(
-    model_path: str,
-    data: str | None,
-    output: str,
-    *,
-    target: str | None = None,
-    dialect: Dialect | None = None,
-    seed: int = 0,
-    write: bool = True,
-    shown: Display | None = None,
-) -> tuple[ReportOutcome, Report]:
-    """Load a model, judge it and write its page; "-" is standard output, where nothing is written unless `write`."""
-    from ..core.optional import require
-    from ._progress import Display
-
-    began = perf_counter()
+def run(options: Report, shown: Display | None = None) -> tuple[ReportOutcome, ModelReport]:
+    """Load a model, judge it and write its page; "-" is standard output, where no page is written for JSON."""
+    began, output = perf_counter(), options.output
     require("plotly", "report")
-    check_outputs({"MODEL": model_path, "DATA": data}, {"--output": output})
+    check_model_path(options.model, "MODEL")
+    check_outputs({"MODEL": options.model, "DATA": options.data}, {"--output": output})
     if output != "-":
         _check_writable(output)
     shown = shown or Display()
-    shown.step(f"Loading {model_path}")
-    from ..persistence import load
-
-    model = load(model_path)
+    shown.step(f"Loading {options.model}")
+    model = load(options.model)
     X = y = None
     rows = None
-    if data is not None:
-        shown.step(f"Reading {data}")
-        rows = read_rows(model, data, target, dialect)
+    if options.data is not None:
+        shown.step(f"Reading {options.data}")
+        rows = read_rows(model, options)
         X, y = rows.X, rows.y
     shown.step("Judging the model")
-    from ..report import make_report, to_html
 
-    report = make_report(model, X, y, random_state=seed)
+    report = make_report(model, X, y, random_state=options.seed)
     shown.step("Drawing")
-    page = to_html(report).encode(errors="backslashreplace") if write or output != "-" else b""
+    page = to_html(report).encode(errors="backslashreplace") if not options.as_json or output != "-" else b""
     if output != "-":
         _write(page, output)
-    elif write:
+    elif page:
         sys.stdout.buffer.write(page)
         sys.stdout.buffer.flush()
     found = report.judgement
     outcome = ReportOutcome(
-        model=model_path,
-        data=data,
+        model=options.model,
+        data=options.data,
         output=None if output == "-" else output,
         n_bytes=len(page),
         sources=report.sources,
@@ -212,25 +143,20 @@ class JudgingRows(NamedTuple):
     """What was noticed in reading the file: sentences."""
 
 
-def read_rows(model: GreedyGPRegressor, data: str, target: str | None, dialect: Dialect | None = None) -> JudgingRows:
+def read_rows(model: GreedyGPRegressor, options: Report) -> JudgingRows:
     """The rows of a table that have a target and miss nothing that the model needs."""
-    from collections import Counter
-
-    import numpy as np
-
-    from ..tables import Options, TableError, open_table
-    from ..tables.training import target_values
-    from ..tables.values import table_column
-
     if len(model.y_mean_) > 1:
         raise Mistake("The model has several targets: only make_report in Python can judge it by other rows.")
     parts, missing, n_dropped, filled = [], Counter[str](), 0, False
-    with open_table(data, dialect=dialect_of(model, dialect)) as reader:
-        mapping, name = mapping_and_target(model, reader, target)
+    with open_table(str(options.data), dialect=dialect_of(model, options.dialect)) as reader:
+        mapping, name = mapping_and_target(model, reader, options.target)
         mapping = replace(mapping, missing="drop" if mapping.missing == "error" else mapping.missing)
-        given = Options(na_values=mapping.na_values, prefer=reader.prefer)
-        if dialect is not None:
-            given = replace(given, decimal=dialect.decimal, thousands=dialect.thousands)
+        given = ColumnOptions(
+            na_values=mapping.na_values,
+            prefer=reader.prefer,
+            decimal=options.decimal,
+            thousands=options.thousands,
+        )
         for table in reader.chunks(dict.fromkeys([*mapping.sources, name])):
             rows = mapping.encode(table)
             y, _ = target_values(table_column(table, name), name, reader.name, given)
@@ -249,8 +175,6 @@ def read_rows(model: GreedyGPRegressor, data: str, target: str | None, dialect: 
 
 def _check_writable(output: str) -> None:
     """Refuse, before any work, an output that cannot be written."""
-    from ..core.files import check_writable
-
     try:
         check_writable(output)
     except OSError as error:
@@ -259,8 +183,6 @@ def _check_writable(output: str) -> None:
 
 def _write(page: bytes, output: str) -> None:
     """Write the page, or leave the file as it was."""
-    from ..core.files import replacing
-
     try:
         with replacing(output) as path:
             path.write_bytes(page)

@@ -7,76 +7,32 @@ from collections.abc import Callable
 from dataclasses import asdict, astuple
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-import click
+from rich import box
+from rich.console import Console
+from rich.progress import Progress
+from rich.table import Table
+from rich.text import Text
 
 from ..core.files import check_writable, replacing
 from ..core.optional import require
+from ..experiments import paper
+from ..experiments.paper import GRID, LABELS, N_ROWS, WAYS, Experiment, Hyperparameters, TableRow
+from ..experiments.paper_figures import figure1, figure2
+from ..experiments.paper_readings import READINGS
 from ..experiments.printing import print_tidily
-from ._common import Mistake, debug_option, plain_errors, seed_option
-
-if TYPE_CHECKING:
-    from rich.console import Console
-    from rich.table import Table
-
-    from ..experiments.paper import Experiment, Hyperparameters, TableRow
+from ._common import Mistake
+from .options import Reproduce
 
 FILES = ("table.json", "figure1.png", "figure2.png")  # what is written to the folder
 DPI = 200  # dots an inch of the figures: sharp in print
 
 
-@click.command("reproduce")
-@seed_option
-@click.option(
-    "--draws",
-    default=200,
-    show_default=True,
-    type=click.IntRange(1),
-    metavar="N",
-    help="Data sets drawn per function.",
-)
-@click.option(
-    "--subset",
-    default=20,
-    show_default=True,
-    type=click.IntRange(2, 40),
-    metavar="N",
-    help="Rows of the random subset, of 40, whose likelihood gives the hyperparameters; the paper gives no number.",
-)
-@click.option(
-    "--output",
-    default="reproduce",
-    show_default=True,
-    type=click.Path(path_type=Path),
-    metavar="DIR",
-    help="Folder for table.json, figure1.png and figure2.png; made if need be.",
-)
-@debug_option
-def command(seed: int, draws: int, subset: int, output: Path, debug: bool) -> None:
-    """Repeat the paper's experiment: its table and two of its figures.
-
-    The paper reports one random draw of each of its data sets. This draws many, and shows where among them the paper's
-    numbers fall: with the fixed kernels of the authors' scripts, and with the maximum likelihood of the paper's text.
-    Where text and scripts disagree, it says so, and what it does.
-
-    Example: sodalite reproduce --draws 100 --output results
-    """
-    with plain_errors(debug):
-        run(seed, draws, subset, output)
-
-
-def run(seed: int, draws: int, subset: int, output: Path) -> None:
+def command(options: Reproduce) -> None:
     """Run the experiment, write its table and figures to a folder, and print them."""
+    seed, draws, subset, output = options.seed, options.draws, options.subset, options.output
     require("matplotlib", "plot")
     prepare(output)
-
-    from rich.console import Console
-    from rich.progress import Progress
-
-    from ..experiments import paper
-    from ..experiments.paper_figures import figure1, figure2
-    from ..experiments.paper_readings import READINGS
 
     errors = Console(stderr=True)
     with Progress(console=errors, transient=True, disable=not errors.is_terminal) as bar:
@@ -115,9 +71,6 @@ def prepare(output: Path) -> None:
 
 def show(result: Experiment, console: Console) -> None:
     """Print the table, what follows from it, and how the paper was read."""
-    from rich.text import Text
-
-    from ..experiments.paper import GRID, N_ROWS
 
     def say(text: str, style: str = "") -> None:
         print_tidily(console, Text(text, style))
@@ -142,8 +95,6 @@ def show(result: Experiment, console: Console) -> None:
 
 def description(row: TableRow) -> str:
     """The settings of a row of the table and its kernels, a line each."""
-    from ..experiments.paper import Hyperparameters
-
     setting = row.setting
     source = "authors' scripts" if setting.published else "nearest found to the paper's numbers"
     found = Hyperparameters(**{name: values["median"] for name, values in row.found.items()})
@@ -169,12 +120,6 @@ def formula(theta: Hyperparameters) -> str:
 
 def table_of(row: TableRow) -> Table:
     """The comparisons of one setting as a table, whose columns are as wide for every setting."""
-    from rich import box
-    from rich.table import Table
-    from rich.text import Text
-
-    from ..experiments.paper import LABELS, WAYS
-
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
     table.add_column("", width=13)
     table.add_column("kernel", width=10, vertical="bottom")
@@ -197,11 +142,6 @@ def table_of(row: TableRow) -> Table:
 
 def conclusions(result: Experiment) -> Table:
     """Which numbers of the paper are outside the draws' range, how many are inside, and which selections end early."""
-    from rich import box
-    from rich.table import Table
-
-    from ..experiments.paper import LABELS, N_ROWS, WAYS
-
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
     table.add_column("outside the 10-90 % range", width=34)
     for way in WAYS:
@@ -221,11 +161,6 @@ def conclusions(result: Experiment) -> Table:
 
 def readings() -> Table:
     """The disagreements of the paper's text and scripts, the topic beside the rest."""
-    from rich.table import Table
-    from rich.text import Text
-
-    from ..experiments.paper_readings import READINGS
-
     table = Table.grid(padding=(0, 2))
     for reading in READINGS:
         table.add_row(Text(reading.topic, "bold"), Text(reading.sentence))

@@ -130,9 +130,7 @@ class Ranks(Levels):
         levels = tuple(options.order.get(name, values.levels))
         strange = [level for level in frequent_levels(values) if level not in levels]
         if strange:
-            raise Unreadable(
-                f"column {name!r} has levels that {options.advice.order} does not name: {listed(strange)}. Add them."
-            )
+            raise Unreadable(f"column {name!r} has levels that `order` does not name: {listed(strange)}. Add them.")
         return cls(name, levels).reading(values, options, f"{len(levels)} levels in order")
 
 

@@ -6,7 +6,6 @@ in training data and returns a `Reading`, or None if the column is not for it; `
 
 from __future__ import annotations
 
-import shlex
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -33,11 +32,8 @@ class Advice:
     """The names that options have for the user who reads the messages."""
 
     features: str
-    na_values: str
-    date_format: str
-    order: str
     exclude: str | None
-    """The option that leaves columns out; None if there is none."""
+    """The parameter that leaves columns out; None if there is none."""
 
     @property
     def keep(self) -> str:
@@ -45,14 +41,14 @@ class Advice:
         return f"to keep it, name it in {self.features}"
 
     def leave_out(self, columns: Sequence[str]) -> str:
-        """How columns are left out; in a command, names with blanks or commas are quoted for a shell."""
+        """How columns are left out."""
         if self.exclude is None:
             return "leave it out" if len(columns) == 1 else "leave them out"
-        return f"use {self.exclude} {shlex.quote(','.join(columns))}"
+        return f"use {self.exclude}={','.join(columns)!r}"
 
 
-IN_COMMANDS = Advice("--features", "--na-values", "--date-format", "--order", "--exclude")
-IN_PYTHON = Advice("the parameter columns", "na_values", "date_format", "order", None)
+IN_COMMANDS = Advice("`features`", "exclude")
+IN_PYTHON = Advice("the parameter columns", None)
 
 
 @dataclass(frozen=True)

@@ -74,7 +74,7 @@ def read_codes(name: str, values: Values, options: Options) -> Reading | None:
         more = {1: "", 2: f" and {bad[-1]!r}"}.get(len(bad), f" and {len(bad) - 1} more, such as {bad[1 % len(bad)]!r}")
         raise Unreadable(
             f"column {name!r} holds text where a number is needed: {bad[0]!r} in {place}{more}. {CORRECT} If it means "
-            f"that the value is missing, say so with {options.advice.na_values}. To do without the column, "
+            f"that the value is missing, say so with `na_values`. To do without the column, "
             f"{options.advice.leave_out([name])}."
         )
     found = read_levels(name, values, options)

@@ -132,10 +132,11 @@ def _refuse_two_ways(
     others = [form for form in forms[1:] if read_dates(texts, form)[0] != dates]
     if others:
         first = ["first" if form.startswith("%d") else "second" for form in (forms[0], others[0])]
-        shown = " or ".join(f"{form!r} (day {place})" for form, place in zip((forms[0], others[0]), first, strict=True))
+        shown = " or ".join(
+            f"date_format={form!r} (day {place})" for form, place in zip((forms[0], others[0]), first, strict=True)
+        )
         raise Unreadable(
-            f"column {name!r} holds dates such as {texts[0]!r}, which can be read in two ways. Give "
-            f"{options.advice.date_format} {shown}."
+            f"column {name!r} holds dates such as {texts[0]!r}, which can be read in two ways. Give {shown}."
         )
 
 
@@ -148,5 +149,5 @@ def _refuse_strays(name: str, values: Values, texts: Sequence[str], options: Opt
             place = values.place(first_row(values, [values.levels.index(bad[0])]))
             raise Unreadable(
                 f"column {name!r} holds {bad[0]!r} in {place} where dates such as {example(form)} are needed. "
-                f"{CORRECT} If it means that the value is missing, say so with {options.advice.na_values}."
+                f"{CORRECT} If it means that the value is missing, say so with `na_values`."
             )

@@ -258,7 +258,7 @@ def learn_on_disk(
     names = ParquetRows.columns_of(path)
     check_columns(str(path), names, [*([] if target is None else [target]), *(features or []), *exclude])
     if target is None:
-        raise TableError(f"--target is needed: which column of {path} is to be predicted? {listed(names, 12)}")
+        raise TableError(f"`target` is needed: which column of {path} is to be predicted? {listed(names, 12)}")
     left_out = {target, *exclude}
     used = [name for name in (names if features is None else features) if name not in left_out]
     X, y = open_parquet(path, target, used)

@@ -62,7 +62,7 @@ class _TextFile:
             self._decoded = self._decode()
             text = self._head()
             self._notes = (
-                [f"{name} is not UTF-8, and is read as {self._encoding}; --encoding overrules."] if self._odd else []
+                [f"{name} is not UTF-8, and is read as {self._encoding}; `encoding` overrules."] if self._odd else []
             )
             text = self._without_titles(text)
             self._names = self._header(text)
@@ -134,7 +134,8 @@ class _TextFile:
                     return
                 raise TableError(
                     f"{self._name} is not UTF-8: byte {offset + wrong} (0x{line[wrong]:02x}), in line {number}. Say "
-                    f"what it is, for instance with --encoding cp1252, which is that of Windows in Western Europe and "
+                    f'what it is, for instance with encoding="cp1252", '
+                    f"which is that of Windows in Western Europe and "
                     f"America."
                 ) from None
             self._has_blank_lines |= blank and bool(line.strip())  # blank lines at the end shift nothing
@@ -245,7 +246,7 @@ class _TextFile:
             f"{self._name}: {place}{self._uncounted} has {row.actual_columns} cell{'s' * (row.actual_columns != 1)}, "
             f"but there are {row.expected_columns} column{'s' * (row.expected_columns != 1)}: {row.text[:60]!r}. "
             f"Correct the line; a cell with {mark} in it needs quotation marks. If columns are not separated by "
-            f"{mark}, say by what with --sep."
+            f"{mark}, say by what with `sep`."
         )
 
 
@@ -266,7 +267,7 @@ class _Converted(io.RawIOBase):
             self._decoder = _Windows() if encoding == WINDOWS else codecs.getincrementaldecoder(encoding)()
         except LookupError:
             raise TableError(
-                f"--encoding: {encoding!r} is not an encoding that is known, such as utf-8 or cp1252."
+                f"encoding: {encoding!r} is not an encoding that is known, such as utf-8 or cp1252."
             ) from None
         self._ready, self._cut = b"", ""
 
@@ -279,7 +280,7 @@ class _Converted(io.RawIOBase):
             try:
                 text = self._decoder.decode(part, final=not part)
             except UnicodeDecodeError as error:
-                raise TableError(f"{self._name} is not {self._encoding}: {error.reason}; see --encoding.") from None
+                raise TableError(f"{self._name} is not {self._encoding}: {error.reason}; see `encoding`.") from None
             self._ready += (self._with_tabs(text, not part) if self._has_blanks else text).encode()
             if not part:
                 break

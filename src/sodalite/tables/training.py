@@ -133,7 +133,7 @@ def learn(
     gaps = {name: count for name, count in gaps.items() if count} | found.missing | without
     whole = np.flatnonzero(~np.isnan(found.X).any(axis=1))
     if not len(whole):
-        raise TableError(f"{table.name}: every row misses a value: {counted(gaps)}. Leave out columns with --exclude.")
+        raise TableError(f"{table.name}: every row misses a value: {counted(gaps)}. Leave out columns with `exclude`.")
     X, y, rows = found.X[whole], y[known][whole], known[whole]
     notes = [*table.notes, *said, *notes_of(found.readings)]
     notes += leaks(X, y, mapping.names, mapping.groups, mapping.dates)
@@ -207,7 +207,7 @@ def _target(table: Table, name: str, options: Options) -> tuple[Floats, list[str
     except TableError as error:
         problem = str(error).removeprefix(f"{table.name}: ")
         others = [other for other in table.names if other != name and table_column(table, other).kind == "number"]
-        if others and problem.endswith("with --target."):
+        if others and problem.endswith("as the target."):
             problem = f"{problem.removesuffix('.')}: {listed(others)}."
         return np.zeros(len(table)), [], [problem]
 
@@ -216,9 +216,9 @@ def _check(table: Table, target: str, found: Learnt, problems: Sequence[str], re
     """Refuse a table with problems, without inputs, or with missing values that are to be refused."""
     if refused and not problems:
         raise TableError(
-            f"{table.name} has missing values: {counted(refused)}. Leave out the rows with --missing drop, put "
-            f"medians in their place with --missing median, tell the model where they are with --missing "
-            f"indicator, or leave out the columns with --exclude."
+            f"{table.name} has missing values: {counted(refused)}. Leave out the rows with "
+            f'missing="drop", put medians in their place with missing="median", tell the model where they are with '
+            f'missing="indicator", or leave out the columns with `exclude`.'
         )
     if problems:
         raise TableError.of(table.name, problems)
@@ -318,7 +318,7 @@ def target_values(values: Values, name: str, source: str, options: Options) -> t
         return y, [*said, *sentinel_note(f"The target {name!r}", y[~np.isnan(y)], options)]
     except TableError as error:
         words = str(error).replace(f": column {name!r}", f": the target {name!r}", 1)
-        drop = " Rows without a target are left out; texts that mean a missing value are named by --na-values."
+        drop = " Rows without a target are left out; texts that mean a missing value are named by `na_values`."
         raise TableError(words + (drop if values.kind == "text" else "")) from None
 
 
@@ -336,8 +336,8 @@ def _no_numbers(values: Values, texts: Sequence[str]) -> str:
     if values.kind == "text":
         different = f"{len(texts):,} different texts, such as " if len(texts) > SHOWN else ""
         shown = listed([text[:LONGEST] for text in texts[:SHOWN]])
-        return f"holds {different}{shown}, but must hold numbers. Name a column of numbers with --target."
-    return f"holds {values.type_name}, but must hold numbers. Name a column of numbers with --target."
+        return f"holds {different}{shown}, but must hold numbers. Name a column of numbers as the target."
+    return f"holds {values.type_name}, but must hold numbers. Name a column of numbers as the target."
 
 
 def _inputs(table: Table, target: str, features: Sequence[str] | None, exclude: Mapping[str, None]) -> list[str]:

@@ -1,0 +1,416 @@
+"""What each command is told: one frozen object, read once from the command line and checked before any long work."""
+
+from __future__ import annotations
+
+import ast
+import re
+import shlex
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from difflib import get_close_matches
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
+
+import click
+
+if TYPE_CHECKING:
+    from ..tables import Dialect
+    from ..tables import Options as ColumnOptions
+
+UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}  # seconds in each unit of time
+WORDS = {"true": True, "false": False, "none": None}  # values of a setting, in lower case
+
+
+# --- types of values ---
+
+
+class Seconds(click.ParamType):  # type: ignore[type-arg]
+    """A length of time, such as 90, 90s, 5m or 1.5h."""
+
+    name = "time"
+
+    def convert(self, value: Any, param: click.Parameter | None, context: click.Context | None) -> float:
+        match = re.fullmatch(r"\s*([0-9]*\.?[0-9]+)\s*(s|m|min|h|)\s*", str(value).lower())
+        if match is None or not float(match[1]) > 0:
+            self.fail(f"{value!r} is not a length of time, such as 90s, 5m or 1.5h.", param, context)
+        return float(match[1]) * UNITS[match[2]]
+
+
+class Level(click.ParamType):  # type: ignore[type-arg]
+    """A probability between 0 and 1, such as 0.95."""
+
+    name = "level"
+
+    def convert(self, value: Any, param: click.Parameter | None, context: click.Context | None) -> float:
+        try:
+            level = float(value)
+        except ValueError:
+            level = float("nan")
+        if not 0 < level < 1:  # NaN is neither
+            self.fail(f"{value!r} is no number between 0 and 1, both excluded. Write 0.95 for 95 %.", param, context)
+        return level
+
+
+class Levels(click.ParamType):  # type: ignore[type-arg]
+    """Different probabilities between 0 and 1 with commas between them, such as .05,.5,.95."""
+
+    name = "levels"
+
+    def convert(self, value: Any, param: click.Parameter | None, context: click.Context | None) -> tuple[float, ...]:
+        if isinstance(value, tuple):  # a default
+            return value
+        levels = tuple(Level().convert(part.strip(), param, context) for part in str(value).split(","))
+        for place, level in enumerate(levels):
+            if level in levels[:place]:
+                self.fail(f"{level} is there twice: every level has one column. Leave one out.", param, context)
+        return levels
+
+
+# --- settings: what --set takes beside parameters of Python ---
+
+
+def _mark(text: str) -> str:
+    mark = {"tab": "\t", "\\t": "\t"}.get(text, text)
+    if len(mark) != 1:
+        raise ValueError(f"{text!r} is not a single character, such as ';' or tab.")
+    return mark
+
+
+def _parts(text: str) -> tuple[str, ...]:
+    return tuple(part.strip() for part in text.split(","))
+
+
+def _order(text: str) -> tuple[str, tuple[str, ...]]:
+    name, mark, levels = text.partition("=")
+    if not mark or not levels:
+        raise ValueError(f"{text!r} is not of the form column=first,second,third.")
+    return name, _parts(levels)
+
+
+def _pair(text: str) -> tuple[str, ...]:
+    if len(_parts(text)) != 2 or not all(_parts(text)):
+        raise ValueError(f"{text!r} is not of the form latitude,longitude.")
+    return _parts(text)
+
+
+def _date_format(text: str) -> tuple[str | None, str]:
+    """The column, or None for all, and the format."""
+    name, mark, form = text.partition("=")
+    if "%" not in text:
+        raise ValueError(f"{text!r} has no directives such as %d, %m and %Y.")
+    return (None, text) if not mark or "%" in name else (name, form)
+
+
+def _date_formats(parts: Sequence[tuple[str | None, str]]) -> str | dict[str, str]:
+    everywhere = [form for name, form in parts if name is None]
+    return everywhere[-1] if everywhere else {str(name): form for name, form in parts}
+
+
+def _flag(text: str) -> bool:
+    if not isinstance(value := _literal(text), bool):
+        raise ValueError(f"{text!r} is neither true nor false.")
+    return value
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal():
+        raise ValueError(f"{text!r} is not a whole number, 0 or more.")
+    return int(text)
+
+
+def _missing(text: str) -> str:
+    ways = ("indicator", "median", "drop", "error")
+    if text not in ways:
+        raise ValueError(f"{text!r} is not one of {', '.join(ways)}.")
+    return text
+
+
+def _literal(text: str) -> Any:
+    """A number, true, false or none, else the text itself."""
+    try:
+        return WORDS[text.lower()] if text.lower() in WORDS else ast.literal_eval(text)
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        return text
+
+
+class Setting(NamedTuple):
+    """A name that --set takes."""
+
+    help: str
+    parse: Callable[[str], Any]
+    join: Callable[[Sequence[Any]], Any] | None = None
+    """What makes one value of several; None if the name may be set once only."""
+
+
+SETTINGS = {
+    "sep": Setting("character between columns: ';', '|', tab, ...", _mark),
+    "thousands": Setting("mark between thousands, such as ','", _mark),
+    "encoding": Setting("encoding of the text, such as cp1252", str),
+    "na_values": Setting("more values that mean missing: A,B", _parts, lambda parts: tuple(sum(parts, ()))),
+    "missing": Setting(
+        "what to do about missing values: put in the median and tell the model where (indicator, the default), "
+        "put it in alone (median), leave out the rows (drop), or stop (error)",
+        _missing,
+    ),
+    "order": Setting("levels of a column from low to high: COLUMN=A,B,C", _order, dict),
+    "latlon": Setting("columns of latitude and longitude: LAT,LON", _pair),
+    "date_format": Setting("how dates are written: %d/%m/%Y, or COLUMN=%d/%m/%Y", _date_format, _date_formats),
+    "keep_outliers": Setting("true keeps rows whose targets contradict all rows near by", _flag),
+    "hold_out_only": Setting("true writes the model of the rows that are not held out", _flag),
+    "checkpoint": Setting("file that keeps the state of a long fit, from which the same command goes on", str),
+    "samples": Setting("number of random draws of the target to add for each row", _count),
+    "seed": Setting("seed of the random choices", _count),
+}
+
+
+# --- what each command is told ---
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """The options of any command."""
+
+    owner: ClassVar[str] = ""
+    """The function or class of Python whose parameters --set takes too; empty if there is none."""
+
+    def interrupted(self) -> str:
+        """What to say on Ctrl-C."""
+        return "Interrupted."
+
+    @classmethod
+    def settings(cls, options: Sequence[str]) -> list[str]:
+        """The names of `SETTINGS` that --set takes, where some have options of their own."""
+        names = {part.name for part in fields(cls)} | ({"checkpoint"} if cls.owner else set())
+        return [name for name in SETTINGS if name in names and name not in options]
+
+    @classmethod
+    def parameters_of_owner(cls) -> list[str]:
+        """The parameters of Python that --set takes too."""
+        return []
+
+    @classmethod
+    def read(cls, values: Mapping[str, Any], settings: Sequence[str] = ()) -> Self:
+        """The options of a command line: `values` of its options by name, and the texts that --set got."""
+        known = cls.settings(list(values))
+        everything = dict(values)
+        for name, texts in _by_name(settings).items():
+            if name in values:
+                raise _refusal(f"{name} has an option of its own: --{name.replace('_', '-')}.")
+            if name not in known and name not in (others := cls.parameters_of_owner()):
+                raise _refusal(_unknown(name, [*known, *(other for other in others if other not in everything)]))
+            everything[name] = _value(name, texts)
+        own = {part.name for part in fields(cls)}
+        parameters = {name: value for name, value in everything.items() if name not in own and value is not None}
+        if parameters:
+            everything["parameters"] = parameters
+        return cls(**{name: value for name, value in everything.items() if name in own})
+
+
+def _by_name(settings: Sequence[str]) -> dict[str, list[str]]:
+    """The texts behind each name, in order."""
+    texts: dict[str, list[str]] = {}
+    for text in settings:
+        name, mark, value = text.partition("=")
+        if not mark:
+            raise _refusal(f"{text!r} is not of the form name=value, such as missing=drop.")
+        texts.setdefault(name.strip().replace("-", "_"), []).append(value)
+    return texts
+
+
+def _value(name: str, texts: Sequence[str]) -> Any:
+    """The value of a setting or a parameter."""
+    setting = SETTINGS.get(name, Setting("", _literal))
+    if setting.join is None and len(texts) > 1:
+        raise _refusal(f"{name} is set {len(texts)} times: {', '.join(texts)}. Leave out all but one.")
+    try:
+        values = [setting.parse(text) for text in texts]
+    except ValueError as error:
+        raise _refusal(f"{name}: {error}") from None
+    return values[0] if setting.join is None else setting.join(values)
+
+
+def _unknown(name: str, names: Sequence[str]) -> str:
+    close = get_close_matches(name, names, n=1)
+    hint = f" Did you mean {close[0]}?" if close else ""
+    return f"{name!r} is not a setting.{hint} There are: {', '.join(sorted(names))}."
+
+
+def _refusal(words: str) -> click.BadParameter:
+    return click.BadParameter(words, param_hint="'--set'")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Files(Options):
+    """Which table is read, how its text is written, and where the result goes."""
+
+    data: str | None = None
+    output: str = "-"
+    sep: str | None = None
+    decimal: str | None = None
+    thousands: str | None = None
+    encoding: str | None = None
+    na_values: tuple[str, ...] = ()
+    seed: int = 0
+    as_json: bool = False
+    quiet: bool = False
+
+    def __post_init__(self) -> None:
+        if self.thousands is not None and self.thousands == self.decimal:
+            raise click.BadParameter(f"thousands and decimal are the same mark, {self.decimal!r}.")
+
+    def interrupted(self) -> str:
+        return "Interrupted." if self.output == "-" else f"Interrupted: {self.output} was not written."
+
+    @property
+    def silent(self) -> bool:
+        """Whether nothing is said on the way."""
+        return self.quiet or self.as_json
+
+    @property
+    def dialect(self) -> Dialect:
+        """How text is written."""
+        from ..tables.base import Dialect
+
+        return Dialect(self.sep, self.decimal, self.thousands, self.encoding, self.na_values)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Columns(Files):
+    """Which columns of a table are used, and how they are read."""
+
+    target: str | None = None
+    features: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+    missing: str = "indicator"
+    order: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    latlon: tuple[str, str] | None = None
+    date_format: str | Mapping[str, str] | None = None
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    """Parameters of Python; what is not there has Python's default."""
+
+    @property
+    def checkpoint(self) -> str | None:
+        """The file that keeps the state of the work."""
+        return self.parameters.get("checkpoint")
+
+    @property
+    def column_options(self) -> ColumnOptions:
+        """How columns are read."""
+        from ..tables import Options as ColumnOptions
+
+        return ColumnOptions(
+            missing=self.missing,
+            order=self.order,
+            latlon=self.latlon,
+            date_format=self.date_format,
+            na_values=self.na_values,
+            decimal=self.decimal,
+            thousands=self.thousands,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fit(Columns):
+    """`sodalite fit`; `parameters` are those of GreedyGPRegressor."""
+
+    owner: ClassVar[str] = "GreedyGPRegressor"
+
+    output: str = "model.sodalite"
+    time_limit: float | None = None
+    test_fraction: float | None = None
+    """None for a tenth, or none of few rows."""
+    keep_outliers: bool = False
+    hold_out_only: bool = False
+    """Whether the model that is written has not seen the rows held out."""
+    dry_run: bool = False
+
+    @classmethod
+    def parameters_of_owner(cls) -> list[str]:
+        from ..estimator import GreedyGPRegressor
+
+        objects = {"kernel", "stop", "random_state", "verbose"}
+        return [name for name in GreedyGPRegressor().get_params(deep=False) if name not in objects]
+
+    def interrupted(self) -> str:
+        words = super().interrupted()
+        if self.checkpoint is None:
+            return words
+        if not Path(self.checkpoint).exists():
+            return f"{words} There was nothing yet to keep in {self.checkpoint}."
+        again = shlex.join(["sodalite", *sys.argv[1:]])
+        return f"{words} What was found so far is in {self.checkpoint}. To go on: {again}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Select(Columns):
+    """`sodalite select`; `parameters` are those of select()."""
+
+    owner: ClassVar[str] = "select()"
+
+    @classmethod
+    def parameters_of_owner(cls) -> list[str]:
+        from inspect import signature
+
+        from ..fitting.select import select
+
+        objects = {"X", "y", "kernel", "stop", "random_state", "callback", "executor"}
+        return [name for name in signature(select).parameters if name not in objects]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Predict(Files):
+    """`sodalite predict`."""
+
+    model: str
+    keep: tuple[str, ...] = ()
+    """Columns of the table to write before the predictions."""
+    std: bool = False
+    interval: float | None = None
+    """The probability of the interval; None for no interval."""
+    quantiles: tuple[float, ...] = ()
+    """The levels of the quantiles."""
+    novelty: bool = False
+    samples: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Report(Files):
+    """`sodalite report`."""
+
+    model: str
+    output: str = ""
+    """Beside the model, with the suffix .html, if empty."""
+    target: str | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.output:
+            object.__setattr__(self, "output", str(Path(self.model).with_suffix(".html")))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Inspect(Options):
+    """`sodalite inspect`."""
+
+    model: str
+    check: bool = False
+    as_json: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Demo(Options):
+    """`sodalite demo`."""
+
+    n_active: int
+    seed: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reproduce(Options):
+    """`sodalite reproduce`."""
+
+    seed: int
+    draws: int
+    subset: int
+    output: Path
