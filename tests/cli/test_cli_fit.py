@@ -911,7 +911,7 @@ def test_the_line_that_the_help_names_defines_a_completion():
 def test_the_default_of_fit_is_the_estimators(folder):
     default = sodalite.GreedyGPRegressor().n_active
     help_text = " ".join(run("fit", "--help").stdout.split())
-    assert f"Rows that the model may keep. [default: ({default}); x>=1]" in help_text
+    assert f"Rows that the model keeps: more are more accurate, and slower. [default: ({default}); x>=1]" in help_text
     result = run("fit", "houses.csv", "-t", "price", "--posterior", "sod", "--set", "hyperparameters=fixed", "-q")
     assert result.exit_code == 0, result.output
     assert sodalite.load("model.sodalite").n_active == default

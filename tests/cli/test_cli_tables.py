@@ -152,25 +152,15 @@ def test_how_a_file_is_written_can_be_said(folder):
     Path("a.csv").write_bytes(
         "näme|x|y\n".encode("cp1252") + b"\xe4|1.234|1\n\xf6|2.500|2\n\xfc|n.b.|3\nb|4.000|5\n" * 5
     )
-    options = [
-        "-t",
-        "y",
-        "--set",
-        "encoding=cp1252",
-        "--set",
-        "thousands=.",
-        "--decimal",
-        ",",
-        "--set",
-        "na_values=n.b.",
-    ]
+    options = ["-t", "y", "--set", "encoding=cp1252", "--set", "thousands=.", "--decimal", ",", "--set"]
+    options += ["na_values=n.b."]
     content = json.loads(run("fit", "a.csv", *options, "--set", "sep=|", "--dry-run", "--json").stdout)
     assert content["inputs"] == ["näme=b", "näme=ä", "näme=ö", "näme=ü", "x", "x missing"]
     table = read_table("a.csv", Dialect(encoding="cp1252", thousands=".", na_values=("n.b.",)))
     training = learn(table, "y", options=Options(decimal=",", thousands="."))
     np.testing.assert_array_equal(training.X[:4, 4], [1234, 2500, 2500, 4000])
     for option, value, words in (
-        ("--set", "sep=||", "no single mark"),
+        ("--set", "sep=||", "not a single character"),
         ("--set", "order=cut", "not of the form column=first,second"),
         ("--set", "latlon=lat", "not of the form latitude,longitude"),
         ("--set", "date_format=day", "has no directives"),

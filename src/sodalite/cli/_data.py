@@ -57,7 +57,8 @@ def learn_from_memory(table: Table, target: str, options: Columns, leave_out: In
     reading = replace(options.column_options, prefer=table.prefer)
     exclude = split_names(options.exclude, table.names)
     training = learn(table, target, some, exclude, options.missing, reading, options.seed, leave_out)
-    return replace(training, notes=tuple(map(as_options, training.notes)))
+    readings = tuple(replace(reading, words=as_options(reading.words)) for reading in training.readings)
+    return replace(training, notes=tuple(map(as_options, training.notes)), readings=readings)
 
 
 def learn_from_disk(options: Columns) -> tuple[Training, list[str]]:

@@ -102,7 +102,7 @@ seed = click.option(
     show_default=True,
     type=click.IntRange(0),
     metavar="N",
-    help="Start of the random numbers: the same seed gives the same result.",
+    help="The same number gives the same result.",
 )
 settings = click.option("--set", "set_", multiple=True, metavar="NAME=VALUE", help="One of the settings below.")
 as_json = click.option("--json", "as_json", is_flag=True, help="Print the result as one JSON object.")
@@ -117,33 +117,32 @@ quiet = click.option("-q", "--quiet", is_flag=True, help="Print only errors and 
 @target(help="Column to predict.")
 @features
 @exclude(help="Columns to leave out.")
-@output(default="model.sodalite", show_default=True, metavar="MODEL", help="File to write the model to.")
-@n_active(show_default="500", help="Number of rows that the model keeps: more are more accurate, and slower.")
+@output(default="model.sodalite", show_default=True, metavar="MODEL", help="File for the model.")
+@n_active(show_default="500", help="Rows that the model keeps: more are more accurate, and slower.")
 @click.option(
     "--score",
     metavar="NAME",
-    help="Rule that chooses these rows: lookahead (the default), delta (the paper's), uncertainty, underfit, sampled "
-    "or random.",
+    help="Rule that chooses these rows: lookahead (default), delta (the paper's), uncertainty, sampled, random ...",
 )
 @click.option(
     "--mean",
     metavar="NAME",
-    help="Model below the Gaussian process, which learns what it leaves: linear (a straight line), trees (boosted "
-    "trees), or auto (trees if they predict better). Default: a constant.",
+    help="Model whose errors the Gaussian process learns: linear (a straight line), trees (boosted trees), or auto "
+    "(trees if they predict better). Default: a constant.",
 )
 @click.option(
     "--posterior",
     metavar="NAME",
-    help="What the other rows add to a prediction: those near by (local, the default), nothing (sod), or all of them, "
-    "approximately (sor, dtc, fitc, vfe).",
+    help="What the other rows add: those near a prediction (local, the default), nothing (sod), or all of them "
+    "(sor, dtc, fitc, vfe).",
 )
-@click.option("--time-limit", type=Seconds(), metavar="TIME", help="Longest time for the whole command: 60s, 5m, 1h.")
+@click.option("--time-limit", type=Seconds(), metavar="TIME", help="Longest time for the command: 60s, 5m, 1h.")
 @click.option(
     "--test-fraction",
     type=click.FloatRange(0, 0.9),
     metavar="SHARE",
-    show_default="0.1; none of fewer than 100 rows, each of which is predicted from the others",
-    help="Share of the rows to hold out, at most 5000 rows, to measure the errors on rows that the model has not seen.",
+    show_default="0.1, at most 5000 rows; 0 for fewer than 100 rows",
+    help="Share of the rows to measure the errors on.",
 )
 @decimal
 @click.option("--dry-run", is_flag=True, help="Show how each column is read, and stop.")
@@ -157,8 +156,7 @@ def fit() -> None:
     DATA is CSV, TSV, JSON lines, Parquet, Feather, NPZ or Excel, by its suffix, also in .gz or .zip; a folder of
     Parquet files; a pattern such as "sales-*.csv"; book.xlsx::Sheet2; shop.db::orders or a query of a database; or -
     for CSV from standard input. Without it, 43 years of CO2 at Mauna Loa. How columns are to be read is found from
-    the values: see --dry-run. predict does the same. A tenth of the rows is held out to judge the model; the one that
-    is written has seen all. A folder, or a large Parquet file, is left on disk, and must hold numbers alone.
+    the values: see --dry-run. Errors are measured on rows held out; the model that is written has seen all. A folder, or a large Parquet file, is left on disk, and must hold numbers alone.
 
     Example: sodalite fit houses.csv --target price --output houses.sodalite
     """

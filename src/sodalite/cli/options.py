@@ -149,18 +149,18 @@ SETTINGS = {
     "encoding": Setting("encoding of the text, such as cp1252", str),
     "na_values": Setting("more values that mean missing: A,B", _parts, lambda parts: tuple(sum(parts, ()))),
     "missing": Setting(
-        "what to do about missing values: put in the median and tell the model where (indicator, the default), "
-        "put it in alone (median), leave out the rows (drop), or stop (error)",
+        "for missing values: indicator (the median, and an input that says where; the default), median, drop (the "
+        "rows) or error",
         _missing,
     ),
     "order": Setting("levels of a column from low to high: COLUMN=A,B,C", _order, dict),
     "latlon": Setting("columns of latitude and longitude: LAT,LON", _pair),
     "date_format": Setting("how dates are written: %d/%m/%Y, or COLUMN=%d/%m/%Y", _date_format, _date_formats),
-    "keep_outliers": Setting("true keeps rows whose targets contradict all rows near by", _flag),
+    "keep_outliers": Setting("true keeps rows whose targets contradict those near by", _flag),
     "hold_out_only": Setting("true writes the model of the rows that are not held out", _flag),
-    "checkpoint": Setting("file that keeps the state of a long fit, from which the same command goes on", str),
+    "checkpoint": Setting("file that keeps a long fit, for the same command to go on from", str),
     "samples": Setting("number of random draws of the target to add for each row", _count),
-    "seed": Setting("seed of the random choices", _count),
+    "seed": Setting("a number; the same number gives the same result", _count),
 }
 
 
@@ -233,7 +233,7 @@ def _value(name: str, texts: Sequence[str]) -> Any:
 def _unknown(name: str, names: Sequence[str]) -> str:
     close = get_close_matches(name, names, n=1)
     hint = f" Did you mean {close[0]}?" if close else ""
-    return f"{name!r} is not a setting.{hint} There are: {', '.join(sorted(names))}."
+    return f"{name!r} is not a setting.{hint} There are: {', '.join(sorted({*names}))}."
 
 
 def _refusal(words: str) -> click.BadParameter:

@@ -23,7 +23,7 @@ from ..report.words import bars_of
 from ..tables import Encoded, Reader, Table, TableError, check_output, open_output, open_table
 from ..tables.preprocessing import check_columns, imputed_notes
 from ..tables.writing import Write
-from ._common import check_model_path, check_outputs, print_json, say, split_names
+from ._common import as_options, check_model_path, check_outputs, print_json, say, split_names
 from ._data import dialect_of, mapping_of
 from ._progress import Display, display
 from .options import Predict
@@ -138,7 +138,7 @@ def run(options: Predict, shown: Display | None = None) -> PredictOutcome:
         unknown_levels={name: dict(levels) for name, levels in tally.unknown.items()},
         n_unpredicted=tally.n_unpredicted,
         missing=dict(tally.missing),
-        notes=(*reader.notes, *imputed_notes(tally.imputed)),
+        notes=(*map(as_options, reader.notes), *imputed_notes(tally.imputed)),
         filled=tally.n_unpredicted < tally.n_rows and any(map(mapping.answers_gaps, tally.missing)),
         n_outside=tally.n_outside,
         outside=tally.outside,

@@ -22,7 +22,7 @@ from ..tables import Options as ColumnOptions
 from ..tables import TableError, open_table
 from ..tables.training import target_values
 from ..tables.values import table_column
-from ._common import Mistake, check_model_path, check_outputs, print_json, say
+from ._common import Mistake, as_options, check_model_path, check_outputs, print_json, say
 from ._data import dialect_of, mapping_and_target
 from ._progress import Display, display
 from .options import Report
@@ -170,7 +170,7 @@ def read_rows(model: GreedyGPRegressor, options: Report) -> JudgingRows:
     X, y = (np.concatenate(part) for part in zip(*parts, strict=True)) if parts else (np.empty((0, 0)), np.empty(0))
     if not len(y):
         raise TableError(f"{source} has no rows that miss nothing, so nothing to judge the model by.")
-    return JudgingRows(X, y, dict(missing), n_dropped, filled, tuple(reader.notes))
+    return JudgingRows(X, y, dict(missing), n_dropped, filled, tuple(map(as_options, reader.notes)))
 
 
 def _check_writable(output: str) -> None:
