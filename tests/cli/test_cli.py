@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 
@@ -156,6 +157,7 @@ def test_arguments_of_python_are_options_in_messages():
         )
         assert as_options("`n_active`, `sep`, `kernel`") == "--n-active, --set sep=..., `kernel`"
         assert as_options('missing="drop"') == "--set missing=drop"
+        assert as_options("na_values=['-999']") == "--set na_values=-999"
     assert as_options('mean="trees"') == 'mean="trees"'
 
 
@@ -266,3 +268,36 @@ def test_help_imports_no_command():
     loaded = set(python(code).split())
     assert "sodalite.cli.app" in loaded
     assert not loaded & ({f"sodalite.cli.{name}" for name in app.commands} | {"matplotlib", "rich"})
+
+
+@pytest.mark.parametrize(
+    ("command", "setting", "words"),
+    [
+        ("fit", "mising=drop", "'mising' is not a setting. Did you mean missing\\? There are: .*missing.*tol"),
+        ("fit", "missing", "'missing' is not of the form name=value"),
+        ("fit", "missing=some", "missing: 'some' is not one of indicator, median, drop, error"),
+        ("fit", "n_active=5", "n_active has an option of its own: --n-active"),
+        ("fit", "tol=x", "tol must be a number; got 'x'"),
+        ("fit", "hyperparameters=no", "hyperparameters must be .*'no'"),
+        ("fit", "keep_outliers=perhaps", "keep_outliers: 'perhaps' is neither true nor false"),
+        ("fit", "sep=,", "sep is set 2 times"),
+        ("select", "tol=x", "tol must be a number; got 'x'"),
+        ("predict", "samples=-1", "samples: '-1' is not a whole number, 0 or more"),
+        ("predict", "missing=drop", "'missing' is not a setting"),
+        ("report", "samples=1", "'samples' is not a setting"),
+    ],
+)
+def test_settings_are_checked_before_any_work(command, setting, words, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "t.csv").write_text("x,y\n1,2\n2,3\n3,5\n")
+    table = {"predict": ["m", "t.csv"], "report": ["m"], "select": ["t.csv", "-t", "y", "-n", "2"]}
+    more = ["--set", "sep=;"] if setting == "sep=," else []
+    result = run(command, *table.get(command, ["t.csv", "-t", "y"]), "--set", setting, *more)
+    assert result.exit_code == 2
+    assert re.search(words, " ".join(result.stderr.split()))
+    assert not list(tmp_path.glob("*.sodalite"))
+
+
+@pytest.mark.parametrize(("name", "most"), [("fit", 16), *((name, 10) for name in app.commands if name != "fit")])
+def test_a_command_has_few_options(name, most):
+    assert sum(isinstance(part, click.Option) for part in app.commands[name].params) <= most

@@ -116,12 +116,12 @@ def test_a_code_for_missing_values_within_the_others_is_pointed_out(least):
     values[::6] = -999
     (note,) = [note for note in encoder(depth=values).notes_ if "-999" in note]
     assert note.startswith("'depth' is -999 in 10 rows, ")
-    assert note.endswith("if it means missing, na_values -999.")
+    assert note.endswith("if it means missing, na_values=['-999'].")
 
 
 def test_a_code_among_texts_is_pointed_out():
     notes = encoder(town=["Bern", "Chur", "-999", "Genf"]).notes_
-    assert "'town' is -999 in 15 rows, and a text in others: if it means missing, na_values -999." in notes
+    assert "'town' is -999 in 15 rows, and a text in others: if it means missing, na_values=['-999']." in notes
     assert not any("999" in note for note in encoder(town=["1", "2", "-999"]).notes_ if "text" in note)
 
 

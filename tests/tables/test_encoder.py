@@ -161,7 +161,7 @@ def test_december_is_beside_january():
 def test_dates_in_two_readings_need_a_format():
     frame = pd.DataFrame({"day": ["01/02/2020", "03/04/2020", "05/06/2020"], "x": [1, 2, 3]})
     with pytest.raises(
-        TableError, match=r"'day' holds dates such as '01/02/2020', .* date_format '%d/%m/%Y' \(day first"
+        TableError, match=r"'day' holds dates such as '01/02/2020', .* date_format='%d/%m/%Y' \(day first"
     ):
         TableEncoder().fit(frame)
     for form, days in (("%d/%m/%Y", [18293, 18355, 18418]), ("%m/%d/%Y", [18263, 18325, 18388])):
@@ -215,7 +215,7 @@ def test_orders_that_are_given():
     frame = pd.DataFrame({"cut": ["Good", "Fair", "Ideal", "Good"], "x": [1, 2, 3, 5]})
     X = TableEncoder(order={"cut": ["Fair", "Good", "Ideal"]}).fit_transform(frame)
     assert X[:, 0].tolist() == [1, 0, 2, 1]
-    with pytest.raises(TableError, match="levels that order does not name: 'Ideal'"):
+    with pytest.raises(TableError, match="levels that `order` does not name: 'Ideal'"):
         TableEncoder(order={"cut": ["Fair", "Good"]}).fit(frame)
 
 
@@ -390,7 +390,7 @@ def test_codes_for_missing_values():
         {"t": [20.5, 21.0, -999, 19.0, -999, 22.0, 20.0, 21.5, 18.5, 19.5, 20.1, 20.2], "u": range(12)}
     )
     encoder = TableEncoder(columns=["t", "u"]).fit(frame)
-    assert any("'t' is -999 in 2 rows" in note and "na_values -999" in note for note in encoder.notes_)
+    assert any("'t' is -999 in 2 rows" in note and "na_values=['-999']" in note for note in encoder.notes_)
     encoder = TableEncoder(columns=["t", "u"], na_values=["-999"]).fit(frame)
     assert encoder.mapping_.names == ["t", "t missing", "u"]
     assert encoder.transform(frame)[2].tolist() == [20.15, 1, 2]

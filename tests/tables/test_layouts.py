@@ -153,7 +153,7 @@ def test_a_code_for_missing_values_in_the_target_is_pointed_out(tmp_path):
         "\n".join(["size,sold", *(f"{row / 3},{-9999 if row % 20 == 7 else row % 7}" for row in range(60))])
     )
     notes = learn(read_table(path), "sold").notes
-    assert "The target 'sold' is -9999 in 3 rows, far from others: if it means missing, na_values='-9999'." in notes
+    assert "The target 'sold' is -9999 in 3 rows, far from others: if it means missing, na_values=['-9999']." in notes
 
 
 @pytest.mark.parametrize(("stray", "n"), [("soon", 0), ("unknown", 1)])

@@ -378,7 +378,7 @@ UNUSABLE = {
         "a,z,y\n1,2,p\n1,3,q\n1,3,r\n1,4,s\n",
         {},
         r"the target 'y' holds 4 different texts, such as 'p', 'q', 'r', but must hold numbers\. "
-        r"Name a column of numbers with --target: 'a', 'z'\.$",
+        r"Name a column of numbers as the target: 'a', 'z'\.$",
     ),
     "target of levels": ("a,y\n1,p\n1,q\n2,r\n", {}, r"the target 'y' holds 'p', 'q', 'r', but must hold numbers\. "),
     "target of two levels": ("a,y\n1,yes\n1,no\n", {}, r"holds 'no' and 'yes', but must hold numbers\. Write 0 and 1 "),

@@ -150,4 +150,4 @@ def as_options(text: str) -> str:
             return f"--{name.replace('_', '-')} {value}".rstrip()
         return f"--set {name}={value or '...'}" if name in settings else match[0]
 
-    return re.sub(r"""\b([a-z_]+)=(["'])(.+?)\2|`([a-z_]+)`""", option, text)
+    return re.sub(r"""\b([a-z_]+)=\[?(["'])(.+?)\2\]?|`([a-z_]+)`""", option, text)

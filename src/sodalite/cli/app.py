@@ -156,7 +156,8 @@ def fit() -> None:
     DATA is CSV, TSV, JSON lines, Parquet, Feather, NPZ or Excel, by its suffix, also in .gz or .zip; a folder of
     Parquet files; a pattern such as "sales-*.csv"; book.xlsx::Sheet2; shop.db::orders or a query of a database; or -
     for CSV from standard input. Without it, 43 years of CO2 at Mauna Loa. How columns are to be read is found from
-    the values: see --dry-run. Errors are measured on rows held out; the model that is written has seen all. A folder, or a large Parquet file, is left on disk, and must hold numbers alone.
+    the values: see --dry-run. Errors are measured on rows held out; the model has seen all. A folder,
+    or a large Parquet file, stays on disk, and must hold only numbers.
 
     Example: sodalite fit houses.csv --target price --output houses.sodalite
     """

@@ -16,6 +16,7 @@ from ..hyperparameters import Subset, Task
 from ..kernels import default_kernels, spread
 from ..scores import resolve_score
 from ..selection.loop import Selection
+from ..stopping import resolve_rule
 from ..tables import Training, check_output, is_on_disk, read_table, write_table
 from ._common import check_outputs, print_json, say
 from ._data import learn_from_disk, learn_from_memory, which_target
@@ -63,6 +64,8 @@ def run(options: Select, shown: Display | None = None) -> SelectOutcome:
     began, data = perf_counter(), str(options.data)
     output = None if options.as_json and options.output == "-" else options.output
     resolve_score(options.parameters.get("score", "delta"))
+    rules = {name: options.parameters.get(name) for name in ("tol", "target_rmse", "time_limit")}
+    resolve_rule(options.parameters["n_active"], patience=options.parameters.get("patience", 1), stop=None, **rules)
     check_outputs({"DATA": data}, {"checkpoint": options.checkpoint, "--output": output})
     if output is not None:
         check_output(output)

@@ -99,7 +99,7 @@ def _code_note(name: str, values: Values, options: Options) -> list[str]:
     if len(codes) != 1 or len(numbers) > 1 or len(used) < 2:
         return []
     count = int(values.used()[values.levels.index(codes[0])])
-    remedy = f"if it means missing, na_values='{codes[0]}'"
+    remedy = f"if it means missing, na_values=['{codes[0]}']"
     return [f"{name!r} is {codes[0]} in {count} rows, and a text in others: {remedy}."]
 
 

@@ -104,6 +104,6 @@ def sentinel_note(what: str, known: Floats, options: Options) -> list[str]:
         often_alone = code <= -99 and count >= 3 and count > 3 * often
         if far or often_alone:
             where = "far from others" if far else "more often than any other value"
-            remedy = f"if it means missing, na_values='{code:g}'"
+            remedy = f"if it means missing, na_values=['{code:g}']"
             return [f"{what} is {code:g} in {count} rows, {where}: {remedy}."]
     return []
