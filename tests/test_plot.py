@@ -133,7 +133,7 @@ def test_the_numbers_are_those_of_the_report():
         "random rows",
         "noise",
     }
-    np.testing.assert_array_equal(curve.curve.rmse, made.curve.rmse)
+    np.testing.assert_array_equal(curve.curve.judged.rmse, made.curve.judged.rmse)
     drawn = ImportanceDisplay.from_estimator(model).importance
     assert [name for name, _ in drawn.shares] == [name for name, _ in made.summary.words.importance]
     X_new, y_new = X + 0.1, y

@@ -145,17 +145,17 @@ def test_the_curve_is_in_units_of_the_target(rows):
     X, y = rows
     one = make_report(fitted(X, y)).curve
     ten = make_report(fitted(X, 10 * y)).curve
-    np.testing.assert_allclose(ten.rmse, 10 * one.rmse, rtol=1e-6)
-    np.testing.assert_allclose(ten.random_rmse, 10 * one.random_rmse, rtol=1e-6)
-    np.testing.assert_allclose(ten.density, one.density - np.log(10), rtol=1e-6)
+    np.testing.assert_allclose(ten.judged.rmse, 10 * one.judged.rmse, rtol=1e-6)
+    np.testing.assert_allclose(ten.judged.random_rmse, 10 * one.judged.random_rmse, rtol=1e-6)
+    np.testing.assert_allclose(ten.judged.density, one.judged.density - np.log(10), rtol=1e-6)
     assert ten.noise == pytest.approx(10 * one.noise)
 
 
 def test_with_all_rows_chosen_and_random_ones_end_alike(rows):
     X, y = rows
     curve = make_report(fitted(X, y, n_active=120, stop=Size(120))).curve  # a rule is asked about every row
-    np.testing.assert_allclose(curve.random_rmse[:, -1], curve.rmse[-1], rtol=1e-6)
-    np.testing.assert_allclose(curve.random_density[:, -1], curve.density[-1], rtol=1e-6)
+    np.testing.assert_allclose(curve.judged.random_rmse[:, -1], curve.judged.rmse[-1], rtol=1e-6)
+    np.testing.assert_allclose(curve.judged.random_density[:, -1], curve.judged.density[-1], rtol=1e-6)
     assert curve.equal is not None
     assert curve.equal[0] <= 120
 
@@ -353,11 +353,11 @@ def test_a_file_of_active_rows_says_so(models, rows, tmp_path):
     model = sodalite.load(tmp_path / "m")
     alone = make_report(model)
     assert (alone.judgement.how, alone.judgement.n_judges) == ("active", 40)
-    assert alone.curve.rmse is None
+    assert alone.curve.judged is None
     assert "keeps 40 rows of the 120" in alone.sources[0]
     given = make_report(model, *rows)
     assert given.judgement.how == "unsure"
-    assert given.curve.rmse is not None
+    assert given.curve.judged is not None
     assert "40 of them are among the 40 rows" in given.sources[0]
     assert make_report(model, *data(50, seed=3)).judgement.how == "unseen"
     np.testing.assert_allclose(given.judgement.rmse, make_report(models["sod"]).judgement.rmse)
@@ -629,40 +629,24 @@ def test_of_many_levels_those_with_most_rows_are_shown(folder):
     assert high - low > 2 * kept["y"].std()  # nothing is known about a level that was not seen
 
 
-def odd(name):
-    random = np.random.default_rng(0)
-    X = random.normal(size=(40, 3))
-    return {
-        "one row": (X[:1], X[:1, 0], None),
-        "three rows": (X[:3], X[:3, 0], None),
-        "equal targets": (X, np.ones(40), None),
-        "equal inputs": (np.ones((40, 3)), X[:, 0], None),
-        "all active": (X[:15], X[:15, 0], None),
-        "no noise": (np.repeat(X[:10], 4, axis=0), np.repeat(X[:10, 0], 4), RBF(1.0)),
-        "nothing but noise": (X, X[:, 0], WhiteKernel(1.0)),
-        "no length-scales": (X, X[:, 0], DotProduct() + WhiteKernel(0.1)),
-        "large": (X[:, :1], 1e9 + X[:, 0], None),
-        "small": (X[:, :2], 1e-12 * X[:, 0], None),
-    }[name]
+NORMAL = np.random.default_rng(0).normal(size=(40, 3))
+ODD = {
+    "one row": (NORMAL[:1], NORMAL[:1, 0], None),
+    "three rows": (NORMAL[:3], NORMAL[:3, 0], None),
+    "equal targets": (NORMAL, np.ones(40), None),
+    "equal inputs": (np.ones((40, 3)), NORMAL[:, 0], None),
+    "all active": (NORMAL[:15], NORMAL[:15, 0], None),
+    "no noise": (np.repeat(NORMAL[:10], 4, axis=0), np.repeat(NORMAL[:10, 0], 4), RBF(1.0)),
+    "nothing but noise": (NORMAL, NORMAL[:, 0], WhiteKernel(1.0)),
+    "no length-scales": (NORMAL, NORMAL[:, 0], DotProduct() + WhiteKernel(0.1)),
+    "large": (NORMAL[:, :1], 1e9 + NORMAL[:, 0], None),
+    "small": (NORMAL[:, :2], 1e-12 * NORMAL[:, 0], None),
+}
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "one row",
-        "three rows",
-        "equal targets",
-        "equal inputs",
-        "all active",
-        "no noise",
-        "nothing but noise",
-        "no length-scales",
-        "large",
-        "small",
-    ],
-)
+@pytest.mark.parametrize("name", ODD)
 def test_odd_data_have_a_page_too(name):
-    X, y, kernel = odd(name)
+    X, y, kernel = ODD[name]
     model = fitted(X, y, kernel, n_active=15)
     html = to_html(make_report(model))
     assert "NaN" not in json.dumps(content_of(html))

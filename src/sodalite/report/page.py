@@ -142,8 +142,9 @@ def _about(report: Report) -> list[tuple[str, str]]:
 def _tables(report: Report) -> Iterator[tuple[str, Grid]]:
     """Numbers in tables, each with its heading."""
     summary, judgement, curve = report.summary, report.judgement, report.curve
-    here = ["this model", *score_cells(judgement.rmse, judgement.nlpd, judgement.coverages)]
-    yield f"Judged here, by {judgement.words}", Grid(summary.comparison().head, [here])
+    if judgement.how != "held out":
+        here = ["this model", *score_cells(judgement.rmse, judgement.nlpd, judgement.coverages)]
+        yield f"Judged here, by {judgement.words}", Grid(summary.comparison().head, [here])
     columns = [[part.name, part.read_as, f"{part.missing or ''}"] for part in summary.columns]
     yield "How the columns were read", Grid(["column", "read as", "missing"], columns)
     intervals = zip(judgement.levels, judgement.shares, judgement.low, judgement.high, strict=True)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from math import log, pi
-from typing import NamedTuple
 
 import numpy as np
 from scipy.linalg import solve_triangular
@@ -117,14 +116,20 @@ def _sums(terms: Floats, stages: Indices) -> Floats:
     return np.asarray(np.cumsum(parts, axis=0))
 
 
-class JudgedCurve(NamedTuple):
+@dataclass(frozen=True)
+class JudgedCurve:
     """The parts of a learning curve that need rows to judge by."""
 
     rmse: Floats
+    """The RMSE of any row, active ones left out; of shape (stages,)."""
     density: Floats
+    """J, the log density of all targets, per row; of shape (stages,). More is better."""
     random_stages: Indices
+    """Rows in the random subsets at each of their stages."""
     random_rmse: Floats
+    """The RMSE of random subsets; of shape (draws, random stages)."""
     random_density: Floats
+    """J of random subsets; of shape (draws, random stages)."""
 
 
 @dataclass(frozen=True)
@@ -135,35 +140,14 @@ class LearningCurve:
     """Active rows at each stage, t; of shape (stages,)."""
     remainder: Floats
     """The RMSE of the remainder, as the selection saw it; of shape (stages,)."""
-    rmse: Floats | None
-    """The RMSE of any row, active ones left out; of shape (stages,). None if there are no rows to judge by."""
-    density: Floats | None
-    """J, the log density of all targets, per row; of shape (stages,). More is better."""
-    random_stages: Indices | None
-    """Rows in the random subsets at each of their stages."""
-    random_rmse: Floats | None
-    """The RMSE of random subsets; of shape (draws, random stages)."""
-    random_density: Floats | None
-    """J of random subsets; of shape (draws, random stages)."""
+    judged: JudgedCurve | None
+    """What is known of any row; None if there are no rows to judge by."""
     noise: float
     """The standard deviation of the noise, as predictions have it."""
     finished: float = float("nan")
     """The RMSE of the finished model, by rows that judge the curve too."""
     words: str = ""
     """Which rows judge the curve, and how many."""
-
-    @property
-    def judged(self) -> JudgedCurve | None:
-        """What is known of any row; None if there are no rows to judge by."""
-        if (
-            self.rmse is None
-            or self.density is None
-            or self.random_stages is None
-            or self.random_rmse is None
-            or self.random_density is None
-        ):
-            return None
-        return JudgedCurve(self.rmse, self.density, self.random_stages, self.random_rmse, self.random_density)
 
     @property
     def equal(self) -> tuple[int, int] | None:
@@ -185,7 +169,7 @@ def learning_curve(material: Material, stages: Stages, generator: np.random.Gene
     kernel_noise = material.kernel.noise(material.kernel.prepare(material.active.X[:1]))[0]
     noise = material.unit * float(np.sqrt(kernel_noise) if bars is None else bars.noise)
     if not material.whole:
-        return LearningCurve(shown, remainder, None, None, None, None, None, noise)
+        return LearningCurve(shown, remainder, None, noise)
     judges, weights = _judges(material, generator)
     rmse, density = _curve(stages, judges, weights, shown, material.n_rows)
     n_drawn = min(len(stages), len(material.pool), MOST_DRAWN)
@@ -195,16 +179,14 @@ def learning_curve(material: Material, stages: Stages, generator: np.random.Gene
         subset = material.pool.take(generator.permutation(len(material.pool))[:n_drawn])
         placed = replace(judges, place=match(subset, judges))
         curves.append(_curve(Stages.of(material.kernel, subset), placed, weights, at, material.n_rows))
-    return LearningCurve(
-        stages=shown,
-        remainder=remainder,
+    judged = JudgedCurve(
         rmse=rmse * material.unit,
         density=density - log(material.unit),
         random_stages=at,
         random_rmse=np.array([curve[0] for curve in curves]) * material.unit,
         random_density=np.array([curve[1] for curve in curves]) - log(material.unit),
-        noise=noise,
     )
+    return LearningCurve(shown, remainder, judged, noise)
 
 
 def _judges(material: Material, generator: np.random.Generator) -> tuple[LabelledRows, Floats]:
