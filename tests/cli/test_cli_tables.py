@@ -358,7 +358,7 @@ def test_inspect_says_what_takes_the_place_of_missing_values(folder):
     assert "kind (text): 'A', 'A, B', 'C'; missing values are a level" in text
     assert "x (number); an input says where values are missing; missing: 0.666667" in text
     assert re.search(r"day \(date\); an input says where values are missing; missing: 2020-\d\d-\d\d ", text)
-    assert "30 active of 60 (as many as were asked for)" in text
+    assert "30 rows of 60 (as many as were asked for)" in text
 
 
 @pytest.mark.parametrize(

@@ -148,6 +148,20 @@ def test_the_command_and_the_report_say_so(tmp_path):
     assert "No better than a constant" in page
 
 
+@pytest.mark.filterwarnings("default::sodalite.posteriors.baselines.NoBetterWarning")
+def test_the_warning_of_the_command_judges_the_rows_of_its_table(tmp_path):
+    X, generator = data(300)
+    table, model = tmp_path / "noise.csv", str(tmp_path / "m.sodalite")
+    np.savetxt(table, np.c_[X, generator.normal(size=len(X))], delimiter=",", header="a,b,y", comments="")
+    done = CliRunner().invoke(
+        app, ["fit", str(table), "-t", "y", "-o", model, "--json", "--set", "hyperparameters=fixed"]
+    )
+    (warning,) = (line for line in done.stderr.splitlines() if "better than" in line)
+    own, _, _, constant = json.loads(done.stdout)["test"]
+    assert f"RMSE {own['rmse']:.4g} against {constant['rmse']:.4g} for 30 rows held out." in warning
+    assert warning.removeprefix("Warning: ") in " ".join(CliRunner().invoke(app, ["inspect", model]).stdout.split())
+
+
 def test_words_name_the_way_and_the_figures():
     found = Baselines(100, 2.0, 5.0, 3.0, 1.9, 4)
     assert found.better == "neighbours"

@@ -12,6 +12,7 @@ from sklearn.base import clone
 
 from ..core.types import Floats
 from ..core.validation import OutlierWarning
+from ..core.warn import warn
 from ..estimator import GreedyGPRegressor
 from ..fitting.clock import CHOICE, CONDITION, MEAN, MOST_RESERVED, SEARCH, Clock, Costs
 from ..fitting.pipeline import Settings
@@ -21,7 +22,7 @@ from ..posteriors.predictive import Predictive
 from ..report.held_out import by_input, judge_held_out
 from ..report.judgement import Judgement
 from ..report.rows import inputs_of
-from ..report.summary import HeldOut
+from ..report.summary import HeldOut, no_better_advice
 from ..tables import Preprocessing, Taken, Training
 from ._judged import Split, judge_by_test_rows, reads_training_from_disk
 
@@ -98,6 +99,8 @@ def fit_most(model: GreedyGPRegressor, work: Work, again: bool) -> None:
     with warnings.catch_warnings():
         if not work.is_on_disk:
             warnings.simplefilter("ignore", OutlierWarning)  # it has been said, in the table's words
+        if len(work.split.test):
+            warnings.simplefilter("ignore", NoBetterWarning)  # the rows held out are to say so
         rows = Taken(work.X, rest) if work.is_on_disk else work.X[rest]
         alpha = None if work.is_on_disk else 0.0  # rows with gross errors are left out, or kept
         model.fit(rows, work.training.y[rest], alpha=alpha, callback=work.clock)
@@ -109,6 +112,9 @@ def judge(model: GreedyGPRegressor, work: Work, generator: np.random.Generator) 
     held, told = work.X[work.split.test], work.training.y[work.split.test]
     predicted = model.fitted_.predictive(held)
     models = judge_by_test_rows(model, work.training, work.split, work.X, predicted)
+    mean = "" if model.mean_.is_constant else model.mean_.name
+    if words := no_better_advice(models, len(held), model.baselines_, mean):
+        warn(words, NoBetterWarning)
     return Judged(models, judge_held_out(model, held, told, predicted, generator), held, told, predicted)
 
 

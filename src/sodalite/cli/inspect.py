@@ -3,29 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
+from rich import box
 from rich.console import Console
 from rich.table import Table
 from sklearn.gaussian_process.kernels import Kernel
 
 from ..core.container import VERSION
-from ..core.state import Converter
-from ..core.types import Floats
 from ..experiments.printing import glued, print_tidily
-from ..fitting.means import MeanFunction
 from ..kernels import leaves
 from ..persistence import ModelFileError, check_file, read_header
 from ..persistence.classes import CONVERTER
-from ..posteriors.baselines import Baselines
-from ..posteriors.calibration import ErrorBars
-from ..posteriors.predictive import Standard
-from ..posteriors.shape import Width
-from ..report.summary import HeldOut, left_out
-from ..report.words import KernelWords, baseline_words, coverages_words, distribution_words, mean_words, readable
-from ..stopping import in_words
+from ..report.summary import Summary
 from ..tables import Column, Preprocessing
 from ..tables.column import GAP
 from ._common import check_model_path, print_json
@@ -61,8 +53,18 @@ def run(path: str, check: bool = False) -> dict[str, Any]:
 
 def show(content: dict[str, Any], console: Console) -> None:
     """Print what a model file says of itself."""
+    summary = Summary.from_json(content["summary"])
+    if summary.scores:
+        comparison = summary.comparison()
+        table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+        table.add_column(summary.judged_by)
+        for header in comparison.head[1:]:
+            table.add_column(header, justify="right")
+        for row in comparison.rows:
+            table.add_row(*row)
+        print_tidily(console, table, "")
     grid = Table.grid(padding=(0, 2))
-    for name, text in (*_origin(content), *_model(content), *_quality(content), *_contents(content)):
+    for name, text in (*_file(content, summary), *summary.lines(), *_details(content)):
         grid.add_row(name, glued(text))
     print_tidily(console, grid)
 
@@ -71,29 +73,33 @@ Lines = Iterator[tuple[str, str]]
 """Lines of the printout: a heading and a text."""
 
 
-def _origin(content: dict[str, Any]) -> Lines:
-    """The file, and the columns that the model was fitted to."""
-    about, mapping = content.get("about") or {}, content.get("preprocessing")
+def _file(content: dict[str, Any], summary: Summary) -> Lines:
+    """The file, and what it was fitted to."""
     yield "file", f"{content['path']}, {content['bytes'] / 1e6:.2f} MB, format {content['format_version']}"
     yield "written by", f"sodalite {content['library']}"
-    if "data" in about:
-        yield "fitted to", f"{about['data']}"
-    if about.get("notes"):
-        yield "noticed", "\n".join(map(str, about["notes"]))
+    if summary.data:
+        yield "fitted to", summary.data
+
+
+def _details(content: dict[str, Any]) -> Lines:
+    """How columns become inputs, the kernel, parameters that a file cannot hold, and the arrays."""
+    mapping, names, kernel = content.get("preprocessing"), content["feature_names"], _kernel(content)
     if mapping:
-        if mapping["target"] is not None:
-            yield "target", mapping["target"]
-        yield "columns", "\n".join(_column(column) for column in Preprocessing.from_json(mapping).columns)
-    else:
-        names = content["feature_names"]
-        yield "inputs", ", ".join(names) if names else f"{_shape(content, 'X_active')[1]}, without names"
+        columns = Preprocessing.from_json(mapping)
+        names = columns.names
+        yield "read as", "\n".join(map(_column, columns.columns))
+    elif not names:
+        yield "inputs", f"{_shape(content, 'X_active')[1]}, without names"
     if (q := _shape(content, "y_active")[1]) > 1:
         yield "targets", str(q)
-
-
-def _loaded(tree: Any, hint: Any) -> Any:
-    """A part of the fitted state without arrays of its own."""
-    return Converter().load(tree, hint)
+    # Length-scales that have a line for each input are left out of the formula.
+    yield "kernel", re.sub(r"length_scale=\[[^\]]*\]", "...", str(kernel))
+    yield from _length_scales(kernel, names, _shape(content, "X_active")[1])
+    lost = [f"{name}: {text}" for name, text in content["lost"].items()]
+    if lost:
+        yield "not kept", "\n".join(lost)
+    sizes = [f"{name} {' x '.join(map(str, part['shape']))}" for name, part in content["arrays"].items()]
+    yield "arrays", ", ".join(sizes)
 
 
 def _shape(content: dict[str, Any], name: str) -> list[int]:
@@ -104,121 +110,18 @@ def _shape(content: dict[str, Any], name: str) -> list[int]:
     return shape[::-1] if tree.get("by_columns") else shape
 
 
-def _model(content: dict[str, Any]) -> Lines:
-    """The active rows, the posterior, the kernel and the error bars."""
-    fitted = content["fitted"]
-    stopped = in_words(str(fitted["selection"]["stop_reason"]))
-    yield "rows", f"{_shape(content, 'X_active')[0]} active of {fitted['n_rows']} ({stopped})"
-    kind: Any = CONVERTER.classes[fitted["posterior"]["class"]]
-    yield "posterior", str(kind.name)
-    kernel = CONVERTER.load(fitted["kernel"], Kernel)
-    yield "kernel", _formula(kernel)
-    yield from _length_scales(kernel, content)
-    words = _words(content)
-    if words is not None:
-        if words.std is not None:
-            yield "error bars", words.error_bars()
-        yield from _errors(content)
-        yield "noise", words.noise()
-    yield from _mean(content)
+def _kernel(content: dict[str, Any]) -> Kernel:
+    """The kernel, with the hyperparameters that were found."""
+    return CONVERTER.load(content["fitted"]["kernel"], Kernel)
 
 
-def _formula(kernel: Any) -> str:
-    """A kernel in one line, without the length-scales that have a line for each input."""
-    return re.sub(r"length_scale=\[[^\]]*\]", "...", str(kernel))
-
-
-def _length_scales(kernel: Any, content: dict[str, Any]) -> Lines:
+def _length_scales(kernel: Kernel, names: Sequence[str] | None, d: int) -> Lines:
     """The length-scales of each input, in its own units, where every input has one; of every component in turn."""
-    mapping, names, d = content.get("preprocessing"), content["feature_names"], _shape(content, "X_active")[1]
-    if mapping:
-        names = Preprocessing.from_json(mapping).names
     scaled = [leaf for leaf in leaves(kernel) if hasattr(leaf, "length_scale")]
-    parts = [leaf for leaf in scaled if np.size(leaf.length_scale) == d]
-    names = names or (parts and [f"input {place + 1}" for place in range(d)])
-    columns = [np.atleast_1d(leaf.length_scale).tolist() for leaf in parts]
+    columns = [np.ravel(leaf.length_scale).tolist() for leaf in scaled if np.size(leaf.length_scale) == d]
     if columns:
-        rows = zip(names, zip(*columns, strict=True), strict=True)
+        rows = zip(names or [f"input {place + 1}" for place in range(d)], zip(*columns, strict=True), strict=True)
         yield "length-scales", "\n".join(f"{name}: {', '.join(f'{value:.3g}' for value in row)}" for name, row in rows)
-
-
-def _quality(content: dict[str, Any]) -> Lines:
-    """How good the model was: on rows held out, else on rows left out, and beside simple models."""
-    tests = (content.get("about") or {}).get("test") or []
-    for part in tests:
-        yield f"test, {part['model']}", _judged(HeldOut(**part))
-    if tests:
-        return
-    bars, std = _bars(content)
-    if bars is not None:
-        found = left_out(bars, std.tolist())
-        if found is not None and found.coverages is not None:
-            nlpd = "" if found.nlpd is None else f"NLPD {found.nlpd:.3f}; "
-            yield "left out", f"{nlpd}{coverages_words(found.coverages)}, each predicted from the others."
-    baselines: Baselines | None = _loaded(content["fitted"]["baselines"], Baselines | None)
-    if baselines is not None:
-        yield "judged", baseline_words(baselines)
-
-
-def _bars(content: dict[str, Any]) -> tuple[ErrorBars | None, Floats]:
-    """The standard deviations of predictions at the rows of the fit, if there are any, and those of the targets."""
-    scale, std = content["fitted"]["posterior"]["scale"] or {}, content["fitted"]["scaling"]["std"]
-    # With very many targets, their standard deviations are among the arrays.
-    if not isinstance(std["array"], list):
-        return None, np.empty(0)
-    bars: ErrorBars | None = _loaded(scale.get("bars"), ErrorBars | None)
-    return bars, _loaded(std, np.ndarray)
-
-
-def _judged(part: HeldOut) -> str:
-    """What a model's predictions of some rows were like."""
-    text = f"RMSE {readable(part.rmse, 4)}"
-    if part.nlpd is not None:
-        text += f", NLPD {part.nlpd:.3f}"
-    if part.coverages is not None:
-        return f"{text}; {coverages_words(part.coverages)}"
-    return text if part.coverage is None else f"{text}, {part.coverage:.1%} in the 95 % band"
-
-
-def _mean(content: dict[str, Any]) -> Lines:
-    """What is predicted before the Gaussian process; nothing of a constant."""
-    mean = _loaded({**content["fitted"]["mean_function"], "models": []}, MeanFunction)
-    if words := mean_words(mean):
-        yield "mean", words
-
-
-def _errors(content: dict[str, Any]) -> Lines:
-    """The distribution of every target's errors, if it is known."""
-    shape = (content["fitted"]["posterior"]["scale"] or {}).get("shape")
-    if shape is None:
-        return
-    targets = _loaded(shape["targets"], tuple[tuple[Width, Standard] | None, ...])
-    lines = [distribution_words(part and part[1], part is not None and part[0].by_place) for part in targets]
-    if len(set(lines)) > 1:
-        lines = [f"target {number}: {line}" for number, line in enumerate(lines)]
-    yield "errors", "\n".join(dict.fromkeys(lines))
-
-
-def _contents(content: dict[str, Any]) -> Lines:
-    """Parameters that a file cannot hold, and its arrays."""
-    lost = [f"{name}: {text}" for name, text in content["lost"].items()]
-    if lost:
-        yield "not kept", "\n".join(lost)
-    sizes = [f"{name} {' x '.join(map(str, part['shape']))}" for name, part in content["arrays"].items()]
-    yield "arrays", ", ".join(sizes)
-
-
-def _words(content: dict[str, Any]) -> KernelWords | None:
-    """Error bars and noise in the words that a fit has left in the file, else by the posterior's numbers; or None."""
-    said = (content.get("about") or {}).get("kernel")
-    if said:
-        return KernelWords.from_dict(said)
-    bars, std = _bars(content)
-    if bars is None:
-        return None
-    floor = content["fitted"]["posterior"]["scale"]["floor"]
-    share = min(bars.noise**2 / floor, 1.0) if floor > 0 else 0.0
-    return KernelWords("", (), 0.0, share).scaled(bars, float(std[0]))
 
 
 def _column(column: Column) -> str:

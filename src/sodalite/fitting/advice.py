@@ -5,10 +5,13 @@ from __future__ import annotations
 from ..posteriors.baselines import EXACT, FEWEST, Baselines
 
 
-def no_better_words(found: Baselines, mean: str | None = None) -> str | None:
+def no_better_words(
+    found: Baselines, mean: str | None = None, judged_by: str = "rows, each predicted from the others"
+) -> str | None:
     """A warning that the model is no better than a baseline; None if it is better, or few rows were predicted.
 
-    `mean` is the name of the model's mean function, which the advice leaves out; None for a constant.
+    `mean` is the name of the model's mean function, which the advice leaves out; None for a constant. `judged_by` says
+    which rows were predicted.
     """
     name = found.better
     if name is None or found.n_rows < FEWEST:
@@ -21,7 +24,7 @@ def no_better_words(found: Baselines, mean: str | None = None) -> str | None:
     other = found.of(name)
     return (
         f"{'No' if found.model >= other else 'Hardly'} better than {names[name]}: RMSE {found.model:.4g} against "
-        f"{other:.4g} for {found.n_rows} rows, each predicted from the others. {_remedy(found, name, mean)}"
+        f"{other:.4g} for {found.n_rows} {judged_by}. {_remedy(found, name, mean)}"
     )
 
 

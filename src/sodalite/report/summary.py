@@ -136,7 +136,7 @@ class Summary:
             text = f"The typical error is {100 * gain:.0f} % smaller than that of the best simple way, {best.name}."
         else:
             text = f"The typical error is no smaller than that of the best simple way, {best.name}."
-        advice = None if self.baselines is None else no_better_words(self.baselines, self.mean or None)
+        advice = no_better_advice(self.scores, self.n_held_out, self.baselines, self.mean)
         return f"{text} {advice}" if advice else text
 
     def comparison(self) -> Grid:
@@ -227,6 +227,18 @@ def _some_rows(model: FittedModel) -> Floats:
     fitted = model.fitted_
     known = fitted.X_active if fitted.rows is None else fitted.rows.X
     return np.asarray(known[:: max(len(known) // N_ROWS, 1)], dtype=np.float64)
+
+
+def no_better_advice(scores: Sequence[HeldOut], n_held_out: int, baselines: Baselines | None, mean: str) -> str | None:
+    """What to try where a model is no better than a simple one, by the rows that the scores are of; None if it is.
+
+    `mean` says what the mean function of the model is; empty for a constant.
+    """
+    if baselines is None or not n_held_out:
+        return None if baselines is None else no_better_words(baselines, mean or None)
+    own, neighbours, line, constant = (part.rmse for part in scores)
+    judged = Baselines(n_held_out, own, constant=constant, line=line, neighbours=neighbours, k=baselines.k)
+    return no_better_words(judged, mean or None, "rows held out")
 
 
 def scores_left_out(baselines: Baselines | None, bars: ErrorBars | None, units: Sequence[float]) -> tuple[HeldOut, ...]:
