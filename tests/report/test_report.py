@@ -367,7 +367,18 @@ def test_a_file_of_active_rows_says_so(models, rows, tmp_path):
 def test_the_page_of_active_rows_leads_with_those_held_out(tmp_path):
     table = tmp_path / "t.csv"
     houses().to_csv(table, index=False)
-    options = ["-t", "price", "--posterior", "sod", "--set", "hyperparameters=fixed", "-n", "20", "-o", f"{tmp_path}/m"]
+    options = [
+        "-t",
+        "price",
+        "--set",
+        "posterior=sod",
+        "--set",
+        "hyperparameters=fixed",
+        "-n",
+        "20",
+        "-o",
+        f"{tmp_path}/m",
+    ]
     assert CliRunner().invoke(app, ["fit", str(table), *options]).exit_code == 0
     made = make_report(sodalite.load(tmp_path / "m"))
     html = to_html(made)
@@ -987,7 +998,7 @@ def test_levels_by_their_mean_targets_have_their_names_on_axes(tmp_path):
     y = random.normal(size=40)[level] + 0.1 * random.normal(size=160)
     frame = pd.DataFrame({"state": [f"s{place}" for place in level], "x": random.uniform(size=160), "y": y})
     frame.to_csv(tmp_path / "t.csv", index=False)
-    options = ["-t", "y", "--hyperparameters", "fixed", "-n", "20", "-o", f"{tmp_path}/m"]
+    options = ["-t", "y", "--set", "hyperparameters=fixed", "-n", "20", "-o", f"{tmp_path}/m"]
     assert CliRunner().invoke(app, ["fit", f"{tmp_path}/t.csv", *options]).exit_code == 0
     model = sodalite.load(tmp_path / "m")
     assert len(model.preprocessing_.names) == 2  # one input for all states

@@ -23,7 +23,7 @@ from .figures import (
 )
 from .honesty import GroupCoverage
 from .summary import Grid, score_cells
-from .words import SCORES, baseline_words, coverages_words, readable
+from .words import SCORES, coverages_words, readable
 
 MOST_NAMES = 12  # inputs that are listed by name; more would be a wall of text
 MOST_NUMBERS = 30  # numbers of a kernel's parameter that are printed; of more, the first few
@@ -135,7 +135,6 @@ def _about(report: Report) -> list[tuple[str, str]]:
         ("mean function", f"{summary.mean} {judgement.mean_words}".strip()),
         ("distribution of errors", summary.errors),
         ("judged by", judgement.words),
-        ("beside simple ways", "" if summary.baselines is None else baseline_words(summary.baselines)),
     ]
 
 

@@ -15,7 +15,6 @@ from ..core.types import Array
 from ..fitting.means import MeanFunction
 from ..kernels import compile_kernel
 from ..posteriors import Posterior
-from ..posteriors.baselines import Baselines
 from ..posteriors.calibration import ErrorBars
 from ..posteriors.predictive import Standard
 from ..posteriors.shape import Shape
@@ -208,7 +207,7 @@ def kernel_words(
 
 
 def bars_of(posterior: Posterior) -> ErrorBars | None:
-    """The error bars of new observations near the data; None if the posterior is of a file of an earlier version."""
+    """The error bars of new observations near the data; None if the posterior is not calibrated."""
     return None if posterior.scale is None else posterior.scale.bars
 
 
@@ -266,14 +265,6 @@ def coverages_words(coverages: Mapping[str, float]) -> str:
         [f"{100 * share:.1f}" for share in coverages.values()],
     )
     return f"intervals of {_listed(levels)} % hold {_listed(found)} % of the rows"
-
-
-def baseline_words(found: Baselines) -> str:
-    """The errors of a model and of the baselines, in one sentence."""
-    near = f"the {found.k} nearest rows" if found.k > 1 else "the nearest row"
-    parts = [(near, found.neighbours), ("a straight line", found.line), ("a constant", found.constant)]
-    others = ", ".join(f"{name} {value:.4g}" for name, value in parts if np.isfinite(value))
-    return f"RMSE {found.model:.4g} for {found.n_rows:,} rows, each predicted from the others; {others}."
 
 
 def _listed(parts: Sequence[str]) -> str:
