@@ -1,4 +1,4 @@
-"""How soon a report opens in a browser: its words, its first figure, all its figures.
+"""How soon a report opens in a browser: its words, its first figure, all figures that are not folded.
 
 The page is opened in Chromium as a person would open it, in a browser that runs already. No debugger listens in, as it
 does in the tests, because plotly starts more slowly then. So a copy of the page takes the times itself, and tells them
@@ -98,6 +98,6 @@ def main(n: int = 3000, d: int = 10, m: int = 100, repeats: int = 5) -> None:
     html = to_html(make_report(model))
     runs = [opened(chromium, html) for _ in range(repeats)]
     print(f"a report of {len(html) / 1e6:.1f} MB, {html.count('<figure')} figures, the median of {repeats} (and all):")
-    for name, words in (("text", "text"), ("first", "the first figure"), ("all", "all figures")):
+    for name, words in (("text", "text"), ("first", "the first figure"), ("all", "all but folded")):
         values = [run[name] for run in runs]
         print(f"  {words:17}{np.median(values):5.2f} s  ({', '.join(f'{value:.2f}' for value in sorted(values))})")
