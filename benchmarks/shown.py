@@ -55,6 +55,10 @@ def main() -> None:
     demo, _ = run("demo")
     table = demo[next(place for place, line in enumerate(demo) if line.startswith("┏")) :]
     record("demo", "make run", {"shown in README.md": table})
-    fit = [line for line in run("fit")[0] if not line.startswith("time ")]
+    fit, _ = run("fit")
+    begin, end = (
+        next(place for place, line in enumerate(fit) if line.startswith(name)) for name in ("time ", "model ")
+    )
+    fit = fit[:begin] + fit[end:]
     record("fit", "sodalite fit", {"shown in user_guide/commands.rst": fit})
     print("\n".join([*table, "", *fit, "", *reproduce()]))

@@ -103,19 +103,21 @@ def test_fit_says_how_good_the_model_is_and_writes_it(folder):
     assert mapping.target == "price"
     built = ["built", "built season cos", "built season sin"]
     assert mapping.names == ["area", "town=Basel", "town=Bern", "town=Chur", *built, "new"]
-    cells = {line.split()[0]: line.split()[1:] for line in result.stdout.splitlines() if line.strip()}
+    parts = [re.split(r"  +", line.strip()) for line in result.stdout.splitlines()]
+    cells = {name: values for name, *values in parts}
     judged = {part["model"]: part for part in model.about_["test"]}
-    for name in ("sodalite", "linear", "constant"):
+    names = {"sodalite": "this model", "linear": "a straight line", "constant": "the mean of all rows"}
+    for name, words in names.items():
         part = judged[name]
-        shares = [f"{share:.1%}" for share in part["coverages"].values()]
-        assert cells[name] == [f"{part['rmse']:.4g}", f"{part['nlpd']:.3f}", *shares]
+        shares = [f"{100 * share:.1f} %" for share in part["coverages"].values()]
+        assert cells[words] == [f"{part['rmse']:.4g}", f"{part['nlpd']:.3f}", *shares]
         assert part["coverage"] == part["coverages"]["0.95"]
     (heading,) = [line for line in result.stdout.splitlines() if "rows held out" in line]
     assert re.findall(r"in \d+ %", heading) == ["in 50 %", "in 80 %", "in 95 %", "in 99 %"]
     assert judged["linear"]["rmse"] < 2 < judged["sodalite"]["rmse"] < judged["constant"]["rmse"]
     assert cells["model"] == ["model.sodalite"]
     assert cells["target"] == ["price"]
-    assert cells["kept"][:4] == ["30", "rows", "of", "160"]
+    assert cells["rows kept"][0].startswith("30 rows of 160 ")
     assert "matters most" in result.stdout
     assert sorted(os.listdir()) == ["houses.csv", "model.sodalite", "new.csv"]
 
@@ -635,8 +637,8 @@ def test_the_distribution_of_errors_in_fit_and_inspect(folder):
     assert left_out["nlpd"] == pytest.approx(-loaded.log_density(X, y).mean(), abs=0.1)
     fit.show(outcome, console := Console(width=80, record=True, file=io.StringIO()))
     text = console.export_text()
-    cells = {line.split()[0]: line.split()[1:] for line in text.splitlines() if line.strip()}
-    assert cells["sodalite"][1:] == [f"{left_out['nlpd']:.3f}", *(f"{share:.1%}" for share in shares)]
+    (cells,) = (re.split(r"  +", line.strip()) for line in text.splitlines() if line.startswith("this model"))
+    assert cells[2:] == [f"{left_out['nlpd']:.3f}", *(f"{100 * share:.1f} %" for share in shares)]
     assert max(map(len, text.splitlines())) <= 80
     shown = run("inspect", "m").stdout
     assert max(map(len, shown.splitlines())) <= 80

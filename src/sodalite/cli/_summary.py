@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass
-from math import isfinite
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from rich import box
 from rich.console import Console
 from rich.table import Table as Grid
 
-from ..core.words import counted
 from ..experiments.printing import glued, print_tidily
 from ..posteriors.baselines import Baselines
-from ..posteriors.calibration import COVERAGES
-from ..report.summary import HeldOut, simple_left_out
-from ..report.words import KernelWords, readable
-from ..stopping import in_words
+from ..report.summary import HeldOut, Summary
+from ..report.words import KernelWords
 from ..tables import Preprocessing, Reading
 from ..tables.columns import left_out_notes
 from ._common import print_json
@@ -61,38 +57,41 @@ class FitOutcome:
     time_limit: str
     """What the time limit changed or why it was exceeded, in words; empty if there is nothing to say."""
     output: str
+    summary: Summary
+    """What is printed, and what the file says of itself."""
 
     def as_dict(self) -> dict[str, Any]:
         """The outcome as what JSON can hold."""
         baselines = None if self.baselines is None else self.baselines.as_dict()
-        return {**asdict(self), "words": self.words.as_dict(), "baselines": baselines}
+        parts = {part.name: getattr(self, part.name) for part in fields(self) if part.name != "summary"}
+        tests = [asdict(part) for part in self.test]
+        left_out = None if self.left_out is None else asdict(self.left_out)
+        return {**parts, "test": tests, "left_out": left_out, "words": self.words.as_dict(), "baselines": baselines}
 
 
 def show(outcome: FitOutcome, console: Console) -> None:
-    """Print a summary."""
-    table = errors_table(outcome)
-    if table is not None:
+    """Print a summary of the fit."""
+    time = ", ".join(f"{name} {duration(seconds)}" for name, seconds in outcome.seconds.items())
+    after = [("time limit", outcome.time_limit), ("time", time), ("model", outcome.output)]
+    print_summary(console, outcome.summary, after=[(name, text) for name, text in after if text])
+
+
+def print_summary(
+    console: Console, summary: Summary, before: Iterable[tuple[str, str]] = (), after: Iterable[tuple[str, str]] = ()
+) -> None:
+    """Print the errors of a model and of simpler ones, and what else is known of it."""
+    if summary.scores:
+        comparison = summary.comparison()
+        table = Grid(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+        table.add_column(summary.judged_by.replace(", each", ", each\n"))
+        for header in comparison.head[1:]:
+            table.add_column(header, justify="right")
+        for place, row in enumerate(comparison.rows):
+            table.add_row(*row, style="" if place else "bold")
         print_tidily(console, table, "in 50 %: the share of the rows in intervals that should hold 50 % of them\n")
-    kept = f"{outcome.n_active} row{'s' * (outcome.n_active != 1)} of {outcome.n_rows}"
     grid = Grid.grid(padding=(0, 2))
-    grid.add_row("target", outcome.target)
-    if inputs := outcome.words.inputs():  # of very many inputs, it is not known which of them matter
-        grid.add_row("inputs", glued(inputs))
-    grid.add_row("error bars", glued(outcome.words.error_bars()))
-    grid.add_row("errors", outcome.errors)
-    grid.add_row("noise", glued(outcome.words.noise()))
-    grid.add_row("function", outcome.words.shape)
-    if outcome.mean:
-        grid.add_row("mean", outcome.mean)
-    grid.add_row("kept", f"{kept} ({in_words(outcome.stop_reason)})")
-    if outcome.notes:
-        grid.add_row("columns", "\n".join(outcome.notes))
-    if outcome.missing:
-        grid.add_row("missing", counted(outcome.missing))
-    if outcome.time_limit:
-        grid.add_row("time limit", outcome.time_limit)
-    grid.add_row("time", ", ".join(f"{name} {duration(seconds)}" for name, seconds in outcome.seconds.items()))
-    grid.add_row("model", outcome.output)
+    for name, text in (*before, *summary.lines(), *after):
+        grid.add_row(name, glued(text))
     print_tidily(console, grid)
 
 
@@ -127,38 +126,3 @@ def _plain_readings(mapping: Preprocessing) -> Iterator[Reading]:
     """How the columns of a table on disk are read."""
     for column in mapping.columns:
         yield Reading(column.name, "numbers", column)
-
-
-def errors_table(outcome: FitOutcome) -> Grid | None:
-    """The errors of the model and of simpler ones: by rows held out, else by rows left out; None if not known."""
-    parts = outcome.test or judged_left_out(outcome)
-    if not parts:
-        return None
-    found = outcome.baselines
-    what = f"{outcome.n_test} rows held out"
-    if not outcome.test and found is not None:
-        what = f"{found.n_rows} rows, each\nfrom the others"
-    table = Grid(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
-    table.add_column(what)
-    for header in ("RMSE", "NLPD", *(f"in {100 * level:g} %" for level in COVERAGES)):
-        table.add_column(header, justify="right")
-    for part in parts:
-        nlpd = "" if part.nlpd is None else f"{part.nlpd:.3f}" if abs(part.nlpd) < 1e4 else f"{part.nlpd:.1e}"
-        shares = [] if part.coverages is None else [f"{share:.1%}" for share in part.coverages.values()]
-        table.add_row(
-            part.model, readable(part.rmse, 4) if isfinite(part.rmse) else "-", nlpd, *shares, style=_style(part)
-        )
-    return table
-
-
-def judged_left_out(outcome: FitOutcome) -> tuple[HeldOut, ...]:
-    """The model and simpler ones by rows of the fit, each predicted from the others; empty if that is not known."""
-    found = outcome.baselines
-    if found is None:
-        return ()
-    return outcome.left_out or HeldOut("sodalite", found.model), *simple_left_out(found)
-
-
-def _style(part: HeldOut) -> str:
-    """The style of a line of the table: our model stands out."""
-    return "bold" if part.model == "sodalite" else ""

@@ -20,7 +20,7 @@ from ..fitting.gross import find_gross_errors
 from ..fitting.pipeline import LOOK_SHARE, Settings
 from ..report.held_out import judgement_to_json
 from ..report.importance import LEAST_ROWS, N_PREDICTIONS
-from ..report.summary import ColumnRead, left_out
+from ..report.summary import ColumnRead, left_out, summarize
 from ..report.words import bars_of, error_words, kernel_words, mean_words
 from ..selection.checkpoint import check_checkpoint
 from ..tables import Training
@@ -132,6 +132,7 @@ def run(options: Fit, clock: Clock | None = None) -> FitOutcome:
         seconds=watch.seconds,
         time_limit="; ".join(part for part in (said, excess_words(clock)) if part),
         output=output,
+        summary=summarize(model),
     )
 
 

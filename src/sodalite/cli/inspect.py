@@ -7,13 +7,10 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
-from rich import box
 from rich.console import Console
-from rich.table import Table
 from sklearn.gaussian_process.kernels import Kernel
 
 from ..core.container import VERSION
-from ..experiments.printing import glued, print_tidily
 from ..kernels import leaves
 from ..persistence import ModelFileError, check_file, read_header
 from ..persistence.classes import CONVERTER
@@ -21,6 +18,7 @@ from ..report.summary import Summary
 from ..tables import Column, Preprocessing
 from ..tables.column import GAP
 from ._common import check_model_path, print_json
+from ._summary import print_summary
 from .options import Inspect
 
 
@@ -54,19 +52,7 @@ def run(path: str, check: bool = False) -> dict[str, Any]:
 def show(content: dict[str, Any], console: Console) -> None:
     """Print what a model file says of itself."""
     summary = Summary.from_json(content["summary"])
-    if summary.scores:
-        comparison = summary.comparison()
-        table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
-        table.add_column(summary.judged_by)
-        for header in comparison.head[1:]:
-            table.add_column(header, justify="right")
-        for row in comparison.rows:
-            table.add_row(*row)
-        print_tidily(console, table, "")
-    grid = Table.grid(padding=(0, 2))
-    for name, text in (*_file(content, summary), *summary.lines(), *_details(content)):
-        grid.add_row(name, glued(text))
-    print_tidily(console, grid)
+    print_summary(console, summary, _file(content, summary), _details(content))
 
 
 Lines = Iterator[tuple[str, str]]
