@@ -367,18 +367,8 @@ def test_a_file_of_active_rows_says_so(models, rows, tmp_path):
 def test_the_page_of_active_rows_leads_with_those_held_out(tmp_path):
     table = tmp_path / "t.csv"
     houses().to_csv(table, index=False)
-    options = [
-        "-t",
-        "price",
-        "--set",
-        "posterior=sod",
-        "--set",
-        "hyperparameters=fixed",
-        "-n",
-        "20",
-        "-o",
-        f"{tmp_path}/m",
-    ]
+    options = ["-t", "price", "--posterior", "sod", "--set", "hyperparameters=fixed", "-n", "20"]
+    options += ["-o", f"{tmp_path}/m"]
     assert CliRunner().invoke(app, ["fit", str(table), *options]).exit_code == 0
     made = make_report(sodalite.load(tmp_path / "m"))
     html = to_html(made)
