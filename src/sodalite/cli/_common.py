@@ -28,18 +28,18 @@ class Mistake(click.ClickException):
         say(f"Error: {self.format_message()}")
 
 
-def split_names(given: tuple[str, ...], names: list[str]) -> list[str]:
-    """The columns that an option names. It may be given several times, each with one name or several with commas.
+def split_names(texts: tuple[str, ...], names: list[str]) -> list[str]:
+    """The columns that an option names. It may be repeated, each time with one name or several with commas.
 
     Examples
     --------
     >>> split_names(("a,b", "width, cm"), ["a", "b", "width, cm"])
     ['a', 'b', 'width, cm']
     """
-    found, there = [], set(names)
-    for text in given:
-        found += [text] if text in there else [part.strip() for part in text.split(",") if part.strip()]
-    return found
+    split, whole = list[str](), set(names)
+    for text in texts:
+        split += [text] if text in whole else [part.strip() for part in text.split(",") if part.strip()]
+    return split
 
 
 def check_model_path(path: str, what: str) -> None:
