@@ -7,6 +7,7 @@ import sys
 from importlib import import_module
 
 BENCHMARKS = {
+    "ahead": "steps ahead in series, beside last value, season and exponential smoothing; --help for options",
     "limits": "whether the fit command keeps to its time limit; --help for options",
     "likelihood": "one likelihood and its gradient, against scikit-learn's",
     "pumadyn": "whether the likelihood finds the inputs that matter",
@@ -18,6 +19,7 @@ BENCHMARKS = {
     "evidence": "write the documentation's tables from docs/evidence.json; nothing is measured",
     "exactness": "whether the picks on real data are those of one row at a time",
     "gaps": "intervals in gaps of series and holes of maps; --help for options",
+    "holes": "holes in maps, beside two kernels given by hand; --help for options",
     "joining": "rows that join a full model, with and without an exchange of active rows",
     "local": "queries a second of the posterior local: beside the floor, of the airline kind, against n and k; --help",
     "means": "mean functions beside the default and boosted trees alone; --help for options",
@@ -31,11 +33,14 @@ BENCHMARKS = {
     "speed": "the block engine against the bare products, one row at a time, and the reference",
     "store": "the default with rows in memory, on disk and on workers, up to ten million; loading its model files",
     "study": "every score, posterior and way to find hyperparameters on every data set",
+    "sure": "whether intervals hold where queries are unlike the rows, in scenarios; --help for options",
     "tables": "raw tables through the command line, beside boosted trees by skrub; --help for options",
     "weave": "the weave against the likelihood of a subset, over several splits",
 }
 
-WITH_OPTIONS = ("calibration", "gaps", "limits", "local", "means", "ordinary", "peers", "tables")
+WITH_OPTIONS = (
+    *("ahead", "calibration", "gaps", "holes", "limits", "local", "means", "ordinary", "peers", "sure", "tables"),
+)
 
 
 def main() -> None:
