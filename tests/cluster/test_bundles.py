@@ -346,7 +346,7 @@ def test_the_commands_take_a_folder(saved, tmp_path):
     folder, there = saved
     found = CliRunner().invoke(app, ["inspect", str(folder), "--check"])
     assert found.exit_code == 0, found.output
-    assert "30 active of 2500" in found.output
+    assert "30 rows of 2,500" in found.output
     pd.DataFrame(queries(20), columns=["a", "b", "c"]).to_csv(tmp_path / "q.csv", index=False)
     found = CliRunner().invoke(app, ["predict", str(folder), str(tmp_path / "q.csv"), "-o", str(tmp_path / "out.csv")])
     assert found.exit_code == 0, found.output

@@ -85,9 +85,13 @@ class Display:
 
 
 @contextmanager
-def display(shown: bool) -> Iterator[Display]:
-    """A display on standard error, which is cleared at the end; it shows nothing unless `shown`, on a terminal."""
+def display(shown: bool, first: str) -> Iterator[Display]:
+    """A display on standard error, which is cleared at the end; it shows nothing unless `shown`, on a terminal.
+
+    `first` is the step with which it begins.
+    """
     console, line = Console(stderr=True, highlight=False, markup=False, emoji=False), Display()
+    line.step(first)
     if not shown or not console.is_terminal:
         yield line
         return

@@ -42,7 +42,7 @@ def command(options: Fit) -> None:
     if options.dry_run:
         show_readings(options)
         return
-    with display(not options.silent) as shown:
+    with display(not options.silent, f"Reading {options.data or EMBEDDED}") as shown:
         clock = Clock(shown, limit=options.time_limit, began=click.get_current_context().find_root().obj)
         outcome = run(options, clock)
     if options.as_json:

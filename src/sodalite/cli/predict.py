@@ -33,7 +33,7 @@ BLOCK = 500  # rows whose samples are drawn together, from one covariance: O(BLO
 
 def command(options: Predict) -> None:
     """Predict, write the predictions and say what was noticed."""
-    with display(not options.silent and options.output != "-") as shown:
+    with display(not options.silent and options.output != "-", f"Loading {options.model}") as shown:
         outcome = run(options, shown)
     for note in outcome.notes:
         say(note, options.silent)
@@ -105,7 +105,6 @@ def run(options: Predict, shown: Display | None = None) -> PredictOutcome:
     check_output(output)
     check_model_path(options.model, "MODEL")
     shown = shown or Display()
-    shown.step(f"Loading {options.model}")
     model = load(options.model)
     gathered: dict[str, list[Any]] | None = {} if options.as_json and output == "-" else None
     bars = bars_of(model.posterior_)

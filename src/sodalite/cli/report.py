@@ -30,7 +30,7 @@ from .options import Report
 
 def command(options: Report) -> None:
     """Write the page and say what was noticed."""
-    with display(not options.silent and options.output != "-") as shown:
+    with display(not options.silent and options.output != "-", f"Loading {options.model}") as shown:
         outcome, report = run(options, shown)
     for note in outcome.notes:
         say(note, options.silent)
@@ -87,7 +87,6 @@ def run(options: Report, shown: Display | None = None) -> tuple[ReportOutcome, M
     if output != "-":
         _check_writable(output)
     shown = shown or Display()
-    shown.step(f"Loading {options.model}")
     model = load(options.model)
     X = y = None
     rows = None

@@ -28,7 +28,7 @@ N_SAMPLE = 10_000  # most rows that the kernel is found from: enough for their s
 
 def command(options: Select) -> None:
     """Choose rows, write them and say how many."""
-    with display(not options.silent) as shown:
+    with display(not options.silent, f"Reading {options.data}") as shown:
         outcome = run(options, shown)
     for note in outcome.notes:
         say(note, options.silent)
