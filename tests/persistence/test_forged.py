@@ -159,7 +159,7 @@ def test_whatever_is_changed_in_a_model_it_is_loaded_or_refused_in_one_line(name
         message = refusal(sodalite.load, path, ModelFileError)
         assert message is None or (str(path) in message and "\n" not in message)
         refused += message is not None
-    assert refused > 50
+    assert refused > 60
 
 
 def test_inspect_of_a_forged_file_is_a_page_or_one_line(originals, path, bounded):

@@ -5,9 +5,9 @@ The method is described in docs/method.rst, `posterior-sod`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from math import log, pi
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from scipy.linalg import solve_triangular
@@ -50,9 +50,19 @@ class SubsetOfData(Posterior):
         active = evidence.rows.take(indices)
         z = solve_triangular(L, active.y, lower=True)
         weights = solve_triangular(L, z, lower=True, trans="T")
-        inverse = solve_triangular(L, np.eye(len(L)), lower=True)
-        made = cls(evidence.kernel, evidence.kernel.prepare(active.X), L, inverse, z, weights)
+        made = cls(evidence.kernel, evidence.kernel.prepare(active.X), L, inverse_of(L), z, weights)
         return replace(made, scale=made.learnt_scale(evidence))
+
+    def saved(self) -> dict[str, Any]:
+        """What a file holds of it: all but L^-1, which follows from L and is as large."""
+        return {each.name: getattr(self, each.name) for each in fields(self) if each.name != "inverse"}
+
+    @classmethod
+    def restore(
+        cls, kernel: CompiledKernel, rows: Features, factor: Floats, z: Floats, weights: Floats, scale: Scale | None
+    ) -> Self:
+        """The posterior from what `saved` gave. O(m^3)."""
+        return cls(kernel, rows, factor, inverse_of(factor), z, weights, scale)
 
     def left_out(self, rows: RowsOfFit) -> Prediction:
         """Rows of the fit, each predicted from the others; a row of the remainder, as it is."""
@@ -126,3 +136,8 @@ class SubsetOfData(Posterior):
         if not K.size:
             return np.empty(K.shape)
         return np.asarray(dtrmm(1.0, self.inverse, K.T, side=1, lower=1, trans_a=1)).T
+
+
+def inverse_of(L: Floats) -> Floats:
+    """L^-1 of a lower triangle, the same to the last bit however L lies in memory."""
+    return np.asarray(solve_triangular(np.ascontiguousarray(L), np.eye(len(L)), lower=True))
