@@ -32,7 +32,7 @@ BENCHMARKS = {
     "shown": "what README and the documentation show of the commands",
     "speed": "the block engine against the bare products, one row at a time, and the reference",
     "store": "the default with rows in memory, on disk and on workers, up to ten million; loading its model files",
-    "study": "every score, posterior and way to find hyperparameters on every data set",
+    "study": "every criterion, posterior and way to find hyperparameters on every data set",
     "sure": "whether intervals hold where queries are unlike the rows, in scenarios; --help for options",
     "tables": "raw tables through the command line, beside boosted trees by skrub; --help for options",
     "weave": "the weave against the likelihood of a subset, over several splits",

@@ -32,7 +32,7 @@ def against_threads(n: int = 1_000_000, m: int = 500, repeats: int = 3) -> None:
     ):
         there = client.persist([da.from_array(X, chunks=(-(-n // 4), -1)), da.from_array(y, chunks=-(-n // 4))])
         wait(there)
-        select(X[:5000], y[:5000], kernel, n_active=20, first=0, executor=client)  # imports
+        select(X[:5000], y[:5000], kernel, n_active=20, first=0, criterion="delta", executor=client)  # imports
         threads, partitions, arrays = [], [], []
         for _ in range(repeats):
             begin = perf_counter()
@@ -78,7 +78,7 @@ def real(name: str, m: int = 500, most: int | None = None) -> None:
         X, y, X_test, y_test = X[:most], y[:most], X_test[:most], y_test[:most]
     models = {
         "greedy, local": GreedyGPRegressor(n_active=m, random_state=0),
-        "random subset": GreedyGPRegressor(n_active=m, score="random", posterior="sod", random_state=0),
+        "random subset": GreedyGPRegressor(n_active=m, criterion="random", posterior="sod", random_state=0),
         "5 nearest neighbours": make_pipeline(StandardScaler(), KNeighborsRegressor(5, n_jobs=-1)),
     }
     print(f"{name}: {len(X)} rows, {len(X_test)} to predict; errors in standard deviations of the targets")

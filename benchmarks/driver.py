@@ -26,8 +26,8 @@ from sklearn.gaussian_process.kernels import Kernel
 from sodalite.cluster.collections import Targets
 from sodalite.cluster.executor import CHANGES, Call, DaskExecutor, Host
 from sodalite.core.threads import n_threads
+from sodalite.criteria import Delta
 from sodalite.kernels import compile_kernel
-from sodalite.scores import Delta
 from sodalite.selection.grow import grow
 from sodalite.selection.rows import ArrayRows, ShardSetup
 from sodalite.stopping import Size
@@ -112,7 +112,7 @@ def choose(X: np.ndarray, y: np.ndarray, kernel: Kernel, m: int, executor: Any) 
         Placed(X, y[:, None], executor=executor),
         compile_kernel(kernel, X),
         n_active=m,
-        score=Delta(),
+        criterion=Delta(),
         rule=Size(m),
         first=0,
         generator=np.random.default_rng(0),

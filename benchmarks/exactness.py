@@ -26,7 +26,7 @@ def main() -> None:
             kernel = ConstantKernel(1.0) * RBF(scale) + WhiteKernel(noise)
             indices, rmse, _ = reference.one_at_a_time(X, y, kernel, n_active=300, first=0)
             for limit in (None, 24 * len(X) + 40e6):
-                chosen = select(X, y, kernel, n_active=300, first=0, memory_limit=limit)
+                chosen = select(X, y, kernel, n_active=300, first=0, criterion="delta", memory_limit=limit)
                 same = int(np.sum(chosen.indices == indices))
                 differs = float(np.abs(chosen.rmse / rmse - 1).max())
                 print(

@@ -52,7 +52,7 @@ def floor(local: Local, X: np.ndarray, found: np.ndarray, batch: int = 32) -> fl
 def beside_floor(n: int = 30_000, d: int = 8, m: int = 500, k: int = 32, queries: int = 10_000) -> Iterator[str]:
     """Yield lines with the rate with and without calibration, and that of the floor."""
     X, y, kernel = smooth_problem(n + queries, 0.05, d)
-    chosen = select(X[:n], y[:n], kernel, n_active=m, first=0)
+    chosen = select(X[:n], y[:n], kernel, n_active=m, first=0, criterion="delta")
     compiled = compile_kernel(kernel, X[:n])
     for calibrate in (False, True):
         judging, rows = Judging() if calibrate else None, ArrayRows(X[:n], y[:n, None])
@@ -120,7 +120,7 @@ def against_rows_and_k(most: int, m: int = 100, queries: int = 20_000) -> Iterat
     """Yield lines with the rate against the number of rows, and against k, for normal inputs in 8 dimensions."""
     for n in (rows for rows in ROWS if rows <= most):
         X, y, kernel = smooth_problem(n + queries, 0.05, 8, n_features=100, dtype="float32")
-        chosen = select(X[:n], y[:n], kernel, n_active=m, first=0)
+        chosen = select(X[:n], y[:n], kernel, n_active=m, first=0, criterion="delta")
         source = ArrayRows(X[:n], y[:n, None].astype(float))
         local = Local.condition(Evidence(compile_kernel(kernel, X[:n]), source, chosen, n_neighbors=32))
         for k in SIZES if n == 100_000 else (32,):

@@ -40,7 +40,10 @@ def compare(problem: Callable[[int, float], Problem], noise: float) -> dict[str,
     """The share of picks before float32's first other one, and its test RMSE over float64's."""
     X, y, kernel = problem(N + 2000, noise)
     X, y, X_test, y_test = X[:N], y[:N], X[N:], y[N:]
-    chosen = {dtype: select(X, y, kernel, n_active=M, first=0, dtype=dtype).indices for dtype in ("float64", "float32")}
+    chosen = {
+        dtype: select(X, y, kernel, n_active=M, first=0, criterion="delta", dtype=dtype).indices
+        for dtype in ("float64", "float32")
+    }
     same = chosen["float64"] == chosen["float32"]
     prefix = M if same.all() else int(np.argmin(same))
     error = {}

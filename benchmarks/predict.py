@@ -67,7 +67,7 @@ def write(path: Path, X: np.ndarray, y: np.ndarray) -> None:
 
 def predicting(folder: Path, rows: int, d: int, m: int) -> None:
     X, y, kernel = smooth_problem(20_000, 0.05, d)
-    options = {"n_active": m, "hyperparameters": "fixed", "score": "uncertainty", "random_state": 0}
+    options = {"n_active": m, "hyperparameters": "fixed", "criterion": "uncertainty", "random_state": 0}
     X_new = np.random.default_rng(2).normal(size=(rows, d))
     for suffix in ("csv", "parquet"):
         write(folder / f"new.{suffix}", X_new, np.zeros(rows))

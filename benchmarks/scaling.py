@@ -34,7 +34,7 @@ def measure(way: str, n: int, m: int, dtype: str, limit: str | None) -> dict[str
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     begin = perf_counter()
     if way.startswith("ours"):
-        select(X, y, kernel, n_active=m, first=0, dtype=dtype, memory_limit=limit)
+        select(X, y, kernel, n_active=m, first=0, criterion="delta", dtype=dtype, memory_limit=limit)
     elif way == "one at a time":
         reference.one_at_a_time(X, y, kernel, n_active=m, first=0)
     elif way == "reference":

@@ -72,12 +72,12 @@ def against_products(n: int = 200_000, m: int = 1000, repeats: int = 3) -> dict[
         ours, bare, first_touch = [], [], []
         for _ in range(repeats):
             begin = perf_counter()
-            select(X, y, kernel, n_active=m, first=0)
+            select(X, y, kernel, n_active=m, first=0, criterion="delta")
             first_touch.append(perf_counter() - begin)
             blocks.clear()
             arena.used, shard.storage, loop._commit = 0, arena, record
             begin = perf_counter()
-            chosen = select(X, y, kernel, n_active=m, first=0)
+            chosen = select(X, y, kernel, n_active=m, first=0, criterion="delta")
             ours.append(perf_counter() - begin)
             shard.storage, loop._commit = fresh, commit
             bare.append(bare_products(n, m, [b for b in blocks if b], arena))
@@ -101,7 +101,7 @@ def against_one_at_a_time(n: int = 100_000, m: int = 1000, repeats: int = 3) -> 
         ours, theirs = [], []
         for _ in range(repeats):
             arena.used, shard.storage = 0, arena
-            ours.append(seconds(lambda: select(X, y, kernel, n_active=m, first=0), 1))  # noqa: B023
+            ours.append(seconds(lambda: select(X, y, kernel, n_active=m, first=0, criterion="delta"), 1))  # noqa: B023
             shard.storage, arena.used = fresh, 0
             V = arena((m, n), float)
             theirs.append(seconds(lambda: reference.one_at_a_time(X, y, kernel, n_active=m, first=0, V=V), 1))  # noqa: B023
@@ -115,11 +115,11 @@ def against_one_at_a_time(n: int = 100_000, m: int = 1000, repeats: int = 3) -> 
 def against_reference(n: int = 3000, m: int = 300) -> None:
     """Algorithm 1 as the paper states it."""
     X, y, kernel = smooth_problem(n, 0.1)
-    ours = seconds(lambda: select(X, y, kernel, n_active=m, first=0))
+    ours = seconds(lambda: select(X, y, kernel, n_active=m, first=0, criterion="delta"))
     begin = perf_counter()
     slow = reference.select(X, y, kernel, n_active=m, first=0)
     theirs = perf_counter() - begin
-    same = np.array_equal(slow.indices, select(X, y, kernel, n_active=m, first=0).indices)
+    same = np.array_equal(slow.indices, select(X, y, kernel, n_active=m, first=0, criterion="delta").indices)
     print(f"reference, n {n} m {m}: {theirs:.1f} s, ours {ours:.2f} s: {theirs / ours:.0f} times as fast; same: {same}")
 
 
@@ -170,7 +170,7 @@ def profile(n: int = 200_000, m: int = 1000) -> None:
         arena.used, shard.storage, shard.np = 0, arena, Watched()
         spent.update(dict.fromkeys(spent, 0.0))
         begin = perf_counter()
-        chosen = select(X, y, kernel, n_active=m, first=0)
+        chosen = select(X, y, kernel, n_active=m, first=0, criterion="delta")
         total = perf_counter() - begin
         for (owner, method, _), function in zip(places, saved, strict=True):
             setattr(owner, method, function)

@@ -1,4 +1,4 @@
-"""Every score, posterior and way to find hyperparameters, on every data set: what the defaults were chosen by.
+"""Every criterion, posterior and way to find hyperparameters, on every data set: what the defaults were chosen by.
 
 "+scale" has calibrated standard deviations, "+shape" the learnt distribution of errors as well. The mean functions are
 tried with the estimator in full, "default" in the tables. Sets of more than 10 000 rows are thinned to that, so that it
@@ -17,13 +17,13 @@ import numpy as np
 from sklearn.gaussian_process.kernels import Kernel
 
 from sodalite import GreedyGPRegressor, Selection
+from sodalite.criteria import CRITERIA
 from sodalite.hyperparameters import Subset, Task, Weave
 from sodalite.hyperparameters.joint import Joint
 from sodalite.kernels import compile_kernel, default_kernels
 from sodalite.metrics import coverage, nlpd, rmse
 from sodalite.posteriors import POSTERIORS, Evidence, Judging, Local
 from sodalite.posteriors.predictive import Predictive
-from sodalite.scores import SCORES
 from sodalite.selection.grow import grow
 from sodalite.selection.rows import ArrayRows
 from sodalite.stopping import Size
@@ -38,7 +38,7 @@ SETS = (
     *("kin40k", "protein", "keggdirected", "precip_global", "jacksboro_dem", "us_elevation", "chm"),
 )
 ROWS, ACTIVE = 10_000, 300  # most rows of a set; active rows
-WAY = ("posterior", "hyperparameters", "score", "mean")  # what makes a combination
+WAY = ("posterior", "hyperparameters", "criterion", "mean")  # what makes a combination
 CONSTANT = "constant"
 MEANS = (CONSTANT, "linear", "trees", "auto")
 
@@ -54,12 +54,12 @@ def rows_of(name: str) -> tuple[np.ndarray, ...] | None:
     return X[some], y[some, None], X_test[few], y_test[few]
 
 
-def choose(X: np.ndarray, Y: np.ndarray, kernel: Kernel, score: str) -> Selection:
+def choose(X: np.ndarray, Y: np.ndarray, kernel: Kernel, criterion: str) -> Selection:
     return grow(
         ArrayRows(X, Y),
         compile_kernel(kernel, X),
         n_active=ACTIVE,
-        score=SCORES[score],
+        criterion=CRITERIA[criterion],
         rule=Size(ACTIVE),
         generator=np.random.default_rng(0),
     )
@@ -79,7 +79,7 @@ def means_on(name: str, X: np.ndarray, y: np.ndarray, X_test: np.ndarray, y_test
         given = None if mean == CONSTANT else mean
         model = GreedyGPRegressor(mean=given, n_active=ACTIVE, random_state=0).fit(X, y)
         found = model.fitted_.predictive(X_test)
-        result = {"set": name, "hyperparameters": "weave", "score": "lookahead", "posterior": "default"}
+        result = {"set": name, "hyperparameters": "weave", "criterion": "lookahead", "posterior": "default"}
         result |= {"mean": mean, "rmse": rmse(y_test, found.mean[:, 0])} | judged_by_shape(found, y_test)
         results.append(result | {"seconds": process_time() - begin})
     return results
@@ -93,10 +93,10 @@ def one_set(name: str) -> list[dict]:
     X, Y, X_test, y_test = data
     results = []
 
-    def measure(kernel, hyper: str, score: str, found_in: float, posteriors) -> None:
+    def measure(kernel, hyper: str, criterion: str, found_in: float, posteriors) -> None:
         compiled = compile_kernel(kernel, X)
         begin = process_time()
-        chosen = choose(X, Y, kernel, score)
+        chosen = choose(X, Y, kernel, criterion)
         chosen_in = process_time() - begin
         for posterior in posteriors:
             begin = process_time()
@@ -109,7 +109,7 @@ def one_set(name: str) -> list[dict]:
             result = {
                 "set": name,
                 "hyperparameters": hyper,
-                "score": score,
+                "criterion": criterion,
                 "posterior": posterior,
                 "mean": CONSTANT,
                 "rmse": rmse(y_test, mean[:, 0]),
@@ -131,20 +131,20 @@ def one_set(name: str) -> list[dict]:
     near_in = process_time() - begin
     others = [posterior for posterior in POSTERIORS if posterior != "local"]
 
-    def joint(kernel, score: str) -> float:
-        """J of the rows that a kernel and a score choose, and all others, per row."""
-        chosen = choose(X, Y, kernel, score)
+    def joint(kernel, criterion: str) -> float:
+        """J of the rows that a kernel and a criterion choose, and all others, per row."""
+        chosen = choose(X, Y, kernel, criterion)
         return Joint(kernel, X, Y, chosen.indices, np.arange(len(X)))(kernel.theta)[0]
 
-    for score in SCORES:
-        measure(subset, "subset", score, subset_in, [*others, "local", "local+scale"])
-        measure(near, "weave", score, near_in, ["local", "local+scale"])
+    for criterion in CRITERIA:
+        measure(subset, "subset", criterion, subset_in, [*others, "local", "local+scale"])
+        measure(near, "weave", criterion, near_in, ["local", "local+scale"])
         begin = process_time()
-        task = Task(X, Y, score=SCORES[score], n_active=ACTIVE)
+        task = Task(X, Y, criterion=CRITERIA[criterion], n_active=ACTIVE)
         found = Weave().find(task, kernels, np.random.default_rng(0))
-        measure(found.kernel, "weave", score, process_time() - begin, others)
+        measure(found.kernel, "weave", criterion, process_time() - begin, others)
         # The last result is of a posterior other than "local".
-        results[-1] |= {"began": joint(found.rounds[0].kernel, score), "ended": joint(found.kernel, score)}
+        results[-1] |= {"began": joint(found.rounds[0].kernel, criterion), "ended": joint(found.kernel, criterion)}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # some sets are predicted no better than by simple ways
         means = means_on(name, X, Y[:, 0], X_test, y_test)
@@ -152,7 +152,7 @@ def one_set(name: str) -> list[dict]:
 
 
 def ways(results: list[dict]) -> list[tuple[str, ...]]:
-    """All combinations of posterior, hyperparameters, score and mean that were measured."""
+    """All combinations of posterior, hyperparameters, criterion and mean that were measured."""
     return sorted({tuple(r[key] for key in WAY) for r in results})
 
 
@@ -180,7 +180,9 @@ def summary(results: list[dict]) -> list[dict]:
 
 def verdicts(results: list[dict]) -> list[str]:
     """What is asked of every set: the weave against the subset, and `sod` with lookahead against random rows."""
-    found = {(r["set"], r["posterior"], r["hyperparameters"], r["score"]): r for r in results if r["mean"] == CONSTANT}
+    found = {
+        (r["set"], r["posterior"], r["hyperparameters"], r["criterion"]): r for r in results if r["mean"] == CONSTANT
+    }
     sets = list(dict.fromkeys(r["set"] for r in results))
     lines = ["weave against subset (NLPD), J at the weave's end and start, and lookahead against random (RMSE, NLPD):"]
     lines.append(
@@ -191,8 +193,8 @@ def verdicts(results: list[dict]) -> list[str]:
             found[name, posterior, "weave", "lookahead"]["nlpd"] - found[name, posterior, "subset", "lookahead"]["nlpd"]
             for posterior in ("local+scale", "sod", "vfe")
         ]
-        ends = next(r for r in results if r["set"] == name and r["score"] == "lookahead" and "ended" in r)
-        ahead, drawn = (found[name, "sod", "weave", score] for score in ("lookahead", "random"))
+        ends = next(r for r in results if r["set"] == name and r["criterion"] == "lookahead" and "ended" in r)
+        ahead, drawn = (found[name, "sod", "weave", criterion] for criterion in ("lookahead", "random"))
         lines.append(
             f"{name:17} {change[0]:+7.3f} {change[1]:+7.3f} {change[2]:+7.3f} "
             f"{ends['ended']:8.3f} {ends['began']:8.3f}   "
@@ -228,10 +230,10 @@ def draw(results: list[dict]) -> None:
     figure = Figure(figsize=(9, 4), layout="constrained")
     axes = figure.subplots(1, 2, sharey=True)
     for axis, hyper in zip(axes, ("subset", "weave"), strict=True):
-        for at, score in enumerate(SCORES):
-            heights = [table.get((p, hyper, score, CONSTANT), {"nlpd": np.nan})["nlpd"] for p in posteriors]
-            places = np.arange(len(posteriors)) + 0.13 * (at - len(SCORES) / 2)
-            axis.bar(places, heights, width=0.12, label=score, color=f"C{at}")
+        for at, criterion in enumerate(CRITERIA):
+            heights = [table.get((p, hyper, criterion, CONSTANT), {"nlpd": np.nan})["nlpd"] for p in posteriors]
+            places = np.arange(len(posteriors)) + 0.13 * (at - len(CRITERIA) / 2)
+            axis.bar(places, heights, width=0.12, label=criterion, color=f"C{at}")
         axis.set_xticks(range(len(posteriors)), posteriors, rotation=30)
         axis.set_title(f"hyperparameters: {hyper}")
         axis.set_yscale("log")

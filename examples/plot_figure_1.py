@@ -18,7 +18,7 @@ rng = np.random.default_rng(0)
 X = np.sort(rng.uniform(0, 15, (40, 1)), axis=0)
 y = X[:, 0] * np.sin(X[:, 0]) + rng.normal(0, 1.4, 40)
 kernel = ConstantKernel(40.0) * RBF(1.2) + WhiteKernel(2.0)
-chosen = select(X, y, kernel, n_active=13, first=20)
+chosen = select(X, y, kernel, n_active=13, first=20, criterion="delta")
 print(chosen)
 
 # %%

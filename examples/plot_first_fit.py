@@ -54,9 +54,9 @@ print(f"within the 95 % band:  {interval_coverage(y_test, lower, upper):.1%}")
 # ------------
 #
 # The rows chosen are spread over the input, and lie near the middle of the cloud: a row whose target has much noise
-# would spoil the predictions of its neighbours, so it is passed over. The paper's score, ``score="delta"``, takes rows
+# would spoil the predictions of its neighbours, so it is passed over. The paper's criterion, ``"delta"``, takes rows
 # with a large residual, most of them at the edge of the cloud.
-# :ref:`sphx_glr_gallery_plot_stopping_and_scores.py` looks at this.
+# :ref:`sphx_glr_gallery_plot_stopping_and_criteria.py` looks at this.
 
 grid = np.linspace(0, 20, 400)
 mean, (lower, upper) = gp.predict(grid[:, None]), gp.predict_interval(grid[:, None])

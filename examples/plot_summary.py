@@ -25,7 +25,7 @@ print(f"{len(y)} pixels")
 # The kernel is given here: neighbours up to some five pixels away look alike. Both selections have 600 rows.
 
 kernel = y.var() * Matern(10.0, nu=1.5) + WhiteKernel(1e-3)
-chosen = {name: select(X, y, kernel, n_active=600, score=name, random_state=0) for name in ("delta", "random")}
+chosen = {name: select(X, y, kernel, n_active=600, criterion=name, random_state=0) for name in ("delta", "random")}
 
 # %%
 # All other pixels are predicted from the chosen ones. The factor that comes with a selection makes that two lines.
@@ -38,7 +38,7 @@ for name, selection in chosen.items():
     print(f"{name:6} RMSE {rmse(y, seen):.4f}")
 
 # %%
-# The paper's score puts its rows where brightness changes, and few where it does not.
+# The paper's criterion puts its rows where brightness changes, and few where it does not.
 
 fig, axes = plt.subplots(2, 2, figsize=(8, 5.6), layout="constrained")
 for ax, (name, picture) in zip(axes.flat, panels.items(), strict=False):

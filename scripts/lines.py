@@ -16,7 +16,7 @@ from textwrap import fill
 
 ROOT = Path(__file__).resolve().parents[1]
 GAUSSIAN_PROCESSES = (
-    "kernels, selection, posteriors, hyperparameters, fitting, scores, stopping, metrics, reference, estimator"
+    "kernels, selection, posteriors, hyperparameters, fitting, criteria, stopping, metrics, reference, estimator"
 )
 BEGIN, END = "<!-- lines: begin -->\n", "<!-- lines: end -->\n"
 LAYOUT = {

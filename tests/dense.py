@@ -5,22 +5,22 @@ from __future__ import annotations
 import numpy as np
 from scipy.stats import multivariate_normal
 
+from sodalite.criteria import Delta
 from sodalite.kernels import compile_kernel
 from sodalite.posteriors import Evidence, Judging
-from sodalite.scores import Delta
 from sodalite.selection.grow import grow
 from sodalite.selection.rows import ArrayRows
 from sodalite.stopping import Size
 
 
 def given(kernel, X, Y, m, *, first=0, alpha=None, dtype="float64", calibrate=False, **options):
-    """What a posterior is built from, with m active rows chosen by the greedy score, or those of `first`."""
+    """What a posterior is built from, with m active rows chosen by the greedy criterion, or those of `first`."""
     source = ArrayRows(X, Y, alpha)
     selection = grow(
         source,
         compile_kernel(kernel, X, dtype),
         n_active=m,
-        score=Delta(),
+        criterion=Delta(),
         rule=Size(m),
         first=first,
         generator=np.random.default_rng(0),

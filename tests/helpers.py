@@ -7,6 +7,7 @@ that a new one is in the registry from the start.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from math import inf
 
 import numpy as np
@@ -25,14 +26,15 @@ from sklearn.gaussian_process.kernels import (
     WhiteKernel,
 )
 
-from sodalite import scores
+from sodalite import criteria, select
+from sodalite.criteria import Delta, Lookahead, PointwiseCriterion, Product, Sampled
 from sodalite.kernels import PeriodicColumn
 from sodalite.posteriors import POSTERIORS
 from sodalite.posteriors.projected import Projected
-from sodalite.scores import Delta, Lookahead, PointwiseScore, Product, Sampled
 
 __all__ = [
     "CHANCES",
+    "CRITERIA",
     "DTYPES",
     "EXECUTORS",
     "FIXED",
@@ -41,13 +43,13 @@ __all__ = [
     "POSTERIORS",
     "PROJECTED",
     "ROUGH",
-    "SCORES",
     "HalfRBF",
     "Indefinite",
     "OwnNoise",
     "Triangle",
     "campaign",
     "own_score",
+    "paper_select",
     "periodic",
     "scales",
 ]
@@ -178,11 +180,13 @@ KERNELS: dict[str, Callable[[int], Kernel]] = {
 # Scikit-learn differentiates these by forward differences with a step of 1e-10, so to about 1e-6 and no better.
 ROUGH = {"matern-0.8", "pairwise"}
 
-# --- scores ---
+# --- criteria ---
+
+paper_select = partial(select, criterion="delta")  # most of its picks are guessed and verified
 
 
 def own_score(s, abs_r, noise):
-    """A user's own score. It has no `monotone`, though it is."""
+    """A user's own criterion. It has no `monotone`, though it is."""
     return s**2 + abs_r
 
 
@@ -195,7 +199,7 @@ def not_monotone(s, abs_r, noise):
 
 
 # Pointwise scores: the picks are those of `sodalite.reference`.
-POINTWISE: dict[str, PointwiseScore] = {
+POINTWISE: dict[str, PointwiseCriterion] = {
     "delta": Delta(),
     "uncertainty": Delta(underfit=0),
     "underfit": Delta(uncertainty=0),
@@ -205,7 +209,7 @@ POINTWISE: dict[str, PointwiseScore] = {
 }
 
 # Pointwise scores that are never negative: they can be sampled.
-CHANCES: dict[str, PointwiseScore] = {
+CHANCES: dict[str, PointwiseCriterion] = {
     "product": Product(),
     "delta": Delta(),
     "callable": sum_of_squares,
@@ -213,9 +217,9 @@ CHANCES: dict[str, PointwiseScore] = {
     "with zeros": lambda s, abs_r, noise: np.where(abs_r > 0.5, s, 0),
 }
 
-# All that `score=` takes: every name, and scores of every kind.
-SCORES = {
-    **{name: name for name in scores.SCORES},
+# All that `criterion=` takes: every name, and scores of every kind.
+CRITERIA = {
+    **{name: name for name in criteria.CRITERIA},
     "large blocks": Lookahead(block=100, n_candidates=120),
     "small blocks": Lookahead(block=7),
     "own": own_score,

@@ -28,11 +28,11 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from helpers import KERNELS, campaign
 from sodalite import GreedyGPRegressor, SelectionInterrupted, reference, select
+from sodalite.criteria import CRITERIA, Delta
 from sodalite.fitting.progress import ProgressLine
 from sodalite.hyperparameters import Found, Round, Subset
 from sodalite.metrics import coverage, rmse
 from sodalite.posteriors import POSTERIORS, base
-from sodalite.scores import SCORES, Delta
 from sodalite.stopping import Rule, Size, Stage, TargetRMSE
 
 KERNEL = ConstantKernel(1.5) * RBF([1.2, 1.9]) + WhiteKernel(0.02)
@@ -55,13 +55,13 @@ def new_rows(n=30, seed=100):
 
 def fixed(**options):
     """The paper's posterior, with a kernel that is taken as it is."""
-    plain = {"kernel": KERNEL, "hyperparameters": "fixed", "posterior": "sod", "score": "delta"}
+    plain = {"kernel": KERNEL, "hyperparameters": "fixed", "posterior": "sod", "criterion": "delta"}
     return GreedyGPRegressor(**{**plain, "n_active": 25, "first": 0, **options})
 
 
 def searching(**options):
     """The paper's posterior, with hyperparameters that are found on few rows."""
-    plain = {"hyperparameters": QUICK, "posterior": "sod", "score": "delta", "n_active": 40, "random_state": 0}
+    plain = {"hyperparameters": QUICK, "posterior": "sod", "criterion": "delta", "n_active": 40, "random_state": 0}
     return GreedyGPRegressor(**{**plain, **options})
 
 
@@ -98,10 +98,10 @@ def test_the_default_kernel_needs_no_scaler():
     assert_allclose(searching().fit(X, y).predict(T), stretched, atol=1e-6)
 
 
-def test_grid_search_over_the_number_of_rows_and_the_score():
+def test_grid_search_over_the_number_of_rows_and_the_criterion():
     X, y = data()
     folds = KFold(3)
-    options = {"n_active": [3, 30], "score": ["delta", "random", Delta(underfit=0.5)]}
+    options = {"n_active": [3, 30], "criterion": ["delta", "random", Delta(underfit=0.5)]}
     search = GridSearchCV(fixed(first=None, random_state=0), options, cv=folds, error_score="raise").fit(X, y)
     tried = search.cv_results_["params"]
     assert len(tried) == 6
@@ -109,7 +109,7 @@ def test_grid_search_over_the_number_of_rows_and_the_score():
         model = fixed(first=None, random_state=0, **params)
         assert found == pytest.approx(np.mean(cross_val_score(model, X, y, cv=folds)), rel=1e-12)
     assert search.best_params_["n_active"] == 30
-    assert search.best_estimator_.get_params()["score"] == search.best_params_["score"]
+    assert search.best_estimator_.get_params()["criterion"] == search.best_params_["criterion"]
     assert search.score(X, y) == r2_score(y, search.predict(X))
 
 
@@ -127,12 +127,12 @@ def test_with_a_transformed_target():
     assert_allclose(model.predict(new_rows()), expected, rtol=1e-12)
 
 
-# `score` is a parameter and a method
+# Scores
 
 
 def test_score_is_r2():
     X, y = data()
-    model = fixed(score="uncertainty").fit(X, y)
+    model = fixed(criterion="uncertainty").fit(X, y)
     assert model.score(X, y) == r2_score(y, model.predict(X))
     weight = np.random.default_rng(1).uniform(size=len(y))
     assert model.score(X, y, sample_weight=weight) == r2_score(y, model.predict(X), sample_weight=weight)
@@ -150,38 +150,24 @@ def test_score_before_fit():
         GreedyGPRegressor().score(*data())
 
 
-@pytest.mark.parametrize("score", ["delta", "random", Delta(underfit=0.5), np.hypot])
-def test_the_parameter_score_is_listed_set_and_cloned(score):
-    model = GreedyGPRegressor(score=score)
-    assert model.get_params()["score"] == model.get_params(deep=False)["score"] == score
-    assert clone(model).get_params()["score"] == score
-    assert GreedyGPRegressor().set_params(score=score).get_params()["score"] == score
-    assert pickle.loads(pickle.dumps(model)).get_params()["score"] == score
-    assert copy.deepcopy(model).get_params()["score"] == score
-    default = inspect.signature(GreedyGPRegressor).parameters["score"].default
-    expected = "GreedyGPRegressor()" if score == default else f"GreedyGPRegressor(score={score!r})"
-    assert repr(model) == expected
-    assert callable(model.score)
-
-
-def test_the_parameter_score_is_what_fit_uses():
+def test_the_criterion_is_that_of_select():
     X, y = data()
     kernel = ConstantKernel(1.5) * RBF([1.2, 1.9]) + WhiteKernel(0.02)
     scaled = (y - y.mean()) / y.std()
     model = fixed()
-    for score in ("uncertainty", "underfit", "delta"):
-        indices = model.set_params(score=score).fit(X, y).active_indices_
-        assert_array_equal(indices, select(X, scaled, kernel, n_active=25, first=0, score=score).indices)
+    for criterion in ("uncertainty", "underfit", "delta"):
+        indices = model.set_params(criterion=criterion).fit(X, y).active_indices_
+        assert_array_equal(indices, select(X, scaled, kernel, n_active=25, first=0, criterion=criterion).indices)
 
 
 def test_all_parameters_are_listed_in_every_way():
     names = set(inspect.signature(GreedyGPRegressor).parameters)
-    model = GreedyGPRegressor(n_active=7, score="random")
+    model = GreedyGPRegressor(n_active=7, criterion="random")
     assert set(model.get_params(deep=False)) == names
-    assert "score='random'" in repr(model)
+    assert "criterion='random'" in repr(model)
     assert "random" in model._repr_html_()
     with config_context(print_changed_only=False):
-        assert "score='random'" in repr(model)
+        assert "criterion='random'" in repr(model)
     with pytest.raises(ValueError, match="scores"):
         model.set_params(scores="delta")
 
@@ -514,14 +500,16 @@ def test_several_first_rows_come_first():
 # Randomness
 
 
-@pytest.mark.parametrize("score", ["delta", "random"])
-def test_the_random_state_settles_everything(score):
+@pytest.mark.parametrize("criterion", ["delta", "random"])
+def test_the_random_state_settles_everything(criterion):
     X, y = data()
-    one, two = (searching(score=score, random_state=3).fit(X, y) for _ in range(2))
+    one, two = (searching(criterion=criterion, random_state=3).fit(X, y) for _ in range(2))
     assert_array_equal(one.active_indices_, two.active_indices_)
     assert one.kernel_ == two.kernel_
     assert_array_equal(one.predict(new_rows()), two.predict(new_rows()))
-    firsts = {int(fixed(first=None, score=score, random_state=seed).fit(X, y).active_indices_[0]) for seed in range(6)}
+    firsts = {
+        int(fixed(first=None, criterion=criterion, random_state=seed).fit(X, y).active_indices_[0]) for seed in range(6)
+    }
     assert len(firsts) > 1
 
 
@@ -546,10 +534,10 @@ def test_the_global_random_state_is_left_alone(random_state):
     assert pickle.dumps(np.random.get_state()) == before  # noqa: NPY002
 
 
-@pytest.mark.parametrize("score", SCORES)
-def test_threads_do_not_change_the_outcome(score):
+@pytest.mark.parametrize("criterion", CRITERIA)
+def test_threads_do_not_change_the_outcome(criterion):
     X, y = data(n=1200)
-    one, two = (fixed(n_jobs=n_jobs, n_active=40, score=score, random_state=0).fit(X, y) for n_jobs in (1, 2))
+    one, two = (fixed(n_jobs=n_jobs, n_active=40, criterion=criterion, random_state=0).fit(X, y) for n_jobs in (1, 2))
     assert_array_equal(one.active_indices_, two.active_indices_)
     assert_allclose(one.predict(new_rows()), two.predict(new_rows()), atol=1e-10)
 
@@ -574,7 +562,7 @@ FAILURES = {
     "kernel": ({"kernel": RBF([1.0, 2.0])}, {}, ValueError),
     "data": ({}, {"X": np.full((150, 3), np.nan)}, ValueError),
     "lengths": ({}, {"y": np.zeros(149)}, ValueError),
-    "score": ({"score": lambda s, abs_r, noise: s * np.nan}, {}, ValueError),
+    "criterion": ({"criterion": lambda s, abs_r, noise: s * np.nan}, {}, ValueError),
     "rule": ({"stop": Failing(RuntimeError("no more"))}, {}, RuntimeError),
     "interrupt": ({"stop": Failing(KeyboardInterrupt())}, {}, KeyboardInterrupt),
 }
@@ -798,7 +786,7 @@ def test_fewer_rows_than_n_active():
         {"target_rmse": 1e-9},
         {"time_limit": 1000.0},
         {"stop": Size(12)},
-        {"score": Delta(2.0)},
+        {"criterion": Delta(2.0)},
     ],
     ids=str,
 )
@@ -839,7 +827,7 @@ def test_duplicated_rows(kernel, posterior):
 def test_noiseless_duplicates_are_taken_last():
     X, y = data(n=20)
     copies, targets = np.repeat(X, 5, axis=0), np.repeat(y, 5)
-    indices = fixed(kernel=RBF(0.5), n_active=20, score="uncertainty").fit(copies, targets).active_indices_
+    indices = fixed(kernel=RBF(0.5), n_active=20, criterion="uncertainty").fit(copies, targets).active_indices_
     assert sorted(indices // 5) == list(range(20))
 
 

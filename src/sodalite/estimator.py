@@ -26,6 +26,7 @@ from .core.validation import (
     is_dask,
     readable_errors,
 )
+from .criteria import Criterion
 from .fitting.arguments import answer, new_rows, queries, rows_of_fit
 from .fitting.callbacks import CallbackSupportMixin, scikit_learn_callbacks
 from .fitting.contest import fit
@@ -38,33 +39,10 @@ from .hyperparameters import Method
 from .kernels import check_numeric
 from .posteriors import Posterior, joint_samples
 from .posteriors.prior import prior_predictions
-from .scores import Score
 from .stopping import Callback, Rule
 
 if TYPE_CHECKING:
     from .report.importance import Importance
-
-
-def _r2(self: Any, X: Any, y: Any, sample_weight: Any = None) -> float:
-    """The R^2 of a fitted model's predictions at X, as in scikit-learn."""
-    check_is_fitted(self, "fitted_")  # `predict` knows the prior too, but a score of it is a fit forgotten
-    return float(RegressorMixin.score(self, X, y, sample_weight))
-
-
-class _ScoreMethod:
-    """The method ``score(X, y, sample_weight=None)`` of an estimator that has a parameter of the same name.
-
-    `score` names a parameter here (which row comes next) and a method in scikit-learn (the R^2 of predictions). The
-    parameter is read by ``get_params`` and written by ``__init__`` and ``set_params``; the attribute is the method. On
-    the class it is a plain function: from its signature, scikit-learn learns that it takes sample weights.
-    """
-
-    def __get__(self, instance: Any, owner: type) -> Any:
-        function = _r2
-        return function if instance is None else function.__get__(instance, owner)
-
-    def __set__(self, instance: Any, value: Any) -> None:
-        instance.__dict__["score"] = value
 
 
 class _FromFitted:
@@ -104,11 +82,11 @@ class GreedyGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
         takes up to three times as long. Tables of fewer than 50 rows have a constant.
     n_active : int, default=500
         The most active rows. With no more rows than that, all are active, in their own order: none has to be chosen,
-        unless a stopping rule is set or `score` is an object of your own, which may leave some out.
+        unless a stopping rule is set or `criterion` is an object of your own, which may leave some out.
     tol : float, default=None
         The paper's stopping rule: stop when another row lowers the remaining rows' RMSE by less than this (in units of
         y).
-    score : {"lookahead", "delta", "uncertainty", "underfit", "sampled", "random"} or callable, default="lookahead"
+    criterion : {"lookahead", "delta", "uncertainty", "underfit", "sampled", "random"} or callable, default="lookahead"
         Which row comes next: see `sodalite.select`. "delta" is the paper's.
     posterior : {"local", "sod", "sor", "dtc", "fitc", "vfe"}, default="local"
         The predictive distribution given the active rows. "local" is the exact Gaussian process given the active rows
@@ -195,8 +173,8 @@ class GreedyGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
     With scikit-learn's ``array_api_dispatch``, X and y may be arrays of PyTorch, CuPy and others. The work is done on
     NumPy copies; predictions are arrays of the library of X, on its device. Fitted attributes are NumPy arrays.
 
-    Several targets share one active set and one kernel. The absolute residual in a score is then the root mean square
-    over the scaled targets.
+    Several targets share one active set and one kernel. The absolute residual that a criterion sees is then the root
+    mean square over the scaled targets.
 
     Examples
     --------
@@ -217,7 +195,7 @@ class GreedyGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
         mean: str | Any | None = None,
         n_active: int = 500,
         tol: float | None = None,
-        score: str | Score = "lookahead",
+        criterion: str | Criterion = "lookahead",
         posterior: str | type[Posterior] = "local",
         hyperparameters: str | Method = "weave",
         n_neighbors: int | None = None,
@@ -239,7 +217,7 @@ class GreedyGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
         self.mean = mean
         self.n_active = n_active
         self.tol = tol
-        self.score = score
+        self.criterion = criterion
         self.posterior = posterior
         self.hyperparameters = hyperparameters
         self.n_neighbors = n_neighbors
@@ -388,6 +366,11 @@ class GreedyGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
         """The shape of one row's predictions: () for one target, else (q,)."""
         check_is_fitted(self, "fitted_")
         return () if self.fitted_.q == 1 else (self.fitted_.q,)
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Return the R^2 of predictions, as in scikit-learn."""
+        check_is_fitted(self, "fitted_")  # before a fit, `predict` would answer by the prior
+        return float(super().score(X, y, sample_weight))
 
     def predict_interval(self, X: Any, coverage: float = 0.95) -> tuple[Any, Any]:
         """Predict central intervals that hold new observations with a given probability.
@@ -671,12 +654,6 @@ class GreedyGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
 
         bundle: dict[str, Any] = super()._repr_mimebundle_(**options)
         return bundle | {kind: with_summary(self, text) for kind, text in bundle.items() if kind == "text/html"}
-
-    score = _ScoreMethod()
-
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Return the parameters, as in scikit-learn."""
-        return {**super().get_params(deep), "score": self.__dict__["score"]}
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

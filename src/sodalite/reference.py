@@ -18,8 +18,8 @@ from sklearn.gaussian_process.kernels import Kernel
 
 from .core.jitter import JITTER
 from .core.types import Array, Floats, Indices
+from .criteria import best
 from .kernels import compile_kernel, take
-from .scores import best
 
 
 def delta(std: Floats, error: Floats, noise: Floats) -> Floats:
@@ -56,7 +56,7 @@ def select(
     tol: float | None = None,
     first: int | None = None,
     random_state: int | None = None,
-    score: Callable[[Floats, Floats, Floats], Floats] = delta,
+    criterion: Callable[[Floats, Floats, Floats], Floats] = delta,
 ) -> ReferenceSelection:
     """Algorithm 1: greedy framework for Gaussian process regression. O(n^2 t) for stage t.
 
@@ -73,7 +73,7 @@ def select(
         u_1; drawn at random if not given.
     random_state : int, optional
         The seed for u_1.
-    score : callable of (std, abs(error), noise variance)
+    criterion : callable of (std, abs(error), noise variance)
         The paper's general selection metric.
     """
     N = len(y)
@@ -106,9 +106,9 @@ def select(
 
         # Compute Delta_i for all i in R_t; select i = argmax Delta_i; I_{t+1} = I_t + {i}, R_{t+1} = R_t - {i}.
         std = np.sqrt(np.maximum(np.diag(Sigma), 0))
-        Delta = score(std, error, noise[R])
+        Delta = criterion(std, error, noise[R])
         if Delta.max() == -np.inf:  # a metric of the user's own that rejects every row
-            return ReferenceSelection(np.array(I), R, np.array(rmse), "score", inverse, mu, Sigma)
+            return ReferenceSelection(np.array(I), R, np.array(rmse), "criterion", inverse, mu, Sigma)
         i = int(R[best(Delta)])
         inverse = grow_inverse(inverse, K[I, i], K[i, i] + noise[i])
         I.append(i)
@@ -128,7 +128,7 @@ def one_at_a_time(
     *,
     n_active: int,
     first: int,
-    score: Callable[[Array, Array, Array], Array] = delta,
+    criterion: Callable[[Array, Array, Array], Array] = delta,
     tol: float | None = None,
     V: Floats | None = None,
     alpha: float | Floats = 0.0,
@@ -145,7 +145,7 @@ def one_at_a_time(
         The most stages, m.
     first : int
         The first row.
-    score : callable of (s, abs(r), noise variance)
+    criterion : callable of (s, abs(r), noise variance)
     tol : float, optional
         Stop when the RMSE falls by less than this.
     V : array of shape (m, n), optional
@@ -185,4 +185,4 @@ def one_at_a_time(
             return np.array(indices), np.array(rmse), L[: t + 1, : t + 1]
         R = np.flatnonzero(remains)
         abs_r = np.sqrt(np.mean(r[R] ** 2, axis=1))
-        j = int(R[best(score(np.sqrt(np.maximum(s2[R], 0)), abs_r, noise[R]))])
+        j = int(R[best(criterion(np.sqrt(np.maximum(s2[R], 0)), abs_r, noise[R]))])

@@ -27,7 +27,7 @@ REASONS = {
     "tol": "more would lower the error by less than was asked for",
     "target_rmse": "the error was as low as was asked for",
     "time_limit": "the time was up",
-    "score": "no other was worth it",
+    "criterion": "no other was worth it",
     "callback": "a callback asked for no more",
 }
 """Why a selection stops (its `stop_reason`), in words that follow a number of rows. A rule of a user's own has reasons

@@ -157,8 +157,8 @@ def cases():
         yield f"{command}, no target", [command, "good.csv", *rest], "--target is needed: which column of good.csv"
         unknown = [command, "good.csv", "-t", "price", "--exclude", "tonw", *rest]
         yield f"{command}, unknown column", unknown, r"no column 'tonw'.*Did you mean 'town'\?"
-        score = [command, "good.csv", "-t", "price", "--score", "delt", *rest]
-        yield f"{command}, score", score, r"score must be one of.*Did you mean 'delta'\?"
+        criterion = [command, "good.csv", "-t", "price", "--criterion", "delt", *rest]
+        yield f"{command}, criterion", criterion, r"criterion must be one of.*Did you mean 'delta'\?"
     for name, (model, message) in MODELS.items():
         yield f"predict, model {name}", ["predict", model, "good.csv", "-o", "o.csv"], message
         yield f"inspect, model {name}", ["inspect", model], message

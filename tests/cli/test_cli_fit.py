@@ -23,7 +23,7 @@ from rich.console import Console
 from sklearn.gaussian_process.kernels import RBF, DotProduct, WhiteKernel
 
 import sodalite
-from sodalite import scores
+from sodalite import criteria
 from sodalite.cli import _common, _progress, fit, inspect, predict, select
 from sodalite.cli.app import app
 from sodalite.cli.options import Fit, Predict, Seconds, Select
@@ -184,11 +184,11 @@ def test_without_data_the_embedded_set_is_used(folder):
 
 
 def test_the_estimator_gets_what_was_asked_for(folder):
-    options = ["--score", "uncertainty", "--posterior", "dtc", "--set", "hyperparameters=fixed", "--n-active", "12"]
+    options = ["--criterion", "uncertainty", "--posterior", "dtc", "--set", "hyperparameters=fixed", "--n-active", "12"]
     result = run("fit", "houses.csv", "-t", "price", *options, "--time-limit", "1.5m", "--seed", "7", "-q")
     assert (result.exit_code, result.output) == (0, "")
     model = sodalite.load("model.sodalite")
-    expected = {"score": "uncertainty", "posterior": "dtc", "n_active": 12, "time_limit": 90.0, "random_state": 7}
+    expected = {"criterion": "uncertainty", "posterior": "dtc", "n_active": 12, "time_limit": 90.0, "random_state": 7}
     assert {name: model.get_params()[name] for name in expected} == expected
 
 
@@ -237,9 +237,9 @@ MISTAKES = {
     "no file": (["nothing.csv", "-t", "price"], r"nothing\.csv: there is no such file"),
     "no target": (["houses.csv"], "--target is needed: which column of houses.csv .*'area', 'town'"),
     "absent target": (["houses.csv", "-t", "prize"], r"no column 'prize'.* Did you mean 'price'\?"),
-    "unknown score": (
-        ["houses.csv", "-t", "price", "--score", "delt"],
-        r"score must be one of .* Did you mean 'delta'\?",
+    "unknown criterion": (
+        ["houses.csv", "-t", "price", "--criterion", "delt"],
+        r"criterion must be one of .* Did you mean 'delta'\?",
     ),
     "unknown posterior": (["houses.csv", "-t", "price", "--posterior", "sud"], "posterior must be one of"),
     "unknown method": (["houses.csv", "-t", "price", "--set", "hyperparameters=x"], "hyperparameters must be one of"),
@@ -738,7 +738,9 @@ def test_rows_are_counted_in_the_table_although_some_were_dropped(folder):
 def test_mistakes_in_select(folder):
     assert_mistake(run("select", "houses.csv", "-t", "prize", "-n", "5"), r"no column 'prize'.*Did you mean 'price'\?")
     assert_mistake(run("select", "houses.csv", "-n", "5"), "--target is needed")
-    assert_mistake(run("select", "houses.csv", "-t", "price", "-n", "5", "--score", "?"), "score must be one of")
+    assert_mistake(
+        run("select", "houses.csv", "-t", "price", "-n", "5", "--criterion", "?"), "criterion must be one of"
+    )
     assert_mistake(run("select", "houses.csv", "-t", "price", "-n", "5", "-o", "a.xyz"), "which format")
     result = run("select", "houses.csv", "-t", "price")
     assert result.exit_code == 2
@@ -779,7 +781,9 @@ def test_inspect_reads_no_arrays(model, folder):
 @pytest.mark.filterwarnings("default")
 def test_inspect_says_what_was_not_kept(folder):
     X = np.random.default_rng(0).normal(size=(30, 1))
-    own = sodalite.GreedyGPRegressor(n_active=5, posterior="sod", hyperparameters="fixed", score=lambda s, r, noise: s)
+    own = sodalite.GreedyGPRegressor(
+        n_active=5, posterior="sod", hyperparameters="fixed", criterion=lambda s, r, noise: s
+    )
     sodalite.save(own.fit(X, X[:, 0]), "m")
     result = run("inspect", "m")
     assert "not kept" in result.stdout
@@ -787,7 +791,7 @@ def test_inspect_says_what_was_not_kept(folder):
     Path("x.csv").write_text("a\n1\n")
     result = run("predict", "m", "x.csv")
     assert result.exit_code == 0
-    assert result.stderr.count("Warning: m: the parameter score was") == 1
+    assert result.stderr.count("Warning: m: the parameter criterion was") == 1
 
 
 def test_mistakes_in_inspect(folder):
@@ -815,9 +819,9 @@ def test_help_fits_a_page_80_columns_wide(name):
     assert len(lines) < 60
 
 
-def test_the_scores_that_the_help_names_exist():
+def test_the_criteria_that_the_help_names_exist():
     for name in ("delta", "lookahead"):
-        assert name in scores.SCORES
+        assert name in criteria.CRITERIA
         for command in ("fit", "select"):
             assert name in run(command, "--help").stdout
 

@@ -11,7 +11,8 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
 from dask_cluster import cluster
 from helpers import campaign
-from sodalite import GreedyGPRegressor, load, save, select
+from helpers import paper_select as select
+from sodalite import GreedyGPRegressor, load, save
 from sodalite.cluster.rows import dask_rows
 from sodalite.core.jitter import JitterWarning
 from sodalite.hyperparameters import Weave
@@ -159,7 +160,7 @@ def test_with_many_rows_a_sample_is_fetched_the_one_of_memory(client, monkeypatc
     monkeypatch.setattr("sodalite.fitting.pipeline.MOST_ROWS", 150)
     X, y = rows()
     weave = Weave(n_start=100, n_rounds=0, n_judged=50, n_exact=0)
-    options = {"hyperparameters": weave, "posterior": "sod", "score": "delta"}
+    options = {"hyperparameters": weave, "posterior": "sod", "criterion": "delta"}
     here, there = model(**options).fit(X, y), model(**options).fit(*chunked(X, y), executor=client)
     np.testing.assert_allclose(there.kernel_.theta, here.kernel_.theta, rtol=1e-5, atol=1e-8)
     np.testing.assert_array_equal(there.active_indices_, here.active_indices_)
@@ -344,14 +345,14 @@ def test_a_collection_without_a_client(monkeypatch):
 # Checkpoints
 
 
-@pytest.mark.parametrize("score", [campaign("delta"), "lookahead"])
-def test_a_checkpoint_of_a_cluster_goes_on_anywhere(client, score, tmp_path):
+@pytest.mark.parametrize("criterion", [campaign("delta"), "lookahead"])
+def test_a_checkpoint_of_a_cluster_goes_on_anywhere(client, criterion, tmp_path):
     X, y = rows()
     alpha = np.linspace(0, 0.5, N)
-    whole = model(score=score, posterior="vfe", n_active=40).fit(X, y, alpha=alpha)
+    whole = model(criterion=criterion, posterior="vfe", n_active=40).fit(X, y, alpha=alpha)
     for first, second in ((client, None), (None, client)):
         path = tmp_path / f"from-{first is None}"
-        options = {"score": score, "posterior": "vfe", "checkpoint": path}
+        options = {"criterion": criterion, "posterior": "vfe", "checkpoint": path}
         part = model(**options, n_active=25).fit(X, y, alpha=alpha, executor=first)
         np.testing.assert_array_equal(part.active_indices_, whole.active_indices_[:25])
         compare(model(**options, n_active=40).fit(X, y, alpha=alpha, executor=second), whole, X[:30])

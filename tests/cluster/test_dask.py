@@ -12,12 +12,13 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
 from dask_cluster import Killer, cluster
 from helpers import campaign
-from sodalite import GreedyGPRegressor, select
+from helpers import paper_select as select
+from sodalite import GreedyGPRegressor
 from sodalite.cluster.collections import Targets
 from sodalite.cluster.executor import Call, DaskExecutor, Host, picks_of
 from sodalite.cluster.rows import dask_rows
+from sodalite.criteria import Delta
 from sodalite.kernels import compile_kernel
-from sodalite.scores import Delta
 from sodalite.selection.rows import Block, ShardSetup
 
 distributed = pytest.importorskip("distributed")
@@ -53,10 +54,10 @@ def test_the_picks_are_those_of_one_machine_whatever_the_partitions(client, chun
     np.testing.assert_allclose(there.factor, here.factor, rtol=0, atol=1e-10)
 
 
-@pytest.mark.parametrize("score", ["lookahead", "random", *map(campaign, ("delta", "uncertainty", "sampled"))])
-def test_every_score(client, score):
+@pytest.mark.parametrize("criterion", ["lookahead", "random", *map(campaign, ("delta", "uncertainty", "sampled"))])
+def test_every_criterion(client, criterion):
     X, y = rows()
-    options = {"n_active": 60, "score": score, "random_state": 3}
+    options = {"n_active": 60, "criterion": criterion, "random_state": 3}
     here, there = select(X, y, KERNEL, **options), select(X, y, KERNEL, **options, executor=client)
     np.testing.assert_array_equal(there.indices, here.indices)
 
@@ -169,7 +170,7 @@ def test_ten_workers_killed_at_random_moments(built):
 def test_workers_killed_in_fits_and_with_rows_that_the_driver_sent(built):
     X, y = rows(3000)
     here = select(X, y, KERNEL, n_active=100, first=0)
-    model = GreedyGPRegressor(KERNEL, n_active=60, hyperparameters="fixed", posterior="vfe", score="delta", first=0)
+    model = GreedyGPRegressor(KERNEL, n_active=60, hyperparameters="fixed", posterior="vfe", criterion="delta", first=0)
     expected = model.fit(X, y).predict(X[:50])
     with cluster(5) as (client, workers), Killer(workers, 0.3) as killer:
         while killer.count < 4:

@@ -10,7 +10,7 @@ import pytest
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, WhiteKernel
 
 from helpers import campaign
-from sodalite import select
+from helpers import paper_select as select
 from sodalite.cluster.bundles import Bundle, Bundles, first_radius, layout_of, least_radius, near_rows, split, together
 from sodalite.cluster.local import DaskLocal
 from sodalite.kernels import compile_kernel, neighbours

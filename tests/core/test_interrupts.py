@@ -39,7 +39,7 @@ def fit():
     X = rng.normal(size=(400, 2))
     y = np.sin(2 * X[:, 0]) + X[:, 1]
     kernel = ConstantKernel(1.0) * RBF([1.0, 1.0]) + WhiteKernel(0.01)
-    model = GreedyGPRegressor(kernel, n_active=6, score="delta", hyperparameters="fixed", n_neighbors=4, first=0)
+    model = GreedyGPRegressor(kernel, n_active=6, criterion="delta", hyperparameters="fixed", n_neighbors=4, first=0)
     return np.concatenate(model.fit(X, y).predict(X, return_std=True))
 
 

@@ -75,17 +75,17 @@ def test_the_random_subset_has_the_size_of_the_greedy_one(monkeypatch):
     calls = []
 
     def spy(*args, **options):
-        calls.append((options.get("score", "delta"), select(*args, **options)))
+        calls.append((options.get("criterion", "delta"), select(*args, **options)))
         return calls[-1][1]
 
     monkeypatch.setattr(paper, "select", spy)
     for number in range(5):
         paper.outcome(paper.SETTINGS[0], 0, number, paper.SETTINGS[0].kernel)
-    sizes = {len(chosen) for score, chosen in calls if score == "delta"}
+    sizes = {len(chosen) for criterion, chosen in calls if criterion == "delta"}
     assert len(sizes) > 1
     for at in range(0, len(calls), 3):
-        (_, greedy), (_, full), (score, random) = calls[at : at + 3]
-        assert score == "random"
+        (_, greedy), (_, full), (criterion, random) = calls[at : at + 3]
+        assert criterion == "random"
         assert len(full) == 40
         assert len(random) == len(greedy) < 40
 

@@ -51,7 +51,7 @@ def test_scikit_learn_predicts_what_the_subset_of_data_does(name):
     d = 2
     # With some noise, since without any, rounding alone is more than 1e-8 of nearly singular covariances.
     kernel = KERNELS[name](d) + ConstantKernel(1e-3, FIXED) * WhiteKernel(1.0)
-    model = fitted(kernel=kernel, X=rows(60, d), n_active=12, calibrate=False, score="uncertainty")
+    model = fitted(kernel=kernel, X=rows(60, d), n_active=12, calibrate=False, criterion="uncertainty")
     assert_same(model, rows(9, d, seed=3))
 
 
@@ -60,7 +60,7 @@ OPTIONS = {
     "not normalised": {"normalize_y": False},
     "noise by row": {"alpha": np.linspace(0.0, 2.0, 120)},
     "single precision": {"X": rows().astype(np.float32)},
-    "no noise": {"kernel": ConstantKernel(1.7) * RBF([0.9, 1.4]), "score": "uncertainty", "n_active": 12},
+    "no noise": {"kernel": ConstantKernel(1.7) * RBF([0.9, 1.4]), "criterion": "uncertainty", "n_active": 12},
     "all rows active": {"X": rows(15)},
     "copies of rows": {"X": np.concatenate([rows(60), rows(60)])},
 }

@@ -44,7 +44,7 @@ def targets(X, q=1):
 
 
 def fitted(kernel, posterior="vfe", q=1, **others):
-    options = {"hyperparameters": "fixed", "score": "uncertainty", "random_state": 0}
+    options = {"hyperparameters": "fixed", "criterion": "uncertainty", "random_state": 0}
     model = GreedyGPRegressor(kernel, n_active=15, posterior=posterior, **options, **others)
     return model.fit(rows(), targets(rows(), q))
 
@@ -196,15 +196,15 @@ def covariance(gpytorch, torch):
     return module
 
 
-@pytest.mark.parametrize("score", ["delta", "uncertainty", "lookahead"])
-def test_the_inducing_points_are_the_rows_that_select_chooses(score, torch, botorch):
+@pytest.mark.parametrize("criterion", ["delta", "uncertainty", "lookahead"])
+def test_the_inducing_points_are_the_rows_that_select_chooses(criterion, torch, botorch):
     X, y = rows(), targets(rows())
-    allocator = greedy_allocator(y, score=score, noise=0.05)
+    allocator = greedy_allocator(y, criterion=criterion, noise=0.05)
     found = allocator.allocate_inducing_points(
         torch.from_numpy(X), covariance(imported("gpytorch"), torch), 12, torch.Size([])
     )
     expected = sodalite.select(
-        X, (y - y.mean()) / y.std(), RBF(SCALES) + WhiteKernel(0.05), n_active=12, score=score, random_state=0
+        X, (y - y.mean()) / y.std(), RBF(SCALES) + WhiteKernel(0.05), n_active=12, criterion=criterion, random_state=0
     )
     np.testing.assert_array_equal(found.numpy(), X[expected.indices])
 

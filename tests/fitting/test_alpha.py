@@ -31,7 +31,7 @@ def new_rows(n=20):
 
 
 def model(**options):
-    plain = {"hyperparameters": "fixed", "posterior": "sod", "score": "delta", "n_active": 20, "first": 0}
+    plain = {"hyperparameters": "fixed", "posterior": "sod", "criterion": "delta", "n_active": 20, "first": 0}
     return GreedyGPRegressor(**{"kernel": KERNEL, **plain, **options})
 
 
@@ -92,18 +92,20 @@ def test_the_estimators_picks_and_its_factor_have_the_noise_in_them():
     assert_allclose(fitted.selection_.factor, factor, atol=1e-9)
 
 
-def test_a_score_is_told_all_of_the_noise():
+def test_a_criterion_is_told_all_of_the_noise():
     X, y, alpha = data()
     seen = []
 
-    def score(s, abs_r, noise):
+    def criterion(s, abs_r, noise):
         seen.append(noise.max())
         return np.where(noise < 0.5, s + abs_r, -np.inf)
 
-    fitted = model(score=score, normalize_y=False, n_active=60, first=int(alpha.argmin())).fit(X, y, alpha=alpha)
+    fitted = model(criterion=criterion, normalize_y=False, n_active=60, first=int(alpha.argmin())).fit(
+        X, y, alpha=alpha
+    )
     assert max(seen) == pytest.approx(0.02 + alpha.max())
     assert alpha[fitted.active_indices_].max() < 0.48
-    assert fitted.selection_.stop_reason == "score"
+    assert fitted.selection_.stop_reason == "criterion"
 
 
 # What it means

@@ -26,9 +26,9 @@ from sklearn.gaussian_process.kernels import (
 
 import sodalite.selection.grow
 from sodalite import GreedyGPRegressor, select
+from sodalite.criteria import CRITERIA
 from sodalite.hyperparameters import HYPERPARAMETERS, Fixed, Subset, Weave
 from sodalite.posteriors import POSTERIORS
-from sodalite.scores import SCORES
 from sodalite.stopping import Decrease, Size, TargetRMSE, TimeLimit
 
 N = 120
@@ -122,18 +122,18 @@ ARGUMENTS = [
         )
         for value in (3, "tol", len)
     ],
-    # score
+    # criterion
     (
-        "score",
+        "criterion",
         "dleta",
         ValueError,
-        f"score must be one of {listed(SCORES)} or a callable; got 'dleta'. Did you mean 'delta'?",
+        f"criterion must be one of {listed(CRITERIA)} or a callable; got 'dleta'. Did you mean 'delta'?",
     ),
-    ("score", "uncertainy", ValueError, "got 'uncertainy'. Did you mean 'uncertainty'?"),
-    ("score", "", ValueError, f"score must be one of {listed(SCORES)} or a callable; got ''."),
-    ("score", 3, TypeError, f"score must be one of {listed(SCORES)} or a callable"),
-    ("score", 3, TypeError, "got 3 of type int."),
-    ("score", None, TypeError, "got None of type NoneType."),
+    ("criterion", "uncertainy", ValueError, "got 'uncertainy'. Did you mean 'uncertainty'?"),
+    ("criterion", "", ValueError, f"criterion must be one of {listed(CRITERIA)} or a callable; got ''."),
+    ("criterion", 3, TypeError, f"criterion must be one of {listed(CRITERIA)} or a callable"),
+    ("criterion", 3, TypeError, "got 3 of type int."),
+    ("criterion", None, TypeError, "got None of type NoneType."),
     # kernel
     *[
         (
@@ -392,7 +392,7 @@ GOOD = [
     ("memory_limit", inf),
     ("dtype", np.float32),
     ("dtype", "f8"),
-    ("score", lambda s, abs_r, noise: list(s)),
+    ("criterion", lambda s, abs_r, noise: list(s)),
     ("random_state", np.int64(3)),
 ]
 
@@ -599,38 +599,50 @@ def test_inputs_that_keep_their_length_are_read_by_slices():
     assert by_select(X=Rows(X, 10**6), first=0).indices.tolist() == by_select(first=0).indices.tolist()
 
 
-# A user's own score or kernel that goes wrong
+# A user's own criterion or kernel that goes wrong
 
-SCORES = {
+CRITERIA = {
     "nan": (
         lambda s, abs_r, noise: np.where(abs_r > 1e-9, s, s) * nan,
         ValueError,
-        "score must return numbers, or -inf",
+        "criterion must return numbers, or -inf",
     ),
-    "some nan": (lambda s, abs_r, noise: np.where(s < np.median(s), nan, s), ValueError, "score must return numbers"),
-    "inf": (lambda s, abs_r, noise: s + inf, ValueError, "score must return numbers, or -inf for rows never to take"),
-    "shorter": (lambda s, abs_r, noise: s[1:], ValueError, "score must return one value per row: an array of shape ("),
-    "number": (lambda s, abs_r, noise: 1.0, ValueError, "score must return one value per row"),
-    "matrix": (lambda s, abs_r, noise: np.outer(s, s), ValueError, "score must return one value per row"),
-    "nothing": (lambda s, abs_r, noise: None, ValueError, "score must return one value per row"),
+    "some nan": (
+        lambda s, abs_r, noise: np.where(s < np.median(s), nan, s),
+        ValueError,
+        "criterion must return numbers",
+    ),
+    "inf": (
+        lambda s, abs_r, noise: s + inf,
+        ValueError,
+        "criterion must return numbers, or -inf for rows never to take",
+    ),
+    "shorter": (
+        lambda s, abs_r, noise: s[1:],
+        ValueError,
+        "criterion must return one value per row: an array of shape (",
+    ),
+    "number": (lambda s, abs_r, noise: 1.0, ValueError, "criterion must return one value per row"),
+    "matrix": (lambda s, abs_r, noise: np.outer(s, s), ValueError, "criterion must return one value per row"),
+    "nothing": (lambda s, abs_r, noise: None, ValueError, "criterion must return one value per row"),
     "arguments": (lambda s: s, TypeError, "takes 1 positional argument"),
 }
 
 
 @pytest.mark.parametrize("call", [by_select, by_fixed_fit])
-@pytest.mark.parametrize("kind", SCORES)
+@pytest.mark.parametrize("kind", CRITERIA)
 @pytest.mark.filterwarnings("error")
-def test_a_score_of_ones_own_that_goes_wrong(call, kind):
-    score, error, message = SCORES[kind]
+def test_a_criterion_of_ones_own_that_goes_wrong(call, kind):
+    criterion, error, message = CRITERIA[kind]
     with refuses(error, message):
-        call(score=score)
+        call(criterion=criterion)
 
 
-def test_what_a_score_returned_is_told():
+def test_what_a_criterion_returned_is_told():
     with refuses(ValueError, f"an array of shape ({N},); got ({N - 1},)."):
-        by_select(score=lambda s, abs_r, noise: s[1:])
+        by_select(criterion=lambda s, abs_r, noise: s[1:])
     with refuses(ValueError, f"{N} of {N} are not."):
-        by_select(score=lambda s, abs_r, noise: s * nan)
+        by_select(criterion=lambda s, abs_r, noise: s * nan)
 
 
 @pytest.mark.parametrize("memory_limit", [None, "15MB"])
@@ -641,7 +653,7 @@ def test_rows_that_score_minus_infinity_are_never_taken(share, memory_limit):
     first, bound = int(levels.argmin()), np.quantile(levels, share) + 1e-9
     selection = by_select(
         kernel=kernel,
-        score=lambda s, abs_r, noise: np.where(noise <= bound, s + abs_r, -inf),
+        criterion=lambda s, abs_r, noise: np.where(noise <= bound, s + abs_r, -inf),
         n_active=N,
         first=first,
         memory_limit=memory_limit,
@@ -650,12 +662,12 @@ def test_rows_that_score_minus_infinity_are_never_taken(share, memory_limit):
     assert len(selection) == len(selection.rmse) == len(selection.factor) == len(selection.scores)
 
 
-def test_a_score_that_fails_fails_as_it_did():
-    def score(s, abs_r, noise):
+def test_a_criterion_that_fails_fails_as_it_did():
+    def criterion(s, abs_r, noise):
         raise ZeroDivisionError("mine")
 
     with pytest.raises(ZeroDivisionError, match="mine"):
-        by_select(score=score)
+        by_select(criterion=criterion)
 
 
 class Broken(RBF):

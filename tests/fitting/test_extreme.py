@@ -138,19 +138,19 @@ def test_any_scale_gives_finite_numbers_or_an_error_that_names_the_argument(
 
 
 @pytest.mark.parametrize("kernel", ["rbf", "matern32", "linear"])
-@pytest.mark.parametrize("score", ["delta", "lookahead", "uncertainty"])
+@pytest.mark.parametrize("criterion", ["delta", "lookahead", "uncertainty"])
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_a_selection(kernel, score, dtype):
+def test_a_selection(kernel, criterion, dtype):
     X, y = rows()
     for scale in (1e-320, 1e-150, 1e-60, 1e8, 1e15):
-        found = select(X * scale, y, KERNELS[kernel], n_active=9, first=0, score=score, dtype=dtype)
+        found = select(X * scale, y, KERNELS[kernel], n_active=9, first=0, criterion=criterion, dtype=dtype)
         assert len(set(found.indices.tolist())) == 9
         assert np.isfinite(found.rmse).all()
     for scale in (1e121, 1e200, 1e307):
         with pytest.raises(ValueError, match=f"X {LARGE}"):
-            select(X * scale, y, KERNELS[kernel], n_active=9, score=score, dtype=dtype)
+            select(X * scale, y, KERNELS[kernel], n_active=9, criterion=criterion, dtype=dtype)
         with pytest.raises(ValueError, match=f"y {LARGE}"):
-            select(X, y * scale, KERNELS[kernel], n_active=9, score=score, dtype=dtype)
+            select(X, y * scale, KERNELS[kernel], n_active=9, criterion=criterion, dtype=dtype)
 
 
 def test_what_is_refused_is_named(tmp_path):

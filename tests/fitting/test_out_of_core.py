@@ -16,7 +16,8 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, Wh
 
 import sodalite
 from helpers import campaign
-from sodalite import GreedyGPRegressor, select
+from helpers import paper_select as select
+from sodalite import GreedyGPRegressor
 from sodalite.cli.app import app
 from sodalite.hyperparameters import Subset, Weave
 from sodalite.kernels import PeriodicColumn
@@ -172,16 +173,16 @@ def test_a_file_that_is_damaged_further_on(file):
 # --- the same as in memory ---
 
 
-@pytest.mark.parametrize("score", ["delta", "lookahead"])
+@pytest.mark.parametrize("criterion", ["delta", "lookahead"])
 @pytest.mark.parametrize("memory_limit", [None, "12MB"])
-def test_the_picks_are_those_of_an_array_in_memory(stored, score, memory_limit):
-    options = {"n_active": 40, "score": score, "random_state": 0, "memory_limit": memory_limit}
+def test_the_picks_are_those_of_an_array_in_memory(stored, criterion, memory_limit):
+    options = {"n_active": 40, "criterion": criterion, "random_state": 0, "memory_limit": memory_limit}
     assert select(stored, Y, KERNEL, **options).indices.tolist() == select(X, Y, KERNEL, **options).indices.tolist()
 
 
 @pytest.mark.parametrize("posterior", ["local", "sod", "vfe"])
 def test_a_fit_is_that_of_an_array_in_memory(stored, posterior):
-    options = {"n_active": 30, "posterior": posterior, "score": "delta", "random_state": 0}
+    options = {"n_active": 30, "posterior": posterior, "criterion": "delta", "random_state": 0}
     options |= {"hyperparameters": QUICK, "n_neighbors": 8, "calibrate": False}
     here, there = (GreedyGPRegressor(**options).fit(inputs, Y) for inputs in (X, stored))
     assert there.active_indices_.tolist() == here.active_indices_.tolist()
@@ -423,10 +424,10 @@ LIMITED = (
 
     def work(X, y, limit):
         kernel = ConstantKernel(1.0) * RBF(6.0) + WhiteKernel(0.1)
-        options = dict(n_active=12, random_state=0, n_jobs=1, memory_limit=limit)
+        options = dict(n_active=12, criterion="delta", random_state=0, n_jobs=1, memory_limit=limit)
         if what == "select":
             return select(X, y, kernel, **options).indices
-        model = GreedyGPRegressor(kernel, hyperparameters="fixed", posterior="vfe", score="delta", **options)
+        model = GreedyGPRegressor(kernel, hyperparameters="fixed", posterior="vfe", **options)
         return model.fit(X, y).active_indices_
 
 
@@ -555,7 +556,8 @@ LOCAL = (
 
     def work(X, y):
         kernel = ConstantKernel(1.0) * RBF(np.where(np.arange(X.shape[1]) < 3, 1.0, 1e4)) + WhiteKernel(0.1)
-        model = GreedyGPRegressor(kernel, hyperparameters="fixed", random_state=0, n_jobs=1, score="delta", **options)
+        fixed = {"hyperparameters": "fixed", "random_state": 0, "n_jobs": 1, "criterion": "delta"}
+        model = GreedyGPRegressor(kernel, **fixed, **options)
         model.fit(X, y)
         assert model.posterior_.store is not None
         return model.predict(X[: len(X) // 100], return_std=True)
@@ -630,7 +632,7 @@ def test_local_keeps_to_a_quarter_of_the_data(kind, n, d, options, tmp_path, mon
         return  # the quick representative
     here = GreedyGPRegressor(
         ConstantKernel(1.0) * RBF(np.where(np.arange(d) < 3, 1.0, 1e4)) + WhiteKernel(0.1),
-        **(options | {"hyperparameters": "fixed", "random_state": 0, "score": "delta", "memory_limit": None}),
+        **(options | {"hyperparameters": "fixed", "random_state": 0, "criterion": "delta", "memory_limit": None}),
     ).fit(X, y)
     for one, other in zip((mean, std), here.predict(X[: n // 100], return_std=True), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-8, atol=1e-8)

@@ -1,4 +1,4 @@
-"""A score and a posterior of a user's own get what the built-in ones get."""
+"""A criterion and a posterior of a user's own get what the built-in ones get."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 import sodalite
 from helpers import campaign
 from sodalite import GreedyGPRegressor, select
+from sodalite.criteria import Delta, Sampled
 from sodalite.kernels import CompiledKernel
 from sodalite.posteriors import Posterior, Prediction, SubsetOfData
 from sodalite.report import make_report
-from sodalite.scores import Delta, Sampled
 from sodalite.selection.rivals import RivalSearch
 
 KERNEL = ConstantKernel(1.0) * RBF([1.0, 1.0]) + WhiteKernel(0.01)
@@ -28,7 +28,7 @@ def rows(n=400):
     return X, np.sin(2 * X[:, 0]) * np.cos(X[:, 1]) + 0.1 * generator.normal(size=n)
 
 
-# A score, as CONTRIBUTING describes it
+# A criterion, as CONTRIBUTING describes it
 
 
 def weighted(s, abs_r, noise):
@@ -39,8 +39,8 @@ def weighted(s, abs_r, noise):
 weighted.monotone = True
 
 
-def test_a_monotone_score_of_ones_own_passes_most_rows_over(monkeypatch):
-    """Its picks are those of the built-in score that is the same, and no more rows are looked at."""
+def test_a_monotone_criterion_of_ones_own_passes_most_rows_over(monkeypatch):
+    """Its picks are those of the built-in criterion that is the same, and no more rows are looked at."""
     X, y = rows()
     looked = []
     scored = RivalSearch.scored
@@ -51,17 +51,17 @@ def test_a_monotone_score_of_ones_own_passes_most_rows_over(monkeypatch):
 
     monkeypatch.setattr(RivalSearch, "scored", counted)
     counts, picks = [], []
-    for score in (Delta(uncertainty=2.0), weighted, lambda s, abs_r, noise: 2 * s + abs_r):
+    for criterion in (Delta(uncertainty=2.0), weighted, lambda s, abs_r, noise: 2 * s + abs_r):
         looked.clear()
-        picks.append(select(X, y, KERNEL, n_active=60, score=score, first=0, n_jobs=1).indices)
+        picks.append(select(X, y, KERNEL, n_active=60, criterion=criterion, first=0, n_jobs=1).indices)
         counts.append(sum(looked))
     assert picks[0].tolist() == picks[1].tolist() == picks[2].tolist()
     assert counts[0] == counts[1] < 0.5 * counts[2]
 
 
-def test_a_score_of_ones_own_can_be_sampled_and_goes_on_from_a_checkpoint(tmp_path):
+def test_a_criterion_of_ones_own_can_be_sampled_and_goes_on_from_a_checkpoint(tmp_path):
     X, y = rows()
-    options = {"score": Sampled(weighted), "first": 0, "random_state": 0}
+    options = {"criterion": Sampled(weighted), "first": 0, "random_state": 0}
     whole = select(X, y, KERNEL, n_active=40, **options)
     select(X, y, KERNEL, n_active=20, checkpoint=tmp_path / "c", **options)
     resumed = select(X, y, KERNEL, n_active=40, checkpoint=tmp_path / "c", **options)

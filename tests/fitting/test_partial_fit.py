@@ -13,14 +13,15 @@ from sklearn.base import clone
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
 from helpers import POSTERIORS, campaign
-from sodalite import GreedyGPRegressor, select
+from helpers import paper_select as select
+from sodalite import GreedyGPRegressor
+from sodalite.criteria import CRITERIA
 from sodalite.fitting.exchange import exchanged, least_missed
 from sodalite.hyperparameters import Subset, Weave
 from sodalite.hyperparameters.joint import Joint
 from sodalite.kernels import compile_kernel
 from sodalite.metrics import rmse
 from sodalite.posteriors import Evidence
-from sodalite.scores import SCORES
 from sodalite.selection.grow import grow
 from sodalite.selection.rows import ArrayRows
 from sodalite.stopping import Rule, Size
@@ -45,7 +46,7 @@ def new_rows(n=20):
 
 def model(**options):
     plain = {"kernel": KERNEL, "hyperparameters": "fixed", "n_active": 25, "first": 3, "random_state": 0}
-    return GreedyGPRegressor(**{**plain, "posterior": "sod", "score": "delta", **options})
+    return GreedyGPRegressor(**{**plain, "posterior": "sod", "criterion": "delta", **options})
 
 
 def joined(fitted, X, y, alpha=None):
@@ -194,10 +195,10 @@ def test_a_copy_goes_on_where_the_original_stands():
     assert_allclose(copied.predict(new_rows()), fitted.predict(new_rows()), rtol=1e-10)
 
 
-@pytest.mark.parametrize("score", SCORES)
-def test_every_score_goes_on(score):
+@pytest.mark.parametrize("criterion", CRITERIA)
+def test_every_criterion_goes_on(criterion):
     X, y = data()
-    fitted = model(score=score, first=None).fit(X[:100], y[:100])
+    fitted = model(criterion=criterion, first=None).fit(X[:100], y[:100])
     before = fitted.active_indices_
     fitted.set_params(n_active=60).partial_fit(X[100:], y[100:])
     assert_array_equal(fitted.active_indices_[:25], before)
@@ -254,7 +255,7 @@ def bad_calls():
         "n_active": ({"n_active": 0}, more, {}, ValueError, "n_active must be at least 1"),
         "n_neighbors": ({"n_neighbors": 0}, more, {}, ValueError, "n_neighbors must be at least 1"),
         "posterior": ({"posterior": "sodd"}, more, {}, ValueError, "posterior must be one of"),
-        "score": ({"score": "dleta"}, more, {}, ValueError, "score must be one of"),
+        "criterion": ({"criterion": "dleta"}, more, {}, ValueError, "criterion must be one of"),
         "dtype": ({"dtype": "int8"}, more, {}, ValueError, "dtype must be"),
         "interrupt": ({"stop": Failing(), "n_active": 50}, more, {}, KeyboardInterrupt, None),
     }
@@ -278,7 +279,7 @@ def test_what_is_refused_leaves_the_model_as_it_was(kind):
     fitted.partial_fit(X[100:], y[100:])
 
 
-@pytest.mark.parametrize("kind", ["n_neighbors", "posterior", "score", "dtype", "alpha", "targets"])
+@pytest.mark.parametrize("kind", ["n_neighbors", "posterior", "criterion", "dtype", "alpha", "targets"])
 def test_it_is_refused_before_any_work(kind, monkeypatch):
     options, arrays, keywords, error, message = bad_calls()[kind]
     X, y = data()
@@ -331,8 +332,10 @@ def test_the_rows_that_are_given_up_are_those_that_are_missed_least(q, alpha):
     Y = (Y - Y.mean(axis=0)) / Y.std(axis=0)
     own = np.random.default_rng(1).uniform(0, 0.2, len(X)) if alpha else None
     kernel, generator = compile_kernel(KERNEL, X), np.random.default_rng(0)
-    rule, score = Size(12), SCORES["delta"]
-    chosen = grow(ArrayRows(X, Y, own), kernel, n_active=12, score=score, rule=rule, first=0, generator=generator)
+    rule, criterion = Size(12), CRITERIA["delta"]
+    chosen = grow(
+        ArrayRows(X, Y, own), kernel, n_active=12, criterion=criterion, rule=rule, first=0, generator=generator
+    )
     sample = np.setdiff1d(np.arange(60), chosen.indices)[::2]
 
     def density(active):
@@ -368,12 +371,14 @@ def test_an_exchange_serves_a_place_that_was_not_there_before(posterior):
     compare(swapped, joined(swapped, X, y), new_rows())
 
 
-@pytest.mark.parametrize("score", ["delta", "lookahead", "random"])
+@pytest.mark.parametrize("criterion", ["delta", "lookahead", "random"])
 @pytest.mark.parametrize("seed", [0, *map(campaign, range(1, 4))])
-def test_no_exchange_lowers_j(score, seed):
+def test_no_exchange_lowers_j(criterion, seed):
     X, y = data(n=200, seed=seed)
     kept, swapped = (
-        model(score=score, random_state=seed).fit(X[:100], y[:100]).partial_fit(X[100:], y[100:], exchange=exchange)
+        model(criterion=criterion, random_state=seed)
+        .fit(X[:100], y[:100])
+        .partial_fit(X[100:], y[100:], exchange=exchange)
         for exchange in (False, True)
     )
     assert joint(swapped, X, y) >= joint(kept, X, y)
@@ -382,7 +387,7 @@ def test_no_exchange_lowers_j(score, seed):
 def test_an_exchange_that_lowers_j_is_not_kept():
     """Rows chosen by their uncertainty alone are given up for others of that kind, whatever the targets say."""
     X, y = data(n=200)
-    fitted = model(score="lookahead", n_active=40).fit(X[:190], y[:190]).set_params(score="uncertainty")
+    fitted = model(criterion="lookahead", n_active=40).fit(X[:190], y[:190]).set_params(criterion="uncertainty")
     before = fitted.active_indices_
     assert_array_equal(fitted.partial_fit(X[190:], y[190:], exchange=True).active_indices_, before)
 

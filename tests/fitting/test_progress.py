@@ -8,7 +8,8 @@ from sklearn.gaussian_process.kernels import RBF, WhiteKernel
 
 import sodalite
 from helpers import campaign
-from sodalite import GreedyGPRegressor, select, stopping
+from helpers import paper_select as select
+from sodalite import GreedyGPRegressor, stopping
 from sodalite.fitting.progress import ProgressLine, pace_words
 from sodalite.hyperparameters import HYPERPARAMETERS, Task
 from sodalite.kernels import default_kernels

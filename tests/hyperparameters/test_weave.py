@@ -12,6 +12,7 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, Ex
 
 from helpers import FIXED, KERNELS, POSTERIORS, campaign
 from sodalite import GreedyGPRegressor
+from sodalite.criteria import Delta
 from sodalite.hyperparameters import Fixed, Found, Subset, Task, Weave
 from sodalite.hyperparameters.objectives import Foresight
 from sodalite.hyperparameters.strategies import ByActiveRows, ByNeighbours, Verdict
@@ -21,7 +22,6 @@ from sodalite.kernels import default_kernels, leaves
 from sodalite.metrics import nlpd
 from sodalite.posteriors.calibration import log_densities
 from sodalite.posteriors.shape import density_of_t
-from sodalite.scores import Delta
 
 QUICK = Weave(
     n_start=40,
@@ -107,7 +107,7 @@ def test_what_has_failed_is_not_tried_again(n, n_active):
 def test_when_the_time_is_up_no_round_is_begun(posterior):
     X, y = data()
     first = usual()
-    task = Task(X, y, posterior=POSTERIORS[posterior], score=Delta(), n_active=30, seconds=0)
+    task = Task(X, y, posterior=POSTERIORS[posterior], criterion=Delta(), n_active=30, seconds=0)
     found = QUICK.find(task, [first], np.random.default_rng(0))
     assert [part.name for part in found.rounds] == ["start"]
     assert found.kernel is found.rounds[0].kernel

@@ -225,7 +225,7 @@ def test_what_is_nested_too_deep_to_be_read_is_not_written(path):
 
 
 def chosen(path=None, n_active=12):
-    return select(X, Y, KERNEL, n_active=n_active, score="sampled", random_state=3, n_jobs=1, checkpoint=path)
+    return select(X, Y, KERNEL, n_active=n_active, criterion="sampled", random_state=3, n_jobs=1, checkpoint=path)
 
 
 def fit(path=None, n_active=12):

@@ -18,7 +18,7 @@ from sklearn.pipeline import make_pipeline
 
 import sodalite
 from helpers import KERNELS, POSTERIORS, Triangle
-from sodalite import GreedyGPRegressor, hyperparameters, persistence, scores, stopping
+from sodalite import GreedyGPRegressor, criteria, hyperparameters, persistence, stopping
 from sodalite.kernels import PeriodicColumn
 from sodalite.persistence import TRUSTED_TYPES, ModelFileError
 from sodalite.persistence.classes import CONVERTER
@@ -198,7 +198,7 @@ def test_preprocessing_and_notes_are_kept(path):
 
 PARAMETERS = {
     "kernel": [None, KERNEL, RBF([1.0, 2.0, 3.0], "fixed") ** 2 + WhiteKernel(0.0, "fixed")],
-    "score": ["uncertainty", scores.Delta(2.0, 0.5), scores.Sampled(scores.Product()), scores.Random()],
+    "criterion": ["uncertainty", criteria.Delta(2.0, 0.5), criteria.Sampled(criteria.Product()), criteria.Random()],
     "stop": [None, stopping.Decrease(0.1, 2) | (stopping.TimeLimit(5.0) & stopping.TargetRMSE(0.01))],
     "hyperparameters": ["weave", hyperparameters.Weave(n_start=7, n_rounds=1)],
     "first": [None, 3, (5, 2)],
@@ -225,7 +225,7 @@ def test_the_dtype_is_kept_as_a_word(dtype, path):
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("score", lambda s, abs_r, noise: s),
+        ("criterion", lambda s, abs_r, noise: s),
         ("random_state", np.random.RandomState(0)),
         ("stop", stopping.AnyOf((stopping.Size(5), type("Own", (stopping.Rule,), {"check": lambda *_: None})()))),
     ],
@@ -241,10 +241,10 @@ def test_of_a_parameter_that_no_file_can_hold_a_note_is_kept(name, value, path):
 
 
 def test_every_object_of_the_library_that_can_be_a_parameter_is_on_the_list():
-    for module in (scores, stopping):
+    for module in (criteria, stopping):
         for kind in vars(module).values():
             if isinstance(kind, type) and is_dataclass(kind) and kind.__module__ == module.__name__:
-                assert kind in CONVERTER.classes.values() or kind in (stopping.Stage, scores.ScoreTraits), kind
+                assert kind in CONVERTER.classes.values() or kind in (stopping.Stage, criteria.CriterionTraits), kind
 
 
 # Going on

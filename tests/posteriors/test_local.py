@@ -402,7 +402,7 @@ def test_the_estimator_predicts_by_it():
     kernel, d = CASES["usual"]
     X, Y, T = data(d, q=1)
     y = 30 * Y[:, 0] - 4
-    plain = {"n_active": 12, "first": 0, "hyperparameters": "fixed", "score": "delta", "posterior": "local"}
+    plain = {"n_active": 12, "first": 0, "hyperparameters": "fixed", "criterion": "delta", "posterior": "local"}
     model = GreedyGPRegressor(kernel, n_neighbors=5, calibrate=False, **plain).fit(X, y)
     scaled = ((y - y.mean()) / y.std())[:, None]
     posterior = Local.condition(given(kernel, X, scaled, 12, n_neighbors=5))

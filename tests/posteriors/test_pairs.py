@@ -9,12 +9,12 @@ import pytest
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
 from sodalite import GreedyGPRegressor
+from sodalite.criteria import CRITERIA
 from sodalite.kernels import compile_kernel
 from sodalite.posteriors import Evidence, Local, SubsetOfData
 from sodalite.posteriors.calibration import Scale
 from sodalite.posteriors.shape import Places
 from sodalite.report.build import make_report
-from sodalite.scores import SCORES
 from sodalite.selection.grow import grow
 from sodalite.selection.rows import ArrayRows
 from sodalite.stopping import Size
@@ -31,7 +31,7 @@ def rows(n=40, seed=0):
 def evidence(X, y, m, k=None):
     kernel = compile_kernel(KERNEL, X)
     generator = np.random.default_rng(0)
-    chosen = grow(ArrayRows(X, y), kernel, n_active=m, score=SCORES["delta"], rule=Size(m), generator=generator)
+    chosen = grow(ArrayRows(X, y), kernel, n_active=m, criterion=CRITERIA["delta"], rule=Size(m), generator=generator)
     return Evidence(kernel, ArrayRows(X, y), chosen, n_neighbors=k)
 
 

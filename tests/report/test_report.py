@@ -25,6 +25,7 @@ from sodalite.cli._judged import hold_out
 from sodalite.cli.app import app
 from sodalite.cli.options import Report
 from sodalite.core import optional
+from sodalite.criteria import CRITERIA
 from sodalite.hyperparameters import Round
 from sodalite.persistence import read_header
 from sodalite.posteriors import Evidence
@@ -38,7 +39,6 @@ from sodalite.report.pictures import effects
 from sodalite.report.rows import Input, gather
 from sodalite.report.stages import _curve, some_stages
 from sodalite.report.summary import Summary, summarize
-from sodalite.scores import SCORES
 from sodalite.selection.rows import ArrayRows
 from sodalite.stopping import Size
 from sodalite.tables import OneHot, read_table
@@ -902,9 +902,9 @@ def test_without_plotly_the_command_says_how_to_install_it(folder, monkeypatch):
     assert_mistake(run(folder / "m.sodalite"), r"This needs plotly.*pip install 'sodalite\[report\]'")
 
 
-def test_every_posterior_and_score_has_words():
+def test_every_posterior_and_criterion_has_words():
     assert set(words.POSTERIORS) == set(POSTERIORS)
-    assert set(words.SCORES) == set(SCORES)
+    assert set(words.CRITERIA) == set(CRITERIA)
 
 
 def test_how_many_of_the_judging_rows_lie_outside_the_data():

@@ -14,13 +14,14 @@ from safetensors import safe_open
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
 import sodalite
-from helpers import SCORES, campaign
-from sodalite import GreedyGPRegressor, SelectionInterrupted, select, stopping
+from helpers import CRITERIA, campaign
+from helpers import paper_select as select
+from sodalite import GreedyGPRegressor, SelectionInterrupted, stopping
 from sodalite.core.container import read
 from sodalite.core.fingerprint import of_block
 from sodalite.core.jitter import JitterWarning
+from sodalite.criteria import Lookahead
 from sodalite.hyperparameters import Found, Subset
-from sodalite.scores import Lookahead
 from sodalite.selection import checkpoint, grow
 from sodalite.selection.checkpoint import CheckpointError, CheckpointWarning
 from sodalite.selection.executors import ThreadExecutor
@@ -87,16 +88,16 @@ def assert_same(found, expected):
 
 
 @pytest.mark.parametrize(
-    ("score", "keep"),
+    ("criterion", "keep"),
     [
-        (score, keep) if score in ("delta", "lookahead", "random") else campaign(score, keep)
-        for score in SCORES
+        (criterion, keep) if criterion in ("delta", "lookahead", "random") else campaign(criterion, keep)
+        for criterion in CRITERIA
         for keep in ("kept", "not kept")
     ],
     indirect=["keep"],
 )
-def test_a_selection_that_is_broken_off_again_and_again_ends_the_same(score, keep, tmp_path):
-    options = {"score": SCORES[score]}
+def test_a_selection_that_is_broken_off_again_and_again_ends_the_same(criterion, keep, tmp_path):
+    options = {"criterion": CRITERIA[criterion]}
     path = tmp_path / "c"
     assert [broken(path, t, **options) for t in (1, 30, 34, 75, 149)][:3] == [True] * 3  # a block may get to the end
     assert_same(run(path, **options), run(**options))
@@ -104,7 +105,7 @@ def test_a_selection_that_is_broken_off_again_and_again_ends_the_same(score, kee
 
 def test_every_stage_can_be_the_last(tmp_path, often):
     """Of a look-ahead, whose blocks begin at stages that must not change."""
-    options = {"n_active": 20, "score": Lookahead(block=5, n_candidates=50, n_sample=100)}
+    options = {"n_active": 20, "criterion": Lookahead(block=5, n_candidates=50, n_sample=100)}
     expected = run(**options)
     for t in range(1, 21):
         path = tmp_path / str(t)
@@ -166,7 +167,7 @@ def test_an_executor_that_fails_leaves_the_file(tmp_path, monkeypatch):
 @pytest.mark.filterwarnings("ignore")  # Dask's own
 def test_on_a_cluster_and_back(tmp_path):
     distributed, da = pytest.importorskip("distributed"), pytest.importorskip("dask.array")
-    there = {"executor": None, "checkpoint": tmp_path / "c", "n_active": M, "random_state": 3, "score": "lookahead"}
+    there = {"executor": None, "checkpoint": tmp_path / "c", "n_active": M, "random_state": 3, "criterion": "lookahead"}
     parts = da.from_array(X, chunks=(130, 1)), da.from_array(Y, chunks=77)
     with (
         distributed.LocalCluster(n_workers=1, threads_per_worker=1, processes=False, dashboard_address=":0") as cluster,
@@ -175,20 +176,20 @@ def test_on_a_cluster_and_back(tmp_path):
         there["executor"] = client
         with pytest.raises(Break):
             select(*parts, KERNEL, **there, callback=breaking(20))
-        assert broken(tmp_path / "c", 50, score="lookahead")
+        assert broken(tmp_path / "c", 50, criterion="lookahead")
         found = select(*parts, KERNEL, **there)
-    expected = run(score="lookahead")
+    expected = run(criterion="lookahead")
     assert found.indices.tolist() == expected.indices.tolist()
     np.testing.assert_allclose(found.rmse, expected.rmse, rtol=1e-9)
 
 
-@pytest.mark.parametrize("score", [name if name in ("delta", "lookahead") else campaign(name) for name in SCORES])
-def test_more_rows_than_at_first(score, tmp_path):
+@pytest.mark.parametrize("criterion", [name if name in ("delta", "lookahead") else campaign(name) for name in CRITERIA])
+def test_more_rows_than_at_first(criterion, tmp_path):
     path = tmp_path / "c"
     for first in (10, 100):
-        few = run(path, score=SCORES[score], n_active=first)
+        few = run(path, criterion=CRITERIA[criterion], n_active=first)
         assert (len(few), few.stop_reason) == (first, "n_active")
-    assert_same(run(path, score=SCORES[score]), run(score=SCORES[score]))
+    assert_same(run(path, criterion=CRITERIA[criterion]), run(criterion=CRITERIA[criterion]))
 
 
 def test_fewer_rows_than_at_first(tmp_path):
@@ -196,20 +197,20 @@ def test_fewer_rows_than_at_first(tmp_path):
     assert_same(run(tmp_path / "c", n_active=40), run(n_active=40))
 
 
-@pytest.mark.parametrize("score", ["delta", "lookahead"])
+@pytest.mark.parametrize("criterion", ["delta", "lookahead"])
 @pytest.mark.parametrize(
     "rules",
     [{"tol": 0.002, "patience": 4}, {"target_rmse": 0.3}, {"stop": stopping.Decrease(0.01, 3) & stopping.Size(20)}],
     ids=str,
 )
-def test_it_stops_where_it_would_have(score, rules, tmp_path):
-    expected = run(score=score, **rules)
-    assert expected.stop_reason not in ("score", "all_rows")
+def test_it_stops_where_it_would_have(criterion, rules, tmp_path):
+    expected = run(criterion=criterion, **rules)
+    assert expected.stop_reason not in ("criterion", "all_rows")
     t = len(expected)
     assert 4 < t < M
-    assert broken(tmp_path / "c", 1, score=score, **rules)
-    broken(tmp_path / "c", t // 2, score=score, **rules)
-    assert_same(run(tmp_path / "c", score=score, **rules), expected)
+    assert broken(tmp_path / "c", 1, criterion=criterion, **rules)
+    broken(tmp_path / "c", t // 2, criterion=criterion, **rules)
+    assert_same(run(tmp_path / "c", criterion=criterion, **rules), expected)
 
 
 def test_another_rule_stops_where_it_would_have(tmp_path):
@@ -219,12 +220,12 @@ def test_another_rule_stops_where_it_would_have(tmp_path):
     assert_same(run(tmp_path / "c"), run())  # and nothing is lost
 
 
-@pytest.mark.parametrize("score", ["delta", "lookahead", "random"])
-def test_once_it_has_ended_it_ends_at_once(score, tmp_path, monkeypatch):
-    first = run(tmp_path / "c", score=score)
+@pytest.mark.parametrize("criterion", ["delta", "lookahead", "random"])
+def test_once_it_has_ended_it_ends_at_once(criterion, tmp_path, monkeypatch):
+    first = run(tmp_path / "c", criterion=criterion)
     before = (tmp_path / "c").read_bytes()
     monkeypatch.setattr(ArrayRows, "shards", lambda *given: pytest.fail("the rows were looked at again"))
-    assert_same(run(tmp_path / "c", score=score), first)
+    assert_same(run(tmp_path / "c", criterion=criterion), first)
     assert (tmp_path / "c").read_bytes() == before
 
 
@@ -232,30 +233,30 @@ def test_all_rows_and_no_row_worth_it(tmp_path):
     few, targets = X[:30], Y[:30]
     for name, options in {
         "all": {"n_active": 40},
-        "score": {"n_active": 20, "score": lambda s, abs_r, noise: np.where(s > 0.6, s, -np.inf)},
+        "criterion": {"n_active": 20, "criterion": lambda s, abs_r, noise: np.where(s > 0.6, s, -np.inf)},
     }.items():
         expected = select(few, targets, KERNEL, first=0, **options)
         for _ in range(2):
             assert_same(select(few, targets, KERNEL, first=0, checkpoint=tmp_path / name, **options), expected)
-    assert expected.stop_reason == "score"
+    assert expected.stop_reason == "criterion"
 
 
 def test_without_a_seed_the_luck_is_the_first_run_s(tmp_path):
     with pytest.raises(Break):
-        run(tmp_path / "c", score="sampled", random_state=None, callback=breaking(20))
+        run(tmp_path / "c", criterion="sampled", random_state=None, callback=breaking(20))
     shutil.copy(tmp_path / "c", tmp_path / "d")
-    one, other = (run(tmp_path / name, score="sampled", random_state=None) for name in "cd")
+    one, other = (run(tmp_path / name, criterion="sampled", random_state=None) for name in "cd")
     assert one.indices.tolist() == other.indices.tolist()
 
 
 @pytest.mark.parametrize("make", [np.random.RandomState, np.random.default_rng, lambda seed: MT19937(seed)])
 def test_generators_as_random_state(make, tmp_path):
     with pytest.raises(Break):
-        run(tmp_path / "c", score="sampled", random_state=make(5), callback=breaking(20))
-    expected = run(score="sampled", random_state=make(5))
-    assert_same(run(tmp_path / "c", score="sampled", random_state=make(5)), expected)
+        run(tmp_path / "c", criterion="sampled", random_state=make(5), callback=breaking(20))
+    expected = run(criterion="sampled", random_state=make(5))
+    assert_same(run(tmp_path / "c", criterion="sampled", random_state=make(5)), expected)
     with pytest.raises(CheckpointError, match="random_state was"):
-        run(tmp_path / "c", score="sampled", random_state=make(6))
+        run(tmp_path / "c", criterion="sampled", random_state=make(6))
 
 
 def MT19937(seed):
@@ -395,9 +396,9 @@ OTHERS = {
     "another type": ((X.astype(np.float32), Y, KERNEL, {}), "X was 600 x 2 of float64 and is 600 x 2 of float32"),
     "more targets": ((X, np.stack([Y, Y], axis=1), KERNEL, {}), "y was 600 x 1 and is 600 x 2"),
     "kernel": ((X, Y, ConstantKernel(2.0000001) * KERNEL.k1.k2 + KERNEL.k2, {}), "another run: kernel is another"),
-    "score": (
-        (X, Y, KERNEL, {"score": "underfit"}),
-        "score was 'Delta(uncertainty=1.0, underfit=1.0)' and is 'Delta(un",
+    "criterion": (
+        (X, Y, KERNEL, {"criterion": "underfit"}),
+        "criterion was 'Delta(uncertainty=1.0, underfit=1.0)' and is 'Delta(un",
     ),
     "first": ((X, Y, KERNEL, {"first": 4}), "first was None and is 4"),
     "random_state": ((X, Y, KERNEL, {"random_state": 4}), "random_state was 3 and is 4"),
@@ -657,13 +658,13 @@ KILLED = """
     from sodalite import select
     from sodalite.selection import checkpoint
 
-    path, score, most = sys.argv[1], sys.argv[2], int(sys.argv[3])
+    path, criterion, most = sys.argv[1], sys.argv[2], int(sys.argv[3])
     checkpoint.SECONDS, checkpoint.SHARE = 0.0, 1e9
     rng = np.random.default_rng(0)
     X = rng.uniform(-3, 3, (1000, 2))
     y = np.sin(2 * X[:, 0]) + X[:, 1] ** 2 / 4 + 0.2 * rng.normal(size=1000)
     kernel = ConstantKernel(2.0) * RBF([1.0, 1.5]) + WhiteKernel(0.05)
-    options = dict(n_active=300, score=score, random_state=3, n_jobs=1)
+    options = dict(n_active=300, criterion=criterion, random_state=3, n_jobs=1)
 
 
     def known():
@@ -700,9 +701,9 @@ KILLED = """
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are others there")
-@pytest.mark.parametrize(("score", "kills"), [("lookahead", 5), campaign("lookahead", 12), campaign("delta", 12)])
-def test_killed_at_any_moment_many_times(score, kills, tmp_path):
-    command = [sys.executable, "-c", textwrap.dedent(KILLED), str(tmp_path / "c"), score, str(kills)]
+@pytest.mark.parametrize(("criterion", "kills"), [("lookahead", 5), campaign("lookahead", 12), campaign("delta", 12)])
+def test_killed_at_any_moment_many_times(criterion, kills, tmp_path):
+    command = [sys.executable, "-c", textwrap.dedent(KILLED), str(tmp_path / "c"), criterion, str(kills)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr
     assert int(done.stdout) == kills

@@ -1,14 +1,14 @@
-"""The search for rivals finds the rows that a plain look at every score finds."""
+"""The search for rivals finds the rows that a plain look at every criterion finds."""
 
 import numpy as np
 import pytest
 
-from sodalite.scores import TIE, Delta, Product, evaluate
+from sodalite.criteria import TIE, Delta, Product, evaluate
 from sodalite.selection.ranking import magnitude
 from sodalite.selection.rivals import NEAR, RivalSearch
 
 DOUBLE = np.dtype(np.float64)
-SCORES = {"delta": Delta(), "product": Product(), "not monotone": lambda s, abs_r, noise: abs_r / (s + noise + 0.1)}
+CRITERIA = {"delta": Delta(), "product": Product(), "not monotone": lambda s, abs_r, noise: abs_r / (s + noise + 0.1)}
 
 
 def shard(seed, b=40, n_rows=300, q=2):
@@ -22,28 +22,28 @@ def shard(seed, b=40, n_rows=300, q=2):
     return N, path, s2, active, remains
 
 
-def plainly(score, N, path, s2, noise, remains, picked):
+def plainly(criterion, N, path, s2, noise, remains, picked):
     """Scores of all rows at every turn; NaN for rows that are active then."""
     variance = s2 - np.concatenate([np.zeros((1, len(s2))), np.cumsum(N**2, axis=0)[:-1]])
-    value = evaluate(score, np.sqrt(variance), magnitude(path[:, :-1]), noise)
+    value = evaluate(criterion, np.sqrt(variance), magnitude(path[:, :-1]), noise)
     value[:, ~remains] = np.nan
     for turn, place in picked:
         value[turn + 1 :, place] = np.nan
     return value
 
 
-@pytest.mark.parametrize("score", sorted(SCORES))
+@pytest.mark.parametrize("criterion", sorted(CRITERIA))
 @pytest.mark.parametrize("seed", range(3))
-def test_all_rivals_are_found_up_to_the_first_pick_that_is_beaten(score, seed):
+def test_all_rivals_are_found_up_to_the_first_pick_that_is_beaten(criterion, seed):
     N, path, s2, active, remains = shard(seed)
-    score, noise, b = SCORES[score], np.full(1, 0.1), len(N)
+    criterion, noise, b = CRITERIA[criterion], np.full(1, 0.1), len(N)
     picked = [(3, 20), (17, 30)]
-    value = plainly(score, N, path, s2, noise, remains, picked)
+    value = plainly(criterion, N, path, s2, noise, remains, picked)
     top = np.nanmax(value, axis=1)
     for beaten in (b, 21):
         expected = top.copy()
         expected[beaten:] *= 0.5
-        search = RivalSearch(score, DOUBLE, noise, np.ones(1), active, remains, picked, expected)
+        search = RivalSearch(criterion, DOUBLE, noise, np.ones(1), active, remains, picked, expected)
         rivals, n_searched, last = search.run(N, path, s2)
         assert n_searched == b if beaten == b else beaten < n_searched < b
         np.testing.assert_allclose(last, s2 - (N**2).sum(axis=0))

@@ -15,9 +15,10 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, WhiteK
 
 import sodalite
 from helpers import EXECUTORS, KERNELS, POINTWISE, campaign
-from sodalite import reference, select, stopping
+from helpers import paper_select as select
+from sodalite import reference, stopping
 from sodalite.core.jitter import JITTER, JitterWarning
-from sodalite.scores import Random
+from sodalite.criteria import Random
 from sodalite.selection import loop, plan
 from sodalite.selection.shard import Shard
 
@@ -50,16 +51,16 @@ def assert_same(fast, slow, rtol=1e-7):
     d=st.integers(1, 4),
     share=st.floats(0.05, 1.0),
     noise=st.sampled_from([1e-3, 1e-2, 0.3, 2.0]),
-    score=st.sampled_from(sorted(POINTWISE)),
+    criterion=st.sampled_from(sorted(POINTWISE)),
     smooth=st.booleans(),
     duplicates=st.sampled_from([0.0, 0.5, 0.9]),
     tol=st.sampled_from([None, 0.0, 1e-3, 1e-2]),
     seed=st.integers(0, 10**6),
 )
-def test_picks_are_the_reference_s(n, d, share, noise, score, smooth, duplicates, tol, seed):
+def test_picks_are_the_reference_s(n, d, share, noise, criterion, smooth, duplicates, tol, seed):
     X, y = draw(n, d, noise, seed, duplicates)
     kernel = ConstantKernel(2.0) * (RBF(1.0) if smooth else Matern(1.5, nu=1.5)) + WhiteKernel(noise)
-    common = {"n_active": max(1, int(share * n)), "first": seed % n, "tol": tol, "score": POINTWISE[score]}
+    common = {"n_active": max(1, int(share * n)), "first": seed % n, "tol": tol, "criterion": POINTWISE[criterion]}
     assert_same(select(X, y, kernel, **common), reference.select(X, y, kernel, **common))
 
 
@@ -134,18 +135,18 @@ def test_block_sizes(problem, largest, monkeypatch):
     np.testing.assert_allclose(chosen.rmse, rmse[:60], rtol=1e-9)
 
 
-@pytest.mark.parametrize("score", sorted(POINTWISE))
-def test_every_score_on_many_rows(problem, score):
+@pytest.mark.parametrize("criterion", sorted(POINTWISE))
+def test_every_criterion_on_many_rows(problem, criterion):
     X, y, kernel, _ = problem
-    indices, rmse, _ = reference.one_at_a_time(X, y, kernel, n_active=80, first=5, score=POINTWISE[score])
-    chosen = select(X, y, kernel, n_active=80, first=5, score=POINTWISE[score])
+    indices, rmse, _ = reference.one_at_a_time(X, y, kernel, n_active=80, first=5, criterion=POINTWISE[criterion])
+    chosen = select(X, y, kernel, n_active=80, first=5, criterion=POINTWISE[criterion])
     assert chosen.indices.tolist() == indices.tolist()
     np.testing.assert_allclose(chosen.rmse, rmse, rtol=1e-9)
 
 
-@pytest.mark.parametrize("score", ["delta", *(campaign(name) for name in sorted(POINTWISE) if name != "delta")])
+@pytest.mark.parametrize("criterion", ["delta", *(campaign(name) for name in sorted(POINTWISE) if name != "delta")])
 @pytest.mark.usefixtures("keep")
-def test_where_guesses_are_poor_shards_say_little(problem, score, monkeypatch):
+def test_where_guesses_are_poor_shards_say_little(problem, criterion, monkeypatch):
     X, y, kernel, _ = problem
     monkeypatch.setattr(plan, "SHARD_ROWS", 500)
     monkeypatch.setattr(loop, "most_candidates", lambda n: 40)
@@ -158,17 +159,17 @@ def test_where_guesses_are_poor_shards_say_little(problem, score, monkeypatch):
         return kept, winner
 
     monkeypatch.setattr(loop, "_verify", listening)
-    chosen = select(X, y, kernel, n_active=60, first=5, score=POINTWISE[score])
+    chosen = select(X, y, kernel, n_active=60, first=5, criterion=POINTWISE[criterion])
     assert sum(wrong) > 1
     assert max(said) <= 2  # rows for each pick
-    indices, rmse, _ = reference.one_at_a_time(X, y, kernel, n_active=60, first=5, score=POINTWISE[score])
+    indices, rmse, _ = reference.one_at_a_time(X, y, kernel, n_active=60, first=5, criterion=POINTWISE[criterion])
     assert chosen.indices.tolist() == indices.tolist()
     np.testing.assert_allclose(chosen.rmse, rmse, rtol=1e-9)
 
 
-@pytest.mark.parametrize("score", sorted(POINTWISE))
+@pytest.mark.parametrize("criterion", sorted(POINTWISE))
 @pytest.mark.parametrize("keep", ["not kept"], indirect=True)
-def test_covariances_that_are_not_kept_are_evaluated_once_a_block(problem, score, keep, monkeypatch):
+def test_covariances_that_are_not_kept_are_evaluated_once_a_block(problem, criterion, keep, monkeypatch):
     X, y, kernel, _ = problem
     monkeypatch.setattr(plan, "SHARD_ROWS", 1500)
     monkeypatch.setattr(loop, "most_candidates", lambda n: 40)
@@ -186,7 +187,7 @@ def test_covariances_that_are_not_kept_are_evaluated_once_a_block(problem, score
 
     monkeypatch.setattr(loop, "_verify", listening)
     monkeypatch.setattr(Shard, "_covariances", counted)
-    select(X, y, kernel, n_active=60, first=5, score=POINTWISE[score])
+    select(X, y, kernel, n_active=60, first=5, criterion=POINTWISE[criterion])
     assert sum(wrong) > 1
     assert len(set(shards)) >= 4
     assert len(shards) == len(set(shards)) * len(wrong)
@@ -195,15 +196,15 @@ def test_covariances_that_are_not_kept_are_evaluated_once_a_block(problem, score
 @pytest.mark.usefixtures("keep")
 @pytest.mark.parametrize("least", [0.35, 0.6, 0.8])
 def test_a_row_that_is_not_to_be_taken_may_be_again_when_picks_are_taken_back(least):
-    def score(s, abs_r, noise):
+    def criterion(s, abs_r, noise):
         return np.where(s > least, s + abs_r, -np.inf)
 
     X, y = draw(300, 2, 0.1, seed=6)
     kernel = RBF(0.7) + WhiteKernel(0.1)
-    chosen = select(X, y, kernel, n_active=150, first=0, score=score)
+    chosen = select(X, y, kernel, n_active=150, first=0, criterion=criterion)
     assert len(chosen) > 5
-    assert chosen.stop_reason == "score"
-    slow = reference.select(X, y, kernel, n_active=len(chosen), first=0, score=score)
+    assert chosen.stop_reason == "criterion"
+    slow = reference.select(X, y, kernel, n_active=len(chosen), first=0, criterion=criterion)
     assert chosen.indices.tolist() == slow.indices.tolist()
     np.testing.assert_allclose(chosen.rmse, slow.rmse)
     assert np.sqrt(np.diag(slow.covariance).max()) <= least
@@ -259,8 +260,8 @@ def test_permuting_the_rows_permutes_the_picks(problem):
 
 def test_fewer_rows_are_a_prefix_of_more(problem):
     X, y, kernel, _ = problem
-    for score in ("delta", "random"):
-        paths = [select(X, y, kernel, n_active=m, score=score, random_state=1) for m in (1, 20, 21, 90)]
+    for criterion in ("delta", "random"):
+        paths = [select(X, y, kernel, n_active=m, criterion=criterion, random_state=1) for m in (1, 20, 21, 90)]
         for short, long in pairwise(paths):
             assert short.indices.tolist() == long.indices[: len(short)].tolist()
             np.testing.assert_allclose(short.rmse, long.rmse[: len(short)], rtol=1e-12)

@@ -120,7 +120,7 @@ quiet = click.option("-q", "--quiet", is_flag=True, help="Print only errors and 
 @output(default="model.sodalite", show_default=True, metavar="MODEL", help="File for the model.")
 @n_active(show_default="500", help="Rows that the model keeps: more are more accurate, and slower.")
 @click.option(
-    "--score",
+    "--criterion",
     metavar="NAME",
     help="Rule that chooses these rows: lookahead (default), delta (the paper's), uncertainty, sampled, random ...",
 )
@@ -210,10 +210,9 @@ def predict() -> None:
 @features
 @exclude(help="Columns that do not count in the choice; they are written all the same.")
 @click.option(
-    "--score",
+    "--criterion",
     metavar="NAME",
-    help="Rule that chooses the rows: delta (the default, the paper's), lookahead, uncertainty, underfit, sampled or "
-    "random.",
+    help="Rule that chooses the rows: lookahead (default), delta (the paper's), uncertainty, sampled, random ...",
 )
 @output(default="-", metavar="SUBSET", help="File to write the rows to. Default: standard output.")
 @decimal

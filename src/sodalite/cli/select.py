@@ -11,10 +11,10 @@ import numpy as np
 from sklearn.gaussian_process.kernels import Kernel
 
 from ..core.types import Indices
+from ..criteria import resolve_criterion
 from ..fitting.select import select
 from ..hyperparameters import Subset, Task
 from ..kernels import default_kernels, spread
-from ..scores import resolve_score
 from ..selection.loop import Selection
 from ..stopping import resolve_rule
 from ..tables import Training, check_output, is_on_disk, read_table, write_table
@@ -63,7 +63,7 @@ def run(options: Select, shown: Display | None = None) -> SelectOutcome:
     """Choose rows of a table and write them; with JSON on standard output, they are not written."""
     began, data = perf_counter(), str(options.data)
     output = None if options.as_json and options.output == "-" else options.output
-    resolve_score(options.parameters.get("score", "delta"))
+    resolve_criterion(options.parameters.get("criterion", "lookahead"))
     rules = {name: options.parameters.get(name) for name in ("tol", "target_rmse", "time_limit")}
     resolve_rule(options.parameters["n_active"], patience=options.parameters.get("patience", 1), stop=None, **rules)
     check_outputs({"DATA": data}, {"checkpoint": options.checkpoint, "--output": output})

@@ -91,7 +91,7 @@ class Host:
             here, span = slice(*part), (begin + part[0], begin + part[1])
             alpha = None if targets.alpha is None else targets.alpha[here]
             rows, y = _Offset(X, begin), targets.y[here]
-            return Shard(rows, y, *span, setup.kernel, setup.score, setup.m, alpha, setup.seed)
+            return Shard(rows, y, *span, setup.kernel, setup.criterion, setup.m, alpha, setup.seed)
 
         self._executor = ThreadExecutor(make, list(pairwise(edges)), setup.n_jobs or 1)
 

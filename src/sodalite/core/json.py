@@ -45,7 +45,7 @@ def described(value: Any) -> Any:
 
     Examples
     --------
-    >>> from sodalite.scores import Delta
+    >>> from sodalite.criteria import Delta
     >>> described(Delta(underfit=0.5))
     'Delta(uncertainty=1.0, underfit=0.5)'
     """

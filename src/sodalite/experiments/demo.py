@@ -67,7 +67,7 @@ def compare(n_active: int = 200, seed: int = 0) -> ModelComparison:
     alone: dict[str, Any] = {"n_active": n_active, "hyperparameters": "fixed", "posterior": "sod", "random_state": seed}
     others = {
         "active rows (sod)": GreedyGPRegressor(kernel, **alone),
-        "random rows (sod)": GreedyGPRegressor(kernel, score="random", **alone),
+        "random rows (sod)": GreedyGPRegressor(kernel, criterion="random", **alone),
         "all rows (full GP)": GaussianProcessRegressor(kernel, optimizer=None, normalize_y=True),
     }
     with warnings.catch_warnings():

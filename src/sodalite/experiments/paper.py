@@ -22,12 +22,12 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Kernel, WhiteK
 
 from ..core.threads import on_this_thread, one_blas_thread
 from ..core.types import Floats, Indices
+from ..criteria import Delta, best
 from ..fitting.select import select
 from ..hyperparameters import Subset, Task
 from ..kernels import compile_kernel
 from ..metrics import rmse
 from ..posteriors import Evidence, SubsetOfData, draw
-from ..scores import Delta, best
 from ..selection.loop import Selection
 from ..selection.rows import ArrayRows
 
@@ -302,7 +302,7 @@ def outcome(setting: Setting, seed: int, number: int, kernel: Kernel) -> Outcome
         return rmse(test, _posterior(kernel, X, y, selection).mean(GRID[:, None])[:, 0])
 
     def at_random(n_active: int) -> Selection:
-        return select(X, y, kernel, n_active=n_active, score="random", random_state=generator)
+        return select(X, y, kernel, n_active=n_active, criterion="random", random_state=generator)
 
     return Outcome(
         full=error(at_random(N_ROWS)),  # all rows, whose order does not matter
@@ -398,7 +398,7 @@ def _generator(seed: int, *key: int) -> np.random.Generator:
 
 def _greedy(setting: Setting, kernel: Kernel, X: Floats, y: Floats, generator: np.random.Generator) -> Selection:
     """Algorithm 1, from a random first row."""
-    return select(X, y, kernel, n_active=N_ROWS, tol=setting.delta, random_state=generator)
+    return select(X, y, kernel, n_active=N_ROWS, criterion="delta", tol=setting.delta, random_state=generator)
 
 
 def _posterior(kernel: Kernel, X: Floats, y: Floats, selection: Selection) -> SubsetOfData:
@@ -408,7 +408,7 @@ def _posterior(kernel: Kernel, X: Floats, y: Floats, selection: Selection) -> Su
 
 def _view(setting: Setting, X: Floats, y: Floats, active: Indices, error: float) -> StageView:
     """The greedy training with these active rows, whose remainder has this RMSE."""
-    selection = select(X, y, setting.kernel, n_active=len(active), first=active)
+    selection = select(X, y, setting.kernel, n_active=len(active), criterion="delta", first=active)
     posterior = _posterior(setting.kernel, X, y, selection)
     remainder = np.setdiff1d(np.arange(len(y)), active)
     mean, variance = posterior.mean_and_variance(X[remainder])

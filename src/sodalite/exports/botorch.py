@@ -10,15 +10,15 @@ from sklearn.gaussian_process import kernels as spec
 
 from ..core.optional import require
 from ..core.types import Floats
+from ..criteria import Criterion
 from ..fitting.pipeline import RandomState
 from ..fitting.select import select
-from ..scores import Score
 
 
 def greedy_allocator(
     y: ArrayLike | None = None,
     *,
-    score: str | Score | None = None,
+    criterion: str | Criterion | None = None,
     noise: float = 0.1,
     random_state: RandomState = 0,
 ) -> Any:
@@ -29,12 +29,12 @@ def greedy_allocator(
     y : array-like of shape (n,), default=None
         The targets of the rows that BoTorch will pass, in their order; they are standardised here. Without targets,
         rows are chosen by their uncertainty alone.
-    score : str or callable, default=None
-        Which row comes next: see `sodalite.select`. None means "delta" with targets, and "uncertainty" without.
+    criterion : str or callable, default=None
+        Which row comes next: see `sodalite.select`. None means "lookahead" with targets, and "uncertainty" without.
     noise : float, default=0.1
         The noise variance of the standardised targets, in the selection.
     random_state : int, default=0
-        For the first row, and for scores that draw rows.
+        For the first row, and for criteria that draw rows.
     """
     torch = require("torch", "botorch")
     base = require("botorch.models.utils.inducing_point_allocators", "botorch").InducingPointAllocator
@@ -42,7 +42,7 @@ def greedy_allocator(
     if y is not None:
         given = np.asarray(y, dtype=np.float64).reshape(-1)
         standardised = (given - given.mean()) / (given.std() or 1.0)
-    chosen_score = score or ("uncertainty" if y is None else "delta")
+    chosen_criterion = criterion or ("uncertainty" if y is None else "lookahead")
 
     class GreedyAllocator(base):  # type: ignore[misc, valid-type]
         """Inducing points by the greedy choice of rows."""
@@ -68,7 +68,13 @@ def greedy_allocator(
             kernel = TorchKernel(covar_module, inputs) + spec.WhiteKernel(noise)
             targets = np.zeros(len(X)) if standardised is None else standardised
             chosen = select(
-                X, targets, kernel, n_active=min(count, len(X)), score=chosen_score, random_state=random_state, n_jobs=1
+                X,
+                targets,
+                kernel,
+                n_active=min(count, len(X)),
+                criterion=chosen_criterion,
+                random_state=random_state,
+                n_jobs=1,
             )
             return inputs[torch.from_numpy(chosen.indices)]
 

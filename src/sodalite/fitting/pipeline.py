@@ -21,6 +21,7 @@ from ..core.random import generator_from
 from ..core.types import Floats, Indices
 from ..core.validation import check_count, check_dtype, check_first, check_not_small
 from ..core.warn import warn
+from ..criteria import CRITERIA, Criterion, resolve_criterion
 from ..hyperparameters import Found, Method, Task, resolve_hyperparameters, takes_kernel_as_given
 from ..hyperparameters.exact import MOST_OPTIMISTIC
 from ..hyperparameters.record import found_before, note_of
@@ -37,7 +38,6 @@ from ..kernels.row_store import RowStore
 from ..posteriors import Evidence, Judging, Local, Posterior, resolve_posterior
 from ..posteriors.baselines import MOST_JUDGED, Baselines, NoBetterWarning, compared_with_simple_models
 from ..posteriors.floor import warn_of_floor
-from ..scores import SCORES, Score, resolve_score
 from ..selection.checkpoint import Checkpoint, Record, check_checkpoint, open_checkpoint
 from ..selection.grow import grow, take_all
 from ..selection.loop import Selection
@@ -93,7 +93,7 @@ class Settings:
     chooses_mean: bool
     """Whether `mean` competes with a constant."""
     n_active: int
-    score: Score
+    criterion: Criterion
     posterior: type[Posterior]
     method: Method
     tol: float | None
@@ -116,11 +116,11 @@ class Settings:
     @classmethod
     def of(cls, given: dict[str, Any]) -> Settings:
         """Return the settings of an estimator's parameters; an error names one that is wrong, before any long work."""
-        method, score = resolve_hyperparameters(given["hyperparameters"]), resolve_score(given["score"])
+        method, criterion = resolve_hyperparameters(given["hyperparameters"]), resolve_criterion(given["criterion"])
         posterior = resolve_posterior(given["posterior"])
         dtype, path = check_dtype(given["dtype"]), given["checkpoint"]
         check_count("n_neighbors", given["n_neighbors"], optional=True)
-        resolved: dict[str, Any] = {"score": score, "posterior": posterior, "method": method, "dtype": dtype}
+        resolved: dict[str, Any] = {"criterion": criterion, "posterior": posterior, "method": method, "dtype": dtype}
         resolved |= {"mean": resolve_mean(given["mean"]), "chooses_mean": is_auto(given["mean"])}
         unchanged = {field.name: given[field.name] for field in fields(cls) if field.name in given}
         settings = cls(**{**unchanged, **resolved, "file": None})
@@ -145,7 +145,7 @@ class Settings:
     def takes_all(self, n: int) -> bool:
         """Whether all n rows become active: no more than asked for, and nothing may refuse a row or stop earlier."""
         stops = (self.tol, self.target_rmse, self.time_limit, self.stop)
-        return n <= self.n_active and stops == (None,) * len(stops) and self.score in SCORES.values()
+        return n <= self.n_active and stops == (None,) * len(stops) and self.criterion in CRITERIA.values()
 
     def rule(self, seconds: float | None) -> Rule:
         """Return the stopping rule of a selection that may take so many seconds; None for any time."""
@@ -297,7 +297,7 @@ def open_fit_checkpoint(rows: Prepared, settings: Settings, generator: np.random
     """Return the checkpoint of this fit, or None without one; a checkpoint of another fit is an error."""
     if settings.checkpoint is None:
         return None
-    names = ("kernel", "first", "random_state", "normalize_y", "score")
+    names = ("kernel", "first", "random_state", "normalize_y", "criterion")
     given = {name: getattr(settings, name) for name in names}
     given |= {
         "posterior": settings.posterior.name,
@@ -357,9 +357,9 @@ def _task(rows: Rows, settings: Settings, generator: np.random.Generator) -> Tas
     some = sample(rows, MOST_ROWS, generator)
     y = np.where(noise_alone(some)[:, None], 0.0, some.y)  # targets that say nothing must not tell how far others vary
     check_not_small("X", np.abs(some.X).max(axis=0))
-    posterior, score, m = settings.posterior, settings.score, settings.n_active
+    posterior, criterion, m = settings.posterior, settings.criterion, settings.n_active
     rest = None if some.shape == rows.shape else rows
-    return Task(some.X, y, some.alpha, posterior, score, m, forms=settings.kernel is None, rows=rest)
+    return Task(some.X, y, some.alpha, posterior, criterion, m, forms=settings.kernel is None, rows=rest)
 
 
 def choose_rows(
@@ -389,7 +389,7 @@ def choose_rows(
         rows.scaled,
         kernel,
         n_active=settings.n_active,
-        score=settings.score,
+        criterion=settings.criterion,
         rule=settings.rule(settings.time_limit) if rule is None else rule,
         first=settings.first if first is None else first,
         generator=generator,

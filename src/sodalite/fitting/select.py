@@ -14,8 +14,8 @@ from ..cluster.rows import dask_rows
 from ..core.random import generator_from
 from ..core.types import Indices
 from ..core.validation import check_dtype, check_rows, is_dask
+from ..criteria import Criterion, resolve_criterion
 from ..kernels import check_hyperparameters, check_numeric
-from ..scores import Score, resolve_score
 from ..selection.checkpoint import check_checkpoint, open_checkpoint
 from ..selection.grow import grow
 from ..selection.loop import Selection
@@ -30,7 +30,7 @@ def select(
     kernel: Kernel,
     *,
     n_active: int,
-    score: str | Score = "delta",
+    criterion: str | Criterion = "lookahead",
     tol: float | None = None,
     patience: int = 1,
     target_rmse: float | None = None,
@@ -55,19 +55,20 @@ def select(
     X : array of shape (n, d)
         The inputs.
     y : array of shape (n,) or (n, q)
-        The targets. Of several, the score sees the root mean square of a row's residuals.
+        The targets. Of several, the criterion sees the root mean square of a row's residuals.
     kernel : sklearn.gaussian_process.kernels.Kernel
         The covariance, its hyperparameters as they are to be used. A ``WhiteKernel`` in it is the noise; without
         one the observations are noiseless (see `sodalite.core.jitter`).
     n_active : int
         The most rows to choose. With fewer rows than that, all rows become active.
-    score : {"delta", "uncertainty", "underfit", "sampled", "lookahead", "random"} or callable, default="delta"
-        The row that maximises this comes next: the paper's ``s + abs(r)``, one of its terms, or a function of the
-        latent standard deviation s, the absolute residual and the noise variance (three arrays over the rows).
-        Ties go to the lowest index. See `sodalite.scores.Delta` for weights on the terms. For noisy targets, some of
-        them perhaps plain wrong: ``"sampled"`` draws rows with a chance proportional to ``s * abs(r)``
-        (`sodalite.scores.Sampled` does so with any function), and ``"lookahead"`` takes the row that most raises the
-        density of other rows' targets (`sodalite.scores.Lookahead`). ``"random"`` draws rows uniformly.
+    criterion : {"lookahead", "delta", "uncertainty", "underfit", "sampled", "random"} or callable, default="lookahead"
+        Which row comes next. ``"lookahead"`` takes the row that most raises the density of other rows' targets
+        (`sodalite.criteria.Lookahead`). ``"delta"`` is the paper's: the row with the largest ``s + abs(r)``, the latent
+        standard deviation plus the absolute residual. ``"uncertainty"`` and ``"underfit"`` are its two terms
+        (`sodalite.criteria.Delta` has weights for them). ``"sampled"`` draws rows with probabilities proportional to
+        ``s * abs(r)`` (`sodalite.criteria.Sampled` does so with any function), ``"random"`` with equal ones. A callable
+        takes s, the absolute residual and the noise variance (three arrays over the rows), and returns the rows'
+        scores, of which the largest is taken. Ties go to the lowest index.
     tol : float, optional
         The paper's delta: stop at the first stage whose RMSE on the remainder is not at least this much below that of
         the stage before. The rows of that stage are returned.
@@ -83,7 +84,7 @@ def select(
         The row to start from (the paper draws it at random), or several rows, in order: then the stopping rules are
         first asked after the last of them.
     random_state : int, numpy.random.RandomState or None, default=None
-        For the first row, and for the scores that draw rows: ``"sampled"``, ``"lookahead"`` and ``"random"``.
+        For the first row, and for the criteria that draw rows: ``"sampled"``, ``"lookahead"`` and ``"random"``.
     callback : callable, optional
         Called with a `sodalite.stopping.Stage` after every stage. If it raises StopIteration, that stage is the last.
     dtype : {"float64", "float32"}, default="float64"
@@ -99,7 +100,7 @@ def select(
     checkpoint : str or path-like, optional
         A file to which the selection is written as it goes on, also on Ctrl-C and on failure. If the file exists, the
         selection continues from it, and ends with the rows that it would have had without a break. `n_active` and the
-        stopping rules may then be different; data, kernel, score, first, dtype and random_state may not. See
+        stopping rules may then be different; data, kernel, criterion, first, dtype and random_state may not. See
         `sodalite.selection.checkpoint`.
 
     Returns
@@ -118,13 +119,14 @@ def select(
     >>> import numpy as np
     >>> from sklearn.gaussian_process.kernels import RBF, WhiteKernel
     >>> X = np.linspace(0, 10, 200)[:, None]
-    >>> chosen = select(X, np.sin(X[:, 0]), RBF(1.0) + WhiteKernel(0.01), n_active=12, first=0)
+    >>> kernel = RBF(1.0) + WhiteKernel(0.01)
+    >>> chosen = select(X, np.sin(X[:, 0]), kernel, n_active=12, criterion="delta", first=0)
     >>> chosen.indices[:4]
     array([  0,  94, 156,  34])
     >>> chosen.stop_reason
     'n_active'
     """
-    checked_dtype, score = check_dtype(dtype), resolve_score(score)
+    checked_dtype, criterion = check_dtype(dtype), resolve_criterion(criterion)
     rule = resolve_rule(n_active, tol, patience, target_rmse, time_limit, stop)
     file = None if checkpoint is None else check_checkpoint(checkpoint)
     check_numeric(kernel, X)
@@ -133,14 +135,14 @@ def select(
     compiled, generator = compiled_for(rows, kernel, checked_dtype), generator_from(random_state)
     opened = None
     if checkpoint is not None:
-        given = {"kernel": kernel, "score": score, "first": first, "random_state": random_state}
+        given = {"kernel": kernel, "criterion": criterion, "first": first, "random_state": random_state}
         given["dtype"] = str(compiled.dtype)
         opened = open_checkpoint(checkpoint, file, "select", rows, generator, **given)
     return grow(
         rows,
         compiled,
         n_active=n_active,
-        score=score,
+        criterion=criterion,
         rule=rule,
         first=first,
         generator=generator,

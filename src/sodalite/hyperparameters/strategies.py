@@ -464,7 +464,7 @@ class ByActiveRows:
                 ArrayRows(task.X, task.y, task.alpha),
                 compile_kernel(kernel, task.X),
                 n_active=self.n_active,
-                score=task.score,
+                criterion=task.criterion,
                 rule=Size(self.n_active),
                 generator=np.random.default_rng(0),
             )

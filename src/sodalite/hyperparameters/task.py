@@ -12,8 +12,8 @@ from sklearn.base import clone
 from sklearn.gaussian_process.kernels import Kernel
 
 from ..core.types import Array, Floats, Indices
+from ..criteria import Criterion, Delta
 from ..posteriors import Local, Posterior, SubsetOfData
-from ..scores import Delta, Score
 from ..selection.rows import Rows
 
 FULL_DENSITY = "at full density"  # name of the steps of a search from whose first on rows are windows
@@ -49,8 +49,8 @@ class Task:
     """Noise variance of each row beyond the kernel's; of shape (n,)."""
     posterior: type[Posterior] = SubsetOfData
     """The posterior that will predict with the kernel."""
-    score: Score = field(default_factory=Delta)
-    """The score that will choose the active rows."""
+    criterion: Criterion = field(default_factory=Delta)
+    """The criterion that will choose the active rows."""
     n_active: int = 1000
     """The most active rows."""
     seconds: float = inf

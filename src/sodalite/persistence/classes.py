@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .. import hyperparameters, scores, stopping
+from .. import criteria, hyperparameters, stopping
 from ..core.state import Converter
 from ..fitting.means import LinearMean, TreesMean
 from ..kernels import KERNEL_CLASSES, NODES
@@ -10,11 +10,11 @@ from ..posteriors import POSTERIORS
 from ..tables.columns import TRANSFORMERS
 
 PARAMETERS = (
-    scores.Delta,
-    scores.Lookahead,
-    scores.Product,
-    scores.Random,
-    scores.Sampled,
+    criteria.Delta,
+    criteria.Lookahead,
+    criteria.Product,
+    criteria.Random,
+    criteria.Sampled,
     stopping.AllOf,
     stopping.AnyOf,
     stopping.Decrease,

@@ -46,8 +46,8 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
 
     The file holds what prediction needs: the active rows, or all rows for the posterior "local". It is written whole or
     not at all. If the rows are on the workers of a cluster, these write them, and `path` becomes a folder, on a disk
-    that the workers and this machine share. A parameter that is an object of your own (a score, a rule) is not saved;
-    the file has a note of it.
+    that the workers and this machine share. A parameter that is an object of your own (a criterion, a rule) is not
+    saved; the file has a note of it.
 
     Parameters
     ----------

@@ -23,7 +23,7 @@ from .figures import (
 )
 from .honesty import GroupCoverage
 from .summary import Grid, score_cells
-from .words import SCORES, coverages_words, readable
+from .words import CRITERIA, coverages_words, readable
 
 MOST_NAMES = 12  # inputs that are listed by name; more would be a wall of text
 MOST_NUMBERS = 30  # numbers of a kernel's parameter that are printed; of more, the first few
@@ -128,7 +128,7 @@ def _about(report: Report) -> list[tuple[str, str]]:
         ("inputs", _listed(summary.inputs, MOST_NAMES)),
         ("rows from", summary.data),
         ("active rows (those kept)", summary.rows_kept),
-        ("each chosen as", "" if report.curve is None else SCORES.get(summary.score, summary.score)),
+        ("each chosen as", "" if report.curve is None else CRITERIA.get(summary.criterion, summary.criterion)),
         ("predicts from", facts["predicts from"]),
         ("kernel", shape),
         ("its parameters, for targets scaled to unit variance", abridged(summary.kernel)),

@@ -83,7 +83,7 @@ class Summary:
     posterior: str
     asks_neighbours: bool
     """Whether each prediction also uses the rows nearest to it."""
-    score: str
+    criterion: str
     kernel: str
     words: KernelWords
     errors: str
@@ -193,7 +193,7 @@ def summarize(model: FittedModel, target: int = 0) -> Summary:
     fitted, about = model.fitted_, getattr(model, "about_", None) or {}
     scale, bars = fitted.posterior.scale, bars_of(fitted.posterior)
     unit = float(fitted.scaling.std[target])
-    score = model.get_params(deep=False)["score"]
+    criterion = model.get_params(deep=False)["criterion"]
     scores = tuple(HeldOut(**part) for part in about.get("test") or ())
     if not scores:
         scores = scores_left_out(model.baselines_, bars, fitted.scaling.std.tolist())
@@ -208,7 +208,7 @@ def summarize(model: FittedModel, target: int = 0) -> Summary:
         stop_reason=fitted.selection.stop_reason,
         posterior=fitted.posterior.name,
         asks_neighbours=isinstance(fitted.posterior, Local),
-        score=score if isinstance(score, str) else type(score).__name__,
+        criterion=criterion if isinstance(criterion, str) else type(criterion).__name__,
         kernel=str(model.kernel_),
         words=KernelWords.from_dict(known) if known else words,
         errors=error_words(None if scale is None else scale.shape, target),

@@ -27,7 +27,7 @@ SKEWED = 0.1  # difference of the 90 % band's parts above and below the predicti
 NARROW = 0.9  # 98 % band in units of the 50 % band, as a share of the Gaussian's, below which tails are called lighter
 GAUSSIAN_98 = 3.449  # the 98 % band of a Gaussian in units of its 50 % band
 
-SCORES = {
+CRITERIA = {
     "lookahead": "the row that most helps to predict others (lookahead)",
     "delta": "the row where the model is most unsure and most wrong (delta)",
     "uncertainty": "the row where the model is most unsure (uncertainty)",

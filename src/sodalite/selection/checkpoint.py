@@ -71,7 +71,7 @@ class RecordedSelection:
     noise_floor: float
     n_proposed: int
     ended: str
-    """The stop reason, where no rule gives it: "score", or "" for any other."""
+    """The stop reason, where no rule gives it: "criterion", or "" for any other."""
 
     @classmethod
     def of(cls, state: State, noise_floor: float, ended: str) -> RecordedSelection:
@@ -205,7 +205,7 @@ class Checkpoint:
 
     def record_end(self, selection: Selection) -> Selection:
         """Record that the selection has ended; returns the selection."""
-        self._ended = "score" if selection.stop_reason == "score" else ""  # the path gives all other reasons
+        self._ended = "criterion" if selection.stop_reason == "criterion" else ""  # the path gives all other reasons
         return selection
 
     def __enter__(self) -> Self:
@@ -290,7 +290,7 @@ def open_checkpoint(
     generator : numpy.random.Generator
         It is set to the state that it had when the recorded selection began.
     **arguments
-        Other arguments that must be the same, such as the score and `random_state`.
+        Other arguments that must be the same, such as the criterion and `random_state`.
 
     Raises
     ------

@@ -11,8 +11,8 @@ import numpy as np
 
 from ..core.jitter import floored_factor, with_jitter
 from ..core.validation import check_first
+from ..criteria import Criterion, CriterionTraits, seed_from
 from ..kernels import CompiledKernel
-from ..scores import Score, ScoreTraits, seed_from
 from ..stopping import Callback, Rule, seconds_of
 from .checkpoint import Checkpoint
 from .loop import Selection, run
@@ -25,7 +25,7 @@ def grow(
     kernel: CompiledKernel,
     *,
     n_active: int,
-    score: Score,
+    criterion: Criterion,
     rule: Rule,
     first: Any = None,
     generator: np.random.Generator,
@@ -54,7 +54,7 @@ def grow(
     start = [] if first is None else check_first(first, n, m)
     first_checked = max(len(start), 1)
     # The seed is drawn before the first row, so that a selection that begins with given rows has the same one.
-    traits = ScoreTraits.of(score)
+    traits = CriterionTraits.of(criterion)
     seed = seed_from(generator) if traits.draws else 0
     if traits.order is not None:
         order = traits.order(n, m, generator, start)
@@ -73,7 +73,7 @@ def grow(
             q=q,
             order=np.array(order),
             first_checked=first_checked,
-            score=traits.pointwise,
+            criterion=traits.pointwise,
             lookahead=traits.lookahead,
             seed=seed,
             rule=rule,

@@ -2,7 +2,7 @@
 
 A panel holds the covariances, given the active rows, of some candidates with each other and with a random sample of the
 remainder. They give the effect of a candidate on the sample without reading any other row, and a pick is a rank-one
-update of the panel (docs/method.rst, `look-ahead`; `sodalite.scores.Lookahead`).
+update of the panel (docs/method.rst, `look-ahead`; `sodalite.criteria.Lookahead`).
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ import numpy as np
 
 from ..core.threads import workspace
 from ..core.types import Floats, Indices
+from ..criteria import TIE, Lookahead
 from ..kernels import CompiledKernel
-from ..scores import TIE, Lookahead
 from .messages import Candidates
 from .panel import Coordinates, schur
 
@@ -25,7 +25,7 @@ LEAST_GAIN = 1e-3  # nats per value: the tie tolerance is relative to max(abs(ga
 
 
 def look_ahead(
-    score: Lookahead,
+    criterion: Lookahead,
     kernel: CompiledKernel,
     call: Callable[..., list[Any]],
     coordinates: Coordinates,
@@ -38,7 +38,7 @@ def look_ahead(
 
     Parameters
     ----------
-    score : Lookahead
+    criterion : Lookahead
     kernel : CompiledKernel
     call : callable
         `Executor.call` of the executor that holds the shards of the n rows.
@@ -54,9 +54,9 @@ def look_ahead(
         Seed of the candidates and of the sample, together with t.
     """
     t = len(active)
-    sample = draw_sample(active, n, score.n_sample, np.random.default_rng([seed, t]))
-    rows = Candidates.join(call("draw", score.n_candidates, seed, t, sample))
-    top = np.argsort(-rows.score, kind="stable")[: score.n_candidates]
+    sample = draw_sample(active, n, criterion.n_sample, np.random.default_rng([seed, t]))
+    rows = Candidates.join(call("draw", criterion.n_candidates, seed, t, sample))
+    top = np.argsort(-rows.score, kind="stable")[: criterion.n_candidates]
     candidates = np.sort(top[rows.score[top] > 0])
     if not len(candidates):
         return np.empty(0, dtype=np.int64), np.empty(0)

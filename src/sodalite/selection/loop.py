@@ -23,7 +23,7 @@ from scipy.linalg import solve_triangular
 
 from ..core.jitter import covariance_factor
 from ..core.types import Floats, Indices
-from ..scores import Lookahead, tie_threshold
+from ..criteria import Lookahead, tie_threshold
 from ..stopping import Rule, Stage
 from .lookahead import look_ahead
 from .messages import BlockReport, Candidates, Picks
@@ -55,8 +55,8 @@ class Selection:
     rmse: Floats
     """The remainder's RMSE after every stage: ``rmse[t - 1]`` is that of the rows other than the first t chosen,
     predicted from these. NaN once every row is active, and throughout where none had to be chosen. Rows that are
-    predicted badly leave the remainder for the active set, so with a score that sees the residual this can fall below
-    the error on new rows."""
+    predicted badly leave the remainder for the active set, so with a criterion that sees the residual this can fall
+    below the error on new rows."""
     factor: Floats
     """The lower Cholesky factor of k(I, I) + noise, rows in the order of `indices`."""
     scores: Floats
@@ -64,7 +64,7 @@ class Selection:
     ``"lookahead"``, by how much the row raised the sample's log density, per row of the sample and target."""
     stop_reason: str
     """Why it ended: ``"n_active"``, ``"all_rows"`` (fewer rows than that), ``"tol"``, ``"target_rmse"``,
-    ``"time_limit"``, ``"score"`` (no row is left that scores more than -inf), ``"interrupted"``, or the reason of a
+    ``"time_limit"``, ``"criterion"`` (no row is left that scores more than -inf), ``"interrupted"``, or the reason of a
     rule of your own."""
     noise_floor: float
     """The least noise variance that a row was given (`sodalite.core.jitter`)."""
@@ -133,7 +133,7 @@ def run(problem: Problem, noise_floor: float) -> Selection:
 def _start(problem: Problem) -> State:
     """The state at stage 0."""
     m, most = problem.m, most_candidates(problem.n)
-    panel = Panel(problem.kernel, problem.score, m, most)
+    panel = Panel(problem.kernel, problem.criterion, m, most)
     gains = np.full(len(problem.order), np.nan) if problem.gains is None else problem.gains
     state = State(panel, np.zeros((m, m)), np.empty((m, problem.d)), np.empty(m), problem.order, gains)
     if not problem.keep:  # a block costs the same however few of its picks are accepted
@@ -178,7 +178,7 @@ def _choose(problem: Problem, state: State, noise_floor: float) -> tuple[str, in
         if last is not None:
             return "callback", last
         candidates = _next_candidates(problem, state, outcome, parts, count, wanted)
-    return "score", state.t
+    return "criterion", state.t
 
 
 # --- propose ---

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..core.types import Floats, Indices
-from ..scores import tie_threshold
+from ..criteria import tie_threshold
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,7 @@ class Candidates:
     """Residuals, of shape (rows, q)."""
     noise: Floats
     weight: Floats
-    """Random weight that a sampled score is multiplied by (`sodalite.scores.Sampled`); 1 for other scores."""
+    """Random weight that the score is multiplied by (`sodalite.criteria.Sampled`); 1 for other criteria."""
     score: Floats
     potential: Floats
     """The score that a row would have if its residual grew (`sodalite.selection.ranking.score_and_potential`)."""

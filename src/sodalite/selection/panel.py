@@ -15,8 +15,8 @@ import numpy as np
 
 from ..core.threads import threaded_map
 from ..core.types import Floats, Indices
+from ..criteria import PointwiseCriterion, best, evaluate
 from ..kernels import CompiledKernel, Features, take
-from ..scores import PointwiseScore, best, evaluate
 from .messages import Candidates
 from .ranking import magnitude, score_and_potential
 
@@ -63,16 +63,16 @@ class Panel:
     Parameters
     ----------
     kernel : CompiledKernel
-    score : callable or None
-        The pointwise score; None if every pick is given.
+    criterion : callable or None
+        The pointwise criterion; None if every pick is given.
     m : int
         The most active rows.
     size : int
         The number of candidates that memory is reserved for; it grows where more come.
     """
 
-    def __init__(self, kernel: CompiledKernel, score: PointwiseScore | None, m: int, size: int) -> None:
-        self.kernel, self.score = kernel, score
+    def __init__(self, kernel: CompiledKernel, criterion: PointwiseCriterion | None, m: int, size: int) -> None:
+        self.kernel, self.criterion = kernel, criterion
         self._index = np.full(size, -1)  # the row in each slot; -1 for none
         self._v: Floats = np.empty((size, m))  # the coordinates of the row in each slot
         self._slots: Indices = np.empty(0, dtype=np.int64)  # the slot of each candidate of the last guess
@@ -112,8 +112,8 @@ class Panel:
         if given is not None:
             _take_given(greedy, covariances, given, least_pivot)
         else:
-            assert self.score is not None
-            _take_best(greedy, covariances, count, self.score, least_pivot)
+            assert self.criterion is not None
+            _take_best(greedy, covariances, count, self.criterion, least_pivot)
         return greedy.guess(v[self._slots[greedy.places[: greedy.n_picked]]])
 
     def commit(self, t: int, n_accepted: int) -> None:
@@ -122,11 +122,11 @@ class Panel:
 
     def left(self, t: int, n_accepted: int) -> Candidates:
         """The candidates of the last guess, made at stage t, but for its first picks, and as these leave them."""
-        assert self.score is not None
+        assert self.criterion is not None
         rows, U, zeta = self._greedy.candidates, self._greedy.U[:n_accepted], self._greedy.zeta[:n_accepted]
         s2 = rows.s2 - np.einsum("ij,ij->j", U, U)
         r = rows.r - U.T @ zeta
-        score, potential = score_and_potential(self.score, t + n_accepted, s2, r.T, rows.noise, rows.weight)
+        score, potential = score_and_potential(self.criterion, t + n_accepted, s2, r.T, rows.noise, rows.weight)
         others = np.setdiff1d(np.arange(len(rows)), self._greedy.places[:n_accepted])
         return replace(rows, s2=s2, r=r, score=score, potential=potential).take(others)
 
@@ -176,10 +176,10 @@ class _Greedy:
         self.factor = np.zeros((count, count))  # L_S
         self.U: Floats = np.empty((count, c))  # coordinates of the candidates in the picks
 
-    def values(self, score: PointwiseScore) -> Floats:
+    def values(self, criterion: PointwiseCriterion) -> Floats:
         """Scores of the candidates now; -inf for those that are picked."""
         rows = self.candidates
-        value = evaluate(score, np.sqrt(np.maximum(self.s2, 0)), magnitude(self.r.T), rows.noise, rows.weight)
+        value = evaluate(criterion, np.sqrt(np.maximum(self.s2, 0)), magnitude(self.r.T), rows.noise, rows.weight)
         value[~self.remains] = -np.inf
         return value
 
@@ -251,11 +251,11 @@ def _take_given(greedy: _Greedy, covariances: _Covariances, given: Indices, leas
 
 
 def _take_best(
-    greedy: _Greedy, covariances: _Covariances, count: int, score: PointwiseScore, least_pivot: float
+    greedy: _Greedy, covariances: _Covariances, count: int, criterion: PointwiseCriterion, least_pivot: float
 ) -> None:
     """Pick the candidate of the highest score, `count` times or until none may be taken."""
     for i in range(count):
-        value = greedy.values(score)
+        value = greedy.values(criterion)
         j = greedy.best(value)
         if i and value[j] == -np.inf:  # no candidate that is left may be taken
             return

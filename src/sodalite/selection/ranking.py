@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..core.types import Floats, Indices
-from ..scores import PointwiseScore, evaluate
+from ..criteria import PointwiseCriterion, evaluate
 
 # Allowance for the growth of abs(r) while a block is added: 1.4 s / sqrt(1 + t / 400). Tuned by `benchmarks speed`:
 # with less, the row to pick is more often no candidate; with more, candidates that will never be picked crowd it out.
@@ -13,7 +13,7 @@ RESIDUAL_GROWTH, SETTLED_STAGE = 1.4, 400
 
 
 def score_and_potential(
-    score: PointwiseScore, t: int, s2: Floats, r: Floats, noise: Floats, weight: Floats
+    criterion: PointwiseCriterion, t: int, s2: Floats, r: Floats, noise: Floats, weight: Floats
 ) -> tuple[Floats, Floats]:
     """Scores at stage t, and the scores if abs(r) grew by a share of s (docs/method.rst, `speculation`, Propose).
 
@@ -22,16 +22,16 @@ def score_and_potential(
 
     Parameters
     ----------
-    score : callable
+    criterion : callable
     t : int
     s2, noise, weight : arrays of shape (rows,)
         Noise and weight may be of shape (1,).
     r : array of shape (q, rows)
     """
     s, abs_r = np.sqrt(np.maximum(s2, 0)), magnitude(r)
-    now = evaluate(score, s, abs_r, noise, weight)
+    now = evaluate(criterion, s, abs_r, noise, weight)
     abs_r += RESIDUAL_GROWTH / np.sqrt(1 + t / SETTLED_STAGE) * s
-    return now, evaluate(score, s, abs_r, noise, weight)
+    return now, evaluate(criterion, s, abs_r, noise, weight)
 
 
 def magnitude(r: Floats, out: Floats | None = None) -> Floats:

@@ -1,7 +1,8 @@
 """The search, in one shard, for rows that score higher than a block's picks (docs/method.rst, `speculation`, Verify).
 
-Variances only fall. So with a score that grows with s, the score at an earlier variance is an upper bound. The bound is
-followed for all rows, and the score itself is evaluated for the few rows whose bound reaches an expected pick's score.
+Variances only fall. So with a criterion that grows with s, the score at an earlier variance is an upper bound. The
+bound is followed for all rows, and the score itself is evaluated for the few rows whose bound reaches an expected
+pick's score.
 """
 
 from __future__ import annotations
@@ -14,12 +15,12 @@ import numpy as np
 
 from ..core.threads import workspace
 from ..core.types import Floats, Indices, Mask
-from ..scores import TIE, PointwiseScore, ScoreTraits, evaluate
+from ..criteria import TIE, CriterionTraits, PointwiseCriterion, evaluate
 from .messages import Rivals
 from .plan import STRIDE
 from .ranking import magnitude, values_at
 
-# How far below the expected score a row is still reported, in tie tolerances (`sodalite.scores.TIE`). More than 1, so
+# How far below the expected score a row is still reported, in tie tolerances (`sodalite.criteria.TIE`). More than 1, so
 # that the loop sees every row that is tied with the pick, whichever of them rounding puts first.
 NEAR = 3
 
@@ -28,13 +29,13 @@ NEAR = 3
 class RivalSearch:
     """A search for rivals of the picks of one block, among the rows of one shard."""
 
-    score: PointwiseScore
+    criterion: PointwiseCriterion
     dtype: np.dtype[Any]
     """Type of the covariances, which sets the tie tolerance."""
     noise: Floats
     """Noise variances of the rows, of shape (rows,); of shape (1,) if all are equal."""
     weight: Floats
-    """Random weights of the rows for a sampled score; of shape (rows,) or (1,)."""
+    """Random weights of the rows for a sampled criterion; of shape (rows,) or (1,)."""
     active: Indices
     """Places of the rows that are active before the block."""
     remains: Mask
@@ -67,7 +68,7 @@ class RivalSearch:
             Variances after the last pick.
         """
         low, high = self._thresholds()
-        traits = ScoreTraits.of(self.score)
+        traits = CriterionTraits.of(self.criterion)
         found, n_searched, s2 = [Rivals.none()], len(N), s2.copy()
         for begin in range(0, len(N), STRIDE):
             turns = slice(begin, min(begin + STRIDE, len(N)))
@@ -88,12 +89,12 @@ class RivalSearch:
         low = np.where(known, self.expected - near, -np.inf)
         return low, np.where(known, self.expected + near, np.inf)
 
-    def _possible(self, traits: ScoreTraits, s2: Floats, path: Floats, low: Floats) -> Indices:
+    def _possible(self, traits: CriterionTraits, s2: Floats, path: Floats, low: Floats) -> Indices:
         """Places of the rows that may score at least `low` at one of some turns.
 
         Parameters
         ----------
-        traits : ScoreTraits
+        traits : CriterionTraits
         s2 : array of shape (rows,)
             Variances at the first of the turns.
         path : array of shape (q, turns, rows)
@@ -124,7 +125,7 @@ class RivalSearch:
         """
         s = _deviations(N[:, places], s2[places])
         abs_r = magnitude(path[:, :, places])
-        score = evaluate(self.score, s, abs_r, values_at(self.noise, places), values_at(self.weight, places))
+        score = evaluate(self.criterion, s, abs_r, values_at(self.noise, places), values_at(self.weight, places))
         for picked_turn, place in self.picked:
             score[max(picked_turn + 1 - first, 0) :, places == place] = np.nan
         top = np.fmax.reduce(score, axis=1)

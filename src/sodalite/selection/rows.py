@@ -26,10 +26,10 @@ from ..core.memory import bytes_of
 from ..core.threads import on_this_thread, threaded_map
 from ..core.types import Array, Floats, Indices, Mask
 from ..core.validation import check_not_large, check_not_small, float_type, reads_from_disk, scaled_alpha
+from ..criteria import PointwiseCriterion
 from ..kernels import CompiledKernel
 from ..kernels.compiled import central_rows, compile_around
 from ..kernels.default import steady
-from ..scores import PointwiseScore
 from .executors import Executor, ThreadExecutor
 from .plan import fits_in_memory, make_plan
 from .shard import Shard
@@ -101,12 +101,12 @@ class ShardSetup:
     """What a selection needs of its shards."""
 
     kernel: CompiledKernel
-    score: PointwiseScore | None
-    """The score that shards evaluate; None if every pick is given."""
+    criterion: PointwiseCriterion | None
+    """The criterion that shards evaluate; None if every pick is given."""
     m: int
     """The most active rows."""
     seed: int
-    """Seed of the rows' random weights, for a sampled score."""
+    """Seed of the rows' random weights, for a sampled criterion."""
     n_jobs: int | None = None
     memory_limit: float | str | None = None
     """Bytes, or a string such as "4GB"; half of the free memory if None."""
@@ -252,7 +252,7 @@ class ArrayRows:
         def make(part: tuple[int, int]) -> Shard:
             rows, capacity = slice(*part), setup.m if plan.keep else 0
             noise = None if alpha is None else alpha[rows]
-            return Shard(X, y[rows], *part, kernel, setup.score, capacity, noise, setup.seed)
+            return Shard(X, y[rows], *part, kernel, setup.criterion, capacity, noise, setup.seed)
 
         with ThreadExecutor(make, plan.parts, plan.n_threads) as threads:
             yield threads, plan.keep

@@ -17,8 +17,8 @@ import numpy as np
 from ..core.threads import workspace
 from ..core.types import Array, Floats, Indices
 from ..core.validation import check_not_large
+from ..criteria import TIE, CriterionTraits, PointwiseCriterion, best, sampling_weights
 from ..kernels import CompiledKernel, Features, take
-from ..scores import TIE, PointwiseScore, ScoreTraits, best, sampling_weights
 from .messages import BlockReport, Candidates, Picks, Rivals
 from .plan import SLAB
 from .ranking import largest, magnitude, score_and_potential, values_at
@@ -52,14 +52,14 @@ class Shard:
     begin, end : int
         The first row, and the one after the last.
     kernel : CompiledKernel
-    score : callable or None
-        The pointwise score; None if every pick is given.
+    criterion : callable or None
+        The pointwise criterion; None if every pick is given.
     capacity : int
         The most active rows, if the v's are to be kept; 0 if not.
     alpha : array of shape (rows,), optional
         Noise variance beyond the kernel's.
     seed : int
-        Seed of the rows' random weights, for a sampled score.
+        Seed of the rows' random weights, for a sampled criterion.
     """
 
     def __init__(
@@ -69,14 +69,14 @@ class Shard:
         begin: int,
         end: int,
         kernel: CompiledKernel,
-        score: PointwiseScore | None,
+        criterion: PointwiseCriterion | None,
         capacity: int,
         alpha: Floats | None = None,
         seed: int = 0,
     ) -> None:
         self.X, self.y, self.begin, self.end = X, y, begin, end
-        self.kernel, self.score, self.alpha = kernel, score, alpha
-        self.sampled = score is not None and ScoreTraits.of(score).sampled
+        self.kernel, self.criterion, self.alpha = kernel, criterion, alpha
+        self.sampled = criterion is not None and CriterionTraits.of(criterion).sampled
         self.weight = sampling_weights(seed, 0, begin, end) if self.sampled else np.ones(1)
         self.V = storage((capacity, end - begin), kernel.dtype) if capacity else None
         self._prepared: Features = None
@@ -171,8 +171,8 @@ class Shard:
         """
         places = self._places(wanted)
         score = potential = np.full(len(self.s2), np.nan)
-        if self.score is not None and count and len(self.active) < len(self.s2):
-            score, potential = score_and_potential(self.score, self.t, self.s2, self.r, self.noise, self.weight)
+        if self.criterion is not None and count and len(self.active) < len(self.s2):
+            score, potential = score_and_potential(self.criterion, self.t, self.s2, self.r, self.noise, self.weight)
             score[self.active] = potential[self.active] = -np.inf
             places = np.concatenate([self._promising(score, potential, count, cut), places])
         found = self._candidates(places, score, potential)
@@ -233,8 +233,8 @@ class Shard:
         s2 = rows.s2 + np.einsum("ij,ij->j", N, N, dtype=np.float64)
         r = rows.r + N.T @ block.zeta[n_accepted:]
         score, potential = rows.score, rows.potential
-        if self.score is not None:
-            score, potential = score_and_potential(self.score, self.t, s2, r.T, rows.noise, rows.weight)
+        if self.criterion is not None:
+            score, potential = score_and_potential(self.criterion, self.t, s2, r.T, rows.noise, rows.weight)
             gone = ~self.remains[rows.index - self.begin]
             score[gone] = potential[gone] = -np.inf
         return replace(rows, s2=s2, r=r, score=score, potential=potential)
@@ -353,10 +353,10 @@ class Shard:
         self, block: Picks, N: Floats, path: Floats, picked: list[tuple[int, int]]
     ) -> tuple[Rivals, int, Floats]:
         """The rivals of the block's picks, the number of picks searched, and the variances after the last pick."""
-        if block.expected is None or self.score is None:
+        if block.expected is None or self.criterion is None:
             return Rivals.none(), len(block), self.s2 - np.einsum("ij,ij->j", N, N, dtype=np.float64)
         dtype, noise, weight = self.kernel.dtype, self.noise, self.weight
-        search = RivalSearch(self.score, dtype, noise, weight, self.active, self.remains, picked, block.expected)
+        search = RivalSearch(self.criterion, dtype, noise, weight, self.active, self.remains, picked, block.expected)
         rivals, n_searched, s2 = search.run(N, path, self.s2)
         return replace(rivals, index=rivals.index + self.begin), n_searched, s2
 

@@ -9,8 +9,8 @@ from math import inf
 import numpy as np
 
 from ..core.types import Floats, Indices
+from ..criteria import Lookahead, PointwiseCriterion
 from ..kernels import CompiledKernel
-from ..scores import Lookahead, PointwiseScore
 from ..stopping import Callback, Rule
 from .executors import Executor
 from .panel import Guess, Panel
@@ -21,7 +21,7 @@ FIRST_PANEL = 500  # candidates for the first block
 
 @dataclass(frozen=True)
 class Problem:
-    """What a selection is given: the rows on their shards, the kernel, the score and the rules; all of it checked."""
+    """What a selection is given: the rows on their shards, the kernel, the criterion and the rules, all checked."""
 
     executor: Executor
     kernel: CompiledKernel
@@ -33,7 +33,7 @@ class Problem:
     """The rows to take first, whatever their score: those given, the first row, or a random order."""
     first_checked: int
     """The first stage at which a stopping rule may end the selection."""
-    score: PointwiseScore | None
+    criterion: PointwiseCriterion | None
     lookahead: Lookahead | None
     seed: int
     """Seed of the random numbers of `lookahead`."""

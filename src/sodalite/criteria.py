@@ -1,12 +1,12 @@
-"""Scores: which row to take next.
+"""Criteria: which row comes next.
 
-A pointwise score is one function of three arrays over the rows: the latent standard deviation s, the absolute
-residual ``abs(r)`` and the noise variance. The row with the largest score is taken. Any callable with these three
-arguments will do; those with a name are in `SCORES`.
+A criterion gives every row a score, and the row with the largest is taken. A pointwise criterion is one function of
+three arrays over the rows: the latent standard deviation s, the absolute residual ``abs(r)`` and the noise variance.
+Any callable with these three arguments will do; those with a name are in `CRITERIA`.
 
 With several targets, ``abs(r)`` is the root mean square of a row's residuals over the targets.
 
-The row that scores highest may be an outlier, with a wrong target. Two kinds of score are meant for such data:
+The row that scores highest may be an outlier, with a wrong target. Two criteria are meant for such data:
 `Sampled` draws rows with probabilities proportional to their scores, and `Lookahead` takes the rows that most help to
 predict others.
 """
@@ -22,7 +22,7 @@ from numpy.typing import DTypeLike
 from .core.types import Floats, Mask
 from .core.validation import check_count, unknown
 
-PointwiseScore = Callable[[Floats, Floats, Floats], Floats]
+PointwiseCriterion = Callable[[Floats, Floats, Floats], Floats]
 
 TIE = {np.dtype(np.float64): 1e-9, np.dtype(np.float32): 1e-5}
 """Tie tolerance, relative to the largest score. It exceeds the rounding error of a score: duplicate rows have equal
@@ -33,7 +33,7 @@ DRAWN = 256  # random rows that `Random` draws at a time: a constant, so that th
 
 @dataclass(frozen=True)
 class Delta:
-    """The paper's score, s + abs(r): rows where the model is unsure, or wrong. Each term can be weighted.
+    """The paper's criterion, s + abs(r): rows where the model is unsure, or wrong. Each term can be weighted.
 
     Parameters
     ----------
@@ -83,7 +83,7 @@ class Product:
 
 @dataclass(frozen=True)
 class Sampled:
-    """Sample rows with probabilities proportional to a score, instead of taking the row with the largest.
+    """Sample rows with probabilities proportional to their scores, instead of taking the row with the largest.
 
     Every row has one random weight for the whole selection (`sampling_weights`), and the row with the largest product
     of score and weight is taken: the Gumbel-max trick, log(score) + Gumbel number, without the logarithm. As long as
@@ -93,8 +93,8 @@ class Sampled:
 
     Parameters
     ----------
-    score : callable
-        A pointwise score that is never negative. A row of score 0 is never taken.
+    criterion : callable
+        A pointwise criterion that is never negative. A row of score 0 is never taken.
 
     Examples
     --------
@@ -103,23 +103,24 @@ class Sampled:
     >>> from sodalite import select
     >>> X = np.linspace(0, 10, 200)[:, None]
     >>> squared = Sampled(lambda s, abs_r, noise: s**2)
-    >>> chosen = select(X, np.sin(X[:, 0]), RBF(1.0) + WhiteKernel(0.01), n_active=12, score=squared, random_state=0)
+    >>> kernel = RBF(1.0) + WhiteKernel(0.01)
+    >>> chosen = select(X, np.sin(X[:, 0]), kernel, n_active=12, criterion=squared, random_state=0)
     >>> len(chosen)
     12
     """
 
-    score: PointwiseScore
+    criterion: PointwiseCriterion
 
     def __post_init__(self) -> None:
-        if not callable(self.score) or isinstance(self.score, Sampled):
+        if not callable(self.criterion) or isinstance(self.criterion, Sampled):
             raise TypeError(
-                f"score must be a callable of (s, abs_r, noise) if it is to be sampled, such as Delta() or Product() "
-                f"of sodalite.scores; got {self.score!r} of type {type(self.score).__name__}."
+                f"criterion must be a callable of (s, abs_r, noise) if it is to be sampled, such as Delta() or "
+                f"Product() of sodalite.criteria; got {self.criterion!r} of type {type(self.criterion).__name__}."
             )
 
     def __call__(self, s: Floats, abs_r: Floats, noise: Floats) -> Floats:
-        """The score before sampling, which the rows' probabilities are proportional to."""
-        return self.score(s, abs_r, noise)
+        """The scores before sampling, which the rows' probabilities are proportional to."""
+        return self.criterion(s, abs_r, noise)
 
 
 @dataclass(frozen=True)
@@ -139,8 +140,8 @@ class Lookahead:
     The gain times the size of the remainder estimates the gain of J, the log density of the active targets plus the
     remainder's log densities: the candidate's own term only moves from the second part to the first.
 
-    The score is meant for noisy targets. With very little noise the log density has almost no upper bound. Then making
-    a few rows nearly certain gains more than predicting many rows better, and `Delta` is the better score.
+    The criterion is meant for noisy targets. With very little noise the log density has almost no upper bound. Then
+    making a few rows nearly certain gains more than predicting many rows better, and `Delta` is the better criterion.
 
     Each pick costs O(n_candidates n_sample) beyond the product over all rows; a block O((n_candidates + n_sample) t
     n_candidates) and n random numbers. The candidates and the sample of a block follow from `random_state` and the
@@ -172,7 +173,7 @@ class Lookahead:
 
 @dataclass(frozen=True)
 class Random:
-    """No score at all: the rows come in a random order that does not depend on how many are taken."""
+    """Take the rows in a random order that does not depend on how many are taken."""
 
     def order(self, n: int, m: int, generator: np.random.Generator, start: list[int]) -> list[int]:
         """The first m indices of a random order of n rows that begins with `start`. O(m) memory for m << n."""
@@ -182,9 +183,9 @@ class Random:
         return list(chosen)[:m]
 
 
-Score = PointwiseScore | Lookahead | Random
+Criterion = PointwiseCriterion | Lookahead | Random
 
-SCORES: dict[str, Score] = {
+CRITERIA: dict[str, Criterion] = {
     "delta": Delta(),
     "uncertainty": Delta(underfit=0),
     "underfit": Delta(uncertainty=0),
@@ -194,25 +195,25 @@ SCORES: dict[str, Score] = {
 }
 
 
-def resolve_score(score: str | Score) -> Score:
-    """The score that an argument `score` means: one of `SCORES` by name, or the object itself."""
-    if isinstance(score, str):
-        if score in SCORES:
-            return SCORES[score]
-        raise unknown("score", SCORES, score, " or a callable")
-    if isinstance(score, Lookahead | Random) or callable(score):
-        return score
+def resolve_criterion(criterion: str | Criterion) -> Criterion:
+    """The criterion that an argument `criterion` means: one of `CRITERIA` by name, or the object itself."""
+    if isinstance(criterion, str):
+        if criterion in CRITERIA:
+            return CRITERIA[criterion]
+        raise unknown("criterion", CRITERIA, criterion, " or a callable")
+    if isinstance(criterion, Lookahead | Random) or callable(criterion):
+        return criterion
     raise TypeError(
-        f"score must be one of {', '.join(map(repr, SCORES))} or a callable of (s, abs_r, noise); "
-        f"got {score!r} of type {type(score).__name__}."
+        f"criterion must be one of {', '.join(map(repr, CRITERIA))} or a callable of (s, abs_r, noise); "
+        f"got {criterion!r} of type {type(criterion).__name__}."
     )
 
 
 @dataclass(frozen=True)
-class ScoreTraits:
-    """How a score chooses rows, whatever its class. A selection asks a score for nothing else."""
+class CriterionTraits:
+    """How a criterion chooses rows, whatever its class. A selection asks a criterion for nothing else."""
 
-    pointwise: PointwiseScore | None
+    pointwise: PointwiseCriterion | None
     """The function of s, abs(r) and the noise that is maximised; None for `Lookahead` and `Random`."""
     monotone: bool
     """Whether the score never falls when s or abs(r) grows, so that bounds on these bound the score."""
@@ -221,27 +222,29 @@ class ScoreTraits:
     lookahead: Lookahead | None
     """The settings of a selection that looks ahead, or None."""
     order: Callable[[int, int, np.random.Generator, list[int]], list[int]] | None
-    """Draws the rows in an order that no score decides (`Random.order`), or None."""
+    """Draws the rows in an order that no criterion decides (`Random.order`), or None."""
 
     @classmethod
-    def of(cls, score: Score) -> ScoreTraits:
-        """The traits of a score; a user's callable is monotone if it has an attribute `monotone` that is true."""
-        if isinstance(score, Lookahead):
-            return cls(None, False, False, score, None)
-        if isinstance(score, Random):
-            return cls(None, False, False, None, score.order)
-        sampled = isinstance(score, Sampled)
-        monotone = bool(getattr(score.score if isinstance(score, Sampled) else score, "monotone", False))
-        return cls(score, monotone, sampled, None, None)
+    def of(cls, criterion: Criterion) -> CriterionTraits:
+        """The traits of a criterion; a user's callable is monotone if it has an attribute `monotone` that is true."""
+        if isinstance(criterion, Lookahead):
+            return cls(None, False, False, criterion, None)
+        if isinstance(criterion, Random):
+            return cls(None, False, False, None, criterion.order)
+        sampled = isinstance(criterion, Sampled)
+        monotone = bool(
+            getattr(criterion.criterion if isinstance(criterion, Sampled) else criterion, "monotone", False)
+        )
+        return cls(criterion, monotone, sampled, None, None)
 
     @property
-    def inner(self) -> PointwiseScore | None:
-        """The pointwise score before sampling."""
-        return self.pointwise.score if isinstance(self.pointwise, Sampled) else self.pointwise
+    def inner(self) -> PointwiseCriterion | None:
+        """The pointwise criterion before sampling."""
+        return self.pointwise.criterion if isinstance(self.pointwise, Sampled) else self.pointwise
 
     @property
     def draws(self) -> bool:
-        """Whether the score needs a seed, for random weights or for samples."""
+        """Whether the criterion needs a seed, for random weights or for samples."""
         return self.sampled or self.lookahead is not None
 
     @property
@@ -250,14 +253,14 @@ class ScoreTraits:
         return 0 if self.lookahead is None else self.lookahead.block
 
     def bound(self, s: Floats, abs_r: Floats, noise: Floats, weights: Floats, out: Floats) -> Floats:
-        """Upper bounds of a monotone score, of shape (stages, n), from upper bounds of s and abs(r).
+        """Upper bounds of the scores of a monotone criterion, of shape (stages, n), from upper bounds of s and abs(r).
 
         Parameters
         ----------
         s : array of shape (n,)
         abs_r : array of shape (stages, n)
         noise, weights : arrays of shape (n,) or (1,)
-            The noise variances, and the random weights of a sampled score.
+            The noise variances, and the random weights of a sampled criterion.
         out : array of shape (stages, n)
             Memory that may be used for the result.
         """
@@ -271,41 +274,45 @@ class ScoreTraits:
         return bound
 
 
-def evaluate(score: PointwiseScore, s: Floats, abs_r: Floats, noise: Floats, weights: Floats | float = 1.0) -> Floats:
+def evaluate(
+    criterion: PointwiseCriterion, s: Floats, abs_r: Floats, noise: Floats, weights: Floats | float = 1.0
+) -> Floats:
     """The score of every row, in a fresh array of the shape of s. The result of a user's callable is checked.
 
     Parameters
     ----------
-    score : callable
+    criterion : callable
         A user's callable is called with flat arrays, whatever the shape of s: it is pointwise.
     s, abs_r : arrays of shape (..., n)
     noise, weights : arrays that broadcast to that shape
-        The noise variances, and the random weights of a sampled score.
+        The noise variances, and the random weights of a sampled criterion.
     """
-    if isinstance(score, Sampled):
-        chance = evaluate(score.score, s, abs_r, noise)
+    if isinstance(criterion, Sampled):
+        chance = evaluate(criterion.criterion, s, abs_r, noise)
         negative = (chance < 0) & (chance > -np.inf)
         if negative.any():
             raise ValueError(
-                f"score must not be negative where it is sampled: a row's chance is proportional to it; "
+                f"criterion must not be negative where it is sampled: a row's chance is proportional to it; "
                 f"{negative.sum()} of {chance.size} are, the least {chance[negative].min():.3g}. "
                 f"Return 0 for rows never to take."
             )
         return np.where(chance > 0, chance * weights, -np.inf)
-    if isinstance(score, Delta | Product):
-        return score(s, abs_r, noise)
-    value = np.array(score(s.ravel(), abs_r.ravel(), np.broadcast_to(noise, s.shape).ravel()), dtype=np.float64)
+    if isinstance(criterion, Delta | Product):
+        return criterion(s, abs_r, noise)
+    value = np.array(criterion(s.ravel(), abs_r.ravel(), np.broadcast_to(noise, s.shape).ravel()), dtype=np.float64)
     if value.shape != (s.size,):
-        raise ValueError(f"score must return one value per row: an array of shape ({s.size},); got {value.shape}.")
+        raise ValueError(f"criterion must return one value per row: an array of shape ({s.size},); got {value.shape}.")
     bad: Mask = np.isnan(value) | np.isposinf(value)
     if bad.any():
-        raise ValueError(f"score must return numbers, or -inf for rows never to take; {bad.sum()} of {s.size} are not.")
+        raise ValueError(
+            f"criterion must return numbers, or -inf for rows never to take; {bad.sum()} of {s.size} are not."
+        )
     return value.reshape(s.shape)
 
 
-def best(score: Floats, dtype: DTypeLike = np.float64) -> int:
+def best(scores: Floats, dtype: DTypeLike = np.float64) -> int:
     """The place of the largest score; of several that are tied, the first (docs/method.rst, `ties`)."""
-    return int((score >= tie_threshold(score.max(), dtype)).argmax())
+    return int((scores >= tie_threshold(scores.max(), dtype)).argmax())
 
 
 def tie_threshold(top: float, dtype: DTypeLike = np.float64) -> float:

@@ -13,7 +13,16 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, Wh
 from helpers import CHANCES, DTYPES, EXECUTORS, campaign
 from sodalite import GreedyGPRegressor, select
 from sodalite.core.jitter import JITTER
-from sodalite.scores import SCORES, Delta, Lookahead, Product, Sampled, resolve_score, sampling_weights, seed_from
+from sodalite.criteria import (
+    CRITERIA,
+    Delta,
+    Lookahead,
+    Product,
+    Sampled,
+    resolve_criterion,
+    sampling_weights,
+    seed_from,
+)
 from sodalite.selection import loop, plan
 from sodalite.selection.lookahead import draw_sample
 
@@ -82,8 +91,8 @@ def test_the_largest_product_is_a_draw_in_proportion_to_the_scores():
 # --- sampled ---
 
 
-def one_by_one(X, y, kernel, n_active, first, score, random_state):
-    """Rows that maximise log(score) + a Gumbel number, one at a time; and their scores."""
+def one_by_one(X, y, kernel, n_active, first, criterion, random_state):
+    """Rows that maximise log(criterion) + a Gumbel number, one at a time; and their scores."""
     Y = y.reshape(len(y), -1)
     K, noise = parts(kernel, X)
     gumbel = np.log(sampling_weights(seed_of(random_state), 0, 0, len(X)))
@@ -91,7 +100,7 @@ def one_by_one(X, y, kernel, n_active, first, score, random_state):
     while len(active) < n_active:
         mean, s2 = posterior(K, noise, Y, active)
         abs_r = np.sqrt(np.mean((Y - mean) ** 2, axis=1))
-        value = score(np.sqrt(np.maximum(s2, 0)), abs_r, noise)
+        value = criterion(np.sqrt(np.maximum(s2, 0)), abs_r, noise)
         with np.errstate(divide="ignore"):
             chance = np.log(value) + gumbel
         chance[active] = -np.inf
@@ -108,7 +117,9 @@ def test_rows_are_drawn_in_proportion_to_their_scores():
     chances[2] = 0
     count = np.zeros(7)
     for seed in range(250):
-        count[select(X, y, KERNEL, n_active=2, first=2, score="sampled", random_state=seed, n_jobs=1).indices[1]] += 1
+        count[
+            select(X, y, KERNEL, n_active=2, first=2, criterion="sampled", random_state=seed, n_jobs=1).indices[1]
+        ] += 1
     others = np.arange(7) != 2
     expected = 250 * chances[others] / chances[others].sum()
     assert count[2] == 0
@@ -120,7 +131,7 @@ def test_equal_scores_give_every_order_the_same_chance():
     X = np.arange(3.0)[:, None] * 100
     same = Sampled(lambda s, abs_r, noise: np.ones(len(s)))
     orders = [
-        tuple(select(X, np.ones(3), KERNEL, n_active=3, first=0, score=same, random_state=seed, n_jobs=1).indices)
+        tuple(select(X, np.ones(3), KERNEL, n_active=3, first=0, criterion=same, random_state=seed, n_jobs=1).indices)
         for seed in range(100)
     ]
     assert 30 < orders.count((0, 1, 2)) < 70
@@ -131,9 +142,9 @@ def test_equal_scores_give_every_order_the_same_chance():
 @pytest.mark.parametrize("name", sorted(CHANCES))
 def test_sampled_picks_are_those_of_one_at_a_time(name, q):
     X, y = draw(400, q=q)
-    score = CHANCES[name]
-    chosen = select(X, y, NOISE_BY_ROW, n_active=60, first=4, score=Sampled(score), random_state=2)
-    indices, scores = one_by_one(X, y, NOISE_BY_ROW, 60, 4, score, random_state=2)
+    criterion = CHANCES[name]
+    chosen = select(X, y, NOISE_BY_ROW, n_active=60, first=4, criterion=Sampled(criterion), random_state=2)
+    indices, scores = one_by_one(X, y, NOISE_BY_ROW, 60, 4, criterion, random_state=2)
     assert chosen.indices.tolist() == indices
     np.testing.assert_allclose(chosen.scores, scores, rtol=1e-7)
 
@@ -152,14 +163,14 @@ def test_sampled_picks_do_not_depend_on_the_layout(sampled, executor, rows, larg
     monkeypatch.setattr(plan, "SHARD_ROWS", rows)
     monkeypatch.setattr(plan, "LEAST_ROWS", 100)
     monkeypatch.setattr(loop, "LARGEST_BLOCK", {True: largest, False: largest})
-    chosen = select(X, y, KERNEL, n_active=50, first=4, score="sampled", random_state=1, **EXECUTORS[executor])
+    chosen = select(X, y, KERNEL, n_active=50, first=4, criterion="sampled", random_state=1, **EXECUTORS[executor])
     assert chosen.indices.tolist() == sampled
     assert chosen.n_proposed < 3 * len(chosen)
 
 
 def test_sampled_in_float32(sampled):
     X, y = draw(2000)
-    chosen = select(X, y, KERNEL, n_active=50, first=4, score="sampled", random_state=1, dtype="float32")
+    chosen = select(X, y, KERNEL, n_active=50, first=4, criterion="sampled", random_state=1, dtype="float32")
     assert np.mean(chosen.indices == sampled) > 0.9
 
 
@@ -167,7 +178,7 @@ def test_sampled_picks_do_not_depend_on_units(sampled):
     X, y = draw(2000)
     for scale in (1e-8, 1e8):
         kernel = ConstantKernel(scale**2) * KERNEL
-        chosen = select(X, scale * y, kernel, n_active=50, first=4, score="sampled", random_state=1)
+        chosen = select(X, scale * y, kernel, n_active=50, first=4, criterion="sampled", random_state=1)
         assert chosen.indices.tolist() == sampled
 
 
@@ -176,18 +187,18 @@ def test_a_score_of_zero_is_never_drawn():
     some = Sampled(lambda s, abs_r, noise: np.where(noise > 0.06, s, 0))
     allowed = np.flatnonzero(parts(NOISE_BY_ROW, X)[1] > 0.06)
     assert 10 < len(allowed) < 90
-    chosen = select(X, y, NOISE_BY_ROW, n_active=100, first=int(allowed[0]), score=some, random_state=0)
+    chosen = select(X, y, NOISE_BY_ROW, n_active=100, first=int(allowed[0]), criterion=some, random_state=0)
     assert sorted(chosen.indices) == allowed.tolist()
-    assert chosen.stop_reason == "score"
+    assert chosen.stop_reason == "criterion"
     minus = Sampled(lambda s, abs_r, noise: np.where(noise > 0.06, s, -np.inf))
-    again = select(X, y, NOISE_BY_ROW, n_active=100, first=int(allowed[0]), score=minus, random_state=0)
+    again = select(X, y, NOISE_BY_ROW, n_active=100, first=int(allowed[0]), criterion=minus, random_state=0)
     assert again.indices.tolist() == chosen.indices.tolist()
 
 
 # --- lookahead ---
 
 
-def brute_force(X, y, kernel, n_active, first, score, random_state):
+def brute_force(X, y, kernel, n_active, first, criterion, random_state):
     """The picks of a lookahead and their gains; every candidate's posterior is worked out anew at every pick."""
     Y, n = y.reshape(len(y), -1), len(X)
     K, noise = parts(kernel, X)
@@ -200,13 +211,13 @@ def brute_force(X, y, kernel, n_active, first, score, random_state):
     active, gains = [first], [np.nan]
     while len(active) < n_active:
         t = len(active)
-        if (t - 1) % score.block == 0:
+        if (t - 1) % criterion.block == 0:
             mean, s2 = posterior(K, noise, Y, active)
             seed = seed_of(random_state)
             chance = np.sqrt(s2) * np.sqrt(np.mean((Y - mean) ** 2, axis=1)) * sampling_weights(seed, t, 0, n)
             chance[active] = 0
-            candidates = np.argsort(-chance)[: min(score.n_candidates, n - t)]
-            sample = draw_sample(np.array(active), n, score.n_sample, np.random.default_rng([seed, t]))
+            candidates = np.argsort(-chance)[: min(criterion.n_candidates, n - t)]
+            sample = draw_sample(np.array(active), n, criterion.n_sample, np.random.default_rng([seed, t]))
         before = log_density(active)
         gain = np.full(n, -np.inf)
         for j in set(candidates) - set(active):
@@ -217,14 +228,14 @@ def brute_force(X, y, kernel, n_active, first, score, random_state):
     return active, gains
 
 
-@pytest.mark.parametrize("score", [Lookahead(60, 60, 1), Lookahead(60, 60, 8), Lookahead(20, 25, 8)], ids=str)
+@pytest.mark.parametrize("criterion", [Lookahead(60, 60, 1), Lookahead(60, 60, 8), Lookahead(20, 25, 8)], ids=str)
 @pytest.mark.parametrize("q", [campaign(1), 2])
 @pytest.mark.parametrize("kernel", [KERNEL, NOISE_BY_ROW], ids=["one noise", "noise by row"])
-def test_lookahead_is_what_brute_force_finds(score, q, kernel):
+def test_lookahead_is_what_brute_force_finds(criterion, q, kernel):
     X, y = draw(60, q=q, seed=3)
     y[::7] += 3.0
-    chosen = select(X, y, kernel, n_active=26, first=4, score=score, random_state=1)
-    indices, gains = brute_force(X, y, kernel, 26, 4, score, random_state=1)
+    chosen = select(X, y, kernel, n_active=26, first=4, criterion=criterion, random_state=1)
+    indices, gains = brute_force(X, y, kernel, 26, 4, criterion, random_state=1)
     assert chosen.indices.tolist() == indices
     np.testing.assert_allclose(chosen.scores, gains, rtol=1e-7, atol=1e-12)
 
@@ -232,9 +243,11 @@ def test_lookahead_is_what_brute_force_finds(score, q, kernel):
 SMALL = Lookahead(n_candidates=64, n_sample=200, block=16)
 
 
-def looked_ahead(n_active=70, first=4, random_state=1, score=SMALL, data=None, **others):
+def looked_ahead(n_active=70, first=4, random_state=1, criterion=SMALL, data=None, **others):
     X, y = data or draw(2000)
-    return select(X, y, KERNEL, n_active=n_active, first=first, score=score, random_state=random_state, **others)
+    return select(
+        X, y, KERNEL, n_active=n_active, first=first, criterion=criterion, random_state=random_state, **others
+    )
 
 
 @pytest.fixture(scope="module")
@@ -269,27 +282,27 @@ def test_what_a_lookahead_returns(plain):
         assert plain.rmse[t - 1] == pytest.approx(np.sqrt(np.mean((y - mean[:, 0])[left] ** 2)), rel=1e-9)
 
 
-@pytest.mark.parametrize("score", [SMALL, "sampled", "lookahead"], ids=str)
-def test_fewer_rows_are_a_prefix_of_more(score):
-    paths = [looked_ahead(m, None, score=score) for m in (1, 2, 17, 18, 40)]
+@pytest.mark.parametrize("criterion", [SMALL, "sampled", "lookahead"], ids=str)
+def test_fewer_rows_are_a_prefix_of_more(criterion):
+    paths = [looked_ahead(m, None, criterion=criterion) for m in (1, 2, 17, 18, 40)]
     for short, long in pairwise(paths):
         assert short.indices.tolist() == long.indices[: len(short)].tolist()
         np.testing.assert_allclose(short.scores, long.scores[: len(short)], rtol=1e-9)
 
 
 @pytest.mark.parametrize("given", [1, 17, 33])  # with a lookahead, where blocks begin
-@pytest.mark.parametrize("score", [SMALL, "sampled"], ids=str)
-def test_going_on_from_given_rows(score, given):
-    whole = looked_ahead(50, None, score=score)
-    chosen = looked_ahead(50, whole.indices[:given], score=score)
+@pytest.mark.parametrize("criterion", [SMALL, "sampled"], ids=str)
+def test_going_on_from_given_rows(criterion, given):
+    whole = looked_ahead(50, None, criterion=criterion)
+    chosen = looked_ahead(50, whole.indices[:given], criterion=criterion)
     assert chosen.indices.tolist() == whole.indices.tolist()
     assert np.isnan(chosen.scores[:given]).all()
     np.testing.assert_allclose(chosen.scores[given:], whole.scores[given:], rtol=1e-6)
 
 
-@pytest.mark.parametrize("score", ["sampled", "lookahead"])
-def test_the_random_state_is_what_the_draw_depends_on(score):
-    one, two, three = (looked_ahead(30, score=score, random_state=state) for state in (1, 1, 2))
+@pytest.mark.parametrize("criterion", ["sampled", "lookahead"])
+def test_the_random_state_is_what_the_draw_depends_on(criterion):
+    one, two, three = (looked_ahead(30, criterion=criterion, random_state=state) for state in (1, 1, 2))
     assert one.indices.tolist() == two.indices.tolist()
     assert len(set(one.indices) & set(three.indices)) < 15
 
@@ -299,8 +312,8 @@ def test_lookahead_passes_outliers_by():
     wrong = np.random.default_rng(0).random(1500) < 0.05
     y[wrong] += 6 * np.random.default_rng(1).choice([-1, 1], wrong.sum())
     count = {
-        score: wrong[select(X, y, KERNEL, n_active=60, score=score, random_state=0).indices[1:]].sum()
-        for score in ("delta", "sampled", "lookahead")
+        criterion: wrong[select(X, y, KERNEL, n_active=60, criterion=criterion, random_state=0).indices[1:]].sum()
+        for criterion in ("delta", "sampled", "lookahead")
     }
     assert count["delta"] > 50
     assert count["sampled"] < 30
@@ -313,10 +326,10 @@ def test_lookahead_predicts_new_rows_better_where_targets_are_wrong():
     wrong = np.random.default_rng(0).random(1500) < 0.05
     y[wrong] += 6 * np.random.default_rng(1).choice([-1, 1], wrong.sum())
     error = {}
-    for score in ("delta", "lookahead", "random"):
-        indices = select(X, y, KERNEL, n_active=100, score=score, random_state=0).indices
+    for criterion in ("delta", "lookahead", "random"):
+        indices = select(X, y, KERNEL, n_active=100, criterion=criterion, random_state=0).indices
         K = KERNEL(X[indices])
-        error[score] = np.sqrt(np.mean((y_new - KERNEL(X_new, X[indices]) @ np.linalg.solve(K, y[indices])) ** 2))
+        error[criterion] = np.sqrt(np.mean((y_new - KERNEL(X_new, X[indices]) @ np.linalg.solve(K, y[indices])) ** 2))
     assert error["lookahead"] < 0.8 * error["random"] < 0.8 * error["delta"]
 
 
@@ -325,7 +338,7 @@ def test_twins_come_in_the_order_of_their_indices(dtype):
     X, y = draw(150)
     order = np.random.default_rng(0).permutation(300)
     X, y = np.tile(X, (2, 1))[order], np.tile(y, 2)[order]
-    chosen = select(X, y, KERNEL, n_active=60, score=Lookahead(300, 300), first=0, random_state=0, dtype=dtype)
+    chosen = select(X, y, KERNEL, n_active=60, criterion=Lookahead(300, 300), first=0, random_state=0, dtype=dtype)
     for t, row in enumerate(chosen.indices):
         twin = int(np.flatnonzero((X[row] == X).all(axis=1) & (np.arange(300) != row))[0])
         assert twin > row or twin in chosen.indices[:t]
@@ -338,10 +351,10 @@ def test_lookahead_in_float32(plain):
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 40])
-@pytest.mark.parametrize("score", ["sampled", "lookahead", Lookahead(3, 2, 2)], ids=str)
-def test_all_rows_become_active(n, score):
+@pytest.mark.parametrize("criterion", ["sampled", "lookahead", Lookahead(3, 2, 2)], ids=str)
+def test_all_rows_become_active(n, criterion):
     X, y = draw(n)
-    chosen = select(X, y, KERNEL, n_active=100, score=score, random_state=0)
+    chosen = select(X, y, KERNEL, n_active=100, criterion=criterion, random_state=0)
     assert sorted(chosen.indices) == list(range(n))
     assert chosen.stop_reason == "all_rows"
     assert np.isfinite(chosen.scores[1:]).all()
@@ -349,27 +362,27 @@ def test_all_rows_become_active(n, score):
 
 def test_without_noise():
     X = np.linspace(0, 10, 300)[:, None]
-    for score in ("sampled", "lookahead"):
-        chosen = select(X, np.sin(X[:, 0]), RBF(1.0), n_active=25, score=score, random_state=0)
+    for criterion in ("sampled", "lookahead"):
+        chosen = select(X, np.sin(X[:, 0]), RBF(1.0), n_active=25, criterion=criterion, random_state=0)
         assert len(set(chosen.indices)) == 25
         assert chosen.rmse[-1] < 1e-2
 
 
-@pytest.mark.parametrize("score", ["sampled", "lookahead"])
-def test_no_row_has_a_chance(score):
+@pytest.mark.parametrize("criterion", ["sampled", "lookahead"])
+def test_no_row_has_a_chance(criterion):
     X, _ = draw(50)
-    chosen = select(X, np.zeros(50), KERNEL, n_active=10, score=score, random_state=0)
+    chosen = select(X, np.zeros(50), KERNEL, n_active=10, criterion=criterion, random_state=0)
     assert len(chosen) == len(chosen.rmse) == len(chosen.factor) == len(chosen.scores) == 1
-    assert chosen.stop_reason == "score"
+    assert chosen.stop_reason == "criterion"
 
 
 def test_rows_without_a_residual_are_no_candidates():
     X = np.arange(30.0)[:, None] * 1e4  # so far apart that no row tells of another
     y = np.where(np.arange(30) % 3 == 0, 1.0, 0.0)
-    for score in ("sampled", "lookahead"):
-        chosen = select(X, y, KERNEL, n_active=30, first=0, score=score, random_state=0)
+    for criterion in ("sampled", "lookahead"):
+        chosen = select(X, y, KERNEL, n_active=30, first=0, criterion=criterion, random_state=0)
         assert sorted(chosen.indices) == list(range(0, 30, 3))
-        assert chosen.stop_reason == "score"
+        assert chosen.stop_reason == "criterion"
 
 
 def test_rules_and_callbacks_see_every_stage_of_a_lookahead(plain):
@@ -404,38 +417,38 @@ def test_the_sample_is_of_rows_that_are_not_active():
 # --- names, arguments and errors ---
 
 
-@pytest.mark.parametrize("score", ["sampled", "lookahead", Sampled(Delta()), Lookahead(n_sample=50)], ids=str)
-def test_the_estimator_takes_them(score):
+@pytest.mark.parametrize("criterion", ["sampled", "lookahead", Sampled(Delta()), Lookahead(n_sample=50)], ids=str)
+def test_the_estimator_takes_them(criterion):
     X, y = draw(300)
-    model = GreedyGPRegressor(kernel=KERNEL, hyperparameters="fixed", n_active=40, score=score, random_state=0)
+    model = GreedyGPRegressor(kernel=KERNEL, hyperparameters="fixed", n_active=40, criterion=criterion, random_state=0)
     for twin in (clone(model), copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
-        assert twin.get_params()["score"] == score
+        assert twin.get_params()["criterion"] == criterion
     assert model.fit(X, y).score(X, y) > 0.8
     assert len(model.active_indices_) == 40
 
 
 def test_names():
-    assert resolve_score("sampled") == Sampled(Product()) == SCORES["sampled"]
-    assert resolve_score("lookahead") == Lookahead(256, 1000, 32) == SCORES["lookahead"]
+    assert resolve_criterion("sampled") == Sampled(Product()) == CRITERIA["sampled"]
+    assert resolve_criterion("lookahead") == Lookahead(256, 1000, 32) == CRITERIA["lookahead"]
 
 
 def test_a_negative_score_cannot_be_sampled():
     X, y = draw(50)
-    for score in (lambda s, abs_r, noise: s - 10, Delta(underfit=-100.0)):
+    for criterion in (lambda s, abs_r, noise: s - 10, Delta(underfit=-100.0)):
         with pytest.raises(
-            ValueError, match=r"score must not be negative where it is sampled.* of 50 are, the least -"
+            ValueError, match=r"criterion must not be negative where it is sampled.* of 50 are, the least -"
         ):
-            select(X, y, KERNEL, n_active=5, score=Sampled(score), random_state=0)
-    with pytest.raises(ValueError, match="score must return one value per row"):
-        select(X, y, KERNEL, n_active=5, score=Sampled(lambda s, abs_r, noise: s[1:]), random_state=0)
-    with pytest.raises(ValueError, match="score must return numbers"):
-        select(X, y, KERNEL, n_active=5, score=Sampled(lambda s, abs_r, noise: s * np.nan), random_state=0)
+            select(X, y, KERNEL, n_active=5, criterion=Sampled(criterion), random_state=0)
+    with pytest.raises(ValueError, match="criterion must return one value per row"):
+        select(X, y, KERNEL, n_active=5, criterion=Sampled(lambda s, abs_r, noise: s[1:]), random_state=0)
+    with pytest.raises(ValueError, match="criterion must return numbers"):
+        select(X, y, KERNEL, n_active=5, criterion=Sampled(lambda s, abs_r, noise: s * np.nan), random_state=0)
 
 
-@pytest.mark.parametrize("score", ["delta", None, Sampled(Delta()), Lookahead()], ids=str)
-def test_what_cannot_be_sampled(score):
-    with pytest.raises(TypeError, match=r"score must be a callable .* such as Delta\(\) or Product\(\).*; got "):
-        Sampled(score)
+@pytest.mark.parametrize("criterion", ["delta", None, Sampled(Delta()), Lookahead()], ids=str)
+def test_what_cannot_be_sampled(criterion):
+    with pytest.raises(TypeError, match=r"criterion must be a callable .* such as Delta\(\) or Product\(\).*; got "):
+        Sampled(criterion)
 
 
 @pytest.mark.parametrize("name", ["n_candidates", "n_sample", "block"])

@@ -2,7 +2,7 @@
 Which row next, and when to stop
 ================================
 
-The score says which row comes next, a rule says when enough have come. This compares some of both with
+The criterion says which row comes next, a rule says when enough have come. This compares some of both with
 `sodalite.select`, the choice of rows without the rest of the estimator.
 """
 
@@ -30,8 +30,8 @@ y_test = f(X_test)
 kernel = RBF(0.4) + WhiteKernel(0.05**2)
 
 # %%
-# Scores
-# ------
+# Criteria
+# --------
 #
 # The function takes the kernel as it is. It returns, among other things, the factor of the active rows' covariance.
 # From that the predictions of *every* stage follow at once: the mean at stage t is the sum of the first t terms of
@@ -49,22 +49,22 @@ def held_out(chosen, y):
 common = {"n_active": 150, "first": 0, "random_state": 0}
 stages = range(1, 151)
 chosen = {}
-for score in ("delta", "uncertainty", "underfit", "random"):
-    chosen[score] = select(X, y, kernel, score=score, **common)
+for criterion in ("delta", "uncertainty", "underfit", "random"):
+    chosen[criterion] = select(X, y, kernel, criterion=criterion, **common)
 
 fig, (left, right) = plt.subplots(1, 2, figsize=(8, 3.8), sharey=True, layout="constrained")
-for score, selection in chosen.items():
-    left.plot(stages, selection.rmse, label=score)
-    right.plot(stages, held_out(selection, y), label=score)
+for criterion, selection in chosen.items():
+    left.plot(stages, selection.rmse, label=criterion)
+    right.plot(stages, held_out(selection, y), label=criterion)
 left.set(xlabel="active rows", ylabel="RMSE", yscale="log", title="Remaining rows")
 right.set(xlabel="active rows", title="Held-out rows, without their noise")
 left.legend()
 plt.show()
 
 # %%
-# The two panels do not say the same. A score that looks at residuals takes the rows that the model predicts worst out
-# of the remainder, so the remainder's RMSE falls for that reason too. It is what the rules below go by; to compare
-# scores, hold rows out.
+# The two panels do not say the same. A criterion that looks at residuals takes the rows that the model predicts worst
+# out of the remainder, so the remainder's RMSE falls for that reason too. It is what the rules below go by; to compare
+# criteria, hold rows out.
 #
 # Rules
 # -----
@@ -83,11 +83,12 @@ class Slow(Rule):
         return None
 
 
+paper = common | {"criterion": "delta"}
 runs = {
-    "tol=0.001": select(X, y, kernel, tol=0.001, **common),
-    "tol=0.001, patience=5": select(X, y, kernel, tol=0.001, patience=5, **common),
-    "target_rmse=0.1": select(X, y, kernel, target_rmse=0.1, **common),
-    "stop=Slow() | ...": select(X, y, kernel, stop=Slow() | TimeLimit(60), **common),
+    "tol=0.001": select(X, y, kernel, tol=0.001, **paper),
+    "tol=0.001, patience=5": select(X, y, kernel, tol=0.001, patience=5, **paper),
+    "target_rmse=0.1": select(X, y, kernel, target_rmse=0.1, **paper),
+    "stop=Slow() | ...": select(X, y, kernel, stop=Slow() | TimeLimit(60), **paper),
 }
 for name, run in runs.items():
     print(f"{name:22} {len(run):3} rows, RMSE {run.rmse[-1]:.3f}, ended by {run.stop_reason!r}")
@@ -101,12 +102,12 @@ ax.legend()
 plt.show()
 
 # %%
-# A score of one's own
-# --------------------
+# A criterion of one's own
+# ------------------------
 #
-# A score is a function of three arrays: the standard deviation and the absolute residual of every row, and its noise
-# variance. This one is the root of the two squares' sum. It is tried on the targets as they are, and once more with a
-# hundredth of them wrong.
+# A criterion is a function of three arrays: the standard deviation and the absolute residual of every row, and its
+# noise variance. This one is the root of the two squares' sum. It is tried on the targets as they are, and once more
+# with a hundredth of them wrong.
 
 
 def hypotenuse(s, abs_r, noise):
@@ -115,13 +116,13 @@ def hypotenuse(s, abs_r, noise):
 
 wrong = rng.random(3000) < 0.01
 y_wrong = y + 2 * wrong
-scores = {name: name for name in ("delta", "uncertainty", "random", "lookahead")} | {"hypotenuse": hypotenuse}
+criteria = {name: name for name in ("delta", "uncertainty", "random", "lookahead")} | {"hypotenuse": hypotenuse}
 
 fig, (left, right) = plt.subplots(1, 2, figsize=(8, 3.8), sharey=True, layout="constrained")
-for name, score in scores.items():
-    selection = select(X, y, kernel, score=score, **common)
+for name, criterion in criteria.items():
+    selection = select(X, y, kernel, criterion=criterion, **common)
     left.plot(stages, held_out(selection, y), label=name)
-    selection = select(X, y_wrong, kernel, score=score, **common)
+    selection = select(X, y_wrong, kernel, criterion=criterion, **common)
     right.plot(stages, held_out(selection, y_wrong), label=name)
     print(f"{name:11} took {wrong[selection.indices].sum():2} of the {wrong.sum()} wrong rows")
 left.set(xlabel="active rows", ylabel="RMSE of held-out rows", yscale="log", title="Targets as they are")
@@ -130,7 +131,7 @@ left.legend()
 plt.show()
 
 # %%
-# Scores that look at residuals are good where the noise is what the kernel says it is. They run after wrong targets,
+# Criteria that look at residuals are good where the noise is what the kernel says it is. They run after wrong targets,
 # whose residuals are the largest. ``"uncertainty"`` and ``"random"`` never look at the targets, so they meet wrong ones
-# by chance only. ``"lookahead"``, the estimator's default, takes rows that help to predict others, which a wrong target
+# by chance only. ``"lookahead"``, the default, takes rows that help to predict others, which a wrong target
 # does not.
