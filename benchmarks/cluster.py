@@ -25,7 +25,7 @@ def against_threads(n: int = 1_000_000, m: int = 500, repeats: int = 3) -> None:
     from distributed import Client, LocalCluster, wait
 
     X, y, kernel = smooth_problem(n, 0.1)
-    options = {"n_active": m, "first": 0}
+    options = {"n_active": m, "first": 0, "criterion": "delta"}
     with (
         LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None) as cluster,
         Client(cluster) as client,
@@ -36,7 +36,7 @@ def against_threads(n: int = 1_000_000, m: int = 500, repeats: int = 3) -> None:
         threads, partitions, arrays = [], [], []
         for _ in range(repeats):
             begin = perf_counter()
-            here = select(X, y, kernel, **options, n_jobs=2)
+            here = select(X, y, kernel, **options)
             threads.append(perf_counter() - begin)
             begin = perf_counter()
             found = select(*there, kernel, **options, executor=client)

@@ -124,7 +124,7 @@ def record(X: np.ndarray, y: np.ndarray, kernel: Kernel, m: int, hosts: int) -> 
     setup = ShardSetup(compile_kernel(kernel, X), Delta(), m, 0)
     edges = np.linspace(0, len(X), hosts + 1).astype(int).tolist()
     made = [Host(X[a:b], Targets(y[a:b, None], None), a, setup) for a, b in pairwise(edges)]
-    with ThreadPoolExecutor(n_threads(None)) as pool:
+    with ThreadPoolExecutor(n_threads()) as pool:
         recorded = Recorded(made, pool)
         choose(X, y, kernel, m, recorded)
     return recorded

@@ -44,7 +44,7 @@ def bare_products(n: int, m: int, blocks: list[int], arena: Arena) -> float:
     V = [arena((m, min(rows, n - begin)), float) for begin in range(0, n, rows)]
     out = [np.ones((max(blocks), part.shape[1])) for part in V]
     total = 0.0
-    with one_blas_thread(), ThreadPoolExecutor(n_threads(None)) as pool:
+    with one_blas_thread(), ThreadPoolExecutor(n_threads()) as pool:
         t = 0
         for b in blocks:
             A = np.full((b, t), 0.5)
@@ -175,7 +175,7 @@ def profile(n: int = 200_000, m: int = 1000) -> None:
         for (owner, method, _), function in zip(places, saved, strict=True):
             setattr(owner, method, function)
         shard.storage, shard.np = fresh, np
-        threads = n_threads(None)
+        threads = n_threads()
         parts = {what: spent[part] / threads for what, part in PARTS.items()}
         print(f"{name}: {total:.2f} s")
         for what, seconds_ in parts.items():

@@ -13,7 +13,7 @@ from sklearn.gaussian_process.kernels import RBF, WhiteKernel
 
 from sodalite import select
 from sodalite.metrics import rmse
-from sodalite.stopping import Rule, TimeLimit
+from sodalite.stopping import Decrease, Rule, TargetRMSE, TimeLimit
 
 rng = np.random.default_rng(1)
 
@@ -70,8 +70,8 @@ plt.show()
 # -----
 #
 # ``tol`` is the paper's rule: end at the first stage that lowers the remainder's RMSE by less than this. One row may
-# well help little, or harm, long before the end; that is what ``patience`` is for. Rules can be combined, and you can
-# write your own: ``check`` is all that one needs. A selection says why it ended.
+# well help little, or harm, long before the end; that is what the ``patience`` of ``Decrease`` is for. Rules can be
+# combined, and you can write your own: ``check`` is all that one needs. A selection says why it ended.
 
 
 class Slow(Rule):
@@ -86,12 +86,12 @@ class Slow(Rule):
 paper = common | {"criterion": "delta"}
 runs = {
     "tol=0.001": select(X, y, kernel, tol=0.001, **paper),
-    "tol=0.001, patience=5": select(X, y, kernel, tol=0.001, patience=5, **paper),
-    "target_rmse=0.1": select(X, y, kernel, target_rmse=0.1, **paper),
-    "stop=Slow() | ...": select(X, y, kernel, stop=Slow() | TimeLimit(60), **paper),
+    "Decrease(0.001, patience=5)": select(X, y, kernel, stop=Decrease(0.001, patience=5), **paper),
+    "TargetRMSE(0.1)": select(X, y, kernel, stop=TargetRMSE(0.1), **paper),
+    "Slow() | TimeLimit(60)": select(X, y, kernel, stop=Slow() | TimeLimit(60), **paper),
 }
 for name, run in runs.items():
-    print(f"{name:22} {len(run):3} rows, RMSE {run.rmse[-1]:.3f}, ended by {run.stop_reason!r}")
+    print(f"{name:27} {len(run):3} rows, RMSE {run.rmse[-1]:.3f}, ended by {run.stop_reason!r}")
 
 fig, ax = plt.subplots(figsize=(6, 4), layout="constrained")
 ax.plot(stages, chosen["delta"].rmse, color="0.6")

@@ -1,4 +1,4 @@
-"""A fixture that several files of tests use."""
+"""Fixtures that several files of tests use."""
 
 from __future__ import annotations
 
@@ -15,3 +15,12 @@ def keep(request, monkeypatch):
     kept = request.param == "kept"
     monkeypatch.setattr(rows, "make_plan", lambda *given: replace(plan.make_plan(*given), keep=kept))
     return kept
+
+
+@pytest.fixture
+def one_thread():
+    """One thread: the least memory is that of one."""
+    from helpers import threads
+
+    with threads(1):
+        yield

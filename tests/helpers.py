@@ -7,8 +7,10 @@ that a new one is in the registry from the start.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import contextmanager
 from functools import partial
 from math import inf
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -25,6 +27,7 @@ from sklearn.gaussian_process.kernels import (
     StationaryKernelMixin,
     WhiteKernel,
 )
+from threadpoolctl import threadpool_limits
 
 from sodalite import criteria, select
 from sodalite.criteria import Delta, Lookahead, PointwiseCriterion, Product, Sampled
@@ -52,6 +55,7 @@ __all__ = [
     "paper_select",
     "periodic",
     "scales",
+    "threads",
 ]
 
 
@@ -233,7 +237,15 @@ PROJECTED = tuple(name for name, kind in POSTERIORS.items() if issubclass(kind, 
 
 # --- executors and dtypes ---
 
-# Options of `select` that change where the work is done, and nothing else. Clusters need processes: tests/cluster.
-EXECUTORS = {"one thread": {"n_jobs": 1}, "three threads": {"n_jobs": 3}}
+# Numbers of threads: they change where the work is done, and nothing else. Clusters need processes: tests/cluster.
+EXECUTORS = {"one thread": 1, "three threads": 3}
+
+
+@contextmanager
+def threads(n):
+    """So many threads, as on a machine with as many cores."""
+    with patch("sodalite.core.threads.cores", lambda: n), threadpool_limits(n):
+        yield
+
 
 DTYPES = ("float64", "float32")

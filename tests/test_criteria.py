@@ -10,7 +10,7 @@ from scipy import stats
 from sklearn.base import clone
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, WhiteKernel
 
-from helpers import CHANCES, DTYPES, EXECUTORS, campaign
+from helpers import CHANCES, DTYPES, EXECUTORS, campaign, threads
 from sodalite import GreedyGPRegressor, select
 from sodalite.core.jitter import JITTER
 from sodalite.criteria import (
@@ -25,6 +25,7 @@ from sodalite.criteria import (
 )
 from sodalite.selection import loop, plan
 from sodalite.selection.lookahead import draw_sample
+from sodalite.stopping import Decrease, TargetRMSE
 
 KERNEL = ConstantKernel(2.0) * RBF(1.0) + WhiteKernel(0.1)
 NOISE_BY_ROW = ConstantKernel(2.0) * RBF(1.0) + WhiteKernel(0.05) * DotProduct(0.6)
@@ -117,9 +118,7 @@ def test_rows_are_drawn_in_proportion_to_their_scores():
     chances[2] = 0
     count = np.zeros(7)
     for seed in range(250):
-        count[
-            select(X, y, KERNEL, n_active=2, first=2, criterion="sampled", random_state=seed, n_jobs=1).indices[1]
-        ] += 1
+        count[select(X, y, KERNEL, n_active=2, first=2, criterion="sampled", random_state=seed).indices[1]] += 1
     others = np.arange(7) != 2
     expected = 250 * chances[others] / chances[others].sum()
     assert count[2] == 0
@@ -131,7 +130,7 @@ def test_equal_scores_give_every_order_the_same_chance():
     X = np.arange(3.0)[:, None] * 100
     same = Sampled(lambda s, abs_r, noise: np.ones(len(s)))
     orders = [
-        tuple(select(X, np.ones(3), KERNEL, n_active=3, first=0, criterion=same, random_state=seed, n_jobs=1).indices)
+        tuple(select(X, np.ones(3), KERNEL, n_active=3, first=0, criterion=same, random_state=seed).indices)
         for seed in range(100)
     ]
     assert 30 < orders.count((0, 1, 2)) < 70
@@ -163,7 +162,8 @@ def test_sampled_picks_do_not_depend_on_the_layout(sampled, executor, rows, larg
     monkeypatch.setattr(plan, "SHARD_ROWS", rows)
     monkeypatch.setattr(plan, "LEAST_ROWS", 100)
     monkeypatch.setattr(loop, "LARGEST_BLOCK", {True: largest, False: largest})
-    chosen = select(X, y, KERNEL, n_active=50, first=4, criterion="sampled", random_state=1, **EXECUTORS[executor])
+    with threads(EXECUTORS[executor]):
+        chosen = select(X, y, KERNEL, n_active=50, first=4, criterion="sampled", random_state=1)
     assert chosen.indices.tolist() == sampled
     assert chosen.n_proposed < 3 * len(chosen)
 
@@ -263,7 +263,8 @@ def test_lookahead_does_not_depend_on_the_layout(plain, executor, rows, largest,
     monkeypatch.setattr(plan, "SHARD_ROWS", rows)
     monkeypatch.setattr(plan, "LEAST_ROWS", 100)
     monkeypatch.setattr(loop, "LARGEST_BLOCK", {True: largest, False: largest})
-    chosen = looked_ahead(**EXECUTORS[executor])
+    with threads(EXECUTORS[executor]):
+        chosen = looked_ahead()
     assert chosen.indices.tolist() == plain.indices.tolist()
     np.testing.assert_allclose(chosen.scores, plain.scores, rtol=1e-6, atol=1e-10)
     np.testing.assert_allclose(chosen.rmse, plain.rmse, rtol=1e-9)
@@ -393,10 +394,10 @@ def test_rules_and_callbacks_see_every_stage_of_a_lookahead(plain):
     for patience in (1, 2):
         small = -np.diff(plain.rmse) < 1e-3
         stage = next(t for t in range(patience + 1, 70) if small[t - 1 - patience : t - 1].all())
-        chosen = looked_ahead(tol=1e-3, patience=patience)
+        chosen = looked_ahead(stop=Decrease(1e-3, patience))
         assert (len(chosen), chosen.stop_reason) == (stage, "tol")
         assert chosen.indices.tolist() == plain.indices[:stage].tolist()
-    chosen = looked_ahead(target_rmse=float(plain.rmse[20]))
+    chosen = looked_ahead(stop=TargetRMSE(float(plain.rmse[20])))
     assert chosen.stop_reason == "target_rmse"
     assert len(chosen) <= 21
     assert (len(looked_ahead(time_limit=0)), looked_ahead(time_limit=0).stop_reason) == (1, "time_limit")

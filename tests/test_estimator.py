@@ -26,14 +26,14 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from helpers import KERNELS, campaign
+from helpers import KERNELS, campaign, threads
 from sodalite import GreedyGPRegressor, SelectionInterrupted, reference, select
 from sodalite.criteria import CRITERIA, Delta
 from sodalite.fitting.progress import ProgressLine
 from sodalite.hyperparameters import Found, Round, Subset
 from sodalite.metrics import coverage, rmse
 from sodalite.posteriors import POSTERIORS, base
-from sodalite.stopping import Rule, Size, Stage, TargetRMSE
+from sodalite.stopping import Decrease, Rule, Size, Stage, TargetRMSE
 
 KERNEL = ConstantKernel(1.5) * RBF([1.2, 1.9]) + WhiteKernel(0.02)
 QUICK = Subset(n_rows=100, n_starts=4, n_screen=60)
@@ -413,14 +413,18 @@ def test_rmse_is_that_of_the_remaining_rows_in_units_of_y(normalize_y):
         assert model.selection_.rmse[-1] == pytest.approx(rmse(y[rest], model.predict(X[rest])), rel=1e-7)
 
 
-@pytest.mark.parametrize("rule", [{"tol": 0.01}, {"tol": 0.01, "patience": 2}, {"target_rmse": 0.2}])
-def test_thresholds_are_in_units_of_y(rule):
+@pytest.mark.parametrize(
+    ("rule", "reason"),
+    [
+        (lambda unit: {"tol": 0.01 * unit}, "tol"),
+        (lambda unit: {"stop": Decrease(0.01 * unit, patience=2)}, "tol"),
+        (lambda unit: {"stop": TargetRMSE(0.2 * unit)}, "target_rmse"),
+    ],
+)
+def test_thresholds_are_in_units_of_y(rule, reason):
     X, y = data()
-    small = fixed(**rule).fit(X, y)
-    large = fixed(**{name: value * (1 if name == "patience" else 1000) for name, value in rule.items()}).fit(
-        X, 1000 * y
-    )
-    assert small.selection_.stop_reason == large.selection_.stop_reason == next(iter(rule))
+    small, large = fixed(**rule(1)).fit(X, y), fixed(**rule(1000)).fit(X, 1000 * y)
+    assert small.selection_.stop_reason == large.selection_.stop_reason == reason
     assert 1 < len(small.selection_) < 25
     assert_array_equal(small.active_indices_, large.active_indices_)
     assert_allclose(large.selection_.rmse, 1000 * small.selection_.rmse, rtol=1e-9)
@@ -437,7 +441,7 @@ def test_tol_and_patience_stop_where_the_path_says():
     lengths = []
     for patience in (1, 2, 3):
         slow = np.flatnonzero([(fall[t - patience : t] < 0.02).all() for t in range(patience, len(fall) + 1)])
-        selection = fixed(n_active=60, tol=0.02, patience=patience).fit(X, y).selection_
+        selection = fixed(n_active=60, stop=Decrease(0.02, patience)).fit(X, y).selection_
         assert selection.stop_reason == "tol"
         assert len(selection) == slow[0] + patience + 1
         assert_allclose(selection.rmse, path[: len(selection)], rtol=1e-9)
@@ -448,7 +452,7 @@ def test_tol_and_patience_stop_where_the_path_says():
 def test_target_rmse_stops_at_the_first_stage_that_reaches_it():
     X, y = data()
     path = fixed(n_active=60).fit(X, y).selection_.rmse
-    selection = fixed(n_active=60, target_rmse=path[19]).fit(X, y).selection_
+    selection = fixed(n_active=60, stop=TargetRMSE(path[19])).fit(X, y).selection_
     assert selection.stop_reason == "target_rmse"
     assert len(selection) == np.flatnonzero(path <= path[19])[0] + 1
 
@@ -537,7 +541,11 @@ def test_the_global_random_state_is_left_alone(random_state):
 @pytest.mark.parametrize("criterion", CRITERIA)
 def test_threads_do_not_change_the_outcome(criterion):
     X, y = data(n=1200)
-    one, two = (fixed(n_jobs=n_jobs, n_active=40, criterion=criterion, random_state=0).fit(X, y) for n_jobs in (1, 2))
+    fits = []
+    for n in (1, 2):
+        with threads(n):
+            fits.append(fixed(n_active=40, criterion=criterion, random_state=0).fit(X, y))
+    one, two = fits
     assert_array_equal(one.active_indices_, two.active_indices_)
     assert_allclose(one.predict(new_rows()), two.predict(new_rows()), atol=1e-10)
 
@@ -782,8 +790,8 @@ def test_fewer_rows_than_n_active():
 @pytest.mark.parametrize(
     "options",
     [
-        {"tol": 1e-9, "patience": 20},
-        {"target_rmse": 1e-9},
+        {"stop": Decrease(1e-9, patience=20)},
+        {"stop": TargetRMSE(1e-9)},
         {"time_limit": 1000.0},
         {"stop": Size(12)},
         {"criterion": Delta(2.0)},
@@ -796,6 +804,11 @@ def test_what_may_stop_earlier_or_refuse_rows_is_asked_about_every_row(options):
     assert model.selection_.is_ranked
     assert np.isfinite(model.selection_.rmse[:11]).all()
     np.testing.assert_allclose(model.predict(X), fixed(n_active=1000).fit(X, y).predict(X), rtol=1e-8)
+
+
+def test_the_papers_rule_is_asked_about_every_row_of_few():
+    selection = fixed(n_active=1000, tol=1e9).fit(*data(n=12)).selection_
+    assert (len(selection), selection.stop_reason) == (2, "tol")
 
 
 def test_one_active_row():

@@ -107,22 +107,17 @@ class GreedyGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
         the prior's (for "sor", zero).
     normalize_y : bool, default=True
         Centre and scale every target before the fit; `kernel` is in units of the scaled targets, as in scikit-learn.
-    patience : int, default=1
-        The number of consecutive stages at which the RMSE must fall by less than `tol`.
-    target_rmse : float, default=None
-        Stop when the remaining rows' RMSE is at most this (in units of y).
     time_limit : float, default=None
         Seconds for the fit, about. The search for hyperparameters and the selection of rows end early enough for the
         posterior to be conditioned in time. Conditioning cannot be cut short: with "local" and thousands of rows it
         takes some seconds, and the fit no less.
     stop : sodalite.stopping.Rule, default=None
-        Any other stopping rule.
+        Another stopping rule, such as ``TargetRMSE(0.1)`` or ``Decrease(0.001, patience=5) | TimeLimit(60)``: see
+        `sodalite.stopping`.
     first : int or sequence of int, default=None
         The row, or rows, to start from; drawn at random if None.
     dtype : {"float64", "float32"}, default="float64"
         The type of the covariances while rows are chosen; the posterior is float64 either way. See `sodalite.select`.
-    n_jobs : int, default=None
-        Threads for the selection of rows; None means all cores.
     memory_limit : int or str, default=None
         Bytes of working memory for the selection of rows, such as ``"2GB"``; None means half of the free memory.
     random_state : int, RandomState instance or None, default=None
@@ -201,13 +196,10 @@ class GreedyGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
         n_neighbors: int | None = None,
         calibrate: bool = True,
         normalize_y: bool = True,
-        patience: int = 1,
-        target_rmse: float | None = None,
         time_limit: float | None = None,
         stop: Rule | None = None,
         first: int | Sequence[int] | Indices | None = None,
         dtype: DTypeLike = "float64",
-        n_jobs: int | None = None,
         memory_limit: int | float | str | None = None,
         random_state: RandomState = None,
         verbose: bool = False,
@@ -223,13 +215,10 @@ class GreedyGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
         self.n_neighbors = n_neighbors
         self.calibrate = calibrate
         self.normalize_y = normalize_y
-        self.patience = patience
-        self.target_rmse = target_rmse
         self.time_limit = time_limit
         self.stop = stop
         self.first = first
         self.dtype = dtype
-        self.n_jobs = n_jobs
         self.memory_limit = memory_limit
         self.random_state = random_state
         self.verbose = verbose

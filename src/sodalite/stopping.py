@@ -117,7 +117,7 @@ class TargetRMSE(Rule):
     rmse: float
 
     def __post_init__(self) -> None:
-        check_number("target_rmse", self.rmse, least=0)
+        check_number("rmse", self.rmse, least=0)
 
     def check(self, stage: Stage) -> str | None:
         return "target_rmse" if stage.rmse[-1] <= self.rmse else None
@@ -181,21 +181,9 @@ def in_words(stop_reason: str) -> str:
     return REASONS.get(stop_reason, stop_reason)
 
 
-def resolve_rule(
-    n_active: Any,
-    tol: Any = None,
-    patience: Any = 1,
-    target_rmse: Any = None,
-    time_limit: Any = None,
-    stop: Rule | None = None,
-) -> Rule:
+def resolve_rule(n_active: Any, tol: Any = None, time_limit: Any = None, stop: Rule | None = None) -> Rule:
     """The one rule that stands for all stopping arguments of a selection."""
-    check_count("patience", patience)
-    rules: list[Rule] = []
-    if tol is not None:
-        rules.append(Decrease(tol, patience))
-    if target_rmse is not None:
-        rules.append(TargetRMSE(target_rmse))
+    rules: list[Rule] = [] if tol is None else [Decrease(tol)]
     if stop is not None:
         if not callable(getattr(stop, "check", None)):
             raise TypeError(f"stop must be a rule of sodalite.stopping, or have a method check(stage); got {stop!r}.")

@@ -266,6 +266,7 @@ class Many:
         pytest.fail("the long work began")
 
 
+@pytest.mark.usefixtures("one_thread")
 @pytest.mark.parametrize(
     ("posterior", "limit", "message"),
     [
@@ -283,15 +284,16 @@ class Many:
     ],
 )
 def test_a_memory_limit_that_is_too_small_is_refused_at_once(posterior, limit, message):
-    model = GreedyGPRegressor(n_active=5, memory_limit=limit, n_jobs=1, posterior=posterior)
+    model = GreedyGPRegressor(n_active=5, memory_limit=limit, posterior=posterior)
     with pytest.raises(ValueError, match=message):
         model.fit(Many(), np.zeros(10**6))
 
 
+@pytest.mark.usefixtures("one_thread")
 def test_what_is_said_to_be_needed_of_few_rows_is_enough(tmp_path):
     many, y = rows(40_000, 12)
     np.save(tmp_path / "X.npy", many)
-    model = GreedyGPRegressor(RBF(3.0), n_active=5, hyperparameters="fixed", calibrate=False, n_neighbors=4, n_jobs=1)
+    model = GreedyGPRegressor(RBF(3.0), n_active=5, hyperparameters="fixed", calibrate=False, n_neighbors=4)
     stored = np.load(tmp_path / "X.npy", mmap_mode="r")
     with pytest.raises(ValueError, match="which are on disk") as caught:
         model.set_params(memory_limit="16MB").fit(stored, y)
@@ -299,26 +301,29 @@ def test_what_is_said_to_be_needed_of_few_rows_is_enough(tmp_path):
     model.set_params(memory_limit=f"{said}MB").fit(stored, y)
 
 
+@pytest.mark.usefixtures("one_thread")
 def test_a_disk_without_room_is_found_at_once(monkeypatch):
     monkeypatch.setattr("shutil.disk_usage", lambda folder: SimpleNamespace(free=10**6))
-    model = GreedyGPRegressor(n_active=5, memory_limit="700MB", n_jobs=1)
+    model = GreedyGPRegressor(n_active=5, memory_limit="700MB")
     with pytest.raises(
         OSError, match=r"for temporary files, .*, has no room for 12864 MB: .* set the environment variable"
     ):
         model.fit(Many(), np.zeros(10**6))
 
 
+@pytest.mark.usefixtures("one_thread")
 def test_row_groups_that_are_larger_than_the_limit(tmp_path):
     many, y = rows(300_000, 4)
     write(tmp_path / "rows.parquet", many, y, group=300_000)
     found, y = open_parquet(tmp_path / "rows.parquet", "y")
     with pytest.raises(ValueError, match="Reading X takes 26 MB of these: smaller row groups would take less"):
-        select(found, y, RBF(1.0), n_active=5, memory_limit="30MB", n_jobs=1)
+        select(found, y, RBF(1.0), n_active=5, memory_limit="30MB")
 
 
+@pytest.mark.usefixtures("one_thread")
 def test_what_is_kept_of_the_rows_is_counted():
     """The rows as the kernel wants them are kept with the v's; with many columns they are the larger part."""
-    plans = [plan.make_plan(100_000, 10, 1, "float64", 1, "100MB", width) for width in (80, 800)]
+    plans = [plan.make_plan(100_000, 10, 1, "float64", "100MB", width) for width in (80, 800)]
     assert [part.keep for part in plans] == [True, False]
 
 
@@ -424,7 +429,7 @@ LIMITED = (
 
     def work(X, y, limit):
         kernel = ConstantKernel(1.0) * RBF(6.0) + WhiteKernel(0.1)
-        options = dict(n_active=12, criterion="delta", random_state=0, n_jobs=1, memory_limit=limit)
+        options = dict(n_active=12, criterion="delta", random_state=0, memory_limit=limit)
         if what == "select":
             return select(X, y, kernel, **options).indices
         model = GreedyGPRegressor(kernel, hyperparameters="fixed", posterior="vfe", **options)
@@ -556,7 +561,7 @@ LOCAL = (
 
     def work(X, y):
         kernel = ConstantKernel(1.0) * RBF(np.where(np.arange(X.shape[1]) < 3, 1.0, 1e4)) + WhiteKernel(0.1)
-        fixed = {"hyperparameters": "fixed", "random_state": 0, "n_jobs": 1, "criterion": "delta"}
+        fixed = {"hyperparameters": "fixed", "random_state": 0, "criterion": "delta"}
         model = GreedyGPRegressor(kernel, **fixed, **options)
         model.fit(X, y)
         assert model.posterior_.store is not None

@@ -53,7 +53,7 @@ def test_a_monotone_criterion_of_ones_own_passes_most_rows_over(monkeypatch):
     counts, picks = [], []
     for criterion in (Delta(uncertainty=2.0), weighted, lambda s, abs_r, noise: 2 * s + abs_r):
         looked.clear()
-        picks.append(select(X, y, KERNEL, n_active=60, criterion=criterion, first=0, n_jobs=1).indices)
+        picks.append(select(X, y, KERNEL, n_active=60, criterion=criterion, first=0).indices)
         counts.append(sum(looked))
     assert picks[0].tolist() == picks[1].tolist() == picks[2].tolist()
     assert counts[0] == counts[1] < 0.5 * counts[2]

@@ -24,7 +24,7 @@ from sodalite.metrics import rmse
 from sodalite.posteriors import Evidence
 from sodalite.selection.grow import grow
 from sodalite.selection.rows import ArrayRows
-from sodalite.stopping import Rule, Size
+from sodalite.stopping import Rule, Size, TargetRMSE
 
 KERNEL = ConstantKernel(1.5) * RBF([1.2, 1.9]) + WhiteKernel(0.02)
 posteriors = pytest.mark.parametrize("posterior", POSTERIORS)
@@ -217,10 +217,10 @@ def test_types_of_numbers_may_differ():
 
 def test_stopping_rules_go_on():
     X, y = data()
-    fitted = model(target_rmse=0.5, n_active=100).fit(X[:100], y[:100])
+    fitted = model(stop=TargetRMSE(0.5), n_active=100).fit(X[:100], y[:100])
     first = len(fitted.active_indices_)
     assert fitted.selection_.stop_reason == "target_rmse"
-    fitted.set_params(target_rmse=0.25).partial_fit(X[100:], y[100:])
+    fitted.set_params(stop=TargetRMSE(0.25)).partial_fit(X[100:], y[100:])
     assert fitted.selection_.stop_reason == "target_rmse"
     assert first < len(fitted.active_indices_) < 100
     assert fitted.selection_.rmse[-1] <= 0.25 < fitted.selection_.rmse[-2]

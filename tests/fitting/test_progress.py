@@ -7,7 +7,7 @@ import pytest
 from sklearn.gaussian_process.kernels import RBF, WhiteKernel
 
 import sodalite
-from helpers import campaign
+from helpers import campaign, threads
 from helpers import paper_select as select
 from sodalite import GreedyGPRegressor, stopping
 from sodalite.fitting.progress import ProgressLine, pace_words
@@ -37,7 +37,8 @@ KERNEL = RBF(1.0) + WhiteKernel(0.01)
 
 def test_a_selection_says_what_is_needed():
     seen = []
-    select(X, Y, KERNEL, n_active=50, first=0, n_jobs=2, time_limit=1000, callback=seen.append)
+    with threads(2):
+        select(X, Y, KERNEL, n_active=50, first=0, time_limit=1000, callback=seen.append)
     for stage in seen:
         assert len(stage.times) == stage.t
         assert stage.times[-1] == stage.seconds

@@ -40,7 +40,7 @@ KERNEL = ConstantKernel(2.0) * RBF([1.0, 1.5]) + WhiteKernel(0.05)
 
 
 def model(**options):
-    gp = GreedyGPRegressor(KERNEL, n_active=12, hyperparameters="fixed", random_state=0, n_jobs=1, **options).fit(X, Y)
+    gp = GreedyGPRegressor(KERNEL, n_active=12, hyperparameters="fixed", random_state=0, **options).fit(X, Y)
     gp.preprocessing_ = Preprocessing("y", (Numbers("a", fill=0.5), OneHot("b", ("x",))))
     gp.about_ = {"data": "a table"}
     return gp
@@ -225,12 +225,12 @@ def test_what_is_nested_too_deep_to_be_read_is_not_written(path):
 
 
 def chosen(path=None, n_active=12):
-    return select(X, Y, KERNEL, n_active=n_active, criterion="sampled", random_state=3, n_jobs=1, checkpoint=path)
+    return select(X, Y, KERNEL, n_active=n_active, criterion="sampled", random_state=3, checkpoint=path)
 
 
 def fit(path=None, n_active=12):
     search = Subset(n_rows=40, n_starts=2, n_screen=30, n_steps=3)
-    gp = GreedyGPRegressor(n_active=n_active, posterior="sod", hyperparameters=search, random_state=0, n_jobs=1)
+    gp = GreedyGPRegressor(n_active=n_active, posterior="sod", hyperparameters=search, random_state=0)
     return gp.set_params(checkpoint=path).fit(X, Y).selection_
 
 

@@ -62,7 +62,7 @@ def often(monkeypatch):
 
 
 def run(path=None, **options):
-    options = {"n_active": M, "random_state": 3, "n_jobs": 1, **options}
+    options = {"n_active": M, "random_state": 3, **options}
     return select(X, Y, KERNEL, checkpoint=path, **options)
 
 
@@ -200,7 +200,11 @@ def test_fewer_rows_than_at_first(tmp_path):
 @pytest.mark.parametrize("criterion", ["delta", "lookahead"])
 @pytest.mark.parametrize(
     "rules",
-    [{"tol": 0.002, "patience": 4}, {"target_rmse": 0.3}, {"stop": stopping.Decrease(0.01, 3) & stopping.Size(20)}],
+    [
+        {"stop": stopping.Decrease(0.002, 4)},
+        {"stop": stopping.TargetRMSE(0.3)},
+        {"stop": stopping.Decrease(0.01, 3) & stopping.Size(20)},
+    ],
     ids=str,
 )
 def test_it_stops_where_it_would_have(criterion, rules, tmp_path):
@@ -215,7 +219,7 @@ def test_it_stops_where_it_would_have(criterion, rules, tmp_path):
 
 def test_another_rule_stops_where_it_would_have(tmp_path):
     run(tmp_path / "c")
-    rules = {"tol": 0.002, "patience": 4}
+    rules = {"stop": stopping.Decrease(0.002, 4)}
     assert_same(run(tmp_path / "c", **rules), run(**rules))
     assert_same(run(tmp_path / "c"), run())  # and nothing is lost
 
@@ -664,7 +668,7 @@ KILLED = """
     X = rng.uniform(-3, 3, (1000, 2))
     y = np.sin(2 * X[:, 0]) + X[:, 1] ** 2 / 4 + 0.2 * rng.normal(size=1000)
     kernel = ConstantKernel(2.0) * RBF([1.0, 1.5]) + WhiteKernel(0.05)
-    options = dict(n_active=300, criterion=criterion, random_state=3, n_jobs=1)
+    options = dict(n_active=300, criterion=criterion, random_state=3)
 
 
     def known():

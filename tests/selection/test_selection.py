@@ -14,7 +14,7 @@ from sklearn.datasets import make_friedman1
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, WhiteKernel
 
 import sodalite
-from helpers import EXECUTORS, KERNELS, POINTWISE, campaign
+from helpers import EXECUTORS, KERNELS, POINTWISE, campaign, threads
 from helpers import paper_select as select
 from sodalite import reference, stopping
 from sodalite.core.jitter import JITTER, JitterWarning
@@ -118,7 +118,8 @@ def problem(request):
 def test_layouts(problem, executor, rows, monkeypatch):
     X, y, kernel, (indices, rmse, factor) = problem
     monkeypatch.setattr(plan, "SHARD_ROWS", rows)
-    chosen = select(X, y, kernel, n_active=250, first=5, **EXECUTORS[executor])
+    with threads(EXECUTORS[executor]):
+        chosen = select(X, y, kernel, n_active=250, first=5)
     assert chosen.indices.tolist() == indices.tolist()
     np.testing.assert_allclose(chosen.rmse, rmse, rtol=1e-9)
     np.testing.assert_allclose(chosen.factor, factor, atol=1e-9)
@@ -293,7 +294,7 @@ def test_random_rows_are_distinct_and_uniform():
 
 def test_the_factor_is_that_of_the_returned_rows(problem):
     X, y, kernel, _ = problem
-    chosen = select(X, y, kernel, n_active=120, tol=0.002, patience=2, first=5)
+    chosen = select(X, y, kernel, n_active=120, stop=stopping.Decrease(0.002, 2), first=5)
     assert chosen.stop_reason == "tol"
     assert len(chosen.indices) == len(chosen.rmse) == len(chosen.scores) == len(chosen.factor) < 120
     K = kernel(X[chosen.indices])
@@ -456,7 +457,7 @@ def test_stops_at_the_stage_that_the_rule_names(problem):
     X, y, kernel, (_, rmse, _) = problem
     falls = -np.diff(rmse)
     for patience in (1, 2, 4):
-        chosen = select(X, y, kernel, n_active=250, first=5, tol=1e-3, patience=patience)
+        chosen = select(X, y, kernel, n_active=250, first=5, stop=stopping.Decrease(1e-3, patience))
         stage = next(t for t in range(patience + 1, 250) if (falls[t - 1 - patience : t - 1] < 1e-3).all())
         assert (len(chosen), chosen.stop_reason) == (stage, "tol")
 
@@ -464,7 +465,7 @@ def test_stops_at_the_stage_that_the_rule_names(problem):
 def test_target_rmse_and_time_limit(problem):
     X, y, kernel, (_, rmse, _) = problem
     target = float(rmse[:70].min())
-    chosen = select(X, y, kernel, n_active=250, first=5, target_rmse=target * (1 + 1e-9))
+    chosen = select(X, y, kernel, n_active=250, first=5, stop=stopping.TargetRMSE(target * (1 + 1e-9)))
     assert (len(chosen), chosen.stop_reason) == (int(rmse[:70].argmin()) + 1, "target_rmse")
     chosen = select(X, y, kernel, n_active=250, first=5, time_limit=0)
     assert (len(chosen), chosen.stop_reason) == (1, "time_limit")

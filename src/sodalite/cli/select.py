@@ -64,8 +64,7 @@ def run(options: Select, shown: Display | None = None) -> SelectOutcome:
     began, data = perf_counter(), str(options.data)
     output = None if options.as_json and options.output == "-" else options.output
     resolve_criterion(options.parameters.get("criterion", "lookahead"))
-    rules = {name: options.parameters.get(name) for name in ("tol", "target_rmse", "time_limit")}
-    resolve_rule(options.parameters["n_active"], patience=options.parameters.get("patience", 1), stop=None, **rules)
+    resolve_rule(**{name: options.parameters.get(name) for name in ("n_active", "tol", "time_limit")})
     check_outputs({"DATA": data}, {"checkpoint": options.checkpoint, "--output": output})
     if output is not None:
         check_output(output)

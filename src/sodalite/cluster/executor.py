@@ -77,7 +77,7 @@ class Host:
     begin : int
         The number of the first row.
     setup : ShardSetup
-        With m = 0 if shards keep no coordinates, and the threads of a host as n_jobs.
+        With m = 0 if shards keep no coordinates, and the threads of a host.
     """
 
     def __init__(self, X: Floats, targets: Targets, begin: int, setup: ShardSetup) -> None:
@@ -93,7 +93,7 @@ class Host:
             rows, y = _Offset(X, begin), targets.y[here]
             return Shard(rows, y, *span, setup.kernel, setup.criterion, setup.m, alpha, setup.seed)
 
-        self._executor = ThreadExecutor(make, list(pairwise(edges)), setup.n_jobs or 1)
+        self._executor = ThreadExecutor(make, list(pairwise(edges)), setup.n_threads)
 
     def __reduce__(self) -> Any:
         return Host, self._rows  # where Dask copies it to another worker, or to disk: without coordinates
@@ -159,7 +159,7 @@ class DaskExecutor:
         workers = {address: int(worker["nthreads"]) for address, worker in workers_of(self.client).items()}
         self.n_shards = n = len(rows.inputs)
         self.n_workers, self._threads = len(workers), workers
-        own = replace(setup, m=setup.m if keep else 0, n_jobs=-(-sum(workers.values()) // n))
+        own = replace(setup, m=setup.m if keep else 0, n_threads=-(-sum(workers.values()) // n))
         there = [share(self.client, own)] * n
         with cluster_errors(self.client):
             self._hosts = self.client.map(Host, rows.inputs, rows.targets, rows.begins, there, pure=False)

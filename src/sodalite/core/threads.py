@@ -1,10 +1,10 @@
-"""Threads: one for each core, each with linear algebra of its own.
+"""Threads: as many as BLAS would use, each with linear algebra of its own.
 
 The wheels of NumPy and SciPy each bring an OpenBLAS with a pool of threads of its own. In code that calls both in turn,
 the two pools compete for the same cores, and waiting threads spin: a likelihood of 1000 rows then takes three times as
 long as with one thread each, and twenty times as long while something else is running. So every product and
-factorisation here runs on the thread that calls it (`one_blas_thread`), and there are as many threads as cores
-(`threaded_map`).
+factorisation here runs on the thread that calls it (`one_blas_thread`), and there are as many threads as BLAS would
+have used (`n_threads`, `threaded_map`).
 
 A KeyboardInterrupt can be raised between any two steps of the main thread. Therefore
 
@@ -21,7 +21,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from math import prod
-from numbers import Integral
 from queue import Empty, SimpleQueue
 from threading import RLock, local
 from typing import Any, TypeVar
@@ -230,12 +229,12 @@ def _serve_one(tasks: SimpleQueue[Any]) -> bool:
 
 
 def threaded_map(function: Callable[[T], U], items: Sequence[T]) -> list[U]:
-    """Apply a function to all items, on as many threads as there are cores; return the results in order.
+    """Apply a function to all items, on `n_threads` threads; return the results in order.
 
     Linear algebra runs on the thread that calls it. After an interrupt, items that have not been started are dropped,
     and those that have been are waited for, unless another interrupt comes.
     """
-    workers = max(1, min(n_threads(None), len(items)))
+    workers = max(1, min(n_threads(), len(items)))
     with one_blas_thread():
         if workers == 1:
             return [function(item) for item in items]
@@ -246,15 +245,16 @@ def threaded_map(function: Callable[[T], U], items: Sequence[T]) -> list[U]:
             pool.close()
 
 
-def n_threads(n_jobs: int | None) -> int:
-    """The number of threads for an `n_jobs` of scikit-learn's kind; here None means all cores."""
-    if n_jobs is None:
-        return 1 if getattr(_serial, "here", False) else cores()
-    if not isinstance(n_jobs, Integral) or isinstance(n_jobs, bool):
-        raise TypeError(f"n_jobs must be a whole number or None; got {n_jobs!r}.")
-    if n_jobs == 0:
-        raise ValueError("n_jobs must not be 0: -1 means all cores, 1 one thread.")
-    return int(n_jobs) if n_jobs > 0 else max(1, cores() + 1 + int(n_jobs))
+def n_threads() -> int:
+    """The number of threads to use here: as many as BLAS would, by the environment and threadpoolctl; at most `cores`.
+
+    So ``OMP_NUM_THREADS=4`` and ``threadpool_limits(4)`` mean four threads for sodalite too.
+    """
+    if getattr(_serial, "here", False):
+        return 1
+    with _lock:
+        counts = list(_before) or [library.num_threads for library in _libraries()]
+    return max(1, min([cores(), *counts]))
 
 
 @cache

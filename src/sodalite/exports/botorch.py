@@ -74,7 +74,6 @@ def greedy_allocator(
                 n_active=min(count, len(X)),
                 criterion=chosen_criterion,
                 random_state=random_state,
-                n_jobs=1,
             )
             return inputs[torch.from_numpy(chosen.indices)]
 

@@ -97,14 +97,11 @@ class Settings:
     posterior: type[Posterior]
     method: Method
     tol: float | None
-    patience: int
-    target_rmse: float | None
     time_limit: float | None
     stop: Rule | None
     normalize_y: bool
     first: int | Sequence[int] | Indices | None
     dtype: np.dtype[Any]
-    n_jobs: int | None
     memory_limit: int | float | str | None
     n_neighbors: int | None
     calibrate: bool
@@ -144,12 +141,12 @@ class Settings:
 
     def takes_all(self, n: int) -> bool:
         """Whether all n rows become active: no more than asked for, and nothing may refuse a row or stop earlier."""
-        stops = (self.tol, self.target_rmse, self.time_limit, self.stop)
+        stops = (self.tol, self.time_limit, self.stop)
         return n <= self.n_active and stops == (None,) * len(stops) and self.criterion in CRITERIA.values()
 
     def rule(self, seconds: float | None) -> Rule:
         """Return the stopping rule of a selection that may take so many seconds; None for any time."""
-        return resolve_rule(self.n_active, self.tol, self.patience, self.target_rmse, seconds, self.stop)
+        return resolve_rule(self.n_active, self.tol, seconds, self.stop)
 
     def costs(self, n: int, d: int) -> Costs:
         """Return what a fit of n rows with d inputs is expected to cost."""
@@ -248,7 +245,7 @@ def check(rows: Rows, settings: Settings, follow: Clock) -> Rows:
     n, m = rows.shape[0], min(settings.n_active, rows.shape[0])
     if settings.first is not None:
         check_first(settings.first, n, m)
-    check_plan(rows, m, settings.dtype, settings.n_jobs, settings.memory_limit)
+    check_plan(rows, m, settings.dtype, settings.memory_limit)
     return checked_rows(rows, settings, follow)
 
 
@@ -394,7 +391,6 @@ def choose_rows(
         first=settings.first if first is None else first,
         generator=generator,
         callback=follow,
-        n_jobs=settings.n_jobs,
         memory_limit=settings.memory_limit,
         unit=rows.scaling.unit,
         checkpoint=checkpoint,

@@ -32,15 +32,12 @@ def select(
     n_active: int,
     criterion: str | Criterion = "lookahead",
     tol: float | None = None,
-    patience: int = 1,
-    target_rmse: float | None = None,
     time_limit: float | None = None,
     stop: Rule | None = None,
     first: int | Sequence[int] | Indices | None = None,
     random_state: RandomState = None,
     callback: Callback | None = None,
     dtype: DTypeLike = "float64",
-    n_jobs: int | None = None,
     memory_limit: int | float | str | None = None,
     executor: Any = None,
     checkpoint: str | os.PathLike[str] | None = None,
@@ -72,14 +69,10 @@ def select(
     tol : float, optional
         The paper's delta: stop at the first stage whose RMSE on the remainder is not at least this much below that of
         the stage before. The rows of that stage are returned.
-    patience : int, default=1
-        The number of consecutive stages at which the RMSE must fall by less than `tol`.
-    target_rmse : float, optional
-        Stop when the remainder's RMSE is at most this.
     time_limit : float, optional
         Stop at the first stage that ends after this many seconds.
     stop : sodalite.stopping.Rule, optional
-        Any other rule, or a combination of them.
+        Another rule, or several: ``Decrease(0.001, patience=5) | TargetRMSE(0.1)``.
     first : int or sequence of int, optional
         The row to start from (the paper draws it at random), or several rows, in order: then the stopping rules are
         first asked after the last of them.
@@ -90,8 +83,6 @@ def select(
     dtype : {"float64", "float32"}, default="float64"
         The type of the covariances. Variances and residuals are accumulated in float64 either way. float32 is faster
         and smaller; its picks may differ where the covariance of the active rows is ill-conditioned.
-    n_jobs : int, optional
-        Threads, as in scikit-learn: -1 for one per core, which is also what None means here.
     memory_limit : int or str, optional
         Bytes to work in, beside the data: a number or a string such as ``"300MB"``. By default half of what is free.
     executor : dask.distributed.Client, optional
@@ -127,7 +118,7 @@ def select(
     'n_active'
     """
     checked_dtype, criterion = check_dtype(dtype), resolve_criterion(criterion)
-    rule = resolve_rule(n_active, tol, patience, target_rmse, time_limit, stop)
+    rule = resolve_rule(n_active, tol, time_limit, stop)
     file = None if checkpoint is None else check_checkpoint(checkpoint)
     check_numeric(kernel, X)
     check_hyperparameters(kernel)
@@ -147,7 +138,6 @@ def select(
         first=first,
         generator=generator,
         callback=callback,
-        n_jobs=n_jobs,
         memory_limit=memory_limit,
         checkpoint=opened,
     )

@@ -179,7 +179,7 @@ class Index(Finder):
             self.search = self._quickest(k)
         nearest = self._finder(self.search)
         order = along_a_curve(Z) if self.search == "tree" and len(Z) >= FEW else np.arange(len(Z))
-        threads = n_threads(None)
+        threads = n_threads()
         if self.search == "tree":
             threads = min(threads, len(Z) // EACH)
         count = max(1, threads, -(-len(Z) // CHUNK))

@@ -133,7 +133,7 @@ class Evidence:
         d, size = self.rows.shape[1], BLOCK // m
         if self.memory_limit is not None:
             # Half of the limit. A row takes 4 m numbers for covariances and about 8 d for inputs, prepared and copied.
-            share = parse_bytes(self.memory_limit) // (2 * n_threads(None))
+            share = parse_bytes(self.memory_limit) // (2 * n_threads())
             size = min(size, share // (8 * (4 * m + 8 * d)))
         return int(max(1, min(size, BLOCK // d)))
 

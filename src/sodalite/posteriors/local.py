@@ -162,7 +162,7 @@ class Local(Posterior):
 
         There are as many again in the systems.
         """
-        return int(np.clip(self.remainder.limit // (8 * 8 * n_threads(None)), LEAST_WORK, most))
+        return int(np.clip(self.remainder.limit // (8 * 8 * n_threads()), LEAST_WORK, most))
 
     def joint(self, X: Floats) -> tuple[Floats, Floats]:
         """The mean, of shape (n, q), and the covariance, of shape (n, n), given the union of the neighbours."""

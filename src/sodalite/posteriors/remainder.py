@@ -208,7 +208,7 @@ def least_memory(n: int, d: int, m: int, n_judged: int, h: int) -> int:
     h : int
         Rows of a shared neighbourhood; 0 if none is tried.
     """
-    threads = n_threads(None)
+    threads = n_threads()
     near = 0 if n_judged <= N_SOME else NEAR_JUDGED
     judged = 8 * n_judged * (4 * d + near)  # their inputs, prepared and copied, and the rows near by
     factors = threads * 8 * (4 * h * h + h * (m + 2 * d))

@@ -30,7 +30,6 @@ def grow(
     first: Any = None,
     generator: np.random.Generator,
     callback: Callback | None = None,
-    n_jobs: int | None = None,
     memory_limit: float | str | None = None,
     unit: float = 1.0,
     checkpoint: Checkpoint | None = None,
@@ -63,7 +62,7 @@ def grow(
     finished = None if checkpoint is None else checkpoint.finished(rule, rows, kernel, m, first_checked)
     if finished is not None:
         return finished
-    with rows.shards(ShardSetup(kernel, traits.pointwise, m, seed, n_jobs, memory_limit)) as (executor, keep):
+    with rows.shards(ShardSetup(kernel, traits.pointwise, m, seed, memory_limit)) as (executor, keep):
         problem = Problem(
             executor,
             kernel,

@@ -49,7 +49,6 @@ def make_plan(
     m: int,
     q: int,
     dtype: DTypeLike,
-    n_jobs: int | None,
     memory_limit: float | str | None,
     width: int = 0,
     held: int = 0,
@@ -61,7 +60,6 @@ def make_plan(
     n, m, q : int
         Rows, active rows, targets.
     dtype : float64 or float32
-    n_jobs : int, optional
     memory_limit : int, str, optional
         By default half of what is free.
     width : int
@@ -69,7 +67,7 @@ def make_plan(
     held : int
         Bytes that the data take while they are read, where they are not in memory.
     """
-    limit, threads, item = limit_from(memory_limit), n_threads(n_jobs), np.dtype(dtype).itemsize
+    limit, threads, item = limit_from(memory_limit), n_threads(), np.dtype(dtype).itemsize
     shared = _bytes_of_rows(n, q) + _bytes_of_driver(n, m) + held
     per_row = _bytes_per_worked_row(q, item, width)
     size = min(SHARD_ROWS, max(n // threads, LEAST_ROWS))
@@ -81,7 +79,7 @@ def make_plan(
         reading = f" Reading X takes {held / 1e6:.0f} MB of these: smaller row groups would take less."
         raise ValueError(
             f"memory_limit is {limit / 1e6:.0f} MB, but {n} rows and {m} active rows need at least "
-            f"{least / 1e6 + 1:.0f} MB. Raise it, or ask for fewer threads (n_jobs) or a smaller n_active."
+            f"{least / 1e6 + 1:.0f} MB. Raise it, set fewer threads (OMP_NUM_THREADS), or choose a smaller n_active."
             f"{reading if held > limit / 4 else ''}"
         )
     keep = needed + n * (m * item + width) <= limit

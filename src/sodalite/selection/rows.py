@@ -107,9 +107,10 @@ class ShardSetup:
     """The most active rows."""
     seed: int
     """Seed of the rows' random weights, for a sampled criterion."""
-    n_jobs: int | None = None
     memory_limit: float | str | None = None
     """Bytes, or a string such as "4GB"; half of the free memory if None."""
+    n_threads: int = 1
+    """Threads of each host of a cluster; on this machine they follow from the environment."""
 
 
 class Rows(Protocol):
@@ -247,7 +248,7 @@ class ArrayRows:
         """The shards of all rows on threads of this machine, and whether they keep the v's of their rows."""
         X, y, alpha, kernel = self.X, self.y, self.alpha, setup.kernel
         width = bytes_of(kernel.prepare(np.asarray(X[:1])))
-        plan = make_plan(len(y), setup.m, self.q, kernel.dtype, setup.n_jobs, setup.memory_limit, width, self.held)
+        plan = make_plan(len(y), setup.m, self.q, kernel.dtype, setup.memory_limit, width, self.held)
 
         def make(part: tuple[int, int]) -> Shard:
             rows, capacity = slice(*part), setup.m if plan.keep else 0
@@ -431,10 +432,10 @@ def noise_alone(rows: Rows) -> Mask:
 # Rows on this machine
 
 
-def check_plan(rows: Rows, m: int, dtype: np.dtype[Any], n_jobs: int | None, memory_limit: float | str | None) -> None:
+def check_plan(rows: Rows, m: int, dtype: np.dtype[Any], memory_limit: float | str | None) -> None:
     """Refuse a memory limit within which m of these rows cannot be chosen on this machine."""
     if isinstance(rows, ArrayRows):
-        make_plan(rows.shape[0], m, rows.q, dtype, n_jobs, memory_limit, held=rows.held)
+        make_plan(rows.shape[0], m, rows.q, dtype, memory_limit, held=rows.held)
 
 
 def bring_here(rows: Rows, memory_limit: float | str | None) -> ArrayRows:

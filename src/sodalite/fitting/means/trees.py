@@ -85,4 +85,4 @@ class TreesMean(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
 
 def _threads(X: Any) -> int:
-    return 1 if len(X) < ALONE else n_threads(None)
+    return 1 if len(X) < ALONE else n_threads()
