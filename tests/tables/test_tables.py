@@ -26,7 +26,7 @@ from sodalite.tables import (
     Numbers,
     OneHot,
     Preprocessing,
-    Table,
+    Reader,
     TableError,
     Times,
     check_output,
@@ -39,8 +39,8 @@ from sodalite.tables import (
 )
 from sodalite.tables import base as binary_module
 from sodalite.tables import text as text_module
-from sodalite.tables.calendar import circle
-from sodalite.tables.column import blanked
+from sodalite.tables.dates import circle
+
 from sodalite.tables.values import table_column
 
 FRAME = pd.DataFrame(
@@ -436,12 +436,12 @@ def test_types_that_are_no_inputs(tmp_path):
 
 
 def chunk(data):
-    return Table(pa.table(data), "here", lambda row: f"row {row}")
+    return Reader.of(pa.table(data), "here").read()
 
 
 def encode_column(column, table):
     """A column of a table as numbers, the number of missing values, and the number of unknown levels."""
-    found = column.encode(lambda name: blanked(table_column(table, name)), table.name)
+    found = column.encode(lambda name: table_column(table, name).blanked(), table.name)
     return found.X, found.missing, sum(found.unknown.values())
 
 

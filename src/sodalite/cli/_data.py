@@ -54,7 +54,7 @@ def learn_from_memory(table: Table, target: str, options: Columns, leave_out: In
     some = split_names(options.features, table.names) if options.features else None
     formats = options.date_format if isinstance(options.date_format, Mapping) else {}
     check_columns(table.name, table.names, [*options.order, *(options.latlon or ()), *formats])
-    reading = replace(options.column_options, prefer=table.prefer)
+    reading = replace(options.column_options, prefer=table.reader.prefer)
     exclude = split_names(options.exclude, table.names)
     training = learn(table, target, some, exclude, options.missing, reading, options.seed, leave_out)
     readings = tuple(replace(reading, words=as_options(reading.words)) for reading in training.readings)
@@ -83,7 +83,7 @@ def which_target(table: Table, target: str | None) -> str:
 def embedded_table() -> Table:
     """The data set that comes with the package, as a table."""
     X, y = load_mauna_loa()
-    return Table(require("pyarrow", "cli").table({"year": X[:, 0], "co2": y}), EMBEDDED, lambda row: f"row {row}")
+    return Reader.of(require("pyarrow", "cli").table({"year": X[:, 0], "co2": y}), EMBEDDED).read()
 
 
 def dialect_of(model: GreedyGPRegressor, dialect: Dialect) -> Dialect:

@@ -1,17 +1,15 @@
 """Tables in files: reading them with their column names, encoding them as a model's inputs, and writing them."""
 
 from .base import Dialect, Reader, Table, TableError
-from .categories import OneHot, Ranks
+from .categories import Means, OneHot, Points, Ranks
 from .column import MISSING, Column, Options, Reading
-from .dates import Dates
+from .dates import Dates, Times
 from .encoder import TableEncoder, encoded_rows
-from .means import Means, Points
 from .numbers import Numbers
 from .parquet import ParquetRows, Taken, is_on_disk, learn_on_disk, open_parquet
 from .places import Places
 from .preprocessing import Encoded, Preprocessing
 from .reading import format_of, open_table, read_table
-from .times import Times
 from .training import Training, learn
 from .writing import check_output, open_output, write_table
 

@@ -1,10 +1,12 @@
-"""Tables in memory, readers of tables, and the error for tables that cannot be used."""
+"""Tables in memory, readers of tables, what cells mean, and the error for tables that cannot be used."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from math import isfinite
 from typing import Any
 
 from ..core.optional import require
@@ -17,6 +19,13 @@ UNIT = re.compile(r"|[\[(]?[^\d\s,;\[\]()][^,;\[\]()]*[\])]?|[\[(]?-+[\])]?|[\[(
 TOTALS = frozenset(["total", "totals", "grand total", "sum", "summe", "gesamt", "total général", "suma", "totale"])
 TOTALS |= {"average", "averages", "mean", "means", "subtotal", "durchschnitt", "mittelwert", "moyenne", "media"}
 """What a cell says in a row of sums or means of the rows above, in lower case."""
+MISSING_TEXTS = frozenset(
+    ["", "na", "n/a", "#n/a", "nan", "-nan", "null", "nil", "-", "--", "?", ".", "*", "..", "...", "none"]
+)
+MISSING_TEXTS |= {"missing", "#div/0!", "#value!", "#ref!", "#name?", "#num!", "not available", "no data", "n.a."}
+MISSING_TEXTS |= {"unknown", "not known", "not reported", "not applicable", "n.d.", "n/d", "nd", "tba", "tbd", "<na>"}
+MISSING_TEXTS |= {"0000-00-00"}
+"""Texts, in lower case, that mean a missing value where numbers or dates are expected."""
 CORRECT = "Correct it, or leave the cell empty if the value is missing."
 
 
@@ -29,6 +38,19 @@ class TableError(ValueError):
         if len(problems) == 1:
             return cls(f"{source}: {problems[0]}")
         return cls("\n".join([f"{source} cannot be used as it is:", *(f"- {problem}" for problem in problems)]))
+
+
+@contextmanager
+def readable(name: str, what: str, where: str = "") -> Iterator[None]:
+    """Raise any error as a `TableError` that names the file; damaged files cause errors of many kinds."""
+    try:
+        yield
+    except (TableError, ModuleNotFoundError):
+        raise
+    except Exception as error:
+        words = first_line(error)
+        words = f"not enough memory ({words})" if isinstance(error, MemoryError) else words
+        raise TableError(f"{name} cannot be read as {what}: {where}{words}.") from None
 
 
 @dataclass(frozen=True)
@@ -50,45 +72,6 @@ class Dialect:
     part: str | None = None
     """Which sheet, table, query or member of a file is read, as `path::part` names it."""
 
-    @property
-    def plain(self) -> bool:
-        """Whether numbers may stand as Python's float reads them."""
-        return self.decimal != "," and self.thousands is None
-
-
-@dataclass(frozen=True)
-class Table:
-    """Consecutive rows of a file."""
-
-    data: Any
-    """A pyarrow.Table; the cells of a file of text are texts, as they stand in the file."""
-    name: str
-    """The name of the file, for messages."""
-    where: Callable[[int], str]
-    """The name of a row of the file in messages, such as "line 7", by its number in the file."""
-    first: int = 0
-    """The number of the first of these rows in the file."""
-    prefer: str = "."
-    """The decimal mark of numbers that can be read in two ways."""
-    plain: bool = True
-    """Whether texts may be numbers as Python's float reads them: no other marks were given for the file."""
-    notes: tuple[str, ...] = ()
-    """What was noticed in reading the file: sentences."""
-    encoding: str | None = None
-    """The encoding that was given for the file; None if it was found from the file."""
-
-    def __len__(self) -> int:
-        return int(self.data.num_rows)
-
-    @property
-    def names(self) -> list[str]:
-        """The names of the columns."""
-        return list(self.data.column_names)
-
-    def place(self, row: int) -> str:
-        """The name of a row of this table in messages, such as "line 7"."""
-        return self.where(self.first + row)
-
 
 @dataclass
 class Reader:
@@ -97,34 +80,73 @@ class Reader:
     name: str
     """The name of the file, for messages."""
     names: list[str]
-    batches: Callable[[list[str]], Iterator[Any]]
-    """A function of some columns: their rows, as record batches of pyarrow."""
+    batches: Callable[[list[str]], Iterable[Any]]
+    """A function of some columns: their rows, as record batches of pyarrow; cells of a file of text are texts."""
     where: Callable[[int], str] = "row {}".format
-    """The name of a row of the file in messages."""
+    """The name of a row of the file in messages, such as "line 7", by its number."""
     prefer: str = "."
+    """The decimal mark of numbers that can be read in two ways."""
     plain: bool = True
+    """Whether texts may be numbers as Python's float reads them: no other marks were given for the file."""
     encoding: str | None = None
-    """As in `Table`."""
+    """The encoding that was given for the file; None if it was found from the file."""
     notes: list[str] = field(default_factory=list)
+    """What was noticed in reading the file: sentences."""
+
+    @classmethod
+    def of(cls, data: Any, name: str, **details: Any) -> Reader:
+        """The reader of a pyarrow.Table; columns of one name get different ones."""
+        names, notes = unique(data.column_names)
+        data = data.rename_columns(names)
+        details["notes"] = [*details.get("notes", []), *notes]
+        return cls(name, names, lambda wanted: data.select(wanted).to_batches(), **details)
 
     def read(self) -> Table:
         """The table of all rows."""
-        parts = list(self.batches(self.names))
-        arrow = require("pyarrow", "cli")
+        arrow, parts = require("pyarrow", "cli"), list(self.batches(self.names))
         empty = arrow.table([[] for _ in self.names], self.names)
-        return self._table(arrow.Table.from_batches(parts) if parts else empty, 0)
+        return Table(arrow.Table.from_batches(parts) if parts else empty, self)
 
     def chunks(self, names: Iterable[str]) -> Generator[Table, None, None]:
         """Tables of some columns, at most `CHUNK` rows at a time where the file's format allows it."""
         arrow, first = require("pyarrow", "cli"), 0
         for batch in self.batches(list(names)):
             for begin in range(0, batch.num_rows, CHUNK):
-                yield self._table(arrow.Table.from_batches([batch.slice(begin, CHUNK)]), first + begin)
+                yield Table(arrow.Table.from_batches([batch.slice(begin, CHUNK)]), self, first + begin)
             first += batch.num_rows
 
-    def _table(self, data: Any, first: int) -> Table:
-        known = self.where, first, self.prefer, self.plain, tuple(self.notes), self.encoding
-        return Table(data, self.name, *known)
+
+@dataclass(frozen=True)
+class Table:
+    """Consecutive rows of a file."""
+
+    data: Any
+    """A pyarrow.Table."""
+    reader: Reader
+    first: int = 0
+    """The number of the first of these rows in the file."""
+
+    def __len__(self) -> int:
+        return int(self.data.num_rows)
+
+    @property
+    def name(self) -> str:
+        """The name of the file, for messages."""
+        return self.reader.name
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the columns."""
+        return list(self.data.column_names)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What was noticed in reading the file: sentences."""
+        return tuple(self.reader.notes)
+
+    def place(self, row: int) -> str:
+        """The name of a row of this table in messages, such as "line 7"."""
+        return self.reader.where(self.first + row)
 
 
 def unique(names: Sequence[str]) -> tuple[list[str], list[str]]:
@@ -145,35 +167,26 @@ def unique(names: Sequence[str]) -> tuple[list[str], list[str]]:
     return list(found), notes
 
 
-def is_units(cells: Sequence[str], rows: Sequence[Sequence[str]]) -> bool:
-    """Whether the cells below the column names are units, such as "m/s": short texts above columns of numbers.
-
-    Parameters
-    ----------
-    cells : sequence of str
-    rows : sequence of sequence of str
-        Some rows below.
+def units_note(cells: Sequence[str], rows: Sequence[Sequence[str]]) -> str | None:
+    """A note if the cells below the column names are units, such as "m/s": short texts above columns of numbers.
 
     Examples
     --------
-    >>> is_units(["s", "", "[m/s]"], [["0.5", "a", "3"], ["1.5", "b", "4"]])
-    True
+    >>> units_note(["s", "", "[m/s]"], [["0.5", "a", "3"], ["1.5", "b", "4"]])
+    "The row of units below the column names is left out ('s', '[m/s]')."
     """
     below = [row for row in rows if len(row) == len(cells)]
-    numeric = [place for place in range(len(cells)) if below and all(is_number(row[place]) for row in below)]
-    named = [cells[place].strip() for place in numeric]
-    return (
-        bool(numeric)
-        and 2 * len(numeric) >= len(cells)
-        and any(named)
-        and len(below) > 1
-        and all(len(cell) <= LONGEST_UNIT and UNIT.fullmatch(cell) for cell in map(str.strip, cells))
-    )
-
-
-def units_note(cells: Sequence[str]) -> str:
-    """The note of a row of units that is left out."""
+    numeric = [place for place in range(len(cells)) if all(is_number(row[place]) for row in below)]
+    are_short = all(len(cell) <= LONGEST_UNIT and UNIT.fullmatch(cell) for cell in map(str.strip, cells))
+    named = any(cells[place].strip() for place in numeric)
+    if len(below) < 2 or not named or 2 * len(numeric) < len(cells) or not are_short:
+        return None
     return f"The row of units below the column names is left out ({listed([cell for cell in cells if cell], 3)})."
+
+
+def above_note(texts: Sequence[str]) -> list[str]:
+    """A note of what stands above the column names, if anything does."""
+    return [f"What stands above the column names is left out ({listed(texts, 3)})."] if texts else []
 
 
 def listed(names: Sequence[str], most: int = 5) -> str:
@@ -182,7 +195,7 @@ def listed(names: Sequence[str], most: int = 5) -> str:
 
 
 def is_number(text: str) -> bool:
-    """Whether a text can be read as a number; Python's 1_000 is none."""
+    """Whether a text can be read as a number; Python's 1_000 cannot."""
     try:
         float(text)
     except ValueError:
@@ -199,6 +212,17 @@ def is_total(text: str) -> bool:
     (True, True, False)
     """
     return text.strip().rstrip(":").lower() in TOTALS
+
+
+def is_code(text: str, codes: frozenset[str] = MISSING_TEXTS) -> bool:
+    """Whether a text means that a value is missing."""
+    return text.strip().lower() in codes
+
+
+def as_code(text: str) -> Callable[[str], bool]:
+    """Whether a text is equal to a code of the user's, as texts or as numbers."""
+    number = float(text) if is_number(text) and isfinite(float(text)) else None
+    return lambda other: other.strip() == text.strip() or (is_number(other) and float(other) == number)
 
 
 def first_line(error: BaseException) -> str:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import zipfile
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing
 from math import prod
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -14,7 +14,7 @@ import numpy as np
 
 from ..core.memory import available
 from ..core.optional import require
-from .base import CHUNK, Dialect, Reader, TableError, first_line, listed, unique
+from .base import CHUNK, Dialect, Reader, TableError, listed, readable, unique
 from .text import unzipped
 
 MOST_COLUMNS = 10**6  # columns of an NPZ array; each becomes an Arrow array, which takes about 1 kB beside its values
@@ -24,56 +24,56 @@ QUERIES = ("select ", "with ", "from ")
 
 def open_parquet_file(stream: BinaryIO, name: str, form: str, dialect: Dialect) -> Reader:
     """A reader of a Parquet file, of which only the columns that are needed are read."""
-    arrow = require("pyarrow", "parquet")
+    parquet = require("pyarrow.parquet", "parquet")
     with readable(name, "Parquet"):
-        file = require("pyarrow.parquet", "parquet").ParquetFile(stream)
-        every = file.schema_arrow.names
-        names, notes = unique(every)
-
-    def batches(wanted: list[str]) -> Iterator[Any]:
-        with readable(name, "Parquet"):
-            for batch in file.iter_batches(CHUNK, columns=wanted if names == every else None):
-                yield arrow.RecordBatch.from_arrays(batch.columns, batch.schema.names if names == every else names)
-
-    return Reader(name, names, _selected(batches), notes=notes)
+        file = parquet.ParquetFile(stream)
+        names = file.schema_arrow.names
+    as_named = unique(names)[0] == names
+    return _streamed(name, "Parquet", names, lambda some: file.iter_batches(CHUNK, columns=some if as_named else None))
 
 
 def open_arrow(stream: BinaryIO, name: str, form: str, dialect: Dialect) -> Reader:
     """A reader of Arrow's own format, which is also Feather's: files and streams."""
-    arrow, ipc = require("pyarrow", "parquet"), require("pyarrow.ipc", "parquet")
+    ipc = require("pyarrow.ipc", "parquet")
     with readable(name, "Arrow"):
-        whole = stream.read(6) == b"ARROW1"
+        is_file = stream.read(6) == b"ARROW1"
         stream.seek(0)
-        file: Any = ipc.open_file(stream) if whole else ipc.open_stream(stream)
-        names, notes = unique(file.schema.names)
-    parts = (file.get_batch(place) for place in range(file.num_record_batches)) if whole else file
+        file: Any = ipc.open_file(stream) if is_file else ipc.open_stream(stream)
 
     def batches(wanted: list[str]) -> Iterator[Any]:
-        with readable(name, "Arrow"):
-            for batch in parts:
-                batch.validate(full=True)  # Arrow does not check offsets, and a wrong one crashes the process
-                yield arrow.RecordBatch.from_arrays(batch.columns, names)
+        for batch in map(file.get_batch, range(file.num_record_batches)) if is_file else file:
+            batch.validate(full=True)  # Arrow does not check offsets, and a wrong one crashes the process
+            yield batch
 
-    return Reader(name, names, _selected(batches), notes=notes)
+    return _streamed(name, "Arrow", file.schema.names, batches)
+
+
+def _streamed(name: str, what: str, every: list[str], batches: Callable[[list[str]], Iterable[Any]]) -> Reader:
+    """A reader of batches that have all columns, or those that are asked for."""
+    names, notes = unique(every)
+
+    def selected(wanted: list[str]) -> Iterator[Any]:
+        with readable(name, what):
+            for batch in batches(wanted):
+                named = batch.rename_columns(names) if batch.num_columns == len(names) else batch
+                yield named.select(wanted)
+
+    return Reader(name, names, selected, notes=notes)
 
 
 def open_json(stream: BinaryIO, name: str, form: str, dialect: Dialect) -> Reader:
     """A reader of JSON lines, or of one list of objects."""
-    arrow = require("pyarrow", "cli")
     with readable(name, "JSON"):
         stream = unzipped(stream)
-        first = stream.read(64).lstrip()[:1]
+        is_list = stream.read(64).lstrip()[:1] == b"["
         stream.seek(0)
-        if first == b"[":
-            table = arrow.Table.from_pylist(json.load(stream))
-        else:
-            table = require("pyarrow.json", "cli").read_json(stream)
-    return of_table(table, name)
+        if is_list:
+            return Reader.of(require("pyarrow", "cli").Table.from_pylist(json.load(stream)), name)
+        return Reader.of(require("pyarrow.json", "cli").read_json(stream), name)
 
 
 def open_npz(stream: BinaryIO, name: str, form: str, dialect: Dialect) -> Reader:
     """A reader of NPZ files: an array of shape (n,) is one column, an array of shape (n, d) is d columns."""
-    arrow = require("pyarrow", "cli")
     columns: dict[str, Any] = {}
     lengths: dict[str, int] = {}
     with readable(name, "NPZ"), zipfile.ZipFile(stream) as archive:
@@ -83,15 +83,14 @@ def open_npz(stream: BinaryIO, name: str, form: str, dialect: Dialect) -> Reader
                 with readable(name, "NPZ", f"array {key!r}: "):
                     array = _array(archive, file, f"{name}: array {key!r}")
                     lengths[key] = len(array)
-                    parts = [array] if array.ndim == 1 else array.T
-                    keys = [key] if array.ndim == 1 else [f"{key}{place}" for place in range(len(parts))]
-                    columns.update(zip(keys, map(_arrow_array, parts), strict=True))
+                    parts = {key: array} if array.ndim == 1 else {f"{key}{at}": part for at, part in enumerate(array.T)}
+                    columns |= {key: _arrow_array(part) for key, part in parts.items()}
     if not lengths:
         raise TableError(f"{name} holds no arrays.")
     if len(set(lengths.values())) > 1:
         words = ", ".join(f"{key!r} {length}" for key, length in list(lengths.items())[:5])
         raise TableError(f"{name}: its arrays must be equally long, one value for each row; their lengths are {words}.")
-    return of_table(arrow.table(columns), name)
+    return Reader.of(require("pyarrow", "cli").table(columns), name)
 
 
 def _array(archive: zipfile.ZipFile, file: str, name: str) -> Any:
@@ -134,8 +133,8 @@ def _arrow_array(array: Any) -> Any:
         unit, count = np.datetime_data(dtype)
         if count > 1 or unit not in ("s", "ms", "us", "ns", *(["D"] if dtype.kind == "M" else [])):
             dtype = np.dtype(f"{dtype.kind}8[us]")
-    wide = dtype.kind == "f" and dtype.itemsize > 8
-    return arrow.array(np.ascontiguousarray(array, np.float64 if wide else dtype.newbyteorder("=")))
+    is_wide = dtype.kind == "f" and dtype.itemsize > 8
+    return arrow.array(np.ascontiguousarray(array, np.float64 if is_wide else dtype.newbyteorder("=")))
 
 
 def open_database(path: str, part: str | None) -> Reader:
@@ -147,26 +146,25 @@ def open_database(path: str, part: str | None) -> Reader:
     part : str or None
         The name of a table, or a query; a database of one table needs no name.
     """
-    arrow = require("pyarrow", "cli")
+    name = path if part is None else f"{path}::{part}"
     with open(path, "rb") as stream:
         is_sqlite = stream.read(16).startswith(b"SQLite format 3")
-    name = path if part is None else f"{path}::{part}"
     with readable(name, "a database"), closing(_connect(path, is_sqlite)) as base:
-        catalogue = "sqlite_master where type in ('table', 'view')" if is_sqlite else "information_schema.tables"
+        tables = "sqlite_master where type in ('table', 'view')" if is_sqlite else "information_schema.tables"
         key = "name" if is_sqlite else "table_name"
-        tables = [row[0] for row in base.execute(f"select {key} from {catalogue}").fetchall()]
-        if part is None and len(tables) != 1:
-            raise TableError(f"{path} holds {len(tables)} tables: {listed(tables, 12)}. Name one: {path}::NAME.")
-        asked = tables[0] if part is None else part
-        is_query = asked.lower().lstrip().startswith(QUERIES)
-        if not is_query and asked not in tables:
-            raise TableError(f"{path} has no table {asked!r}; it has {listed(tables, 12)}.")
-        quoted = asked.replace('"', '""')
-        cursor = base.execute(asked if is_query else f'select * from "{quoted}"')
-        names, notes = unique([column[0] for column in cursor.description])
+        names = [row[0] for row in base.execute(f"select {key} from {tables}").fetchall()]
+        if part is None and len(names) != 1:
+            raise TableError(f"{path} holds {len(names)} tables: {listed(names, 12)}. Name one: {path}::NAME.")
+        query = names[0] if part is None else part
+        if not query.lower().lstrip().startswith(QUERIES):
+            if query not in names:
+                raise TableError(f"{path} has no table {query!r}; it has {listed(names, 12)}.")
+            quoted = query.replace('"', '""')
+            query = f'select * from "{quoted}"'
+        cursor = base.execute(query)
+        names = [column[0] for column in cursor.description]
         columns = list(zip(*cursor.fetchall(), strict=True)) or [()] * len(names)
-        data = arrow.table([_mixed(column) for column in columns], names)
-    return of_table(data, name, notes)
+        return Reader.of(require("pyarrow", "cli").table(list(map(_mixed, columns)), names), name)
 
 
 def _connect(path: str, is_sqlite: bool) -> Any:
@@ -185,32 +183,3 @@ def _mixed(values: Any) -> Any:
         return arrow.array(values)
     except (arrow.ArrowInvalid, arrow.ArrowTypeError):
         return arrow.array([None if value is None else str(value) for value in values])
-
-
-def of_table(
-    data: Any, name: str, notes: list[str] | None = None, where: Callable[[int], str] = "row {}".format
-) -> Reader:
-    """A reader of a table in memory, with names that are all different."""
-    names, more = unique(data.column_names)
-    data = data.rename_columns(names)
-    return Reader(
-        name, names, lambda wanted: iter(data.select(wanted).to_batches()), where, notes=[*(notes or []), *more]
-    )
-
-
-def _selected(batches: Callable[[list[str]], Iterator[Any]]) -> Callable[[list[str]], Iterator[Any]]:
-    """Batches with the wanted columns alone."""
-    return lambda wanted: (batch.select(wanted) for batch in batches(wanted))
-
-
-@contextmanager
-def readable(name: str, what: str, where: str = "") -> Iterator[None]:
-    """Raise any error as a `TableError` that names the file; damaged files cause errors of many kinds."""
-    try:
-        yield
-    except (TableError, ModuleNotFoundError):
-        raise
-    except Exception as error:
-        words = first_line(error)
-        words = f"not enough memory ({words})" if isinstance(error, MemoryError) else words
-        raise TableError(f"{name} cannot be read as {what}: {where}{words}.") from None

@@ -14,9 +14,7 @@ from typing import Any, ClassVar, NamedTuple, TypeVar
 import numpy as np
 
 from ..core.types import Array, Floats, Indices
-from .base import TableError, is_number
 from .values import Values
-from .written_numbers import LEVEL_CODES, as_code, is_code
 
 MISSING = ("error", "drop", "median", "indicator")
 GAP = "(missing)"  # the level of missing values
@@ -25,30 +23,6 @@ NONE = np.empty(0, dtype=np.intp)
 C = TypeVar("C", bound="Column")
 Lookup = Callable[[str], Values]
 """The values of a column by its name."""
-
-
-@dataclass(frozen=True)
-class Advice:
-    """The names that options have for the user who reads the messages."""
-
-    features: str
-    exclude: str | None
-    """The parameter that leaves columns out; None if there is none."""
-
-    @property
-    def keep(self) -> str:
-        """How a column that was left out is kept."""
-        return f"to keep it, name it in {self.features}"
-
-    def leave_out(self, columns: Sequence[str]) -> str:
-        """How columns are left out."""
-        if self.exclude is None:
-            return "leave it out" if len(columns) == 1 else "leave them out"
-        return f"use {self.exclude}={','.join(columns)!r}"
-
-
-IN_COMMANDS = Advice("`features`", "exclude")
-IN_PYTHON = Advice("the parameter columns", None)
 
 
 @dataclass(frozen=True)
@@ -69,8 +43,8 @@ class Options:
     thousands: str | None = None
     prefer: str = "."
     """The decimal mark where both are possible."""
-    advice: Advice = IN_COMMANDS
-    """The words in which messages name these options."""
+    in_python: bool = False
+    """Whether messages name parameters of `TableEncoder`; if not, those of the commands."""
     chosen: bool = False
     """Whether the columns were named by the user: none is left out then."""
     y: Floats | None = None
@@ -84,6 +58,17 @@ class Options:
     def fills(self) -> bool:
         """Whether something takes the place of missing values."""
         return self.missing in ("median", "indicator")
+
+    @property
+    def keep(self) -> str:
+        """How a column that was left out is kept, in words."""
+        return f"to keep it, name it in {'the parameter columns' if self.in_python else '`features`'}"
+
+    def leave_out(self, columns: Sequence[str]) -> str:
+        """How columns are left out, in words."""
+        if self.in_python:
+            return "leave it out" if len(columns) == 1 else "leave them out"
+        return f"use exclude={','.join(columns)!r}"
 
     def format_of(self, name: str) -> str | None:
         """The format of dates that was given for a column."""
@@ -133,11 +118,6 @@ class Column(ABC):
         """The names of the inputs that the column becomes."""
         return self.inputs() + ([f"{self.label} missing"] if self.indicator else [])
 
-    @property
-    def needs_texts(self) -> bool:
-        """Whether cells are taken as texts even if all of them are numbers."""
-        return True
-
     @abstractmethod
     def inputs(self) -> list[str]:
         """The names of the inputs but for the indicator."""
@@ -158,15 +138,21 @@ class Column(ABC):
         """The inputs with the indicator, and the count of missing values."""
         return Coded(np.column_stack([X, gaps]) if self.indicator else X, int(gaps.sum()))
 
+    def with_gaps(self: C, data: Floats, options: Options, fill: float | None = None) -> C:
+        """The column with what takes the place of missing values: the median of `data`, unless there is a fill.
 
-def with_gaps(column: C, data: Floats, options: Options) -> C:
-    """The column with what takes the place of missing values; `data`, of shape (n,), has NaN there."""
-    gaps = bool(np.isnan(data).any())
-    if not options.fills or np.isnan(data).all():
-        return replace(column, complete=not gaps)
-    return replace(
-        column, fill=float(np.nanmedian(data)), indicator=gaps and options.missing == "indicator", complete=not gaps
-    )
+        Parameters
+        ----------
+        data : array of shape (n,)
+            Numbers of the training data, NaN where a value is missing.
+        options : Options
+        fill : float, optional
+        """
+        gaps = bool(np.isnan(data).any())
+        if not options.fills or np.isnan(data).all():
+            return replace(self, complete=not gaps)
+        fill = float(np.nanmedian(data)) if fill is None else fill
+        return replace(self, fill=fill, indicator=gaps and options.missing == "indicator", complete=not gaps)
 
 
 @dataclass(frozen=True)
@@ -196,51 +182,3 @@ class Reading:
 
 class Unreadable(Exception):
     """A column cannot be an input as it is; the message says what to do."""
-
-
-def blanked(values: Values, codes: Sequence[str] = ()) -> Values:
-    """Values with the usual texts for missing values, and some codes of the user's, as missing ones."""
-    if values.kind == "text":
-        tests = [as_code(code) for code in codes]
-        known = [is_code(text, LEVEL_CODES) or any(test(text) for test in tests) for text in values.levels]
-        data = np.where(np.array([*known, True])[values.data], -1, values.data)
-        if len(data) and (data < 0).all():
-            return Values("empty", np.full(len(data), np.nan), place=values.place)
-        return replace(values, data=data)
-    numbers = [float(code) for code in codes if is_number(code)]
-    if values.kind != "number" or not numbers:
-        return values
-    data = np.where(np.isin(values.data, numbers), np.nan, values.data)
-    return replace(values, data=data, kind="number" if not np.isnan(data).all() else "empty")
-
-
-def numbers_of(values: Values, numbers: Floats, message: Callable[[str, int], str]) -> Floats:
-    """The number of each row, of shape (n,); levels that occur and have none are refused, but for missing values.
-
-    Parameters
-    ----------
-    values : Values
-        Texts.
-    numbers : array of shape (levels,)
-        The number of each level; NaN for one that is something else.
-    message : callable
-        A function of the first wrong value with its place, and of the count of further ones: the error's message.
-    """
-    unread = np.flatnonzero(np.isnan(numbers) & (values.used() > 0))  # rows that are left out may have had other texts
-    wrong = [at for at in unread.tolist() if not is_code(values.levels[at])]
-    if wrong:
-        row = first_row(values, wrong)
-        shown = f"{values.levels[int(values.data[row])]!r} in {values.place(row)}"
-        raise TableError(message(shown, int(np.isin(values.data, wrong).sum()) - 1))
-    return np.asarray(np.append(numbers, np.nan)[values.data])
-
-
-def first_row(values: Values, levels: Sequence[int]) -> int:
-    """The first row that has one of some levels."""
-    return int(np.flatnonzero(np.isin(values.data, levels))[0])
-
-
-def used_texts(values: Values) -> list[str]:
-    """The different texts that occur, without codes for missing values."""
-    there = values.used() > 0
-    return [text for text, used in zip(values.levels, there.tolist(), strict=True) if used and not is_code(text)]

@@ -4,41 +4,40 @@ from __future__ import annotations
 
 import re
 
-ID = re.compile(
+_ID = re.compile(
     r"|id|.*[_ .-]id|.*[a-z]ID|index|idx|row[_ .]?(names?|numbers?|id)?|unnamed.*|key|uuid|guid|no\.?|nr\.?|#", re.I
 )
-ENDS_IN_ID = re.compile(
-    r"(?i:id|uuid|guid|.*[_ .-]id)|.*[a-z]I[Dd]|[CFGOPRSTU]ID"
-)  # "carId", but not "Madrid" nor "BID"
-TIME = re.compile(
-    r"t|x|time|year|day|date|week|month|hour|minute|second|step|period|age|age_.*|days?|years?|.*_time|.*year", re.I
-)
-DATE = re.compile(r".*(date|day|time)(?![a-z]).*|.*(date|datum)", re.I)
-MONTH = re.compile(r"(.*[_ .])?(month|yearmonth|year[_ .]month|ym|yyyymm|period)", re.I)
-GROUP = re.compile(
-    r"(.*[_ .])?(subject|participant|patient|person|individual|user|customer|client|student|school|store|shop|site|"
-    r"station|batch|plot|block|group|cluster|zip|zip[_ .]?code|post(al)?[_ .]?code|fips)",
-    re.I,
-)
-DURATION = re.compile(
-    r"(^|[^a-z])(lap|durations?|elapsed|pace|split|runtime|took|(finish|race|net|gun|chip|swim|run|bike)[_ .]?time)"
-    r"($|[^a-z])",
-    re.I,
-)
-LATITUDE = re.compile(r"(.*[^a-z])?(lat|latitude)([^a-z].*)?", re.I)
-LONGITUDE = re.compile(r"(.*[^a-z])?(lon|long|lng|longitude)([^a-z].*)?", re.I)
+_ENDS_IN_ID = re.compile(r"(?i:id|uuid|guid|.*[_ .-]id)|.*[a-z]I[Dd]|[CFGOPRSTU]ID")  # "carId", not "Madrid" nor "BID"
+_PATTERNS = {
+    "time": r"t|x|time|year|day|date|week|month|hour|minute|second|step|period|age|age_.*|days?|years?|.*_time|.*year",
+    "date": r".*(date|day|time)(?![a-z]).*|.*(date|datum)",
+    "month": r"(.*[_ .])?(month|yearmonth|year[_ .]month|ym|yyyymm|period)",
+    "group": r"(.*[_ .])?(subject|participant|patient|person|individual|user|customer|client|student|school|store|shop"
+    r"|site|station|batch|plot|block|group|cluster|zip|zip[_ .]?code|post(al)?[_ .]?code|fips)",
+    "duration": r"(.*[^a-z])?(lap|durations?|elapsed|pace|split|runtime|took"
+    r"|(finish|race|net|gun|chip|swim|run|bike)[_ .]?time)([^a-z].*)?",
+    "place": r"(.*[^a-z])?(coord(inate)?s?|location|position|gps|geo|latlon|latlng|lat[_ /,-]+(lon|lng|long)"
+    r"|point|place)([^a-z].*)?",
+    "latitude": r"(.*[^a-z])?(lat|latitude)([^a-z].*)?",
+    "longitude": r"(.*[^a-z])?(lon|long|lng|longitude)([^a-z].*)?",
+}
+_COMPILED = {what: re.compile(pattern, re.I) for what, pattern in _PATTERNS.items()}
 
 
-PLACE = re.compile(
-    r"(.*[^a-z])?(coord(inate)?s?|location|position|gps|geo|latlon|latlng|lat[_ /,-]+(lon|lng|long)|point|place)"
-    r"([^a-z].*)?",
-    re.I,
-)
+def is_named(name: str, what: str) -> bool:
+    """Whether a column's name says what it holds.
 
+    "time" (a column that counts may tell the time), "date" (numbers such as 20260131), "month" (202601), "group"
+    (numbers that are names of groups; plurals are counts), "duration" (12:30 is no time of day), or "place".
 
-def is_place(name: str) -> bool:
-    """Whether texts such as "47.4, 8.5" are latitude and longitude by the name of their column."""
-    return bool(PLACE.fullmatch(name))
+    Examples
+    --------
+    >>> [is_named(name, "duration") for name in ("Lap time", "finish_time", "duration", "departure time", "time")]
+    [True, True, True, False, False]
+    >>> [is_named(name, "group") for name in ("station", "zip_code", "stations", "depth")]
+    [True, True, False, False]
+    """
+    return _COMPILED[what].fullmatch(name) is not None
 
 
 def is_id(name: str) -> bool:
@@ -50,64 +49,16 @@ def is_id(name: str) -> bool:
     [True, True, True, True, True, False, False]
     """
     name = name.strip()
-    return bool(ID.fullmatch(name)) and (not name.lower().endswith("id") or bool(ENDS_IN_ID.fullmatch(name)))
+    return bool(_ID.fullmatch(name)) and (not name.lower().endswith("id") or bool(_ENDS_IN_ID.fullmatch(name)))
 
 
-def is_time(name: str) -> bool:
-    """Whether a column that counts may tell the time, so that it is no row number."""
-    return bool(TIME.fullmatch(name))
-
-
-def is_date(name: str) -> bool:
-    """Whether numbers such as 20260131 are dates by the name of their column."""
-    return bool(DATE.fullmatch(name))
-
-
-def is_month(name: str) -> bool:
-    """Whether numbers such as 202601 are months by the name of their column."""
-    return bool(MONTH.fullmatch(name))
-
-
-def is_duration(name: str) -> bool:
-    """Whether texts such as 12:30 are minutes and seconds, or hours and minutes, by the name of their column.
+def stem(name: str, what: str) -> tuple[str, str] | None:
+    """What stands before and after the word for a latitude or longitude, in lower case; None if there is no such word.
 
     Examples
     --------
-    >>> [is_duration(name) for name in ("Lap time", "finish_time", "duration", "departure time", "time")]
-    [True, True, True, False, False]
-    """
-    return bool(DURATION.search(name))
-
-
-def is_group(name: str) -> bool:
-    """Whether numbers are names of groups of rows, such as those of shops, by the name of their column.
-
-    Plurals are counts: the station that has measured, but the number of stations.
-
-    Examples
-    --------
-    >>> [is_group(name) for name in ("station", "zip_code", "stations", "depth")]
-    [True, True, False, False]
-    """
-    return bool(GROUP.fullmatch(name))
-
-
-def latitude_stem(name: str) -> tuple[str, str] | None:
-    """What stands before and after the word for a latitude, in lower case; None if the name has no such word.
-
-    Examples
-    --------
-    >>> latitude_stem("home_Lat"), latitude_stem("latency")
+    >>> stem("home_Lat", "latitude"), stem("latency", "latitude")
     (('home_', ''), None)
     """
-    return _stem(LATITUDE, name)
-
-
-def longitude_stem(name: str) -> tuple[str, str] | None:
-    """What stands before and after the word for a longitude, in lower case; None if the name has no such word."""
-    return _stem(LONGITUDE, name)
-
-
-def _stem(pattern: re.Pattern[str], name: str) -> tuple[str, str] | None:
-    match = pattern.fullmatch(name)
+    match = _COMPILED[what].fullmatch(name)
     return None if match is None else ((match[1] or "").lower(), (match[3] or "").lower())

@@ -8,14 +8,12 @@ from dataclasses import replace
 import numpy as np
 
 from .base import CORRECT, TableError
-from .categories import FEWEST_ROWS, MOST_LEVELS, Levels, OneHot, Ranks
-from .column import Lookup, Options, Reading, Unreadable, blanked, first_row, used_texts
-from .column_names import is_group, is_id, is_time
-from .dates import Dates
-from .means import UNIQUE, Means, Points, read_levels
+from .categories import FEWEST_ROWS, MOST_LEVELS, UNIQUE, Levels, Means, OneHot, Points, Ranks, read_levels
+from .column import Lookup, Options, Reading, Unreadable
+from .column_names import is_id, is_named
+from .dates import Dates, Times
 from .numbers import FEWEST, Numbers
 from .places import Places, find_pair
-from .times import Times
 from .values import Values
 from .written_numbers import CODE, in_several_currencies, read_numbers
 
@@ -31,59 +29,65 @@ Reader = Callable[[str, Values, Options], Reading | None]
 def refuse_unusable(name: str, values: Values, options: Options) -> Reading | None:
     """A column that cannot be an input, or that has no values."""
     if values.kind == "other":
-        remedy = options.advice.leave_out([name])
+        remedy = options.leave_out([name])
         raise Unreadable(f"column {name!r} holds {values.type_name}, which cannot be an input; {remedy}.")
-    nothing = bool(values.missing.all()) or (values.kind == "text" and not used_texts(values))
-    return Reading.left_out(name, "it has no values at all") if nothing else None
+    is_empty = bool(values.missing.all()) or (values.kind == "text" and not values.used_texts())
+    return Reading.left_out(name, "it has no values at all") if is_empty else None
 
 
 def leave_out_ids(name: str, values: Values, options: Options) -> Reading | None:
     """Row numbers, and ids that differ in every row."""
-    n, keep = len(values), options.advice.keep
+    n = len(values)
     if options.chosen or n < FEWEST or values.missing.any():
         return None
     if values.kind == "number":
         whole = bool(np.all(values.data == np.floor(values.data)))
         counts = values.data[0] in (0, 1) and bool(np.all(np.diff(values.data) == 1))
-        if whole and counts and not is_time(name):
-            return Reading.left_out(name, f"it counts the rows; {keep}")
+        if whole and counts and not is_named(name, "time"):
+            return Reading.left_out(name, f"it counts the rows; {options.keep}")
         if whole and is_id(name) and len(np.unique(values.data)) == n:
-            return Reading.left_out(name, f"an id, different in every row; {keep}")
-    elif values.kind == "text" and is_id(name) and np.count_nonzero(values.used()) > UNIQUE * n:
-        return Reading.left_out(name, f"an id, different in most rows; {keep}")
+            return Reading.left_out(name, f"an id, different in every row; {options.keep}")
+    elif values.kind == "text" and is_id(name) and np.count_nonzero(values.counts()) > UNIQUE * n:
+        return Reading.left_out(name, f"an id, different in most rows; {options.keep}")
     return None
+
+
+def read_keys(name: str, values: Values, options: Options) -> Reading | None:
+    """Numbers that are names of groups of rows."""
+    return read_levels(name, values, options) if values.kind == "number" else None
 
 
 def read_codes(name: str, values: Values, options: Options) -> Reading | None:
     """Levels that mostly are numbers, such as '001' and '136A'; texts among numbers that are not levels are refused."""
     if values.kind != "text":
         return None
-    texts = used_texts(values)
+    texts = values.used_texts()
     numbers = read_numbers(texts, options.decimal, options.thousands, options.prefer)[0]
     bad = [text for text, number in zip(texts, numbers.tolist(), strict=True) if number != number]
     if len(bad) >= 0.5 * len(texts):
         return None
-    counts = dict(zip(values.levels, values.used().tolist(), strict=True))
-    padded = any(text.strip().startswith("0") and len(text.strip()) > 1 for text in texts)
-    if all(CODE.fullmatch(text.strip()) for text in texts) and (padded or is_id(name) or is_group(name)):
+    counts = dict(zip(values.levels, values.counts().tolist(), strict=True))
+    is_padded = any(text.strip().startswith("0") and len(text.strip()) > 1 for text in texts)
+    are_codes = all(CODE.fullmatch(text.strip()) for text in texts)
+    if are_codes and (is_padded or is_id(name) or is_named(name, "group")):
         why = f"values such as {bad[0]!r} are codes"
     elif len(texts) <= MOST_LEVELS and all(counts[text] >= FEWEST_ROWS for text in bad):  # hardly slips of the pen
         why = f"it has {len(texts)} different values, and {bad[0]!r} is no number"
     else:
-        place = values.place(first_row(values, [values.levels.index(bad[0])]))
         more = {1: "", 2: f" and {bad[-1]!r}"}.get(len(bad), f" and {len(bad) - 1} more, such as {bad[1 % len(bad)]!r}")
+        place = values.first_place([values.levels.index(bad[0])])
         raise Unreadable(
             f"column {name!r} holds text where a number is needed: {bad[0]!r} in {place}{more}. {CORRECT} If it means "
             f"that the value is missing, say so with `na_values`. To do without the column, "
-            f"{options.advice.leave_out([name])}."
+            f"{options.leave_out([name])}."
         )
-    found = read_levels(name, values, options)
-    return found and replace(found, notes=(*found.notes, f"{name!r} is read as levels, since {why}."))
+    reading = read_levels(name, values, options)
+    return reading and replace(reading, notes=(*reading.notes, f"{name!r} is read as levels, since {why}."))
 
 
 def leave_out_currencies(name: str, values: Values, options: Options) -> Reading | None:
     """Amounts in several currencies."""
-    both = in_several_currencies(used_texts(values)) if values.kind == "text" and not options.chosen else None
+    both = in_several_currencies(values.used_texts()) if values.kind == "text" and not options.chosen else None
     return both and Reading.left_out(
         name, f"amounts in different currencies, such as {both[0]!r} and {both[1]!r}; write them in one"
     )
@@ -94,7 +98,7 @@ READERS: tuple[Reader, ...] = (
     Ranks.read,
     leave_out_ids,
     Dates.read,
-    lambda name, values, options: read_levels(name, values, options) if values.kind == "number" else None,
+    read_keys,
     Numbers.read,
     Places.read,
     Times.read,
@@ -105,22 +109,18 @@ READERS: tuple[Reader, ...] = (
 """What looks at a column, in this order, until one takes it."""
 
 
-def examine(names: Sequence[str], raw: Lookup, options: Options) -> tuple[list[Reading], list[str]]:
+def examine(names: Sequence[str], get: Lookup, options: Options) -> tuple[list[Reading], list[str]]:
     """How each of some columns is read, and all problems with them.
 
     Parameters
     ----------
     names : sequence of str
-    raw : callable
+    get : callable
         The values of a column by its name, of the rows that have a target.
     options : Options
     """
-
-    def get(name: str) -> Values:
-        return blanked(raw(name), options.na_values)
-
     pair = find_pair(names, get, options)
-    readings, problems = [], []
+    readings, problems = list[Reading](), list[str]()
     for name in names:
         if pair is not None and name == pair.partner:
             continue
@@ -128,59 +128,48 @@ def examine(names: Sequence[str], raw: Lookup, options: Options) -> tuple[list[R
             if pair is not None and name == pair.name:
                 readings.append(pair.reading(get, options))
             else:
-                values = get(name)
-                found = (read(name, values, options) for read in READERS)
-                readings.append(next(reading for reading in found if reading is not None))
+                asked = (read(name, get(name), options) for read in READERS)
+                readings.append(next(reading for reading in asked if reading is not None))
         except Unreadable as problem:
             problems.append(str(problem))
         except TableError as error:
             problems.append(str(error).partition(": ")[2])
-    readings = _without_equal_indicators(readings, get)
-    return (readings if options.chosen else _without_twins(readings, get, options)), problems
+    return _without_repetition(readings, get, options), problems
 
 
-def _without_twins(readings: list[Reading], get: Lookup, options: Options) -> list[Reading]:
-    """Readings that leave out columns whose levels are those of an earlier one under other names, such as codes."""
-    seen: dict[bytes, str] = {}
-    found = []
-    for reading in readings:
-        column = reading.column
-        if isinstance(column, Levels) and len(column.levels) > 2:
-            codes = column.codes(column.texts(get(column.name)))
-            _, first, groups = np.unique(codes, return_index=True, return_inverse=True)
-            partition = first[groups].tobytes()  # the first row of each row's level
-            if partition in seen:
-                words = f"its levels are those of {seen[partition]!r} under other names; {options.advice.keep}"
-                reading = Reading.left_out(reading.name, words)
-            seen.setdefault(partition, reading.name)
-        found.append(reading)
-    return found
-
-
-def _without_equal_indicators(readings: list[Reading], get: Lookup) -> list[Reading]:
-    """Readings of which no two have indicators that are equal in all rows."""
-    seen: set[bytes] = set()
-    found = []
+def _without_repetition(readings: list[Reading], get: Lookup, options: Options) -> list[Reading]:
+    """Readings without what others tell: indicators that are equal in all rows, and levels under other names."""
+    gaps, partitions = set[bytes](), dict[bytes, str]()
+    different = []
     for reading in readings:
         column = reading.column
         if column is not None and column.indicator:
-            gaps = column.encode(get).X[:, -1].tobytes()
-            if gaps in seen:
+            own = column.encode(get).X[:, -1].tobytes()
+            if own in gaps:
                 reading = replace(reading, column=replace(column, indicator=False))
-            seen.add(gaps)
-        found.append(reading)
-    return found
+            gaps.add(own)
+        if isinstance(column, Levels) and len(column.levels) > 2 and not options.chosen:
+            codes = column.codes(column.texts(get(column.name)))
+            _, first, groups = np.unique(codes, return_index=True, return_inverse=True)
+            partition = first[groups].tobytes()  # the first row of each row's level
+            if partition in partitions:
+                words = f"its levels are those of {partitions[partition]!r} under other names; {options.keep}"
+                reading = Reading.left_out(reading.name, words)
+            partitions.setdefault(partition, reading.name)
+        different.append(reading)
+    return different
 
 
 def notes_of(readings: Sequence[Reading]) -> list[str]:
     """The notes of readings, those that say the same of several columns in one sentence, and what is left out."""
-    names: dict[str, list[str]] = {}
+    subjects: dict[str, list[str]] = {}
     for reading in readings:
         for note in reading.notes:
             begin = f"{reading.name!r} is "
-            names.setdefault(note.removeprefix(begin), []).append(repr(reading.name) if note.startswith(begin) else "")
-    said = [words if not found[0] else f"{_are_each(found)} {words}" for words, found in names.items()]
-    return [*said, *left_out_notes(readings)]
+            subject = repr(reading.name) if note.startswith(begin) else ""
+            subjects.setdefault(note.removeprefix(begin), []).append(subject)
+    notes = [words if not names[0] else f"{_are_each(names)} {words}" for words, names in subjects.items()]
+    return [*notes, *left_out_notes(readings)]
 
 
 def left_out_notes(readings: Sequence[Reading]) -> list[str]:
@@ -199,12 +188,12 @@ def reading_notes(readings: Sequence[Reading]) -> list[str]:
 
 
 def _by_words(readings: Sequence[Reading], used: bool) -> dict[str, list[str]]:
-    """The names of columns, in quotation marks, by what is said of them."""
-    found: dict[str, list[str]] = {}
+    """The names of columns that are used or not, in quotation marks, by the words of their readings."""
+    names: dict[str, list[str]] = {}
     for reading in readings:
         if (reading.column is not None) == used:
-            found.setdefault(reading.words, []).append(repr(reading.name))
-    return found
+            names.setdefault(reading.words, []).append(repr(reading.name))
+    return names
 
 
 def _are_each(names: Sequence[str]) -> str:

@@ -1,4 +1,4 @@
-"""Dates: days since 1970 and, for each part of the calendar that varies, a point on a circle."""
+"""Dates, as days and points on the circles of the calendar; times of day, on a circle too; and durations, in days."""
 
 from __future__ import annotations
 
@@ -10,15 +10,20 @@ import numpy as np
 
 from ..core.types import Floats
 from .base import CORRECT, TableError
-from .calendar import circle, circles_of
-from .column import Coded, Column, Lookup, Options, Reading, Unreadable, first_row, numbers_of, used_texts, with_gaps
-from .column_names import is_date, is_month
-from .values import OFFSETS, Values, days_of, in_zone
-from .written_dates import ISO, dates_in, example, read_dates, read_styles
+from .column import Coded, Column, Lookup, Options, Reading, Unreadable
+from .column_names import is_named
+from .values import OFFSETS, Values, in_zone
+from .written_dates import ISO, Texts, example, others_than, read_clocks, read_dates, read_durations, read_styles
 
 STRAY = 0.1  # share of different texts, up to which those that are not dates are errors among dates
 CODED = (("%Y%m%d", 19000101, 21001231), ("%Y%m", 190001, 210012))
 """Forms of dates that are whole numbers, with the least and the largest of them."""
+
+FEW_DAYS = 2.0  # span of the dates, in days, from which the time of day is more than the date itself
+FEW_WEEKS = 21.0  # span, in days, from which the weekday is more than the date itself
+FEW_YEARS = 1.5 * 365.25  # span, in days, from which the season is more than the date itself
+WEEKDAYS_APART = 3.5  # most days between dates, on average, for weekdays: rarer dates fall on them by chance
+SEASONS_APART = 200.0  # most days between dates, on average, for seasons: a year needs two dates to have any
 
 
 @dataclass(frozen=True)
@@ -29,7 +34,7 @@ class Dates(Column):
     forms: tuple[str, ...] = ()
     """How dates are written in texts; ISO 8601 if empty."""
     parts: tuple[str, ...] = ()
-    """The parts of the calendar (`sodalite.tables.calendar.CIRCLES`)."""
+    """The parts of the calendar: "hour", "weekday" and "season"."""
     zone: str | None = None
     """The time zone whose clock tells the parts of the calendar."""
 
@@ -37,15 +42,15 @@ class Dates(Column):
         return [self.name, *(f"{self.name} {part} {axis}" for part in self.parts for axis in ("cos", "sin"))]
 
     def encode(self, get: Lookup, source: str = "the table") -> Coded:
-        found = self.values(get(self.name), source)
-        days: Floats = np.asarray(found.data, dtype=np.float64)
-        gaps, wall = np.isnan(days), days if found.wall is None else found.wall
+        dates = self.values(get(self.name), source)
+        days: Floats = np.asarray(dates.data, dtype=np.float64)
+        gaps, wall = np.isnan(days), days if dates.wall is None else dates.wall
         if self.parts:
-            if self.zone is not None and found.zone is None and not gaps.all():
+            if self.zone is not None and dates.zone is None and not gaps.all():
                 raise TableError(f"{source}: column {self.name!r} must hold dates with a time zone, as the model's do.")
-            if self.zone not in (None, OFFSETS, found.zone):
+            if self.zone not in (None, OFFSETS, dates.zone):
                 wall = in_zone(days, str(self.zone))
-            elif self.zone is None and found.zone is not None:
+            elif self.zone is None and dates.zone is not None:
                 wall = days
         days, wall = self.filled(days), self.filled(wall)
         return self.coded(np.column_stack([days, *(circle(wall, part) for part in self.parts)]), gaps)
@@ -54,100 +59,182 @@ class Dates(Column):
         """The dates, read from texts if need be; all else is refused."""
         if values.kind in ("date", "empty"):
             return values
-        shown = example((self.forms or (ISO,))[0])
-        message = f"{source}: column {self.name!r} must hold dates, as {shown} for instance, but it "
-        if values.kind == "number" and self.forms:
-            values = values.texts()
+        message = (
+            f"{source}: column {self.name!r} must hold dates, as {example((*self.forms, ISO)[0])} for instance, but it "
+        )
+        values = values.texts() if values.kind == "number" and self.forms else values
         if values.kind != "text":
             raise TableError(f"{message}holds {values.type_name}.")
-        found = dates_in(values.levels, (*self.forms, ISO))
-        both = np.array([days_of(value) for value in found]).reshape(-1, 2)
-        days, wall = (numbers_of(values, part, lambda shown, more: f"{message}has {shown}.") for part in both.T)
-        used = values.used() > 0
-        aware = {date.tzinfo is not None for date, there in zip(found, used.tolist(), strict=True) if date and there}
-        if len(aware) > 1:
+        utc, by_clock, aware = Texts.of(values.levels).dates((*self.forms, ISO))
+        days, wall = (values.by_level(part, lambda shown, _: f"{message}has {shown}.") for part in (utc, by_clock))
+        zones = set(aware[(values.counts() > 0) & ~np.isnan(utc)].tolist())
+        if len(zones) > 1:
             raise TableError(f"{message}has some with a time zone and some without.")
-        zone = OFFSETS if True in aware else None
+        zone = OFFSETS if True in zones else None
         return Values("date", days, wall=wall if zone else None, zone=zone, place=values.place)
 
     @classmethod
     def read(cls, name: str, values: Values, options: Options) -> Reading | None:
         """A column of dates, of texts that all are dates, or of numbers such as 20260131 in a column named so."""
-        asked = options.format_of(name)
         if values.kind == "number":
             form = _form_of_code(name, values, options)
-            return None if form is None else cls(name, (form,))._reading(values, options)
+            return None if form is None else cls(name, (form,)).reading(values, options)
         if values.kind == "date":
-            return cls(name)._reading(values, options)
+            return cls(name).reading(values, options)
         if values.kind != "text":
             return None
-        texts = used_texts(values)
-        if asked is not None and (isinstance(options.date_format, Mapping) or read_dates(texts, asked)[1]):
-            return cls(name, (asked,))._reading(values, options)
-        dates, forms = read_dates(texts)
-        if forms:
-            _refuse_two_ways(name, texts, dates, forms, options)
-            return cls(name, () if forms[0] == ISO else (forms[0],))._reading(values, options)
-        if styles := read_styles(texts):
-            for form in styles:
-                some = [text for text in texts if read_dates([text], form)[1]]
-                _refuse_two_ways(name, some, *read_dates(some), options)
-            return cls(name, tuple(styles))._reading(values, options)
-        _refuse_strays(name, values, texts, options)
+        asked, texts = options.format_of(name), values.used_texts()
+        if asked is not None and (isinstance(options.date_format, Mapping) or Texts.of(texts).fits(asked)):
+            return cls(name, (asked,)).reading(values, options)
+        forms = read_dates(texts)
+        styles = forms[:1] or read_styles(texts)
+        for form in styles:
+            others = set(others_than(texts, [form])) if len(styles) > 1 else ()
+            _refuse_two_ways(name, [text for text in texts if text not in others])
+        if styles:
+            return cls(name, () if styles == [ISO] else tuple(styles)).reading(values, options)
+        _refuse_strays(name, values, texts)
         return None
 
-    def _reading(self, values: Values, options: Options) -> Reading:
-        found = self.values(values, "")
-        days = np.asarray(found.data, dtype=np.float64)
-        known = days[~np.isnan(days)]
+    def reading(self, values: Values, options: Options) -> Reading:
+        """The reading of a column of dates of these forms."""
+        dates = self.values(values, "")
+        days, known = np.asarray(dates.data, dtype=np.float64), dates.known
         if not len(known) or np.ptp(known) == 0:
             return Reading.left_out(self.name, "all its values are equal" if len(known) else "it has no values at all")
-        parts = circles_of(days if found.wall is None else found.wall)
-        column = with_gaps(replace(self, parts=parts, zone=found.zone), days, options)
-        shown = [example(form) for form in self.forms]
-        dates = f"dates such as {' and '.join(shown)}" if shown else "dates"
-        notes = (f"{self.name!r} is read as {dates}.",) if shown and self.forms != (ISO,) else ()
-        return Reading(self.name, ", ".join([dates, *parts]), column, int(np.isnan(days).sum()), notes)
+        parts = circles_of(days if dates.wall is None else dates.wall)
+        column = replace(self, parts=parts, zone=dates.zone).with_gaps(days, options)
+        words = f"dates such as {' and '.join(map(example, self.forms))}" if self.forms else "dates"
+        notes = (f"{self.name!r} is read as {words}.",) if self.forms else ()
+        return Reading(self.name, ", ".join([words, *parts]), column, len(days) - len(known), notes)
 
 
 def _form_of_code(name: str, values: Values, options: Options) -> str | None:
     """The form of numbers that are dates, such as 20260131 or the month 202601, or have a given one; else None."""
     if isinstance(options.date_format, Mapping) and name in options.date_format:
         return options.format_of(name) or "%Y%m%d"
-    known = np.unique(values.data[~np.isnan(values.data)])
-    if not len(known) or not np.all(known == np.floor(known)):
+    is_date, known = is_named(name, "date"), np.unique(values.known)
+    if not (is_date or is_named(name, "month")) or not len(known) or not np.all(known == np.floor(known)):
         return None
-    texts = [f"{value:.0f}" for value in known.tolist()] if is_date(name) or is_month(name) else []
+    texts = Texts.of([f"{value:.0f}" for value in known.tolist()])
     for form, least, most in CODED:
-        is_named = is_date(name) or (form == "%Y%m" and is_month(name))
-        if is_named and least <= known[0] and known[-1] <= most and read_dates(texts, form)[1]:
+        if (is_date or form == "%Y%m") and least <= known[0] and known[-1] <= most and texts.fits(form):
             return options.format_of(name) or form
     return None
 
 
-def _refuse_two_ways(
-    name: str, texts: Sequence[str], dates: Sequence[object], forms: Sequence[str], options: Options
-) -> None:
+def _refuse_two_ways(name: str, texts: Sequence[str]) -> None:
     """Raise an error for dates that can be read in two ways."""
-    others = [form for form in forms[1:] if read_dates(texts, form)[0] != dates]
-    if others:
-        first = ["first" if form.startswith("%d") else "second" for form in (forms[0], others[0])]
-        shown = " or ".join(
-            f"date_format={form!r} (day {place})" for form, place in zip((forms[0], others[0]), first, strict=True)
-        )
-        raise Unreadable(
-            f"column {name!r} holds dates such as {texts[0]!r}, which can be read in two ways. Give {shown}."
-        )
-
-
-def _refuse_strays(name: str, values: Values, texts: Sequence[str], options: Options) -> None:
-    """Raise an error for few texts among many dates."""
-    forms = dict.fromkeys(form for text in texts[:2] for form in read_dates([text])[1])
-    for form in forms:
-        bad = [text for text in texts if dates_in([text], [form]) == [None]]
-        if len(bad) <= STRAY * len(texts):
-            place = values.place(first_row(values, [values.levels.index(bad[0])]))
+    first, *others = read_dates(texts)
+    whole = Texts.of(texts)
+    for other in others:
+        if not np.array_equal(whole.dates([first])[0], whole.dates([other])[0]):
+            days = ("first" if form.startswith("%d") else "second" for form in (first, other))
+            shown = (f"date_format={form!r} (day {day})" for form, day in zip((first, other), days, strict=True))
             raise Unreadable(
-                f"column {name!r} holds {bad[0]!r} in {place} where dates such as {example(form)} are needed. "
-                f"{CORRECT} If it means that the value is missing, say so with `na_values`."
+                f"column {name!r} holds dates such as {texts[0]!r}, which can be read in two ways. "
+                f"Give {' or '.join(shown)}."
             )
+
+
+def _refuse_strays(name: str, values: Values, texts: Sequence[str]) -> None:
+    """Raise an error for few texts among many dates."""
+    for form in dict.fromkeys(form for text in texts[:2] for form in read_dates([text])):
+        bad = others_than(texts, [form])
+        if len(bad) <= STRAY * len(texts):
+            raise Unreadable(
+                f"column {name!r} holds {bad[0]!r} in {values.first_place([values.levels.index(bad[0])])} where dates "
+                f"such as {example(form)} are needed. {CORRECT} If it means that the value is missing, say so with "
+                f"`na_values`."
+            )
+
+
+@dataclass(frozen=True)
+class Times(Column):
+    """Times of day as points on a circle, or durations as days."""
+
+    kind: ClassVar[str] = "time"
+    parts: tuple[str, ...] = ()
+    """("hour",) for times of day, and nothing for durations."""
+
+    def inputs(self) -> list[str]:
+        return [f"{self.name} hour {axis}" for axis in ("cos", "sin")] if self.parts else [self.name]
+
+    def encode(self, get: Lookup, source: str = "the table") -> Coded:
+        days = self.values(get(self.name), source)
+        whole = self.filled(days)
+        return self.coded(circle(whole, "hour") if self.parts else whole[:, None], np.isnan(days))
+
+    def values(self, values: Values, source: str) -> Floats:
+        """The times as days, read from texts if need be, NaN where one is missing; all else is refused."""
+        if values.kind in ("clock", "time", "empty"):
+            return np.asarray(values.data, dtype=np.float64)
+        words, shown = ("times", "12:30:00") if self.parts else ("durations", "1:02:33 or 5h 10m")
+        message = f"{source}: column {self.name!r} must hold {words}, as {shown} for instance, but it "
+        if values.kind != "text":
+            raise TableError(f"{message}holds {values.type_name}.")
+        days = (read_clocks if self.parts else read_durations)(values.levels)
+        return values.by_level(days, lambda shown, _: f"{message}has {shown}.")
+
+    @classmethod
+    def read(cls, name: str, values: Values, options: Options) -> Reading | None:
+        """A column of times or durations, or of texts that all are."""
+        if values.kind == "text":
+            texts = values.used_texts()
+            is_clock = not is_named(name, "duration") and not np.isnan(read_clocks(texts)).any()
+            if not is_clock and np.isnan(read_durations(texts)).any():
+                return None
+        elif values.kind in ("clock", "time"):
+            is_clock = values.kind == "clock"
+        else:
+            return None
+        column = cls(name, ("hour",) if is_clock else ())
+        days = column.values(values, "")
+        gaps = np.isnan(days)
+        if np.ptp(days[~gaps]) == 0:
+            return Reading.left_out(name, "all its values are equal")
+        words = "times of day" if is_clock else "durations, in days"
+        return Reading(name, words, column.with_gaps(days, options), int(gaps.sum()))
+
+
+def circles_of(days: Floats) -> tuple[str, ...]:
+    """The calendar parts that vary over some dates, and are not functions of the date alone.
+
+    Parameters
+    ----------
+    days : array of shape (n,)
+        Days since 1970 by the clock; NaN where missing.
+    """
+    days = days[~np.isnan(days)]
+    if not len(days):
+        return ()
+    span, whole, parts = float(np.ptp(days)), np.unique(np.floor(days)), []
+    if span >= FEW_DAYS and np.ptp(_phase(days, "hour")) > 0:
+        parts.append("hour")
+    dates = whole.astype("datetime64[D]")
+    of_month = set(((dates - dates.astype("datetime64[M]")).astype(np.int64) + 1).tolist())
+    is_monthly = len(of_month) == 1 or of_month <= {28, 29, 30, 31}  # one date a month, the first or the last
+    apart = span / max(len(whole) - 1, 1)
+    if span >= FEW_WEEKS and apart <= WEEKDAYS_APART and np.ptp(_phase(whole, "weekday")) > 0 and not is_monthly:
+        parts.append("weekday")
+    if span >= FEW_YEARS and apart <= SEASONS_APART and len(np.unique(np.floor(12 * _phase(whole, "season")))) > 2:
+        parts.append("season")
+    return tuple(parts)
+
+
+def circle(days: Floats, part: str) -> Floats:
+    """A calendar part of dates as points on a circle, of shape (n, 2)."""
+    angle = 2 * np.pi * _phase(days, part)
+    return np.column_stack([np.cos(angle), np.sin(angle)])
+
+
+def _phase(days: Floats, part: str) -> Floats:
+    """Where dates are in the day, the week or the year, from 0 to 1."""
+    if part == "hour":
+        return np.asarray(days % 1.0)
+    if part == "weekday":
+        return np.asarray((np.floor(days) + 3) % 7 / 7)  # the first of January 1970 was a Thursday
+    known = ~np.isnan(days)
+    year = np.floor(np.where(known, days, 0)).astype("datetime64[D]").astype("datetime64[Y]")
+    begin, end = (part.astype("datetime64[D]").astype(np.int64) for part in (year, year + 1))
+    return np.where(known, (days - begin) / (end - begin), np.nan)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from copy import copy
-from dataclasses import replace
 from functools import cache
 from typing import Any, Self
 
@@ -17,7 +16,7 @@ from ..core.unseen import Unseen
 from ..core.warn import warn
 from ..core.words import counted
 from .base import TableError
-from .column import IN_PYTHON, Options
+from .column import Lookup, Options
 from .columns import notes_of
 from .leaks import leaks
 from .preprocessing import Encoded, Preprocessing, check_columns, imputed_notes
@@ -150,16 +149,17 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         A warning names levels that were not seen in `fit`. If the array goes to a `sodalite.GreedyGPRegressor` as it
         is, their error bars are as wide as known levels differ.
         """
-        found = self.encode(X)
-        _warn_of(found)
-        return Transformed.of(found) if found.unseen else found.X
+        encoded = self.encode(X)
+        _warn_of(encoded)
+        return Transformed.of(encoded) if encoded.unseen else encoded.X
 
     def encode(self, X: Any) -> Encoded:
         """The columns of X as numbers, with counts of missing values and of levels that were not seen in `fit`."""
         check_is_fitted(self, "mapping_")
         if not is_frame(X):
-            return _encode_array(self.mapping_, self._array(X, reset=False))
-        validate_data(self, X, skip_check_array=True, reset=False) if self._same_names(X) else None
+            return self.mapping_.encode_columns(self._array_columns(X, reset=False)[1], "X")
+        if frame_names(X) == [str(name) for name in getattr(self, "feature_names_in_", [])]:
+            validate_data(self, X, skip_check_array=True, reset=False)
         return self.mapping_.encode_frame(X)
 
     def get_feature_names_out(self, input_features: Any = None) -> Array:
@@ -167,60 +167,59 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self, "mapping_")
         return np.array(self.mapping_.names, dtype=object)
 
-    def _same_names(self, X: Any) -> bool:
-        return frame_names(X) == [str(name) for name in getattr(self, "feature_names_in_", [])]
+    def _array_columns(self, X: Any, reset: bool) -> tuple[list[str], Lookup]:
+        """The names that the columns of an array get, and a function that looks one up."""
+        numbers: Floats = validate_data(self, X, dtype=np.float64, ensure_all_finite="allow-nan", reset=reset)
+        places = {f"x{place}": place for place in range(numbers.shape[1])}
 
-    def _array(self, X: Any, reset: bool) -> Floats:
-        found: Floats = validate_data(self, X, dtype=np.float64, ensure_all_finite="allow-nan", reset=reset)
-        return found
+        def get(name: str) -> Values:
+            values = Values("number", np.array(numbers[:, places[name]]), type_name=str(numbers.dtype))
+            return values.blanked(tuple(map(str, self.na_values)))
+
+        return list(places), get
 
     def _learn(self, X: Any, y: Any) -> Learnt:
         """Set the fitted attributes, and return the columns of X as numbers."""
+        if isinstance(self.na_values, str):
+            raise ValueError(f"na_values must be a sequence of values; got the text {self.na_values!r}.")
         target = None if y is None else np.asarray(y, dtype=np.float64)
         target = target[:, 0] if target is not None and target.ndim == 2 and target.shape[1] == 1 else target
         if target is not None and (target.ndim != 1 or np.isnan(target).any()):
             target = None  # several targets have no one mean
-        options = replace(self._options(), y=target, chosen=self.columns is not None)
+        options = Options(
+            self.missing,
+            self.order or {},
+            None if self.latlon is None else (self.latlon[0], self.latlon[1]),
+            self.date_format,
+            tuple(map(str, self.na_values)),
+            in_python=True,
+            chosen=self.columns is not None or not is_frame(X),
+            y=target,
+        )
         if is_frame(X):
             validate_data(self, X, skip_check_array=True)
-            names = frame_names(X)
-            check_columns("X", names, self.columns or [])
+            every = frame_names(X)
+            check_columns("X", every, self.columns or [])
             if not hasattr(self, "n_features_in_"):
-                self.n_features_in_ = len(names)
-            places = {name: place for place, name in enumerate(names)}
-            get = cache(lambda name: frame_column(X, places[name]))
-            names = [name for name in names if name in set(self.columns or names)]
+                self.n_features_in_ = len(every)
+            places = {name: place for place, name in enumerate(every)}
+            names = [name for name in every if name in set(self.columns or every)]
+            get: Lookup = cache(lambda name: frame_column(X, places[name]).blanked(options.na_values))
         else:
-            numbers = self._array(X, reset=True)
-            names, get = [f"x{place}" for place in range(numbers.shape[1])], _columns_of(numbers)
-            options = replace(options, chosen=True)
-        found = learn_columns(names, get, options, self.random_state)
-        if found.problems:
-            raise TableError.of("X", found.problems)
-        if not found.columns:
-            reasons = "; ".join(f"{reading.name!r} is {reading.words}" for reading in found.readings[:5])
-            raise TableError(f"X has no column that can be an input. {reasons}.")
-        if self.missing == "error" and found.missing:
+            names, get = self._array_columns(X, reset=True)
+        learnt = learn_columns(names, get, options, self.random_state)
+        learnt.check("X", "X has no column that can be an input")
+        if self.missing == "error" and learnt.missing:
             raise TableError(
-                f"X has missing values in {', '.join(map(repr, found.missing))}; see the parameter missing."
+                f"X has missing values in {', '.join(map(repr, learnt.missing))}; see the parameter missing."
             )
         name = getattr(y, "name", None)
-        self.mapping_ = Preprocessing(
-            name if isinstance(name, str) else None, found.columns, self.missing, options.na_values
-        )
-        self.readings_, notes = found.readings, notes_of(found.readings)
-        if target is not None and not np.isnan(found.X).any():
-            mapping = self.mapping_
-            notes += leaks(found.X, target, mapping.names, mapping.groups, mapping.dates, options.advice)
-        self.notes_ = notes
-        return found
-
-    def _options(self) -> Options:
-        if isinstance(self.na_values, str):
-            raise ValueError(f"na_values must be a sequence of values; got the text {self.na_values!r}.")
-        latlon = None if self.latlon is None else (self.latlon[0], self.latlon[1])
-        codes = tuple(map(str, self.na_values))
-        return Options(self.missing, self.order or {}, latlon, self.date_format, codes, advice=IN_PYTHON)
+        target_name = name if isinstance(name, str) else None
+        self.mapping_ = Preprocessing(target_name, learnt.columns, self.missing, options.na_values)
+        self.readings_, self.notes_ = learnt.readings, notes_of(learnt.readings)
+        if target is not None and not np.isnan(learnt.X).any():
+            self.notes_ += leaks(learnt.X, target, self.mapping_, options)
+        return learnt
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -230,25 +229,15 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return tags
 
 
-def _columns_of(X: Floats) -> Any:
-    """The columns of an array, named x0, x1 and so on."""
-    return lambda name: Values("number", np.array(X[:, int(name[1:])]), type_name=str(X.dtype))
-
-
-def _encode_array(mapping: Preprocessing, X: Floats) -> Encoded:
-    """The rows of an array of numbers as inputs."""
-    return mapping.encode_columns(_columns_of(X), "X")
-
-
 def without_pipeline(model: Any) -> Any:
     """A fitted pipeline of a `TableEncoder` and a model as the model with its preprocessing; all else as it is."""
     steps = [step for _, step in getattr(model, "steps", ())]
     if len(steps) != 2 or not isinstance(steps[0], TableEncoder) or not hasattr(steps[1], "fitted_"):
         return model
     check_is_fitted(steps[0], "mapping_")
-    found = copy(steps[1])
-    found.preprocessing_ = steps[0].mapping_
-    return found
+    bare = copy(steps[1])
+    bare.preprocessing_ = steps[0].mapping_
+    return bare
 
 
 def encoded_rows(model: Any, X: Any) -> tuple[Any, tuple[Unseen, ...]]:
@@ -270,22 +259,22 @@ def encoded_rows(model: Any, X: Any) -> tuple[Any, tuple[Unseen, ...]]:
     names = frame_names(X)
     if names == mapping.names and names != mapping.sources:
         return X, ()
-    found = mapping.encode_frame(X)
-    _warn_of(found)
-    empty = np.flatnonzero(np.isnan(found.X).any(axis=1))
+    encoded = mapping.encode_frame(X)
+    _warn_of(encoded)
+    empty = np.flatnonzero(np.isnan(encoded.X).any(axis=1))
     if len(empty):
         raise ValueError(
-            f"X misses values: {counted(found.missing)}. Fill them, or leave out these rows: {len(empty)} of "
-            f"{len(found.X)}; the model was fitted with missing={mapping.missing!r}."
+            f"X misses values: {counted(encoded.missing)}. Fill them, or leave out these rows: {len(empty)} of "
+            f"{len(encoded.X)}; the model was fitted with missing={mapping.missing!r}."
         )
-    return found.X, found.unseen
+    return encoded.X, encoded.unseen
 
 
-def _warn_of(found: Encoded) -> None:
+def _warn_of(encoded: Encoded) -> None:
     """Name levels that the fit has not seen, by column, with how often each occurs, and missing values that are new."""
-    for note in imputed_notes(found.imputed):
+    for note in imputed_notes(encoded.imputed):
         warn(note)
-    for name, levels in found.strange.items():
+    for name, levels in encoded.strange.items():
         shown = ", ".join(f"{level!r} ({count})" for level, count in list(levels.items())[:SHOWN])
         more = f" and {len(levels) - SHOWN} more" if len(levels) > SHOWN else ""
         warn(

@@ -11,8 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, BinaryIO
 
 from ..core.optional import require
-from .base import Dialect, Reader, TableError, is_total, is_units, listed, unique, units_note
-from .binary import of_table, readable
+from .base import Dialect, Reader, TableError, above_note, is_total, listed, readable, units_note
 
 Cells = list[Any]
 """The cells of a row, from the sheet's first column on; empty ones are "" or None."""
@@ -44,13 +43,21 @@ def open_excel(stream: BinaryIO, name: str, form: str, dialect: Dialect) -> Read
     if not filled:
         raise TableError(f"{name} is empty; its first row must be column names, and rows must follow.")
     at = _header([row for _, row in filled])
-    header = _with_groups(filled[: at + 1], notes)
-    body = _without_total(_without_units(filled[at + 1 :], notes), notes)
+    header, body = _with_groups(filled[: at + 1], notes), filled[at + 1 :]
     used = [place for row in [header, *(row for _, row in body)] for place in _filled(row)]
     places = range(min(used), max(used) + 1)
-    names, more = unique([_text(header[place]).strip() for place in places])
-    cells = [arrow.array([_text(row[place]) for _, row in body], arrow.string()) for place in places]
-    return of_table(arrow.table(cells, names), name, [*notes, *more], lambda row: f"row {body[row][0] + 1}")
+    names = [_text(header[place]).strip() for place in places]
+    texts = [[_text(row[place]) for place in places] for _, row in body]
+    if units := units_note(texts[0], texts[1 : TITLES + 1]) if texts else None:
+        notes.append(units)
+        body, texts = body[1:], texts[1:]
+    first = next((cell for cell in texts[-1] if cell), "") if len(texts) > 1 else ""
+    if is_total(first):
+        notes.append(f"Row {body[-1][0] + 1} begins with {first.strip()!r}, and is left out.")
+        body, texts = body[:-1], texts[:-1]
+    cells = [arrow.array([row[place] for row in texts], arrow.string()) for place in range(len(places))]
+    data = arrow.Table.from_arrays(cells, names)
+    return Reader.of(data, name, notes=notes, where=lambda row: f"row {body[row][0] + 1}")
 
 
 def _with_groups(head: Rows, notes: list[str]) -> Cells:
@@ -70,29 +77,8 @@ def _with_groups(head: Rows, notes: list[str]) -> Cells:
         if len(set(names)) < len(names):
             pairs = zip(groups, names, strict=True)
             header = [name if group == name else f"{group} {name}".strip() for group, name in pairs]
-    if above:
-        texts = [_text(row[column]) for _, row in above for column in _filled(row)]
-        notes.append(f"What stands above the column names is left out ({listed(texts, 3)}).")
+    notes += above_note([_text(row[column]) for _, row in above for column in _filled(row)])
     return header
-
-
-def _without_units(body: Rows, notes: list[str]) -> Rows:
-    """The rows without a first one of units."""
-    texts = [[_text(cell) for cell in row] for _, row in body[: TITLES + 1]]
-    width = max((_filled(row)[-1] + 1 for _, row in body[: TITLES + 1]), default=0)
-    if len(texts) < 3 or not is_units(texts[0][:width], [row[:width] for row in texts[1:]]):
-        return body
-    notes.append(units_note(texts[0]))
-    return body[1:]
-
-
-def _without_total(body: Rows, notes: list[str]) -> Rows:
-    """The rows without a last one of totals."""
-    if len(body) < 2 or not is_total(first := _text(body[-1][1][_filled(body[-1][1])[0]])):
-        return body
-    place = body[-1][0]
-    notes.append(f"Row {place + 1} begins with {first.strip()!r}, and is left out.")
-    return body[:-1]
 
 
 def _first_table(sheets: Iterator[tuple[str, list[Cells]]]) -> tuple[str, list[Cells]]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
 from ..core.types import Floats
 from .base import listed
-from .column import IN_COMMANDS, Advice
+from .column import Options
+from .preprocessing import Preprocessing
 
 FEWEST = 30  # rows below which a close relation may be chance
 MOST_ROWS = 20_000  # rows that are looked at: the relations sought hold in all of them
@@ -18,14 +19,7 @@ FUNCTION = 0.02  # share of it that a curve through neighbouring values may leav
 EXACT = 1e-6  # share of it that a sum of inputs may leave
 
 
-def leaks(
-    X: Floats,
-    y: Floats,
-    names: Sequence[str],
-    groups: Sequence[str],
-    dates: Collection[str] = (),
-    advice: Advice = IN_COMMANDS,
-) -> list[str]:
+def leaks(X: Floats, y: Floats, mapping: Preprocessing, options: Options) -> list[str]:
     """Notes of inputs that give the target away; none for a single input, from which something must be learnt.
 
     That a target is a smooth function of time, as a population is, gives nothing away.
@@ -33,40 +27,46 @@ def leaks(
     Parameters
     ----------
     X : array of shape (n, d)
+        The inputs of `mapping`.
     y : array of shape (n,)
-    names : sequence of str
-        The names of the inputs.
-    groups : sequence of str
-        For each input, the column that it comes from.
-    dates : collection of str
-        The columns that tell the time.
-    advice : Advice
-        The words in which notes say what to do.
+    mapping : Preprocessing
+    options : Options
+        They tell in which words notes say what to do.
     """
+    groups, notes = mapping.groups, []
     std = float(np.std(y))
     if len(y) < FEWEST or len(set(groups)) < 2 or not std:
         return []
     step = -(-len(y) // MOST_ROWS)
     X, targets = X[::step], y[::step]
     y = (targets - y.mean()) / std
-    found = []
-    for column, name, group in zip(X.T, names, groups, strict=True):
+    for column, name, group in zip(X.T, mapping.names, groups, strict=True):
         spread = float(np.std(column))
         if not spread:
             continue
         z = (column - column.mean()) / spread
         slope = float(np.mean(z * y))
         if np.sqrt(np.mean(np.square(y - slope * z))) < EQUAL:
-            found.append(f"{name!r} is the target but for scale: {_remedy([group], advice)}.")
-        elif group not in dates and len(np.unique(column)) > len(y) / 4 and _curve(column, y) < FUNCTION:
-            found.append(f"{name!r} alone tells the target: {_remedy([group], advice)}.")
-    return found or _sum(X, y, groups, advice) or _product(X, targets, groups, advice)
+            notes.append(f"{name!r} is the target but for scale: {_remedy([group], options)}.")
+        elif group not in mapping.dates and len(np.unique(column)) > len(y) / 4 and _curve(column, y) < FUNCTION:
+            notes.append(f"{name!r} alone tells the target: {_remedy([group], options)}.")
+    if notes:
+        return notes
+    if parts := _parts(X, y, groups):
+        return [f"The target is a sum or difference of {listed(parts)}: {_remedy(parts, options)}."]
+    if (targets > 0).all():
+        some = np.flatnonzero((X > 0).all(axis=0) & (np.ptp(X, axis=0) > 0)).tolist()
+        logs = np.log(targets) - np.log(targets).mean()
+        logs /= max(float(np.std(logs)), 1e-300)
+        if parts := _parts(np.log(X[:, some]), logs, [groups[at] for at in some]):
+            return [f"The target is a product or ratio of {listed(parts)}: {_remedy(parts, options)}."]
+    return []
 
 
-def _remedy(columns: Sequence[str], advice: Advice) -> str:
+def _remedy(columns: Sequence[str], options: Options) -> str:
     """What can be done about columns that give the target away."""
     known = "it is" if len(columns) == 1 else "these are"
-    return f"if {known} not known beforehand, {advice.leave_out(columns)}"
+    return f"if {known} not known beforehand, {options.leave_out(columns)}"
 
 
 def _curve(column: Floats, y: Floats) -> float:
@@ -77,22 +77,6 @@ def _curve(column: Floats, y: Floats) -> float:
     weight = np.divide(left, left + right, out=np.full(len(left), 0.5), where=left + right > 0)
     between = (1 - weight) * sorted_y[:-2] + weight * sorted_y[2:]
     return float(np.sqrt(np.mean(np.square(sorted_y[1:-1] - between))))
-
-
-def _sum(X: Floats, y: Floats, groups: Sequence[str], advice: Advice) -> list[str]:
-    """A note if the target is a weighted sum of a few columns."""
-    parts = _parts(X, y, groups)
-    return [f"The target is a sum or difference of {listed(parts)}: {_remedy(parts, advice)}."] if parts else []
-
-
-def _product(X: Floats, y: Floats, groups: Sequence[str], advice: Advice) -> list[str]:
-    """A note if the target is a product or ratio of a few columns of positive numbers, or of their powers."""
-    if not (y > 0).all():
-        return []
-    some = np.flatnonzero((X > 0).all(axis=0) & (np.ptp(X, axis=0) > 0)).tolist()
-    logs = np.log(y) - np.log(y).mean()
-    parts = _parts(np.log(X[:, some]), logs / max(float(np.std(logs)), 1e-300), [groups[at] for at in some])
-    return [f"The target is a product or ratio of {listed(parts)}: {_remedy(parts, advice)}."] if parts else []
 
 
 def _parts(X: Floats, y: Floats, groups: Sequence[str]) -> list[str]:

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..core.types import Floats
 from .base import CORRECT, TableError
-from .column import Coded, Column, Lookup, Options, Reading, numbers_of, used_texts, with_gaps
+from .column import Coded, Column, Lookup, Options, Reading
 from .values import Values
 from .written_numbers import UNITS, read_numbers
 
@@ -31,19 +31,17 @@ class Numbers(Column):
     def inputs(self) -> list[str]:
         return [self.name]
 
-    @property
-    def needs_texts(self) -> bool:
-        return self.form != "." or bool(self.unit)
-
     def encode(self, get: Lookup, source: str = "the table") -> Coded:
         whole = self.values(get(self.name), source)
         return self.coded(self.filled(whole)[:, None], np.isnan(whole))
 
     def values(self, values: Values, source: str) -> Floats:
         """The numbers, of shape (n,), NaN where one is missing; all else, and infinite numbers, are refused."""
+        if values.written is not None and (self.form != "." or self.unit):
+            values = values.texts()
         if values.kind == "text":
-            found = read_numbers(values.levels, self.form[0], self.form[1:] or None, unit=self.unit)[0]
-            data = numbers_of(values, found, lambda shown, more: self._refusal(shown, more, source))
+            numbers = read_numbers(values.levels, self.form[0], self.form[1:] or None, unit=self.unit)[0]
+            data = values.by_level(numbers, lambda shown, more: self._refusal(shown, more, source))
         elif values.kind in ("number", "bool", "empty"):
             data = values.data
         else:
@@ -58,18 +56,17 @@ class Numbers(Column):
 
     def _refusal(self, shown: str, more: int, source: str) -> str:
         others = f" and {more} more of its cells" if more else ""
-        what = f"column {self.name!r} holds text where a number is needed: {shown}{others}"
-        return f"{source}: {what}. {CORRECT}"
+        return f"{source}: column {self.name!r} holds text where a number is needed: {shown}{others}. {CORRECT}"
 
     @classmethod
     def read(cls, name: str, values: Values, options: Options) -> Reading | None:
         """A column whose values are numbers, or whose texts all are."""
         column, words = cls(name), ""
         if values.kind == "text":
-            numbers, written = read_numbers(used_texts(values), options.decimal, options.thousands, options.prefer)
+            numbers, written = read_numbers(values.used_texts(), options.decimal, options.thousands, options.prefer)
             if np.isnan(numbers).any():
                 return None
-            column, words = cls(name, written.form, written.unit if written.unit in UNITS else ""), written.words()
+            column, words = cls(name, written.form, written.unit if written.unit in UNITS else ""), written.words
         elif values.kind != "number":
             return None
         data = column.values(values, "")
@@ -78,12 +75,11 @@ class Numbers(Column):
         if not options.chosen and np.ptp(known) == 0 and is_whole:
             return Reading.left_out(name, f"all its values are {known[0]:g}")
         notes = [f"{name!r} is read as {words}."] if words else []
-        notes += sentinel_note(repr(name), known, options)
-        column = with_gaps(column, data, options)
-        return Reading(name, words or "numbers", column, int(np.isnan(data).sum()), tuple(notes))
+        notes += sentinel_note(repr(name), known)
+        return Reading(name, words or "numbers", column.with_gaps(data, options), len(data) - len(known), tuple(notes))
 
 
-def sentinel_note(what: str, known: Floats, options: Options) -> list[str]:
+def sentinel_note(what: str, known: Floats) -> list[str]:
     """A note of values that may be a code for missing ones: repeated, and far from all others or more than any other.
 
     Parameters
@@ -100,10 +96,8 @@ def sentinel_note(what: str, known: Floats, options: Options) -> list[str]:
         if count < 2 or len(known) - count < FEWEST:
             continue
         gap = max(code - others.max(), others.min() - code, 0.0)
-        far = gap > max(float(np.ptp(others)) * (0.5 if abs(code) > 90 else 3), 1e-12) and abs(code) > 1
-        often_alone = code <= -99 and count >= 3 and count > 3 * often
-        if far or often_alone:
-            where = "far from others" if far else "more often than any other value"
-            remedy = f"if it means missing, na_values=['{code:g}']"
-            return [f"{what} is {code:g} in {count} rows, {where}: {remedy}."]
+        is_far = gap > max(float(np.ptp(others)) * (0.5 if abs(code) > 90 else 3), 1e-12) and abs(code) > 1
+        if is_far or (code <= -99 and count >= 3 and count > 3 * often):
+            where = "far from others" if is_far else "more often than any other value"
+            return [f"{what} is {code:g} in {count} rows, {where}: if it means missing, na_values=['{code:g}']."]
     return []

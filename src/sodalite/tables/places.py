@@ -11,8 +11,8 @@ import numpy as np
 
 from ..core.types import Floats
 from .base import CORRECT, TableError
-from .column import Coded, Column, Lookup, Options, Reading, numbers_of, used_texts
-from .column_names import is_place, latitude_stem, longitude_stem
+from .column import Coded, Column, Lookup, Options, Reading
+from .column_names import is_named, stem
 from .numbers import Numbers
 from .values import Values
 from .written_numbers import read_numbers
@@ -30,8 +30,7 @@ ANGLE = re.compile(
     re.I,
 )
 PAIR = re.compile(r"\(?(?P<first>[^,;]*?[^,;\s])\s*(?:[,;]\s*|\s+)(?P<second>[^,;]+?)\)?")
-PRECISE = re.compile(r"\d\.\d{3,}\D+\d+\.\d{3,}")  # two numbers with three decimals and more
-MARKED = re.compile(r"[\u00b0\u00baNSEW]", re.I)
+MARKED = re.compile(r"\d\.\d{3,}\D+\d+\.\d{3,}|[\u00b0\u00baNSEW]", re.I)  # three decimals in both, or marks of degrees
 
 
 @dataclass(frozen=True)
@@ -52,27 +51,25 @@ class Places(Column):
     def sources(self) -> list[str]:
         return [self.name] if self.partner is None else [self.name, self.partner]
 
-    @property
-    def needs_texts(self) -> bool:
-        return self.form != "."
-
     def inputs(self) -> list[str]:
         return [f"{self.label} {axis}" for axis in self.parts]
 
     def encode(self, get: Lookup, source: str = "the table") -> Coded:
         both = self.values(get, source)
-        gaps = np.isnan(both[0]) | np.isnan(both[1])
+        gaps = np.asarray(np.isnan(both).any(axis=0))
         if self.fill is not None:  # a missing place is at the centre
-            both = [np.where(gaps, origin, part) for origin, part in zip(self.centre, both, strict=True)]
+            both = np.where(gaps, np.array(self.centre)[:, None], both)
         return self.coded(place(both[0], both[1], self.centre, self.parts), gaps)
 
-    def values(self, get: Lookup, source: str) -> list[Floats]:
-        """Latitudes and longitudes, each of shape (n,), NaN where one is missing."""
-        found = []
+    def values(self, get: Lookup, source: str) -> Floats:
+        """Latitudes and longitudes, of shape (2, n), NaN where one is missing."""
+        both = []
         for at, (name, most) in enumerate(zip((self.name, self.partner or self.name), FARTHEST, strict=True)):
             values = get(name)
             if self.form == DEGREES and values.kind == "text":
-                data = self._degrees(values, at, name, source)
+                read = read_pairs(values.levels)[:, at] if self.partner is None else read_degrees(values.levels)
+                shown = f"{source}: column {name!r} must hold degrees, as 47.5 or 47\u00b030'00\" N for instance"
+                data = values.by_level(read, lambda bad, _, shown=shown: f"{shown}, but it has {bad}. {CORRECT}")  # type: ignore[misc]
             else:
                 data = Numbers(name, self.form if self.form != DEGREES else ".").values(values, source)
             far = np.flatnonzero(np.abs(data) > most)
@@ -81,22 +78,14 @@ class Places(Column):
                     f"{source}: column {name!r} has {data[far[0]]:g} in {values.place(int(far[0]))}, which is not a "
                     f"{'longitude' if at else 'latitude'} in degrees."
                 )
-            found.append(data)
-        return found
-
-    def _degrees(self, values: Values, at: int, name: str, source: str) -> Floats:
-        read = read_pairs(values.levels)[:, at] if self.partner is None else read_degrees(values.levels)
-        needed = f"{source}: column {name!r} must hold degrees, as 47.5 or 47\u00b030'00\" N for instance, but it has"
-        return numbers_of(values, read, lambda shown, more: f"{needed} {shown}. {CORRECT}")
+            both.append(data)
+        return np.array(both)
 
     @classmethod
     def read(cls, name: str, values: Values, options: Options) -> Reading | None:
         """A column of texts that each hold a latitude and a longitude."""
-        if values.kind != "text":
-            return None
-        texts = used_texts(values)
-        is_marked = all(MARKED.search(text) or PRECISE.search(text) for text in texts)
-        if not is_place(name) and not is_marked:
+        texts = values.used_texts() if values.kind == "text" else []
+        if not texts or not (is_named(name, "place") or all(MARKED.search(text) for text in texts)):
             return None
         both = read_pairs(texts)
         if np.isnan(both).any() or (np.abs(both) > FARTHEST).any():
@@ -106,22 +95,16 @@ class Places(Column):
     def reading(self, get: Lookup, options: Options) -> Reading:
         """The reading of these columns, whose values are known to be places."""
         both = self.values(get, "")
-        centre = centre_of(*both)
-        gaps = np.isnan(both[0]) | np.isnan(both[1])
-        column = replace(
-            self,
-            centre=centre,
-            parts=axes_of(both[0], both[1], centre),
-            fill=0.0 if options.fills else None,
-            indicator=bool(gaps.any()) and options.missing == "indicator",
-            complete=not gaps.any(),
-        )
+        x, y, z = np.nanmean(_sphere(*both), axis=0).tolist()  # the direction of the mean of their points
+        centre = float(np.degrees(np.arctan2(z, np.hypot(x, y)))), float(np.degrees(np.arctan2(y, x)))
+        up = place(both[0], both[1], centre, AXES)[:, 2]
+        parts = AXES[:2] if np.nanmin(up) >= RADIUS * (np.cos(np.radians(CAP)) - 1) else AXES
+        column = replace(self, centre=centre, parts=parts).with_gaps(both.sum(axis=0), options, 0.0)
         how = {".": "", ",": ", with decimal commas"}.get(self.form[0], ", in degrees as people write them")
-        names = " and ".join(map(repr, self.sources))
         are = "are" if self.partner else "is"
-        note = f"{names} {are} read as places on the globe{how}."
-        words = f"latitude and longitude, in km {', '.join(column.parts)}{how}"
-        return Reading(column.label, words, column, int(gaps.sum()), (note,))
+        note = f"{' and '.join(map(repr, self.sources))} {are} read as places on the globe{how}."
+        words = f"latitude and longitude, in km {', '.join(parts)}{how}"
+        return Reading(column.label, words, column, int(np.isnan(both).any(axis=0).sum()), (note,))
 
 
 def find_pair(names: Sequence[str], get: Lookup, options: Options) -> Places | None:
@@ -129,33 +112,30 @@ def find_pair(names: Sequence[str], get: Lookup, options: Options) -> Places | N
     if options.latlon is not None:
         latitude, longitude = options.latlon
         return Places(latitude, partner=longitude, form=_form(get(latitude), 90, options) or ".")
-    longitudes = {name: stem for name in names if (stem := longitude_stem(name)) is not None}
+    longitudes = {name: part for name in names if (part := stem(name, "longitude")) is not None}
     for name in names:
-        stem = latitude_stem(name)
-        partner = [other for other, its_stem in longitudes.items() if its_stem == stem]
-        if len(partner) != 1:
-            continue
-        both = zip((name, partner[0]), FARTHEST, strict=True)
-        forms = {_form(get(part), most, options) for part, most in both}
-        if len(forms) == 1 and forms != {None}:
-            return Places(name, partner=partner[0], form=forms.pop() or ".")
+        partners = [other for other, part in longitudes.items() if part == stem(name, "latitude")]
+        if len(partners) == 1:
+            both = zip((name, partners[0]), FARTHEST, strict=True)
+            forms = {_form(get(part), most, options) for part, most in both}
+            if len(forms) == 1 and (form := forms.pop()) is not None:
+                return Places(name, partner=partners[0], form=form)
     return None
 
 
 def _form(values: Values, most: float, options: Options) -> str | None:
     """The decimal mark of different numbers of degrees, at most so many, or `DEGREES`; None for anything else."""
-    data, form = values.data, "."
+    data, form = values.known, "."
     if values.kind == "text":
-        texts = used_texts(values)
+        texts = values.used_texts()
         data, written = read_numbers(texts, options.decimal, options.thousands, options.prefer)
         form = written.form
-        if texts and (written.unit or np.isnan(data).any()):
+        if written.unit or np.isnan(data).any():
             data, form = read_degrees(texts), DEGREES
-        if not texts or np.isnan(data).any():
-            return None
     elif values.kind != "number":
         return None
-    return form if np.nanmax(np.abs(data)) <= most and np.nanmax(data) > np.nanmin(data) else None
+    is_place = len(data) > 0 and not np.isnan(data).any() and np.abs(data).max() <= most and np.ptp(data) > 0
+    return form if is_place else None
 
 
 def read_degrees(texts: Sequence[str]) -> Floats:
@@ -166,18 +146,19 @@ def read_degrees(texts: Sequence[str]) -> Floats:
     >>> read_degrees(["43.6532\u00b0 N", "79\u00b023'00\" W", "-12,5", "47 30.5 N", "north"]).round(4).tolist()
     [43.6532, -79.3833, -12.5, 47.5083, nan]
     """
-    found = np.full(len(texts), np.nan)
-    for place, text in enumerate(texts):
-        match = ANGLE.fullmatch(text.strip())
-        if match is None or (match["side"] and match["side2"]):
-            continue
-        degrees, minutes, seconds = (float((part or "0").replace(",", ".")) for part in match.group(3, 4, 5))
-        if minutes >= 60 or seconds >= 60:
-            continue
-        side = (match["side"] or match["side2"] or "").upper()
-        negative = side in ("S", "W") or (match["sign"] or "+") in "-\u2212"
-        found[place] = (-1 if negative else 1) * (degrees + minutes / 60 + seconds / 3600)
-    return found
+    return np.array([_degrees(text) for text in texts], dtype=np.float64)
+
+
+def _degrees(text: str) -> float:
+    match = ANGLE.fullmatch(text.strip())
+    if match is None or (match["side"] and match["side2"]):
+        return np.nan
+    degrees, minutes, seconds = (float((part or "0").replace(",", ".")) for part in match.group(3, 4, 5))
+    if minutes >= 60 or seconds >= 60:
+        return np.nan
+    side = (match["side"] or match["side2"] or "").upper()
+    is_negative = side in ("S", "W") or (match["sign"] or "+") in "-\u2212"
+    return (-1 if is_negative else 1) * (degrees + minutes / 60 + seconds / 3600)
 
 
 def read_pairs(texts: Sequence[str]) -> Floats:
@@ -185,18 +166,6 @@ def read_pairs(texts: Sequence[str]) -> Floats:
     matches = [PAIR.fullmatch(text.strip()) for text in texts]
     parts = [read_degrees([match["first"], match["second"]]) if match else (np.nan, np.nan) for match in matches]
     return np.array(parts, dtype=np.float64).reshape(-1, 2)
-
-
-def centre_of(latitude: Floats, longitude: Floats) -> tuple[float, float]:
-    """The latitude and the longitude of the centre of some places: the direction of the mean of their points."""
-    x, y, z = np.nanmean(_sphere(latitude, longitude), axis=0).tolist()
-    return float(np.degrees(np.arctan2(z, np.hypot(x, y)))), float(np.degrees(np.arctan2(y, x)))
-
-
-def axes_of(latitude: Floats, longitude: Floats, centre: tuple[float, float]) -> tuple[str, ...]:
-    """The axes that places need: two if all are near the centre, else three."""
-    up = place(latitude, longitude, centre, AXES)[:, 2]
-    return AXES[:2] if np.nanmin(up) >= RADIUS * (np.cos(np.radians(CAP)) - 1) else AXES
 
 
 def place(latitude: Floats, longitude: Floats, centre: tuple[float, float], axes: tuple[str, ...]) -> Floats:

@@ -1,15 +1,11 @@
-"""Preprocessing: the mapping from the columns of a table to the inputs of a model, which is kept with the model.
-
-Numbers stay as they are. Dates become days since 1970 and points on circles for the parts of the calendar that vary.
-Latitudes and longitudes become points in kilometres. Texts become one input for each level in the training data, or,
-where these are many, the mean target of the level. See `sodalite.tables.columns`.
-"""
+"""Preprocessing: the mapping from the columns of a table to the inputs of a model, which is kept with the model."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
+from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
@@ -19,8 +15,8 @@ from ..core.types import Floats
 from ..core.unseen import Unseen
 from ..core.words import counted
 from .base import Table, TableError, listed
-from .column import Column, Lookup, blanked
-from .column_names import is_time
+from .column import Column, Lookup
+from .column_names import is_named
 from .columns import TRANSFORMERS
 from .dates import Dates
 from .values import frame_column, frame_names, table_column
@@ -50,17 +46,7 @@ def imputed_notes(counts: Mapping[str, int]) -> list[str]:
 
 @dataclass(frozen=True)
 class Preprocessing:
-    """Which columns a model takes, in order, and how they become numbers.
-
-    Examples
-    --------
-    >>> from sodalite.tables import Numbers, OneHot
-    >>> mapping = Preprocessing("price", (Numbers("area"), OneHot("town", ("Bern", "Basel"))))
-    >>> mapping.names
-    ['area', 'town=Bern', 'town=Basel']
-    >>> Preprocessing.from_json(mapping.to_json()) == mapping
-    True
-    """
+    """The columns that a model uses, and how each becomes inputs; see `sodalite.tables.columns`."""
 
     target: str | None
     columns: tuple[Column, ...]
@@ -81,10 +67,11 @@ class Preprocessing:
         """For each of the model's inputs, the column that it comes from."""
         return [column.label for column in self.columns for _ in column.names]
 
-    @property
+    @cached_property
     def dates(self) -> list[str]:
         """The columns that hold dates, or numbers that tell the time by their name."""
-        return [column.label for column in self.columns if isinstance(column, Dates) or is_time(column.name)]
+        is_date = (isinstance(column, Dates) or is_named(column.name, "time") for column in self.columns)
+        return [column.label for column, told in zip(self.columns, is_date, strict=True) if told]
 
     @property
     def sources(self) -> list[str]:
@@ -126,8 +113,7 @@ class Preprocessing:
             are looked at before it is raised.
         """
         self.check_names(table.names, table.name)
-        plain = {name for column in self.columns if not column.needs_texts for name in column.sources}
-        return self.encode_columns(lambda name: table_column(table, name, name in plain), table.name)
+        return self.encode_columns(lambda name: table_column(table, name).blanked(self.na_values), table.name)
 
     def encode_frame(self, X: Any, source: str = "X") -> Encoded:
         """The rows of a data frame (pandas, polars, pyarrow) as the model's inputs, as `encode`."""
@@ -135,33 +121,37 @@ class Preprocessing:
         places = {name.strip(): place for place, name in enumerate(names)}
         places |= {name: place for place, name in enumerate(names)}
         self.check_names(list(places), source)
-        return self.encode_columns(lambda name: frame_column(X, places[name]), source)
+        return self.encode_columns(lambda name: frame_column(X, places[name]).blanked(self.na_values), source)
 
     def encode_columns(self, get: Lookup, source: str) -> Encoded:
-        """The rows of columns that are looked up by name, as `encode`."""
-        parts, missing, strange, unseen, problems, place = [], {}, {}, [], [], 0
-        imputed: dict[str, int] = {}
+        """The rows of columns that are looked up by name, without codes for missing values, as `encode`."""
+        found, problems = Encoded(np.empty((0, 0)), {}), list[str]()
+        parts, unseen, place = list[Floats](), list[Unseen](), 0
         for column in self.columns:
             try:
-                found = column.encode(lambda name: blanked(get(name), self.na_values), source)
+                coded = column.encode(get, source)
             except TableError as error:
                 problems.append(str(error).removeprefix(f"{source}: "))
                 continue
-            parts.append(found.X)
-            if found.missing:
-                missing[column.label] = found.missing
-                imputed |= {column.label: found.missing} if column.complete and column.fill is not None else {}
-            if found.unknown:
-                strange[column.name] = found.unknown
-            if len(found.unseen):
-                rows, inputs = np.flatnonzero(found.unseen >= 0), np.arange(place, place + found.X.shape[1])
-                unseen.append(Unseen(rows, found.unseen[rows], inputs, column.known()))
-            place += found.X.shape[1]
+            if coded.missing:
+                found.missing[column.label] = coded.missing
+                found.imputed.update(
+                    {column.label: coded.missing} if column.complete and column.fill is not None else {}
+                )
+            if coded.unknown:
+                found.strange[column.name] = coded.unknown
+            if len(coded.unseen):
+                rows, inputs = np.flatnonzero(coded.unseen >= 0), np.arange(place, place + coded.X.shape[1])
+                unseen.append(Unseen(rows, coded.unseen[rows], inputs, column.known()))
+            parts.append(coded.X)
+            place += coded.X.shape[1]
         if problems:
             raise TableError.of(source, problems)
-        if missing and self.missing == "error":
-            raise TableError(f"{source} has missing values: {counted(missing)}. The model was not fitted with any.")
-        return Encoded(np.concatenate(parts, axis=1), missing, strange, imputed, tuple(unseen))
+        if found.missing and self.missing == "error":
+            raise TableError(
+                f"{source} has missing values: {counted(found.missing)}. The model was not fitted with any."
+            )
+        return Encoded(np.concatenate(parts, axis=1), found.missing, found.strange, found.imputed, tuple(unseen))
 
 
 def check_columns(source: str, names: Sequence[str], wanted: Iterable[str]) -> None:

@@ -15,8 +15,8 @@ from tempfile import TemporaryFile
 from typing import Any, BinaryIO
 
 from ..core.files import check_readable
-from .base import Dialect, Reader, Table, TableError, listed
-from .binary import open_arrow, open_database, open_json, open_npz, open_parquet_file, readable
+from .base import Dialect, Reader, Table, TableError, listed, readable
+from .binary import open_arrow, open_database, open_json, open_npz, open_parquet_file
 from .excel import open_excel
 from .text import open_text
 
@@ -55,26 +55,20 @@ def format_of(path: str | os.PathLike[str]) -> str:
     >>> format_of("weather.tsv.gz"), format_of("weather.feather"), format_of("shop.db::orders"), format_of("-")
     ('tsv', 'arrow', 'database', 'csv')
     """
-    path = split_part(path)[0]
-    suffixes = [suffix.lower() for suffix in PurePath(path).suffixes]
-    zipped = suffixes[-1:] == [".gz"]
-    suffix = "".join((suffixes[:-1] if zipped else suffixes)[-1:])
-    found = _BY_SUFFIX.get(suffix, "csv" if not suffix else None)
-    if found is None or (zipped and found not in ("csv", "tsv", "json")):
-        name = PurePath(path).name
-        raise TableError(
-            f"{name}: which format is this? The suffixes are {', '.join(_BY_SUFFIX)}, .csv.gz and .tsv.gz."
-        )
-    return found
+    path = PurePath(_split_part(path)[0])
+    zipped = path.suffix.lower() == ".gz"
+    suffix = PurePath(path.stem if zipped else path.name).suffix.lower()
+    form = _BY_SUFFIX.get(suffix, "" if suffix else "csv")
+    if not form or (zipped and form not in ("csv", "tsv", "json")):
+        known = ", ".join(_BY_SUFFIX)
+        raise TableError(f"{path.name}: which format is this? The suffixes are {known}, .csv.gz and .tsv.gz.")
+    return form
 
 
-def split_part(path: str | os.PathLike[str]) -> tuple[str, str | None]:
+def _split_part(path: str | os.PathLike[str]) -> tuple[str, str | None]:
     """A path and what stands after `PART`: which sheet, table, query or member is read; None if nothing does."""
-    text = os.fspath(path)
-    if PART not in text or os.path.exists(text):
-        return text, None
-    file, _, part = text.partition(PART)
-    return file, part
+    file, mark, part = os.fspath(path).partition(PART)
+    return (os.fspath(path), None) if not mark or os.path.exists(path) else (file, part)
 
 
 @contextmanager
@@ -98,29 +92,23 @@ def open_table(
     TableError
         For all that can be wrong, also if the file does not exist.
     """
-    file, part = split_part(path)
+    file, part = _split_part(path)
     dialect = replace(dialect or Dialect(), part=part)
     with ExitStack() as stack:
         if str(path) == "-":
-            stream = _seekable(standard_input or sys.stdin.buffer, stack)
+            stream: Any = standard_input or sys.stdin.buffer
+            if not stream.seekable():  # a pipe, which can be read only once
+                copy = stack.enter_context(TemporaryFile())
+                shutil.copyfileobj(stream, copy, 2**20)
+                stream = copy
             yield open_text(stream, "standard input", "csv", dialect)
             return
-        files = [file]
-        if has_magic(file) and not os.path.exists(file):
-            files = sorted(glob(file))
-            if not files:
-                raise TableError(f"{file}: no files have such names.")
+        is_pattern = has_magic(file) and not os.path.exists(file)
+        files = sorted(glob(file)) if is_pattern else [file]
+        if not files:
+            raise TableError(f"{file}: no files have such names.")
         readers = [_open(stack, each, dialect) for each in files]
         yield readers[0] if len(readers) == 1 else _joined(readers, file)
-
-
-def _seekable(stream: Any, stack: ExitStack) -> Any:
-    """A stream that can be read twice: a pipe is copied to a temporary file, which goes with the stack."""
-    if stream.seekable():
-        return stream
-    copy = stack.enter_context(TemporaryFile())  # noqa: SIM115
-    shutil.copyfileobj(stream, copy, 2**20)
-    return copy
 
 
 def _open(stack: ExitStack, path: str, dialect: Dialect) -> Reader:
@@ -131,13 +119,13 @@ def _open(stack: ExitStack, path: str, dialect: Dialect) -> Reader:
         if form == "database":
             return open_database(path, dialect.part)
         stream: Any = stack.enter_context(open(path, "rb"))  # noqa: SIM115
-        name = path
-        if form == "zip":
-            with readable(path, "a zip"):
-                name, form, stream = _member(stack.enter_context(zipfile.ZipFile(stream)), path, dialect.part)
-                stack.enter_context(stream)
-                dialect = replace(dialect, part=None)
-        return _OPENERS[form](stream, name, form, dialect)
+        if form != "zip":
+            return _OPENERS[form](stream, path, form, dialect)
+        with readable(path, "a zip"):
+            archive = stack.enter_context(zipfile.ZipFile(stream))
+            name = _member(archive, path, dialect.part)
+            stream, form = stack.enter_context(archive.open(name)), format_of(name)
+        return _OPENERS[form](stream, f"{path}{PART}{name}", form, replace(dialect, part=None))
     except FileNotFoundError:
         raise TableError(f"{path}: there is no such file.") from None
     except IsADirectoryError:
@@ -146,50 +134,44 @@ def _open(stack: ExitStack, path: str, dialect: Dialect) -> Reader:
         raise TableError(f"{path} cannot be read: {error.strerror or error}.") from None
 
 
-def _member(archive: zipfile.ZipFile, path: str, part: str | None) -> tuple[str, str, Any]:
-    """The name, the format and the stream of the one file of a zip, or of the one that is named."""
+def _member(archive: zipfile.ZipFile, path: str, part: str | None) -> str:
+    """The name of the one file of a zip, or of the one that is named."""
     names = [name for name in archive.namelist() if not name.endswith("/") and not name.startswith("__MACOSX")]
     if part is None and len(names) != 1:
         raise TableError(f"{path} holds {len(names)} files: {listed(names, 12)}. Name one: {path}{PART}NAME.")
     name = names[0] if part is None else part
     if name not in names:
         raise TableError(f"{path} has no file {name!r}; it has {listed(names, 12)}.")
-    form = format_of(name)
-    if form not in _OPENERS:
+    if format_of(name) not in _OPENERS:
         raise TableError(f"{path}: {name!r} cannot be read within a zip; unpack it first.")
-    return f"{path}{PART}{name}", form, archive.open(name)
+    return name
 
 
 def _joined(readers: Sequence[Reader], pattern: str) -> Reader:
     """A reader of the rows of several files, one after the other."""
-    first = readers[0]
+    first, begins = readers[0], list[int]()
     for other in readers[1:]:
-        if set(other.names) != set(first.names):
-            differ = sorted(set(other.names) ^ set(first.names))
+        if differ := sorted(set(other.names) ^ set(first.names)):
             raise TableError(f"{pattern}: {other.name} and {first.name} differ in their columns: {listed(differ)}.")
-    begins: list[int] = []
 
     def batches(wanted: list[str]) -> Iterator[Any]:
         begins.clear()
         at, schema = 0, None
-        for reader in readers:
-            begins.append(at)
-            for batch in reader.batches(wanted):
-                schema = schema or batch.schema
-                yield batch.cast(schema)
-                at += batch.num_rows
+        with readable(pattern, "one table"):
+            for reader in readers:
+                begins.append(at)
+                for batch in reader.batches(wanted):
+                    schema = schema or batch.schema
+                    yield batch.cast(schema)
+                    at += batch.num_rows
 
     def where(row: int) -> str:
         place = sum(begin <= row for begin in begins) - 1
         return f"{readers[place].where(row - begins[place])} of {readers[place].name}"
 
-    def checked(wanted: list[str]) -> Iterator[Any]:
-        with readable(pattern, "one table"):
-            yield from batches(wanted)
-
     notes = list(dict.fromkeys(note for reader in readers for note in reader.notes))
     plain = all(reader.plain for reader in readers)
-    return replace(first, name=pattern, batches=checked, where=where, notes=notes, plain=plain)
+    return replace(first, name=pattern, batches=batches, where=where, notes=notes, plain=plain)
 
 
 def read_table(path: str | os.PathLike[str], dialect: Dialect | None = None) -> Table:

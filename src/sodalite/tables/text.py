@@ -18,17 +18,18 @@ from contextlib import contextmanager
 from typing import Any, BinaryIO
 
 from ..core.optional import require
-from .base import Dialect, Reader, TableError, is_number, is_units, listed, unique, units_note
+from .base import Dialect, Reader, TableError, above_note, first_line, is_number, listed, unique, units_note
 
 BLOCK = 2**22  # bytes of text that are parsed at a time, which is also the longest line
 MAGIC = {b"PAR1": "Parquet", b"ARROW1": "Arrow", b"PK\x03\x04": "NPZ, Excel or another zip", b"\x89HDF": "HDF5"}
 """The first bytes of formats that are not text."""
 PAGE = re.compile(rb"\s*<(!doctype|html|\?xml|head|body|table)", re.I)  # the beginning of a web page
 TOO_LONG = f"has more than {BLOCK // 10**6} million characters. Is this a table, with a row in each line?"
+LATIN = "sodalite.latin1"  # what becomes of five bytes that have no meaning in Windows-1252: they are of Latin-1
+codecs.register_error(LATIN, lambda error: (error.object[error.start : error.end].decode("latin1"), error.end))  # type: ignore[attr-defined]
 WINDOWS = "Windows-1252"  # the encoding of files that are not UTF-8, unless another is given
-LETTERS = "".join(bytes([byte]).decode("cp1252", "ignore") or chr(byte) for byte in range(256))
-"""The letter of each byte in Windows-1252; that of Latin-1 where it has none."""
 CONTROL = re.compile(rb"[\x00-\x08\x0e-\x19\x1b-\x1f]")  # bytes that no text has: a file with them is something else
+BLANK_LINE = re.compile(rb"\n\s*\n\s*\S")  # a blank line, and another that is not blank
 UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 MARKS = {",": "a comma", ";": "a semicolon", "\t": "a tab", "|": "a vertical bar"}
 """Marks between columns that are recognised, in words."""
@@ -44,210 +45,234 @@ DECIMAL = re.compile(r"[^\d.,]*(?:\d+(?P<mark>[.,])(?!\d{3}(?!\d))\d+|0(?P<zero>
 
 def open_text(stream: BinaryIO, name: str, form: str, dialect: Dialect) -> Reader:
     """A reader of a CSV or TSV file; the stream can be read again from its first byte."""
-    return _TextFile(stream, name, form, dialect).reader()
+    text = _Text(unzipped(stream), name, dialect)
+    with text.explained():
+        notes = text.find_encoding()
+        head = text.head()
+        notes += text.find_table(head, "\t" if form == "tsv" else ",")
+    plain = dialect.decimal != "," and dialect.thousands is None
+    return Reader(name, text.names, text.batches, text.where, text.prefer, plain, dialect.encoding, notes)
 
 
-class _TextFile:
-    """A file of text, its layout found from its first lines."""
+class _Text:
+    """A file of text, whose encoding and layout are found from its bytes."""
 
-    def __init__(self, stream: BinaryIO, name: str, form: str, dialect: Dialect) -> None:
-        self._arrow, self._csv = require("pyarrow", "cli"), require("pyarrow.csv", "cli")
-        self._name, self._dialect = name, dialect
-        self._delimiter, self._has_blanks = "\t" if form == "tsv" else ",", False
-        self._titles = self._skipped = 0
-        self._ragged: Any = None
-        with self._explained():
-            self._stream = unzipped(stream)
-            self._find_encoding()
-            self._decoded = self._decode()
-            text = self._head()
-            self._notes = (
-                [f"{name} is not UTF-8, and is read as {self._encoding}; `encoding` overrules."] if self._odd else []
-            )
-            text = self._without_titles(text)
-            self._names = self._header(text)
-            self._below(text)
+    encoding: str
+    has_blank_lines = False
+    has_blanks = False
+    """Whether blanks separate the columns."""
+    delimiter: str
+    names: list[str]
+    above = 0
+    """The number of lines above the first row, blank ones not counted."""
+    skipped = 0
+    """The number of lines above the first row."""
+    prefer: str
+    ragged: Any = None
+    """The parser's description of a line with too many or too few cells."""
 
-    def reader(self) -> Reader:
-        """The reader of the table."""
-        plain = self._dialect.plain
-        return Reader(
-            self._name,
-            self._names,
-            self._batches,
-            self._where,
-            self._prefer,
-            plain,
-            self._dialect.encoding,
-            self._notes,
-        )
+    def __init__(self, stream: Any, name: str, dialect: Dialect) -> None:
+        self.stream, self.name, self.dialect = stream, name, dialect
 
-    def _batches(self, names: list[str]) -> Iterator[Any]:
+    def batches(self, names: list[str]) -> Iterator[Any]:
+        """The rows of some columns, as record batches."""
+        arrow, arrow_csv = require("pyarrow", "cli"), require("pyarrow.csv", "cli")
         # With one thread, the parser knows which line it is at.
-        read = self._csv.ReadOptions(use_threads=False, block_size=BLOCK, column_names=self._names)
-        read.skip_rows = self._skipped
-        parse = self._csv.ParseOptions(
-            delimiter=self._delimiter, newlines_in_values=True, invalid_row_handler=self._keep_ragged
+        read = arrow_csv.ReadOptions(use_threads=False, block_size=BLOCK, column_names=self.names)
+        read.skip_rows = self.skipped
+        parse = arrow_csv.ParseOptions(
+            delimiter=self.delimiter, newlines_in_values=True, invalid_row_handler=self.keep_ragged
         )
-        convert = self._csv.ConvertOptions(
-            check_utf8=False, column_types=dict.fromkeys(names, self._arrow.string()), include_columns=names
+        codes = self.dialect.na_values
+        convert = arrow_csv.ConvertOptions(
+            check_utf8=False, column_types=dict.fromkeys(names, arrow.string()), include_columns=names
         )
-        convert.null_values, convert.strings_can_be_null = self._dialect.na_values, bool(self._dialect.na_values)
-        with self._explained(), self._csv.open_csv(self._decode(), read, parse, convert) as batches:
+        convert.null_values, convert.strings_can_be_null = codes, bool(codes)
+        self.stream.seek(0)
+        text: Any = self.stream
+        if self.encoding != "utf-8" or self.has_blanks:
+            text = arrow.TransformInputStream(arrow.PythonFile(self.stream, "r"), _Converter(self))
+        with self.explained(), arrow_csv.open_csv(text, read, parse, convert) as batches:
             yield from batches
 
-    def _where(self, row: int) -> str:
-        return f"line {row + 2 + self._titles}" + self._uncounted
+    def where(self, row: int) -> str:
+        """The name of a row in messages."""
+        return f"line {row + 1 + self.above}{self.uncounted}"
 
     @property
-    def _uncounted(self) -> str:
+    def uncounted(self) -> str:
         """A note for line numbers: the parser does not count blank lines."""
-        return " (blank lines not counted)" if self._has_blank_lines else ""
+        return " (blank lines not counted)" if self.has_blank_lines else ""
 
-    def _find_encoding(self) -> None:
-        """Find the encoding, and whether there are blank lines, from all bytes of the file."""
-        self._stream.seek(0)
-        start = self._stream.read(64)
+    def decoder(self) -> codecs.IncrementalDecoder:
+        """A decoder of the file's encoding."""
+        try:
+            if self.encoding == WINDOWS:
+                return codecs.getincrementaldecoder("cp1252")(LATIN)
+            return codecs.getincrementaldecoder(self.encoding)()
+        except LookupError:
+            words = f"encoding: {self.encoding!r} is not an encoding that is known, such as utf-8 or cp1252."
+            raise TableError(words) from None
+
+    def find_encoding(self) -> list[str]:
+        """Find the encoding, and whether there are blank lines, from all bytes of the file; return notes."""
+        start = self.stream.read(64)
         for magic, what in MAGIC.items():
             if start.startswith(magic):
-                raise TableError(f"{self._name} is not text, but {what}; give it the suffix of what it is.")
+                raise TableError(f"{self.name} is not text, but {what}; give it the suffix of what it is.")
         if PAGE.match(start):
             raise TableError(
-                f"{self._name} is a web page, not a table of text. Save or download the table itself, as CSV or Excel."
+                f"{self.name} is a web page, not a table of text. Save or download the table itself, as CSV or Excel."
             )
-        self._encoding = self._dialect.encoding or ("utf-16" if start.startswith(UTF_16) else "utf-8")
-        self._odd = self._has_blank_lines = False
-        if self._encoding.lower() not in ("utf-8", "utf8"):
-            return
-        self._stream.seek(0)
-        offset, blank, is_ascii = 0, False, True
-        for number, line in enumerate(iter(lambda: self._stream.readline(BLOCK), b""), 1):
-            if len(line) == BLOCK and not line.endswith(b"\n"):
-                first = "its first line" if number == 1 else f"line {number}"
-                raise TableError(f"{self._name}: {first} {TOO_LONG}")
-            try:
-                is_ascii &= line.decode().isascii()
-            except UnicodeDecodeError as error:
-                wrong = error.start
-                if is_ascii and line[:wrong].isascii() and not CONTROL.search(line) and not self._dialect.encoding:
-                    self._encoding, self._odd = self._dialect.otherwise or WINDOWS, True
-                    return
-                raise TableError(
-                    f"{self._name} is not UTF-8: byte {offset + wrong} (0x{line[wrong]:02x}), in line {number}. Say "
-                    f'what it is, for instance with encoding="cp1252", '
-                    f"which is that of Windows in Western Europe and "
-                    f"America."
-                ) from None
-            self._has_blank_lines |= blank and bool(line.strip())  # blank lines at the end shift nothing
-            blank |= not line.strip()
-            offset += len(line)
-
-    def _decode(self) -> Any:
-        """The file from its first byte, as UTF-8 with one mark between columns."""
-        self._stream.seek(0)
-        if self._encoding == "utf-8" and not self._has_blanks:
-            return self._stream
-        return _Converted(self._stream, self._encoding, self._has_blanks, self._name)
-
-    def _head(self) -> str:
-        """The first lines, up to the end of the first line at least; a file that is empty is refused."""
-        found = b""
-        while (len(found) < HEAD or b"\n" not in found) and (more := self._decoded.read(HEAD)):
-            found += more
-        if not found.strip():
-            raise TableError(f"{self._name} is empty; its first line must be column names, and rows must follow.")
-        return codecs.getincrementaldecoder("utf-8-sig")().decode(found)
-
-    def _without_titles(self, text: str) -> str:
-        """The first lines without what stands above the column names; the mark between columns is found from them."""
-        lines, sep = _whole_lines(text), self._dialect.sep
-        above, mark = table_start(lines, [sep] if sep else [self._delimiter, *MARKS])
-        if mark is None and sep in (None, " "):
-            starts = [at for at in range(min(TITLES, len(lines)) + 1) if separated_by_blanks(lines[at:])]
-            named = [at for at in starts if not lines[at].startswith("# ")]
-            begin = (named or starts or [0])[0]
-            if starts and all(_is_title(line, "\t") for line in lines[:begin]):
-                above, self._has_blanks, mark = begin, True, "\t"
-                text = BLANKS.sub("\t", BORDERS.sub("", text[:HEAD]))
-        self._delimiter = mark or sep or self._delimiter
-        self._titles, self._skipped = sum(bool(line.strip()) for line in lines[:above]), above
-        titles = [found for line in lines[:above] if (found := line.strip(f"#{self._delimiter} \r\n"))]
-        if titles:
-            shown = listed([line[:SHOWN] for line in titles], 3)
-            self._notes.append(f"What stands above the column names is left out ({shown}).")
-        return "".join(text.splitlines(keepends=True)[above:])
-
-    def _header(self, text: str) -> list[str]:
-        """The column names in the first line; a file whose first line cannot be that is refused."""
+        self.encoding = (self.dialect.encoding or ("utf-16" if start.startswith(UTF_16) else "utf-8")).lower()
+        if self.encoding not in ("utf-8", "utf8"):
+            return []
+        self.stream.seek(0)
+        decoder, is_ascii, offset, lines, block, last = self.decoder(), True, 0, 1, b"", b"\n"
         try:
-            rows = csv.reader(io.StringIO(text, newline=""), delimiter=self._delimiter)
+            while block := self.stream.read(BLOCK):
+                is_ascii &= decoder.decode(block).isascii()
+                self.has_blank_lines |= BLANK_LINE.search(last + block) is not None
+                offset, lines, last = offset + len(block), lines + block.count(b"\n"), block[-1:]
+            decoder.decode(b"", True)
+        except UnicodeDecodeError as error:
+            before = error.object[: error.start]
+            if is_ascii and before.isascii() and not CONTROL.search(error.object) and not self.dialect.encoding:
+                self.encoding = self.dialect.otherwise or WINDOWS
+                return [f"{self.name} is not UTF-8, and is read as {self.encoding}; `encoding` overrules."]
+            at = offset + len(block) - len(error.object) + error.start
+            raise TableError(
+                f"{self.name} is not UTF-8: byte {at} (0x{error.object[error.start]:02x}), in line "
+                f"{lines + before.count(10)}. Say what it is, for instance with "  # 10 is a line feed
+                f'encoding="cp1252", which is that of Windows in Western Europe and America.'
+            ) from None
+        return []
+
+    def head(self) -> str:
+        """The first lines, up to the end of the first line at least; a file that is empty is refused."""
+        self.stream.seek(0)
+        decoder, text, part = self.decoder(), "", b"-"
+        while part and (len(text) < HEAD or "\n" not in text):
+            part = self.stream.read(HEAD)
+            text += self.decoded(decoder, part)
+            if len(text) > BLOCK and "\n" not in text:
+                raise TableError(f"{self.name}: its first line {TOO_LONG}")
+        text = text.removeprefix("\ufeff")
+        if not text.strip():
+            raise TableError(f"{self.name} is empty; its first line must be column names, and rows must follow.")
+        return text
+
+    def decoded(self, decoder: codecs.IncrementalDecoder, block: bytes) -> str:
+        """The text of a block of bytes, the last one of which is empty."""
+        try:
+            return decoder.decode(block, not block)
+        except UnicodeDecodeError as error:
+            raise TableError(f"{self.name} is not {self.encoding}: {error.reason}; see `encoding`.") from None
+
+    def find_table(self, text: str, usual: str) -> list[str]:
+        """Find where the table begins, the mark between columns, their names, and what is below; return notes.
+
+        Parameters
+        ----------
+        text : str
+            The first lines.
+        usual : str
+            The mark between columns by the file's suffix.
+        """
+        lines, sep = text[:HEAD].splitlines(keepends=True), self.dialect.sep
+        lines = lines[: LINES + 1] if len(lines) > LINES else lines[:-1] or lines  # the last one may be cut
+        above, mark = table_start(lines, [sep] if sep else [usual, *MARKS])
+        if mark in (None, " ") and sep in (None, " "):
+            above, mark = table_start(lines, [" "])
+        self.has_blanks = mark == " "
+        if self.has_blanks:
+            mark, text = "\t", BLANKS.sub("\t", BORDERS.sub("", text[:HEAD]))
+        self.delimiter = mark or sep or usual
+        titles = [title for line in lines[:above] if (title := line.strip(f"#{self.delimiter} \r\n"))]
+        notes = above_note([title[:SHOWN] for title in titles])
+        self.above, self.skipped = 1 + sum(bool(line.strip()) for line in lines[:above]), above
+        return notes + self.find_names("".join(text.splitlines(keepends=True)[above:]))
+
+    def find_names(self, text: str) -> list[str]:
+        """Find the column names in the first line of a text, and what is below; return notes."""
+        try:
+            rows = csv.reader(io.StringIO(text, newline=""), delimiter=self.delimiter)
             names = next(filter(None, rows), [])
-            self._skipped += rows.line_num
+            self.skipped += rows.line_num
             if len(text) >= HEAD and next(rows, None) is None:
                 raise csv.Error("a quotation mark is never closed")
         except csv.Error as error:
-            raise TableError(f"{self._name}: its first line, the column names, cannot be read: {error}.") from None
+            raise TableError(f"{self.name}: its first line, the column names, cannot be read: {error}.") from None
         if all(is_number(name) for name in names):
             raise TableError(
-                f"{self._name} starts with numbers ({listed(names, 3)}), but its first line must be column names."
+                f"{self.name} starts with numbers ({listed(names, 3)}), but its first line must be column names."
             )
-        strange = [name.strip() for name in names if looks_like_data(name)]
+        strange, notes = [name.strip() for name in names if looks_like_data(name)], []
         if len(strange) >= len(names) / 2:
-            self._notes.append(
+            notes.append(
                 f"The names of columns look like a row of data ({listed(strange, 3)}): if the file has no line of "
                 f"names, put one before its first line."
             )
-        found, notes = unique([_without_blanks(name) for name in names])
-        self._notes += notes
-        return found
-
-    def _below(self, text: str) -> None:
-        """Find the usual decimal mark, and a row of units, from the lines below the column names."""
+        self.names, more = unique([_without_blanks(name) for name in names])
         lines = text[:HEAD].splitlines(keepends=True)
         try:
-            rows = list(csv.reader(lines[:-1] if len(lines) > 2 else lines, delimiter=self._delimiter))
+            cells = list(csv.reader(lines[:-1] if len(lines) > 2 else lines, delimiter=self.delimiter))
         except csv.Error:
-            rows = []
-        rows = [row for row in rows if row][1:]
-        if len(rows) > 2 and len(rows[0]) == len(self._names) and is_units(rows[0], rows[1:LINES]):
-            self._notes.append(units_note(rows.pop(0)))
-            self._skipped, self._titles = self._skipped + 1, self._titles + 1
-        self._prefer = usual_decimal(rows, "," if self._delimiter == ";" else ".")
+            cells = []
+        cells = [row for row in cells if row][1:]
+        units = units_note(cells[0], cells[1:LINES]) if len(cells) > 2 and len(cells[0]) == len(names) else None
+        if units:
+            self.skipped, self.above, cells = self.skipped + 1, self.above + 1, cells[1:]
+        self.prefer = usual_decimal(cells, "," if self.delimiter == ";" else ".")
+        return [*notes, *more, *([units] if units else [])]
+
+    def keep_ragged(self, row: Any) -> str:
+        """Called by the parser for a line with too many or too few cells, which is kept for the message."""
+        self.ragged = row
+        return "error"
 
     @contextmanager
-    def _explained(self) -> Iterator[None]:
+    def explained(self) -> Iterator[None]:
         """Raise errors of gzip and of the parser as a `TableError` in the user's words."""
         try:
             yield
         except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-            what = f"{self._name} is damaged: its gzip data cannot be read ({error}). Copy it again."
+            what = f"{self.name} is damaged: its gzip data cannot be read ({error}). Copy it again."
             raise TableError(what) from None
-        except self._arrow.ArrowInvalid as error:
-            raise TableError(self._explain(str(error))) from None
+        except require("pyarrow", "cli").ArrowInvalid as error:
+            raise TableError(f"{self.name}{self.explanation(error)}") from None
 
-    def _keep_ragged(self, row: Any) -> str:
-        """Called by the parser for a line with too many or too few cells, which is kept for the message."""
-        self._ragged = row
-        return "error"
-
-    def _explain(self, message: str) -> str:
-        """A message of the parser in the user's words: which line, and what to do."""
-        row = self._ragged
+    def explanation(self, error: Exception) -> str:
+        """An error of the parser in the user's words: which line, and what to do."""
+        row = self.ragged
         if row is None:
-            is_long = "straddling" in message
-            return (
-                f"{self._name}: a line {TOO_LONG}"
-                if is_long
-                else (f"{self._name} cannot be read: {message.splitlines()[0]}.")
-            )
-        mark = MARKS.get(self._delimiter, repr(self._delimiter))
+            is_long = "straddling" in str(error)
+            return f": a line {TOO_LONG}" if is_long else f" cannot be read: {first_line(error)}."
+        mark = MARKS.get(self.delimiter, repr(self.delimiter))
         place = f"line {row.number}" if row.number else "a line"
         return (
-            f"{self._name}: {place}{self._uncounted} has {row.actual_columns} cell{'s' * (row.actual_columns != 1)}, "
+            f": {place}{self.uncounted} has {row.actual_columns} cell{'s' * (row.actual_columns != 1)}, "
             f"but there are {row.expected_columns} column{'s' * (row.expected_columns != 1)}: {row.text[:60]!r}. "
             f"Correct the line; a cell with {mark} in it needs quotation marks. If columns are not separated by "
             f"{mark}, say by what with `sep`."
         )
+
+
+class _Converter:
+    """Turns blocks of bytes into UTF-8, with tabs in the place of blanks if these separate columns."""
+
+    def __init__(self, text: _Text) -> None:
+        self.text, self.decoder, self.cut = text, text.decoder(), ""
+
+    def __call__(self, block: Any) -> bytes:
+        """The next block, the last one of which is empty; of columns between blanks, whole lines."""
+        text = self.text.decoded(self.decoder, bytes(block))
+        if not self.text.has_blanks:
+            return text.encode()
+        whole, end, self.cut = (self.cut + text).rpartition("\n") if len(block) else (self.cut + text, "", "")
+        if len(self.cut) > BLOCK:
+            raise TableError(f"{self.text.name}: a line {TOO_LONG}")
+        return BLANKS.sub("\t", BORDERS.sub("", (whole + end).replace("\r\n", "\n"))).encode()
 
 
 def unzipped(stream: Any) -> Any:
@@ -258,53 +283,6 @@ def unzipped(stream: Any) -> Any:
     return gzip.GzipFile(fileobj=stream) if zipped else stream
 
 
-class _Converted(io.RawIOBase):
-    """A stream of text in some encoding as UTF-8, with tabs in the place of blanks if these separate columns."""
-
-    def __init__(self, stream: Any, encoding: str, has_blanks: bool, name: str) -> None:
-        self._stream, self._encoding, self._has_blanks, self._name = stream, encoding, has_blanks, name
-        try:
-            self._decoder = _Windows() if encoding == WINDOWS else codecs.getincrementaldecoder(encoding)()
-        except LookupError:
-            raise TableError(
-                f"encoding: {encoding!r} is not an encoding that is known, such as utf-8 or cp1252."
-            ) from None
-        self._ready, self._cut = b"", ""
-
-    def readable(self) -> bool:
-        return True
-
-    def read(self, size: int = -1) -> bytes:
-        while size < 0 or len(self._ready) < size:
-            part = self._stream.read(BLOCK)
-            try:
-                text = self._decoder.decode(part, final=not part)
-            except UnicodeDecodeError as error:
-                raise TableError(f"{self._name} is not {self._encoding}: {error.reason}; see `encoding`.") from None
-            self._ready += (self._with_tabs(text, not part) if self._has_blanks else text).encode()
-            if not part:
-                break
-        size = len(self._ready) if size < 0 else size
-        found, self._ready = self._ready[:size], self._ready[size:]
-        return found
-
-    def _with_tabs(self, text: str, is_last: bool) -> str:
-        """Whole lines with one tab in the place of each run of blanks."""
-        whole, end, self._cut = (self._cut + text).rpartition("\n")
-        if is_last:
-            whole, end, self._cut = whole + end + self._cut, "", ""
-        if len(self._cut) > BLOCK:
-            raise TableError(f"{self._name}: a line {TOO_LONG}")
-        return BLANKS.sub("\t", BORDERS.sub("", (whole + end).replace("\r\n", "\n")))
-
-
-class _Windows(codecs.IncrementalDecoder):
-    """A decoder of Windows-1252 that takes the five bytes which have no meaning there for those of Latin-1."""
-
-    def decode(self, part: Any, final: bool = False) -> str:
-        return codecs.charmap_decode(part, "strict", LETTERS)[0]
-
-
 def usual_decimal(rows: Sequence[Sequence[str]], usual: str) -> str:
     """The decimal mark of some rows of cells: the one after which some numbers have other than three digits.
 
@@ -313,10 +291,9 @@ def usual_decimal(rows: Sequence[Sequence[str]], usual: str) -> str:
     >>> usual_decimal([["1,5", "1.234"]], "."), usual_decimal([["1.5", "1,234"]], ","), usual_decimal([["1,234"]], ",")
     (',', '.', ',')
     """
-    seen = {
-        match["mark"] or match["zero"] for row in rows for cell in row if (match := DECIMAL.fullmatch(cell.strip()))
-    }
-    return seen.pop() if len(seen) == 1 else usual
+    matches = [match for row in rows for cell in row if (match := DECIMAL.fullmatch(cell.strip()))]
+    marks = {match["mark"] or match["zero"] for match in matches}
+    return marks.pop() if len(marks) == 1 else usual
 
 
 def table_start(lines: Sequence[str], marks: Sequence[str]) -> tuple[int, str | None]:
@@ -335,7 +312,7 @@ def table_start(lines: Sequence[str], marks: Sequence[str]) -> tuple[int, str | 
     """
     found: tuple[int, str | None] = 0, None
     for above in range(max(min(TITLES, len(lines) - 2), 0) + 1):
-        counts = {mark: _cells("".join(lines[above:]), mark) for mark in marks}
+        counts = {mark: _cells(lines[above:], mark) for mark in marks}
         best = max(marks, key=lambda mark: counts[mark])
         if counts[best] < 2 or not all(_is_title(line, best) for line in lines[:above]):
             continue
@@ -343,19 +320,6 @@ def table_start(lines: Sequence[str], marks: Sequence[str]) -> tuple[int, str | 
         if counts[best] == 2 or not _has_one_cell(lines[above], best):  # a sheet saved as text: "A title,,"
             return above, best
     return found
-
-
-def separated_by_blanks(lines: Sequence[str]) -> bool:
-    """Whether blanks cut all lines into several cells, equally many in each, and most below the first are numbers."""
-    rows = [line.split() for line in lines if line.strip()]
-    cells = [cell for row in rows[1:] for cell in row]
-    return (
-        len({len(row) for row in rows}) == 1
-        and len(rows) > 1
-        and len(rows[0]) > 1
-        and not any('"' in line for line in lines)
-        and sum(map(is_number, cells)) > len(cells) / 2
-    )
 
 
 def looks_like_data(name: str) -> bool:
@@ -378,15 +342,9 @@ def _without_blanks(name: str) -> str:
     return found[1:-1] if found != name and len(found) > 1 and found[0] == found[-1] == '"' else found
 
 
-def _whole_lines(text: str) -> list[str]:
-    """The first lines of a text, as many as marks and titles are found by, without one that may be cut."""
-    lines = text[:HEAD].splitlines(keepends=True)
-    return lines[: LINES + 1] if len(lines) > LINES else lines[:-1] or lines
-
-
 def _is_title(line: str, mark: str) -> bool:
     """Whether a line may stand above the column names: a comment, or a line of one cell or none."""
-    return line.lstrip().startswith("#") or _has_one_cell(line, mark)
+    return mark == " " or line.lstrip().startswith("#") or _has_one_cell(line, mark)
 
 
 def _has_one_cell(line: str, mark: str) -> bool:
@@ -394,10 +352,20 @@ def _has_one_cell(line: str, mark: str) -> bool:
     return len([cell for cell in line.split(mark) if cell.strip()]) <= 1
 
 
-def _cells(text: str, mark: str) -> int:
-    """In how many cells a mark cuts all lines; 0 if these are not equally many."""
-    try:
-        counts = {len(row) for row in csv.reader(io.StringIO(text, newline=""), delimiter=mark) if row}
-    except csv.Error:
-        return 0
+def _cells(lines: Sequence[str], mark: str) -> int:
+    """In how many cells a mark cuts all lines; 0 if these are not equally many.
+
+    Blanks cut texts too, so they are a mark only where most cells below the first line are numbers.
+    """
+    if mark == " ":
+        rows = [line.split() for line in lines if line.strip()]
+        below = [cell for row in rows[1:] for cell in row]
+        if '"' in "".join(lines) or sum(map(is_number, below)) <= len(below) / 2 or lines[0].startswith("# "):
+            return 0
+    else:
+        try:
+            rows = [row for row in csv.reader(io.StringIO("".join(lines), newline=""), delimiter=mark) if row]
+        except csv.Error:
+            return 0
+    counts = {len(row) for row in rows}
     return counts.pop() if len(counts) == 1 else 0

@@ -1,35 +1,28 @@
 """The values of one column as NumPy arrays, whichever frame or file they come from.
 
-pandas, polars and pyarrow differ in types and in how they mark missing values. narwhals hides most of that; everything
-that examines or encodes columns sees a `Values` alone.
+Every column passes through Arrow, which hides how pandas, polars and files differ in types and in missing values.
+What examines or encodes columns sees a `Values` alone.
 """
 
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from numbers import Real
 from typing import Any
-from zoneinfo import ZoneInfo
 
 import numpy as np
 
 from ..core.optional import require
 from ..core.types import Array, Floats
-from .base import Table, TableError
+from .base import MISSING_TEXTS, Table, TableError, as_code, is_code, is_number
 
 DAY = 86_400_000_000  # microseconds of a day
-QUARTER = 900_000_000  # microseconds of 15 minutes: the offsets of time zones change at multiples of these
-EPOCH = dt.datetime(1970, 1, 1)
-CODES = frozenset(
-    ["", "na", "n/a", "#n/a", "nan", "-nan", "null", "nil", "-", "--", "?", ".", "*", "..", "...", "none"]
-)
-CODES |= {"missing", "#div/0!", "#value!", "#ref!", "#name?", "#num!", "not available", "no data", "n.a.", "<na>"}
-CODES |= {"unknown", "not known", "not reported", "not applicable", "n.d.", "n/d", "nd", "tba", "tbd", "0000-00-00"}
-"""Texts, in lower case, that mean a missing value where numbers or dates are expected."""
-GROUPED = r"^\s*[-+]?[1-9]\d{0,2}(\.\d{3})+\s*$"
+LEVEL_CODES = frozenset(["", "na", "n/a", "#n/a", "nan", "null", "?", "<na>", "n.a."])
+"""Texts, in lower case, that mean a missing value in a column of texts; others may be levels, such as "none"."""
+GROUPED = r"^\s*[-+]?[1-9]\d{0,2}(\.\d{3})+\s*$"  # a number in which points may separate thousands
 OFFSETS = "offsets"  # the zone of texts that each have an offset from UTC of their own
 
 
@@ -53,8 +46,10 @@ class Values:
     """The name of the time zone, or `OFFSETS`."""
     type_name: str = ""
     """The type in the frame or file, for messages."""
-    place: Callable[[int], str] = field(default=lambda row: f"row {row}", compare=False)
+    place: Callable[[int], str] = field(default="row {}".format, compare=False)
     """The name of a row in messages."""
+    written: Any = field(default=None, compare=False, repr=False)
+    """For numbers of a file of text, the texts, as an array of Arrow's."""
 
     def __len__(self) -> int:
         return len(self.data)
@@ -64,29 +59,76 @@ class Values:
         """Whether each value is missing; of shape (n,)."""
         return np.asarray(self.data < 0 if self.kind == "text" else np.isnan(self.data))
 
+    @property
+    def known(self) -> Floats:
+        """The values that are not missing."""
+        return np.asarray(self.data[~self.missing])
+
     def take(self, rows: Array) -> Values:
         """The values of some rows; messages name rows of the whole."""
+        wall = None if self.wall is None else self.wall[rows]
+        written = None if self.written is None else self.written.take(rows)
         where = self.place
-        return replace(
-            self,
-            data=self.data[rows],
-            wall=None if self.wall is None else self.wall[rows],
-            place=lambda row: where(int(rows[row])),
-        )
+        return replace(self, data=self.data[rows], wall=wall, written=written, place=lambda row: where(int(rows[row])))
 
-    def texts(self) -> Values:
-        """The values as texts: truth values as "false" and "true", whole numbers without a decimal point."""
+    def texts(self, as_written: bool = True) -> Values:
+        """The values as texts: truth values as "false" and "true", whole numbers without a decimal point.
+
+        Numbers of a file are as they are written there, unless `as_written` is false.
+        """
         if self.kind == "text":
             return self
+        if self.written is not None and as_written:
+            return replace(_texts(self.written, self.type_name), place=self.place)
         codes = np.full(len(self), -1)
-        known = np.flatnonzero(~np.isnan(self.data))
-        found, codes[known] = np.unique(self.data[known], return_inverse=True)
-        names = [("true" if value else "false") if self.kind == "bool" else f"{value:.15g}" for value in found.tolist()]
-        return replace(self, kind="text", data=codes, levels=tuple(names), wall=None)
+        numbers, codes[~self.missing] = np.unique(self.known, return_inverse=True)
+        is_truth = self.kind == "bool"
+        levels = tuple(str(bool(value)).lower() if is_truth else f"{value:.15g}" for value in numbers.tolist())
+        return replace(self, kind="text", data=codes, levels=levels, wall=None, written=None)
 
-    def used(self) -> Array:
+    def counts(self) -> Array:
         """How often each level occurs; of shape (levels,)."""
         return np.bincount(self.data[self.data >= 0], minlength=len(self.levels))
+
+    def used_texts(self) -> list[str]:
+        """The different texts that occur, without codes for missing values."""
+        counts = self.counts().tolist()
+        return [text for text, count in zip(self.levels, counts, strict=True) if count and not is_code(text)]
+
+    def blanked(self, codes: Sequence[str] = ()) -> Values:
+        """The values with the usual texts for missing values, and some codes of the user's, as missing ones."""
+        if self.kind == "text":
+            tests = [as_code(code) for code in codes]
+            gaps = [is_code(text, LEVEL_CODES) or any(test(text) for test in tests) for text in self.levels]
+            found = replace(self, data=np.where(np.array([*gaps, True])[self.data], -1, self.data))
+        else:
+            numbers = [float(code) for code in codes if is_number(code)]
+            if self.kind != "number" or not numbers:
+                return self
+            found = replace(self, data=np.where(np.isin(self.data, numbers), np.nan, self.data), written=None)
+        return found if not len(found) or not found.missing.all() else _empty(len(found), self.place)
+
+    def first_place(self, levels: Sequence[int]) -> str:
+        """The name of the first row that has one of some levels, given by their places."""
+        return self.place(int(np.flatnonzero(np.isin(self.data, levels))[0]))
+
+    def by_level(self, numbers: Floats, message: Callable[[str, int], str]) -> Floats:
+        """The number of each row, of shape (n,), by those of the levels; NaN where missing.
+
+        Parameters
+        ----------
+        numbers : array of shape (levels,)
+            NaN for a level that cannot be read, which is refused if it occurs and does not mean a missing value.
+        message : callable
+            A function of the first such value with its place, and of the count of further ones: the error's message.
+        """
+        unread = np.flatnonzero(np.isnan(numbers) & (self.counts() > 0)).tolist()
+        wrong = [at for at in unread if not is_code(self.levels[at])]
+        if wrong:
+            rows = np.flatnonzero(np.isin(self.data, wrong))
+            shown = f"{self.levels[int(self.data[rows[0]])]!r} in {self.place(int(rows[0]))}"
+            raise TableError(message(shown, len(rows) - 1))
+        return np.asarray(np.append(numbers, np.nan)[self.data])
 
 
 def is_frame(X: Any) -> bool:
@@ -103,187 +145,114 @@ def frame_column(X: Any, place: int) -> Values:
     """A column of a frame, by its place."""
     import narwhals as nw
 
-    return values_of(nw.from_native(X, eager_only=True)[:, place])
-
-
-def table_column(table: Table, name: str, plain: bool | None = None) -> Values:
-    """A column of a table that was read from a file.
-
-    Texts that are all numbers, but for those that mean a missing value, are numbers if `plain` is true; unless it is
-    given, the table knows.
-    """
-    import narwhals as nw
-
-    column = table.data[name]
-    plain = (table.plain and not (table.prefer == "," and _is_grouped(column))) if plain is None else plain
-    numbers = _plain_numbers(column) if plain else None
-    found = values_of(nw.from_native(column, series_only=True)) if numbers is None else numbers
-    return replace(found, place=table.place)
-
-
-def _is_grouped(column: Any) -> bool:
-    """Whether some texts of Arrow's are numbers in which points may separate thousands."""
-    compute = require("pyarrow.compute", "cli")
-    is_text = str(column.type) == "string"
-    return is_text and bool(compute.any(compute.match_substring_regex(column, GROUPED)).as_py())
-
-
-def _plain_numbers(column: Any) -> Values | None:
-    """Texts of Arrow's as the numbers that they are; None if some are not."""
-    arrow, compute = require("pyarrow", "cli"), require("pyarrow.compute", "cli")
-    if not arrow.types.is_string(column.type):
-        return None
-    text = compute.utf8_trim_whitespace(column)
-    for is_first in (True, False):  # most columns miss nothing
-        try:
-            if not is_first:
-                codes = compute.is_in(compute.utf8_lower(text), value_set=arrow.array(sorted(CODES)))
-                text = compute.if_else(codes, None, text)
-            return _numbers(text.cast(arrow.float64()).to_numpy(), "number", "text")
-        except arrow.ArrowInvalid:
-            continue
-    return None
-
-
-def values_of(series: Any) -> Values:
-    """A series of narwhals."""
-    import narwhals as nw
-
-    dtype, native = series.dtype, series.to_native()
-    name = str(getattr(native, "type", None) or getattr(native, "dtype", dtype))
-    if dtype.is_decimal():
-        series = series.cast(nw.Float64)
-    if name in ("string", "large_string") and hasattr(native, "combine_chunks"):  # of Arrow
-        coded = native.combine_chunks().dictionary_encode()
-        codes = coded.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
-        return _texts(codes, coded.dictionary.to_pylist(), name)
-    array = np.asarray(series.to_numpy())
-    kind = array.dtype.kind
-    if isinstance(dtype, nw.Datetime) and dtype.time_zone is not None:
-        wall = _days(series.dt.replace_time_zone(None).to_numpy())
-        return Values("date", _days(array), wall=wall, zone=dtype.time_zone, type_name=name)
-    if kind in "biuf":
-        return _numbers(array.astype(np.float64), "bool" if kind == "b" else "number", name)
-    if kind == "M":
-        return Values("date", _days(array), type_name=name)
-    if kind == "m":
-        return Values("time", np.where(np.isnat(array), np.nan, array / np.timedelta64(1, "us") / DAY), type_name=name)
-    if isinstance(dtype, nw.Enum):
-        return replace(_of_objects(array, name, [str(level) for level in dtype.categories]), ordered=True)
-    if isinstance(dtype, nw.Categorical):
-        ordered = bool(getattr(getattr(native, "type", None), "ordered", False))
-        levels = list(map(str, native.combine_chunks().dictionary.to_pylist())) if ordered else []
-        return replace(_of_objects(np.array(series.to_list(), dtype=object), name, levels), ordered=ordered)
-    return _of_objects(array.astype(object), name)
-
-
-def _of_objects(array: Array, name: str, levels: list[str] | None = None) -> Values:
-    """Python objects, with None, NaN, NaT and pandas' NA as missing values; with levels, texts."""
-    values = [None if _is_missing(value) else value for value in array.tolist()]
-    kinds = {_kind(value) for value in values if value is not None}
-    gaps = np.full(len(values), np.nan)
-    if not kinds:
-        return Values("empty", gaps, type_name=name)
-    if "other" in kinds:
-        wrong = next(value for value in values if value is not None and _kind(value) == "other")
-        return Values("other", gaps, type_name=type(wrong).__name__)
-    if levels is not None or "text" in kinds or len(kinds - {"bool"}) > 1:
-        places = {level: place for place, level in enumerate(levels or [])}
-        codes = [-1 if value is None else places.setdefault(str(value), len(places)) for value in values]
-        return _texts(np.array(codes, dtype=np.int64), list(places), name)
-    kind = (kinds - {"bool"} or kinds).pop()
-    if kind in ("number", "bool"):
-        return _numbers(np.array([np.nan if value is None else float(value) for value in values]), kind, name)
-    if kind == "date":
-        return _of_dates(values, name)
-    midnight = dt.datetime.combine(EPOCH, dt.time())
-    spans = [dt.datetime.combine(EPOCH, value) - midnight if isinstance(value, dt.time) else value for value in values]
-    days = [np.nan if value is None else value / dt.timedelta(days=1) for value in spans]
-    return Values(kind, np.array(days, dtype=np.float64), type_name=name)
-
-
-def _of_dates(values: Sequence[Any], name: str) -> Values:
-    """Dates of Python's, with time zones or without."""
-    moments = [None if value is None else moment(value) for value in values]
-    aware = {value.tzinfo is not None for value in moments if value is not None}
-    if len(aware) > 1:
-        return Values("other", np.full(len(values), np.nan), type_name="dates with a time zone and dates without one")
-    return with_offsets([days_of(value) for value in moments], True in aware, name)
-
-
-def with_offsets(pairs: Iterable[tuple[float, float]], aware: bool, name: str = "") -> Values:
-    """Dates given as days in UTC and days by the clock."""
-    both = np.array(list(pairs), dtype=np.float64).reshape(-1, 2)
-    if not aware:
-        return Values("date", both[:, 0], type_name=name)
-    return Values("date", both[:, 0], wall=both[:, 1], zone=OFFSETS, type_name=name)
-
-
-def moment(value: dt.date) -> dt.datetime:
-    """A date as a date with a time."""
-    return value if isinstance(value, dt.datetime) else dt.datetime(value.year, value.month, value.day)
-
-
-def days_of(value: dt.datetime | None) -> tuple[float, float]:
-    """Days since 1970 in UTC, and by the clock of the value's own time zone; NaN for None."""
-    if value is None:
-        return np.nan, np.nan
-    wall = (value.replace(tzinfo=None) - EPOCH) / dt.timedelta(days=1)
-    offset = value.utcoffset()
-    return wall if offset is None else wall - offset / dt.timedelta(days=1), wall
-
-
-def in_zone(days: Floats, zone: str) -> Floats:
-    """Days in UTC as days by the clock of a time zone. O(quarters of an hour that occur)."""
-    ticks = np.where(np.isnan(days), 0, days) * DAY
-    quarter, inverse = np.unique(np.floor(ticks / QUARTER), return_inverse=True)
+    arrow, series = require("pyarrow", "cli"), nw.from_native(X, eager_only=True)[:, place]
     try:
-        clock = ZoneInfo(zone)
-    except (KeyError, ValueError, OSError):
-        raise TableError(f"the time zone {zone!r} is not known on this machine; pip install tzdata.") from None
-    utc = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
-    shifts = [
-        clock.utcoffset((utc + dt.timedelta(microseconds=part * QUARTER)).astimezone(clock))
-        for part in quarter.tolist()
-    ]
-    offset = np.array([0.0 if shift is None else shift / dt.timedelta(days=1) for shift in shifts])
-    return np.asarray(days + offset[inverse])
-
-
-def _kind(value: Any) -> str:
-    """The kind of one Python object that is not missing."""
-    if isinstance(value, str):
-        return "text"
-    if isinstance(value, bool | np.bool_):
-        return "bool"
-    if isinstance(value, Real | Decimal):
-        return "number"
-    if isinstance(value, dt.date):
-        return "date"
-    if isinstance(value, dt.time):
-        return "clock"
-    return "time" if isinstance(value, dt.timedelta) else "other"
+        column = series.to_arrow()
+    except (arrow.ArrowException, TypeError, OverflowError):  # Python objects of several types
+        values = [None if _is_missing(value) else value for value in series.to_list()]
+        other = [value for value in values if not isinstance(value, str | Real | Decimal | dt.date | dt.time | None)]
+        if other:
+            return Values("other", np.full(len(values), np.nan), type_name=type(other[0]).__name__)
+        column = arrow.array([None if value is None else str(value) for value in values])
+    found = values_of(column)
+    return replace(found, ordered=found.ordered or isinstance(series.dtype, nw.Enum))
 
 
 def _is_missing(value: Any) -> bool:
+    """Whether a Python object is None, or NaN, NaT or NA of pandas."""
     return (
         value is None or type(value).__name__ in ("NAType", "NaTType") or (isinstance(value, float) and value != value)
     )
 
 
-def _numbers(data: Floats, kind: str, name: str) -> Values:
-    if len(data) and np.isnan(data).all():
-        kind = "empty"
-    return Values(kind, data, type_name=name)
+def table_column(table: Table, name: str) -> Values:
+    """A column of a file: texts that are all numbers, but for codes of missing values, are numbers.
+
+    Not so if other marks were given for the file, or if its decimal mark is a comma and there are points in the column
+    that may separate thousands.
+    """
+    arrow, compute = require("pyarrow", "cli"), require("pyarrow.compute", "cli")
+    column, reader = table.data[name], table.reader
+    values = None
+    if arrow.types.is_string(column.type) and reader.plain:
+        is_grouped = reader.prefer == "," and compute.any(compute.match_substring_regex(column, GROUPED)).as_py()
+        values = None if is_grouped else _plain_numbers(column)
+    return replace(values_of(column) if values is None else values, place=table.place)
 
 
-def _texts(codes: Array, levels: list[str], name: str) -> Values:
+def _plain_numbers(column: Any) -> Values | None:
+    """Texts of Arrow's as the numbers that they are; None if some are not."""
+    arrow, compute = require("pyarrow", "cli"), require("pyarrow.compute", "cli")
+    text = compute.utf8_trim_whitespace(column)
+    for with_gaps in (False, True):  # most columns miss nothing
+        try:
+            if with_gaps:
+                is_gap = compute.is_in(compute.utf8_lower(text), value_set=arrow.array(sorted(MISSING_TEXTS)))
+                text = compute.if_else(is_gap, None, text)
+            return replace(_numbers(text.cast(arrow.float64()).to_numpy(), "number", "text"), written=column)
+        except arrow.ArrowInvalid:
+            continue
+    return None
+
+
+def values_of(column: Any) -> Values:
+    """The values of an array of Arrow's."""
+    arrow, compute = require("pyarrow", "cli"), require("pyarrow.compute", "cli")
+    types, kind, name = arrow.types, column.type, str(column.type)
+    if types.is_dictionary(kind):
+        return _texts(column, name, bool(kind.ordered))
+    if types.is_string(kind) or types.is_large_string(kind) or name == "string_view":
+        return _texts(column, name)
+    if types.is_boolean(kind):
+        return _numbers(column.to_numpy(zero_copy_only=False), "bool", name)
+    if types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind) or types.is_null(kind):
+        return _numbers(column.to_numpy(zero_copy_only=False), "number", name)
+    if types.is_date(kind) or types.is_timestamp(kind):
+        zone = getattr(kind, "tz", None)
+        ticks = column.cast(arrow.timestamp("us", zone), safe=False)
+        wall = None if zone is None else _days(compute.local_timestamp(ticks))
+        return Values("date", _days(ticks), wall=wall, zone=zone, type_name=name)
+    if types.is_time(kind):
+        return Values("clock", _days(column.cast(arrow.time64("us"), safe=False)), type_name=name)
+    if types.is_duration(kind):
+        return Values("time", _days(column.cast(arrow.duration("us"), safe=False)), type_name=name)
+    return Values("other", np.full(len(column), np.nan), type_name=name)
+
+
+def _numbers(data: Array, kind: str, name: str) -> Values:
+    numbers = np.asarray(data, dtype=np.float64)
+    is_empty = len(numbers) and np.isnan(numbers).all()
+    return Values("empty" if is_empty else kind, numbers, type_name=name)
+
+
+def _texts(column: Any, name: str, ordered: bool = False) -> Values:
+    """Texts of Arrow's by their different values."""
+    arrow = require("pyarrow", "cli")
+    whole = column.combine_chunks() if isinstance(column, arrow.ChunkedArray) else column
+    coded = whole if arrow.types.is_dictionary(whole.type) else whole.dictionary_encode()
+    codes = coded.indices.cast(arrow.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
     if len(codes) and (codes < 0).all():
-        return Values("empty", np.full(len(codes), np.nan), type_name=name)
-    return Values("text", codes, tuple(levels), type_name=name)
+        return replace(_empty(len(codes)), type_name=name)
+    return Values("text", codes, tuple(map(str, coded.dictionary.to_pylist())), ordered, type_name=name)
 
 
-def _days(array: Array) -> Floats:
-    """NumPy's dates as days since 1970, NaN where they are missing."""
-    ticks = array.astype("datetime64[us]")
-    return np.where(np.isnat(ticks), np.nan, ticks.astype(np.int64) / DAY)
+def _empty(n: int, place: Callable[[int], str] = "row {}".format) -> Values:
+    return Values("empty", np.full(n, np.nan), place=place)
+
+
+def _days(column: Any) -> Floats:
+    """Microseconds of Arrow's, of any type, as days; NaN where missing."""
+    arrow = require("pyarrow", "cli")
+    ticks = column.cast(arrow.int64()).to_numpy(zero_copy_only=False)
+    return np.asarray(ticks, dtype=np.float64) / DAY
+
+
+def in_zone(days: Floats, zone: str) -> Floats:
+    """Days in UTC as days by the clock of a time zone."""
+    arrow, compute = require("pyarrow", "cli"), require("pyarrow.compute", "cli")
+    ticks = arrow.array(np.round(np.where(np.isnan(days), 0, days) * DAY).astype(np.int64))
+    try:
+        wall = _days(compute.local_timestamp(ticks.cast(arrow.timestamp("us", zone))))
+    except arrow.ArrowInvalid:
+        raise TableError(f"the time zone {zone!r} is not known on this machine; pip install tzdata.") from None
+    return np.where(np.isnan(days), np.nan, wall)

@@ -50,7 +50,9 @@ def open_output(path: str | os.PathLike[str], names: list[str]) -> Iterator[Writ
                 stream: Any = stack.enter_context(_standard_output())
             else:
                 stream = stack.enter_context(open(stack.enter_context(replacing(path)), "wb"))
-            yield stack.enter_context(_WRITERS[format_of(path)](stream, names, str(path)))
+            if str(path).lower().endswith(".gz"):
+                stream = stack.enter_context(gzip.GzipFile(fileobj=stream, mode="wb", compresslevel=4, mtime=0))
+            yield stack.enter_context(_WRITERS[format_of(path)](stream, names))
     except OSError as error:
         if isinstance(error, BrokenPipeError) or str(path) == "-":
             raise
@@ -61,17 +63,17 @@ def open_output(path: str | os.PathLike[str], names: list[str]) -> Iterator[Writ
 def _standard_output() -> Iterator[Any]:
     """Standard output, buffered: with PYTHONUNBUFFERED, a write to a pipe may write only a part."""
     out = sys.stdout.buffer
-    if isinstance(out, io.RawIOBase):
-        buffered = io.BufferedWriter(out)
-        try:
-            yield buffered
-            buffered.flush()
-        finally:
-            with suppress(OSError):
-                buffered.detach()
-    else:
+    if not isinstance(out, io.RawIOBase):
         yield out
         out.flush()
+        return
+    buffered = io.BufferedWriter(out)
+    try:
+        yield buffered
+        buffered.flush()
+    finally:
+        with suppress(OSError):
+            buffered.detach()
 
 
 def write_table(path: str | os.PathLike[str], data: Any) -> None:
@@ -80,61 +82,51 @@ def write_table(path: str | os.PathLike[str], data: Any) -> None:
         write({name: data[name] for name in data.column_names})
 
 
+def _arrow_table(columns: Mapping[str, Any], names: list[str]) -> Any:
+    """Rows as a table of Arrow's: NaNs of NumPy's arrays are nulls, and arrays of Arrow's stay as they are."""
+    arrow = require("pyarrow", "cli")
+    arrays = {name: columns[name] for name in names}
+    return arrow.table(
+        {name: arrow.array(a, from_pandas=True) if isinstance(a, np.ndarray) else a for name, a in arrays.items()}
+    )
+
+
 @contextmanager
-def _text(stream: Any, names: list[str], path: str) -> Iterator[Write]:
+def _text(stream: Any, names: list[str], mark: str = ",") -> Iterator[Write]:
+    """A function that writes lines of text."""
     arrow, arrow_csv = require("pyarrow", "cli"), require("pyarrow.csv", "cli")
-    mark = "\t" if format_of(path) == "tsv" else ","
     options = arrow_csv.WriteOptions(include_header=False, delimiter=mark, batch_size=8192)
-    with ExitStack() as stack:
-        if path.lower().endswith(".gz"):
-            stream = stack.enter_context(gzip.GzipFile(fileobj=stream, mode="wb", compresslevel=4, mtime=0))
 
-        def write_rows(rows: Any) -> None:
-            text = io.StringIO(newline="")
-            csv.writer(text, delimiter=mark, lineterminator="\n").writerows(rows)
-            stream.write(text.getvalue().encode())
+    def write_rows(rows: Any) -> None:
+        text = io.StringIO(newline="")
+        csv.writer(text, delimiter=mark, lineterminator="\n").writerows(rows)
+        stream.write(text.getvalue().encode())
 
-        def write(columns: Mapping[str, Any]) -> None:
-            table = arrow.table({name: _arrow(columns[name]) for name in names})
-            texts = any(arrow.types.is_string(kind) or arrow.types.is_timestamp(kind) for kind in table.schema.types)
-            if texts or (len(names) == 1 and table.column(0).null_count):
-                # Arrow would put every text in quotation marks, and write a blank line for a row of one empty cell.
-                write_rows(zip(*(column.to_pylist() for column in table.columns), strict=True))
-                return
+    def write(columns: Mapping[str, Any]) -> None:
+        table = _arrow_table(columns, names)
+        texts = any(arrow.types.is_string(kind) or arrow.types.is_timestamp(kind) for kind in table.schema.types)
+        if texts or (len(names) == 1 and table.column(0).null_count):
+            # Arrow would put every text in quotation marks, and write a blank line for a row of one empty cell.
+            write_rows(zip(*(column.to_pylist() for column in table.columns), strict=True))
+        else:
             sink = arrow.BufferOutputStream()
             arrow_csv.write_csv(table, sink, options)
             stream.write(sink.getvalue())
 
-        write_rows([names])
-        yield write
+    write_rows([names])
+    yield write
 
 
 @contextmanager
-def _parquet(stream: Any, names: list[str], path: str) -> Iterator[Write]:
-    parquet = require("pyarrow.parquet", "parquet")
-    with _batches(names, lambda schema: parquet.ParquetWriter(stream, schema)) as write:
-        yield write
-
-
-@contextmanager
-def _ipc(stream: Any, names: list[str], path: str) -> Iterator[Write]:
-    ipc = require("pyarrow.ipc", "parquet")
-    with _batches(names, lambda schema: ipc.new_file(stream, schema)) as write:
-        yield write
-
-
-@contextmanager
-def _batches(names: list[str], make: Callable[[Any], Any]) -> Iterator[Write]:
-    """A function that writes rows by one of Arrow's writers, made once the first rows tell the columns' types."""
-    arrow = require("pyarrow", "parquet")
+def _binary(stream: Any, names: list[str], open_file: Callable[[Any, Any], Any]) -> Iterator[Write]:
+    """A function that writes rows by one of Arrow's writers, opened once the first rows tell the columns' types."""
     with ExitStack() as stack:
         writer: Any = None
 
         def write(columns: Mapping[str, Any]) -> None:
             nonlocal writer
-            table = arrow.table({name: _arrow(columns[name]) for name in names})
-            if writer is None:
-                writer = stack.enter_context(make(table.schema))
+            table = _arrow_table(columns, names)
+            writer = writer or stack.enter_context(open_file(stream, table.schema))
             writer.write_table(table)
 
         yield write
@@ -143,7 +135,7 @@ def _batches(names: list[str], make: Callable[[Any], Any]) -> Iterator[Write]:
 
 
 @contextmanager
-def _npz(stream: Any, names: list[str], path: str) -> Iterator[Write]:
+def _npz(stream: Any, names: list[str]) -> Iterator[Write]:
     """A function that gathers rows in memory; the file, in which an array begins with its length, is written last."""
     parts: dict[str, list[Any]] = {name: [] for name in names}
 
@@ -160,16 +152,10 @@ def _npz(stream: Any, names: list[str], path: str) -> Iterator[Write]:
     np.savez(stream, **arrays)
 
 
-def _arrow(column: Any) -> Any:
-    """A NumPy array as an Arrow array, NaNs as nulls; an Arrow array as it is."""
-    arrow = require("pyarrow", "cli")
-    return arrow.array(column, from_pandas=True) if isinstance(column, np.ndarray) else column
-
-
-_WRITERS: dict[str, Callable[[Any, list[str], str], AbstractContextManager[Write]]] = {
+_WRITERS: dict[str, Callable[[Any, list[str]], AbstractContextManager[Write]]] = {
     "csv": _text,
-    "tsv": _text,
-    "parquet": _parquet,
-    "arrow": _ipc,
+    "tsv": lambda stream, names: _text(stream, names, "\t"),
+    "parquet": lambda stream, names: _binary(stream, names, require("pyarrow.parquet", "parquet").ParquetWriter),
+    "arrow": lambda stream, names: _binary(stream, names, require("pyarrow.ipc", "parquet").new_file),
     "npz": _npz,
 }

@@ -1,22 +1,31 @@
-"""Dates, times of day and durations as people write them in texts."""
+"""Dates, times of day and durations as people write them in texts.
+
+A date is a day, as a form says it is written, and perhaps a time of day with an offset from UTC. The three parts of all
+texts are taken apart at once, and only different days are read one by one.
+"""
 
 from __future__ import annotations
 
 import datetime as dt
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
-from ..core.types import Floats
+from ..core.optional import require
+from ..core.types import Array, Floats
 from .base import is_number
-from .values import days_of, moment
+from .values import DAY
 
-CLOCKS = ("", " %H:%M", " %H:%M:%S", " %H:%M:%S.%f", " %I:%M %p", " %I:%M:%S %p", "T%H:%M:%S", "T%H:%M")
+EPOCH = dt.date(1970, 1, 1)
+ISO = "%Y-%m-%d"  # ISO 8601, the form that needs no mention
+QUARTERS, WEEKS = "quarters", "weeks"
 DAYS_FIRST = ("%d.%m.%Y", "%d/%m/%Y", "%d-%m-%Y", "%d.%m.%y", "%d/%m/%y", "%d-%m-%y", "%d %m %Y")
 MONTHS_FIRST = ("%m/%d/%Y", "%m-%d-%Y", "%m/%d/%y", "%m-%d-%y", "%m.%d.%Y")
-OTHERS = (
+OTHERS: tuple[str, ...] = (
     "%Y/%m/%d",
     "%Y.%m.%d",
     "%d %b %Y",
@@ -25,45 +34,78 @@ OTHERS = (
     "%d-%b-%y",
     "%b %d, %Y",
     "%B %d, %Y",
-    "%b %d %Y",
-    "%B %d %Y",
-    "%a %b %d %Y",
-    "%A, %B %d, %Y",
-    "%d. %B %Y",
-    "%d %b %y",
-    "%Y %b %d",
-    "%Y %m %d",
 )
+OTHERS += ("%b %d %Y", "%B %d %Y", "%a %b %d %Y", "%A, %B %d, %Y", "%d. %B %Y", "%d %b %y", "%Y %b %d", "%Y %m %d")
 MONTHS = ("%Y-%m", "%Y/%m", "%m/%Y", "%b %Y", "%B %Y", "%b-%Y", "%Y %b", "%YM%m", "%b-%y", "%b %y")
-ISO = "ISO 8601"
-QUARTERS, WEEKS, DURATIONS = "quarters", "weeks", "durations"
-SHOWS = {ISO: "2026-01-31", QUARTERS: "2026Q1", WEEKS: "2026-W05"}
-"""Examples of the forms that are no formats of strptime."""
-
+FORMS = (QUARTERS, ISO, WEEKS, *DAYS_FIRST, *MONTHS_FIRST, *OTHERS, *MONTHS)
+"""How days are written: formats of strptime, and two that it does not have."""
+SHOWS = {QUARTERS: "2026Q1", WEEKS: "2026-W05"}
+"""Examples of the latter."""
+WITH_CLOCK = re.compile("%[HIMSfpzXcT]")  # a user's format that has the time of day too
 MOST_STYLES = 4  # styles of dates in one column
-SAMPLE = 40  # different texts by which most formats are ruled out before all are read
+
+CLOCK = r"\d{1,2}:\d\d(?::\d\d(?:\.\d+)?)?(?: ?[AaPp][Mm])?"
+PARTS = rf"^\s*(?P<day>.+?)(?:(?:\s+|T)(?P<clock>{CLOCK})\s*(?P<zone>Z|[+-]\d\d:?\d\d)?)?\s*$"
+QUARTER = re.compile(r"(?:[Qq]([1-4])|([1-4])[Qq])[ /'-]?(\d{4}|\d\d)|(\d{4})[ -]?[Qq:]([1-4])")
+WEEK = re.compile(r"(\d{4})[ -]?[Ww](\d{1,2})")
 
 
-def read_dates(texts: Sequence[str], form: str | None = None) -> tuple[list[dt.datetime | None], list[str]]:
-    """Texts as dates, None where one is none, and the forms in which all of them can be read: none, one or several.
+@dataclass(frozen=True)
+class Texts:
+    """Texts taken apart into days, times of day, and offsets from UTC."""
 
-    With several, the dates are those of the first.
+    texts: Sequence[str]
+    parts: tuple[tuple[Array, list[str]], ...]
+    """For the days, times and offsets: the number of each text's part, of shape (n,), and the different parts."""
+
+    @classmethod
+    def of(cls, texts: Sequence[str]) -> Texts:
+        """The parts of texts, which are empty where a text has none."""
+        arrow, compute = require("pyarrow", "cli"), require("pyarrow.compute", "cli")
+        parts = compute.extract_regex(arrow.array(texts, arrow.string()), PARTS)
+        coded = (
+            compute.struct_field(parts, name).fill_null("").dictionary_encode() for name in ("day", "clock", "zone")
+        )
+        return cls(texts, tuple((part.indices.to_numpy(), part.dictionary.to_pylist()) for part in coded))
+
+    def fits(self, form: str) -> bool:
+        """Whether all texts are dates of a form."""
+        if WITH_CLOCK.search(form):
+            return None not in [_parsed(text, form) for text in self.texts]
+        days, clocks = self.parts[0][1], self.parts[1][1]
+        return all(_day(day, form) is not None for day in days) and not np.isnan(_times(clocks)).any()
+
+    def dates(self, forms: Sequence[str]) -> tuple[Floats, Floats, Array]:
+        """Days since 1970 in UTC, and by the clock, NaN for other texts, and which have an offset; each of shape (n,).
+
+        Each text is read by the first form that fits it.
+        """
+        (days, each_day), (clocks, each_clock), (zones, each_zone) = self.parts
+        some = [next((day for form in forms if (day := _day(text, form)) is not None), np.nan) for text in each_day]
+        wall = np.array(some, dtype=np.float64)[days] * DAY + np.round(_times(each_clock) * DAY)[clocks]
+        shift = np.array([_offset(text) for text in each_zone])[zones]
+        aware = np.array([bool(text) for text in each_zone])[zones]
+        for form in filter(WITH_CLOCK.search, forms):
+            for at, text in enumerate(self.texts):
+                if (moment := _parsed(text, form)) is not None:
+                    offset, microsecond = moment.utcoffset(), dt.timedelta(microseconds=1)
+                    wall[at] = (moment.replace(tzinfo=None) - dt.datetime(1970, 1, 1)) / microsecond
+                    shift[at], aware[at] = (offset or dt.timedelta(0)) / microsecond, offset is not None
+        return (wall - shift) / DAY, wall / DAY, aware
+
+
+def read_dates(texts: Sequence[str]) -> list[str]:
+    """The forms in which all of some texts are dates: none, one or several.
 
     Examples
     --------
-    >>> read_dates(["31.01.2026", "1.2.2026"])[1]
-    ['%d.%m.%Y']
-    >>> read_dates(["02/01/2026", "03/04/2026"])[1]
-    ['%d/%m/%Y', '%m/%d/%Y']
+    >>> read_dates(["31.01.2026", "1.2.2026"]), read_dates(["02/01/2026", "03/04/2026 10:30"])
+    (['%d.%m.%Y'], ['%d/%m/%Y', '%m/%d/%Y'])
     """
-    if form is not None:
-        found = [_parsed(text, form) for text in texts]
-        return found, [form] if all(value is not None for value in found) else []
-    sample = texts[:: max(len(texts) // SAMPLE, 1)]
-    fitting = [form for form in _forms(sample) if all(_parsed(text, form) is not None for text in sample)]
-    every = {form: [_parsed(text, form) for text in texts] for form in fitting}
-    fitting = [form for form, dates in every.items() if None not in dates]
-    return every[fitting[0]] if fitting else [], fitting
+    if not texts or not _may_be_date(texts[0]):
+        return []
+    first, whole = Texts.of(texts[:1]), Texts.of(texts)
+    return [form for form in FORMS if first.fits(form) and whole.fits(form)]
 
 
 def read_styles(texts: Sequence[str]) -> list[str]:
@@ -72,81 +114,73 @@ def read_styles(texts: Sequence[str]) -> list[str]:
     Examples
     --------
     >>> read_styles(["2026-01-31", "31.01.2026", "1 Feb 2026", "13.02.2026"])
-    ['ISO 8601', '%d.%m.%Y', '%d %b %Y']
+    ['%Y-%m-%d', '%d.%m.%Y', '%d %b %Y']
     """
-    found: list[str] = []
+    styles: list[str] = []
     rest = list(texts)
-    while rest and len(found) < MOST_STYLES:
-        forms = read_dates(rest[:1])[1]
-        left = {form: [text for text in rest if _parsed(text, form) is None] for form in forms}
+    while rest and len(styles) < MOST_STYLES:
+        left = {form: others_than(rest, [form]) for form in read_dates(rest[:1])}
         if not left:
             return []
         best = min(left, key=lambda form: len(left[form]))
-        found, rest = [*found, best], left[best]
-    return [] if rest else found
+        styles, rest = [*styles, best], left[best]
+    return [] if rest else styles
 
 
-def dates_in(texts: Sequence[str], forms: Sequence[str]) -> list[dt.datetime | None]:
-    """Texts as dates, each by the first of some forms that reads it; None where none does."""
-    return [next((date for form in forms if (date := _parsed(text, form)) is not None), None) for text in texts]
+def others_than(texts: Sequence[str], forms: Sequence[str]) -> list[str]:
+    """Those of some texts that are not dates in any of some forms."""
+    lost = np.isnan(Texts.of(texts).dates(forms)[0]).tolist()
+    return [text for text, is_lost in zip(texts, lost, strict=True) if is_lost]
 
 
-def _forms(texts: Sequence[str]) -> Iterable[str]:
-    """Forms that some texts may have, by the look of the first one."""
-    first = texts[0].strip() if texts else ""
-    if not any(mark.isdigit() for mark in first) or len(first) < 4 or is_number(first):
-        return
-    yield QUARTERS
-    if len(first) < 5:
-        return
-    yield ISO
-    yield WEEKS
-    clocks = CLOCKS if ":" in first else CLOCKS[:1]
-    for day in (*DAYS_FIRST, *MONTHS_FIRST, *OTHERS):
-        for clock in clocks:
-            yield day + clock
-    yield from MONTHS
+def _may_be_date(text: str) -> bool:
+    """Whether a text looks like a date: it has digits, but is not a number."""
+    return any(mark.isdigit() for mark in text) and len(text.strip()) > 3 and not is_number(text)
+
+
+@lru_cache(maxsize=2**16)
+def _day(text: str, form: str) -> float | None:
+    """Days since 1970 of one text; None if it is not a day of that form, or the form has a time of day too."""
+    try:
+        if form == QUARTERS:
+            if (match := QUARTER.fullmatch(text)) is None:
+                return None
+            year = match[3] or match[4]
+            first = dt.datetime.strptime(year, "%Y" if len(year) == 4 else "%y")
+            moment: dt.date | None = first.replace(month=3 * int(match[1] or match[2] or match[5]) - 2).date()
+        elif form == WEEKS:
+            match = WEEK.fullmatch(text)
+            moment = match and dt.date.fromisocalendar(int(match[1]), int(match[2]), 1)
+        else:
+            whole = None if WITH_CLOCK.search(form) else _parsed(text, form)
+            moment = whole and whole.date()
+    except ValueError:
+        return None
+    return None if moment is None else float((moment - EPOCH).days)
+
+
+def _times(texts: Sequence[str]) -> Floats:
+    """Times of day as days; 0 for an empty text, and NaN for any other."""
+    return np.where([not text for text in texts], 0.0, read_clocks(texts))
 
 
 def _parsed(text: str, form: str) -> dt.datetime | None:
-    """One date, or None."""
-    text = text.strip()
+    """One text by a format of strptime; None if it is something else."""
     try:
-        if form == ISO:
-            if not re.match(r"\d{4}-\d", text) or text.count("-") == 1:
-                return None
-            return moment(dt.datetime.fromisoformat(text))
-        if form == QUARTERS:
-            if match := re.fullmatch(r"(?:[Qq]([1-4])|([1-4])[Qq])[ /'-]?(\d{4}|\d\d)", text):
-                return dt.datetime(_year(match[3]), 3 * int(match[1] or match[2]) - 2, 1)
-            match = re.fullmatch(r"(\d{4})[ -]?[Qq:]([1-4])", text)
-            return match and dt.datetime(int(match[1]), 3 * int(match[2]) - 2, 1)
-        if form == WEEKS:
-            match = re.fullmatch(r"(\d{4})[ -]?[Ww](\d{1,2})", text)
-            return match and dt.datetime.fromisocalendar(int(match[1]), int(match[2]), 1)
-        return dt.datetime.strptime(text, form)
+        return dt.datetime.strptime(text.strip(), form)
     except (ValueError, OverflowError):
         return None
 
 
-def _year(text: str) -> int:
-    """A year of four digits or, as strptime has them, of two."""
-    return int(text) if len(text) == 4 else dt.datetime.strptime(text, "%y").year
+def _offset(text: str) -> float:
+    """An offset from UTC, such as +02:00, in microseconds."""
+    sign, digits = text[:1], text[1:].replace(":", "")
+    return 0.0 if not digits else (-1 if sign == "-" else 1) * (int(digits[:2]) * 60 + int(digits[2:])) * DAY / 1440
 
 
-def read_clocks(texts: Sequence[str]) -> Floats:
-    """Times of day, such as 12:30 or 3:15 PM, as days; NaN where a text is none."""
-    found = np.full(len(texts), np.nan)
-    for place, text in enumerate(texts):
-        for form in ("%H:%M", "%H:%M:%S", "%H:%M:%S.%f", "%I:%M %p", "%I:%M:%S %p", "%I:%M%p"):
-            try:
-                found[place] = days_of(dt.datetime.strptime(text.strip(), form).replace(1970, 1, 1))[0]
-                break
-            except ValueError:
-                continue
-    return found
-
-
+TIME = re.compile(
+    r"(?P<hours>\d{1,2}):(?P<minutes>[0-5]\d)(?::(?P<seconds>[0-5]\d(?:\.\d+)?))?(?: ?(?P<half>[AaPp])[Mm])?"
+)
 DURATION = re.compile(
     r"(?P<sign>-?)(?P<days>\d+) days?,? \+?(?P<hours>\d{1,2}):(?P<minutes>\d\d):(?P<seconds>\d\d(\.\d+)?)"
 )
@@ -158,8 +192,28 @@ IN_UNITS = re.compile(
 )
 
 
+def read_clocks(texts: Sequence[str]) -> Floats:
+    """Times of day, such as 12:30 or 3:15 PM, as days; NaN for other texts.
+
+    Examples
+    --------
+    >>> (read_clocks(["6:00", "12:15 AM", "13:00 PM", "noon"]) * 24).tolist()
+    [6.0, 0.25, nan, nan]
+    """
+    matches = (TIME.fullmatch(text.strip()) for text in texts)
+    return np.array([np.nan if match is None else _clock(match) for match in matches])
+
+
+def _clock(match: re.Match[str]) -> float:
+    hours, half = int(match["hours"]), (match["half"] or "").lower()
+    if hours > 23 or (half and not 1 <= hours <= 12):
+        return np.nan
+    hours = hours % 12 + 12 * (half == "p") if half else hours
+    return _days(0, hours, match["minutes"], match["seconds"])
+
+
 def read_durations(texts: Sequence[str]) -> Floats:
-    """Durations as days, NaN where a text is none: as pandas and Python write them, by a stopwatch, or in units.
+    """Durations as days, NaN for other texts: as pandas and Python write them, by a stopwatch, or in units.
 
     Examples
     --------
@@ -168,17 +222,16 @@ def read_durations(texts: Sequence[str]) -> Floats:
     >>> (read_durations(["57:18", "1:02:33.5", "5h 10m", "1 d 3 h", "90 min"]) * 24).round(4).tolist()
     [0.955, 1.0426, 5.1667, 27.0, 1.5]
     """
-    found = np.full(len(texts), np.nan)
-    for place, given in enumerate(texts):
-        text = given.strip()
-        if match := DURATION.fullmatch(text):
-            found[place] = (-1 if match["sign"] else 1) * int(match["days"]) + _days(0, *match.group(3, 4, 5))
-        elif match := STOPWATCH.fullmatch(text):
-            if match["hours"] is None or int(match["minutes"]) < 60:
-                found[place] = _days(0, *match.groups())
-        elif (match := IN_UNITS.fullmatch(text.lower())) and any(match.groups()):
-            found[place] = _days(*match.groups())
-    return found
+    return np.array([_duration(text.strip()) for text in texts], dtype=np.float64)
+
+
+def _duration(text: str) -> float:
+    if match := DURATION.fullmatch(text):
+        return (-1 if match["sign"] else 1) * int(match["days"]) + _days(0, *match.group(3, 4, 5))
+    if match := STOPWATCH.fullmatch(text):
+        return _days(0, *match.groups()) if match["hours"] is None or int(match["minutes"]) < 60 else np.nan
+    match = IN_UNITS.fullmatch(text.lower())
+    return _days(*match.groups()) if match and any(match.groups()) else np.nan
 
 
 def _days(days: Any, hours: Any, minutes: Any, seconds: Any) -> float:
@@ -192,7 +245,7 @@ def example(form: str) -> str:
 
     Examples
     --------
-    >>> example("%d/%m/%Y")
-    '31/01/2026'
+    >>> example("%d/%m/%Y"), example("weeks")
+    ('31/01/2026', '2026-W05')
     """
     return SHOWS.get(form) or dt.datetime(2026, 1, 31, 12, 30).strftime(form)

@@ -4,47 +4,37 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from math import isfinite
+from typing import NamedTuple
 
 import numpy as np
 
 from ..core.types import Floats
 from .base import is_number
-from .values import CODES
 
 CODE = re.compile(r"[A-Za-z]{0,3}[-/.]?[0-9]+[-/.]?[A-Za-z]{0,3}")  # a code of digits and few letters
-LEVEL_CODES = frozenset(["", "na", "n/a", "#n/a", "nan", "null", "?", "<na>", "n.a."])
-"""Texts, in lower case, that mean a missing value in a column of texts; others may be levels, such as "none"."""
-
 SIGNS = r"[$€£¥₹]|USD|EUR|CHF|GBP|US\$"
 MULTIPLES = {"k": 1e3, "K": 1e3, "M": 1e6, "m": 1e6, "mn": 1e6, "B": 1e9, "bn": 1e9, "Bn": 1e9}
 MULTIPLES |= {"thousand": 1e3, "million": 1e6, "billion": 1e9, "trillion": 1e12}
-UNITS = {"mm": ("length", 1e-3), "cm": ("length", 1e-2), "m": ("length", 1.0), "km": ("length", 1e3)}
-UNITS |= {"in": ("length", 0.0254), "ft": ("length", 0.3048), "yd": ("length", 0.9144), "mi": ("length", 1609.344)}
-UNITS |= {"mg": ("mass", 1e-6), "g": ("mass", 1e-3), "kg": ("mass", 1.0), "t": ("mass", 1e3)}
-UNITS |= {
-    "lb": ("mass", 0.45359237),
-    "lbs": ("mass", 0.45359237),
-    "oz": ("mass", 0.028349523125),
-    "ml": ("volume", 1e-3),
-    "mL": ("volume", 1e-3),
+MULTIPLE_WORDS = {1e3: "thousands", 1e6: "millions", 1e9: "billions", 1e12: "trillions"}
+QUANTITIES = {
+    "length": {"mm": 1e-3, "cm": 1e-2, "m": 1.0, "km": 1e3, "in": 0.0254, "ft": 0.3048, "yd": 0.9144, "mi": 1609.344},
+    "mass": {"mg": 1e-6, "g": 1e-3, "kg": 1.0, "t": 1e3, "lb": 0.45359237, "lbs": 0.45359237, "oz": 0.028349523125},
+    "volume": {"ml": 1e-3, "mL": 1e-3, "cl": 1e-2, "dl": 0.1, "l": 1.0, "L": 1.0},
 }
-UNITS |= {"cl": ("volume", 1e-2), "dl": ("volume", 0.1), "l": ("volume", 1.0), "L": ("volume", 1.0)}
-"""What a unit measures, and its size: numbers with several units of one quantity are converted to one of them."""
+"""The sizes of units: numbers with several units of one quantity are converted to one of them."""
+UNITS = {unit: (what, size) for what, units in QUANTITIES.items() for unit, size in units.items()}
 FEET = re.compile(
     r"(?P<feet>\d+)\s*(?:['\u2019\u2032]|ft\.?|feet)\s*"
     r"(?:(?P<inches>\d|1[01]|\d\.\d+|1[01]\.\d+)\s*(?:\"|''|[\u201d\u2033]|in\.?|inches)?)?"
 )
 """Feet and inches, such as 5'11"; 1'200 has a separator of thousands."""
-MULTIPLE_WORDS = {1e3: "thousands", 1e6: "millions", 1e9: "billions", 1e12: "trillions"}
-LONG_MULTIPLES = "|".join(word for word in MULTIPLES if len(word) > 5)
 SPACES = "\u00a0\u202f\u2009 "  # spaces that separate thousands
 NUMBER = re.compile(
     rf"(?P<about>[<>\u2264\u2265~\u2248]=?)?\s*(?P<open>\()?\s*(?P<sign>[-+\u2212])?\s*(?P<prefix>{SIGNS})?\s*(?P<sign2>[-+\u2212])?"
     rf"\s*(?P<digits>[0-9.,'\u2019{SPACES}]*[0-9.,])(?P<exponent>[eE][-+]?\d+)?\s*(?P<more>\+|\*{{1,3}})?\s*"
-    rf"(?P<suffix>%|{SIGNS}|{LONG_MULTIPLES}|[A-Za-zµ°²³/]{{1,6}})?\s*\)?"
+    rf"(?P<suffix>%|{SIGNS}|thousand|million|billion|trillion|[A-Za-zµ°²³/]{{1,6}})?\s*\)?"
 )
 
 
@@ -56,19 +46,9 @@ class Written:
     thousands: str = ""
     """The separator that occurs; empty if none does."""
     unit: str = ""
-    """A currency, "%" or a unit that stands at every number."""
-    has_decimals: bool = field(default=False, compare=False, repr=False)
-    """Whether the decimal mark occurs."""
-    letters: str = field(default="", compare=False, repr=False)
-    """The letters that multiply numbers, such as k for thousands; empty if none does."""
-    has_brackets: bool = field(default=False, compare=False, repr=False)
-    """Whether negative numbers stand in brackets."""
-    marks: str = field(default="", compare=False, repr=False)
-    """Marks at some numbers that are passed over, such as < and +, between blanks; empty if there are none."""
-    converted: tuple[str, ...] = field(default=(), compare=False, repr=False)
-    """Other units, which are converted to `unit`."""
-    doubt: str = field(default="", compare=False, repr=False)
-    """A number, if all that have its mark can be read in two ways and nothing tells which one; else empty."""
+    """A currency, "%" or a unit that stands at every number, or that others are converted to."""
+    words: str = field(default="", compare=False)
+    """What was read, in words; empty for plain numbers."""
 
     @property
     def form(self) -> str:
@@ -81,36 +61,29 @@ class Written:
         """
         return self.decimal + ("" if self.thousands in (",", ".", "'", "\u2019", *SPACES) else self.thousands)
 
-    def words(self) -> str:
-        """What was read, in words; empty for plain numbers."""
-        parts = [repr(self.unit)] if self.unit else []
-        parts += [f"{', '.join(map(repr, self.converted))} converted to it"] if self.converted else []
-        if self.decimal == "," and self.has_decimals:
-            parts.append("decimal commas")
-        if self.thousands:
-            mark = repr(self.thousands) if self.thousands.isprintable() and self.thousands.strip() else "blanks"
-            parts.append(f"{mark} between thousands")
-        parts += [f"{letter!r} for {MULTIPLE_WORDS[MULTIPLES[letter]]}" for letter in self.letters.split()]
-        if self.has_brackets:
-            parts.append("negative ones in brackets")
-        if self.marks:
-            shown = " and ".join(map(repr, self.marks.split()))
-            parts.append(f"{shown} at some of them, which {'are' if ' ' in self.marks else 'is'} passed over")
-        return f"numbers with {', '.join(parts)}{self._other_way()}" if parts else ""
-
-    def _other_way(self) -> str:
-        """How a reading that is in doubt is overruled."""
-        if not self.doubt:
-            return ""
-        mark = "," if "," in self.doubt else "."
+    def doubtful(self, number: str) -> Written:
+        """The same, with how to overrule it if numbers such as this one can be read in two ways."""
+        mark = "," if "," in number else "."
         what, option = ("separates thousands", "thousands") if mark == self.decimal else ("is decimal", "decimal")
-        return f" (if the mark in {self.doubt!r} {what}, --{option} {mark})"
+        return replace(self, words=f"{self.words} (if the mark in {number!r} {what}, --{option} {mark})")
+
+
+class _Number(NamedTuple):
+    """One text as a number, and what stands with it."""
+
+    value: float
+    unit: str = ""
+    separators: str = ""
+    multiple: str = ""
+    in_brackets: bool = False
+    marks: tuple[str, ...] = ()
+    """Marks that are passed over, such as < and +."""
 
 
 def read_numbers(
     texts: Sequence[str], decimal: str | None = None, thousands: str | None = None, prefer: str = ".", unit: str = ""
 ) -> tuple[Floats, Written]:
-    """Texts as numbers, NaN where one is none, and how they are written.
+    """Texts as numbers, NaN for other texts, and how they are written.
 
     Parameters
     ----------
@@ -127,16 +100,16 @@ def read_numbers(
     --------
     >>> read_numbers(["$1,234.50", "$-3"])[0].tolist()
     [1234.5, -3.0]
-    >>> read_numbers(["1.234,5 %", "7 %"])
-    (array([1234.5,    7. ]), Written(decimal=',', thousands='.', unit='%'))
+    >>> read_numbers(["1.234,5 %", "7 %"])[1]
+    Written(decimal=',', thousands='.', unit='%', words="numbers with '%', decimal commas, '.' between thousands")
     """
-    plain = decimal in (None, ".") and not thousands and not unit and all(map(is_number, texts))
-    if plain and (decimal or prefer == "."):
+    is_plain = decimal in (None, ".") and not thousands and not unit and all(map(is_number, texts))
+    if is_plain and (decimal or prefer == "."):
         return np.array([float(text) for text in texts]), Written()
     marks = [decimal] if decimal else [mark for mark in (prefer, _other(prefer)) if mark != thousands]
     tried = [_read(texts, mark, thousands, unit) for mark in marks]
-    best = max(int(np.isfinite(found).sum()) for found, _ in tried)
-    tried = [(found, written) for found, written in tried if int(np.isfinite(found).sum()) == best]
+    counts = [int(np.isfinite(numbers).sum()) for numbers, _ in tried]
+    tried = [each for each, count in zip(tried, counts, strict=True) if count == max(counts)]
     if np.array_equal(tried[0][0], tried[-1][0], equal_nan=True):
         return tried[0]
     return _likelier(texts, tried, prefer)
@@ -154,7 +127,7 @@ def _likelier(texts: Sequence[str], tried: Sequence[tuple[Floats, Written]], pre
     as many digits before it as numbers of several sizes have, it separates thousands. Where a point is the usual
     decimal mark, a point is decimal.
     """
-    by_mark = {written.decimal: (found, written) for found, written in tried}
+    by_mark = {written.decimal: (numbers, written) for numbers, written in tried}
     digits = [match["digits"].strip() for text in texts if (match := NUMBER.fullmatch(text.strip()))]
     used = {mark for number in digits for mark in number if mark in ",."}
     if len(used) > 1 or (used == {"."} and prefer == "."):
@@ -166,88 +139,71 @@ def _likelier(texts: Sequence[str], tried: Sequence[tuple[Floats, Written]], pre
         return by_mark[mark]
     if len(before) > 1 or whole:
         return by_mark[_other(mark)]
-    found, written = by_mark[prefer]
-    return found, replace(written, doubt=next(number for number in digits if mark in number))
+    numbers, written = by_mark[prefer]
+    return numbers, written.doubtful(next(number for number in digits if mark in number))
 
 
-def _read(texts: Sequence[str], decimal: str, thousands: str | None, unit: str = "") -> tuple[Floats, Written]:
+def _read(texts: Sequence[str], decimal: str, thousands: str | None, unit: str) -> tuple[Floats, Written]:
     """Texts as numbers by one decimal mark, and in one unit."""
-    found, plain, units, separators = np.full(len(texts), np.nan), np.full(len(texts), np.nan), {}, set()
-    letters, marks, has_brackets = set(), set(), False
-    other = _other(decimal) if thousands is None else thousands
-    for place, given in enumerate(texts):
-        text = (given.replace(thousands, "") if thousands else given).strip()
-        if match := FEET.fullmatch(text):
-            found[place] = plain[place] = int(match["feet"]) + float(match["inches"] or 0) / 12
-            units[place] = "ft"
-            continue
-        match = NUMBER.fullmatch(text)
-        if match is None:
-            if is_number(text) and (decimal == "." or "." not in text):
-                found[place] = plain[place] = float(text)
-            continue
-        digits = match["digits"]
-        number = _digits(digits, decimal, other)
-        if number is None:
-            continue
-        suffix = match["suffix"] or ""
-        if match["exponent"]:
-            number *= float(f"1{match['exponent']}")
-        negative = (match["sign"] or match["sign2"] or "+") in "-\u2212" or bool(match["open"])
-        number = -number if negative else number
-        plain[place], found[place] = number, number * MULTIPLES.get(suffix, 1.0)
-        letters |= {suffix} & set(MULTIPLES)
-        units[place] = match["prefix"] or suffix
-        marks |= {match["about"] or "", match["more"] or ""} - {""}
-        has_brackets |= bool(match["open"])
-        separators |= {mark for mark in digits if not mark.isdigit() and mark != decimal}
-        separators |= {thousands} if thousands and thousands in given else set()
-    used = set(units.values())
-    units = {at: one.removesuffix("s") if one.removesuffix("s") in used else one for at, one in units.items()}
-    converted = _converted(plain, units, unit)
-    if converted is not None:
-        found, unit, others = converted
-        letters = set()
+    parsed = {at: found for at, text in enumerate(texts) if (found := _number(text, decimal, thousands)) is not None}
+    every = list(parsed.values())
+    counts = Counter(number.unit or number.multiple for number in every)
+    singular = {each: each[:-1] if each[:-1] in counts and each.endswith("s") else each for each in counts}  # years
+    units = {singular[number.unit or number.multiple] for number in every}
+    quantities = {UNITS[each][0] if each in UNITS else each for each in units}
+    numbers, others, multiples = np.full(len(texts), np.nan), list[str](), set[str]()
+    is_quantity = len(quantities) == 1 and quantities <= set(QUANTITIES)
+    if is_quantity and (UNITS[unit][0] in quantities if unit else len(units) > 1):
+        unit = unit or max(units, key=lambda each: counts[each])
+        others = sorted(units - {unit})
+        for at, number in parsed.items():
+            own = number.unit or number.multiple
+            numbers[at] = number.value * (1.0 if own == unit else UNITS[own][1] / UNITS[unit][1])
+    elif len({singular.get(number.unit, "") for number in every}) > 1:
+        # Some have a unit and some do not: these are not the same quantity.
+        return np.array([float(text) if is_number(text) else np.nan for text in texts]), Written()
     else:
-        used, others = {"" if one in MULTIPLES else one for one in units.values()}, ()
-        if len(used) > 1:  # some with a unit, some without: these are not the same quantity
-            return np.array([float(text) if is_number(text) else np.nan for text in texts]), Written()
-        unit = "".join(used)
-    return found, Written(
-        decimal,
-        "".join(sorted(separators))[:1],
-        unit,
-        any(decimal in text for text in texts),
-        " ".join(sorted(letters)),
-        has_brackets,
-        " ".join(sorted(marks)),
-        converted=others,
+        unit = singular[every[0].unit] if every and every[0].unit else ""
+        multiples = {number.multiple for number in every} - {""}
+        for at, number in parsed.items():
+            numbers[at] = number.value * MULTIPLES.get(number.multiple, 1.0)
+    separator = "".join(sorted({mark for number in every for mark in number.separators}))[:1]
+    words = [repr(unit)] if unit else []
+    words += [f"{', '.join(map(repr, others))} converted to it"] if others else []
+    words += ["decimal commas"] if decimal == "," and any("," in text for text in texts) else []
+    words += [f"{repr(separator) if separator not in SPACES else 'blanks'} between thousands"] if separator else []
+    words += [f"{multiple!r} for {MULTIPLE_WORDS[MULTIPLES[multiple]]}" for multiple in sorted(multiples)]
+    words += ["negative ones in brackets"] if any(number.in_brackets for number in every) else []
+    if marks := sorted({mark for number in every for mark in number.marks}):
+        shown = " and ".join(map(repr, marks))
+        words.append(f"{shown} at some of them, which {'are' if len(marks) > 1 else 'is'} passed over")
+    return numbers, Written(decimal, separator, unit, f"numbers with {', '.join(words)}" if words else "")
+
+
+def _number(text: str, decimal: str, thousands: str | None) -> _Number | None:
+    """One text as a number; None if it is something else."""
+    separators = thousands if thousands and thousands in text else ""
+    text = (text.replace(thousands, "") if thousands else text).strip()
+    if match := FEET.fullmatch(text):
+        return _Number(int(match["feet"]) + float(match["inches"] or 0) / 12, "ft")
+    match = NUMBER.fullmatch(text)
+    if match is None:
+        return _Number(float(text)) if is_number(text) and (decimal == "." or "." not in text) else None
+    digits, suffix = match["digits"], match["suffix"] or ""
+    value = _digits(digits, decimal, _other(decimal) if thousands is None else thousands)
+    if value is None:
+        return None
+    value *= float(f"1{match['exponent']}") if match["exponent"] else 1.0
+    is_negative = (match["sign"] or match["sign2"] or "+") in "-\u2212" or bool(match["open"])
+    multiple = suffix if suffix in MULTIPLES else ""
+    return _Number(
+        -value if is_negative else value,
+        match["prefix"] or ("" if multiple else suffix),
+        separators + "".join(mark for mark in digits if not mark.isdigit() and mark != decimal),
+        multiple,
+        bool(match["open"]),
+        tuple(filter(None, (match["about"], match["more"]))),
     )
-
-
-def _converted(plain: Floats, units: Mapping[int, str], unit: str) -> tuple[Floats, str, tuple[str, ...]] | None:
-    """Numbers in one unit, that unit, and the others; None if the units are not of one quantity, or all the same.
-
-    Parameters
-    ----------
-    plain : array of shape (n,)
-        The numbers as they stand.
-    units : mapping of int to str
-        The unit of each number, by its place.
-    unit : str
-        The unit that the numbers are to have; the most frequent one if empty.
-    """
-    counts = Counter(units.values())
-    quantities = {UNITS[each][0] if each in UNITS else each for each in counts}
-    if len(quantities) != 1 or not quantities <= {what for what, _ in UNITS.values()}:
-        return None
-    if (not unit and len(counts) == 1) or (unit and UNITS[unit][0] not in quantities):
-        return None
-    unit = unit or counts.most_common(1)[0][0]
-    factors = np.full(len(plain), np.nan)
-    for place, each in units.items():
-        factors[place] = 1.0 if each == unit else UNITS[each][1] / UNITS[unit][1]
-    return plain * factors, unit, tuple(sorted(set(counts) - {unit}))
 
 
 def _digits(digits: str, decimal: str, thousands: str) -> float | None:
@@ -272,20 +228,3 @@ def in_several_currencies(texts: Sequence[str]) -> tuple[str, str] | None:
         examples.setdefault(sign, text)
     first, *others = examples.values() or [""]
     return (first, others[0]) if others else None
-
-
-def is_code(text: str, codes: frozenset[str] = CODES) -> bool:
-    """Whether a text means that a value is missing."""
-    return text.strip().lower() in codes
-
-
-def as_code(text: str) -> Callable[[str], bool]:
-    """Whether a text is equal to a code of the user's, as texts or as numbers."""
-    number = float(text) if is_number(text) else None
-
-    def equal(other: str) -> bool:
-        if other.strip() == text.strip():
-            return True
-        return number is not None and is_number(other) and isfinite(number) and float(other) == number
-
-    return equal
