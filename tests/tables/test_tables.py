@@ -40,7 +40,6 @@ from sodalite.tables import (
 from sodalite.tables import base as binary_module
 from sodalite.tables import text as text_module
 from sodalite.tables.dates import circle
-
 from sodalite.tables.values import table_column
 
 FRAME = pd.DataFrame(
