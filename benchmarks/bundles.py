@@ -36,7 +36,7 @@ from sodalite.fitting import room
 from sodalite.kernels import compile_kernel
 from sodalite.kernels.cells import Bisection
 from sodalite.kernels.neighbours import n_sampled
-from sodalite.posteriors import Evidence, SubsetOfData
+from sodalite.posteriors import Evidence, Neighbors, SubsetOfData
 from sodalite.selection.rows import ArrayRows, Block
 
 from . import evidence
@@ -108,7 +108,9 @@ def tasks(n: int = 20_000, blocks: int = 40) -> float:
         LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None) as cluster,
         Client(cluster) as client,
     ):
-        model = GreedyGPRegressor(kernel, n_active=20, n_neighbors=8, hyperparameters="fixed", calibrate=False, first=0)
+        model = GreedyGPRegressor(
+            kernel, n_active=20, posterior=Neighbors(8), hyperparameters="fixed", calibrate=False, random_state=0
+        )
         model.fit(da.from_array(X, chunks=(n // 4, -1)), da.from_array(y, chunks=n // 4), executor=client)
         lazy = model.predict(da.from_array(X[: 10 * blocks], chunks=(10, -1)))
         lazy.compute()  # imports

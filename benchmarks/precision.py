@@ -48,10 +48,8 @@ def compare(problem: Callable[[int, float], Problem], noise: float) -> dict[str,
     prefix = M if same.all() else int(np.argmin(same))
     error = {}
     for dtype, rows in chosen.items():
-        model = GreedyGPRegressor(
-            kernel, n_active=M, first=rows, hyperparameters="fixed", posterior="sod", normalize_y=False
-        )
-        error[dtype] = float(np.sqrt(np.mean((model.fit(X, y).predict(X_test) - y_test) ** 2)))
+        model = GreedyGPRegressor(kernel, n_active=M, hyperparameters="fixed", posterior="sod", normalize_y=False)
+        error[dtype] = float(np.sqrt(np.mean((model.fit(X, y, first=rows).predict(X_test) - y_test) ** 2)))
     return {"prefix": prefix / M, "ratio": error["float32"] / error["float64"]}
 
 

@@ -9,7 +9,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, DTypeLike
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.gaussian_process.kernels import Kernel
 from sklearn.utils import check_array
@@ -37,7 +37,7 @@ from .fitting.pipeline import RandomState, Settings
 from .fitting.progress import following
 from .hyperparameters import Method
 from .kernels import check_numeric
-from .posteriors import Posterior, joint_samples
+from .posteriors import Neighbors, Posterior, joint_samples
 from .posteriors.prior import prior_predictions
 from .stopping import Callback, Rule
 
@@ -91,15 +91,14 @@ class GreedyGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
     posterior : {"local", "sod", "sor", "dtc", "fitc", "vfe"}, default="local"
         The predictive distribution given the active rows. "local" is the exact Gaussian process given the active rows
         and each query's nearest rows, "sod" (the paper's) given the active rows alone. The others are projected
-        processes: all rows count, through the latent function at the active rows. A class that derives from
-        `sodalite.posteriors.Posterior` will do too.
+        processes: all rows count, through the latent function at the active rows. "local" takes the fewest neighbours
+        with good leave-one-out predictions and, where it pays, neighbourhoods of many rows that queries share;
+        ``sodalite.posteriors.Neighbors(32)`` takes so many. A class that derives from `sodalite.posteriors.Posterior`
+        will do too.
     hyperparameters : {"weave", "subset", "fixed"} or object, default="weave"
         How the kernel's free parameters are found: in rounds, each kept only if it predicts other rows better; by the
         likelihood of a random subset of the rows; or not at all. See `sodalite.hyperparameters.Weave` and
         `sodalite.hyperparameters.Subset` for the numbers of rows that they use.
-    n_neighbors : int, default=None
-        For "local", the number of neighbours of a query. None means the fewest with good leave-one-out predictions,
-        and besides these, where it pays, neighbourhoods of many rows that queries share.
     calibrate : bool, default=True
         Whether predictive standard deviations are calibrated: far from all rows they are no less than the targets' own
         spread, and for "local" they are scaled by the leave-one-out errors of nearby rows. See
@@ -114,10 +113,6 @@ class GreedyGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
     stop : sodalite.stopping.Rule, default=None
         Another stopping rule, such as ``TargetRMSE(0.1)`` or ``Decrease(0.001, patience=5) | TimeLimit(60)``: see
         `sodalite.stopping`.
-    first : int or sequence of int, default=None
-        The row, or rows, to start from; drawn at random if None.
-    dtype : {"float64", "float32"}, default="float64"
-        The type of the covariances while rows are chosen; the posterior is float64 either way. See `sodalite.select`.
     memory_limit : int or str, default=None
         Bytes of working memory for the selection of rows, such as ``"2GB"``; None means half of the free memory.
     random_state : int, RandomState instance or None, default=None
@@ -191,15 +186,12 @@ class GreedyGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
         n_active: int = 500,
         tol: float | None = None,
         criterion: str | Criterion = "lookahead",
-        posterior: str | type[Posterior] = "local",
+        posterior: str | Neighbors | type[Posterior] = "local",
         hyperparameters: str | Method = "weave",
-        n_neighbors: int | None = None,
         calibrate: bool = True,
         normalize_y: bool = True,
         time_limit: float | None = None,
         stop: Rule | None = None,
-        first: int | Sequence[int] | Indices | None = None,
-        dtype: DTypeLike = "float64",
         memory_limit: int | float | str | None = None,
         random_state: RandomState = None,
         verbose: bool = False,
@@ -212,19 +204,25 @@ class GreedyGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
         self.criterion = criterion
         self.posterior = posterior
         self.hyperparameters = hyperparameters
-        self.n_neighbors = n_neighbors
         self.calibrate = calibrate
         self.normalize_y = normalize_y
         self.time_limit = time_limit
         self.stop = stop
-        self.first = first
-        self.dtype = dtype
         self.memory_limit = memory_limit
         self.random_state = random_state
         self.verbose = verbose
         self.checkpoint = checkpoint
 
-    def fit(self, X: Any, y: Any, *, alpha: Any = None, executor: Any = None, callback: Callback | None = None) -> Self:
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        *,
+        alpha: Any = None,
+        first: int | Sequence[int] | Indices | None = None,
+        executor: Any = None,
+        callback: Callback | None = None,
+    ) -> Self:
         """Find the hyperparameters, choose the active rows and condition on them. A fit that fails changes nothing.
 
         Parameters
@@ -243,6 +241,8 @@ class GreedyGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
             (docs/method.rst, `gross-errors`), and names them in a warning, where rows in memory have one target, and
             hyperparameters are searched for; 0 takes all rows as they are. No row has less noise than the floor of
             `sodalite.core.jitter`; `fit` warns where `alpha` is positive and below it.
+        first : int or sequence of int, default=None
+            The row of X, or rows, to start from; drawn at random if None.
         executor : dask.distributed.Client, default=None
             A cluster to work on; for Dask collections, by default the current client. The rows stay on its workers,
             except for samples. posterior="local" leaves more than 100 000 rows of Dask collections there, where the
@@ -260,7 +260,7 @@ class GreedyGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
             scikit_learn_callbacks(self, self.n_active) as report,
             following(callback, report, verbose=self.verbose) as follow,
         ):
-            settings = Settings.of(self.get_params(deep=False))
+            settings = Settings.of(self.get_params(deep=False), first)
             rows, target_shape = rows_of_fit(self, X, y, alpha, executor, settings)
             settings = settings.with_columns(getattr(self, "feature_names_in_", None))
             follow.expect(list(settings.costs(*rows.shape).steps(settings.chooses_mean)))

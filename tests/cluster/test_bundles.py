@@ -20,7 +20,7 @@ from sodalite.cluster.local import DaskLocal
 from sodalite.cluster.rows import DaskRows
 from sodalite.hyperparameters import Found
 from sodalite.persistence import ModelFileError, check_file
-from sodalite.posteriors import tuning
+from sodalite.posteriors import Neighbors, tuning
 
 distributed = pytest.importorskip("distributed")
 dask = pytest.importorskip("dask")
@@ -63,7 +63,7 @@ def chunked(*arrays, chunks=CHUNKS):
 
 
 def model(**options):
-    given = {"kernel": KERNEL, "n_active": 30, "hyperparameters": "fixed", "n_neighbors": 8, "random_state": 0}
+    given = {"kernel": KERNEL, "n_active": 30, "hyperparameters": "fixed", "posterior": Neighbors(8), "random_state": 0}
     return GreedyGPRegressor(**{**given, **options})
 
 
@@ -105,7 +105,7 @@ def test_the_number_of_neighbours_is_chosen_as_in_memory_and_rows_stay(client, m
     monkeypatch.setattr(tuning, "MOST_JUDGED", 400)
     monkeypatch.setattr("sodalite.posteriors.baselines.MOST_ROWS", 200)
     X, y = rows()
-    here = model(n_neighbors=None).fit(X, y)
+    here = model(posterior="local").fit(X, y)
     taken, take = [], DaskRows.take
 
     def watched(self, which):
@@ -114,7 +114,7 @@ def test_the_number_of_neighbours_is_chosen_as_in_memory_and_rows_stay(client, m
         return found
 
     monkeypatch.setattr(DaskRows, "take", watched)
-    there = model(n_neighbors=None).fit(*chunked(X, y), executor=client)
+    there = model(posterior="local").fit(*chunked(X, y), executor=client)
     assert taken
     assert max(taken) <= 1200 < N
     compare(there, here)
@@ -127,7 +127,7 @@ def test_neighbourhoods_that_queries_share(client, monkeypatch):
     monkeypatch.setattr(tuning, "COMPARE_WORK", 1e7)  # rows of some cells judge, which workers find
     X, y = rows(2800)
     lazy = chunked(X, y, chunks=700)
-    here, there = model(n_neighbors=None).fit(X, y), model(n_neighbors=None).fit(*lazy, executor=client)
+    here, there = model(posterior="local").fit(X, y), model(posterior="local").fit(*lazy, executor=client)
     assert here.posterior_.shared is not None
     np.testing.assert_array_equal(there.posterior_.shared.cells.centres, here.posterior_.shared.cells.centres)
     assert there.posterior_.power == here.posterior_.power
@@ -223,13 +223,13 @@ def test_what_needs_the_rows_here_is_refused(client):
 @pytest.mark.parametrize("k", [8, campaign(None)])
 def test_workers_killed_while_fitting_and_predicting(k):
     X, y = rows()
-    here = model(n_neighbors=k).fit(X, y)
+    here = model(posterior=Neighbors(k)).fit(X, y)
     Q = queries(200)
     expected = here.predict(Q)
     with cluster(5) as (client, workers), Killer(workers, 0.4) as killer:
         while killer.count < 3:
             killer.going.set()
-            there = model(n_neighbors=k).fit(*chunked(X, y, chunks=250), executor=client)
+            there = model(posterior=Neighbors(k)).fit(*chunked(X, y, chunks=250), executor=client)
             np.testing.assert_allclose(there.predict(Q), expected, rtol=1e-8)
             lazy = there.predict(da.from_array(Q, chunks=(50, 3)))
             np.testing.assert_allclose(lazy.compute(), expected, rtol=1e-8)
@@ -334,7 +334,7 @@ def test_a_folder_of_single_precision_shared_neighbourhoods_and_several_targets(
     monkeypatch.setattr(tuning, "SAME_ERROR", 10.0)
     monkeypatch.setattr(tuning, "N_JUDGED", 300)
     X, y = rows(2800, q=3)
-    there = model(n_neighbors=None).fit(*chunked(X.astype(np.float32), y, chunks=700), executor=client)
+    there = model(posterior="local").fit(*chunked(X.astype(np.float32), y, chunks=700), executor=client)
     assert there.posterior_.shared is not None
     save(there, tmp_path / "m")
     again = load(tmp_path / "m")

@@ -17,6 +17,7 @@ from sodalite.cluster.rows import dask_rows
 from sodalite.core.jitter import JitterWarning
 from sodalite.hyperparameters import Weave
 from sodalite.kernels import compile_kernel, spread
+from sodalite.posteriors import Neighbors
 from sodalite.selection.checkpoint import CheckpointError, check_checkpoint
 from sodalite.selection.rows import moments
 
@@ -73,7 +74,14 @@ def compare(there, here, X, rtol=1e-7):
 
 def model(**options):
     return GreedyGPRegressor(
-        **{"kernel": KERNEL, "n_active": 40, "hyperparameters": "fixed", "n_neighbors": 8, "random_state": 0, **options}
+        **{
+            "kernel": KERNEL,
+            "n_active": 40,
+            "hyperparameters": "fixed",
+            "posterior": Neighbors(8),
+            "random_state": 0,
+            **options,
+        }
     )
 
 

@@ -20,6 +20,7 @@ from sodalite.core.threads import one_blas_thread, one_openmp_thread, threaded_m
 from sodalite.hyperparameters import climb
 from sodalite.kernels import compile_kernel
 from sodalite.kernels.neighbours import Neighbours
+from sodalite.posteriors import Neighbors
 
 pytestmark = pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs a timer that interrupts")
 
@@ -39,7 +40,9 @@ def fit():
     X = rng.normal(size=(400, 2))
     y = np.sin(2 * X[:, 0]) + X[:, 1]
     kernel = ConstantKernel(1.0) * RBF([1.0, 1.0]) + WhiteKernel(0.01)
-    model = GreedyGPRegressor(kernel, n_active=6, criterion="delta", hyperparameters="fixed", n_neighbors=4, first=0)
+    model = GreedyGPRegressor(
+        kernel, n_active=6, criterion="delta", hyperparameters="fixed", posterior=Neighbors(4), random_state=0
+    )
     return np.concatenate(model.fit(X, y).predict(X, return_std=True))
 
 

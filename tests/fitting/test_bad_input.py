@@ -28,7 +28,7 @@ import sodalite.selection.grow
 from sodalite import GreedyGPRegressor, select
 from sodalite.criteria import CRITERIA
 from sodalite.hyperparameters import HYPERPARAMETERS, Fixed, Subset, Weave
-from sodalite.posteriors import POSTERIORS
+from sodalite.posteriors import POSTERIORS, Neighbors
 from sodalite.stopping import Decrease, Size, TargetRMSE, TimeLimit
 
 N = 120
@@ -42,8 +42,9 @@ def by_select(X=X, y=y, **options):
     return select(X, y, **{"kernel": KERNEL, "n_active": 5, "random_state": 0, **options})
 
 
-def by_fit(X=X, y=y, **options):
-    return GreedyGPRegressor(**{"kernel": KERNEL, "n_active": 5, "random_state": 0, **options}).fit(X, y).selection_
+def by_fit(X=X, y=y, first=None, **options):
+    model = GreedyGPRegressor(**{"kernel": KERNEL, "n_active": 5, "random_state": 0, **options})
+    return model.fit(X, y, first=first).selection_
 
 
 def by_fixed_fit(X=X, y=y, **options):
@@ -155,20 +156,6 @@ ARGUMENTS = [
     ),
     ("kernel", 2.0 * Matern([1.0, 2.0, 3.0]) + WhiteKernel(), ValueError, "has 3 length-scales, but X has 2 columns"),
     ("kernel", RationalQuadratic([1.0, 2.0]), ValueError, "a RationalQuadratic kernel takes one length-scale"),
-    # first
-    *[
-        ("first", value, ValueError, f"first must be the index of a row, from 0 to {N - 1}; got {row}.")
-        for value, row in ((N, N), (-1, -1), ([0, N], N), (np.array([3, -2]), -2))
-    ],
-    *[
-        ("first", value, TypeError, f"first must be the index of a row, or several; got {row!r} of type ")
-        for value, row in (("a", "a"), (1.0, 1.0), (True, True), ([0, "b"], "b"), ([0, 1.0], 1.0), ([True], True))
-    ],
-    ("first", {1, 2}, TypeError, "first must be the index of a row, or several; got {1, 2} of type set."),
-    ("first", np.array(1.0), TypeError, "first must be the index of a row, or several; got "),
-    ("first", [4, 2, 4], ValueError, "first must not name a row twice; got [4, 2, 4]."),
-    ("first", range(6), ValueError, "first names 6 rows, more than n_active=5."),
-    ("first", [], ValueError, "first must name at least one row; got none."),
     # the machine
     *[
         ("memory_limit", value, ValueError, f"memory_limit must be positive; got {value!r}.")
@@ -195,10 +182,6 @@ ARGUMENTS = [
     *[
         ("memory_limit", value, ValueError, f"memory_limit is {size} MB, but {N} rows and 5 active rows need at least")
         for value, size in ((1000, 0), ("2MB", 2), ("3.2 MB", 3))
-    ],
-    *[
-        ("dtype", value, ValueError, f"dtype must be 'float64' or 'float32'; got {value!r}.")
-        for value in ("int8", "float16", "double-double", int, complex, [1])
     ],
     *[
         ("random_state", value, ValueError, message)
@@ -246,16 +229,6 @@ FIT_ARGUMENTS = [
             f"sodalite.hyperparameters.Subset(n_rows=2000); got {value!r}.",
         )
         for value in (3, None, Subset)
-    ],
-    *[("n_neighbors", value, ValueError, f"n_neighbors must be at least 1; got {value}.") for value in (0, -1)],
-    *[
-        (
-            "n_neighbors",
-            value,
-            TypeError,
-            f"n_neighbors must be a whole number or None; got {value!r} of type {type(value).__name__}.",
-        )
-        for value in (2.5, 8.0, "many", True, [8])
     ],
     *[
         (
@@ -339,6 +312,44 @@ def test_alpha_is_for_keywords_alone():
         GreedyGPRegressor(KERNEL, n_active=5).fit(X, y, 0.1)
 
 
+FIRST = [
+    *[
+        (value, ValueError, f"first must be the index of a row, from 0 to {N - 1}; got {row}.")
+        for value, row in ((N, N), (-1, -1), ([0, N], N), (np.array([3, -2]), -2))
+    ],
+    *[
+        (value, TypeError, f"first must be the index of a row, or several; got {row!r} of type ")
+        for value, row in (("a", "a"), (1.0, 1.0), (True, True), ([0, "b"], "b"), ([0, 1.0], 1.0), ([True], True))
+    ],
+    ({1, 2}, TypeError, "first must be the index of a row, or several; got {1, 2} of type set."),
+    (np.array(1.0), TypeError, "first must be the index of a row, or several; got "),
+    ([4, 2, 4], ValueError, "first must not name a row twice; got [4, 2, 4]."),
+    (range(6), ValueError, "first names 6 rows, more than n_active=5."),
+    ([], ValueError, "first must name at least one row; got none."),
+]
+
+
+@pytest.mark.parametrize(("value", "error", "message"), FIRST, ids=range(len(FIRST)))
+@pytest.mark.usefixtures("no_long_work")
+def test_a_bad_first_row_is_refused_before_any_work(value, error, message):
+    with refuses(error, message):
+        by_select(first=value)
+    with refuses(error, message):
+        GreedyGPRegressor(KERNEL, n_active=5, random_state=0).fit(X, y, first=value)
+
+
+@pytest.mark.parametrize("value", [np.int64(3), (3, 1), np.array([3, 1]), np.array(3)], ids=str)
+def test_first_rows_that_are_as_good(value):
+    model = GreedyGPRegressor(KERNEL, n_active=5, hyperparameters="fixed", posterior="sod").fit(X, y, first=value)
+    assert model.active_indices_[0] == by_select(first=value).indices[0] == 3
+
+
+@pytest.mark.parametrize("value", ["int8", "float16", "double-double", int, complex, [1]], ids=str)
+def test_a_bad_dtype_is_refused(value):
+    with refuses(ValueError, f"dtype must be 'float64' or 'float32'; got {value!r}."):
+        by_select(dtype=value)
+
+
 def test_the_constructor_checks_nothing():
     for name, value, *_ in ARGUMENTS + FIT_ARGUMENTS:
         assert GreedyGPRegressor(**{name: value}).get_params(deep=False)[name] is value
@@ -360,6 +371,7 @@ def test_select_needs_a_kernel_and_a_number_of_rows():
         (lambda: TargetRMSE(-2), "rmse must be at least 0; got -2."),
         (lambda: TimeLimit(-3), "time_limit must be at least 0; got -3."),
         (lambda: Size(0), "n_active must be at least 1; got 0."),
+        (lambda: Neighbors(0), "n_neighbors must be at least 1; got 0."),
     ],
 )
 def test_a_rule_is_refused_when_it_is_made(rule, message):
@@ -373,18 +385,12 @@ GOOD = [
     ("tol", np.float32(0.1)),
     ("tol", inf),
     ("stop", Decrease(0.1, patience=np.int64(2))),
-    ("first", np.int64(3)),
-    ("first", (3, 1)),
-    ("first", np.array([3, 1])),
-    ("first", np.array(3)),
     ("memory_limit", "1.5 GB"),
     ("memory_limit", ".5gib"),
     ("memory_limit", "1 TiB"),
     ("memory_limit", 2e8),
     ("memory_limit", np.int64(200_000_000)),
     ("memory_limit", inf),
-    ("dtype", np.float32),
-    ("dtype", "f8"),
     ("criterion", lambda s, abs_r, noise: list(s)),
     ("random_state", np.int64(3)),
 ]
@@ -401,9 +407,9 @@ def test_what_is_as_good_is_taken(call, name, value):
 FRAMES = pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame], ids=["pandas", "polars"])
 
 
-@pytest.mark.parametrize("value", [np.int64(3), 10**9, None])
+@pytest.mark.parametrize("value", [np.int64(3), 10**9])
 def test_numbers_of_neighbours_that_are_as_good(value):
-    assert len(by_fixed_fit(posterior="local", n_neighbors=value)) == 5
+    assert len(by_fixed_fit(posterior=Neighbors(value))) == 5
 
 
 @both

@@ -20,6 +20,7 @@ from sklearn.gaussian_process.kernels import (
 from helpers import DTYPES, POSTERIORS
 from sodalite import GreedyGPRegressor, select
 from sodalite.cluster.collections import checked
+from sodalite.posteriors import Neighbors
 
 NOISE = WhiteKernel(0.01)
 KERNELS = {
@@ -41,7 +42,7 @@ def rows(n=40):
 
 
 def model(kernel="rbf", **options):
-    given = {"n_active": 10, "hyperparameters": "fixed", "n_neighbors": 4, "random_state": 0, **options}
+    given = {"n_active": 10, "hyperparameters": "fixed", "posterior": Neighbors(4), "random_state": 0, **options}
     return GreedyGPRegressor(KERNELS[kernel], **given)
 
 
@@ -125,7 +126,7 @@ def test_any_scale_gives_finite_numbers_or_an_error_that_names_the_argument(
         X = np.clip(X * scales[:2] + offsets[0], -1.7e308, 1.7e308)
         y = np.clip(y * scales[2] + offsets[1], -1.7e308, 1.7e308)
         X[3, 0] = np.clip(X[3, 0] * outlier, -1.7e308, 1.7e308)
-    gp = model(kernel, posterior=posterior, normalize_y=normalize, dtype=dtype)
+    gp = model(kernel, posterior=posterior, normalize_y=normalize)
     message = ""
     try:
         gp.fit(X, y)

@@ -77,14 +77,6 @@ def test_of_a_model_from_a_file(posterior, tmp_path):
         assert again.log_marginal_likelihood(THETA) == pytest.approx(fitted.log_marginal_likelihood(THETA), rel=1e-9)
 
 
-def test_choosing_in_float32_is_told_in_the_same_noise():
-    """The floor of float32, which a noiseless kernel's rows have, is part of the value."""
-    X, y = data()
-    fitted = model(kernel=1.5 * RBF([1.2, 1.9]), dtype="float32").fit(X, y)
-    found = fitted.log_marginal_likelihood(fitted.kernel_.theta)
-    assert found == pytest.approx(fitted.log_marginal_likelihood_value_, rel=1e-6)
-
-
 def test_what_is_asked_for_wrongly():
     X, y = data()
     with pytest.raises(NotFittedError, match="not fitted yet"):

@@ -21,7 +21,7 @@ from sodalite import GreedyGPRegressor
 from sodalite.cli.app import app
 from sodalite.hyperparameters import Subset, Weave
 from sodalite.kernels import PeriodicColumn
-from sodalite.posteriors import SubsetOfData
+from sodalite.posteriors import Neighbors, SubsetOfData
 from sodalite.selection import plan
 from sodalite.tables import ParquetRows, TableError, is_on_disk, open_parquet
 
@@ -183,7 +183,9 @@ def test_the_picks_are_those_of_an_array_in_memory(stored, criterion, memory_lim
 @pytest.mark.parametrize("posterior", ["local", "sod", "vfe"])
 def test_a_fit_is_that_of_an_array_in_memory(stored, posterior):
     options = {"n_active": 30, "posterior": posterior, "criterion": "delta", "random_state": 0}
-    options |= {"hyperparameters": QUICK, "n_neighbors": 8, "calibrate": False}
+    options |= {"hyperparameters": QUICK, "calibrate": False}
+    if posterior == "local":
+        options["posterior"] = Neighbors(8)
     here, there = (GreedyGPRegressor(**options).fit(inputs, Y) for inputs in (X, stored))
     assert there.active_indices_.tolist() == here.active_indices_.tolist()
     assert there.n_features_in_ == 3
@@ -293,7 +295,7 @@ def test_a_memory_limit_that_is_too_small_is_refused_at_once(posterior, limit, m
 def test_what_is_said_to_be_needed_of_few_rows_is_enough(tmp_path):
     many, y = rows(40_000, 12)
     np.save(tmp_path / "X.npy", many)
-    model = GreedyGPRegressor(RBF(3.0), n_active=5, hyperparameters="fixed", calibrate=False, n_neighbors=4)
+    model = GreedyGPRegressor(RBF(3.0), n_active=5, hyperparameters="fixed", calibrate=False, posterior=Neighbors(4))
     stored = np.load(tmp_path / "X.npy", mmap_mode="r")
     with pytest.raises(ValueError, match="which are on disk") as caught:
         model.set_params(memory_limit="16MB").fit(stored, y)
@@ -490,7 +492,7 @@ def test_a_limit_of_half_the_data_is_kept_to(kind, what, large):
 
 SMOOTH = ConstantKernel(1.0) * RBF([1.0, 1.0, 1.0]) + WhiteKernel(1e-4)
 KINDS = {
-    "alone": {"kernel": KERNEL, "n_neighbors": 9},
+    "alone": {"kernel": KERNEL, "posterior": Neighbors(9)},
     "shared": {"kernel": SMOOTH, "sigma": 1e-3, "n": 2600},
     "not calibrated": {"kernel": KERNEL, "calibrate": False},
     "two targets": {"kernel": KERNEL, "q": 2, "alpha": True},
@@ -545,6 +547,7 @@ LOCAL = (
     from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
     import sodalite.fitting.room, sodalite.posteriors.tuning, sodalite.selection.rows
     from sodalite import GreedyGPRegressor
+    from sodalite.posteriors import Neighbors
     from sodalite.tables import ParquetRows
 
     MB = 10**6
@@ -614,9 +617,17 @@ def write_wide(path, n, d, kind):
 @pytest.mark.parametrize(
     ("kind", "n", "d", "options"),
     [
-        ("memmap", 132_000, 256, {"n_neighbors": 8, "calibrate": False, "memory_limit": 33 * 10**6, "n_active": 10}),
+        (
+            "memmap",
+            132_000,
+            256,
+            {"posterior": Neighbors(8), "calibrate": False, "memory_limit": 33 * 10**6, "n_active": 10},
+        ),
         campaign(
-            "parquet", 200_000, 192, {"n_neighbors": 8, "calibrate": False, "memory_limit": 38 * 10**6, "n_active": 12}
+            "parquet",
+            200_000,
+            192,
+            {"posterior": Neighbors(8), "calibrate": False, "memory_limit": 38 * 10**6, "n_active": 12},
         ),
         campaign("memmap", 1_400_000, 64, {"memory_limit": 89 * 10**6, "n_active": 50}),
     ],

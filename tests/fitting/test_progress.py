@@ -100,7 +100,7 @@ def test_the_search_reports_within_it(given, posterior, n):
     task = Task(
         rows,
         np.sin(3 * rows) + 0.1 * np.cos(40 * rows),
-        posterior=resolve_posterior(posterior),
+        posterior=resolve_posterior(posterior)[0],
         n_active=20,
         forms=True,
         seconds=0.3,

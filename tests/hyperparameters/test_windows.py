@@ -15,7 +15,7 @@ from sodalite.hyperparameters.weave import _WeaveSearch
 from sodalite.hyperparameters.windows import COPIES, Nearest, with_windows
 from sodalite.kernels import compile_kernel
 from sodalite.kernels.neighbours import Index, Neighbours, distinct
-from sodalite.posteriors import Local
+from sodalite.posteriors import Local, Neighbors
 from sodalite.selection.rows import ArrayRows, Block
 
 KERNEL = ConstantKernel(1.0) * RBF([0.5, 2.0]) + WhiteKernel(0.1)
@@ -123,7 +123,7 @@ def test_a_fit_from_disk_finds_the_kernel_of_memory(monkeypatch, tmp_path):
     y = np.sin(3 * X[:, 0]) + 0.1 * X[:, 1] + 0.1 * np.random.default_rng(2).normal(size=2000)
     np.save(tmp_path / "X.npy", X)
     weave = Weave(n_start=100, n_rounds=1, n_blocks=10, n_judged=100, n_exact=0)
-    options = {"n_active": 20, "n_neighbors": 8, "calibrate": False, "random_state": 0}
+    options = {"n_active": 20, "posterior": Neighbors(8), "calibrate": False, "random_state": 0}
     model = GreedyGPRegressor(KERNEL, hyperparameters=weave, **options)
     here, there = (clone(model).fit(inputs, y) for inputs in (X, np.load(tmp_path / "X.npy", mmap_mode="r")))
     assert [each.name for each in here.rounds_].count(FULL_DENSITY) > 1

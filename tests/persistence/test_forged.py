@@ -23,6 +23,7 @@ from sodalite.core.container import DEEPEST
 from sodalite.hyperparameters import Subset
 from sodalite.persistence import ModelFileError
 from sodalite.persistence.files import KIND
+from sodalite.posteriors import Neighbors
 from sodalite.selection import checkpoint
 from sodalite.tables import Numbers, OneHot, Preprocessing
 
@@ -47,10 +48,10 @@ def model(**options):
 
 
 MODELS = {
-    "local": lambda: model(n_neighbors=5),
+    "local": lambda: model(posterior=Neighbors(5)),
     "sod": lambda: model(posterior="sod", mean="linear"),
     "vfe": lambda: model(posterior="vfe"),
-    "mapped": lambda: model(n_neighbors=5),
+    "mapped": lambda: model(posterior=Neighbors(5)),
 }
 
 

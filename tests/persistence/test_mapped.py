@@ -18,6 +18,7 @@ from sodalite.cli.app import app
 from sodalite.core import container
 from sodalite.core.joined import Joined
 from sodalite.persistence import ModelFileError
+from sodalite.posteriors import Neighbors
 
 N = 900
 KERNEL = ConstantKernel(2.0) * RBF([1.0, 1.5, 2.0]) + WhiteKernel(0.05)
@@ -50,7 +51,7 @@ def fitted(kernel=KERNEL, q=1, **options):
 
 @pytest.fixture(scope="module")
 def plain():
-    return fitted(n_neighbors=9)
+    return fitted(posterior=Neighbors(9))
 
 
 @pytest.fixture
@@ -69,7 +70,7 @@ KINDS = {
     "two targets, alpha": {"q": 2, "alpha": np.linspace(0, 0.1, N)},
     "mean": {"mean": "linear"},
     "linear kernel": {"kernel": DotProduct(1.0) + WhiteKernel(0.1)},
-    "not calibrated": {"calibrate": False, "n_neighbors": 5},
+    "not calibrated": {"calibrate": False, "posterior": Neighbors(5)},
 }
 
 
@@ -152,7 +153,7 @@ def remainder(model):
 
 @pytest.mark.parametrize("kind", ["two targets, alpha", campaign("mean"), campaign("linear kernel")])
 def test_rows_join_models_of_other_kinds(kind, path):
-    here = fitted(n_neighbors=7, **KINDS[kind])
+    here = fitted(**{"posterior": Neighbors(7), **KINDS[kind]})
     sodalite.save(here, path)
     there = sodalite.load(path)
     new, y = rows(40, seed=8)

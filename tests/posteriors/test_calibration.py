@@ -14,6 +14,7 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, Wh
 from sodalite import GreedyGPRegressor
 from sodalite.kernels import compile_kernel
 from sodalite.metrics import coverage, nlpd
+from sodalite.posteriors import Neighbors
 from sodalite.posteriors.calibration import FEW, Scale, log_densities
 
 KERNEL = RBF(1.0) + WhiteKernel(0.1)
@@ -188,7 +189,7 @@ def models():
     """With and without calibration, on the same data."""
     X, y = heteroscedastic(2000, 0)
     kernel = ConstantKernel(1.0) * RBF(0.7) + WhiteKernel(0.1)
-    plain = {"n_active": 40, "hyperparameters": "fixed", "random_state": 0, "n_neighbors": 64}
+    plain = {"n_active": 40, "hyperparameters": "fixed", "random_state": 0, "posterior": Neighbors(64)}
     return [GreedyGPRegressor(kernel, calibrate=calibrate, **plain).fit(X, y) for calibrate in (True, False)]
 
 
@@ -224,5 +225,7 @@ def test_bands_of_equal_noise_stay_as_they_are():
     X = generator.uniform(-2, 2, (3000, 1))
     y = np.sin(2 * X[:, 0]) + 0.3 * generator.normal(size=3000)
     kernel = ConstantKernel(1.0) * RBF(0.7) + WhiteKernel((0.3 / y.std()) ** 2)
-    model = GreedyGPRegressor(kernel, n_active=40, hyperparameters="fixed", random_state=0, n_neighbors=32).fit(X, y)
+    model = GreedyGPRegressor(
+        kernel, n_active=40, hyperparameters="fixed", random_state=0, posterior=Neighbors(32)
+    ).fit(X, y)
     assert_allclose(model.posterior_.scale(X[::10]), 1, atol=0.1)

@@ -14,7 +14,7 @@ import dense
 from dense import given
 from helpers import KERNELS, campaign
 from sodalite import GreedyGPRegressor
-from sodalite.posteriors import Judging, Local, SubsetOfData, local
+from sodalite.posteriors import Judging, Local, Neighbors, SubsetOfData, local
 from sodalite.posteriors.tuning import SIZES, fewest
 
 # With a metric, and without one: then the covariance says what is near.
@@ -402,8 +402,8 @@ def test_the_estimator_predicts_by_it():
     kernel, d = CASES["usual"]
     X, Y, T = data(d, q=1)
     y = 30 * Y[:, 0] - 4
-    plain = {"n_active": 12, "first": 0, "hyperparameters": "fixed", "criterion": "delta", "posterior": "local"}
-    model = GreedyGPRegressor(kernel, n_neighbors=5, calibrate=False, **plain).fit(X, y)
+    plain = {"n_active": 12, "hyperparameters": "fixed", "criterion": "delta", "posterior": Neighbors(5)}
+    model = GreedyGPRegressor(kernel, calibrate=False, **plain).fit(X, y, first=0)
     scaled = ((y - y.mean()) / y.std())[:, None]
     posterior = Local.condition(given(kernel, X, scaled, 12, n_neighbors=5))
     mean, std = model.predict(T, return_std=True)

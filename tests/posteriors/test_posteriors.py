@@ -241,7 +241,7 @@ def test_a_posterior_is_frozen(kind):
 
 @pytest.mark.parametrize("kind", POSTERIORS)
 def test_names(kind):
-    assert resolve_posterior(kind) is POSTERIORS[kind]
+    assert resolve_posterior(kind) == (POSTERIORS[kind], None)
 
 
 def test_a_wrong_name_is_answered_with_the_names():

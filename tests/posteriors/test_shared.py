@@ -14,7 +14,7 @@ import dense
 from dense import given
 from sodalite import GreedyGPRegressor
 from sodalite.persistence import load, save
-from sodalite.posteriors import Local, local, shared
+from sodalite.posteriors import Local, Neighbors, local, shared
 from sodalite.posteriors.tuning import BESIDE, POWERS, cell_size, in_cells
 
 KERNEL = ConstantKernel(1.4) * Matern([0.9, 1.3, 1.1], nu=1.5) + WhiteKernel(0.05)
@@ -196,7 +196,7 @@ def model():
 
 def test_they_are_shared_where_they_predict_better(model):
     X, y = smooth()
-    alone = GreedyGPRegressor(SMOOTH, n_neighbors=64, **FIXED).fit(X[:2400], y[:2400])
+    alone = GreedyGPRegressor(SMOOTH, posterior=Neighbors(64), **FIXED).fit(X[:2400], y[:2400])
     assert alone.posterior_.shared is None
     assert model.posterior_.shared is not None
     assert model.posterior_.k == BESIDE

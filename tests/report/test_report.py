@@ -28,7 +28,7 @@ from sodalite.core import optional
 from sodalite.criteria import CRITERIA
 from sodalite.hyperparameters import Round
 from sodalite.persistence import read_header
-from sodalite.posteriors import Evidence
+from sodalite.posteriors import Evidence, Neighbors
 from sodalite.report import figures, make_report, to_html, words
 from sodalite.report.build import stages_of
 from sodalite.report.figures import honesty_figures, judgement_figures
@@ -187,7 +187,7 @@ def test_a_projected_row_is_predicted_as_if_it_had_not_been_there(models, rows, 
 
 def test_a_local_row_is_predicted_from_all_others(rows):
     X, y = rows
-    model = fitted(X, y, n_neighbors=80, calibrate=False)
+    model = fitted(X, y, posterior=Neighbors(80), calibrate=False)
     material = gather(model)
     found, _ = predict(material, stages_of(material), material.pool)
     for row in (int(model.active_indices_[3]), int(np.setdiff1d(np.arange(120), model.active_indices_)[5])):

@@ -22,6 +22,7 @@ from sodalite.core.fingerprint import of_block
 from sodalite.core.jitter import JitterWarning
 from sodalite.criteria import Lookahead
 from sodalite.hyperparameters import Found, Subset
+from sodalite.posteriors import Neighbors
 from sodalite.selection import checkpoint, grow
 from sodalite.selection.checkpoint import CheckpointError, CheckpointWarning
 from sodalite.selection.executors import ThreadExecutor
@@ -527,7 +528,7 @@ def test_no_two_of_many_small_changes_have_one_fingerprint():
 QUICK = {
     "n_active": 60,
     "hyperparameters": Subset(n_rows=60, n_starts=2, n_screen=40, n_steps=3),
-    "n_neighbors": 8,
+    "posterior": Neighbors(8),
     "random_state": 0,
 }
 

@@ -398,13 +398,10 @@ def is_whole(value: Any) -> bool:
     return isinstance(value, Integral) and not isinstance(value, bool)
 
 
-def check_count(name: str, value: Any, optional: bool = False) -> None:
-    """Refuse all but whole numbers of at least 1, and None if the argument is optional."""
-    if value is None and optional:
-        return
+def check_count(name: str, value: Any) -> None:
+    """Refuse all but whole numbers of at least 1."""
     if not is_whole(value):
-        or_none = " or None" if optional else ""
-        raise TypeError(f"{name} must be a whole number{or_none}; got {value!r} of type {type(value).__name__}.")
+        raise TypeError(f"{name} must be a whole number; got {value!r} of type {type(value).__name__}.")
     if value < 1:
         raise ValueError(f"{name} must be at least 1; got {value}.")
 

@@ -19,7 +19,7 @@ from sklearn.gaussian_process.kernels import Kernel
 
 from ..core.random import generator_from
 from ..core.types import Floats, Indices
-from ..core.validation import check_count, check_dtype, check_first, check_not_small
+from ..core.validation import check_first, check_not_small
 from ..core.warn import warn
 from ..criteria import CRITERIA, Criterion, resolve_criterion
 from ..hyperparameters import Found, Method, Task, resolve_hyperparameters, takes_kernel_as_given
@@ -100,27 +100,32 @@ class Settings:
     time_limit: float | None
     stop: Rule | None
     normalize_y: bool
-    first: int | Sequence[int] | Indices | None
-    dtype: np.dtype[Any]
     memory_limit: int | float | str | None
     n_neighbors: int | None
     calibrate: bool
     random_state: RandomState
     checkpoint: str | os.PathLike[str] | None
-    file: Record | None
+    file: Record | None = None
     """The content of the checkpoint's file, if it exists already."""
+    first: int | Sequence[int] | Indices | None = None
+    """The rows to begin with; None for one that is drawn at random."""
 
     @classmethod
-    def of(cls, given: dict[str, Any]) -> Settings:
+    def of(cls, parameters: dict[str, Any], first: int | Sequence[int] | Indices | None = None) -> Settings:
         """Return the settings of an estimator's parameters; an error names one that is wrong, before any long work."""
-        method, criterion = resolve_hyperparameters(given["hyperparameters"]), resolve_criterion(given["criterion"])
-        posterior = resolve_posterior(given["posterior"])
-        dtype, path = check_dtype(given["dtype"]), given["checkpoint"]
-        check_count("n_neighbors", given["n_neighbors"], optional=True)
-        resolved: dict[str, Any] = {"criterion": criterion, "posterior": posterior, "method": method, "dtype": dtype}
-        resolved |= {"mean": resolve_mean(given["mean"]), "chooses_mean": is_auto(given["mean"])}
-        unchanged = {field.name: given[field.name] for field in fields(cls) if field.name in given}
-        settings = cls(**{**unchanged, **resolved, "file": None})
+        posterior, n_neighbors = resolve_posterior(parameters["posterior"])
+        method, path = resolve_hyperparameters(parameters["hyperparameters"]), parameters["checkpoint"]
+        resolved: dict[str, Any] = {
+            "criterion": resolve_criterion(parameters["criterion"]),
+            "posterior": posterior,
+            "n_neighbors": n_neighbors,
+            "method": method,
+            "mean": resolve_mean(parameters["mean"]),
+            "chooses_mean": is_auto(parameters["mean"]),
+            "first": first,
+        }
+        unchanged = {field.name: parameters[field.name] for field in fields(cls) if field.name in parameters}
+        settings = cls(**{**unchanged, **resolved})
         settings.rule(settings.time_limit)  # checks the parameters of the stopping rules
         check_hyperparameters(settings.kernel)
         if not takes_kernel_as_given(method):
@@ -245,7 +250,7 @@ def check(rows: Rows, settings: Settings, follow: Clock) -> Rows:
     n, m = rows.shape[0], min(settings.n_active, rows.shape[0])
     if settings.first is not None:
         check_first(settings.first, n, m)
-    check_plan(rows, m, settings.dtype, settings.memory_limit)
+    check_plan(rows, m, settings.memory_limit)
     return checked_rows(rows, settings, follow)
 
 
@@ -299,7 +304,6 @@ def open_fit_checkpoint(rows: Prepared, settings: Settings, generator: np.random
     given |= {
         "posterior": settings.posterior.name,
         "hyperparameters": settings.method,
-        "dtype": str(settings.dtype),
     }
     if not rows.mean.is_constant:
         given["mean"] = str(rows.mean)
@@ -321,11 +325,11 @@ def find_kernel(
     """
     given, method = settings.kernel, settings.method
     if given is not None and takes_kernel_as_given(method):  # no sample: it would read rows and take random numbers
-        compiled_for(rows, given, settings.dtype)  # refuses an unsuitable kernel, before any long work
+        compiled_for(rows, given)  # refuses an unsuitable kernel, before any long work
         return _found(checkpoint, [given], lambda: Found(clone(given)))
     task = replace(_task(rows, settings, generator), seconds=seconds, report=partial(follow.say, SEARCH))
     kernels = default_kernels(task.X, task.y) if given is None else [given]
-    compile_kernel(kernels[0], task.X, settings.dtype)
+    compile_kernel(kernels[0], task.X)
 
     def search() -> Found:
         follow.say(SEARCH)
@@ -379,7 +383,7 @@ def choose_rows(
     rule : Rule, optional
         When to stop; by default as the settings say.
     """
-    kernel = compiled_for(rows.scaled, found.kernel, settings.dtype)
+    kernel = compiled_for(rows.scaled, found.kernel)
     if settings.takes_all(rows.scaled.shape[0]):
         return take_all(rows.scaled, kernel)
     return grow(

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from .. import criteria, hyperparameters, stopping
+from .. import criteria, hyperparameters, posteriors, stopping
 from ..core.state import Converter
 from ..fitting.means import LinearMean, TreesMean
 from ..kernels import KERNEL_CLASSES, NODES
-from ..posteriors import POSTERIORS
 from ..tables.columns import TRANSFORMERS
 
 PARAMETERS = (
@@ -15,6 +14,7 @@ PARAMETERS = (
     criteria.Product,
     criteria.Random,
     criteria.Sampled,
+    posteriors.Neighbors,
     stopping.AllOf,
     stopping.AnyOf,
     stopping.Decrease,
@@ -27,7 +27,10 @@ PARAMETERS = (
 )
 
 CONVERTER = Converter(
-    {kind.__name__: kind for kind in (*KERNEL_CLASSES, *POSTERIORS.values(), *TRANSFORMERS, LinearMean, TreesMean)}
+    {
+        kind.__name__: kind
+        for kind in (*KERNEL_CLASSES, *posteriors.POSTERIORS.values(), *TRANSFORMERS, LinearMean, TreesMean)
+    }
     | {f"{kind.__module__.removeprefix('sodalite.').split('.')[0]}.{kind.__name__}": kind for kind in PARAMETERS}
 )
 """Converts models to data, and back."""

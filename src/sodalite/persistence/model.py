@@ -222,7 +222,6 @@ def _parameters(model: GreedyGPRegressor) -> tuple[dict[str, Any], dict[str, str
     for name, value in model.get_params(deep=False).items():
         try:
             if name != "checkpoint":
-                value = np.dtype(value).name if name == "dtype" else value
                 parameters[name] = CONVERTER.dump(value)[0]
         except UnknownClassError:
             lost[name] = repr(value)[:MOST_SHOWN]

@@ -6,7 +6,7 @@ from typing import Any
 
 from ..core.validation import unknown
 from .base import Evidence, Judging, Posterior, Prediction, RowsOfFit
-from .local import Local
+from .local import Local, Neighbors
 from .projected import DeterministicTraining, FullyIndependentTraining, Projected, SubsetOfRegressors, Variational
 from .sampling import draw, joint_samples
 from .sod import SubsetOfData
@@ -16,6 +16,7 @@ __all__ = [
     "Evidence",
     "Judging",
     "Local",
+    "Neighbors",
     "Posterior",
     "Prediction",
     "Projected",
@@ -37,10 +38,12 @@ BUILT_IN: tuple[type[Posterior], ...] = (
 POSTERIORS = {kind.name: kind for kind in BUILT_IN}
 
 
-def resolve_posterior(posterior: Any) -> type[Posterior]:
-    """The posterior class of a name, or a user's own class as it is; an error that lists the names otherwise."""
+def resolve_posterior(posterior: Any) -> tuple[type[Posterior], int | None]:
+    """The class that an argument `posterior` names or is, and the number of neighbours if it sets one."""
+    if isinstance(posterior, Neighbors):
+        return Local, posterior.n_neighbors
     if isinstance(posterior, str) and posterior in POSTERIORS:
-        return POSTERIORS[posterior]
+        return POSTERIORS[posterior], None
     if isinstance(posterior, type) and issubclass(posterior, Posterior) and posterior is not Posterior:
-        return posterior
+        return posterior, None
     raise unknown("posterior", POSTERIORS, posterior, " or a class that derives from Posterior")

@@ -23,6 +23,7 @@ import numpy as np
 
 from ..core.threads import n_threads
 from ..core.types import Floats, Indices
+from ..core.validation import check_count
 from ..kernels import CompiledKernel, take
 from ..kernels.cells import Cells
 from ..kernels.neighbours import Metric, Neighbours
@@ -39,6 +40,16 @@ JOINT = 4096  # the most rows that joint covariances of queries in several cells
 # Numbers of the neighbours' v's that one thread gathers at a time: 16 MB, a hundred queries with 32 neighbours and 500
 # active rows, a sixth quicker than a quarter of it; without cached v's; and at least, however little memory there is.
 WORK, WORK_UNCACHED, LEAST_WORK = 2**21, 2**25, 2**17
+
+
+@dataclass(frozen=True)
+class Neighbors:
+    """The posterior "local" with so many neighbours of each query, and no neighbourhoods that queries share."""
+
+    n_neighbors: int
+
+    def __post_init__(self) -> None:
+        check_count("n_neighbors", self.n_neighbors)
 
 
 @dataclass(frozen=True)

@@ -432,10 +432,10 @@ def noise_alone(rows: Rows) -> Mask:
 # Rows on this machine
 
 
-def check_plan(rows: Rows, m: int, dtype: np.dtype[Any], memory_limit: float | str | None) -> None:
+def check_plan(rows: Rows, m: int, memory_limit: float | str | None) -> None:
     """Refuse a memory limit within which m of these rows cannot be chosen on this machine."""
     if isinstance(rows, ArrayRows):
-        make_plan(rows.shape[0], m, rows.q, dtype, memory_limit, held=rows.held)
+        make_plan(rows.shape[0], m, rows.q, np.float64, memory_limit, held=rows.held)
 
 
 def bring_here(rows: Rows, memory_limit: float | str | None) -> ArrayRows:
