@@ -97,7 +97,7 @@ def test_the_band_is_the_learnt_interval_and_need_not_be_symmetric():
     edges = band.get_paths()[0].vertices[:, 1]
     assert edges.min() == pytest.approx(lower.min())
     assert edges.max() == pytest.approx(upper.max())
-    mean = display.view.final_mean
+    mean = display.view.mean[-1]
     assert np.median((upper - mean) / (mean - lower)) > 1.5
     (effect,) = PartialDependenceDisplay.from_estimator(model).effects
     assert np.all(effect.upper - effect.mean > effect.mean - effect.lower)
@@ -133,9 +133,9 @@ def test_the_numbers_are_those_of_the_report():
         "random rows",
         "noise",
     }
-    np.testing.assert_array_equal(curve.curve.judged.rmse, made.curve.judged.rmse)
+    np.testing.assert_array_equal(curve.curve.rmse, made.curve.rmse)
     drawn = ImportanceDisplay.from_estimator(model).importance
-    assert [name for name, _ in drawn.shares] == [name for name, _ in made.summary.words.importance]
+    assert [name for name, _ in drawn.shares] == [name for name, _ in made.target.importance]
     X_new, y_new = X + 0.1, y
     shown = CalibrationDisplay.from_estimator(model, X_new, y_new).judgement
     assert shown.coverage == interval_coverage(y_new, *model.predict_interval(X_new))

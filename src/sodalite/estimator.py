@@ -27,7 +27,7 @@ from .core.validation import (
     readable_errors,
 )
 from .criteria import Criterion
-from .fitting.arguments import answer, new_rows, queries, rows_of_fit
+from .fitting.arguments import answer, new_rows, queries, rows_of_fit, target_names
 from .fitting.callbacks import CallbackSupportMixin, scikit_learn_callbacks
 from .fitting.contest import fit
 from .fitting.fitted import Fitted, Unseens
@@ -157,6 +157,8 @@ class GreedyGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
         a pipeline with a `sodalite.TableEncoder`. Such a model predicts data frames with these columns as they are.
     n_features_in_, feature_names_in_
         As in scikit-learn.
+    target_names_ : tuple of str or None
+        The names of the targets, if y is a series or a data frame.
 
     Notes
     -----
@@ -253,6 +255,7 @@ class GreedyGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
             the step, the RMSE so far, and the times by which to estimate how long it will take. If it raises
             StopIteration after a row, that row is the last. (Where all rows are active, none is chosen.)
         """
+        names = target_names(y)
         X, y, alpha = in_numpy(X, y, alpha)
         check_numeric(self.kernel, X)
         with (
@@ -265,6 +268,7 @@ class GreedyGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
             settings = settings.with_columns(getattr(self, "feature_names_in_", None))
             follow.expect(list(settings.costs(*rows.shape).steps(settings.chooses_mean)))
             self.fitted_ = fit(rows, target_shape, settings, follow)
+            self.target_names_ = names
         return self
 
     @contextmanager
@@ -518,7 +522,7 @@ class GreedyGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
         ['input 1', 'input 2']
         """
         from .report.importance import importance
-        from .report.rows import inputs_of
+        from .report.inputs import inputs_of
 
         check_is_fitted(self, "fitted_")
         fitted: Fitted = self.fitted_

@@ -14,15 +14,14 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from .core.optional import require
-from .core.types import Floats
 from .core.validation import unknown
 from .fitting.fitted import FittedModel
-from .report.build import importance_of, stages_of
+from .report.build import importance_of
 from .report.importance import Importance
-from .report.judgement import Judgement, judge
+from .report.judgement import LEVELS, Judgement, judge
 from .report.pictures import N_INPUTS, Effect, PosteriorView, effects, posterior_view
 from .report.rows import Material, gather
-from .report.stages import LearningCurve, learning_curve
+from .report.stages import LearningCurve, Stages, learning_curve
 
 Axes: TypeAlias = Any  # matplotlib's, which is an extra
 
@@ -120,18 +119,17 @@ class LearningCurveDisplay(_Display):
                 "all rows of this model are active and none had to be chosen, so there is no learning curve; fit it "
                 "with a smaller n_active, or rank the rows with sodalite.select."
             )
-        return cls(curve=learning_curve(material, stages_of(material), generator), target=material.target)
+        return cls(curve=learning_curve(material, Stages.of_model(material), generator), target=material.name)
 
     def plot(self, ax: Any = None) -> Self:
         (ax,) = self._axes(ax)
-        curve, known = self.curve, self.curve.judged
-        if known is None:
+        curve, t, drawn = self.curve, self.curve.random_stages, self.curve.random_rmse
+        if curve.rmse is None or drawn is None:
             ax.plot(curve.stages, curve.remainder, color=BLUE, label="rows not chosen yet")
         else:
-            t, drawn = known.random_stages, known.random_rmse
             ax.fill_between(t, drawn.min(axis=0), drawn.max(axis=0), color=VERMILION, alpha=0.15, lw=0)
             ax.plot(t, drawn.mean(axis=0), "--", color=VERMILION, label="random rows")
-            ax.plot(curve.stages, known.rmse, color=BLUE, label="chosen rows")
+            ax.plot(curve.stages, curve.rmse, color=BLUE, label="chosen rows")
         if curve.noise > 0:
             ax.axhline(curve.noise, color=GREY, ls=":", label="noise")
         ax.set(xscale="log", yscale="log", xlabel="active rows", ylabel=f"RMSE, {_literal(self.target)}")
@@ -153,7 +151,7 @@ class PosteriorDisplay(_Display):
 
     @classmethod
     def _of(cls, model: FittedModel, material: Material, generator: np.random.Generator) -> Self:
-        view = posterior_view(material, stages_of(material), generator) if material.plain else None
+        view = posterior_view(material, Stages.of_model(material), generator) if material.plain else None
         if view is None:
             raise ValueError(
                 "the posterior can be drawn for one or two inputs that are numbers; this model has others."
@@ -171,37 +169,36 @@ class PosteriorDisplay(_Display):
             How many rows are active, one of ``view.stages``; unless given, the stage that the display was made with.
         """
         view, stage = self.view, self.stage if stage is None else stage
-        mean, lower, upper, count = view.final_mean, view.final_lower, view.final_upper, len(view.active_X)
+        place, count = -1, len(view.active_X)  # the finished model
         if stage is not None:
             if stage not in view.stages:
                 raise ValueError(f"stage must be one of {view.stages.tolist()}; got {stage!r}.")
             place, count = int(np.searchsorted(view.stages, stage)), stage
-            mean, lower, upper = view.mean[place], view.lower[place], view.upper[place]
         (ax,) = self._axes(ax)
         names = [_literal(part.name) + " (days since 1970)" * (part.kind == "date") for part in view.inputs]
         if len(view.axes) == 1:
             ax.set(xlabel=names[0], ylabel=_literal(view.target))
-            self._draw_curve(ax, mean, lower, upper, count)
+            self._draw_curve(ax, place, count)
         else:
-            self._draw_map(ax, mean, count)
+            self._draw_map(ax, place, count)
             ends = [(axis[0], axis[-1]) for axis in view.axes]
             ax.set(xlabel=names[0], ylabel=names[1], xlim=ends[0], ylim=ends[1])
         return self
 
-    def _draw_curve(self, ax: Axes, mean: Floats, lower: Floats, upper: Floats, count: int) -> None:
-        """Mean and interval over one input, with the first `count` active rows."""
+    def _draw_curve(self, ax: Axes, place: int, count: int) -> None:
+        """Mean and interval over one input at a place among the stages, with the first `count` active rows."""
         view, x = self.view, self.view.axes[0]
-        ax.fill_between(x, lower, upper, color=BLUE, alpha=0.18, lw=0, label="95 % interval")
+        ax.fill_between(x, view.lower[place], view.upper[place], color=BLUE, alpha=0.18, lw=0, label="95 % interval")
         ax.plot(view.X[:, 0], view.y, ".", color=GREY, ms=3, alpha=0.6, label="rows")
-        ax.plot(x, mean, color=BLUE, label="prediction")
+        ax.plot(x, view.mean[place], color=BLUE, label="prediction")
         ax.plot(view.active_X[:count, 0], view.active_y[:count], "k.", ms=5, label="active rows")
         ax.legend(frameon=False)
 
-    def _draw_map(self, ax: Axes, mean: Floats, count: int) -> None:
-        """The mean over two inputs, with the first `count` active rows."""
+    def _draw_map(self, ax: Axes, place: int, count: int) -> None:
+        """The mean over two inputs at a place among the stages, with the first `count` active rows."""
         view = self.view
         shape = len(view.axes[1]), len(view.axes[0])
-        drawn = ax.contourf(*view.axes, mean.reshape(shape), levels=16, cmap="cividis")
+        drawn = ax.contourf(*view.axes, view.mean[place].reshape(shape), levels=16, cmap="cividis")
         self.figure_.colorbar(drawn, ax=ax, label=_literal(view.target))
         ax.plot(*view.X.T, ".", color="0.75", ms=2, alpha=0.7, label="rows")
         ax.plot(*view.active_X[:count].T, "o", mfc="black", mec="white", ms=5, label="active rows")
@@ -219,14 +216,14 @@ class CalibrationDisplay(_Display):
 
     @classmethod
     def _of(cls, model: FittedModel, material: Material, generator: np.random.Generator) -> Self:
-        return cls(judgement=judge(material, stages_of(material), generator))
+        return cls(judgement=judge(material, generator))
 
     def plot(self, ax: Any = None) -> Self:
         (ax,) = self._axes(ax)
         found = self.judgement
         bars = [found.shares - found.low, found.high - found.shares]
         ax.plot([0, 1], [0, 1], ":", color=GREY, label="honest error bars")
-        ax.errorbar(found.levels, found.shares, yerr=bars, color=BLUE, fmt="o-", ms=4, capsize=2, label="this model")
+        ax.errorbar(LEVELS, found.shares, yerr=bars, color=BLUE, fmt="o-", ms=4, capsize=2, label="this model")
         ax.set(xlabel="the interval should hold", ylabel="it holds", xlim=(0, 1.02), ylim=(0, 1.02))
         ax.set_title(f"{found.n_judges:,} rows", fontsize="medium")
         ax.legend(frameon=False)
@@ -274,14 +271,14 @@ class PartialDependenceDisplay(_Display):
     @classmethod
     def _of(cls, model: FittedModel, material: Material, generator: np.random.Generator) -> Self:
         names = [effect.name for effect in importance_of(material, generator).effects]
-        return cls(effects=effects(material, names[:N_INPUTS], generator), target=material.target)
+        return cls(effects=effects(material, names[:N_INPUTS], generator), target=material.name)
 
     def plot(self, ax: Any = None) -> Self:
         axes = self._axes(ax, len(self.effects), (3.4, 2.8))
         low = min(float(part.lower.min()) for part in self.effects)
         high = max(float(part.upper.max()) for part in self.effects)
         for here, part in zip(axes, self.effects, strict=True):
-            if part.input.has_levels:
+            if part.input.levels:
                 bars = np.maximum([part.mean - part.lower, part.upper - part.mean], 0)
                 at = np.arange(len(part.values))
                 here.errorbar(at, part.mean, yerr=bars, color=BLUE, fmt="o", capsize=2)

@@ -26,14 +26,13 @@ import sodalite
 from sodalite import criteria
 from sodalite.cli import _common, _progress, fit, inspect, predict, select
 from sodalite.cli.app import app
-from sodalite.cli.options import Fit, Predict, Seconds, Select
+from sodalite.cli.options import Fit, Predict, Select, seconds
 from sodalite.core import files
-from sodalite.core.json import plain
 from sodalite.metrics import coverage, interval_coverage, nlpd, rmse
 from sodalite.posteriors.calibration import COVERAGES
 from sodalite.posteriors.predictive import Standard
 from sodalite.report import make_report
-from sodalite.report.words import distribution_words, kernel_words
+from sodalite.report.words import distribution_words, kernel_shape, summarize_target
 from sodalite.stopping import Stage
 from sodalite.tables import learn, read_table
 from sodalite.tables.preprocessing import Encoded
@@ -105,21 +104,33 @@ def test_fit_says_how_good_the_model_is_and_writes_it(folder):
     assert mapping.names == ["area", "town=Basel", "town=Bern", "town=Chur", *built, "new"]
     parts = [re.split(r"  +", line.strip()) for line in result.stdout.splitlines()]
     cells = {name: values for name, *values in parts}
-    judged = {part["model"]: part for part in model.about_["test"]}
+    judged = {part.model: part for part in (model.about_.judgement.scores, *model.about_.simple)}
     names = {"sodalite": "this model", "linear": "a straight line", "constant": "the mean of all rows"}
     for name, words in names.items():
         part = judged[name]
-        shares = [f"{100 * share:.1f} %" for share in part["coverages"].values()]
-        assert cells[words] == [f"{part['rmse']:.4g}", f"{part['nlpd']:.3f}", *shares]
-        assert part["coverage"] == part["coverages"]["0.95"]
+        shares = [f"{100 * share:.1f} %" for share in part.coverages.values()]
+        assert cells[words] == [f"{part.rmse:.4g}", f"{part.nlpd:.3f}", *shares]
     (heading,) = [line for line in result.stdout.splitlines() if "rows held out" in line]
     assert re.findall(r"in \d+ %", heading) == ["in 50 %", "in 80 %", "in 95 %", "in 99 %"]
-    assert judged["linear"]["rmse"] < 2 < judged["sodalite"]["rmse"] < judged["constant"]["rmse"]
+    assert judged["linear"].rmse < 2 < judged["sodalite"].rmse < judged["constant"].rmse
     assert cells["model"] == ["model.sodalite"]
     assert cells["target"] == ["price"]
     assert cells["rows kept"][0].startswith("30 rows of 160 ")
     assert "matters most" in result.stdout
     assert sorted(os.listdir()) == ["houses.csv", "model.sodalite", "new.csv"]
+
+
+@pytest.mark.filterwarnings("default::sodalite.posteriors.baselines.NoBetterWarning")
+def test_advice_is_printed_once(folder):
+    random = np.random.default_rng(0)
+    pd.DataFrame(random.normal(size=(90, 2)), columns=["x", "y"]).to_csv("noise.csv", index=False)
+    told = run("fit", "noise.csv", "-t", "y", *QUICK)
+    assert told.stderr == ""
+    assert told.stdout.count("better than a constant") == 1
+    for option in ("--json", "-q"):
+        told = run("fit", "noise.csv", "-t", "y", *QUICK, option)
+        assert told.stderr.count("better than a constant") == 1
+        assert "better than" not in told.stdout or option == "--json"
 
 
 def test_what_each_of_very_many_inputs_brings_is_not_measured(folder, monkeypatch):
@@ -149,36 +160,37 @@ def test_the_figures_are_those_of_the_rows_held_out(folder):
     X, y = training.X, training.y
     loaded = sodalite.load("m")
     mean = loaded.predict(X[test])
-    assert outcome.n_test == 40
-    assert outcome.test[0].rmse == pytest.approx(rmse(y[test], mean), rel=1e-9)
-    assert outcome.test[0].nlpd == pytest.approx(-loaded.log_density(X[test], y[test]).mean(), rel=1e-9)
+    assert outcome.summary.n_held_out == 40
+    assert outcome.summary.scores[0].rmse == pytest.approx(rmse(y[test], mean), rel=1e-9)
+    assert outcome.summary.scores[0].nlpd == pytest.approx(-loaded.log_density(X[test], y[test]).mean(), rel=1e-9)
     intervals = [loaded.predict_interval(X[test], level) for level in COVERAGES]
     shares = [interval_coverage(y[test], *ends) for ends in intervals]
-    assert outcome.test[0].coverages == dict(zip(["0.5", "0.8", "0.95", "0.99"], shares, strict=True))
+    assert outcome.summary.scores[0].coverages == dict(zip(["0.5", "0.8", "0.95", "0.99"], shares, strict=True))
     from sklearn.linear_model import LinearRegression
 
     line = LinearRegression().fit(X[rest], y[rest])
-    assert outcome.test[2].rmse == pytest.approx(rmse(y[test], line.predict(X[test])), rel=1e-6)
+    assert outcome.summary.scores[2].rmse == pytest.approx(rmse(y[test], line.predict(X[test])), rel=1e-6)
     left = y[rest] - line.predict(X[rest])
     noise = np.sqrt(np.sum(left**2) / (120 - 8))  # of the three columns of levels, one says nothing new
     expected = nlpd(y[test], line.predict(X[test]), np.full(40, noise))
-    assert outcome.test[2].nlpd == pytest.approx(expected, rel=1e-6)
+    assert outcome.summary.scores[2].nlpd == pytest.approx(expected, rel=1e-6)
     constant = np.full(40, y[rest].mean())
-    assert outcome.test[3].rmse == pytest.approx(rmse(y[test], constant), rel=1e-9)
+    assert outcome.summary.scores[3].rmse == pytest.approx(rmse(y[test], constant), rel=1e-9)
     width = np.full(40, y[rest].std())
-    assert outcome.test[3].nlpd == pytest.approx(nlpd(y[test], constant, width), rel=1e-9)
+    assert outcome.summary.scores[3].nlpd == pytest.approx(nlpd(y[test], constant, width), rel=1e-9)
     shares = [coverage(y[test], constant, width, level) for level in COVERAGES]
-    assert list(outcome.test[3].coverages.values()) == shares
+    assert list(outcome.summary.scores[3].coverages.values()) == shares
 
 
 def test_without_data_the_embedded_set_is_used(folder):
     result = run("fit", "--json", "--seed", "1", *QUICK)
     assert result.exit_code == 0, result.output
     content = json.loads(result.stdout)
-    assert (content["target"], content["columns"], content["n_rows"]) == ("co2", ["year"], 2225)
-    assert content["n_test"] == 222
-    assert content["test"][0]["model"] == "sodalite"
-    assert content["words"]["importance"]["year"] > 0.5
+    assert (content["inputs"], content["n_rows"], content["n_held_out"]) == (["year"], 2225, 222)
+    assert content["scores"][0]["model"] == "sodalite"
+    (target,) = content["targets"]
+    assert target["name"] == "co2"
+    assert dict(target["importance"])["year"] > 0.5
     assert set(content["seconds"]) == {"read", "fit", "test", "fit all", "write"}
     assert result.stderr == ""
 
@@ -194,11 +206,11 @@ def test_the_estimator_gets_what_was_asked_for(folder):
 
 def test_features_exclude_and_no_rows_held_out(folder):
     result = run("fit", "houses.csv", "-t", "price", "--features", "town,area", "--exclude", "town", *QUICK, "--json")
-    assert json.loads(result.stdout)["columns"] == ["area"]
+    assert json.loads(result.stdout)["inputs"] == ["area"]
     result = run("fit", "houses.csv", "-t", "price", *QUICK, "--test-fraction", "0")
     assert result.exit_code == 0
     assert "held out" not in result.stdout
-    assert sodalite.load("model.sodalite").about_["n_rows"] == 160
+    assert sodalite.load("model.sodalite").about_.n_rows == 160
 
 
 def test_names_with_commas():
@@ -230,7 +242,7 @@ def test_the_target_of_arrays_named_x_and_y_is_plain(folder):
     X = np.random.default_rng(0).normal(size=(60, 2))
     np.savez("a.npz", X=X, y=X.sum(axis=1))
     content = json.loads(run("fit", "a.npz", *QUICK, "--json").stdout)
-    assert (content["target"], content["columns"]) == ("y", ["X0", "X1"])
+    assert (content["targets"][0]["name"], content["inputs"]) == ("y", ["X0", "X1"])
 
 
 MISTAKES = {
@@ -281,8 +293,7 @@ def test_bad_numbers_are_refused_by_name(option, folder):
 
 
 def test_times():
-    seconds = Seconds()
-    found = [seconds.convert(text, None, None) for text in ("90", "90s", "1.5m", "2 min", "1H", ".5s")]
+    found = [seconds(text) for text in ("90", "90s", "1.5m", "2 min", "1H", ".5s")]
     assert found == [90, 90, 90, 120, 3600, 0.5]
 
 
@@ -332,7 +343,6 @@ def test_what_is_shown_of_a_stage():
 
 
 def test_the_display_is_one_line_of_a_usual_terminal():
-    from rich.console import Console
 
     shown, console = _progress.Display(), Console(width=80, file=io.StringIO())
     shown(Stage((), 0.0, step="Finding the kernel's parameters", detail="round 6 of at most 6", left=95.0))
@@ -378,25 +388,24 @@ def test_a_terminal_sees_the_display_and_the_summary(folder):
 # The kernel in words
 
 
-def test_the_kernel_in_words():
+def test_a_target_in_words():
     X = np.random.default_rng(0).normal(size=(500, 3)) * [1, 10, 1]
-    shares = [("b", 0.91), ("a", 0.12), ("c", 0.004)]
-    words = kernel_words(RBF([1.0, 1.0, 1e4]) + WhiteKernel(0.04), X, shares, y_std=5.0, y_variance=25.0)
-    assert words.inputs() == "b (91 %) matters most, then a (12 %); c hardly matters."
-    assert words.noise_std == pytest.approx(1.0)
+    kernel, shares = RBF([1.0, 1.0, 1e4]) + WhiteKernel(0.04), [("b", 0.91), ("a", 0.12), ("c", 0.004)]
+    target = summarize_target(kernel, X, "y", shares, unit=5.0, variance=25.0)
+    assert target.inputs == "b (91 %) matters most, then a (12 %); c hardly matters."
+    assert target.noise_std == pytest.approx(1.0)
     assert (
-        words.noise()
-        == "Standard deviation 1 by the kernel, as it is without calibration: 4.0 % of the variance of the target."
+        target.noise == "Standard deviation 1 by the kernel, as it is without calibration: 4.0 % of the variance of y."
     )
-    assert words.shape == "squared-exponential, very smooth"
+    assert kernel_shape(kernel, X) == "squared-exponential, very smooth"
 
 
 def test_inputs_of_which_nothing_is_known_or_which_do_nothing():
     X = np.array([[0.0, 1, 0], [1, 0, 0], [0, 1, 0], [1, 0, 0]])
-    words = kernel_words(RBF(1.0), X)
-    assert words.noise() == "The targets are taken to be free of noise."
-    assert words.inputs() == ""
-    assert kernel_words(DotProduct(), X, [("a", 0.0)]).inputs() == "No input makes a difference to predictions."
+    target = summarize_target(RBF(1.0), X)
+    assert target.noise == "The targets are taken to be free of noise."
+    assert target.inputs == ""
+    assert summarize_target(DotProduct(), X, "y", [("a", 0.0)]).inputs == "No input makes a difference to predictions."
 
 
 # Predict
@@ -516,21 +525,22 @@ def test_rows_outside_the_data_are_counted_and_novelty_is_written(folder, tmp_pa
 
 
 @pytest.mark.campaign  # tests/posteriors/test_novelty.py has it with given kernels
-def test_what_is_said_of_noise_is_what_predictions_are_off_by(folder):
+def test_what_is_said_of_noise_is_what_predictions_are_off_by(folder, capsys, monkeypatch):
     """The same numbers in the summary, in JSON and by inspect, of a file of the command's or of the library's."""
+    monkeypatch.setenv("COLUMNS", "80")
     random = np.random.default_rng(0)
     x = random.uniform(0, 10, 1200)
     y = np.sin(x) + np.where(x < 5, 1.0, 0.1) * random.normal(size=1200)
     pd.DataFrame({"x": x, "y": y}).to_csv("halves.csv", index=False)
     parameters = {"hyperparameters": "subset", "n_active": 40}
     outcome = fit.run(Fit(data="halves.csv", target="y", output="m", parameters=parameters))
-    content = json.loads(json.dumps(plain(outcome.as_dict())))
-    words = content["words"]
+    content = json.loads(json.dumps(outcome.as_dict()))
+    (words,) = content["targets"]
     assert words["noise_std"] == pytest.approx(np.sqrt(0.505), rel=0.2)
     assert words["noise_range"][1] == pytest.approx(1.0, rel=0.25)
-    assert words["std"] == pytest.approx(content["test"][0]["rmse"], rel=0.25)
-    fit.show(outcome, console := Console(width=80, record=True, file=io.StringIO()))
-    text = console.export_text()
+    assert words["std"] == pytest.approx(content["scores"][0]["rmse"], rel=0.25)
+    fit.show(outcome)
+    text = capsys.readouterr().out
     shown = " ".join(run("inspect", "m").stdout.split())
     for part in (f"within ± {words['std']:.3g}", f"Standard deviation {words['noise_std']:.3g}", "by place"):
         assert part in " ".join(text.split())
@@ -585,7 +595,7 @@ def test_quantiles_of_several_targets(folder):
     expected = one.predict_quantiles(X, [0.1, 0.9])
     np.testing.assert_allclose(found[names], expected.reshape(60, 4), rtol=1e-9, atol=1e-12)
     X[3, 1] = np.nan  # a row with a missing value has no prediction, and changes no other
-    asked = predict.Asked(quantiles=(0.1, 0.9), samples=1)
+    asked = Predict(model="m", quantiles=(0.1, 0.9), samples=1)
     found = predict.predict_rows(one, Encoded(X, {}), asked, np.random.default_rng(0))
     expected[3] = np.nan
     np.testing.assert_allclose(np.stack([found[name] for name in names]).T, expected.reshape(60, 4), rtol=1e-9)
@@ -601,7 +611,7 @@ def test_bad_levels_are_refused_before_any_work(option, value, folder, monkeypat
     monkeypatch.setattr(predict, "run", lambda *given, **options: pytest.fail("the work began"))
     result = run("predict", "m", "new.csv", option, value)
     assert result.exit_code == 2
-    message = "0.5 is there twice" if value.startswith("0.5,0.5") else "is no number between 0 and 1, both excluded"
+    message = "0.5 is there twice" if value.startswith("0.5,0.5") else "is not a number between 0 and 1, both excluded"
     assert f"Invalid value for '{option}'" in result.stderr
     assert message in " ".join(result.stderr.split())
 
@@ -614,20 +624,21 @@ def test_the_distribution_of_errors_is_the_same_in_fit_and_report(folder):
     parameters = {"posterior": "sod", "hyperparameters": "fixed", "n_active": 40}
     outcome = fit.run(Fit(data="heavy.csv", target="y", output="m", test_fraction=0.3, parameters=parameters))
     report = make_report(sodalite.load("m"))
-    assert report.summary.errors == outcome.errors
+    assert report.target.errors == outcome.summary.targets[0].errors
     assert report.judgement.how == "held out"
 
 
-def test_the_distribution_of_errors_in_fit_and_inspect(folder):
+def test_the_distribution_of_errors_in_fit_and_inspect(folder, capsys, monkeypatch):
     """Words about the shape, and the same shares in the summary, in JSON and in the file."""
+    monkeypatch.setenv("COLUMNS", "80")
     random = np.random.default_rng(0)
     x = random.uniform(0, 10, 800)
     pd.DataFrame({"x": x, "y": np.sin(x) + random.exponential(0.5, 800)}).to_csv("skewed.csv", index=False)
     parameters = {"posterior": "sod", "hyperparameters": "fixed", "n_active": 40}
     outcome = fit.run(Fit(data="skewed.csv", target="y", output="m", test_fraction=0, parameters=parameters))
     content = json.loads(json.dumps(outcome.as_dict()))
-    assert "large ones are more often above the prediction than below it" in content["errors"]
-    left_out = content["left_out"]
+    errors, left_out = content["targets"][0]["errors"], content["scores"][0]
+    assert "large ones are more often above the prediction than below it" in errors
     shares = list(left_out["coverages"].values())
     assert list(left_out["coverages"]) == ["0.5", "0.8", "0.95", "0.99"]
     np.testing.assert_allclose(shares, COVERAGES, atol=0.03)
@@ -635,15 +646,15 @@ def test_the_distribution_of_errors_in_fit_and_inspect(folder):
     X, y = x[:, None], np.sin(x) + random.exponential(0.5, 2000)
     assert left_out["rmse"] == pytest.approx(rmse(y, loaded.predict(X)), rel=0.1)
     assert left_out["nlpd"] == pytest.approx(-loaded.log_density(X, y).mean(), abs=0.1)
-    fit.show(outcome, console := Console(width=80, record=True, file=io.StringIO()))
-    text = console.export_text()
+    fit.show(outcome)
+    text = capsys.readouterr().out
     (cells,) = (re.split(r"  +", line.strip()) for line in text.splitlines() if line.startswith("this model"))
     assert cells[2:] == [f"{left_out['nlpd']:.3f}", *(f"{100 * share:.1f} %" for share in shares)]
     assert max(map(len, text.splitlines())) <= 80
     shown = run("inspect", "m").stdout
     assert max(map(len, shown.splitlines())) <= 80
     for printed in (text, shown):
-        assert content["errors"] in " ".join(printed.split())
+        assert errors in " ".join(printed.split())
     assert f"{left_out['nlpd']:.3f}" in shown
 
 

@@ -106,10 +106,10 @@ def test_the_model_that_is_written_has_seen_all_rows(folder):
     all_rows = fit.run(Fit(output="all", **given))
     most = fit.run(Fit(output="most", hold_out_only=True, **given))
     one, other = sodalite.load("all"), sodalite.load("most")
-    assert (all_rows.n_rows, all_rows.n_test, most.n_rows) == (150, 30, 120)
+    assert (all_rows.summary.n_rows, all_rows.summary.n_held_out, most.summary.n_rows) == (150, 30, 120)
     assert (one.fitted_.n_rows, other.fitted_.n_rows) == (150, 120)
     assert str(one.kernel_) == str(other.kernel_)
-    assert all_rows.test == most.test
+    assert all_rows.summary.scores == most.summary.scores
     assert one.get_params()["hyperparameters"] == "subset"
     assert one.rounds_
     training = learn(read_table("shops.csv"), "rent")
@@ -301,7 +301,7 @@ def test_two_columns_of_one_name(folder):
     Path("twice.csv").write_text("a,a,y\n" + rows)
     content = json.loads(run("fit", "twice.csv", "-t", "y", *QUICK, "--json").stdout)
     assert content["notes"][0] == "There are two columns named 'a'; the second is read as 'a.1'."
-    assert content["columns"] == ["a.1"]
+    assert content["inputs"] == ["a.1"]
     assert "'a' is left out: it counts the rows" in content["notes"][1]
     result = run("predict", "model.sodalite", "twice.csv")
     assert len(result.stdout.splitlines()) == 41
@@ -538,7 +538,7 @@ def test_the_report_of_a_dated_series_draws_its_curve(zone, folder):
     view = sodalite.report.make_report(model).view
     assert view.X.shape[1] == view.active_X.shape[1] == 1
     some = pd.DataFrame({"day": pd.to_datetime(view.axes[0] * 86_400_000, unit="ms", utc=zone is not None)})
-    np.testing.assert_allclose(view.final_mean, model.predict(some), atol=1e-4)
+    np.testing.assert_allclose(view.mean[-1], model.predict(some), atol=1e-4)
 
 
 def test_the_report_recognises_rows_of_the_fit_by_what_the_fit_saw(folder):

@@ -181,9 +181,9 @@ def test_on_the_command_line_lines_are_named_and_the_model_of_all_rows_is_good(t
         assert result.stderr.count("Warning") == 1
         found = load(model)
         assert error(found) < 0.07
-        assert found.about_["test"][0]["rmse"] < 0.2
+        assert found.about_.judgement.rmse < 0.2
         assert found.fitted_.n_rows == 198
-        assert any("line 135 by -20" in note for note in found.about_["notes"])
+        assert any("line 135 by -20" in note for note in found.about_.notes)
     kept = CliRunner().invoke(app, [*arguments, "--set", "keep_outliers=true"], env={"COLUMNS": "80"})
     assert kept.exit_code == 0
     assert "line 19 by" not in kept.stderr

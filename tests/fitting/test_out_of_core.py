@@ -340,14 +340,14 @@ def command(*arguments):
 
 @pytest.mark.parametrize("posterior", ["vfe", "local"])
 def test_a_folder_is_fitted_on_disk(posterior, folder, tmp_path, monkeypatch):
-    for name in ("fit.MOST_ROWS", "_judged.MOST_ROWS", "_judged.MOST_TESTED"):
+    for name in ("fit.MOST_ROWS", "_fits.MOST_ROWS", "_fits.MOST_TESTED"):
         monkeypatch.setattr(f"sodalite.cli.{name}", 50)
     for place in ("selection.rows", "fitting.room"):
         monkeypatch.setattr(f"sodalite.{place}.fits_in_memory", lambda *given: False)
     options = ["-t", "y", "-n", "30", "--posterior", posterior, "--set", "hyperparameters=fixed", "--json"]
     told = json.loads(command("fit", folder, *options, "-o", tmp_path / "model").stdout)
-    assert (told["n_rows"], told["n_test"], told["columns"]) == (N, 50, ["x0", "x1", "x2"])  # all, after the test
-    ours, nearest, linear, constant = told["test"]
+    assert (told["n_rows"], told["n_held_out"], told["inputs"]) == (N, 50, ["x0", "x1", "x2"])  # all, after the test
+    ours, nearest, linear, constant = told["scores"]
     assert nearest["rmse"] < constant["rmse"]
     assert ours["rmse"] < linear["rmse"] < constant["rmse"]
     model = sodalite.load(tmp_path / "model")

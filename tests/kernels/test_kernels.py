@@ -35,7 +35,7 @@ from sodalite.kernels import (
 )
 from sodalite.kernels.nodes import Node, declares
 from sodalite.kernels.stationary import Stationary
-from sodalite.report.words import kernel_words
+from sodalite.report.words import kernel_shape
 
 # Kernels of the distance alone, at a given scale of the inputs (three of them).
 STATIONARY = {
@@ -514,7 +514,7 @@ def test_a_new_kernel_is_one_class(monkeypatch):
     assert_allclose(k, expected, rtol=1e-12)
     assert_allclose(pull(G), pull_expected(G), rtol=1e-10)
     assert_allclose(ours.metric(), theirs.metric())
-    assert "heavy tails" in kernel_words(kernel, A).shape
+    assert "heavy tails" in kernel_shape(kernel, A)
     with pytest.raises(ValueError, match="The kernel has Cauchy in it, which cannot be handed over"):
         ours.root.hand_over(None)
 

@@ -23,6 +23,8 @@ from sodalite.kernels import PeriodicColumn
 from sodalite.persistence import TRUSTED_TYPES, ModelFileError
 from sodalite.persistence.classes import CONVERTER
 from sodalite.posteriors import Local, Neighbors, SubsetOfData
+from sodalite.report.judgement import Scores
+from sodalite.report.summary import ColumnRead, Record
 from sodalite.tables import Numbers, OneHot, Preprocessing
 
 N = 300
@@ -189,11 +191,15 @@ def test_preprocessing_and_notes_are_kept(path):
     one = fitted()
     columns = Numbers("a", fill=0.5), OneHot("b", ("x", "y"))
     one.preprocessing_ = Preprocessing("y", columns, "median")
-    one.about_ = {"data": "file.csv", "test": [{"model": "sodalite", "rmse": 1.5}]}
+    one.about_ = Record("file.csv", 9, columns=(ColumnRead("a", "numbers", True, 2),), simple=(Scores(rmse=1.5),))
+    one.target_names_ = ("y",)
     sodalite.save(one, path)
     other = sodalite.load(path)
     assert other.preprocessing_ == one.preprocessing_
-    assert other.about_ == one.about_
+    assert (other.about_, other.target_names_) == (one.about_, one.target_names_)
+    one.about_ = {"data": "file.csv"}
+    with pytest.raises(TypeError, match="about_ must be a Record"):
+        sodalite.save(one, path)
 
 
 PARAMETERS = {

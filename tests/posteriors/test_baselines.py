@@ -141,8 +141,8 @@ def test_the_command_and_the_report_say_so(tmp_path):
     assert done.exit_code == 0
     assert "Warning: No better than a constant" in done.stderr
     content = json.loads(done.stdout)
-    assert content["n_test"] == 0  # small: each row is predicted from the others
-    assert content["baselines"]["no_better_than"] == "constant"
+    assert content["n_held_out"] == 0  # small: each row is predicted from the others
+    assert content["advice"].startswith("No better than a constant")
     page = sodalite.report.to_html(sodalite.report.make_report(sodalite.load(tmp_path / "m.sodalite")))
     assert "Beside simple ways" in page
     assert "No better than a constant" in page
@@ -157,7 +157,7 @@ def test_the_warning_of_the_command_judges_the_rows_of_its_table(tmp_path):
         app, ["fit", str(table), "-t", "y", "-o", model, "--json", "--set", "hyperparameters=fixed"]
     )
     (warning,) = (line for line in done.stderr.splitlines() if "better than" in line)
-    own, _, _, constant = json.loads(done.stdout)["test"]
+    own, _, _, constant = json.loads(done.stdout)["scores"]
     assert f"RMSE {own['rmse']:.4g} against {constant['rmse']:.4g} for 30 rows held out." in warning
     assert warning.removeprefix("Warning: ") in " ".join(CliRunner().invoke(app, ["inspect", model]).stdout.split())
 

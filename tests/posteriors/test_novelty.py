@@ -15,7 +15,7 @@ from sodalite import GreedyGPRegressor
 from sodalite.hyperparameters import Subset
 from sodalite.posteriors.calibration import Scale
 from sodalite.posteriors.novelty import novelty_of, outside, scale_between
-from sodalite.report.words import KernelWords, bars_of, kernel_words
+from sodalite.report.words import TargetSummary, bars_of, summarize_target
 
 QUICK = {"hyperparameters": "fixed", "random_state": 0}
 FAR = 60.0  # standard deviations of the inputs, from the edge of the data: many length-scales
@@ -283,7 +283,8 @@ def test_a_file_keeps_all_of_it(posterior, tmp_path):
 
 
 def said(model, X):
-    return kernel_words(model.kernel_, X, [("x0", 0.9), ("x1", 0.2)], model.y_std_[0], 1.0, bars_of(model.posterior_))
+    bars = bars_of(model.posterior_)
+    return summarize_target(model.kernel_, X, "y", [("x0", 0.9), ("x1", 0.2)], model.y_std_[0], 1.0, bars)
 
 
 def test_the_noise_that_is_said_is_that_of_the_data_where_it_differs_by_place(two_halves):
@@ -295,10 +296,10 @@ def test_the_noise_that_is_said_is_that_of_the_data_where_it_differs_by_place(tw
     T, y = halves(seed=1)
     rmse = np.sqrt(np.square(models[True].predict(T) - y).mean())
     assert_allclose(words.std, rmse, rtol=0.1)
-    assert "by place (10 % to 90 % of the rows)" in words.noise()
-    assert f"± {words.std:.3g} of its prediction (standard deviation)" in words.error_bars()
+    assert "by place (10 % to 90 % of the rows)" in words.noise
+    assert f"± {words.std:.3g} of its prediction (standard deviation)" in words.error_bars
     alone = said(models[False], X)
-    assert "by place" not in alone.noise()
+    assert "by place" not in alone.noise
     assert_allclose(alone.noise_std, np.sqrt((1 + 0.01) / 2), rtol=0.2)
 
 
@@ -328,13 +329,13 @@ def test_error_bars_at_the_data_are_those_of_rows_that_are_left_out(posterior):
 
 
 def test_error_bars_that_are_no_noise_are_said_to_be_none():
-    words = KernelWords("", (), 2e-4, 1e-6, (1e-4, 3e-4), 0.24, (0.2, 0.25))
+    words = TargetSummary("y", (), 2e-4, 1e-6, (1e-4, 3e-4), 0.24, (0.2, 0.25))
     assert (
-        words.error_bars() == "A new observation near the data is within ± 0.24 of its prediction (standard deviation)."
+        words.error_bars == "A new observation near the data is within ± 0.24 of its prediction (standard deviation)."
     )
-    assert words.noise().startswith("Standard deviation 0.0002, 0.0001 to 0.0003 by place")
-    assert words.noise().endswith(" Most of the error bars come from what the rows leave open of the function itself.")
-    assert "Most of" not in replace(words, noise_std=0.2).noise()
+    assert words.noise.startswith("Standard deviation 0.0002, 0.0001 to 0.0003 by place")
+    assert words.noise.endswith(" Most of the error bars come from what the rows leave open of the function itself.")
+    assert "Most of" not in replace(words, noise_std=0.2).noise
 
 
 def test_a_model_that_says_nothing_of_its_error_bars_says_so():
@@ -343,6 +344,5 @@ def test_a_model_that_says_nothing_of_its_error_bars_says_so():
     scale = replace(model.posterior_.scale, bars=None)
     model.fitted_ = replace(model.fitted_, posterior=replace(model.posterior_, scale=scale))
     words = said(model, X)
-    assert words.error_bars() == ""
-    assert "by the kernel, as it is without calibration" in words.noise()
-    assert KernelWords.from_dict(words.as_dict()) == words
+    assert words.error_bars == ""
+    assert "by the kernel, as it is without calibration" in words.noise

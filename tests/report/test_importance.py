@@ -6,7 +6,7 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
 from sodalite import GreedyGPRegressor
 from sodalite.report.importance import importance
-from sodalite.report.rows import Input
+from sodalite.report.inputs import Input
 
 
 def inputs(d):

@@ -57,6 +57,23 @@ def test_without_a_browser_tests_are_skipped_but_fail_where_it_should_be_there(m
         find_browser()
 
 
+def test_points_do_not_hide_the_curve_on_a_phone(browser, tmp_path):
+    """Two thousand rows are thinned, and lie behind the curve."""
+    random = np.random.default_rng(0)
+    X = random.uniform(0, 20, (2000, 1))
+    y = X[:, 0] * np.sin(X[:, 0]) + random.normal(scale=1.4, size=2000)
+    model = GreedyGPRegressor(RBF(1.4) + WhiteKernel(0.03), n_active=40, hyperparameters="fixed", random_state=0)
+    (tmp_path / "many.html").write_text(to_html(make_report(model.fit(X, y))), encoding="utf-8")
+    counts = "document.getElementById('view').data.map(trace => [trace.name, trace.x.length, trace.marker?.size ?? 0])"
+    with browser.new_context(viewport={"width": 390, "height": 844}, is_mobile=True) as context:
+        seen = Look(context.new_page(), (tmp_path / "many.html").as_uri())
+        seen.shot("many-phone")
+        names, lengths, sizes = zip(*seen.page.evaluate(counts), strict=True)
+    assert lengths[names.index("rows")] <= 150
+    assert sizes[names.index("rows")] < 3
+    assert names.index("prediction") > max(names.index("rows"), names.index("rows kept"))
+
+
 def one():
     random = np.random.default_rng(0)
     X = random.uniform(0, 20, (300, 1))
@@ -209,8 +226,8 @@ def test_a_phone_needs_no_scrolling_sideways(browser, pages, name):
         assert seen.said == []
 
 
-# A page that is never idle, so that figures out of sight wait; it keeps the order in which figures are drawn.
-NEVER_IDLE = "window.requestIdleCallback = () => 0;"
+# A page that is never painted, so that figures wait; and one that keeps the order in which they are drawn.
+NEVER_PAINTED = "window.requestAnimationFrame = () => 0;"
 ORDER = """
 window.order = [];
 new MutationObserver((changes) => {
@@ -221,11 +238,6 @@ new MutationObserver((changes) => {
 }).observe(document, { subtree: true, childList: true });
 """
 DRAWN = "[...document.querySelectorAll('.plot')].filter(one => one.querySelector('.main-svg')).map(one => one.id)"
-SEEN = """[...document.querySelectorAll('.plot')].filter(one => {
-  if (one.closest("details:not([open])")) return false;
-  const box = one.getBoundingClientRect();
-  return box.bottom >= 0 && box.top <= window.innerHeight;
-}).map(one => one.id)"""
 FOLDED = "[...document.querySelectorAll('details:not([open]) .plot')].map(one => one.id)"
 ALL = "[...document.querySelectorAll('.plot')].map(one => one.id)"
 
@@ -256,13 +268,11 @@ def test_the_words_are_painted_before_plotly_runs(opened):
 
 
 def test_the_words_and_the_slider_need_no_figure(opened):
-    seen = opened("two.html", NEVER_IDLE, viewport={"width": 1200, "height": 200})
+    seen = opened("two.html", NEVER_PAINTED, viewport={"width": 1200, "height": 200})
     for words in ("h1", ".tiles dd >> nth=0", "figcaption >> nth=0", "#stage-label"):
         assert seen.page.locator(words).is_visible()
         assert seen.page.locator(words).text_content()
-    assert seen.page.evaluate(SEEN) == []
     assert seen.page.evaluate("[window.Plotly === undefined, document.querySelector('.main-svg')]") == [True, None]
-    # Without a look at the figures: they would be drawn because they are on screen.
     seen.page.evaluate(
         "() => { const it = document.getElementById('stage'); it.value = 4; it.dispatchEvent(new Event('input')); }"
     )
@@ -275,64 +285,29 @@ def test_the_words_and_the_slider_need_no_figure(opened):
 
 @pytest.mark.campaign
 def test_play_goes_on_while_other_figures_wait(opened):
-    seen = opened("one.html", NEVER_IDLE, viewport={"width": 1200, "height": 200})
+    seen = opened("one.html", NEVER_PAINTED, viewport={"width": 1200, "height": 200})
     seen.page.evaluate("document.getElementById('play').click()")
     seen.wait("Number(document.getElementById('stage').value) >= 2", True)
     seen.page.evaluate("document.getElementById('play').click()")
     assert seen.page.evaluate(DRAWN) == ["view"]
 
 
-def test_figures_on_screen_are_drawn_first(opened):
-    seen = opened("eight.html#distances", ORDER)
+def test_figures_are_drawn_from_the_top(opened):
+    seen = opened("eight.html", ORDER)
     seen.wait("document.documentElement.dataset.ready", "true")
-    every, shown, order = (seen.page.evaluate(what) for what in (ALL, SEEN, "window.order"))
-    assert "distances" in shown
-    assert every[0] not in shown
-    assert order[: len(shown)] == shown
-    assert sorted(order) == sorted(set(every) - set(seen.page.evaluate(FOLDED)))
-
-
-@pytest.mark.campaign
-def test_figures_out_of_sight_wait_until_they_are_needed(opened):
-    seen = opened("eight.html", NEVER_IDLE)
-    seen.page.evaluate("document.querySelector('.plot').scrollIntoView()")
-    seen.wait(f"JSON.stringify({DRAWN}) === JSON.stringify({SEEN})", True)
-    first, every = seen.page.evaluate(DRAWN), seen.page.evaluate(ALL)
-    assert 0 < len(first) < len(every)
-    text = "[...document.querySelectorAll('.plot .xtitle')].map(one => getComputedStyle(one).fill)"
-    seen.page.emulate_media(color_scheme="dark")
-    seen.wait(f"{text}.every(one => one.match(/\\d+/g).every(part => part > 180))", True)
-    assert seen.page.evaluate(DRAWN) == first
-    seen.page.evaluate("document.getElementById('distances').scrollIntoView()")
-    seen.wait(f"{DRAWN}.includes('distances')", True)
-    assert len(seen.page.evaluate(DRAWN)) < len(every)
-    # Printing does not wait, and what it draws has the colours of the hour.
-    drawn = seen.page.evaluate(f"() => {{ window.dispatchEvent(new Event('beforeprint')); return {DRAWN}; }}")
-    assert drawn == every
-    assert min(map(brightness, seen.page.evaluate(text))) > 180
-    seen.wait("document.documentElement.dataset.ready", "true")
-    assert seen.said == []
+    folded = seen.page.evaluate(FOLDED)
+    assert seen.page.evaluate("window.order") == [key for key in seen.page.evaluate(ALL) if key not in folded]
 
 
 def test_a_printed_page_has_every_figure(opened):
-    seen = opened("eight.html", NEVER_IDLE)
+    seen = opened("eight.html", NEVER_PAINTED)
     seen.page.pdf()
     assert seen.page.evaluate(DRAWN) == seen.page.evaluate(ALL)
 
 
 @pytest.mark.campaign
-def test_a_browser_that_knows_no_idle_time_draws_all(opened):
-    seen = opened("one.html", "delete window.requestIdleCallback;")
-    seen.wait("document.documentElement.dataset.ready", "true")
-    assert seen.page.evaluate("'requestIdleCallback' in window") is False
-    unfolded = [key for key in seen.page.evaluate(ALL) if key not in seen.page.evaluate(FOLDED)]
-    assert seen.page.evaluate(DRAWN) == unfolded
-    assert seen.said == []
-
-
-@pytest.mark.campaign
 def test_a_figure_takes_its_room_before_it_is_drawn(opened):
-    seen = opened("eight.html", NEVER_IDLE)
+    seen = opened("eight.html", NEVER_PAINTED)
     places = "[...document.querySelectorAll('figure, h2')].map(one => Math.round(one.getBoundingClientRect().top))"
     before = seen.page.evaluate(places)
     seen.page.evaluate("() => { window.dispatchEvent(new Event('beforeprint')); }")

@@ -3,28 +3,25 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.base import clone
 
-from ..core.types import Floats
+from ..core.types import Floats, Indices, Mask
 from ..core.validation import OutlierWarning
-from ..core.warn import warn
 from ..estimator import GreedyGPRegressor
 from ..fitting.clock import CHOICE, CONDITION, MEAN, MOST_RESERVED, SEARCH, Clock, Costs
 from ..fitting.pipeline import Settings
 from ..fitting.progress import duration
-from ..posteriors.baselines import NoBetterWarning
+from ..metrics import rmse
+from ..posteriors.baselines import NoBetterWarning, SimpleModels
 from ..posteriors.predictive import Predictive
-from ..report.held_out import by_input, judge_held_out
-from ..report.judgement import Judgement
-from ..report.rows import inputs_of
-from ..report.summary import HeldOut, no_better_advice
-from ..tables import Preprocessing, Taken, Training
-from ._judged import Split, judge_by_test_rows, reads_training_from_disk
+from ..report.inputs import Input
+from ..report.judgement import LEVEL, Judgement, Scores, by_region, judge_held_out
+from ..report.summary import nearest_words
+from ..tables import ParquetRows, Preprocessing, Taken, Training
 
 AFTER = 0.5  # expected cost of judging, importance and writing, as a share of that of conditioning
 AFTER_LEAST = 0.3  # least expected cost of judging, importance and writing, in seconds
@@ -33,6 +30,28 @@ SAFETY = 1.2  # the second fit is expected to take so many times as long as the 
 KEPT = 0.1  # share of the time limit that is kept for importance and writing
 ALLOWED = 1.2  # times the limit: beyond this, it is said that the limit was too short
 MEASURING = "Measuring which inputs matter"  # the step after the fits
+MOST_TESTED = 5000  # most rows that are held out: more would tell RMSE better than to 1 %, and take long to predict
+FEWEST_SPLIT = 100  # rows below which none are held out: each is predicted from the others instead
+MOST_ROWS = 100_000  # most rows that simple models see of a table on disk
+DEFAULT_K = 5  # nearest rows that a prediction averages, where the fit has not found a better number
+
+
+class Split(NamedTuple):
+    """Rows of a table by their numbers, in order."""
+
+    rest: Indices
+    """Rows that the model is fitted to."""
+    test: Indices
+    """Rows that are held out."""
+
+
+def hold_out(n: int, test_fraction: float | None, seed: int) -> Split:
+    """Hold out a random share of n rows; None for a tenth, or none where they are few."""
+    if test_fraction is None:
+        test_fraction = 0.1 if n >= FEWEST_SPLIT else 0.0
+    n_test = min(round(test_fraction * n), n - 1, MOST_TESTED)
+    order = np.random.default_rng(seed).permutation(n)
+    return Split(np.sort(order[n_test:]), np.sort(order[:n_test]))
 
 
 @dataclass(frozen=True)
@@ -65,29 +84,7 @@ class Work:
     @property
     def is_on_disk(self) -> bool:
         """Whether rows are read when they are asked for."""
-        return reads_training_from_disk(self.training)
-
-
-@dataclass(frozen=True)
-class Judged:
-    """How good the first model is, by the rows held out; empty if there are none."""
-
-    models: tuple[HeldOut, ...] = ()
-    """The model and three that are simpler."""
-    judgement: Judgement | None = None
-    X: Floats | None = None
-    y: Floats | None = None
-    """The rows held out."""
-    predicted: Predictive | None = None
-
-    def by_input(self, model: GreedyGPRegressor, shares: Sequence[tuple[str, float]]) -> Judgement | None:
-        """The judgement, rows grouped by the input that matters most, the first of some; None if there is none."""
-        if self.judgement is None or not shares:
-            return self.judgement
-        assert self.X is not None
-        assert self.y is not None
-        assert self.predicted is not None
-        return by_input(self.judgement, shares[0][0], inputs_of(model), self.X, self.y, self.predicted)
+        return isinstance(self.training.X, ParquetRows)
 
 
 def fit_most(model: GreedyGPRegressor, work: Work, again: bool) -> None:
@@ -97,47 +94,72 @@ def fit_most(model: GreedyGPRegressor, work: Work, again: bool) -> None:
     clock.expect([*costs.steps(), *second, (MEASURING, after_fits(costs))])
     model.set_params(time_limit=limit_of_first(clock, costs, again))
     with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NoBetterWarning)  # the summary says so
         if not work.is_on_disk:
             warnings.simplefilter("ignore", OutlierWarning)  # it has been said, in the table's words
-        if len(work.split.test):
-            warnings.simplefilter("ignore", NoBetterWarning)  # the rows held out are to say so
         rows = Taken(work.X, rest) if work.is_on_disk else work.X[rest]
         alpha = None if work.is_on_disk else 0.0  # rows with gross errors are left out, or kept
         model.fit(rows, work.training.y[rest], alpha=alpha, callback=work.clock)
 
 
-def judge(model: GreedyGPRegressor, work: Work, generator: np.random.Generator) -> Judged:
-    """How good a model and simpler ones are, by the rows held out."""
+@dataclass(frozen=True)
+class HeldOut:
+    """How good the first model is, and simpler ones, on the rows held out."""
+
+    judgement: Judgement
+    simple: tuple[Scores, ...]
+    X: Floats
+    mean: Floats
+    """The predictions, of shape (rows,)."""
+    inside: Mask
+    """Which of the targets are in their 95 % intervals, of shape (rows,)."""
+
+    def by(self, matters: Input) -> Judgement:
+        """The judgement, rows grouped by an input."""
+        return replace(self.judgement, regions=by_region(self.X, self.mean, self.inside, matters))
+
+
+def judge(model: GreedyGPRegressor, work: Work, generator: np.random.Generator) -> HeldOut:
+    """How good a model and simpler ones are on the rows held out."""
     work.clock.say("Testing on the rows held out")
-    held, told = work.X[work.split.test], work.training.y[work.split.test]
-    predicted = model.fitted_.predictive(held)
-    models = judge_by_test_rows(model, work.training, work.split, work.X, predicted)
-    mean = "" if model.mean_.is_constant else model.mean_.name
-    if words := no_better_advice(models, len(held), model.baselines_, mean):
-        warn(words, NoBetterWarning)
-    return Judged(models, judge_held_out(model, held, told, predicted, generator), held, told, predicted)
+    X, y = work.X[work.split.test], work.training.y[work.split.test]
+    found = model.fitted_.predictive(X)
+    inside = np.abs(2 * found.cumulative(y[:, None])[:, 0] - 1) <= LEVEL
+    judgement = judge_held_out(model.fitted_, X, y, found, generator)
+    return HeldOut(judgement, simple_scores(model, work, X, y), X, found.mean[:, 0], inside)
+
+
+def simple_scores(model: GreedyGPRegressor, work: Work, X: Floats, y: Floats) -> tuple[Scores, ...]:
+    """The nearest rows, a straight line and a constant, on rows X that were held out, with targets y."""
+    rest = work.split.rest[:: -(-len(work.split.rest) // MOST_ROWS)] if work.is_on_disk else work.split.rest
+    told = work.training.y[rest][:, None]
+    simple = SimpleModels(np.asarray(work.X[rest], dtype=np.float64), told)
+    k = min(max(model.baselines_.k, 1) if model.baselines_ is not None else DEFAULT_K, len(rest))
+
+    def gaussian(name: str, mean: Floats, std: float) -> Scores:
+        std = max(std, np.finfo(np.float64).tiny)
+        return Scores.of(name, y, Predictive.gaussian(mean, np.full(mean.shape, std)))
+
+    return (
+        Scores(model=nearest_words(k), rmse=rmse(y[:, None], simple.nearest(X, k))),
+        gaussian("linear", simple.line(X), float(simple.noise[0])),
+        gaussian("constant", np.broadcast_to(simple.constant, (len(y), 1)), float(told.std())),
+    )
 
 
 def fit_all(model: GreedyGPRegressor, work: Work) -> GreedyGPRegressor:
-    """The model that is written: of all rows, with the kernel of the first one."""
-    clock, growth = work.clock, work.growth
+    """The model that is written: of all rows, with the kernel and the kind of mean function of the first one."""
+    clock, growth, mean = work.clock, work.growth, model.mean_
     steps = [(step, growth * clock.took.get(step, 0.0)) for step in (CHOICE, CONDITION)]
     clock.expect([*steps, (MEASURING, clock.slowness * after_fits(work.costs))])
-    model.set_params(time_limit=limit_of_second(clock))
-    return _refit(model, work.training, clock)
-
-
-def _refit(model: GreedyGPRegressor, training: Training, clock: Clock) -> GreedyGPRegressor:
-    """A model of all rows, with the kernel and the kind of mean function of one that was fitted to most of them."""
-    mean = model.mean_
     chosen = None if mean.is_constant else mean.name if mean.share == 1 else model.mean
     found: GreedyGPRegressor = clone(model).set_params(
-        kernel=model.kernel_, mean=chosen, hyperparameters="fixed", checkpoint=None
+        kernel=model.kernel_, mean=chosen, hyperparameters="fixed", checkpoint=None, time_limit=limit_of_second(clock)
     )
     with warnings.catch_warnings():
-        for said in (NoBetterWarning, OutlierWarning):  # of the first model, or of the table
-            warnings.simplefilter("ignore", said)
-        found.fit(training.X, training.y, callback=clock)
+        for known in (NoBetterWarning, OutlierWarning):  # the summary says so, or it has been said
+            warnings.simplefilter("ignore", known)
+        found.fit(work.training.X, work.training.y, callback=clock)
     found.set_params(kernel=model.kernel, mean=model.mean, hyperparameters=model.hyperparameters)
     again = replace(found.mean_, trials=mean.trials)
     found.fitted_ = replace(found.fitted_, rounds=model.fitted_.rounds, mean_function=again)

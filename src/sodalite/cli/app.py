@@ -16,7 +16,20 @@ import click
 import sodalite
 
 from ._common import plain_errors
-from .options import SETTINGS, Demo, Fit, Inspect, Level, Levels, Options, Predict, Report, Reproduce, Seconds, Select
+from .options import (
+    SETTINGS,
+    Demo,
+    Fit,
+    Inspect,
+    Options,
+    Predict,
+    Report,
+    Reproduce,
+    Select,
+    level,
+    levels,
+    seconds,
+)
 
 FILE = click.Path(readable=False, allow_dash=True)  # any text, which the shell completes as a file; errors are ours
 POSITIVE = click.IntRange(1)
@@ -52,7 +65,7 @@ class Command(click.Command):
     def run(self, set_: tuple[str, ...] = (), **values: Any) -> None:
         """Read the values, and do the work."""
         options = self.options.read(values, set_)
-        with plain_errors(options.interrupted):
+        with plain_errors(lambda: options.interrupted):
             import_module(f"sodalite.cli.{self.name}").command(options)
 
     @property
@@ -136,7 +149,7 @@ quiet = click.option("-q", "--quiet", is_flag=True, help="Print only errors and 
     help="What the other rows add: those near a prediction (local, the default), nothing (sod), or all of them "
     "(sor, dtc, fitc, vfe).",
 )
-@click.option("--time-limit", type=Seconds(), metavar="TIME", help="Longest time for the command: 60s, 5m, 1h.")
+@click.option("--time-limit", type=seconds, metavar="TIME", help="Longest time for the command: 60s, 5m, 1h.")
 @click.option(
     "--test-fraction",
     type=click.FloatRange(0, 0.9),
@@ -171,14 +184,13 @@ def fit() -> None:
 @click.option("--std", is_flag=True, help="Add the standard deviation of each prediction.")
 @click.option(
     "--interval",
-    type=Level(),
+    type=level,
     metavar="LEVEL",
     help="Add the ends of the interval that holds the target with this probability, such as 0.95.",
 )
 @click.option(
     "--quantiles",
-    default=(),
-    type=Levels(),
+    type=levels,
     metavar="LEVELS",
     help="Add the quantiles of these levels, such as .05,.5,.95.",
 )

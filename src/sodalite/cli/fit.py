@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import dataclass
 from math import isfinite
 from time import perf_counter
+from typing import Any
 
 import click
 import numpy as np
-from rich.console import Console
 
 from .. import persistence
+from ..core.json import plain
 from ..core.types import Floats, Indices
 from ..core.validation import OutlierWarning, warn_of_outliers
 from ..core.warn import warn
@@ -18,37 +19,63 @@ from ..estimator import GreedyGPRegressor
 from ..fitting.clock import Clock
 from ..fitting.gross import find_gross_errors
 from ..fitting.pipeline import LOOK_SHARE, Settings
-from ..report.held_out import judgement_to_json
+from ..posteriors.baselines import NoBetterWarning
 from ..report.importance import LEAST_ROWS, N_PREDICTIONS
-from ..report.summary import ColumnRead, left_out, summarize
-from ..report.words import bars_of, error_words, kernel_words, mean_words
+from ..report.inputs import inputs_of
+from ..report.summary import ColumnRead, Record, Summary, summarize
 from ..selection.checkpoint import check_checkpoint
 from ..tables import Training
 from ._common import check_model_path, check_outputs, print_json
 from ._data import EMBEDDED, read_training
-from ._fits import MEASURING, Judged, Work, excess_words, fit_all, fit_most, has_time_to_condition, judge
-from ._judged import hold_out, reads_training_from_disk
-from ._progress import display
-from ._summary import FitOutcome, show, show_readings
+from ._fits import MEASURING, Work, excess_words, fit_all, fit_most, has_time_to_condition, hold_out, judge
+from ._progress import display, duration
+from ._summary import plain_console, print_readings, print_summary
 from .options import Fit
 
-MOST_ROWS = 100_000  # most rows that a kernel is described by
+MOST_ROWS = 100_000  # most rows that the importance of inputs is measured by
 IMPORTANCE_SHARE = 0.5  # of the time that is left, for the importance of the inputs
 MOST_MEASURED = 2000  # inputs whose importance is measured: about ten seconds of a core, for few rows
 
 
+@dataclass(frozen=True)
+class FitOutcome:
+    """A fit: its summary, how long it took, and where the model is."""
+
+    summary: Summary
+    seconds: dict[str, float]
+    """Of reading, fitting, testing and writing."""
+    time_limit: str
+    """What the time limit changed or why it was exceeded, in words; empty if there is nothing to say."""
+    output: str
+
+    def as_dict(self) -> dict[str, Any]:
+        """The outcome as what JSON can hold."""
+        more = {"missing": self.summary.missing, "advice": self.summary.advice, "seconds": self.seconds}
+        return {**plain(self.summary), **more, "time_limit": self.time_limit, "output": self.output}
+
+
 def command(options: Fit) -> None:
     """Fit a model and print its summary, or print how columns are read."""
+    data = options.data or EMBEDDED
     if options.dry_run:
-        show_readings(options)
+        print_readings(read_training(options), data, options.as_json)
         return
-    with display(not options.silent, f"Reading {options.data or EMBEDDED}") as shown:
+    with display(not options.silent, f"Reading {data}") as shown:
         clock = Clock(shown, limit=options.time_limit, began=click.get_current_context().find_root().obj)
         outcome = run(options, clock)
+    if options.silent and outcome.summary.advice:  # else the summary says so
+        warn(outcome.summary.advice, NoBetterWarning)
     if options.as_json:
         print_json(outcome.as_dict())
     elif not options.quiet:
-        show(outcome, Console(highlight=False, markup=False, emoji=False))
+        show(outcome)
+
+
+def show(outcome: FitOutcome) -> None:
+    """Print a summary of the fit."""
+    time = ", ".join(f"{name} {duration(seconds)}" for name, seconds in outcome.seconds.items())
+    after = (("time limit", outcome.time_limit), ("time", time), ("model", outcome.output))
+    print_summary(plain_console(), outcome.summary, after=after)
 
 
 def run(options: Fit, clock: Clock | None = None) -> FitOutcome:
@@ -66,74 +93,46 @@ def run(options: Fit, clock: Clock | None = None) -> FitOutcome:
     training = read_training(options, None if as_they_are else gross)
     watch("read")
 
-    warn_of_outlying_rows(training)
     split = hold_out(len(training.y), options.test_fraction, options.seed)
-    again = bool(len(split.test)) and not options.hold_out_only
     work = Work.of(model, training, split, options.seed, clock)
+    warn_of_outlying_rows(work)
+    again = bool(len(split.test)) and not options.hold_out_only
     fit_most(model, work, again)
     watch("fit")
-    judged = Judged()
+    held_out, mapping, rows, X, limit = None, training.preprocessing, split.rest, work.X, ""
     if len(split.test):
-        judged = judge(model, work, np.random.default_rng(options.seed))
+        held_out, mapping = judge(model, work, np.random.default_rng(options.seed)), work.mapping
         watch("test")
-
-    mapping, rows, said, X = training.preprocessing, split.rest, "", work.X
     if again and not has_time_to_condition(clock, work.growth):
-        again, said = False, "the model has not seen the rows held out: there was no time to fit it again with them"
+        again, limit = False, "the model has not seen the rows held out: there was no time to fit it again with them"
     if again:
-        model, rows, X = fit_all(model, work), np.arange(len(training.y)), training.X
+        model, mapping, rows, X = fit_all(model, work), training.preprocessing, np.arange(len(training.y)), training.X
         watch("fit all")
-    elif len(split.test):
-        mapping = work.mapping
     model.set_params(time_limit=clock.limit)
 
     clock.say(MEASURING)
-    known = X[rows[:MOST_ROWS]]
-    unit, variance = float(model.y_std_[0]), float(np.var(training.y[rows]))
-    scale, bars = model.posterior_.scale, bars_of(model.posterior_)
     model.preprocessing_ = mapping
-    shares = shares_of(model, known, clock.remaining)
-    words = kernel_words(model.kernel_, known, shares, unit, variance, bars)
-    judgement = judged.by_input(model, shares)
+    shares = shares_of(model, X[rows[:MOST_ROWS]], clock.remaining)
+    judgement = None if held_out is None else held_out.judgement
+    if held_out is not None and shares:
+        judgement = held_out.by(next(part for part in inputs_of(model) if part.name == shares[0][0]))
     clock.say(f"Writing {output}")
-    model.about_ = {
-        "data": data,
-        "n_rows": len(rows),
-        "n_test": len(split.test),
-        "notes": [*training.notes, *gross.words],
-        "columns": [
-            asdict(ColumnRead(part.name, part.words, part.column is not None, part.missing))
-            for part in training.readings
-        ],
-        "test": [asdict(part) for part in judged.models],
-        "judgement": None if judgement is None else judgement_to_json(judgement),
-        "kernel": words.as_dict(),
-    }
+    model.about_ = Record(
+        data=data,
+        n_rows=len(rows),
+        notes=(*training.notes, *gross.words),
+        columns=tuple(
+            ColumnRead(part.name, part.words, part.column is not None, part.missing) for part in training.readings
+        ),
+        importance=shares,
+        variance=float(np.var(training.y[rows])),
+        judgement=judgement,
+        simple=() if held_out is None else held_out.simple,
+    )
     persistence.save(model, output)
     watch("write")
-    return FitOutcome(
-        data=data,
-        target=str(mapping.target),
-        columns=tuple(mapping.sources),
-        n_rows=len(rows),
-        n_test=len(split.test),
-        n_active=len(model.active_indices_),
-        stop_reason=model.selection_.stop_reason,
-        missing=training.missing,
-        notes=training.notes,
-        test=judged.models,
-        baselines=model.baselines_,
-        left_out=left_out(bars, [unit]),
-        errors=error_words(None if scale is None else scale.shape),
-        mean=mean_words(model.mean_),
-        kernel=str(model.kernel_),
-        words=words,
-        posterior=str(model.posterior),
-        seconds=watch.seconds,
-        time_limit="; ".join(part for part in (said, excess_words(clock)) if part),
-        output=output,
-        summary=summarize(model),
-    )
+    limit = "; ".join(part for part in (limit, excess_words(clock)) if part)
+    return FitOutcome(summarize(model), watch.seconds, limit, output)
 
 
 class GrossErrorsIn:
@@ -157,11 +156,11 @@ class GrossErrorsIn:
         return found.rows
 
 
-def warn_of_outlying_rows(training: Training) -> None:
+def warn_of_outlying_rows(work: Work) -> None:
     """Warn of rows that are far from all others, by their places in the table; a fit warns of those on disk."""
-    if reads_training_from_disk(training):
+    if work.is_on_disk:
         return
-    mapping = training.preprocessing
+    training, mapping = work.training, work.training.preprocessing
 
     def place(row: int) -> str:
         text = training.place(row)

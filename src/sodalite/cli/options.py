@@ -22,49 +22,41 @@ UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}  # seconds in e
 WORDS = {"true": True, "false": False, "none": None}  # values of a setting, in lower case
 
 
-# --- types of values ---
+# --- values of options, from texts ---
 
 
-class Seconds(click.ParamType):  # type: ignore[type-arg]
-    """A length of time, such as 90, 90s, 5m or 1.5h."""
+def seconds(text: str) -> float:
+    """A length of time, such as 90, 90s, 5m or 1.5h.
 
-    name = "time"
+    Examples
+    --------
+    >>> seconds("1.5m")
+    90.0
+    """
+    match = re.fullmatch(r"\s*([0-9]*\.?[0-9]+)\s*(s|m|min|h|)\s*", text.lower())
+    if match is None or not float(match[1]) > 0:
+        raise click.BadParameter(f"{text!r} is not a length of time, such as 90s, 5m or 1.5h.")
+    return float(match[1]) * UNITS[match[2]]
 
-    def convert(self, value: Any, param: click.Parameter | None, context: click.Context | None) -> float:
-        match = re.fullmatch(r"\s*([0-9]*\.?[0-9]+)\s*(s|m|min|h|)\s*", str(value).lower())
-        if match is None or not float(match[1]) > 0:
-            self.fail(f"{value!r} is not a length of time, such as 90s, 5m or 1.5h.", param, context)
-        return float(match[1]) * UNITS[match[2]]
 
-
-class Level(click.ParamType):  # type: ignore[type-arg]
+def level(text: str) -> float:
     """A probability between 0 and 1, such as 0.95."""
-
-    name = "level"
-
-    def convert(self, value: Any, param: click.Parameter | None, context: click.Context | None) -> float:
-        try:
-            level = float(value)
-        except ValueError:
-            level = float("nan")
-        if not 0 < level < 1:  # NaN is neither
-            self.fail(f"{value!r} is no number between 0 and 1, both excluded. Write 0.95 for 95 %.", param, context)
-        return level
+    try:
+        value = float(text)
+    except ValueError:
+        value = float("nan")
+    if not 0 < value < 1:  # NaN is neither
+        raise click.BadParameter(f"{text!r} is not a number between 0 and 1, both excluded. Write 0.95 for 95 %.")
+    return value
 
 
-class Levels(click.ParamType):  # type: ignore[type-arg]
-    """Different probabilities between 0 and 1 with commas between them, such as .05,.5,.95."""
-
-    name = "levels"
-
-    def convert(self, value: Any, param: click.Parameter | None, context: click.Context | None) -> tuple[float, ...]:
-        if isinstance(value, tuple):  # a default
-            return value
-        levels = tuple(Level().convert(part.strip(), param, context) for part in str(value).split(","))
-        for place, level in enumerate(levels):
-            if level in levels[:place]:
-                self.fail(f"{level} is there twice: every level has one column. Leave one out.", param, context)
-        return levels
+def levels(text: str) -> tuple[float, ...]:
+    """Different probabilities with commas between them, such as .05,.5,.95."""
+    found = tuple(level(part.strip()) for part in text.split(","))
+    for place, value in enumerate(found):
+        if value in found[:place]:
+            raise click.BadParameter(f"{value} is there twice: every level has one column. Leave one out.")
+    return found
 
 
 # --- settings: what --set takes beside parameters of Python ---
@@ -82,10 +74,10 @@ def _parts(text: str) -> tuple[str, ...]:
 
 
 def _order(text: str) -> tuple[str, tuple[str, ...]]:
-    name, mark, levels = text.partition("=")
-    if not mark or not levels:
+    name, _, values = text.partition("=")
+    if not values:
         raise ValueError(f"{text!r} is not of the form column=first,second,third.")
-    return name, _parts(levels)
+    return name, _parts(values)
 
 
 def _pair(text: str) -> tuple[str, ...]:
@@ -174,6 +166,7 @@ class Options:
     owner: ClassVar[str] = ""
     """The function or class of Python whose parameters --set takes too; empty if there is none."""
 
+    @property
     def interrupted(self) -> str:
         """What to say on Ctrl-C."""
         return "Interrupted."
@@ -200,11 +193,10 @@ class Options:
             if name not in known and name not in (others := cls.parameters_of_owner()):
                 raise _refusal(_unknown(name, [*known, *(other for other in others if other not in everything)]))
             everything[name] = _value(name, texts)
-        own = {part.name for part in fields(cls)}
-        parameters = {name: value for name, value in everything.items() if name not in own and value is not None}
-        if parameters:
-            everything["parameters"] = parameters
-        return cls(**{name: value for name, value in everything.items() if name in own})
+        own, told = {part.name for part in fields(cls)}, {k: v for k, v in everything.items() if v is not None}
+        if parameters := {name: value for name, value in told.items() if name not in own}:
+            told["parameters"] = parameters
+        return cls(**{name: value for name, value in told.items() if name in own})
 
 
 def _by_name(settings: Sequence[str]) -> dict[str, list[str]]:
@@ -259,6 +251,7 @@ class Files(Options):
         if self.thousands is not None and self.thousands == self.decimal:
             raise click.BadParameter(f"thousands and decimal are the same mark, {self.decimal!r}.")
 
+    @property
     def interrupted(self) -> str:
         return "Interrupted." if self.output == "-" else f"Interrupted: {self.output} was not written."
 
@@ -332,8 +325,9 @@ class Fit(Columns):
         objects = {"kernel", "stop", "random_state", "verbose"}
         return [name for name in GreedyGPRegressor().get_params(deep=False) if name not in objects]
 
+    @property
     def interrupted(self) -> str:
-        words = super().interrupted()
+        words = super().interrupted
         if self.checkpoint is None:
             return words
         if not Path(self.checkpoint).exists():
@@ -372,6 +366,23 @@ class Predict(Files):
     """The levels of the quantiles."""
     novelty: bool = False
     samples: int = 0
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the columns that are written of one target."""
+        names = ["mean", *(["std"] if self.std else []), *(["lower", "upper"] if self.interval is not None else [])]
+        names += [f"quantile_{level!r}" for level in self.quantiles]
+        return names + [f"sample_{place + 1}" for place in range(self.samples)]
+
+    @property
+    def levels(self) -> list[float]:
+        """The levels of all quantiles: those of the ends of the interval come first."""
+        ends = [] if self.interval is None else [0.5 - self.interval / 2, 0.5 + self.interval / 2]
+        return [*ends, *self.quantiles]
+
+    def columns(self, q: int) -> list[str]:
+        """The names of the output's columns but for the novelty; of several targets, each with its number."""
+        return self.names if q == 1 else [f"{name}_y{target}" for target in range(q) for name in self.names]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,13 +6,14 @@ import warnings
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from itertools import chain
 from time import perf_counter
 from typing import Any
 
 import numpy as np
 
+from ..core.json import plain
 from ..core.types import Floats
 from ..core.unseen import Unseen, taken
 from ..core.words import counted
@@ -31,71 +32,85 @@ from .options import Predict
 BLOCK = 500  # rows whose samples are drawn together, from one covariance: O(BLOCK^3) time for every block
 
 
-def command(options: Predict) -> None:
-    """Predict, write the predictions and say what was noticed."""
-    with display(not options.silent and options.output != "-", f"Loading {options.model}") as shown:
-        outcome = run(options, shown)
-    for note in outcome.notes:
-        say(note, options.silent)
-    print_warnings(outcome)
-    if options.as_json:
-        print_json(asdict(outcome))
-    elif options.output != "-":
-        outside = f"{outcome.n_outside or 'none'} outside the data"
-        words = f"{outcome.n_rows} rows predicted in {outcome.seconds:.1f} s, {outside}, written to {options.output}"
-        say(words, options.quiet)
-
-
-def print_warnings(outcome: PredictOutcome) -> None:
-    """Warn of values that the model does not know, of missing values, and of rows outside the data."""
-    for name, count in outcome.unknown.items():
-        values, are = ("1 value", "is") if count == 1 else (f"{count} values", "are")
-        say(
-            f"Warning: {values} of column {name!r} {are} none of those that the model was fitted with: "
-            f"{counted(outcome.unknown_levels[name])}. {'It is' if count == 1 else 'They are'} predicted as an average "
-            f"level, with error bars as wide as levels differ."
-        )
-    if outcome.missing:
-        empty = outcome.n_unpredicted
-        rest = f"{empty} row{'s have' if empty > 1 else ' has'} no prediction"
-        filled = "medians and levels for missing values took their place"
-        words = "; ".join(([filled] if outcome.filled else []) + ([rest] if empty else []))
-        say(f"Warning: missing values: {counted(outcome.missing)}; {words}.")
-    if outcome.n_outside:
-        rows, lie = f"row{'s' * (outcome.n_rows > 1)}", "lie" if outcome.n_outside > 1 else "lies"
-        say(
-            f"Warning: {outcome.n_outside} of {outcome.n_rows} {rows} {lie} outside the data, with a novelty above "
-            f"{outcome.outside:.2g}: few rows of the fit say anything about them. See --novelty and --std."
-        )
-
-
-@dataclass(frozen=True)
+@dataclass
 class PredictOutcome:
     """How many rows were predicted, what was found in them, and, if asked for, the predictions."""
 
     model: str
     data: str
     output: str | None
-    n_rows: int
     columns: tuple[str, ...]
-    unknown: dict[str, int]
-    """For each column, how many values are levels that the model has not seen."""
-    unknown_levels: dict[str, dict[str, int]]
-    """For each of these columns, the levels and how often they occur."""
-    n_unpredicted: int
-    """Rows without a prediction, because a value is missing."""
-    missing: dict[str, int]
-    notes: tuple[str, ...]
-    """What was noticed in reading the file: sentences."""
-    filled: bool
-    """Whether something took the place of missing values."""
-    n_outside: int
-    """How many rows lie outside the data that the model was fitted to."""
     outside: float
     """The novelty above which a row lies outside the data."""
-    seconds: float
     predictions: dict[str, list[Any]] | None
-    """The predictions themselves, if they were to be gathered."""
+    """The predictions themselves, if they are gathered."""
+    n_rows: int = 0
+    n_outside: int = 0
+    """How many rows lie outside the data that the model was fitted to."""
+    n_unpredicted: int = 0
+    """Rows without a prediction, because a value is missing."""
+    unknown_levels: dict[str, Counter[str]] = field(default_factory=dict)
+    """For each column with levels that the model has not seen, these levels and how often they occur."""
+    missing: Counter[str] = field(default_factory=Counter)
+    imputed: Counter[str] = field(default_factory=Counter)
+    """Missing values in columns that missed none in the fit."""
+    filled: bool = False
+    """Whether something took the place of missing values."""
+    notes: tuple[str, ...] = ()
+    """What was noticed in reading the file: sentences."""
+    seconds: float = 0.0
+
+    @property
+    def unknown(self) -> dict[str, int]:
+        """For each column, how many values are levels that the model has not seen."""
+        return {name: sum(levels.values()) for name, levels in self.unknown_levels.items()}
+
+    def add(self, rows: Encoded, novelty: Floats) -> None:
+        """Count the rows of a chunk. Their novelty is NaN, and so not outside, where a value is missing."""
+        self.n_rows += len(rows.X)
+        self.n_outside += int((novelty > self.outside).sum())
+        self.n_unpredicted += int(np.isnan(novelty).sum())
+        for name, levels in rows.strange.items():
+            self.unknown_levels.setdefault(name, Counter()).update(levels)
+        self.missing.update(rows.missing)
+        self.imputed.update(rows.imputed)
+
+    def warnings(self) -> Iterator[str]:
+        """What to warn of: values that the model does not know, missing values, and rows outside the data."""
+        for name, count in self.unknown.items():
+            values, are = ("1 value", "is") if count == 1 else (f"{count} values", "are")
+            yield (
+                f"{values} of column {name!r} {are} none of those that the model was fitted with: "
+                f"{counted(self.unknown_levels[name])}. {'It is' if count == 1 else 'They are'} predicted as an "
+                "average level, with error bars as wide as levels differ."
+            )
+        if self.missing:
+            empty = self.n_unpredicted
+            filled = ["medians and levels for missing values took their place"] if self.filled else []
+            rest = [f"{empty} row{'s have' if empty > 1 else ' has'} no prediction"] if empty else []
+            yield f"missing values: {counted(self.missing)}; {'; '.join([*filled, *rest])}."
+        if self.n_outside:
+            rows, lie = f"row{'s' * (self.n_rows > 1)}", "lie" if self.n_outside > 1 else "lies"
+            yield (
+                f"{self.n_outside} of {self.n_rows} {rows} {lie} outside the data, with a novelty above "
+                f"{self.outside:.2g}: few rows of the fit say anything about them. See --novelty and --std."
+            )
+
+
+def command(options: Predict) -> None:
+    """Predict, write the predictions and say what was noticed."""
+    with display(not options.silent and options.output != "-", f"Loading {options.model}") as shown:
+        outcome = run(options, shown)
+    for note in outcome.notes:
+        say(note, options.silent)
+    for warning in outcome.warnings():
+        say(f"Warning: {warning}")
+    if options.as_json:
+        print_json({**plain(outcome), "unknown": outcome.unknown})
+    elif options.output != "-":
+        outside = f"{outcome.n_outside or 'none'} outside the data"
+        words = f"{outcome.n_rows} rows predicted in {outcome.seconds:.1f} s, {outside}, written to {options.output}"
+        say(words, options.quiet)
 
 
 def run(options: Predict, shown: Display | None = None) -> PredictOutcome:
@@ -106,44 +121,37 @@ def run(options: Predict, shown: Display | None = None) -> PredictOutcome:
     check_model_path(options.model, "MODEL")
     shown = shown or Display()
     model = load(options.model)
-    gathered: dict[str, list[Any]] | None = {} if options.as_json and output == "-" else None
-    bars = bars_of(model.posterior_)
-    tally, generator = Tally(UNKNOWN if bars is None else bars.outside), np.random.default_rng(options.seed)
-    asked = Asked(options.std, options.interval, options.quantiles, options.samples)
-    columns = asked.columns(len(model.y_mean_)) + ["novelty"] * options.novelty
+    generator, bars = np.random.default_rng(options.seed), bars_of(model.posterior_)
+    columns = options.columns(len(model.y_mean_)) + ["novelty"] * options.novelty
     with open_table(str(options.data), dialect=dialect_of(model, options.dialect)) as reader:
         mapping = mapping_of(model, reader)
         mapping.check_names(reader.names, reader.name)
         kept = kept_columns(options.keep, reader, columns)
-        needed = list(dict.fromkeys([*kept, *mapping.sources]))
+        gathered: dict[str, list[Any]] | None = {} if options.as_json and output == "-" else None
+        outcome = PredictOutcome(
+            model=options.model,
+            data=str(options.data),
+            output=output if gathered is None else None,
+            columns=(*kept, *columns),
+            outside=UNKNOWN if bars is None else bars.outside,
+            predictions=gathered,
+        )
 
         def parts(tables: Iterator[Table]) -> Iterator[dict[str, Any]]:
             for table in tables:
                 rows = mapping.encode(table)
-                found = predict_rows(model, rows, asked, generator)
-                tally.add(rows, found["novelty"])
+                found = predict_rows(model, rows, options, generator)
+                outcome.add(rows, found["novelty"])
                 yield {name: table.data[name] for name in kept} | {name: found[name] for name in columns}
-                shown.step(f"{tally.n_rows} rows predicted, {tally.n_rows / (perf_counter() - began):.0f} rows/s")
+                shown.step(f"{outcome.n_rows} rows predicted, {outcome.n_rows / (perf_counter() - began):.0f} rows/s")
 
+        needed = list(dict.fromkeys([*kept, *mapping.sources]))
         with closing(reader.chunks(needed)) as tables:  # also after an error, since the file is read ahead
-            _write(parts(tables), [*kept, *columns], output, gathered)
-    return PredictOutcome(
-        model=options.model,
-        data=str(options.data),
-        output=None if gathered is not None else output,
-        n_rows=tally.n_rows,
-        columns=(*kept, *columns),
-        unknown={name: sum(levels.values()) for name, levels in tally.unknown.items()},
-        unknown_levels={name: dict(levels) for name, levels in tally.unknown.items()},
-        n_unpredicted=tally.n_unpredicted,
-        missing=dict(tally.missing),
-        notes=(*map(as_options, reader.notes), *imputed_notes(tally.imputed)),
-        filled=tally.n_unpredicted < tally.n_rows and any(map(mapping.answers_gaps, tally.missing)),
-        n_outside=tally.n_outside,
-        outside=tally.outside,
-        seconds=perf_counter() - began,
-        predictions=gathered,
-    )
+            _write(parts(tables), list(outcome.columns), output, gathered)
+    outcome.notes = (*map(as_options, reader.notes), *imputed_notes(outcome.imputed))
+    outcome.filled = outcome.n_unpredicted < outcome.n_rows and any(map(mapping.answers_gaps, outcome.missing))
+    outcome.seconds = perf_counter() - began
+    return outcome
 
 
 def kept_columns(keep: tuple[str, ...], reader: Reader, columns: list[str]) -> list[str]:
@@ -156,77 +164,24 @@ def kept_columns(keep: tuple[str, ...], reader: Reader, columns: list[str]) -> l
     return kept
 
 
-@dataclass
-class Tally:
-    """Counts over the chunks of a table; the fields are those of `PredictOutcome`."""
-
-    outside: float
-    n_rows: int = 0
-    n_outside: int = 0
-    n_unpredicted: int = 0
-    unknown: dict[str, Counter[str]] = field(default_factory=dict)
-    missing: Counter[str] = field(default_factory=Counter)
-    imputed: Counter[str] = field(default_factory=Counter)
-
-    def add(self, rows: Encoded, novelty: Floats) -> None:
-        """Count the rows of a chunk. Their novelty is NaN, and so not outside, where a value is missing."""
-        self.n_rows += len(rows.X)
-        self.n_outside += int((novelty > self.outside).sum())
-        empty = int((novelty != novelty).sum())  # NaN
-        self.n_unpredicted += empty
-        for name, levels in rows.strange.items():
-            self.unknown.setdefault(name, Counter()).update(levels)
-        self.missing.update(rows.missing)
-        self.imputed.update(rows.imputed)
-
-
-@dataclass(frozen=True)
-class Asked:
-    """What to write of every row beside the mean."""
-
-    std: bool = False
-    interval: float | None = None
-    """The probability of the interval; None for no interval."""
-    quantiles: tuple[float, ...] = ()
-    """The levels of the quantiles."""
-    samples: int = 0
-
-    @property
-    def names(self) -> list[str]:
-        """The names of one target's columns."""
-        names = ["mean", *(["std"] if self.std else []), *(["lower", "upper"] if self.interval is not None else [])]
-        names += [f"quantile_{level!r}" for level in self.quantiles]
-        return names + [f"sample_{place + 1}" for place in range(self.samples)]
-
-    @property
-    def levels(self) -> list[float]:
-        """The levels of all quantiles: those of the ends of the interval come first."""
-        ends = [] if self.interval is None else [0.5 - self.interval / 2, 0.5 + self.interval / 2]
-        return [*ends, *self.quantiles]
-
-    def columns(self, q: int) -> list[str]:
-        """The names of the output's columns; of several targets, each with its number."""
-        return self.names if q == 1 else [f"{name}_y{target}" for target in range(q) for name in self.names]
-
-
 def predict_rows(
-    model: GreedyGPRegressor, rows: Encoded, asked: Asked, generator: np.random.Generator
+    model: GreedyGPRegressor, rows: Encoded, options: Predict, generator: np.random.Generator
 ) -> dict[str, Floats]:
     """The columns of the output for some rows, and their novelty; NaN for rows with a missing value."""
     n, q = len(rows.X), len(model.y_mean_)
-    values, novelty = np.full((n, q, len(asked.names)), np.nan), np.full(n, np.nan)
+    values, novelty = np.full((n, q, len(options.names)), np.nan), np.full(n, np.nan)
     whole = np.flatnonzero(~np.isnan(rows.X).any(axis=1))
     if len(whole):
         X, unseen = rows.X[whole], taken(rows.unseen, whole)
-        mean, std, novelty[whole], quantiles = moments_and_quantiles(model, X, unseen, asked.levels)
-        parts = [mean[..., None], *([std[..., None]] if asked.std else []), quantiles]
-        first = len(asked.names) - asked.samples
+        mean, std, novelty[whole], quantiles = moments_and_quantiles(model, X, unseen, options.levels)
+        parts = [mean[..., None], *([std[..., None]] if options.std else []), quantiles]
+        first = len(options.names) - options.samples
         values[whole, :, :first] = np.concatenate(parts, axis=2)
-        for begin in range(0, len(X), BLOCK) if asked.samples else ():
+        for begin in range(0, len(X), BLOCK) if options.samples else ():
             here = np.arange(begin, min(begin + BLOCK, len(X)))
-            drawn = model.fitted_.samples(X[here], taken(unseen, here), asked.samples, generator)
-            values[whole[here], :, first:] = drawn.reshape(len(drawn), q, asked.samples)
-    return dict(zip(asked.columns(q), values.reshape(n, -1).T, strict=True)) | {"novelty": novelty}
+            drawn = model.fitted_.samples(X[here], taken(unseen, here), options.samples, generator)
+            values[whole[here], :, first:] = drawn.reshape(len(drawn), q, options.samples)
+    return dict(zip(options.columns(q), values.reshape(n, -1).T, strict=True)) | {"novelty": novelty}
 
 
 def moments_and_quantiles(

@@ -38,6 +38,16 @@ from .pipeline import Settings
 
 FLOATS = [np.float64, np.float32]
 
+
+def target_names(y: Any) -> tuple[str, ...] | None:
+    """The names of the targets, if y is a series or a data frame with names that are texts."""
+    columns = getattr(y, "columns", None)
+    names: list[Any] = [getattr(y, "name", None)] if columns is None else list(columns)
+    if hasattr(y, "chunks") or not all(isinstance(name, str) and name for name in names):  # an array's own name
+        return None
+    return tuple(names)
+
+
 # Rows of a fit
 
 

@@ -154,7 +154,7 @@ class Fitted:
 class FittedModel(Protocol):
     """A fitted estimator, `sodalite.GreedyGPRegressor`, as rooms below it see it.
 
-    It may have the attributes `feature_names_in_`, `preprocessing_` and `about_` beside these.
+    It may have the attributes `feature_names_in_`, `target_names_`, `preprocessing_` and `about_` too.
     """
 
     @property

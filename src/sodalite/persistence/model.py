@@ -21,7 +21,7 @@ from ..estimator import GreedyGPRegressor
 from ..fitting.fitted import Fitted
 from ..posteriors import Local
 from ..posteriors.remainder import cache_limit
-from ..report.summary import summarize
+from ..report.summary import Record, summarize
 from ..tables import Preprocessing
 from ..tables.encoder import without_pipeline
 from .classes import CONVERTER
@@ -54,7 +54,8 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
     model : GreedyGPRegressor or sklearn.pipeline.Pipeline
         Fitted, with scikit-learn's kernels; or a pipeline of a `sodalite.TableEncoder` and such a model, which `load`
         returns as a model that takes data frames as they are. Its attributes `preprocessing_` (a
-        `sodalite.tables.Preprocessing`) and `about_` (any JSON), if it has them, are saved too.
+        `sodalite.tables.Preprocessing`), `target_names_` and `about_` (a `sodalite.report.summary.Record`), if it has
+        them, are saved too.
     path : str or path-like
 
     Raises
@@ -80,6 +81,9 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
         raise TypeError(f"save takes a GreedyGPRegressor; got {type(model).__name__}. Use pickle or joblib for it.")
     check_is_fitted(model, "posterior_")
     fitted: Fitted = model.fitted_
+    about = getattr(model, "about_", None)
+    if not isinstance(about, Record | None):
+        raise TypeError(f"about_ must be a Record of sodalite.report.summary; got {type(about).__name__}.")
     parameters, lost = _parameters(model)
     names = getattr(model, "feature_names_in_", None)
     content = {
@@ -88,7 +92,8 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
         "lost": lost,
         "feature_names": None if names is None else [str(name) for name in names],
         "preprocessing": CONVERTER.dump(getattr(model, "preprocessing_", None), Preprocessing)[0],
-        "about": getattr(model, "about_", None),
+        "targets": getattr(model, "target_names_", None),
+        "about": CONVERTER.dump(about, Record, in_tree=True)[0],
         "summary": summarize(model).to_json(),
     }
     if saves_to_folder(fitted):
@@ -164,8 +169,10 @@ def _loaded(path: str | os.PathLike[str]) -> tuple[GreedyGPRegressor, list[Any]]
             model.feature_names_in_ = np.array(CONVERTER.load(names, tuple[str, ...], where="names"), dtype=object)
         if content["preprocessing"] is not None:
             model.preprocessing_ = CONVERTER.load(content["preprocessing"], Preprocessing, where="preprocessing")
+        if content["targets"] is not None:
+            model.target_names_ = CONVERTER.load(content["targets"], tuple[str, ...], where="targets")
         if content["about"] is not None:
-            model.about_ = content["about"]
+            model.about_ = CONVERTER.load(content["about"], Record, where="about")
         for name, value in CONVERTER.load(content["lost"], dict[str, str], where="lost").items():
             warn(
                 f"{path}: the parameter {name} was {value}, which a file cannot hold, and is "

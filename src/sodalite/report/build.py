@@ -13,7 +13,6 @@ from ..core.jitter import JitterWarning
 from ..core.json import plain
 from ..fitting.fitted import FittedModel
 from ..tables.encoder import without_pipeline
-from .held_out import judgement_from_json
 from .importance import Importance, importance
 from .judgement import Judgement, judge
 from .pictures import (
@@ -29,10 +28,8 @@ from .pictures import (
 )
 from .rows import Material, gather
 from .stages import LearningCurve, Stages, learning_curve
-from .summary import Summary, summarize
-from .words import HARDLY, KernelWords, bars_of, kernel_words
-
-N_WORDS = 100_000  # most rows whose spread a kernel is described by: more change the words no longer
+from .summary import Summary, record_of, summarize
+from .words import HARDLY, TargetSummary
 
 
 @dataclass(frozen=True)
@@ -44,8 +41,6 @@ class Attempt:
     """Log density per target value of rows that the round did not use; more is better."""
     kept: bool
     seconds: float
-    n_active: int | None
-    """Active rows that the round conditioned on; None if it needs none."""
     kernel: str
 
 
@@ -54,8 +49,10 @@ class Report:
     """All numbers and words that a report shows of a fitted model."""
 
     summary: Summary
-    importance: Importance | None
-    """What each input brings to the predictions' variance; None for one input."""
+    target: TargetSummary
+    """The target that is shown, of those in the summary."""
+    importance: Importance
+    """What each input brings to the predictions' variance."""
     sources: tuple[str, ...]
     """What the pictures are made from and what judges the model, in sentences."""
     curve: LearningCurve | None
@@ -109,62 +106,36 @@ def make_report(model: FittedModel, X: Any = None, y: Any = None, *, target: int
     check_is_fitted(model, "posterior_")
     material = gather(model, X, y, target)
     generator = np.random.default_rng(random_state)
-    stages = stages_of(material)
+    stages = Stages.of_model(material)
     found = importance_of(material, np.random.default_rng(random_state))
     names = [effect.name for effect in found.effects]
-    matters = next(part for part in material.inputs if part.name == names[0])
+    judgement = judge(material, generator, next(part for part in material.inputs if part.name == names[0]))
     curve = None
     if material.selection.is_ranked:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", JitterWarning)  # of random subsets, which are no part of the model
             curve = learning_curve(material, stages, generator)
-    judgement = judge(material, stages, generator, matters)
-    if curve is not None:
         curve = replace(curve, finished=judgement.rmse, words=judgement.words)
-    if (kept := kept_judgement(model)) is not None and material.how != "unseen" and target == 0:
-        judgement = kept
-    summary = summarize(model, target)
-    if material.whole or not summary.words.importance:
-        summary = replace(summary, words=words_of(model, material, found))
+    held_out = record_of(model).judgement
+    if held_out is not None and material.how != "unseen" and target == 0:
+        judgement = held_out
+    summary = summarize(model)
+    matter = sum(effect.total > HARDLY for effect in found.effects)
+    shown = names[: min(max(matter, LEAST_INPUTS), N_INPUTS)]
     return Report(
         summary=summary,
-        importance=found if len(names) > 1 else None,
+        target=_described(summary.targets[target], material, found),
+        importance=found,
         sources=_sources(material, judgement),
         curve=curve,
         judgement=judgement,
         view=posterior_view(material, stages, generator, names),
-        effects=() if material.plain else effects(material, _worth_showing(found), generator),
+        effects=() if material.plain else effects(material, shown, generator),
         interactions=interactions(material, found.pairs[:N_PAIRS], np.random.default_rng(random_state)),
         history=tuple(
-            Attempt(part.name, part.objective, part.kept, part.seconds, part.n_active, str(part.kernel))
-            for part in model.rounds_
+            Attempt(part.name, part.objective, part.kept, part.seconds, str(part.kernel)) for part in model.rounds_
         ),
     )
-
-
-def kept_judgement(model: FittedModel) -> Judgement | None:
-    """How good the model was by rows held out, as its file says; None if it does not, or rows came later."""
-    about = getattr(model, "about_", None) or {}
-    content = about.get("judgement")
-    return None if content is None or about.get("n_rows") != model.fitted_.n_rows else judgement_from_json(content)
-
-
-def stages_of(material: Material) -> Stages:
-    """The stages of the model's own selection, from its factor."""
-    base = material.base
-    return Stages(
-        material.kernel,
-        base.rows,
-        np.asarray(base.inverse, dtype=np.float64),
-        np.asarray(base.z[:, material.active.target], dtype=np.float64),
-        float(material.selection.noise_floor),
-    )
-
-
-def _worth_showing(found: Importance) -> list[str]:
-    """The inputs whose effects are drawn: those that matter, most important first, and a few in any case."""
-    matter = sum(effect.total > HARDLY for effect in found.effects)
-    return [effect.name for effect in found.effects][: min(max(matter, LEAST_INPUTS), N_INPUTS)]
 
 
 def importance_of(material: Material, generator: np.random.Generator) -> Importance:
@@ -172,54 +143,49 @@ def importance_of(material: Material, generator: np.random.Generator) -> Importa
     return importance(material.predictions, material.pool.X, material.inputs, generator)
 
 
-def words_of(model: FittedModel, material: Material, found: Importance) -> KernelWords:
-    """The kernel in words, by the rows at hand."""
-    pool = material.pool
-    variance = float(np.var(material.in_units(pool.y, pool.own_offset)))
-    bars = bars_of(material.posterior)
-    return kernel_words(model.kernel_, pool.X[:N_WORDS], found.shares, material.unit, variance, bars)
+def _described(target: TargetSummary, material: Material, found: Importance) -> TargetSummary:
+    """The summary of a target with what the rows at hand say: which inputs matter, and the share of the noise."""
+    if not material.whole:
+        return replace(target, importance=found.shares)
+    variance = float(np.var(material.in_units(material.pool.y, material.pool.own_offset)))
+    share = min(target.noise_std**2 / variance, 1.0) if variance > 0 else 0.0
+    return replace(target, importance=found.shares, noise_share=share)
 
 
 def _sources(material: Material, judgement: Judgement) -> tuple[str, ...]:
-    """Which rows are shown and which judge the model, in sentences."""
-    n, m = material.n_rows, len(material.active)
+    """Which rows are shown and which judge the model, in two sentences."""
+    n, m, given, unseen = material.fitted.n_rows, len(material.active), material.n_given, material.n_unseen
+    if given:
+        shown = f"{given:,} row{'s were' if given > 1 else ' was'} given, and {'are' if given > 1 else 'is'} shown."
+    elif material.whole:
+        shown = f"Made from the {n:,} rows of the fit, which the model holds."
+    else:
+        shown = f"Made from the {m:,} rows that the model keeps, of {n:,} in the fit."
     if judgement.how == "held out":
-        if material.n_given:
-            made = f"{material.n_given:,} row{'s' * (material.n_given > 1)} of the fit were given, and are shown."
-        elif material.whole:
-            made = f"Made from the {n:,} rows of the fit, which the model holds."
-        else:
-            made = f"Made from the {m:,} rows that the model keeps, of {n:,} in the fit."
-        judges = f"The {judgement.n_judges:,} rows that the fit held out judge the model, as they did then"
-        return made, f"{judges}: it had not seen them when it predicted them."
-    if not material.n_given:
-        if material.whole:
-            return (
-                f"Made from the {n:,} rows of the fit, which the model holds.",
-                "No other rows were given, so each row that judges the model is predicted from the others.",
-            )
-        return (
-            f"The model keeps {m:,} rows of the {n:,} in the fit, and no others were given.",
-            "They were chosen, not drawn at random, so they say little about new rows. Give it rows to judge it by.",
+        judges = (
+            f"The {judgement.n_judges:,} rows that the fit held out judge the model, as they did then: it had not seen "
+            "them when it predicted them."
         )
-    given = f"{material.n_given:,} row{'s were' if material.n_given != 1 else ' was'} given"
-    if material.how == "unseen":
-        count = len(material.judges)
-        if count == material.n_given:
-            return (f"{given}, and are what is shown. The fit has not seen them, so they judge the model fairly.",)
-        seen = f"{material.n_given - count:,} were in the fit; the other {count:,} judge the model."
-        return (f"{given}, and are what is shown. {seen}",)
-    if material.how == "left out":
-        unseen = material.n_unseen
-        if not unseen:
-            return (f"{given}, and the fit has seen them: each that judges the model is predicted from the others.",)
-        have = "has" if unseen == 1 else "have"
-        return (
-            f"{given}, of which {unseen:,} {have} not been in the fit: too few to judge the model by. The others judge "
-            "it, each predicted from the rest of the fit.",
+    elif judgement.how == "unseen" and len(material.judges) == given:
+        judges = "The fit has not seen them, so they judge the model fairly."
+    elif judgement.how == "unseen":
+        judges = f"{given - unseen:,} were in the fit; the other {unseen:,} judge the model."
+    elif judgement.how == "active":
+        judges = (
+            "They were chosen, not drawn at random, so they say little about new rows. Give it rows to judge it by."
         )
-    return (
-        f"{given}. {int((material.judges.place >= 0).sum()):,} of them are among the {m:,} rows that the model keeps; "
-        "which of the others were in the fit, its file does not say. Rows that the fit has seen make a model look "
-        "a little better than it is.",
-    )
+    elif judgement.how == "unsure":
+        judges = (
+            f"{int((material.judges.place >= 0).sum()):,} of them are among the {m:,} rows that the model keeps; which "
+            "of the others were in the fit, its file does not say. Rows that the fit has seen make a model look a "
+            "little better than it is."
+        )
+    elif unseen:
+        judges = (
+            f"Only {unseen:,} of them {'have' if unseen > 1 else 'has'} not been in the fit: too few to judge the "
+            "model by. The others judge it, each predicted from the rest of the fit."
+        )
+    else:
+        seen = "The fit has seen them" if given else "No other rows were given"
+        judges = f"{seen}, so each row that judges the model is predicted from the others."
+    return shown, judges

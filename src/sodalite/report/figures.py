@@ -1,563 +1,354 @@
-"""The figures of a report: how good the model is, what it has learnt, what matters, how it was found."""
+"""The figures of a report, as plotly takes them; their words are in page.html, colours ("@blue") in page.css."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from html import escape
 from typing import Any
 
 import numpy as np
 
-from ..core.types import Floats, Indices
-from . import charts
+from ..core.types import Floats
 from .build import Report
-from .charts import Figure, Trace, short
-from .honesty import LEVEL, GroupCoverage
-from .pictures import BAND, PosteriorView
-from .rows import Input
-from .stages import N_DRAWS, JudgedCurve, LearningCurve
-from .words import HARDLY, coverages_words
+from .importance import Importance
+from .inputs import Input, date_texts
+from .judgement import LEVEL, LEVELS, GroupCoverage, Judgement
+from .pictures import BAND, Effect, Interaction, PosteriorView
+from .stages import LearningCurve
+from .words import HARDLY
 
 FEWEST_BARS = 5  # inputs whose importance is drawn, even if they hardly matter
 MOST_BARS = 15  # most inputs whose importance is drawn; the caption counts the others
-DRAWS_IN_WORDS = {1: "one draw", 3: "three draws"}  # by N_DRAWS
-RMSE_TITLE = "Error against the rows kept"
 LONGEST_LABEL = 24  # characters of a label at an axis: more would leave no room for the figure on a phone
-N_BARS = 200  # most rows that have a bar in the picture of a curve: more would hide each other
 FURTHEST = 6.0  # normal scores beyond which rows are drawn at the edge of a figure
 
-
-def judgement_figures(report: Report) -> list[Figure]:
-    """How good the model is: predictions against targets, and errors."""
-    return _said_by_whom(report, [_truth(report), _cloud(report)])
+Trace = dict[str, Any]
+"""A curve, some points or bars, as plotly takes them."""
 
 
-def honesty_figures(report: Report) -> list[Figure]:
-    """Whether the error bars are honest: at every level, by PIT values, by region, and by distance from the data."""
-    found = report.judgement
-    made = [_calibration(report), _pit(report)]
-    if found.regions is not None:
-        made.append(_regions(report, found.regions))
-    if found.distances is not None:
-        made.append(_distances(report, found.distances))
-    return _said_by_whom(report, made)
+@dataclass(frozen=True)
+class Figure:
+    """A figure as plotly takes it."""
+
+    data: list[Trace]
+    layout: dict[str, Any]
+    height: int = 340
+    """In pixels."""
+    frames: list[dict[int, Trace]] = field(default_factory=list)
+    """For each position of the slider, what changes in which trace (counted from 0)."""
 
 
-def _said_by_whom(report: Report, figures: list[Figure]) -> list[Figure]:
-    """Figures whose captions say which rows judge the model."""
-    found = report.judgement
-    shown = {key: f" {found.drawn_words}" for key in ("truth", "cloud") if found.drawn_words}
-    return [
-        replace(part, caption=f"{part.caption} Judged by {found.words}.{shown.get(part.key, '')}") for part in figures
-    ]
+def figures_of(report: Report) -> dict[str, Figure]:
+    """All figures that there are, by the ids of their elements on the page."""
+    target = report.target.name
+    found = {
+        "truth": _truth(report.judgement, target),
+        "calibration": _calibration(report.judgement),
+        "pit": _pit(report.judgement),
+        "cloud": _cloud(report.judgement, target),
+    }
+    for key, groups in (("regions", report.judgement.regions), ("distances", report.judgement.distances)):
+        if groups is not None:
+            found[key] = _groups(groups, target)
+    if report.view is not None:
+        found |= _curve(report.view) if len(report.view.axes) == 1 else _maps(report.view)
+    if len(report.importance.effects) > 1:
+        found["importance"] = _importance(report.importance)
+    found |= {f"effect{place}": part for place, part in enumerate(_effects(report.effects, target))}
+    found |= {f"interaction{place}": _interaction(part, target) for place, part in enumerate(report.interactions)}
+    if report.curve is not None:
+        found["rmse"] = _learning(report.curve, target)
+    return found
 
 
-def _truth(report: Report) -> Figure:
-    found = report.judgement
-    ends = [min(found.y.min(), found.mean.min()), max(found.y.max(), found.mean.max())]
-    traces = [charts.line(charts.rounded(ends), ends, "grey", "predicted = true", dash="dot")]
+def most_important(importance: Importance) -> int:
+    """How many inputs have a bar."""
+    matter = sum(part.total > HARDLY for part in importance.effects)
+    return min(max(matter, FEWEST_BARS), MOST_BARS, len(importance.effects))
+
+
+# --- how good the model is ---
+
+
+def _truth(judgement: Judgement, target: str) -> Figure:
+    ends = [min(judgement.y.min(), judgement.mean.min()), max(judgement.y.max(), judgement.mean.max())]
+    traces = [_line(rounded(ends), ends, "grey", "predicted = true", dash="dot")]
     for colour, symbol, rows, name in (
-        ("blue", "circle", found.inside, "in its 95 % interval"),
-        ("orange", "x", ~found.inside, "outside it"),
+        ("blue", "circle", judgement.inside, "in its 95 % interval"),
+        ("orange", "x", ~judgement.inside, "outside it"),
     ):
         marker = {"color": f"@{colour}", "symbol": symbol, "size": 6, "opacity": 0.6}
-        x, y = charts.rounded(found.mean[rows]), charts.rounded(found.y[rows])
-        traces.append({"type": "scatter", "mode": "markers", "x": x, "y": y, "marker": marker, "name": name})
-    caption = (
-        "Good predictions lie along the dotted line; about one row in twenty should be a cross, outside its 95 % "
-        "interval."
-    )
-    out = 100 * (1 - found.coverage)
-    alt = f"RMSE {short(found.rmse)}; {out:.1f} % of the rows are outside their 95 % intervals, where 5 % should be."
-    layout = charts.layout_of(f"predicted {report.summary.target}", f"true {report.summary.target}")
-    return Figure("truth", "Predicted against true", caption, alt, traces, layout)
+        traces.append({**_dots(judgement.mean[rows], judgement.y[rows], name), "marker": marker})
+    return Figure(traces, _layout(f"predicted {target}", f"true {target}"))
 
 
-def _cloud(report: Report) -> Figure:
-    found = report.judgement
-    mean, scores = found.mean, np.clip(found.scores, -FURTHEST, FURTHEST)
-    traces = [charts.dots(charts.rounded(mean), charts.rounded(scores), "rows")]
+def _cloud(judgement: Judgement, target: str) -> Figure:
+    mean = judgement.mean
+    traces = [_dots(mean, np.clip(judgement.normal_scores, -FURTHEST, FURTHEST), "rows")]
     for at in (-BAND, BAND):
-        ends = [float(mean.min()), float(mean.max())]
-        limit = charts.line(charts.rounded(ends), [at, at], "orange", "95 % between these", dash="dash")
-        traces.append({**limit, "showlegend": at > 0})
-    caption = (
-        "How surprising each row is, against its prediction: its place in the predicted distribution, in standard "
-        "deviations of a Gaussian. The dashed lines are the ends of the 95 % intervals. A level cloud, as wide "
-        "everywhere, is good. A slope or a bend is something that the model has missed; a funnel, noise that changes "
-        f"with {report.summary.target}."
-    )
-    tie = float(np.corrcoef(mean, scores)[0, 1]) if len(scores) > 2 and mean.std() > 0 and scores.std() > 0 else 0.0
-    alt = f"The correlation of surprise and prediction is {tie:.2f}; 0 is ideal."
-    layout = charts.layout_of(f"predicted {report.summary.target}", "surprise, standard deviations")
-    return Figure("cloud", "Errors against predictions", caption, alt, traces, layout, wide=True)
+        ends = rounded([mean.min(), mean.max()])
+        traces.append({**_line(ends, [at, at], "orange", "95 % between these", dash="dash"), "showlegend": at > 0})
+    return Figure(traces, _layout(f"predicted {target}", "surprise, standard deviations"))
 
 
-def _calibration(report: Report) -> Figure:
-    found = report.judgement
-    whiskers = charts.whiskers(100 * (found.high - found.shares), 100 * (found.shares - found.low))
-    actual = charts.line(100 * found.levels, 100 * found.shares, "blue", "this model")
-    actual |= {"mode": "lines+markers", "error_y": whiskers}
-    ideal = charts.line([0, 100], [0, 100], "grey", "honest error bars", dash="dot")
-    caption = (
-        "For intervals of each probability, the share of the rows that are in theirs. Above the dotted line the "
-        "intervals are wider than they need to be, below it the model is too sure of itself. Whiskers: 95 % intervals "
-        "of what the share would be with more rows. Intervals are by the distribution of errors that the model has "
-        "learnt."
-    )
+def _calibration(judgement: Judgement) -> Figure:
+    shares = 100 * judgement.shares
+    actual = _line(100 * LEVELS, shares, "blue", "this model")
+    whiskers = _whiskers(100 * judgement.high - shares, shares - 100 * judgement.low)
+    ideal = _line([0, 100], [0, 100], "grey", "honest error bars", dash="dot")
     axis = {"range": [0, 102], "tick0": 0, "dtick": 20}
-    layout = charts.layout_of("intervals should hold, % of rows", "they hold, %", xaxis=axis, yaxis=axis)
-    alt = f"The {coverages_words(found.coverages)}."
-    return Figure("calibration", "At every level", caption, alt, [ideal, actual], layout)
+    layout = _layout("intervals should hold, % of rows", "they hold, %", xaxis=axis, yaxis=axis)
+    return Figure([ideal, actual | {"mode": "lines+markers", "error_y": whiskers}], layout)
 
 
-def _pit(report: Report) -> Figure:
-    found = report.judgement.histogram
-    count = len(found.density)
-    edges = 100 * np.arange(count + 1) / count
-    bars = {
-        "type": "bar",
-        "x": charts.rounded((edges[1:] + edges[:-1]) / 2),
-        "y": charts.rounded(found.density),
-        "marker": {"color": "@blue", "opacity": 0.65, "line": {"width": 0}},
-        "name": "rows",
-    }
-    allowed = charts.band([0, 100], found.low[[0, 0]], found.high[[0, 0]], "orange", "chance allows")
-    even = charts.line([0, 100], [1, 1], "orange", "honest", dash="dash")
-    beyond = int(((found.density < found.low) | (found.density > found.high)).sum())
-    caption = (
-        f"Where each {report.summary.target} lies in its predicted distribution: at 0 % it is lower than the model "
-        "thought possible, at 50 % in the middle, at 100 % higher than thought possible (PIT values). All places are "
-        "equally likely if the distribution is right, so the bars should be level. By chance, 19 bars in 20 end in "
-        "the shaded range. A hill: the error bars are too wide. A valley: too narrow. A slope: predictions are too "
-        "high or too low."
-    )
-    alt = (
-        f"{beyond} of {count} bars end outside the range that chance allows; the tallest is {found.density.max():.2f}."
-    )
-    layout = charts.layout_of(
-        "place in the predicted distribution, %",
-        "rows, 1 if honest",
-        xaxis={"range": [0, 100], "tick0": 0, "dtick": 20},
-        yaxis={"rangemode": "tozero"},
-        bargap=0.05,
-    )
-    return Figure("pit", "In every part of the distribution", caption, alt, [bars, *allowed, even], layout)
+def _pit(judgement: Judgement) -> Figure:
+    found = judgement.histogram
+    edges = np.linspace(0, 100, len(found.density) + 1)
+    bars = _bars((edges[1:] + edges[:-1]) / 2, found.density, "rows", "@blue", opacity=0.65)
+    allowed = _band([0, 100], found.low[[0, 0]], found.high[[0, 0]], "orange", "chance allows")
+    even = _line([0, 100], [1, 1], "orange", "honest", dash="dash")
+    x, y = {"range": [0, 100], "tick0": 0, "dtick": 20}, {"rangemode": "tozero"}
+    layout = _layout("place in the predicted distribution, %", "rows, 1 if honest", xaxis=x, yaxis=y, bargap=0.05)
+    return Figure([bars, *allowed, even], layout)
 
 
-def _regions(report: Report, found: GroupCoverage) -> Figure:
-    inputs = any(part == found.by for part in report.summary.inputs)
-    of = f"{found.by}, the input that matters most" if inputs and len(report.summary.inputs) > 1 else f"the {found.by}"
-    of = found.by if inputs and len(report.summary.inputs) == 1 else of
-    caption = (
-        f"The share of the rows in their 95 % intervals, for groups of rows by {of}. Dots should be in the bars, the "
-        "range that chance allows for that many rows if the intervals are honest there. Below: the model is too sure "
-        "of itself in that region. Above: too careful."
-    )
-    x = f"predicted {report.summary.target}" if found.by == "prediction" else found.by
-    return _groups("regions", "In every region", caption, found, x)
-
-
-def _distances(report: Report, found: GroupCoverage) -> Figure:
-    caption = (
-        "The share of the rows in their 95 % intervals, for groups of rows by how far they are from the others: the "
-        "novelty, 0 % beside other rows and 100 % far from all of them. On the left many rows say what to expect, on "
-        "the right few do. Dots should be in the bars, the range that chance allows."
-    )
-    return _groups("distances", "Near the data and far from them", caption, found, "novelty, %")
-
-
-def _groups(key: str, title: str, caption: str, found: GroupCoverage, x: str) -> Figure:
+def _groups(found: GroupCoverage, target: str) -> Figure:
     """The coverage of groups of rows, beside the range that chance allows."""
-    places = list(range(len(found.labels)))
-    labels = [_cut_short(label) for label in found.labels]
-    allowed = {
-        "type": "bar",
-        "x": places,
-        "base": charts.rounded(100 * found.low),
-        "y": charts.rounded(100 * (found.high - found.low)),
-        "width": 0.7,
-        "marker": {"color": "@orange_band", "line": {"width": 0}},
-        "name": "chance allows",
-        "hoverinfo": "skip",
-    }
-    traces = [allowed, charts.line([-0.5, len(places) - 0.5], [100 * LEVEL] * 2, "orange", "honest", dash="dash")]
-    text = [f"{count:,} rows" for count in found.counts.tolist()]
-    dots = charts.line(places, 100 * found.shares, "blue", "this model")
-    traces.append({**dots, "mode": "markers", "marker": {"color": "@blue", "size": 9}, "text": text})
-    beyond = int((~found.is_allowed).sum())
-    alt = (
-        f"{beyond} of {len(places)} groups are outside the range that chance allows; the shares in the 95 % intervals "
-        f"are {', '.join(f'{100 * share:.1f} %' for share in found.shares)}."
-    )
-    ticks = [label.replace(" to ", "<br>to<br>").replace("outside the ", "outside<br>the<br>") for label in labels]
+    places = np.arange(len(found.labels))
+    ends = [-0.5, len(places) - 0.5]
+    allowed = _bars(places, 100 * (found.high - found.low), "chance allows", "@orange_band")
+    dots = _line(places, 100 * found.shares, "blue", "this model")
+    dots |= {"mode": "markers", "marker": {"color": "@blue", "size": 9}}
+    dots["text"] = [f"{count:,} rows" for count in found.counts.tolist()]
+    labels = [_short_label(label) for label in found.labels]
+    texts = [label.replace(" to ", "<br>to<br>").replace("outside the ", "outside<br>the<br>") for label in labels]
     low = 100 * min(float(found.shares.min()), float(found.low.min()))
-    layout = charts.layout_of(
-        x,
+    name = {"prediction": f"predicted {target}", "novelty": "novelty, %"}.get(found.by, found.by)
+    layout = _layout(
+        name,
         "rows in the 95 % interval, %",
-        xaxis={
-            "tickvals": places,
-            "ticktext": ticks,
-            "range": [-0.5, len(places) - 0.5],
-            "tickangle": 0,
-        },
+        xaxis={"tickvals": places.tolist(), "ticktext": texts, "range": ends, "tickangle": 0},
         yaxis={"range": [max(low - 0.08 * (100 - low) - 0.5, -2), 100.8 + 0.02 * (100 - low)]},
     )
-    return Figure(key, title, caption, alt, traces, layout)
+    honest = _line(ends, [100 * LEVEL] * 2, "orange", "honest", dash="dash")
+    return Figure(
+        [allowed | {"base": rounded(100 * found.low), "width": 0.7, "hoverinfo": "skip"}, honest, dots], layout
+    )
 
 
-def _cut_short(label: str) -> str:
-    """A label of at most `LONGEST_LABEL` characters."""
-    return charts.plain_text(label if len(label) <= LONGEST_LABEL else label[: LONGEST_LABEL - 1] + "…")
+# --- what it has learnt ---
 
 
-def importance_figure(report: Report) -> Figure | None:
-    """What each input brings to the predictions' variance, as bars with their errors; None for one input."""
-    if report.importance is None:
-        return None
-    every = report.importance.effects
-    matter = sum(part.total > HARDLY for part in every)
-    shown = every[: min(max(matter, FEWEST_BARS), MOST_BARS)]
-    names = [_cut_short(part.name) for part in shown]
-
-    def bars(values: Sequence[float], errors: Sequence[float], color: str, name: str) -> Trace:
-        whiskers = charts.whiskers(errors, errors, "muted")
-        horizontal = {"type": "bar", "orientation": "h", "y": names, "name": name, "marker": {"color": color}}
-        return {**horizontal, "x": charts.rounded(values), "error_x": whiskers}
-
+def _curve(view: PosteriorView) -> dict[str, Figure]:
+    """The curve of one input: rows, prediction and band."""
+    part = view.inputs[0]
+    x = _shown(view.axes[0], part)
     traces = [
-        bars([part.first for part in shown], [part.first_error for part in shown], "@muted", "alone"),
-        bars([part.total for part in shown], [part.total_error for part in shown], "@blue", "alone and with others"),
+        *_band(x, view.lower[0], view.upper[0], "blue", "95 % interval"),
+        _dots(_shown(view.X[:, 0], part), view.y, "rows", many=True),
+        *_picks(_shown(view.active_X[:, 0], part), view.active_y),
+        _line(x, view.mean[0], "blue", "prediction"),
     ]
-    caption = (
-        "The share of the predictions' variance that each input brings: alone, and alone and together with others, "
-        "which is how much predictions change if the input takes the values of other rows. Whiskers are standard "
-        "errors. An input without a bar could be left out."
-    )
-    more = len(every) - len(shown)
-    less = "matter less" if matter > len(shown) else "hardly matter"
-    caption += f" {more} more {less}." if more else ""
-    pairs = ", ".join(f"{' and '.join(pair.names)} ({100 * pair.share:.0f} %)" for pair in report.importance.pairs)
-    caption += f" Acting together: {pairs}." if pairs else ""
-    alt = f"Shares of the variance: {', '.join(f'{part.name} {part.total:.2g}' for part in shown)}."
-    axis = {"autorange": "reversed", "type": "category"}
-    layout = charts.layout_of("share of the variance", "", yaxis=axis, barmode="group")
-    return Figure("importance", "Which inputs matter", caption, alt, traces, layout, 130 + 40 * max(len(shown), 2))
-
-
-def interaction_figures(report: Report) -> list[Figure]:
-    """The prediction as two inputs change, a map for each pair that acts together."""
-    made = []
-    for place, part in enumerate(report.interactions):
-        first, second = part.inputs
-        map_ = {
-            "type": "heatmap",
-            "x": _labels(first, part.values[0]),
-            "y": _labels(second, part.values[1]),
-            "z": charts.rounded(part.mean),
-            "colorscale": "Cividis",
-            "colorbar": {
-                "title": {"text": charts.plain_text(report.summary.target)},
-                "thickness": 12,
-                "outlinewidth": 0,
-            },
-        }
-        kinds = [{"type": "category"} if one.has_levels else {"nticks": 6} for one in part.inputs]
-        layout = charts.layout_of(first.name, second.name, xaxis=kinds[0], yaxis=kinds[1])
-        ends = short(part.mean.min()), short(part.mean.max())
-        alt = f"As {first.name} and {second.name} change, {report.summary.target} goes between {ends[0]} and {ends[1]}."
-        caption = (
-            f"The prediction as both change and the other inputs stay as they are, averaged over some rows. Together "
-            f"they bring {100 * part.share:.0f} % of the predictions' variance, beyond what each brings alone."
-        )
-        title = f"{first.name} and {second.name} together"
-        made.append(Figure(f"interaction{place}", title, caption, alt, [map_], layout, 360))
-    return made
-
-
-def _labels(part: Input, values: Floats | Indices) -> Any:
-    """Values along an axis: the names of levels, or numbers and dates as they are shown."""
-    if not part.has_levels:
-        return charts.as_shown(values, part)
-    return [charts.plain_text(part.levels[int(place)]) for place in values]
-
-
-def effect_figures(report: Report) -> list[Figure]:
-    """Partial dependence, a small figure for each input, with one scale for all."""
-    if not report.effects:
-        return []
-    low = min(float(part.lower.min()) for part in report.effects)
-    high = max(float(part.upper.max()) for part in report.effects)
-    margin = 0.05 * (high - low) or 1.0
-    made = []
-    for place, part in enumerate(report.effects):
-        levels = part.input.has_levels
-        x = _labels(part.input, part.values)
-        traces = [charts.line(x, part.mean, "blue", "prediction")]
-        if levels or len(part.values) <= 12:
-            whiskers = charts.whiskers(np.maximum(part.upper - part.mean, 0), np.maximum(part.mean - part.lower, 0))
-            traces[0] |= {"mode": "markers", "error_y": whiskers}
-        else:
-            traces = [*charts.band(x, part.lower, part.upper, "blue"), *traces]
-        ends = short(part.mean.min()), short(part.mean.max())
-        alt = f"As {part.input.name} changes, {report.summary.target} goes between {ends[0]} and {ends[1]}."
-        axis = {"range": [low - margin, high + margin]}
-        kind: dict[str, Any] = {"type": "category"} if levels else {"nticks": 6}
-        layout = charts.layout_of(part.input.name, report.summary.target, xaxis=kind, yaxis=axis, showlegend=False)
-        made.append(Figure(f"effect{place}", f"Effect of {part.input.name}", "", alt, traces, layout, 250))
-    return made
-
-
-def curve_figures(report: Report) -> list[Figure]:
-    """The learning curve: the RMSE and J of any row, or, without rows to judge by, the RMSE of the remainder."""
-    if (curve := report.curve) is None:
-        return []
-    if (known := curve.judged) is None:
-        return [_remainder_figure(report, curve)]
-    return [_rmse_figure(report, curve, known), _density_figure(curve, known)]
-
-
-def _remainder_figure(report: Report, curve: LearningCurve) -> Figure:
-    good = curve.remainder[np.isfinite(curve.remainder)]
-    caption = (
-        "The typical error (RMSE) of the rows not chosen yet, as the fit saw it. Where the curve is flat, more "
-        "rows add little. It is no test error: the rows that became active have left it."
-    )
-    alt = f"The error falls from {short(good[0])} to {short(good[-1])}." if len(good) else "All rows are active."
-    traces = [charts.line(curve.stages, curve.remainder, "blue", "")]
-    return Figure("rmse", RMSE_TITLE, caption, alt, traces, _rmse_layout(report, curve))
-
-
-def _rmse_figure(report: Report, curve: LearningCurve, known: JudgedCurve) -> Figure:
-    last = int(curve.stages[-1])
-    diamond = charts.line([last], [curve.finished], "green", "the finished model")
-    diamond |= {"mode": "markers", "marker": {"color": "@green", "size": 11, "symbol": "diamond"}}
-    traces = [*_random(known.random_stages, known.random_rmse)]
-    traces += [charts.line(curve.stages, known.rmse, "blue", "chosen rows"), diamond]
-    if curve.noise > 0:
-        traces.append(charts.line([1, last], [curve.noise] * 2, "grey", "noise", dash="dot"))
-    both = curve.equal
-    equal = f" {both[0]:,} chosen rows are as good as {both[1]:,} random ones." if both else ""
-    near = " The finished model also asks the rows nearest to each prediction: the diamond."
-    caption = (
-        f"The typical error (RMSE) of any row, predicted from so many active rows and nothing else. Dashed: rows drawn "
-        f"at random instead, the mean and the range of {DRAWS_IN_WORDS[N_DRAWS]}.{equal}"
-        f"{near if report.summary.asks_neighbours else ''} Where the curve is flat, more rows add little. "
-        f"By {curve.words}."
-    )
-    alt = (
-        f"With {last} active rows the error is {short(known.rmse[-1])}, with one {short(known.rmse[0])}; random rows "
-        f"end at {short(known.random_rmse[:, -1].mean())}, the finished model has {short(curve.finished)}."
-    )
-    return Figure("rmse", RMSE_TITLE, caption, alt, traces, _rmse_layout(report, curve))
-
-
-def _density_figure(curve: LearningCurve, known: JudgedCurve) -> Figure:
-    traces = [*_random(known.random_stages, known.random_density)]
-    traces.append(charts.line(curve.stages, known.density, "blue", "chosen rows"))
-    caption = (
-        "J, the log density of all the targets under the model, per row; more is better. It judges the error bars "
-        "along with the predictions: to be sure and wrong costs most. Where it falls, rows make the model too sure of "
-        "itself."
-    )
-    ends = short(known.density[0]), short(known.density[-1]), short(known.random_density[:, -1].mean())
-    alt = f"J goes from {ends[0]} to {ends[1]}; random rows end at {ends[2]}."
-    # The first few stages may be so bad that nothing else could be told apart.
-    every = np.concatenate([known.density, known.random_density.ravel()])
-    low, high = np.quantile(every, 0.2), every.max()
-    low = max(every.min(), low - 1.5 * (high - low))
-    margin = 0.05 * (high - low) or 1.0
-    axis = {"range": [low - margin, high + margin]}
-    layout = charts.layout_of("active rows", "J per row", xaxis=_stage_axis(curve), yaxis=axis)
-    return Figure("density", "Log density against the rows kept", caption, alt, traces, layout)
-
-
-def _rmse_layout(report: Report, curve: LearningCurve) -> dict[str, Any]:
-    x, y = _stage_axis(curve), _log_axis(curve)
-    return charts.layout_of("active rows", f"RMSE, {report.summary.target}", xaxis=x, yaxis=y)
-
-
-def _stage_axis(curve: LearningCurve) -> dict[str, Any]:
-    """A logarithmic axis for the active rows, with round numbers on it."""
-    ticks = charts.log_ticks(int(curve.stages[-1]))
-    return {"type": "log", "tickvals": ticks, "ticktext": [f"{tick:,}" for tick in ticks]}
-
-
-def _random(stages: Indices, values: Floats) -> list[Trace]:
-    """The range of random subsets and their mean; values of shape (draws, stages)."""
-    x = stages.tolist()
-    mean = charts.line(x, values.mean(axis=0), "orange", "random rows", dash="dash")
-    return [*charts.band(x, values.min(axis=0), values.max(axis=0), "orange"), mean]
-
-
-def _log_axis(curve: LearningCurve) -> dict[str, Any]:
-    """A logarithmic axis for the errors, with round numbers on it."""
-    known = curve.judged
-    parts = [curve.remainder] if known is None else [known.rmse, known.random_rmse.ravel(), [curve.noise]]
-    values = np.concatenate([*parts, [curve.finished]])
-    values = values[np.isfinite(values) & (values > 0)]
-    if not len(values):
-        return {}
-    low, high = float(values.min()), float(values.max())
-    powers = range(int(np.floor(np.log10(low))) - 1, int(np.ceil(np.log10(high))) + 1)
-    ticks = [factor * 10.0**power for power in powers for factor in (1, 2, 5)]
-    ticks = [tick for tick in ticks if low / 1.2 <= tick <= high * 1.2]
-    if len(ticks) > 8:
-        ticks = [tick for tick in ticks if f"{tick:e}"[0] == "1"]
-    return {"type": "log", "tickvals": ticks, "ticktext": [f"{tick:g}" for tick in ticks]} if len(ticks) > 1 else {}
-
-
-def view_figures(report: Report) -> list[Figure]:
-    """A curve for one input; for more, two maps by the two that matter most."""
-    if report.view is None:
-        return []
-    return [_curve_figure(report, report.view)] if len(report.view.axes) == 1 else _maps(report, report.view)
-
-
-def slider_labels(report: Report) -> list[str]:
-    """What each position of the slider shows, in words: the stages, then the finished model."""
-    if report.view is None:
-        return []
-    labels = [f"{stage:,} of {report.summary.n_active:,} rows kept" for stage in report.view.stages.tolist()]
-    near = ", and the rows near each prediction" if report.summary.asks_neighbours else ""
-    return [*labels, f"The finished model: {report.summary.n_active:,} rows kept{near}"]
-
-
-def _curve_figure(report: Report, view: PosteriorView) -> Figure:
-    """The curve: rows, prediction and band, and below them how unsettled each row is."""
-    part = view.inputs[0]
-    means, lower, upper = _every_position(view)
-    final_errors = np.abs(view.y - np.interp(view.X[:, 0], view.axes[0], view.final_mean))
-    some = np.unique(np.linspace(0, len(view.X) - 1, N_BARS).astype(int))
-    bars = [values[some] for values in (*view.unsettled, final_errors)]
-    frames: list[dict[int, Trace]] = [  # by the places of the traces in `_curve_traces`
-        {
-            0: {"y": charts.rounded(low)},
-            1: {"y": charts.rounded(high)},
-            5: {"y": charts.rounded(mean)},
-            6: {"y": charts.rounded(heights)},
-        }
-        for mean, low, high, heights in zip(means, lower, upper, bars, strict=True)
+    bands = zip(view.lower, view.upper, view.mean, strict=True)
+    frames: list[dict[int, Trace]] = [
+        {0: {"y": rounded(low)}, 1: {"y": rounded(high)}, 5: {"y": rounded(mean)}} for low, high, mean in bands
     ]
-    caption = (
-        "Move the slider to see the model grow, row by row. The band should hold 95 % of the rows, and is wide where "
-        "little is known; the ring is the row that comes next. The bars say how unsettled each row is: how unsure the "
-        "model is of the function there, plus how far off the row is. The last position is the finished model with its "
-        "95 % intervals, by the distribution of errors that it has learnt: they need not reach as far up as down. The "
-        "bars are its errors alone."
-        if len(view.stages)
-        else "The band should hold 95 % of the rows, by the distribution of errors that the model has learnt: it is "
-        "wide where little is known, and need not reach as far up as down. The bars are the model's errors."
-    )
-    ends = short(view.final_mean.min()), short(view.final_mean.max())
-    positions = f", at {len(frames)} positions of a slider" if len(frames) > 1 else ""
-    alt = (
-        f"{report.summary.target} against {part.name}: the rows, the prediction with its 95 % interval and the rows "
-        f"kept{positions}. The finished prediction runs from {ends[0]} to {ends[1]}."
-    )
-    traces, layout = _curve_traces(view, view.X[some, 0], bars[0]), _curve_layout(report, view)
-    return Figure("view", "The rows and the prediction", caption, alt, traces, layout, 540, frames, wide=True)
+    low, high = min(view.y.min(), view.lower[-1].min()), max(view.y.max(), view.upper[-1].max())
+    y_axis, x_axis = {"range": _padded(low, high)}, {"range": _shown(view.axes[0][[0, -1]], part)}
+    return {"view": Figure(traces, _layout(part.name, view.target, xaxis=x_axis, yaxis=y_axis), 440, frames)}
 
 
-def _every_position(view: PosteriorView) -> tuple[list[Floats], list[Floats], list[Floats]]:
-    """Means, and lower and upper ends of 95 % intervals, at every position of the slider: stages, then the model."""
-    return [*view.mean, view.final_mean], [*view.lower, view.final_lower], [*view.upper, view.final_upper]
-
-
-def _curve_traces(view: PosteriorView, bar_places: Floats, bar_heights: Floats) -> list[Trace]:
-    """The first position of the slider: two of the band, rows, two of the rows kept, prediction, bars."""
-    part = view.inputs[0]
-    x, (means, lower, upper) = charts.as_shown(view.axes[0], part), _every_position(view)
-    bars = {
-        "type": "bar",
-        "x": charts.as_shown(bar_places, part),
-        "y": charts.rounded(bar_heights),
-        "width": charts.bar_width(view.axes[0], part),
-        "marker": {"color": "@amber", "line": {"width": 0}},
-        "name": "unsettled",
-        "showlegend": False,
-        "yaxis": "y2",
-    }
-    return [
-        *charts.band(x, lower[0], upper[0], "blue", "95 % interval"),
-        charts.dots(charts.as_shown(view.X[:, 0], part), charts.rounded(view.y), "rows"),
-        *charts.picks(charts.as_shown(view.active_X[:, 0], part), charts.rounded(view.active_y)),
-        charts.line(x, means[0], "blue", "prediction"),
-        bars,
-    ]
-
-
-def _curve_layout(report: Report, view: PosteriorView) -> dict[str, Any]:
-    """Axes that hold the rows and the finished model, at every position of the slider."""
-    low = min(float(view.y.min()), float(view.final_lower.min()))
-    high = max(float(view.y.max()), float(view.final_upper.max()))
-    margin = 0.06 * (high - low) or 1.0
-    part = view.inputs[0]
-    return charts.layout_of(
-        part.name,
-        report.summary.target,
-        xaxis={"anchor": "y2", "range": charts.as_shown(view.axes[0][[0, -1]], part)},
-        yaxis={"domain": [0.3, 1], "range": [low - margin, high + margin]},
-        yaxis2={"title": {"text": "unsettled"}, "domain": [0, 0.22], "rangemode": "tozero", "nticks": 4},
-        barmode="overlay",  # rows at one place are not stacked
-    )
-
-
-def _maps(report: Report, view: PosteriorView) -> list[Figure]:
+def _maps(view: PosteriorView) -> dict[str, Figure]:
     """Two maps: the mean, and half the width of the 95 % interval."""
-    means, lower, upper = _every_position(view)
-    halves: list[Floats] = [(high - low) / 2 for low, high in zip(lower, upper, strict=True)]
-    average = ""
-    if view.n_averaged > 1:
-        average = (
-            f" by the two inputs that matter most, averaged over {view.n_averaged} rows whose other inputs stay as "
-            "they are"
-        )
-    about_means = f"The prediction of {report.summary.target}{average or ' everywhere'}."
-    if len(view.stages):
-        about_means += " Move the slider to see the rows being chosen; the ring is the row that comes next."
-    about_halves = (
-        f"Half the width of the 95 % interval of a new {report.summary.target}{average and ', averaged likewise'}: "
-        "dark where the model is sure. Expect it to be bright where there are no rows, and no darker than noise allows."
-    )
-    if len(view.stages):
-        about_halves += (
-            " The last position of the slider has the distribution of errors that the finished model has learnt."
-        )
-    return [
-        _map(view, "mean", "What is predicted", about_means, means, "Cividis", means[-1]),
-        _map(view, "half", "How sure that is", about_halves, halves, "Viridis", np.array(halves)),
-    ]
+    half = (view.upper - view.lower) / 2
+    return {"mean": _map(view, view.mean, "Cividis", view.mean[-1]), "half": _map(view, half, "Viridis", half)}
 
 
-def _map(
-    view: PosteriorView, key: str, title: str, caption: str, values: list[Floats], colours: str, span: Floats
-) -> Figure:
+def _map(view: PosteriorView, values: Floats, colours: str, span: Floats) -> Figure:
     """A map of the values at each position of the slider, with colours over the range of `span`."""
     first, second = view.inputs
-    x, y = charts.as_shown(view.axes[0], first), charts.as_shown(view.axes[1], second)
-    shape = len(view.axes[1]), len(view.axes[0])
-    heat = {
-        "type": "heatmap",
-        "x": x,
-        "y": y,
-        "z": _square(values[0], shape),
-        "zmin": float(span.min()),
-        "zmax": float(span.max()),
-        "zsmooth": "best",
-        "colorscale": colours,
-        "colorbar": {"thickness": 12, "outlinewidth": 0},
-        "hovertemplate": f"%{{z:.4g}}<extra>{title.lower()}</extra>",
+    x, y = _shown(view.axes[0], first), _shown(view.axes[1], second)
+    frames = [{0: {"z": np.reshape(rounded(part), (len(y), len(x))).tolist()}} for part in values]
+    heat = _heat(x, y, frames[0][0]["z"], colours) | {"zmin": float(span.min()), "zmax": float(span.max())}
+    rows = _dots(_shown(view.X[:, 0], first), _shown(view.X[:, 1], second), "rows", many=True)
+    spots = _picks(_shown(view.active_X[:, 0], first), _shown(view.active_X[:, 1], second))
+    layout = _layout(first.name, second.name, xaxis={"range": [x[0], x[-1]]}, yaxis={"range": [y[0], y[-1]]})
+    return Figure([heat | {"zsmooth": "best"}, rows, *spots], layout, 420, frames)
+
+
+# --- what matters ---
+
+
+def _importance(importance: Importance) -> Figure:
+    """What each input brings to the predictions' variance, as bars with their errors."""
+    shown = importance.effects[: most_important(importance)]
+    traces = []
+    for name, colour, values, errors in (
+        ("alone", "@muted", [part.first for part in shown], [part.first_error for part in shown]),
+        ("alone and with others", "@blue", [part.total for part in shown], [part.total_error for part in shown]),
+    ):
+        bars = _bars(values, [_short_label(part.name) for part in shown], name, colour)
+        traces.append(bars | {"orientation": "h", "error_x": _whiskers(errors, errors, "muted")})
+    axis = {"autorange": "reversed", "type": "category"}
+    layout = _layout("share of the variance", "", yaxis=axis, barmode="group")
+    return Figure(traces, layout, 130 + 40 * max(len(shown), 2))
+
+
+def _effects(effects: tuple[Effect, ...], target: str) -> Iterator[Figure]:
+    """Partial dependence, a small figure for each input, with one scale for all."""
+    if not effects:
+        return
+    axis = {"range": _padded(min(part.lower.min() for part in effects), max(part.upper.max() for part in effects))}
+    for part in effects:
+        x = _shown(part.values, part.input)
+        traces = [_line(x, part.mean, "blue", "prediction")]
+        if part.input.levels or len(x) <= 12:
+            whiskers = _whiskers(np.maximum(part.upper - part.mean, 0), np.maximum(part.mean - part.lower, 0))
+            traces[0] |= {"mode": "markers", "error_y": whiskers}
+        else:
+            traces = [*_band(x, part.lower, part.upper, "blue"), *traces]
+        yield Figure(
+            traces, _layout(part.input.name, target, xaxis=_kind(part.input), yaxis=axis, showlegend=False), 250
+        )
+
+
+def _interaction(part: Interaction, target: str) -> Figure:
+    """The prediction as two inputs change."""
+    (x, y), (first, second) = map(_shown, part.values, part.inputs), part.inputs
+    heat = _heat(x, y, rounded(part.mean), "Cividis")
+    heat["colorbar"] |= {"title": {"text": literal(target)}}
+    return Figure([heat], _layout(first.name, second.name, xaxis=_kind(first), yaxis=_kind(second)), 360)
+
+
+# --- how many rows it needs ---
+
+
+def _learning(curve: LearningCurve, target: str) -> Figure:
+    """The RMSE of any row or, without rows to judge by, that of the remainder."""
+    axis, last = {"type": "log", "exponentformat": "none"}, int(curve.stages[-1])
+    if curve.rmse is None or curve.random_rmse is None or curve.random_stages is None:
+        traces = [_line(curve.stages, curve.remainder, "blue", "")]
+    else:
+        t, drawn = curve.random_stages.tolist(), curve.random_rmse
+        traces = [
+            *_band(t, drawn.min(axis=0), drawn.max(axis=0), "orange"),
+            _line(t, drawn.mean(axis=0), "orange", "random rows", dash="dash"),
+            _line(curve.stages, curve.rmse, "blue", "chosen rows"),
+        ]
+        marker = {"color": "@green", "size": 11, "symbol": "diamond"}
+        traces.append({**_dots([last], [curve.finished], "the finished model"), "marker": marker})
+        if curve.noise > 0:
+            traces.append(_line([1, last], [curve.noise] * 2, "grey", "noise", dash="dot"))
+    return Figure(traces, _layout("rows kept", f"RMSE, {target}", xaxis=axis, yaxis=axis))
+
+
+# --- the parts that figures share ---
+
+
+def _layout(x: str, y: str, **more: Any) -> dict[str, Any]:
+    """Plotly's layout of two axes with these titles, and with further options; the page adds fonts and colours."""
+    axes = {
+        name: {"title": {"text": literal(text)}, **more.pop(name, {})} for name, text in (("xaxis", x), ("yaxis", y))
     }
-    rows = charts.dots(charts.as_shown(view.X[:, 0], first), charts.as_shown(view.X[:, 1], second), "rows")
-    spots = charts.picks(charts.as_shown(view.active_X[:, 0], first), charts.as_shown(view.active_X[:, 1], second))
-    frames = [{0: {"z": _square(part, shape)}} for part in values]
-    last = short(values[-1].min()), short(values[-1].max())
-    alt = f"A map by {first.name} and {second.name}: {last[0]} to {last[1]} in the finished model."
-    layout = charts.layout_of(first.name, second.name, xaxis={"range": [x[0], x[-1]]}, yaxis={"range": [y[0], y[-1]]})
-    return Figure(key, title, caption, alt, [heat, rows, *spots], layout, 420, frames)
+    return {**axes, "margin": {"t": 8, "r": 12, "b": 48}, **more}
 
 
-def _square(values: Floats, shape: tuple[int, int]) -> list[list[float]]:
-    """A map's values as rows of numbers."""
-    return np.reshape(charts.rounded(values), shape).tolist()  # type: ignore[no-any-return]
+def _line(x: Any, y: Any, colour: str, name: str, dash: str = "solid") -> Trace:
+    """A line through points; a caller may change its mode to markers."""
+    style = {"color": f"@{colour}", "width": 2, "dash": dash}
+    x = x.tolist() if isinstance(x, np.ndarray) else list(x)
+    return {"type": "scatter", "mode": "lines", "x": x, "y": rounded(y), "name": name, "line": style}
+
+
+def _band(x: Any, low: Floats, high: Floats, colour: str, name: str = "") -> list[Trace]:
+    """The area between two curves, as two traces."""
+    edge = {"type": "scatter", "mode": "lines", "x": x, "line": {"width": 0}, "hoverinfo": "skip", "showlegend": False}
+    fill = {"fill": "tonexty", "fillcolor": f"@{colour}_band", "showlegend": bool(name), "name": name}
+    return [{**edge, "y": rounded(low)}, {**edge, "y": rounded(high), **fill}]
+
+
+def _whiskers(up: Any, down: Any, colour: str = "blue") -> dict[str, Any]:
+    """Error bars of these lengths."""
+    ends = {"array": rounded(up), "arrayminus": rounded(down)}
+    return {"type": "data", "symmetric": False, **ends, "color": f"@{colour}", "thickness": 1.5, "width": 3}
+
+
+def _bars(x: Any, y: Any, name: str, colour: str, **more: Any) -> Trace:
+    """Bars; of horizontal ones, y are the labels."""
+    y = list(y) if isinstance(y[0], str) else rounded(y)
+    return {
+        "type": "bar",
+        "x": rounded(x),
+        "y": y,
+        "marker": {"color": colour, "line": {"width": 0}, **more},
+        "name": name,
+    }
+
+
+def _heat(x: list[Any], y: list[Any], z: Any, colours: str) -> Trace:
+    """A map of values."""
+    bar = {"thickness": 12, "outlinewidth": 0}
+    return {"type": "heatmap", "x": x, "y": y, "z": z, "colorscale": colours, "colorbar": bar}
+
+
+def _dots(x: Any, y: Any, name: str, many: bool = False) -> Trace:
+    """Small points; `many` have fewer on a phone, where they would hide what is behind them."""
+    x, y = (part if isinstance(part, list) else rounded(part) for part in (x, y))
+    marker = {"color": "@dot", "size": 4}
+    trace = {"type": "scatter", "mode": "markers", "x": x, "y": y, "marker": marker, "name": name}
+    return trace | ({"meta": "many"} if many else {})
+
+
+def _picks(x: list[Any], y: Any) -> list[Trace]:
+    """The active rows and a ring for the next one, as two traces; page.js shows as many as the slider says."""
+    spot = {"color": "@text", "size": 7, "line": {"width": 1.2, "color": "@surface"}}
+    ring = {"color": "@clear", "size": 15, "line": {"width": 2.5, "color": "@orange"}}
+    return [
+        {**_dots(x, y, "rows kept"), "marker": spot, "meta": "so far"},
+        {**_dots(x, y, "the next"), "marker": ring, "meta": "next"},
+    ]
+
+
+def _shown(values: Floats, part: Input) -> list[Any]:
+    """Values of an input as an axis shows them: dates as dates, levels by their names."""
+    if part.levels:
+        return [literal(part.levels[int(place)]) for place in values]
+    return date_texts(values) if part.kind == "date" else rounded(values)
+
+
+def _kind(part: Input) -> dict[str, Any]:
+    """The kind of the axis of an input."""
+    return {"type": "category"} if part.levels else {"nticks": 6}
+
+
+def _padded(low: float, high: float) -> list[float]:
+    """The ends of an axis that holds a range."""
+    margin = 0.05 * (high - low) or 1.0
+    return [float(low - margin), float(high + margin)]
+
+
+def _short_label(label: str) -> str:
+    """A label of at most `LONGEST_LABEL` characters."""
+    return literal(label if len(label) <= LONGEST_LABEL else label[: LONGEST_LABEL - 1] + "…")
+
+
+def literal(text: str) -> str:
+    """A text that plotly shows as it is: it would follow HTML tags."""
+    return escape(text, quote=False)
+
+
+def rounded(values: Any) -> list[Any]:
+    """Numbers rounded to at most 1/2500 of their range, which is finer than can be seen; None for NaN.
+
+    Examples
+    --------
+    >>> rounded(np.array([1000.123456789, 1001.0, np.nan]))
+    [1000.1235, 1001.0, None]
+    """
+    values = np.asarray(values, dtype=np.float64)
+    finite = values[np.isfinite(values)]
+    spread = float(np.ptp(finite)) if finite.size else 0.0
+    spread = spread or float(np.abs(finite).max(initial=0.0)) or 1.0
+    made: list[Any] = (np.round(values, int(np.ceil(3.4 - np.log10(spread)))) + 0.0).tolist()
+    return made if finite.size == values.size else [value if np.isfinite(value) else None for value in made]

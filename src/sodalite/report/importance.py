@@ -22,7 +22,7 @@ import numpy as np
 
 from ..core.types import Floats, Indices
 from ..selection.rows import Sliced
-from .rows import Input
+from .inputs import Input
 
 N_ROWS = 1000  # rows of each sample: shares to about 0.03; each costs one prediction for every input
 N_PREDICTIONS = 10_000  # predictions, a few seconds' work: with many inputs, samples are smaller
@@ -116,14 +116,8 @@ def importance(
     n = int(np.clip(n_predictions // (len(inputs) + 2), least, N_ROWS))
     A, B = (np.asarray(X[generator.integers(len(X), size=n)], dtype=np.float64) for _ in range(2))
 
-    def mixed(places: Sequence[int]) -> Floats:
-        """f(A(B, j)): predictions for the rows of A with some columns of B."""
-        rows = A.copy()
-        rows[:, places] = B[:, places]
-        return predict(rows)
-
     f_A, f_B = predict(A), predict(B)
-    f_AB = np.array([mixed(part.places) for part in inputs]).reshape(len(inputs), n)
+    f_AB = np.array([predict(part.mixed(A, B)) for part in inputs]).reshape(len(inputs), n)
     draws = generator.integers(n, size=(N_RESAMPLES, n))
     total, total_error = _estimate(lambda rows: _total(f_A[rows], f_AB[:, rows]), draws)
     first, first_error = _estimate(lambda rows: _closed(f_A[rows], f_B[rows], f_AB[:, rows]), draws)
@@ -133,7 +127,7 @@ def importance(
     ]
     pairs = []
     for i, j in combinations(sorted(np.argsort(first - total)[:N_TOGETHER].tolist()), 2):
-        both = mixed([*inputs[i].places, *inputs[j].places])
+        both = predict(inputs[j].mixed(inputs[i].mixed(A, B), B))
         share, error = _estimate(partial(_together_at, f_A, f_B, np.array([both, f_AB[i], f_AB[j]])), draws)
         pairs.append(Pair((inputs[i].name, inputs[j].name), float(share), float(error)))
     shown = [pair for pair in pairs if pair.share > max(WORTH, 2 * pair.error)]

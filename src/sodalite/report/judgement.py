@@ -1,28 +1,125 @@
-"""How good the finished model is: errors on rows that it was not conditioned on, and whether its bars are honest."""
+"""How good a model is: errors on rows that it was not conditioned on, and whether its error bars are honest."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Self
 
 import numpy as np
-from scipy.special import betaincinv, ndtri
+from scipy.special import bdtr, betaincinv, ndtri
 
 from .. import metrics
 from ..core.types import Floats, Indices, Mask
+from ..fitting.fitted import Fitted
 from ..posteriors import RowsOfFit
 from ..posteriors.calibration import COVERAGES, shares_inside
 from ..posteriors.predictive import Predictive
-from .honesty import LEVEL, GroupCoverage, PitHistogram, by_distance, by_region
-from .rows import HOW, Input, LabelledRows, Material
-from .stages import Stages
-from .words import bars_of
+from .inputs import Input, date_texts
+from .rows import HOW, LabelledRows, Material
+from .words import bars_of, readable
 
 N_JUDGES = 2000  # rows that judge the model, drawn at random: coverage to about 1 %, and few enough dots to draw
 LEVELS = np.array([0.05, *np.arange(0.1, 0.95, 0.1), 0.95, 0.99])  # probabilities of the intervals that are counted
+LEVEL = 0.95  # probability of the intervals that are drawn, and of the ranges that chance allows
+N_GROUPS = 6  # most groups of rows: their labels fit under a figure on a phone
+FEWEST = 20  # rows of a group, on average: chance alone then takes up to three of them out of their 95 % intervals
+FEWEST_OUTSIDE = 5  # rows outside the data from which on they are a group of their own
+N_PIT = (20, 10, 5)  # bars of the PIT histogram: the first number that leaves FEWEST rows to each
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scores:
+    """How good a model is on rows that it had not seen."""
+
+    model: str = "sodalite"
+    """"sodalite", or the name of a simpler model."""
+    rmse: float
+    nlpd: float | None = None
+    """The mean negative log predictive density; None for a model without error bars."""
+    coverages: dict[str, float] | None = None
+    """The share of the targets in the intervals of each probability, "0.5", "0.8", "0.95" and "0.99"; None for a model
+    without error bars."""
+
+    @classmethod
+    def of(cls, model: str, y: Floats, found: Predictive) -> Scores:
+        """The scores of predictive distributions of one target y, of shape (rows,)."""
+        target = y[:, None]
+        nlpd, coverages = -float(np.mean(found.log_density(target))), by_level(shares_inside(found.cumulative(target)))
+        return Scores(model=model, rmse=metrics.rmse(target, found.mean), nlpd=nlpd, coverages=coverages)
+
+
+def by_level(shares: tuple[float, ...] | Floats) -> dict[str, float]:
+    """Shares of rows in the intervals of `COVERAGES`, by these probabilities."""
+    return {f"{level:g}": float(share) for level, share in zip(COVERAGES, shares, strict=True)}
 
 
 @dataclass(frozen=True)
-class Judgement:
+class PitHistogram:
+    """How many PIT values lie in intervals of equal length from 0 to 1, as densities: honest ones are 1."""
+
+    density: Floats
+    """Of shape (bars,)."""
+    low: Floats
+    """The lower end of the range that chance allows with 95 % probability; of shape (bars,)."""
+    high: Floats
+    """The upper end of that range; of shape (bars,)."""
+
+    @property
+    def is_allowed(self) -> Mask:
+        """Which bars chance allows; of shape (bars,)."""
+        return np.asarray((self.density >= self.low) & (self.density <= self.high))
+
+    @classmethod
+    def of(cls, pit: Floats) -> PitHistogram:
+        """Count PIT values of shape (rows,)."""
+        n = len(pit)
+        bars = next((count for count in N_PIT if n >= FEWEST * count), N_PIT[-1])
+        low, high = chance(np.full(bars, n), 1 / bars)
+        return cls(np.histogram(pit, bars, (0, 1))[0] * bars / n, low * bars, high * bars)
+
+
+@dataclass(frozen=True)
+class GroupCoverage:
+    """The share of the rows in their 95 % intervals, for groups of rows."""
+
+    by: str
+    """What the rows are grouped by: the name of an input, or other words."""
+    labels: tuple[str, ...]
+    counts: Indices
+    """Rows of every group; this and the next three are of shape (groups,)."""
+    shares: Floats
+    low: Floats
+    """The lower end of the range that chance allows, with 95 % probability, if the intervals are honest."""
+    high: Floats
+    """The upper end of that range."""
+
+    @classmethod
+    def of(cls, by: str, labels: list[str], group: Indices, inside: Mask) -> GroupCoverage | None:
+        """Count the rows in their intervals; None if there are fewer than two groups, or too few rows for two.
+
+        Parameters
+        ----------
+        by : str
+        labels : list of str
+        group : array of shape (rows,)
+            The place of every row's group among the labels.
+        inside : array of shape (rows,)
+            Whether each target is in its 95 % interval.
+        """
+        if len(labels) < 2 or len(group) < 2 * FEWEST:
+            return None
+        counts = np.bincount(group, minlength=len(labels))
+        shares = np.bincount(group, inside, minlength=len(labels)) / counts
+        return cls(by, tuple(labels), counts, shares, *chance(counts, LEVEL))
+
+    @property
+    def is_allowed(self) -> Mask:
+        """Which of the shares chance allows; of shape (groups,)."""
+        return np.asarray((self.shares >= self.low) & (self.shares <= self.high))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Judgement(Scores):
     """Predictions of some rows beside their targets, in units of the target; arrays of shape (rows,).
 
     Arrays have at most `N_JUDGES` rows, to draw; numbers are of all `n_judges`. Intervals and densities are those of
@@ -36,31 +133,16 @@ class Judgement:
     """How many rows the judges were drawn from."""
     y: Floats
     mean: Floats
-    std: Floats
-    """The standard deviation of an observation: with the noise."""
-    lower: Floats
-    """The lower end of the 95 % interval."""
-    upper: Floats
-    """The upper end of the 95 % interval."""
     pit: Floats
     """The cumulative probability of each target in its predictive distribution."""
-    rmse: float
     mean_rmse: float | None
     """The RMSE of the mean function alone; None if it is a constant."""
-    nlpd: float
-    """Minus the mean log density of the targets."""
-    coverage: float
-    """The share of the targets in their 95 % intervals."""
-    coverages: dict[str, float]
-    """The share of the targets in the intervals of each probability, "0.5", "0.8", "0.95" and "0.99"."""
     r2: float
     """One minus the squared errors' share of the variance; NaN where the targets are all the same."""
-    levels: Floats
-    """Probabilities of predictive intervals, `LEVELS`; this and the next three are of shape (levels,)."""
     shares: Floats
-    """The share of the targets in the intervals of each probability."""
+    """The share of the targets in the intervals of each probability in `LEVELS`, of shape (levels,)."""
     low: Floats
-    """The lower end of a 95 % interval for the share that ever more rows would give."""
+    """The lower end of a 95 % interval for the share that ever more rows would give, of shape (levels,)."""
     high: Floats
     """The upper end of that interval."""
     histogram: PitHistogram
@@ -73,13 +155,83 @@ class Judgement:
     outside: float | None
     """The novelty above which a row lies outside the data."""
 
+    @classmethod
+    def compare(
+        cls,
+        how: str,
+        y: Floats,
+        found: Predictive,
+        *,
+        X: Floats,
+        novelty: Floats,
+        n_given: int,
+        fitted: Fitted,
+        mean_rmse: float | None,
+        matters: Input | None = None,
+        drawn: Indices | slice = slice(None),
+    ) -> Self:
+        """Compare predictions of some rows with their targets; arguments without words are fields.
+
+        Parameters
+        ----------
+        how : str
+        y : array of shape (rows,)
+        found : Predictive
+            The predicted distributions of the target, in its units.
+        X : array of shape (rows, d)
+        novelty : array of shape (rows,)
+        n_given : int
+        fitted : Fitted
+            The model that predicted the rows.
+        mean_rmse : float or None
+        matters : Input or None
+            The input that rows are grouped by; None to group them by the prediction.
+        drawn : indices or slice
+            The rows to draw; all rows count in the numbers.
+        """
+        mean, pit, n = found.mean[:, 0], found.cumulative(y[:, None])[:, 0], len(y)
+        shares = np.mean(np.abs(2 * pit - 1) <= LEVELS[:, None], axis=1)
+        counts, inside = np.round(shares * n), np.abs(2 * pit - 1) <= LEVEL
+        scores, bars = Scores.of("sodalite", y, found), bars_of(fitted.posterior)
+        outside, spread = None if bars is None else bars.outside, float(np.var(y))
+        return cls(
+            **vars(scores),
+            how=how,
+            n_judges=n,
+            n_given=n_given,
+            y=y[drawn],
+            mean=mean[drawn],
+            pit=pit[drawn],
+            mean_rmse=None if fitted.mean_function.is_constant else mean_rmse,
+            r2=1 - scores.rmse**2 / spread if spread > 0 else float("nan"),
+            shares=shares,
+            low=np.where(counts > 0, betaincinv(counts + 0.5, n - counts + 0.5, 0.025), 0.0),  # Jeffreys' interval
+            high=np.where(counts < n, betaincinv(counts + 0.5, n - counts + 0.5, 0.975), 1.0),
+            histogram=PitHistogram.of(pit),
+            regions=by_region(X, mean, inside, matters),
+            distances=by_distance(novelty, inside, outside),
+            n_outside=None if outside is None else int((novelty > outside).sum()),
+            outside=outside,
+        )
+
+    @property
+    def scores(self) -> Scores:
+        """The scores alone."""
+        return Scores(model=self.model, rmse=self.rmse, nlpd=self.nlpd, coverages=self.coverages)
+
+    @property
+    def coverage(self) -> float:
+        """The share of the targets in their 95 % intervals."""
+        assert self.coverages is not None
+        return self.coverages["0.95"]
+
     @property
     def inside(self) -> Mask:
-        """Which targets are in their 95 % intervals; of shape (rows,)."""
+        """Which of the targets that are drawn are in their 95 % intervals; of shape (rows,)."""
         return np.asarray(np.abs(2 * self.pit - 1) <= LEVEL)
 
     @property
-    def scores(self) -> Floats:
+    def normal_scores(self) -> Floats:
         """The standard normal quantiles of the PIT values, of shape (rows,): errors as a Gaussian would have them."""
         return np.asarray(ndtri(self.pit))
 
@@ -89,133 +241,85 @@ class Judgement:
         some = "" if self.n_judges == self.n_given else f", drawn from {self.n_given:,}"
         return f"{self.n_judges:,} {HOW[self.how]}{some}"
 
-    @property
-    def drawn_words(self) -> str:
-        """How many of the rows are drawn, in a sentence; nothing if all are."""
-        return "" if len(self.y) == self.n_judges else f"{len(self.y):,} of the rows are drawn."
 
-    @property
-    def mean_words(self) -> str:
-        """What the mean function alone predicts and what the Gaussian process adds; nothing for a constant."""
-        if self.mean_rmse is None:
-            return ""
-        return f"Alone, it has an RMSE of {self.mean_rmse:.4g}; with the Gaussian process, {self.rmse:.4g}."
-
-    @property
-    def outside_words(self) -> str:
-        """How many of the rows lie outside the data, in a sentence; nothing where that is not known."""
-        if self.n_outside is None or self.outside is None:
-            return ""
-        count = "None" if not self.n_outside else f"{self.n_outside:,}"
-        lie = "lies" if self.n_outside <= 1 else "lie"
-        return (
-            f"{count} of the {self.n_judges:,} rows that judge the model {lie} where other rows say little (novelty "
-            f"above {100 * self.outside:.3g} %)."
-        )
-
-
-def judge(
-    material: Material, stages: Stages, generator: np.random.Generator, matters: Input | None = None
-) -> Judgement:
+def judge(material: Material, generator: np.random.Generator, matters: Input | None = None) -> Judgement:
     """Predict the rows that judge the model, none of them from itself, and compare with their targets.
 
     `matters` is the input that rows are grouped by; None to group them by the prediction.
     """
     rows = material.judges.some(N_JUDGES, generator)
-    scaled, novelty = predict(material, stages, rows)
-    offset = rows.own_offset
-    bars = bars_of(material.posterior)
-    y = material.in_units(rows.y, offset)
-    return judgement_of(
+    scaled, novelty = predict(material, rows)
+    offset = material.shift + rows.own_offset
+    y = material.in_units(rows.y, rows.own_offset)
+    return Judgement.compare(
         material.how,
         y,
-        scaled.in_units(material.shift + offset[:, None], np.array([material.unit])),
+        scaled.in_units(offset[:, None], np.array([material.unit])),
         X=rows.X,
         novelty=novelty,
         n_given=len(material.judges),
-        mean_rmse=None if material.mean_function.is_constant else metrics.rmse(y, material.shift + offset),
-        outside=None if bars is None else bars.outside,
+        fitted=material.fitted,
+        mean_rmse=metrics.rmse(y, offset),
         matters=matters,
     )
 
 
-def judgement_of(
-    how: str,
+def judge_held_out(
+    fitted: Fitted,
+    X: Floats,
     y: Floats,
     found: Predictive,
-    *,
-    X: Floats,
-    novelty: Floats,
-    n_given: int,
-    mean_rmse: float | None,
-    outside: float | None,
-    matters: Input | None,
-    drawn: Indices | slice = slice(None),
+    generator: np.random.Generator,
+    matters: Input | None = None,
 ) -> Judgement:
-    """Compare predictions of some rows with their targets; arguments without words are fields of `Judgement`.
+    """How good the predictions of rows are that were held out of a fit.
 
     Parameters
     ----------
-    how : str
-    y : array of shape (rows,)
+    fitted : Fitted
+        The model, fitted without these rows.
+    X, y : arrays of shape (rows, d) and (rows,)
     found : Predictive
-        The predicted distributions of the target, in its units.
-    X : array of shape (rows, d)
-    novelty : array of shape (rows,)
-    n_given : int
-    mean_rmse : float or None
-    outside : float or None
+        The predictions, in units of y.
+    generator : numpy.random.Generator
+        For the rows that are drawn in pictures where there are many.
     matters : Input or None
         The input that rows are grouped by; None to group them by the prediction.
-    drawn : indices or slice
-        The rows to draw; all rows count in the numbers.
     """
-    mean, n = found.mean[:, 0], len(y)
-    lower, upper = found.quantiles(np.array([0.5 - LEVEL / 2, 0.5 + LEVEL / 2]))[:, 0].T
-    pit = found.cumulative(y[:, None])[:, 0]
-    shares = np.mean(np.abs(2 * pit - 1) <= LEVELS[:, None], axis=1)
-    inside = np.abs(2 * pit - 1) <= LEVEL
-    spread, rmse = float(np.var(y)), metrics.rmse(y, mean)
-    counts = np.round(shares * n)
-    return Judgement(
-        how=how,
-        n_judges=n,
-        n_given=n_given,
-        y=y[drawn],
-        mean=mean[drawn],
-        std=found.std[drawn, 0],
-        lower=lower[drawn],
-        upper=upper[drawn],
-        pit=pit[drawn],
-        rmse=rmse,
-        mean_rmse=mean_rmse,
-        nlpd=-float(np.mean(found.log_density(y[:, None]))),
-        coverage=float(inside.mean()),
-        coverages={f"{level:g}": share for level, share in zip(COVERAGES, shares_inside(pit), strict=True)},
-        r2=1 - rmse**2 / spread if spread > 0 else float("nan"),
-        levels=LEVELS,
-        shares=shares,
-        low=np.where(counts > 0, betaincinv(counts + 0.5, n - counts + 0.5, 0.025), 0.0),  # Jeffreys' interval
-        high=np.where(counts < n, betaincinv(counts + 0.5, n - counts + 0.5, 0.975), 1.0),
-        histogram=PitHistogram.of(pit),
-        regions=by_region(X, mean, inside, matters),
-        distances=by_distance(novelty, inside, outside),
-        n_outside=None if outside is None else int((novelty > outside).sum()),
-        outside=outside,
+    offset = np.zeros((len(y), 1)) + fitted.scaling.mean + fitted.mean_function(X)
+    return Judgement.compare(
+        "held out",
+        y,
+        found,
+        X=X,
+        novelty=fitted.posterior.novelty(X) if found.novelty is None else found.novelty,
+        n_given=len(y),
+        fitted=fitted,
+        mean_rmse=metrics.rmse(y, offset[:, 0]),
+        matters=matters,
+        drawn=np.sort(generator.permutation(len(y))[:N_JUDGES]),
     )
 
 
-def predict(material: Material, stages: Stages, rows: LabelledRows) -> tuple[Predictive, Floats]:
+def predict(material: Material, rows: LabelledRows) -> tuple[Predictive, Floats]:
     """The predictive distribution of the scaled target of every row, and the novelties, of shape (rows,).
 
     Rows that the model has not seen are predicted as any new row, others from the rows beside them.
     """
-    if material.how != "unseen":
-        return _left_out(material, stages, rows)
-    found = of_target(material.posterior.predictive(rows.X), rows.target)
-    least = np.sqrt(max(material.selection.noise_floor, np.finfo(np.float64).tiny))
-    novelty = material.posterior.novelty(rows.X) if found.novelty is None else found.novelty
-    return replace(found, std=np.maximum(found.std, least)), novelty
+    posterior = material.posterior
+    if material.how == "unseen":
+        distribution = posterior.predictive(rows.X)
+        least = np.sqrt(max(material.selection.noise_floor, np.finfo(np.float64).tiny))
+        distribution = replace(distribution, std=np.maximum(distribution.std, least))
+    else:
+        of_fit = RowsOfFit(rows.X, rows.Y, material.noise(rows), rows.place, material.active.X)
+        found = posterior.left_out(of_fit) if material.whole and material.how == "left out" else None
+        if found is None:  # the posterior's other rows are not known: rows are left out of the active ones alone
+            found = material.base.left_out(of_fit)
+            posterior = replace(material.base, scale=posterior.scale)
+        distribution = posterior.predictive_left_out(of_fit, found)
+    novelty = posterior.novelty(rows.X) if distribution.novelty is None else distribution.novelty
+    return of_target(distribution, rows.target), novelty
 
 
 def of_target(found: Predictive, target: int) -> Predictive:
@@ -224,14 +328,102 @@ def of_target(found: Predictive, target: int) -> Predictive:
     return replace(found, mean=mean, std=std, width=width, targets=[found.targets[target]])
 
 
-def _left_out(material: Material, stages: Stages, rows: LabelledRows) -> tuple[Predictive, Floats]:
-    """The distribution of every row's target given the other rows, and the novelties."""
-    of_fit = RowsOfFit(rows.X, rows.Y, stages.noise(rows), rows.place, material.active.X)
-    posterior, certain = material.posterior, material.how == "left out"
-    found = posterior.left_out(of_fit) if material.whole and certain else None
-    if found is None:  # the posterior's other rows are not known: rows are left out of the active ones alone
-        found = material.base.left_out(of_fit)
-        posterior = replace(material.base, scale=posterior.scale)
-    distribution = posterior.predictive_left_out(of_fit, found)
-    assert distribution.novelty is not None
-    return of_target(distribution, rows.target), distribution.novelty
+def chance(counts: Indices, probability: float) -> tuple[Floats, Floats]:
+    """The range of the share of so many rows that have a property with this probability, each independently.
+
+    It holds the share with a probability of at least 95 %, and no more than 2.5 % on either side are left out.
+
+    Examples
+    --------
+    >>> low, high = chance(np.array([100, 1000]), 0.95)
+    >>> low.tolist(), high.tolist()
+    ([0.9, 0.936], [0.99, 0.963])
+    """
+    ends = [np.searchsorted(bdtr(np.arange(n + 1), n, probability), [0.025, 0.975]) / n for n in counts.tolist()]
+    low, high = np.array(ends).T
+    return low, high
+
+
+def by_region(X: Floats, mean: Floats, inside: Mask, part: Input | None) -> GroupCoverage | None:
+    """The coverage by an input, or by the prediction if there is none that could be compared; None for few rows.
+
+    Parameters
+    ----------
+    X : array of shape (rows, d)
+    mean : array of shape (rows,)
+        Predictions, in units of the target.
+    inside : array of shape (rows,)
+    part : Input or None
+    """
+    if part is None:
+        group = _by_value(mean)
+        return GroupCoverage.of("prediction", _ranges(mean, group), group, inside)
+    if part.kind == "levels":
+        name = part.name
+        group, labels = _by_level(part.values(X).astype(int), part.levels)
+    else:
+        name = f"mean target by {part.name}" if part.levels else part.name
+        values = X[:, part.places[0]] if part.levels else part.values(X)
+        group = _by_value(values)
+        labels = _ranges(values, group, is_date=part.kind == "date")
+    return GroupCoverage.of(name, labels, group, inside) or by_region(X, mean, inside, None)
+
+
+def by_distance(novelty: Floats, inside: Mask, outside: float | None) -> GroupCoverage | None:
+    """The coverage by novelty, rows outside the data apart if there are some; None for few rows.
+
+    Parameters
+    ----------
+    novelty, inside : arrays of shape (rows,)
+    outside : float or None
+        The novelty above which a row is outside the data; None if that is not known.
+    """
+    far = novelty > (np.inf if outside is None else outside)
+    if far.sum() < FEWEST_OUTSIDE or far.all():
+        far = np.zeros(len(novelty), dtype=bool)
+    group = np.empty(len(novelty), dtype=np.intp)
+    group[~far] = _by_value(novelty[~far])
+    labels = _ranges(100 * novelty[~far], group[~far], digits=2)
+    group[far] = len(labels)
+    return GroupCoverage.of("novelty", [*labels, *["outside the data"] * bool(far.any())], group, inside)
+
+
+def _by_level(level: Indices, names: tuple[str, ...]) -> tuple[Indices, list[str]]:
+    """The group of every row, of shape (rows,), and the groups' names: the most frequent levels, then the others."""
+    counts = np.bincount(level, minlength=len(names))
+    some = np.argsort(-counts, kind="stable")
+    some = some[counts[some] > 0]
+    kept = np.sort(some if len(some) <= N_GROUPS else some[: N_GROUPS - 1])
+    group = np.full(len(names), len(kept))
+    group[kept] = np.arange(len(kept))
+    return group[level], [names[place] for place in kept] + ["others"] * (len(kept) < len(some))
+
+
+def _by_value(values: Floats) -> Indices:
+    """Groups of rows in the order of their values, about equally large; equal values are in one group."""
+    distinct, group = np.unique(values, return_inverse=True)
+    if len(distinct) <= N_GROUPS:
+        return np.asarray(group)
+    count = int(np.clip(len(values) // FEWEST, 1, N_GROUPS))
+    edges = np.unique(np.quantile(values, np.arange(1, count) / count))
+    return np.asarray(np.unique(np.searchsorted(edges, values, side="left"), return_inverse=True)[1])
+
+
+def _ranges(values: Floats, group: Indices, is_date: bool = False, digits: int | None = None) -> list[str]:
+    """The least and the largest value of every group, in words.
+
+    They are rounded to so many digits or, by default, to a fraction of the narrowest group.
+    """
+    parts = [values[group == place] for place in range(int(group.max()) + 1)]
+    widths = [float(np.ptp(part)) for part in parts if np.ptp(part) > 0]
+    decimals = int(np.ceil(0.5 - np.log10(min(widths)))) if widths else None
+
+    def shown(value: float) -> str:
+        if is_date:
+            return date_texts(np.array([value]))[0][:10]
+        if digits is not None:
+            return readable(value, digits)
+        return f"{value if decimals is None else round(value, decimals) + 0.0:,.12g}"
+
+    ends = [(shown(float(part.min())), shown(float(part.max()))) for part in parts]
+    return [low if low == high else f"{low} to {high}" for low, high in ends]

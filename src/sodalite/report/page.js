@@ -28,14 +28,19 @@
     return { ...trace, x: trace.x.slice(...range), y: trace.y.slice(...range) };
   };
 
-  // On a phone, points are so small that they do not hide the curve.
-  const smaller = (trace) => ({ ...trace, marker: { ...trace.marker, size: 0.6 * trace.marker.size } });
+  // On a phone, points are few and so small that they do not hide what is behind them.
+  const MOST = 150;
+  const onPhone = (trace) => {
+    const every = trace.meta === "many" ? Math.ceil(trace.x.length / MOST) : 1;
+    const some = (values) => values.filter((_, place) => place % every === 0);
+    return { ...trace, x: some(trace.x), y: some(trace.y), marker: { ...trace.marker, size: 0.6 * trace.marker.size } };
+  };
 
   const traces = (figure) => figure.data.map((trace, place) => {
     const frame = figure.frames.length ? figure.frames[position][place] : undefined;
     const merged = frame ? { ...trace, ...frame } : trace;
-    const sized = narrow.matches && merged.marker?.size ? smaller(merged) : merged;
-    return sized.meta ? picked(sized) : sized;
+    const sized = narrow.matches && merged.marker?.size ? onPhone(merged) : merged;
+    return sized.meta === "so far" || sized.meta === "next" ? picked(sized) : sized;
   });
 
   // A title in lines of about so many pixels.
@@ -106,36 +111,22 @@
   // Figures in a folded part wait until it is opened.
   const folds = [...document.querySelectorAll("details")];
   const isFolded = (key) => document.getElementById(key).closest("details:not([open])") !== null;
-  const due = () => all.filter((key) => waiting.has(key) && !isFolded(key));
+  const due = () => all.find((key) => waiting.has(key) && !isFolded(key));
 
-  // How far from what is on screen, and the nearest of those that are due.
-  const distance = (key) => {
-    const box = document.getElementById(key).getBoundingClientRect();
-    return Math.max(box.top - window.innerHeight, -box.bottom, 0);
-  };
-  const nearest = () => due().reduce((a, b) => (distance(b) < distance(a) ? b : a));
-
-  // Until what is there has been painted (a page that nobody sees never is), or until nothing else is to be done.
+  // Until what is there has been painted; a page that nobody sees never is.
   const painted = () => new Promise((go) => {
     if (document.hidden) setTimeout(go);
     else requestAnimationFrame(() => setTimeout(go));
   });
-  let wake = () => {};
-  const idle = () => new Promise((go) => {
-    wake = () => go(false); // what is on screen has changed
-    if (window.requestIdleCallback) requestIdleCallback(() => go(true), { timeout: 500 });
-    else setTimeout(() => go(true), 50);
-  });
 
-  // The words first, then the figures on screen one by one, then the others while the reader reads.
+  // The words first, then the figures one by one from the top, while the reader reads.
   let drawing = false;
   const drawWaiting = async () => {
-    if (drawing) return wake();
+    if (drawing) return;
     drawing = true;
-    while (due().length) {
-      if (distance(nearest()) === 0) await painted();
-      else if (!(await idle())) continue;
-      if (due().length) await draw(nearest());
+    while (due()) {
+      await painted();
+      if (due()) await draw(due());
     }
     drawing = false;
     document.documentElement.dataset.ready = "true";
@@ -170,7 +161,6 @@
   folds.forEach((fold) => fold.addEventListener("toggle", () => drawWaiting()));
   dark.addEventListener("change", redraw);
   narrow.addEventListener("change", redraw);
-  window.addEventListener("scroll", () => wake(), { passive: true });
   let folded = [];
   window.addEventListener("beforeprint", () => {
     printing = true;
@@ -178,7 +168,6 @@
     folded.forEach((fold) => { fold.open = true; });
     document.documentElement.classList.add("printing");
     all.forEach(draw);
-    wake();
   });
   window.addEventListener("afterprint", () => {
     printing = false;

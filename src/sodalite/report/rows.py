@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from ..core.types import Floats, Indices, Mask
 from ..core.validation import check_target, check_targets
 from ..fitting.fitted import Fitted, FittedModel
-from ..fitting.means import MeanFunction
 from ..kernels import CompiledKernel
 from ..kernels.neighbours import places_among
 from ..posteriors import Evidence, Posterior, SubsetOfData
 from ..selection.loop import Selection
 from ..selection.rows import ArrayRows
-from ..tables import Dates, Means, Numbers, Times, encoded_rows
-from ..tables.categories import Levels
-from ..tables.values import OFFSETS, Values, in_zone
+from ..tables import Means, encoded_rows
+from .inputs import Input, inputs_of, targets_of
 
 ENOUGH = 30  # unseen rows from which on they alone judge the model; fewer say little about its coverage
 
@@ -30,59 +28,6 @@ HOW = {
     "active": "rows that the model keeps, each predicted from the others",
 }
 """Which rows judge a model, in words."""
-
-
-@dataclass(frozen=True)
-class Input:
-    """A column that the target is predicted from, and the model's inputs that it became."""
-
-    name: str
-    kind: str
-    """"number", "date", "time", "levels", or "means": levels that an input tells by their mean targets."""
-    places: tuple[int, ...]
-    """The model's inputs (columns of X), counted from 0: one for each level, or one for all of them; for any other kind
-    the first is the value, and others tell the parts of the calendar or where values are missing."""
-    column: Numbers | Dates | Levels | None = None
-    """How the column becomes inputs, where it is more than one of them or has levels."""
-
-    @property
-    def has_levels(self) -> bool:
-        """Whether the values of the column are levels, with names."""
-        return isinstance(self.column, Levels)
-
-    @property
-    def levels(self) -> tuple[str, ...]:
-        """The names of the levels."""
-        return self.column.levels if isinstance(self.column, Levels) else ()
-
-    @property
-    def is_axis(self) -> bool:
-        """Whether the value of the column tells all its inputs, so that a curve can be drawn along it."""
-        if self.has_levels or (isinstance(self.column, Dates) and self.column.zone == OFFSETS):
-            return False
-        return len(self.places) == 1 or self.column is not None
-
-    def rows(self, values: Floats) -> Floats:
-        """The inputs at some values of the column, of shape (values, places)."""
-        column = self.column
-        if column is None or isinstance(column, Levels):
-            return values[:, None]
-        zone = column.zone if isinstance(column, Dates) else None
-        wall = None if zone is None else in_zone(values, zone)
-        found = Values("date" if isinstance(column, Dates) else "number", values, wall=wall, zone=zone)
-        return column.encode(lambda name: found).X
-
-    @property
-    def codes(self) -> Floats:
-        """The inputs at each level, of shape (levels, places)."""
-        assert isinstance(self.column, Levels)
-        known = self.column.vectors()[:-1]
-        return np.pad(known, ((0, 0), (0, len(self.places) - known.shape[1])))
-
-    def level_of(self, X: Floats) -> Indices:
-        """The place of the level of each row of X, of shape (n,)."""
-        distance = np.square(X[:, None, self.places] - self.codes).sum(axis=2)
-        return np.asarray(np.argmin(distance, axis=1))
 
 
 @dataclass(frozen=True)
@@ -131,21 +76,12 @@ class LabelledRows:
 class Material:
     """A fitted model and the rows that everything in a report is computed from."""
 
-    kernel: CompiledKernel
-    posterior: Posterior
+    fitted: Fitted
     base: SubsetOfData
     """The posterior given the active rows alone."""
-    selection: Selection
-    mean_function: MeanFunction
-    unit: float
-    """One unit of the scaled target, in units of the target."""
-    shift: float
-    """The target where the scaled target and the mean function are 0."""
     inputs: tuple[Input, ...]
-    target: str
+    name: str
     """The target's name."""
-    n_rows: int
-    """Rows that the model was fitted to."""
     active: LabelledRows
     pool: LabelledRows
     """Rows of the fit: all, if the model or the data have them; else the active ones."""
@@ -157,10 +93,40 @@ class Material:
     """Rows that the model is judged by."""
     how: str
     """Which rows the judges are: a key of `HOW`."""
-    n_given: int
+    n_given: int = 0
     """Rows that were given beside the model."""
-    n_unseen: int
+    n_unseen: int = 0
     """How many of these the fit has not seen; 0 where that is not known."""
+
+    @property
+    def posterior(self) -> Posterior:
+        """The posterior of the scaled targets."""
+        return self.fitted.posterior
+
+    @property
+    def kernel(self) -> CompiledKernel:
+        """The kernel that was found."""
+        return self.posterior.kernel
+
+    @property
+    def selection(self) -> Selection:
+        """The choice of the active rows."""
+        return self.fitted.selection
+
+    @property
+    def unit(self) -> float:
+        """One unit of the scaled target, in units of the target."""
+        return float(self.fitted.scaling.std[self.active.target])
+
+    @property
+    def shift(self) -> float:
+        """The target where the scaled target and the mean function are 0."""
+        return float(self.fitted.scaling.mean[self.active.target])
+
+    @property
+    def plain(self) -> bool:
+        """Whether the model can be drawn as a curve or a map: it has one or two inputs, all numbers."""
+        return len(self.inputs) <= 2 and all(part.is_axis for part in self.inputs)
 
     def in_units(self, y: Floats, offset: Floats | float = 0.0) -> Floats:
         """Scaled targets, or means of them, in units of the target; `offset` is what the mean function predicts."""
@@ -168,31 +134,24 @@ class Material:
 
     def offset_at(self, X: Floats) -> Floats:
         """What the mean function predicts for the target at new rows; of shape (rows,)."""
-        found = self.mean_function(X)
+        found = self.fitted.mean_function(X)
         return np.zeros(len(X)) if isinstance(found, float) else np.asarray(found[:, self.active.target])
 
     def predictions(self, X: Floats) -> Floats:
         """Predictions of the target in its own units; of shape (rows,)."""
-        return self.in_units(self.posterior.mean(X)[:, self.active.target], self.offset_at(X))
+        return np.asarray(self.fitted.mean(X)[:, self.active.target])
 
-    @property
-    def plain(self) -> bool:
-        """Whether the model can be drawn as a curve or a map: it has one or two inputs, all numbers."""
-        return len(self.inputs) <= 2 and all(part.is_axis for part in self.inputs)
-
-
-class _Roles(NamedTuple):
-    """Which rows are shown, and which judge the model; the fields are those of `Material`."""
-
-    pool: LabelledRows
-    shown: LabelledRows
-    judges: LabelledRows
-    how: str
-    n_unseen: int = 0
+    def noise(self, rows: LabelledRows) -> Floats:
+        """The noise variances of some rows, scaled, no less than the floor; of shape (n,)."""
+        noise = self.kernel.noise(self.kernel.prepare(rows.X)) + rows.alpha
+        return np.asarray(np.maximum(noise, self.selection.noise_floor))
 
 
 def gather(model: FittedModel, X: Any = None, y: Any = None, target: int = 0) -> Material:
     """A fitted model's rows and those that were given, sorted by whether the fit has seen them.
+
+    Unseen rows judge the model, if there are enough of them. If not, rows of the fit do, each predicted from the
+    others; of these, those that the mean function has not seen, if there are some.
 
     Parameters
     ----------
@@ -206,31 +165,36 @@ def gather(model: FittedModel, X: Any = None, y: Any = None, target: int = 0) ->
     fitted = model.fitted_
     check_target(target, fitted.q)
     active, own = _active_rows(fitted, target), _rows_of_fit(fitted, target)
-    if X is None:
-        pool = active if own is None else own
-        judges = pool if own is None or fitted.judges is None else own.take(fitted.judges)
-        given, roles = None, _Roles(pool, pool, judges, "active" if own is None else "left out")
-    else:
-        given = _checked(model, X, y, target)
-        given = _as_fitted(model, given, active if own is None else own)
-        given = replace(given, place=match(active, given))
-        roles = _roles_of_given(given) if own is None else _roles_beside_fit(given, own, fitted.judges)
-    return Material(
-        kernel=fitted.posterior.kernel,
-        posterior=fitted.posterior,
-        base=_base(fitted, active),
-        selection=fitted.selection,
-        mean_function=fitted.mean_function,
-        unit=float(fitted.scaling.std[target]),
-        shift=float(fitted.scaling.mean[target]),
+    pool = active if own is None else own
+    judges = pool if own is None or fitted.judges is None else own.take(fitted.judges)
+    chosen = replace(fitted.selection, indices=np.arange(len(active)))
+    made = Material(
+        fitted=fitted,
+        base=SubsetOfData.condition(Evidence(fitted.posterior.kernel, ArrayRows(active.X, active.Y), chosen)),
         inputs=inputs_of(model),
-        target=target_of(model, target),
-        n_rows=fitted.n_rows,
+        name=targets_of(model)[target],
         active=active,
-        whole=own is not None or given is not None,
-        n_given=0 if given is None else len(given),
-        **roles._asdict(),
+        pool=pool,
+        whole=own is not None,
+        shown=pool,
+        judges=judges,
+        how="active" if own is None else "left out",
     )
+    if X is None:
+        return made
+    given = _as_fitted(model, _checked(model, X, y, target), pool)
+    given = replace(given, place=match(active, given))
+    made = replace(made, whole=True, shown=given, judges=given, n_given=len(given))
+    if own is None:  # if some rows are active, others may be of the fit
+        return replace(made, pool=given, how="unsure" if (given.place >= 0).any() else "unseen")
+    known = match(own, given)
+    unseen = known < 0
+    made = replace(made, n_unseen=int(unseen.sum()))
+    if unseen.sum() >= ENOUGH or unseen.all():
+        return replace(made, judges=given.take(unseen), how="unseen")
+    seen = np.unique(known[~unseen])
+    fair = seen if fitted.judges is None else np.intersect1d(seen, fitted.judges)
+    return replace(made, judges=own.take(fair if len(fair) else seen))
 
 
 def _active_rows(fitted: Fitted, target: int) -> LabelledRows:
@@ -260,62 +224,6 @@ def _labelled(
     """Rows of the fit; `given` are the targets as they were given, None for a constant mean function."""
     offset = np.zeros(Y.shape) if given is None else given - fitted.scaling.undone(Y)
     return LabelledRows(X, Y, Y if given is None else given, offset, alpha, place, target)
-
-
-def _roles_beside_fit(given: LabelledRows, own: LabelledRows, judges: Indices | None) -> _Roles:
-    """The roles where all rows of the fit are known: unseen rows judge the model, if there are enough of them.
-
-    If not, those of the fit do, each predicted from the others; of these, `judges` if the mean function has seen the
-    rest.
-    """
-    known = match(own, given)
-    unseen = known < 0
-    if unseen.sum() >= ENOUGH or unseen.all():
-        return _Roles(own, given, given.take(unseen), "unseen", int(unseen.sum()))
-    seen = np.unique(known[~unseen])
-    fair = seen if judges is None else np.intersect1d(seen, judges)
-    return _Roles(own, given, own.take(fair if len(fair) else seen), "left out", int(unseen.sum()))
-
-
-def _roles_of_given(given: LabelledRows) -> _Roles:
-    """The roles where only active rows are known: if some of the given rows are active, others may be of the fit."""
-    return _Roles(given, given, given, "unsure" if (given.place >= 0).any() else "unseen")
-
-
-def _base(fitted: Fitted, active: LabelledRows) -> SubsetOfData:
-    """The posterior given the active rows alone."""
-    chosen = replace(fitted.selection, indices=np.arange(len(active)))
-    return SubsetOfData.condition(Evidence(fitted.posterior.kernel, ArrayRows(active.X, active.Y), chosen))
-
-
-def inputs_of(model: FittedModel) -> tuple[Input, ...]:
-    """The columns that a model was fitted to; those without names are called "input 1", "input 2" and so on."""
-    mapping = getattr(model, "preprocessing_", None)
-    if mapping is None:
-        names = getattr(model, "feature_names_in_", None)
-        names = [f"input {place + 1}" for place in range(model.n_features_in_)] if names is None else names
-        return tuple(Input(str(name), "number", (place,)) for place, name in enumerate(names))
-    found, begin = [], 0
-    for column in mapping.columns:
-        places = tuple(range(begin, begin + len(column.names)))
-        begin += len(places)
-        if isinstance(column, Levels):
-            found.append(Input(column.name, "means" if isinstance(column, Means) else "levels", places, column))
-        elif isinstance(column, Numbers | Dates) or (isinstance(column, Times) and not column.parts):
-            more = column if len(places) > 1 and isinstance(column, Numbers | Dates) else None
-            found.append(Input(column.name, column.kind, places, more))
-        else:  # no one of its inputs stands for the column
-            names = zip(column.names, places, strict=True)
-            found += [Input(name, "number", (place,)) for name, place in names]
-    return tuple(found)
-
-
-def target_of(model: FittedModel, target: int = 0) -> str:
-    """The name of the target; "target", or "target 1" of several, where none is known."""
-    mapping = getattr(model, "preprocessing_", None)
-    if mapping is not None and mapping.target:
-        return str(mapping.target)
-    return "target" if model.fitted_.q == 1 else f"target {target + 1}"
 
 
 def _checked(model: FittedModel, X: Any, y: Any, target: int) -> LabelledRows:

@@ -1,14 +1,13 @@
 """The Gaussian process at every stage of a selection, from one factor, and the learning curve.
 
-The first t rows of L^-1 belong to the first t active rows, whatever comes after them. So the mean v.z, the variance
-k(x, x) - v.v and the log likelihood of stage t are sums over the first t entries of what the last stage needs: one
-matrix product, then running sums.
+The first t rows of L^-1 belong to the first t active rows, whatever comes after them. So the mean v.z and the variance
+k(x, x) - v.v of stage t are sums over the first t entries of what the last stage needs: one matrix product, then
+running sums.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from math import log, pi
 
 import numpy as np
 from scipy.linalg import solve_triangular
@@ -40,26 +39,26 @@ class Stages:
     """L^-1, of shape (m, m)."""
     z: Floats
     """L^-1 y of one target; of shape (m,)."""
-    floor: float
-    """The least noise variance of a row."""
 
     @classmethod
-    def of(cls, kernel: CompiledKernel, rows: LabelledRows) -> Stages:
+    def of_model(cls, material: Material) -> Stages:
+        """The stages of the model's own selection, from its factor."""
+        base = material.base
+        z = np.asarray(base.z[:, material.active.target], dtype=np.float64)
+        return cls(material.kernel, base.rows, np.asarray(base.inverse, dtype=np.float64), z)
+
+    @classmethod
+    def of_rows(cls, kernel: CompiledKernel, rows: LabelledRows) -> Stages:
         """The stages of taking some rows in their order. O(m^3)."""
         features = kernel.prepare(rows.X)
         K, noise = covariance_block(kernel, features), kernel.noise(features) + rows.alpha
-        L, floor = floored_factor(K, noise, float(K.diagonal().max()) or 1.0)
+        L, _ = floored_factor(K, noise, float(K.diagonal().max()) or 1.0)
         with one_blas_thread():
             inverse = solve_triangular(L, np.eye(len(L)), lower=True)
-        return cls(kernel, features, inverse, inverse @ rows.y, floor)
+        return cls(kernel, features, inverse, inverse @ rows.y)
 
     def __len__(self) -> int:
         return len(self.z)
-
-    def noise(self, rows: LabelledRows) -> Floats:
-        """The noise variances of some rows, no less than the floor; of shape (n,)."""
-        noise = self.kernel.noise(self.kernel.prepare(rows.X)) + rows.alpha
-        return np.asarray(np.maximum(noise, self.floor))
 
     def predict(self, X: Array, stages: Indices) -> tuple[Floats, Floats]:
         """The latent mean and variance at some stages t, in rising order; both of shape (stages, rows of X)."""
@@ -73,23 +72,13 @@ class Stages:
         mean, s2 = in_blocks(block, np.asarray(X, dtype=np.float64), 3 * len(self))
         return mean.T, s2.T
 
-    def errors(self, rows: LabelledRows, stages: Indices) -> tuple[Floats, Floats]:
-        """The residuals of rows and the variances of these; both of shape (stages, rows).
-
-        A row that is among the first t, as `rows.place` says, has its leave-one-out residual.
-        """
-        mean, s2 = self.predict(rows.X, stages)
-        error, variance = rows.y - mean, s2 + self.noise(rows)
-        for error_at, variance_at, t in zip(error, variance, stages, strict=True):
+    def errors(self, rows: LabelledRows, stages: Indices) -> Floats:
+        """The residuals of rows, of shape (stages, rows); of a row among the first t, that without it."""
+        error = rows.y - self.predict(rows.X, stages)[0]
+        for error_at, t in zip(error, stages, strict=True):
             own = np.flatnonzero((rows.place >= 0) & (rows.place < t))
-            left, variance_at[own] = leave_one_out(self.inverse[:t, rows.place[own]], self.z[:t, None])
-            error_at[own] = left[:, 0]
-        return error, variance
-
-    def log_likelihood(self, stages: Indices) -> Floats:
-        """The log density of the first t targets, at some stages t; of shape (stages,)."""
-        terms = -0.5 * self.z**2 + np.log(self.inverse.diagonal()) - 0.5 * log(2 * pi)
-        return np.asarray(np.cumsum(terms)[stages - 1])
+            error_at[own] = leave_one_out(self.inverse[:t, rows.place[own]], self.z[:t, None])[0][:, 0]
+        return np.asarray(error)
 
 
 def some_stages(m: int, most: int = MOST_STAGES) -> Indices:
@@ -117,45 +106,38 @@ def _sums(terms: Floats, stages: Indices) -> Floats:
 
 
 @dataclass(frozen=True)
-class JudgedCurve:
-    """The parts of a learning curve that need rows to judge by."""
-
-    rmse: Floats
-    """The RMSE of any row, active ones left out; of shape (stages,)."""
-    density: Floats
-    """J, the log density of all targets, per row; of shape (stages,). More is better."""
-    random_stages: Indices
-    """Rows in the random subsets at each of their stages."""
-    random_rmse: Floats
-    """The RMSE of random subsets; of shape (draws, random stages)."""
-    random_density: Floats
-    """J of random subsets; of shape (draws, random stages)."""
-
-
-@dataclass(frozen=True)
 class LearningCurve:
-    """RMSE and J at some stages, in units of the target; all predictions are from the active rows alone."""
+    """RMSE at some stages, in units of the target; all predictions are from the active rows alone."""
 
     stages: Indices
     """Active rows at each stage, t; of shape (stages,)."""
     remainder: Floats
     """The RMSE of the remainder, as the selection saw it; of shape (stages,)."""
-    judged: JudgedCurve | None
-    """What is known of any row; None if there are no rows to judge by."""
     noise: float
     """The standard deviation of the noise, as predictions have it."""
+    rmse: Floats | None = None
+    """The RMSE of any row, active ones left out; of shape (stages,). None if there are no rows to judge by."""
+    random_stages: Indices | None = None
+    """Rows in the random subsets at each of their stages; None as `rmse`."""
+    random_rmse: Floats | None = None
+    """The RMSE of random subsets, of shape (draws, random stages); None as `rmse`."""
     finished: float = float("nan")
     """The RMSE of the finished model, by rows that judge the curve too."""
     words: str = ""
     """Which rows judge the curve, and how many."""
 
     @property
+    def random_end(self) -> float:
+        """The mean RMSE of the random subsets with all their rows; NaN if there are none."""
+        return float("nan") if self.random_rmse is None else float(self.random_rmse[:, -1].mean())
+
+    @property
     def equal(self) -> tuple[int, int] | None:
         """How many chosen rows are as good as how many random ones; None where that is unknown, or none are."""
-        if (known := self.judged) is None:
+        if self.rmse is None or self.random_stages is None:
             return None
-        enough = np.flatnonzero(known.rmse <= known.random_rmse[:, -1].mean())
-        return (int(self.stages[enough[0]]), int(known.random_stages[-1])) if len(enough) else None
+        enough = np.flatnonzero(self.rmse <= self.random_end)
+        return (int(self.stages[enough[0]]), int(self.random_stages[-1])) if len(enough) else None
 
 
 def learning_curve(material: Material, stages: Stages, generator: np.random.Generator) -> LearningCurve:
@@ -163,30 +145,29 @@ def learning_curve(material: Material, stages: Stages, generator: np.random.Gene
 
     O(m^2 rows) for `N_JUDGES` rows of each kind, and O(m^3) for each random subset.
     """
-    shown = some_stages(len(stages))
-    remainder = material.selection.rmse[shown - 1] * (material.unit if len(material.active.Y.T) > 1 else 1.0)
-    bars = bars_of(material.posterior)
-    kernel_noise = material.kernel.noise(material.kernel.prepare(material.active.X[:1]))[0]
-    noise = material.unit * float(np.sqrt(kernel_noise) if bars is None else bars.noise)
+    shown, bars = some_stages(len(stages)), bars_of(material.posterior)
+    unit = material.unit if len(material.active.Y.T) > 1 else 1.0
+    noise = np.sqrt(material.kernel.noise(material.kernel.prepare(material.active.X[:1]))[0])
+    curve = LearningCurve(
+        stages=shown,
+        remainder=material.selection.rmse[shown - 1] * unit,
+        noise=material.unit * float(noise if bars is None else bars.noise),
+    )
     if not material.whole:
-        return LearningCurve(shown, remainder, None, noise)
+        return curve
     judges, weights = _judges(material, generator)
-    rmse, density = _curve(stages, judges, weights, shown, material.n_rows)
+
+    def rmse(part: Stages, rows: LabelledRows, at: Indices) -> Floats:
+        squares = np.square(part.errors(rows, at))
+        return np.asarray(material.unit * np.sqrt(np.average(squares, axis=1, weights=weights)))
+
     n_drawn = min(len(stages), len(material.pool), MOST_DRAWN)
-    at = some_stages(n_drawn)
-    curves = []
+    at, drawn = some_stages(n_drawn), []
     for _ in range(N_DRAWS):
         subset = material.pool.take(generator.permutation(len(material.pool))[:n_drawn])
         placed = replace(judges, place=match(subset, judges))
-        curves.append(_curve(Stages.of(material.kernel, subset), placed, weights, at, material.n_rows))
-    judged = JudgedCurve(
-        rmse=rmse * material.unit,
-        density=density - log(material.unit),
-        random_stages=at,
-        random_rmse=np.array([curve[0] for curve in curves]) * material.unit,
-        random_density=np.array([curve[1] for curve in curves]) - log(material.unit),
-    )
-    return LearningCurve(shown, remainder, judged, noise)
+        drawn.append(rmse(Stages.of_rows(material.kernel, subset), placed, at))
+    return replace(curve, rmse=rmse(stages, judges, shown), random_stages=at, random_rmse=np.array(drawn))
 
 
 def _judges(material: Material, generator: np.random.Generator) -> tuple[LabelledRows, Floats]:
@@ -196,16 +177,3 @@ def _judges(material: Material, generator: np.random.Generator) -> tuple[Labelle
     taken = [generator.permutation(part)[:N_JUDGES] for part in parts]
     weights = [np.full(len(some), len(part) / max(len(some), 1)) for some, part in zip(taken, parts, strict=True)]
     return rows.take(np.concatenate(taken)), np.concatenate(weights)
-
-
-def _curve(stages: Stages, rows: LabelledRows, weights: Floats, shown: Indices, n: int) -> tuple[Floats, Floats]:
-    """RMSE and J per row, both of shape (stages,), by rows that stand for all n with these weights.
-
-    J is the log density of the first t targets plus those of the n - t others, each given the first t.
-    """
-    error, variance = stages.errors(rows, shown)
-    rmse = np.sqrt(np.average(np.square(error), axis=1, weights=weights))
-    left = weights * ((rows.place < 0) | (rows.place >= shown[:, None]))
-    terms = -0.5 * (np.square(error) / variance + np.log(2 * pi * variance))
-    mean = (left * terms).sum(axis=1) / np.maximum(left.sum(axis=1), np.finfo(np.float64).tiny)
-    return rmse, (stages.log_likelihood(shown) + np.maximum(n - shown, 0) * mean) / max(n, 1)

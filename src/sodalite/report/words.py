@@ -1,12 +1,11 @@
-"""A fitted model in words: which inputs matter, how rough the function is, how noisy the targets are, why it ended."""
+"""A fitted model in words: which inputs matter, how noisy the targets are, how its errors are distributed."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import sqrt
 from operator import itemgetter
-from typing import Any
 
 import numpy as np
 from sklearn.gaussian_process import kernels as spec
@@ -35,7 +34,7 @@ CRITERIA = {
     "sampled": "a draw that favours rows where the model is unsure and wrong (sampled)",
     "random": "a draw among all rows (random)",
 }
-"""Which row is chosen next, by the name of the score."""
+"""Which row is chosen next, by the name of the criterion."""
 
 _PROJECTED = "all rows, seen through the active ones"
 POSTERIORS = {
@@ -48,18 +47,19 @@ POSTERIORS = {
 }
 """Which rows predictions are made from, by the name of the posterior."""
 
+MEANS = {"constant": "a constant", "linear": "a straight line", "trees": "boosted trees"}
+
 
 @dataclass(frozen=True)
-class KernelWords:
-    """What a kernel and its model say of some data: which inputs matter, noise and error bars."""
+class TargetSummary:
+    """What a model says of one target: which inputs matter, the noise and the error bars, in units of the target."""
 
-    shape: str
-    """The kinds of covariance in the kernel."""
+    name: str
     importance: tuple[tuple[str, float], ...]
     """For each column, its share of the predictions' variance (`sodalite.report.importance`), the largest first. Empty
     where that is not known."""
     noise_std: float
-    """The standard deviation of the noise, in units of the target, as predictions have it: scaled by calibration.
+    """The standard deviation of the noise, as predictions have it: scaled by calibration.
 
     It is the kernel's own where the model's error bars are not known (`std` is None)."""
     noise_share: float
@@ -70,40 +70,40 @@ class KernelWords:
     """The error bar: the standard deviation of a new observation near the rows, of noise and what rows leave open."""
     std_range: tuple[float, float] | None = None
     """The standard deviation of a new observation at the 10 % and the 90 % quantile of the rows."""
+    errors: str = ""
+    """The distribution of errors that the model has learnt, in sentences."""
 
-    def inputs(self, most: int = 5) -> str:
+    @property
+    def inputs(self) -> str:
         """Which inputs matter, by their shares of the predictions' variance, in a sentence; empty if not known."""
-        if not self.importance:
-            return ""
-        matter = [(name, value) for name, value in self.importance if value > HARDLY]
-        others = [name for name, value in self.importance if value <= HARDLY]
+        most, matter = 5, [(name, share) for name, share in self.importance if share > HARDLY]
+        others = [name for name, share in self.importance if share <= HARDLY]
         if not matter:
-            return "No input makes a difference to predictions."
+            return "No input makes a difference to predictions." if others else ""
         if len(self.importance) == 1:
             return f"{matter[0][0]} matters."
-        shown = [f"{name} ({100 * min(value, 1.0):.0f} %)" for name, value in matter[:most]]
+        shown = [f"{name} ({100 * min(share, 1.0):.0f} %)" for name, share in matter[:most]]
         if len(matter) > most:
             shown.append(f"{len(matter) - most} more")
-        text = f"{shown[0]} matters most"
-        if len(shown) > 1:
-            text += ", then " + ", ".join(shown[1:])
+        text = f"{shown[0]} matters most" + (f", then {', '.join(shown[1:])}" if len(shown) > 1 else "")
         if others:
             names = ", ".join(others[:most]) + (f" and {len(others) - most} more" if len(others) > most else "")
             text += f"; {names} hardly {'matter' if len(others) > 1 else 'matters'}"
-        return text + "."
+        return f"{text}."
 
-    def noise(self, target: str = "the target") -> str:
+    @property
+    def noise(self) -> str:
         """How noisy the targets are, in a sentence or two."""
         rest = ""
         if self.std and self.noise_std**2 < MOSTLY * self.std**2:
             rest = " Most of the error bars come from what the rows leave open of the function itself."
         if not self.noise_std:
             return f"The targets are taken to be free of noise.{rest}"
-        share = f"{self.noise_share:.1%}" if self.noise_share >= 0.001 else "less than 0.1%"
-        of = f"{share.replace('%', ' %')} of the variance of {target}"
+        share = f"{100 * self.noise_share:.1f} %" if self.noise_share >= 0.001 else "less than 0.1 %"
+        deviation, of = f"Standard deviation {readable(self.noise_std)}", f"{share} of the variance of {self.name}"
         if self.std is None:
-            return f"Standard deviation {readable(self.noise_std)} by the kernel, as it is without calibration: {of}."
-        return f"Standard deviation {readable(self.noise_std)}{_by_place(self.noise_range)}: {of}.{rest}"
+            return f"{deviation} by the kernel, as it is without calibration: {of}."
+        return f"{deviation}{_by_place(self.noise_range)}: {of}.{rest}"
 
     @property
     def error_bar(self) -> str:
@@ -114,6 +114,7 @@ class KernelWords:
             return f"± {readable(self.std_range[0])} to ± {readable(self.std_range[1])}"
         return f"± {readable(self.std)}"
 
+    @property
     def error_bars(self) -> str:
         """How far new observations are from their predictions, in a sentence; empty where that is not known."""
         if self.std is None:
@@ -124,23 +125,70 @@ class KernelWords:
             return f"{about}, {by}."
         return f"{about} (standard deviation){_by_place(self.std_range)}."
 
-    def as_dict(self) -> dict[str, Any]:
-        """What JSON can hold."""
-        return {**vars(self), "importance": dict(self.importance)}
 
-    def scaled(self, bars: ErrorBars, unit: float) -> KernelWords:
-        """A copy with the noise and the error bars of predictions; `unit` is their unit in units of the target."""
-        (a, b), (c, d) = bars.noise_range, bars.std_range
-        noise, std = bars.noise * unit, bars.std * unit
-        return replace(self, noise_std=noise, noise_range=(a * unit, b * unit), std=std, std_range=(c * unit, d * unit))
+def summarize_target(
+    kernel: spec.Kernel,
+    X: Array,
+    name: str = "the target",
+    importance: Sequence[tuple[str, float]] = (),
+    unit: float = 1.0,
+    variance: float = 1.0,
+    bars: ErrorBars | None = None,
+    errors: str = "",
+) -> TargetSummary:
+    """Summarize what a kernel and its model say of a target, by some rows.
 
-    @classmethod
-    def from_dict(cls, content: Mapping[str, Any]) -> KernelWords:
-        """The words that `as_dict` gave."""
-        parts = dict(content)
-        for name in ("noise_range", "std_range"):
-            parts[name] = None if parts[name] is None else tuple(parts[name])
-        return cls(**{**parts, "importance": tuple(parts["importance"].items())})
+    Parameters
+    ----------
+    kernel : scikit-learn kernel
+    X : array of shape (n, d)
+    name : str
+    importance : sequence of (str, float)
+        The inputs and their shares of the predictions' variance, the most important first.
+    unit : float
+        One unit of the kernel's targets, in units of the target.
+    variance : float
+        The target's variance, in its own units.
+    bars : ErrorBars, optional
+        What the model's predictions say of new observations. Without them, the noise is the kernel's.
+    errors : str
+        The distribution of errors in words.
+
+    Examples
+    --------
+    >>> X = np.random.default_rng(0).normal(size=(100, 2))
+    >>> found = summarize_target(
+    ...     spec.RBF([0.5, 100.0]) + spec.WhiteKernel(0.1), X, "yield", [("hour", 0.99), ("wind", 0.002)]
+    ... )
+    >>> found.inputs
+    'hour (99 %) matters most; wind hardly matters.'
+    >>> found.noise
+    'Standard deviation 0.316 by the kernel, as it is without calibration: 10.0 % of the variance of yield.'
+    """
+    if bars is None:
+        compiled = compile_kernel(kernel, X)
+        noise, known = sqrt(float(compiled.noise(compiled.prepare(X[:1]))[0])), {}
+    else:
+        noise = bars.noise
+        known = {"noise_range": _scaled(bars.noise_range, unit), "std_range": _scaled(bars.std_range, unit)}
+    share = min((noise * unit) ** 2 / variance, 1.0) if variance > 0 else 0.0
+    std = None if bars is None else bars.std * unit
+    return TargetSummary(name, tuple(importance), noise * unit, share, **known, std=std, errors=errors)
+
+
+def kernel_shape(kernel: spec.Kernel, X: Array) -> str:
+    """The kinds of covariance in a kernel."""
+    leaves = compile_kernel(kernel, X).root.leaves()
+    return ", ".join(filter(None, dict.fromkeys(leaf.words for leaf in leaves)))
+
+
+def bars_of(posterior: Posterior) -> ErrorBars | None:
+    """The error bars of new observations near the data; None if the posterior is not calibrated."""
+    return None if posterior.scale is None else posterior.scale.bars
+
+
+def _scaled(ends: tuple[float, float], unit: float) -> tuple[float, float]:
+    return ends[0] * unit, ends[1] * unit
 
 
 def _by_place(ends: tuple[float, float] | None) -> str:
@@ -165,50 +213,12 @@ def readable(value: float, digits: int = 3) -> str:
     return f"{rounded:,.0f}" if abs(rounded) >= 10 ** (digits - 1) else f"{rounded:.{digits}g}"
 
 
-def kernel_words(
-    kernel: spec.Kernel,
-    X: Array,
-    importance: Sequence[tuple[str, float]] = (),
-    y_std: float = 1.0,
-    y_variance: float = 1.0,
-    bars: ErrorBars | None = None,
-) -> KernelWords:
-    """Describe a kernel and its model by what they say of some rows.
-
-    Parameters
-    ----------
-    kernel : scikit-learn kernel
-    X : array of shape (n, d)
-    importance : sequence of (str, float)
-        The inputs and their shares of the predictions' variance, the most important first.
-    y_std : float
-        What one unit of the kernel's targets is, in units of the target.
-    y_variance : float
-        The target's variance, in its own units.
-    bars : ErrorBars, optional
-        What the model's predictions say of new observations. Without them, the noise is the kernel's.
-
-    Examples
-    --------
-    >>> X = np.random.default_rng(0).normal(size=(100, 2))
-    >>> words = kernel_words(spec.RBF([0.5, 100.0]) + spec.WhiteKernel(0.1), X, [("hour", 0.99), ("wind", 0.002)])
-    >>> words.inputs()
-    'hour (99 %) matters most; wind hardly matters.'
-    >>> words.noise()
-    'Standard deviation 0.316 by the kernel, as it is without calibration: 10.0 % of the variance of the target.'
-    """
-    compiled = compile_kernel(kernel, X)
-    noise = float(compiled.noise(compiled.prepare(X[:1]))[0]) if bars is None else bars.noise**2
-    noise *= y_std**2
-    shapes = dict.fromkeys(leaf.words for leaf in compiled.root.leaves())
-    share = min(noise / y_variance, 1.0) if y_variance > 0 else 0.0
-    words = KernelWords(", ".join(filter(None, shapes)), tuple(importance), sqrt(noise), share)
-    return words if bars is None else words.scaled(bars, y_std)
-
-
-def bars_of(posterior: Posterior) -> ErrorBars | None:
-    """The error bars of new observations near the data; None if the posterior is not calibrated."""
-    return None if posterior.scale is None else posterior.scale.bars
+def listed(names: Sequence[str], most: int = 4) -> str:
+    """Names as part of a sentence: "a, b and c", or "a, b, c and 7 others"."""
+    names = list(names)
+    if len(names) > most:
+        return f"{', '.join(names[: most - 1])} and {len(names) - most + 1} others"
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
 def error_words(shape: Shape | None, target: int = 0) -> str:
@@ -218,14 +228,9 @@ def error_words(shape: Shape | None, target: int = 0) -> str:
 
 
 def distribution_words(standard: Standard | None, by_place: bool = False) -> str:
-    """A distribution of errors, in a sentence or two.
+    """A distribution of errors, in a sentence or two; None is a Gaussian.
 
-    Parameters
-    ----------
-    standard : Standard or None
-        None for a Gaussian.
-    by_place : bool
-        Whether the width of the errors is learnt from those near by.
+    `by_place` is whether the width of the errors is learnt from those near by.
 
     Examples
     --------
@@ -260,19 +265,9 @@ def coverages_words(coverages: Mapping[str, float]) -> str:
     >>> coverages_words({"0.5": 0.514, "0.8": 0.802, "0.95": 0.946, "0.99": 0.986})
     'intervals of 50, 80, 95 and 99 % hold 51.4, 80.2, 94.6 and 98.6 % of the rows'
     """
-    levels, found = (
-        [f"{100 * float(level):g}" for level in coverages],
-        [f"{100 * share:.1f}" for share in coverages.values()],
-    )
-    return f"intervals of {_listed(levels)} % hold {_listed(found)} % of the rows"
-
-
-def _listed(parts: Sequence[str]) -> str:
-    """Two or more words as a list in a sentence."""
-    return f"{', '.join(parts[:-1])} and {parts[-1]}"
-
-
-MEANS = {"constant": "a constant", "linear": "a straight line", "trees": "boosted trees"}
+    levels = listed([f"{100 * float(level):g}" for level in coverages])
+    shares = listed([f"{100 * share:.1f}" for share in coverages.values()])
+    return f"intervals of {levels} % hold {shares} % of the rows"
 
 
 def mean_words(mean: MeanFunction) -> str:
@@ -288,9 +283,9 @@ def mean_words(mean: MeanFunction) -> str:
     is_constant = mean.name == "constant"
     if is_constant and not mean.trials:
         return ""
+    text = _mean_name(mean.name, mean.share)
     rest = "" if is_constant else "; the Gaussian process learns what it leaves"
-    text = f"{_mean_name(mean.name, mean.share)}{rest}."
-    text = text[0].upper() + text[1:]
+    text = f"{text[0].upper()}{text[1:]}{rest}."
     others = {_mean_name(trial.name, trial.share): trial.nlpd for trial in reversed(mean.trials)}
     if not others:
         return text
@@ -300,5 +295,5 @@ def mean_words(mean: MeanFunction) -> str:
 
 def _mean_name(name: str, share: float) -> str:
     """The name of a mean function, or of a share of it, in words."""
-    said = MEANS.get(name, name)
-    return said if share == 1 else f"half of {said}" if share == 0.5 else f"{share:g} of {said}"
+    text = MEANS.get(name, name)
+    return text if share == 1 else f"half of {text}" if share == 0.5 else f"{share:g} of {text}"

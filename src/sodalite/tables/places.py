@@ -61,6 +61,14 @@ class Places(Column):
             both = np.where(gaps, np.array(self.centre)[:, None], both)
         return self.coded(place(both[0], both[1], self.centre, self.parts), gaps)
 
+    def points(self, latitude: Floats, longitude: Floats) -> Floats:
+        """The inputs at some latitudes and longitudes, of shape (n, axes)."""
+        return place(latitude, longitude, self.centre, self.parts)
+
+    def degrees(self, X: Floats) -> list[Floats]:
+        """The latitudes and longitudes of inputs of shape (n, axes); those at the centre may have been missing."""
+        return degrees_of(X[:, : len(self.parts)], self.centre)
+
     def values(self, get: Lookup, source: str) -> Floats:
         """Latitudes and longitudes, of shape (2, n), NaN where one is missing."""
         both = []
@@ -180,11 +188,32 @@ def place(latitude: Floats, longitude: Floats, centre: tuple[float, float], axes
     array([[  0. ,   0. ],
            [  0. , 111.2]])
     """
+    frame = _frame(centre)
+    kept = [AXES.index(axis) for axis in axes]
+    return np.asarray(RADIUS * (_sphere(latitude, longitude) - frame[2]) @ frame[kept].T)
+
+
+def degrees_of(X: Floats, centre: tuple[float, float]) -> list[Floats]:
+    """The latitudes and longitudes of points of `place`, of shape (n, 2) or (n, 3): the inverse.
+
+    Examples
+    --------
+    >>> degrees_of(place(np.array([47.0, 48.0]), np.array([8.0, 9.5]), (47.0, 8.0), ("east", "north")), (47.0, 8.0))
+    [array([47., 48.]), array([8. , 9.5])]
+    """
+    if X.shape[1] < len(AXES):  # the third is known, since points are on the sphere
+        X = np.column_stack([X, np.sqrt(np.maximum(RADIUS**2 - np.square(X).sum(axis=1), 0)) - RADIUS])
+    frame = _frame(centre)
+    x, y, z = (frame[2] + X / RADIUS @ frame).T
+    return [np.degrees(np.arctan2(z, np.hypot(x, y))), np.degrees(np.arctan2(y, x))]
+
+
+def _frame(centre: tuple[float, float]) -> Floats:
+    """Unit vectors east, north and up of a place, of shape (3, 3)."""
     phi, lam = np.radians(centre)
     east = np.array([-np.sin(lam), np.cos(lam), 0.0])
     up = np.array([np.cos(phi) * np.cos(lam), np.cos(phi) * np.sin(lam), np.sin(phi)])
-    frame = np.stack([east, np.cross(up, east), up])[[AXES.index(axis) for axis in axes]]
-    return np.asarray(RADIUS * (_sphere(latitude, longitude) - up) @ frame.T)
+    return np.stack([east, np.cross(up, east), up])
 
 
 def _sphere(latitude: Floats, longitude: Floats) -> Floats:
