@@ -21,4 +21,4 @@ if WORKERS > 1:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Let fits pass that are no better than a simple model: many tests fit what no model could predict."""
-    config.addinivalue_line("filterwarnings", "ignore::sodalite.posteriors.baselines.NoBetterWarning")
+    config.addinivalue_line("filterwarnings", "ignore::sodalite.exceptions.NoBetterWarning")

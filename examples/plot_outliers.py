@@ -15,8 +15,8 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, ExpSineSquared
 from vega_datasets import local_data
 
 from sodalite import GreedyGPRegressor
+from sodalite.exceptions import NoBetterWarning
 from sodalite.metrics import rmse
-from sodalite.posteriors.baselines import NoBetterWarning
 
 table = local_data.sf_temps()
 table = table[(table.date >= "2010-09-01") & (table.date < "2010-09-21")]

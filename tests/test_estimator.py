@@ -27,8 +27,9 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from helpers import KERNELS, campaign, threads
-from sodalite import GreedyGPRegressor, SelectionInterrupted, reference, select
+from sodalite import GreedyGPRegressor, reference, select
 from sodalite.criteria import CRITERIA, Delta
+from sodalite.exceptions import SelectionInterrupted
 from sodalite.fitting.progress import ProgressLine
 from sodalite.hyperparameters import Found, Round, Subset
 from sodalite.metrics import coverage, rmse

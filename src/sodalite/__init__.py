@@ -11,13 +11,12 @@ if TYPE_CHECKING:
     from .estimator import GreedyGPRegressor
     from .fitting.select import select
     from .persistence import load, save
-    from .selection.loop import Selection, SelectionInterrupted
+    from .selection.loop import Selection
     from .tables import TableEncoder
 
 __all__ = [
     "GreedyGPRegressor",
     "Selection",
-    "SelectionInterrupted",
     "TableEncoder",
     "__version__",
     "load",
@@ -30,7 +29,6 @@ __all__ = [
 _HOMES = {
     "GreedyGPRegressor": "estimator",
     "Selection": "selection.loop",
-    "SelectionInterrupted": "selection.loop",
     "TableEncoder": "tables",
     "load": "persistence",
     "save": "persistence",

@@ -597,30 +597,6 @@ class GreedyGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
         found = likelihood_at(theta, self.fitted_, self.memory_limit)
         return found if eval_gradient else found[0]
 
-    def to_gpytorch(self, X: Any = None, y: Any = None) -> Any:
-        """Return the model as a GPyTorch model whose inducing points are the active rows.
-
-        See `sodalite.exports.to_gpytorch`.
-        """
-        from .exports import to_gpytorch
-
-        return to_gpytorch(self, X, y)
-
-    def to_gpflow(self, X: Any = None, y: Any = None) -> Any:
-        """Return the model as a GPflow model whose inducing points are the active rows.
-
-        See `sodalite.exports.to_gpflow`.
-        """
-        from .exports import to_gpflow
-
-        return to_gpflow(self, X, y)
-
-    def to_sklearn(self) -> Any:
-        """Return the model given its active rows alone, as scikit-learn's: see `sodalite.exports.to_sklearn`."""
-        from .exports import to_sklearn
-
-        return to_sklearn(self)
-
     def plot(self, kind: str | None = None, X: Any = None, y: Any = None, *, ax: Any = None) -> Any:
         """Draw the model with matplotlib: see `sodalite.plot.plot`.
 

@@ -13,6 +13,7 @@ from sklearn.gaussian_process.kernels import RBF, WhiteKernel
 import sodalite
 from sodalite import GreedyGPRegressor
 from sodalite.cli.app import app
+from sodalite.exports import to_sklearn
 from sodalite.report import make_report, to_html
 
 INPUTS = ["a", "b"]
@@ -111,6 +112,6 @@ def test_python_takes_every_kind_of_model(kind):
     if "mean" not in name and not KINDS[name].get("command"):  # it takes inputs as they are, not columns of a table
         base = getattr(model.posterior_, "base", model.posterior_)
         expected = model.fitted_.scaling.undone(base.mean(X.to_numpy())).reshape(y.shape)
-        np.testing.assert_allclose(model.to_sklearn().predict(X), expected, rtol=1e-8, atol=1e-8)
+        np.testing.assert_allclose(to_sklearn(model).predict(X), expected, rtol=1e-8, atol=1e-8)
     if "alone" not in name:
         assert np.isfinite(model.partial_fit(X, y).predict(data[INPUTS])).all()

@@ -18,8 +18,10 @@ from sodalite.cli.app import app
 from sodalite.cluster.bundles import Bundles
 from sodalite.cluster.local import DaskLocal
 from sodalite.cluster.rows import DaskRows
+from sodalite.exceptions import ModelFileError
+from sodalite.exports import to_sklearn
 from sodalite.hyperparameters import Found
-from sodalite.persistence import ModelFileError, check_file
+from sodalite.persistence import check_file
 from sodalite.posteriors import Neighbors, tuning
 
 distributed = pytest.importorskip("distributed")
@@ -212,7 +214,7 @@ def test_what_needs_the_rows_here_is_refused(client):
     with pytest.raises(ValueError, match="no rows can join it"):
         there.partial_fit(X[:5], y[:5])
     np.testing.assert_allclose(
-        there.to_sklearn().predict(queries()),
+        to_sklearn(there).predict(queries()),
         there.posterior_.base.mean(queries())[:, 0] * there.y_std_ + there.y_mean_,
     )
 

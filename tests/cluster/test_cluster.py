@@ -14,11 +14,11 @@ from helpers import campaign
 from helpers import paper_select as select
 from sodalite import GreedyGPRegressor, load, save
 from sodalite.cluster.rows import dask_rows
-from sodalite.core.jitter import JitterWarning
+from sodalite.exceptions import CheckpointError, JitterWarning
 from sodalite.hyperparameters import Weave
 from sodalite.kernels import compile_kernel, spread
 from sodalite.posteriors import Neighbors
-from sodalite.selection.checkpoint import CheckpointError, check_checkpoint
+from sodalite.selection.checkpoint import check_checkpoint
 from sodalite.selection.rows import moments
 
 distributed = pytest.importorskip("distributed")

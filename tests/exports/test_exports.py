@@ -6,6 +6,7 @@ import pickle
 
 import numpy as np
 import pytest
+from sklearn.exceptions import NotFittedError
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, ExpSineSquared, Matern, RationalQuadratic, WhiteKernel
 
 import sodalite
@@ -83,7 +84,7 @@ def test_other_posteriors_are_reduced_to_their_active_rows(posterior, q, tmp_pat
 
 def test_scikit_learn_s_model_is_one_of_its_own():
     model = fitted(calibrate=False)
-    found = model.to_sklearn()
+    found = to_sklearn(model)
     assert found.log_marginal_likelihood_value_ == pytest.approx(model.log_marginal_likelihood_value_)
     np.testing.assert_allclose(found.kernel_.theta, model.kernel_.theta)
     assert found.kernel_ is not model.kernel_
@@ -223,3 +224,8 @@ def test_a_library_that_is_not_installed(extra, call, monkeypatch):
     monkeypatch.setattr(optional, "import_module", missing)
     with pytest.raises(ModuleNotFoundError, match=rf"pip install 'sodalite\[{extra}\]'"):
         call(fitted())
+
+
+def test_a_model_that_is_not_fitted_cannot_be_handed_over():
+    with pytest.raises(NotFittedError, match="not fitted yet"):
+        to_sklearn(GreedyGPRegressor())

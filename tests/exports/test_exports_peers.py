@@ -13,7 +13,7 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, Ration
 
 import sodalite
 from sodalite import GreedyGPRegressor
-from sodalite.exports import greedy_allocator
+from sodalite.exports import greedy_allocator, to_gpflow, to_gpytorch, to_sklearn
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # theirs are no concern of ours
 
@@ -66,7 +66,7 @@ def imported(name):
 def test_skl2onnx_takes_the_model_for_scikit_learn():
     skl2onnx, onnxruntime = imported("skl2onnx"), imported("onnxruntime")
     ours, X = fitted(KERNELS["usual"], "sod", calibrate=False), rows(40, seed=3)
-    file = skl2onnx.to_onnx(ours.to_sklearn(), X[:1], options={"return_std": True})
+    file = skl2onnx.to_onnx(to_sklearn(ours), X[:1], options={"return_std": True})
     mean, std = onnxruntime.InferenceSession(file.SerializeToString()).run(None, {"X": X})
     np.testing.assert_allclose((mean.ravel(), std.ravel()), ours.predict(X, return_std=True), rtol=1e-8)
 
@@ -79,7 +79,7 @@ def test_skl2onnx_takes_the_model_for_scikit_learn():
 def test_gpytorch_predicts_what_we_do(name, posterior, torch):
     gpytorch = imported("gpytorch")
     ours = fitted(KERNELS[name], posterior)
-    theirs = ours.to_gpytorch().eval()
+    theirs = to_gpytorch(ours).eval()
     X = rows(40, seed=3)
     with torch.no_grad(), gpytorch.settings.sgpr_diagonal_correction(posterior == "fitc"):
         found = theirs(torch.from_numpy(X)).mean.numpy()
@@ -88,7 +88,7 @@ def test_gpytorch_predicts_what_we_do(name, posterior, torch):
 
 def test_gpytorch_s_variance_is_fitc_s_with_the_correction(torch):
     ours = fitted(KERNELS["usual"], "fitc")
-    theirs = ours.to_gpytorch().eval()
+    theirs = to_gpytorch(ours).eval()
     X = rows(40, seed=3)
     with torch.no_grad():
         found = theirs.likelihood(theirs(torch.from_numpy(X))).variance.numpy()
@@ -97,7 +97,7 @@ def test_gpytorch_s_variance_is_fitc_s_with_the_correction(torch):
 
 def test_gpytorch_can_go_on_training(torch):
     gpytorch = imported("gpytorch")
-    theirs = fitted(KERNELS["usual"]).to_gpytorch()
+    theirs = to_gpytorch(fitted(KERNELS["usual"]))
     assert theirs.training
     free = {name for name, parameter in theirs.named_parameters() if parameter.requires_grad}
     assert any("lengthscale" in name for name in free)
@@ -117,14 +117,14 @@ def test_gpytorch_can_go_on_training(torch):
 
 def test_gpytorch_leaves_what_is_fixed(torch):
     kernel = ConstantKernel(1.7, "fixed") * RBF(SCALES, "fixed") + WhiteKernel(0.05, "fixed")
-    theirs = fitted(kernel).to_gpytorch()
+    theirs = to_gpytorch(fitted(kernel))
     free = [name for name, parameter in theirs.named_parameters() if parameter.requires_grad]
     assert free == ["covar_module.inducing_points"]
 
 
 def test_gpytorch_takes_one_target(torch):
     with pytest.raises(ValueError, match="models of one target; this one has 2"):
-        fitted(KERNELS["usual"], q=2).to_gpytorch()
+        to_gpytorch(fitted(KERNELS["usual"], q=2))
 
 
 def test_gpytorch_from_a_file(torch, tmp_path):
@@ -132,8 +132,8 @@ def test_gpytorch_from_a_file(torch, tmp_path):
     sodalite.save(ours, tmp_path / "m")
     loaded = sodalite.load(tmp_path / "m")
     with pytest.raises(ValueError, match="pass the training rows"):
-        loaded.to_gpytorch()
-    one, other = ours.to_gpytorch(), loaded.to_gpytorch(rows(), targets(rows()))
+        to_gpytorch(loaded)
+    one, other = to_gpytorch(ours), to_gpytorch(loaded, rows(), targets(rows()))
     for (name, a), (_, b) in zip(one.state_dict().items(), other.state_dict().items(), strict=True):
         np.testing.assert_allclose(a.numpy(), b.numpy(), rtol=1e-12, err_msg=name)
     np.testing.assert_allclose(one.train_targets.numpy(), other.train_targets.numpy(), rtol=1e-9, atol=1e-12)
@@ -154,7 +154,7 @@ def test_gpflow_predicts_what_we_do(name, q, gpflow):
     ours = fitted(KERNELS[name], q=q, calibrate=False)
     X = rows(40, seed=3)
     with gpflow.config.as_context(gpflow.config.Config(jitter=1e-10)):
-        theirs = ours.to_gpflow()
+        theirs = to_gpflow(ours)
         mean, variance = (part.numpy() for part in theirs.predict_y(X))
     found, std = mean * theirs.y_std + theirs.y_mean, np.sqrt(variance) * theirs.y_std
     expected = [part.reshape(40, q) for part in ours.predict(X, return_std=True)]
@@ -165,12 +165,12 @@ def test_gpflow_predicts_what_we_do(name, q, gpflow):
 def test_gpflow_s_bound_is_ours(gpflow):
     ours = fitted(KERNELS["Matern 3/2"])
     with gpflow.config.as_context(gpflow.config.Config(jitter=1e-10)):
-        bound = float(ours.to_gpflow().elbo())
+        bound = float(to_gpflow(ours).elbo())
     assert bound == pytest.approx(ours.log_marginal_likelihood_value_, rel=1e-5)
 
 
 def test_gpflow_can_go_on_training(gpflow):
-    theirs = fitted(KERNELS["usual"]).to_gpflow()
+    theirs = to_gpflow(fitted(KERNELS["usual"]))
     assert len(theirs.trainable_variables) == 4  # the variance, the length-scales, the noise, the inducing points
     before = float(theirs.training_loss())
     gpflow.optimizers.Scipy().minimize(theirs.training_loss, theirs.trainable_variables, options={"maxiter": 5})
@@ -179,7 +179,7 @@ def test_gpflow_can_go_on_training(gpflow):
 
 def test_gpflow_leaves_what_is_fixed(gpflow):
     kernel = ConstantKernel(1.7, "fixed") * RBF(SCALES, "fixed") + WhiteKernel(0.05, "fixed")
-    assert len(fitted(kernel).to_gpflow().trainable_variables) == 1  # the inducing points
+    assert len(to_gpflow(fitted(kernel)).trainable_variables) == 1  # the inducing points
 
 
 # BoTorch

@@ -13,7 +13,7 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 from dense import given
 from helpers import KERNELS, POSTERIORS
 from sodalite import GreedyGPRegressor, reference
-from sodalite.core.jitter import JitterWarning
+from sodalite.exceptions import JitterWarning
 from sodalite.hyperparameters import Fixed, Subset
 
 KERNEL = ConstantKernel(1.5) * RBF([1.2, 1.9]) + WhiteKernel(0.02)

@@ -776,7 +776,6 @@ def test_std_or_cov_but_not_both(model):
         ("score", (X, y)),
         ("log_marginal_likelihood", ()),
         ("plot", ()),
-        ("to_sklearn", ()),
     ],
 )
 def test_before_fit(method, arguments):

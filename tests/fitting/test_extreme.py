@@ -78,7 +78,7 @@ def test_a_variance_that_grows_without_bound_is_an_error(posterior):
         gp.novelty([[0, 0], [1.7e308, 0]])
 
 
-@pytest.mark.filterwarnings("ignore::sodalite.posteriors.baselines.NoBetterWarning")
+@pytest.mark.filterwarnings("ignore::sodalite.exceptions.NoBetterWarning")
 @pytest.mark.parametrize("posterior", POSTERIORS)
 def test_where_periods_are_lost_in_rounding_variances_are_still_no_less_than_zero(posterior):
     X, y = rows()
@@ -106,8 +106,8 @@ def test_the_units_of_inputs_and_targets_do_not_matter(scale, posterior):
 powers = st.floats(-323, 308).map(lambda power: 10**power)
 
 
-@pytest.mark.filterwarnings("ignore::sodalite.core.jitter.JitterWarning")  # which says what to do
-@pytest.mark.filterwarnings("ignore::sodalite.core.validation.OutlierWarning")  # which names the row
+@pytest.mark.filterwarnings("ignore::sodalite.exceptions.JitterWarning")  # which says what to do
+@pytest.mark.filterwarnings("ignore::sodalite.exceptions.OutlierWarning")  # which names the row
 @settings(max_examples=60, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 @given(
     scales=st.tuples(powers, powers, powers),

@@ -13,7 +13,7 @@ from sklearn.gaussian_process.kernels import RBF, WhiteKernel
 from helpers import POSTERIORS
 from sodalite import GreedyGPRegressor, load, save
 from sodalite.cli.app import app
-from sodalite.core.validation import OutlierWarning
+from sodalite.exceptions import OutlierWarning
 from sodalite.fitting.gross import GrossErrors, find_gross_errors
 
 NEW = np.random.default_rng(9).uniform(0, 6, (500, 2))
@@ -150,7 +150,7 @@ def test_files_and_new_rows_keep_their_noise(tmp_path):
     assert error(loaded.partial_fit(more, clean)) < 0.05
 
 
-@pytest.mark.filterwarnings("ignore::sodalite.core.validation.OutlierWarning")
+@pytest.mark.filterwarnings("ignore::sodalite.exceptions.OutlierWarning")
 def test_a_fit_that_is_continued_finds_the_same(tmp_path):
     X, _, bad = data(150, (5, 60), (9.0, 9.0))
     options = {"random_state": 0, "checkpoint": tmp_path / "fit.checkpoint", "n_active": 60}

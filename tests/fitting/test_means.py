@@ -18,7 +18,7 @@ from sklearn.pipeline import make_pipeline
 
 import sodalite
 from helpers import campaign
-from sodalite import GreedyGPRegressor
+from sodalite import GreedyGPRegressor, exports
 from sodalite.fitting import contest
 from sodalite.fitting.means import MEANS, LinearMean, TreesMean
 from sodalite.fitting.means.forest import Forest
@@ -378,4 +378,4 @@ def test_exports_refuse_a_mean(export):
     X, y = table(60)
     gp = model("linear").fit(X, y)
     with pytest.raises(ValueError, match=r"mean function \(linear\).*mean=None"):
-        getattr(gp, export)()
+        getattr(exports, export)(gp)

@@ -19,11 +19,12 @@ from helpers import campaign
 from helpers import paper_select as select
 from sodalite import GreedyGPRegressor
 from sodalite.cli.app import app
+from sodalite.exceptions import TableError
 from sodalite.hyperparameters import Subset, Weave
 from sodalite.kernels import PeriodicColumn
 from sodalite.posteriors import Neighbors, SubsetOfData
 from sodalite.selection import plan
-from sodalite.tables import ParquetRows, TableError, is_on_disk, open_parquet
+from sodalite.tables import ParquetRows, is_on_disk, open_parquet
 
 arrow = pytest.importorskip("pyarrow")
 parquet = pytest.importorskip("pyarrow.parquet")

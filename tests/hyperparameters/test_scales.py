@@ -10,7 +10,7 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, ExpSineSquared
 
 from helpers import campaign
 from sodalite import GreedyGPRegressor
-from sodalite.core.validation import OutlierWarning
+from sodalite.exceptions import OutlierWarning
 from sodalite.hyperparameters import Task, Weave
 from sodalite.hyperparameters.dense import profiled
 from sodalite.hyperparameters.exact import find_exactly
@@ -293,7 +293,7 @@ def test_records_kept_twice_prove_nothing_about_the_noise():
 
 @pytest.mark.parametrize("kernel", [None, ConstantKernel(1.0) * RBF([1.0, 1.0]) + WhiteKernel(0.02)])
 @pytest.mark.parametrize("far", [1e9, *map(campaign, (1e3, 1e6, 1e12))])
-@pytest.mark.filterwarnings("ignore::sodalite.core.validation.OutlierWarning")
+@pytest.mark.filterwarnings("ignore::sodalite.exceptions.OutlierWarning")
 def test_an_outlying_input_changes_nothing_elsewhere(kernel, far):
     generator = np.random.default_rng(0)
     X, T = generator.uniform(-3, 3, (200, 2)), generator.uniform(-2.5, 2.5, (200, 2))

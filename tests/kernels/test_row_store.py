@@ -12,10 +12,11 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.gaussian_process.kernels import RBF, DotProduct, ExpSineSquared, Matern
 
 from helpers import campaign, scales
+from sodalite.exceptions import ChangedError
 from sodalite.kernels import PeriodicColumn, compile_kernel, row_store, take
 from sodalite.kernels.cells import Bisection
 from sodalite.kernels.neighbours import Neighbours, distinct
-from sodalite.kernels.row_store import ChangedError, build_store, group_means
+from sodalite.kernels.row_store import build_store, group_means
 
 
 def rows(n, d, kind="normal", seed=0):

@@ -20,8 +20,8 @@ from sodalite import GreedyGPRegressor, persistence, select
 from sodalite.cli.app import app
 from sodalite.core import container
 from sodalite.core.container import DEEPEST
+from sodalite.exceptions import ModelFileError
 from sodalite.hyperparameters import Subset
-from sodalite.persistence import ModelFileError
 from sodalite.persistence.files import KIND
 from sodalite.posteriors import Neighbors
 from sodalite.report.summary import Record

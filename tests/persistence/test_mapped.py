@@ -17,7 +17,7 @@ from sodalite import GreedyGPRegressor, persistence
 from sodalite.cli.app import app
 from sodalite.core import container
 from sodalite.core.joined import Joined
-from sodalite.persistence import ModelFileError
+from sodalite.exceptions import ModelFileError
 from sodalite.posteriors import Neighbors
 
 N = 900

@@ -19,8 +19,9 @@ from sklearn.pipeline import make_pipeline
 import sodalite
 from helpers import KERNELS, POSTERIORS, Triangle
 from sodalite import GreedyGPRegressor, criteria, hyperparameters, persistence, stopping
+from sodalite.exceptions import ModelFileError
 from sodalite.kernels import PeriodicColumn
-from sodalite.persistence import TRUSTED_TYPES, ModelFileError
+from sodalite.persistence import TRUSTED_TYPES
 from sodalite.persistence.classes import CONVERTER
 from sodalite.posteriors import Local, Neighbors, SubsetOfData
 from sodalite.report.judgement import Scores

@@ -16,9 +16,10 @@ import sodalite
 from helpers import POSTERIORS
 from sodalite import GreedyGPRegressor
 from sodalite.cli.app import app
+from sodalite.exceptions import NoBetterWarning
 from sodalite.fitting.advice import no_better_words
 from sodalite.kernels import robust_spread
-from sodalite.posteriors.baselines import Baselines, NoBetterWarning, SimpleModels, compared_with_simple_models
+from sodalite.posteriors.baselines import Baselines, SimpleModels, compared_with_simple_models
 from sodalite.selection.rows import ArrayRows
 
 
@@ -131,7 +132,7 @@ def test_a_file_keeps_it(tmp_path):
     assert sodalite.load(tmp_path / "model.sodalite").baselines_ == model.baselines_
 
 
-@pytest.mark.filterwarnings("default::sodalite.posteriors.baselines.NoBetterWarning")
+@pytest.mark.filterwarnings("default::sodalite.exceptions.NoBetterWarning")
 def test_the_command_and_the_report_say_so(tmp_path):
     X, generator = data(90)
     table = tmp_path / "noise.csv"
@@ -148,7 +149,7 @@ def test_the_command_and_the_report_say_so(tmp_path):
     assert "No better than a constant" in page
 
 
-@pytest.mark.filterwarnings("default::sodalite.posteriors.baselines.NoBetterWarning")
+@pytest.mark.filterwarnings("default::sodalite.exceptions.NoBetterWarning")
 def test_the_warning_of_the_command_judges_the_rows_of_its_table(tmp_path):
     X, generator = data(300)
     table, model = tmp_path / "noise.csv", str(tmp_path / "m.sodalite")

@@ -16,15 +16,14 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 import sodalite
 from helpers import CRITERIA, campaign
 from helpers import paper_select as select
-from sodalite import GreedyGPRegressor, SelectionInterrupted, stopping
+from sodalite import GreedyGPRegressor, stopping
 from sodalite.core.container import read
 from sodalite.core.fingerprint import of_block
-from sodalite.core.jitter import JitterWarning
 from sodalite.criteria import Lookahead
+from sodalite.exceptions import CheckpointError, CheckpointWarning, JitterWarning, SelectionInterrupted
 from sodalite.hyperparameters import Found, Subset
 from sodalite.posteriors import Neighbors
 from sodalite.selection import checkpoint, grow
-from sodalite.selection.checkpoint import CheckpointError, CheckpointWarning
 from sodalite.selection.executors import ThreadExecutor
 from sodalite.selection.rows import ArrayRows, fingerprints
 

@@ -13,12 +13,12 @@ from scipy.linalg import cholesky
 from sklearn.datasets import make_friedman1
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, WhiteKernel
 
-import sodalite
 from helpers import EXECUTORS, KERNELS, POINTWISE, campaign, threads
 from helpers import paper_select as select
 from sodalite import reference, stopping
-from sodalite.core.jitter import JITTER, JitterWarning
+from sodalite.core.jitter import JITTER
 from sodalite.criteria import Random
+from sodalite.exceptions import JitterWarning, SelectionInterrupted
 from sodalite.selection import loop, plan
 from sodalite.selection.shard import Shard
 
@@ -405,7 +405,7 @@ def test_interrupt_leaves_a_valid_selection(problem):
         if stage.t == 30:
             raise KeyboardInterrupt
 
-    with pytest.raises(sodalite.SelectionInterrupted) as caught:
+    with pytest.raises(SelectionInterrupted) as caught:
         select(X, y, kernel, n_active=200, first=5, callback=press_ctrl_c)
     chosen = caught.value.selection
     t = len(chosen)
@@ -426,7 +426,7 @@ def test_ctrl_c_from_outside(problem):
 
     previous = signal.signal(signal.SIGALRM, signal.default_int_handler)
     try:
-        with pytest.raises(sodalite.SelectionInterrupted) as caught:
+        with pytest.raises(SelectionInterrupted) as caught:
             select(X, y, kernel, n_active=1500, first=5, callback=arm)
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)

@@ -7,7 +7,8 @@ import pandas as pd
 import pytest
 
 from sodalite import TableEncoder
-from sodalite.tables import Dates, Numbers, Places, TableError, learn, read_table
+from sodalite.exceptions import TableError
+from sodalite.tables import Dates, Numbers, Places, learn, read_table
 from sodalite.tables.written_dates import read_styles
 from sodalite.tables.written_numbers import read_numbers
 

@@ -17,7 +17,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import sodalite
 from sodalite import GreedyGPRegressor, TableEncoder
-from sodalite.tables import Preprocessing, TableError
+from sodalite.exceptions import TableError
+from sodalite.tables import Preprocessing
 from sodalite.tables.dates import circles_of
 from sodalite.tables.levels import Coding, cross_fitted, level_means, level_points, with_means
 from sodalite.tables.places import place

@@ -17,9 +17,10 @@ from click.testing import CliRunner
 import sodalite
 from helpers import campaign
 from sodalite.cli.app import app
-from sodalite.persistence import ModelFileError, read_header
-from sodalite.selection.checkpoint import CheckpointError, check_checkpoint
-from sodalite.tables import Numbers, ParquetRows, Preprocessing, TableError, learn, open_parquet, read_table
+from sodalite.exceptions import CheckpointError, ModelFileError, TableError
+from sodalite.persistence import read_header
+from sodalite.selection.checkpoint import check_checkpoint
+from sodalite.tables import Numbers, ParquetRows, Preprocessing, learn, open_parquet, read_table
 from sodalite.tables.base import unique
 
 resource = pytest.importorskip("resource")
@@ -151,7 +152,8 @@ import sys
 import numpy as np
 import pyarrow as pa
 import pyarrow.feather, pyarrow.parquet
-from sodalite.tables import TableError, learn, read_table
+from sodalite.exceptions import TableError
+from sodalite.tables import learn, read_table
 
 path, kind, random = sys.argv[1], sys.argv[2], np.random.default_rng(0)
 whole = pa.table({

@@ -8,7 +8,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from sodalite.tables import Dialect, TableError, learn, open_table, read_table
+from sodalite.exceptions import TableError
+from sodalite.tables import Dialect, learn, open_table, read_table
 from sodalite.tables.values import table_column
 
 ROWS = [(row * 7 % 11, row * 5 % 13, row * row % 17) for row in range(40)]

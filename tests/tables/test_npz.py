@@ -9,7 +9,8 @@ import zipfile
 import numpy as np
 import pytest
 
-from sodalite.tables import TableError, learn, open_table, read_table
+from sodalite.exceptions import TableError
+from sodalite.tables import learn, open_table, read_table
 
 
 def with_header(path, shape, dtype="<f8", data=b"", size=None, compression=zipfile.ZIP_DEFLATED):

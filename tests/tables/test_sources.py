@@ -12,7 +12,8 @@ import pandas as pd
 import pytest
 
 import workbook
-from sodalite.tables import TableError, learn, open_table, read_table
+from sodalite.exceptions import TableError
+from sodalite.tables import learn, open_table, read_table
 
 N = 40
 FRAME = pd.DataFrame({"a": np.arange(N) * 7 % 11 + 0.5, "town": np.resize(["Bern", "Chur", "Genf"], N), "y": range(N)})

@@ -18,9 +18,9 @@ import sodalite
 from helpers import campaign
 from sodalite import GreedyGPRegressor
 from sodalite.cli.app import app
-from sodalite.persistence import ModelFileError
-from sodalite.selection.checkpoint import CheckpointError, check_checkpoint
-from sodalite.tables import TableError, open_output, open_parquet, read_table
+from sodalite.exceptions import CheckpointError, ModelFileError, TableError
+from sodalite.selection.checkpoint import check_checkpoint
+from sodalite.tables import open_output, open_parquet, read_table
 
 SODALITE = [sys.executable, "-c", "from sodalite.cli import main; main()"]
 FIT = ["--posterior", "sod", "--set", "hyperparameters=fixed", "-n", "5"]

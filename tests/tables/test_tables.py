@@ -20,6 +20,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sodalite.core import files, optional
+from sodalite.exceptions import TableError
 from sodalite.tables import (
     Dates,
     Dialect,
@@ -27,7 +28,6 @@ from sodalite.tables import (
     OneHot,
     Preprocessing,
     Reader,
-    TableError,
     Times,
     check_output,
     format_of,

@@ -9,13 +9,13 @@ from ..core.optional import require
 from ..core.types import Indices
 from ..datasets import load_mauna_loa
 from ..estimator import GreedyGPRegressor
+from ..exceptions import TableError
 from ..tables import (
     Numbers,
     ParquetRows,
     Preprocessing,
     Reader,
     Table,
-    TableError,
     Training,
     is_on_disk,
     learn,

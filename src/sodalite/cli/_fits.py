@@ -10,13 +10,13 @@ import numpy as np
 from sklearn.base import clone
 
 from ..core.types import Floats, Indices, Mask
-from ..core.validation import OutlierWarning
 from ..estimator import GreedyGPRegressor
+from ..exceptions import NoBetterWarning, OutlierWarning
 from ..fitting.clock import CHOICE, CONDITION, MEAN, MOST_RESERVED, SEARCH, Clock, Costs
 from ..fitting.pipeline import Settings
 from ..fitting.progress import duration
 from ..metrics import rmse
-from ..posteriors.baselines import NoBetterWarning, SimpleModels
+from ..posteriors.baselines import SimpleModels
 from ..posteriors.predictive import Predictive
 from ..report.inputs import Input
 from ..report.judgement import LEVEL, Judgement, Scores, by_region, judge_held_out

@@ -10,8 +10,9 @@ import numpy as np
 from sklearn.gaussian_process.kernels import Kernel
 
 from ..core.container import VERSION
+from ..exceptions import ModelFileError
 from ..kernels import leaves
-from ..persistence import ModelFileError, check_file, read_header
+from ..persistence import check_file, read_header
 from ..persistence.classes import CONVERTER
 from ..report.summary import Summary
 from ..tables import Column, Preprocessing

@@ -18,10 +18,11 @@ from ..core.types import Floats
 from ..core.unseen import Unseen, taken
 from ..core.words import counted
 from ..estimator import GreedyGPRegressor
+from ..exceptions import TableError
 from ..persistence import load
 from ..posteriors.novelty import UNKNOWN
 from ..report.words import bars_of
-from ..tables import Encoded, Reader, Table, TableError, check_output, open_output, open_table
+from ..tables import Encoded, Reader, Table, check_output, open_output, open_table
 from ..tables.preprocessing import check_columns, imputed_notes
 from ..tables.writing import Write
 from ._common import as_options, check_model_path, check_outputs, print_json, say, split_names

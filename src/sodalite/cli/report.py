@@ -18,11 +18,12 @@ from ..core.optional import require
 from ..core.types import Floats
 from ..core.words import counted
 from ..estimator import GreedyGPRegressor
+from ..exceptions import TableError
 from ..persistence import load
 from ..report import Report as ModelReport
 from ..report import make_report, to_html
 from ..tables import Options as ColumnOptions
-from ..tables import TableError, open_table
+from ..tables import open_table
 from ..tables.training import target_values
 from ..tables.values import table_column
 from ._common import Mistake, as_options, check_model_path, check_outputs, print_json, say

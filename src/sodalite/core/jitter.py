@@ -20,6 +20,7 @@ from numpy.typing import DTypeLike
 from scipy.linalg import cholesky
 from scipy.linalg.lapack import dpotrf
 
+from ..exceptions import JitterWarning
 from .threads import one_blas_thread
 from .types import Floats, Mask
 from .warn import warn
@@ -34,10 +35,6 @@ STEPS = 5  # how often the floor is raised tenfold before the error; a kernel th
 MOST_STEPS = 16  # in a neighbourhood: the last jitter is 1e5 prior variances, more than the sum of any row of it
 
 T = TypeVar("T")
-
-
-class JitterWarning(UserWarning):
-    """The diagonal of a covariance matrix was raised: it was not positive definite, or alpha was below the floor."""
 
 
 class NoiseFloor:

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from sklearn.utils import check_array
 
+from ..exceptions import OutlierWarning
 from .types import Array, Floats
 from .warn import warn
 
@@ -226,10 +227,6 @@ def unknown(argument: str, names: Iterable[str], got: Any, besides: str = "") ->
     close = get_close_matches(str(got), names, n=1)
     hint = f" Did you mean {close[0]!r}?" if close else ""
     return ValueError(f"{argument} must be one of {', '.join(map(repr, names))}{besides}; got {got!r}.{hint}")
-
-
-class OutlierWarning(UserWarning):
-    """A row is so far from all others that it may be a mistake."""
 
 
 class _Outlier(NamedTuple):

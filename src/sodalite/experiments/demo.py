@@ -13,7 +13,7 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 from .. import metrics
 from ..datasets import load_mauna_loa
 from ..estimator import GreedyGPRegressor
-from ..posteriors.baselines import NoBetterWarning
+from ..exceptions import NoBetterWarning
 from .printing import print_tidily
 
 

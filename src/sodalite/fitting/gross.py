@@ -16,8 +16,8 @@ import numpy as np
 from sklearn.gaussian_process.kernels import Kernel
 
 from ..core.types import Array, Floats, Indices, Mask
-from ..core.validation import OutlierWarning
 from ..core.warn import warn
+from ..exceptions import OutlierWarning
 from ..hyperparameters.dense import leave_one_out
 from ..hyperparameters.exact import find_exactly
 from ..hyperparameters.task import Task

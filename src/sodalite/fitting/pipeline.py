@@ -22,6 +22,7 @@ from ..core.types import Floats, Indices
 from ..core.validation import check_first, check_not_small
 from ..core.warn import warn
 from ..criteria import CRITERIA, Criterion, resolve_criterion
+from ..exceptions import NoBetterWarning
 from ..hyperparameters import Found, Method, Task, resolve_hyperparameters, takes_kernel_as_given
 from ..hyperparameters.exact import MOST_OPTIMISTIC
 from ..hyperparameters.record import found_before, note_of
@@ -36,7 +37,7 @@ from ..kernels import (
 )
 from ..kernels.row_store import RowStore
 from ..posteriors import Evidence, Judging, Local, Posterior, resolve_posterior
-from ..posteriors.baselines import MOST_JUDGED, Baselines, NoBetterWarning, compared_with_simple_models
+from ..posteriors.baselines import MOST_JUDGED, Baselines, compared_with_simple_models
 from ..posteriors.floor import warn_of_floor
 from ..selection.checkpoint import Checkpoint, Record, check_checkpoint, open_checkpoint
 from ..selection.grow import grow, take_all

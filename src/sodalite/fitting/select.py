@@ -100,9 +100,9 @@ def select(
 
     Raises
     ------
-    SelectionInterrupted
+    sodalite.exceptions.SelectionInterrupted
         On Ctrl-C. A `KeyboardInterrupt` whose attribute `selection` holds the rows chosen so far.
-    sodalite.selection.checkpoint.CheckpointError
+    sodalite.exceptions.CheckpointError
         If the checkpoint is damaged, belongs to another run, or cannot be written. The file is left as it is.
 
     Examples

@@ -26,6 +26,7 @@ import numpy as np
 from ..core.files import said_if_full
 from ..core.joined import Joined
 from ..core.types import Array, Floats, Indices
+from ..exceptions import ChangedError
 from .cell_search import CellIndex
 from .cells import Bisection
 from .compiled import CompiledKernel, take
@@ -42,10 +43,6 @@ BLOCK = 2**20  # numbers that are read at a time: 8 MB
 
 Observed = tuple[Array, Floats, Floats]
 """Inputs, of shape (rows, d), values, of shape (rows, q), and noise variances, of shape (rows,)."""
-
-
-class ChangedError(ValueError):
-    """The rows were not the same when they were read again."""
 
 
 @dataclass(frozen=True)

@@ -7,12 +7,9 @@ from pathlib import Path
 
 from ..core import container
 from ..core.container import Header, Kind
+from ..exceptions import ModelFileError
 
 HEADER = "header.sodalite"  # the model file of a folder, beside the files of rows
-
-
-class ModelFileError(ValueError):
-    """Raised if a model file cannot be read or written; one line names the file and says what is wrong."""
 
 
 KIND = Kind("sodalite-model", "model file", ModelFileError, "Copy it again, or fit it again.")

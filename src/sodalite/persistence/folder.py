@@ -22,12 +22,13 @@ from ..core.files import replacing_folder
 from ..core.joined import Joined
 from ..core.state import Converter
 from ..core.types import Floats
+from ..exceptions import ModelFileError
 from ..fitting.fitted import Fitted
 from ..kernels.neighbours import Metric
 from ..kernels.row_store import RowStore
 from ..posteriors import Local
 from .classes import CONVERTER
-from .files import HEADER, KIND, ModelFileError
+from .files import HEADER, KIND
 
 PART = Kind("sodalite-rows", "file of a model's rows", ModelFileError, KIND.remedy)
 ROWS = ("X", "Z", "values", "noises")  # arrays of the rows, which stay on disk

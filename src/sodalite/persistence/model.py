@@ -18,6 +18,7 @@ from ..core.validation import float_type
 from ..core.version import __version__
 from ..core.warn import warn
 from ..estimator import GreedyGPRegressor
+from ..exceptions import ModelFileError
 from ..fitting.fitted import Fitted
 from ..posteriors import Local
 from ..posteriors.remainder import cache_limit
@@ -25,7 +26,7 @@ from ..report.summary import Record, summarize
 from ..tables import Preprocessing
 from ..tables.encoder import without_pipeline
 from .classes import CONVERTER
-from .files import KIND, ModelFileError, check_path, header_path
+from .files import KIND, check_path, header_path
 from .folder import check_folder, read_rows, save_folder, saves_to_folder
 
 LEAST_ROWS = 20_000  # distinct rows of the remainder from which on rows are mapped: fewer are read in milliseconds
@@ -62,7 +63,7 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
     ------
     TypeError
         For a kernel, a mean function or a posterior of your own: use pickle or joblib.
-    sodalite.persistence.ModelFileError
+    sodalite.exceptions.ModelFileError
         If the file cannot be written.
 
     Examples
@@ -126,7 +127,7 @@ def load(path: str | os.PathLike[str]) -> GreedyGPRegressor:
 
     Raises
     ------
-    sodalite.persistence.ModelFileError
+    sodalite.exceptions.ModelFileError
         If the file does not exist, is truncated or damaged, was written by a later version, or is not a model file.
     """
     return _loaded(path)[0]
@@ -143,7 +144,7 @@ def check_file(path: str | os.PathLike[str]) -> None:
 
     Raises
     ------
-    sodalite.persistence.ModelFileError
+    sodalite.exceptions.ModelFileError
         As by `load`.
     """
     for array in _loaded(path)[1]:

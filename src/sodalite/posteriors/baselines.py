@@ -32,10 +32,6 @@ AS_GOOD = 1.02  # ratio of two RMSEs up to which the simpler baseline is named: 
 FEWEST = 20  # predicted rows below which there is no warning: the ratio of two RMSEs is too uncertain
 
 
-class NoBetterWarning(UserWarning):
-    """A model predicts rows that it has not seen no better than a baseline does."""
-
-
 @dataclass(frozen=True)
 class Baselines:
     """Root mean square errors of a model and of the baselines, each row predicted from all others.

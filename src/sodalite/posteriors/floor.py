@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..core.jitter import JitterWarning
 from ..core.types import Floats
 from ..core.warn import warn
+from ..exceptions import JitterWarning
 from ..kernels import CompiledKernel
 from ..selection.rows import Block
 from .base import Evidence

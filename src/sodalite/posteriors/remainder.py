@@ -12,9 +12,10 @@ from ..core.memory import available, parse_bytes
 from ..core.threads import n_threads, threaded_map
 from ..core.types import Array, Floats, Indices
 from ..core.validation import float_type
+from ..exceptions import ChangedError
 from ..kernels import Features, take
 from ..kernels.neighbours import Metric, Neighbours, distinct, n_sampled, places_among
-from ..kernels.row_store import ChangedError, RowStore, build_store, group_means
+from ..kernels.row_store import RowStore, build_store, group_means
 from ..selection.rows import ArrayRows, Block
 from .base import BLOCK, N_SOME, Evidence
 from .baselines import MOST_NUMBERS

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from ..core.jitter import JitterWarning
 from ..core.json import plain
+from ..exceptions import JitterWarning
 from ..fitting.fitted import FittedModel
 from ..tables.encoder import without_pipeline
 from .importance import Importance, importance

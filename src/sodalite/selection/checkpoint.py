@@ -30,6 +30,7 @@ from ..core.state import Converter
 from ..core.types import Floats, Indices
 from ..core.version import __version__
 from ..core.warn import warn
+from ..exceptions import CheckpointError, CheckpointWarning
 from ..kernels import CompiledKernel
 from ..stopping import Rule
 from .loop import Selection, first_stop
@@ -41,14 +42,6 @@ SHARE = 0.01  # most of the time that may be spent on writing: large checkpoints
 SAME_FLOOR = 1e-6  # relative difference up to which two noise floors are the same: rounding is far less, a step tenfold
 
 REMEDY = "Nothing was changed; give another path, or remove the file to begin anew."
-
-
-class CheckpointError(ValueError):
-    """A checkpoint that cannot be read, cannot be written, or is of another run: nothing was changed."""
-
-
-class CheckpointWarning(UserWarning):
-    """A checkpoint could not be written while a selection went on."""
 
 
 KIND = Kind("sodalite-checkpoint", "checkpoint", CheckpointError, REMEDY)

@@ -24,6 +24,7 @@ from scipy.linalg import solve_triangular
 from ..core.jitter import covariance_factor
 from ..core.types import Floats, Indices
 from ..criteria import Lookahead, tie_threshold
+from ..exceptions import SelectionInterrupted
 from ..stopping import Rule, Stage
 from .lookahead import look_ahead
 from .messages import BlockReport, Candidates, Picks
@@ -82,14 +83,6 @@ class Selection:
 
     def __repr__(self) -> str:
         return f"Selection({len(self)} rows, rmse={self.rmse[-1]:.4g}, stop_reason={self.stop_reason!r})"
-
-
-class SelectionInterrupted(KeyboardInterrupt):
-    """Ctrl-C during a selection: the rows chosen so far are in the attribute `selection`."""
-
-    def __init__(self, selection: Selection) -> None:
-        super().__init__(f"Interrupted after {len(selection)} rows; see the attribute `selection` of this exception.")
-        self.selection = selection
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """Tables in files: reading them with their column names, encoding them as a model's inputs, and writing them."""
 
-from .base import Dialect, Reader, Table, TableError
+from .base import Dialect, Reader, Table
 from .categories import Means, OneHot, Points, Ranks
 from .column import MISSING, Column, Options, Reading
 from .dates import Dates, Times
@@ -32,7 +32,6 @@ __all__ = [
     "Reading",
     "Table",
     "TableEncoder",
-    "TableError",
     "Taken",
     "Times",
     "Training",

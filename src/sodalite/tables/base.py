@@ -10,6 +10,7 @@ from math import isfinite
 from typing import Any
 
 from ..core.optional import require
+from ..exceptions import TableError
 
 CHUNK = 2**16  # most rows of a chunk: a few megabytes for tens of columns
 LONGEST_UNIT = 12  # characters
@@ -27,17 +28,6 @@ MISSING_TEXTS |= {"unknown", "not known", "not reported", "not applicable", "n.d
 MISSING_TEXTS |= {"0000-00-00"}
 """Texts, in lower case, that mean a missing value where numbers or dates are expected."""
 CORRECT = "Correct it, or leave the cell empty if the value is missing."
-
-
-class TableError(ValueError):
-    """A table cannot be read, written or used: what is wrong, where, and what to do, in one line for each problem."""
-
-    @classmethod
-    def of(cls, source: str, problems: Sequence[str]) -> TableError:
-        """The error for all that is wrong with a table; each problem is a sentence or two."""
-        if len(problems) == 1:
-            return cls(f"{source}: {problems[0]}")
-        return cls("\n".join([f"{source} cannot be used as it is:", *(f"- {problem}" for problem in problems)]))
 
 
 @contextmanager

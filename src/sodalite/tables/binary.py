@@ -14,7 +14,8 @@ import numpy as np
 
 from ..core.memory import available
 from ..core.optional import require
-from .base import CHUNK, Dialect, Reader, TableError, listed, readable, unique
+from ..exceptions import TableError
+from .base import CHUNK, Dialect, Reader, listed, readable, unique
 from .text import unzipped
 
 MOST_COLUMNS = 10**6  # columns of an NPZ array; each becomes an Arrow array, which takes about 1 kB beside its values

@@ -7,7 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from .base import CORRECT, TableError
+from ..exceptions import TableError
+from .base import CORRECT
 from .categories import FEWEST_ROWS, MOST_LEVELS, UNIQUE, Levels, Means, OneHot, Points, Ranks, read_levels
 from .column import Lookup, Options, Reading, Unreadable
 from .column_names import is_id, is_named

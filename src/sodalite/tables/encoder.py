@@ -15,7 +15,7 @@ from ..core.types import Array, Floats
 from ..core.unseen import Unseen
 from ..core.warn import warn
 from ..core.words import counted
-from .base import TableError
+from ..exceptions import TableError
 from .column import Lookup, Options
 from .columns import notes_of
 from .leaks import leaks

@@ -11,7 +11,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any, BinaryIO
 
 from ..core.optional import require
-from .base import Dialect, Reader, TableError, above_note, is_total, listed, readable, units_note
+from ..exceptions import TableError
+from .base import Dialect, Reader, above_note, is_total, listed, readable, units_note
 
 Cells = list[Any]
 """The cells of a row, from the sheet's first column on; empty ones are "" or None."""

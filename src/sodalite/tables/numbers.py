@@ -8,7 +8,8 @@ from typing import ClassVar
 import numpy as np
 
 from ..core.types import Floats
-from .base import CORRECT, TableError
+from ..exceptions import TableError
+from .base import CORRECT
 from .column import Coded, Column, Lookup, Options, Reading
 from .values import Values
 from .written_numbers import UNITS, read_numbers

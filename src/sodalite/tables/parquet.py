@@ -19,7 +19,8 @@ from ..core.memory import available
 from ..core.optional import require
 from ..core.types import Floats, Indices
 from ..core.words import counted
-from .base import TableError, first_line, listed
+from ..exceptions import TableError
+from .base import first_line, listed
 from .numbers import Numbers
 from .preprocessing import Preprocessing, check_columns, nearest
 from .training import Training

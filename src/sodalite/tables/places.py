@@ -10,7 +10,8 @@ from typing import ClassVar
 import numpy as np
 
 from ..core.types import Floats
-from .base import CORRECT, TableError
+from ..exceptions import TableError
+from .base import CORRECT
 from .column import Coded, Column, Lookup, Options, Reading
 from .column_names import is_named, stem
 from .numbers import Numbers

@@ -14,7 +14,8 @@ from ..core.state import Converter
 from ..core.types import Floats
 from ..core.unseen import Unseen
 from ..core.words import counted
-from .base import Table, TableError, listed
+from ..exceptions import TableError
+from .base import Table, listed
 from .column import Column, Lookup
 from .column_names import is_named
 from .columns import TRANSFORMERS

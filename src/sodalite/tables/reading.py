@@ -15,7 +15,8 @@ from tempfile import TemporaryFile
 from typing import Any, BinaryIO
 
 from ..core.files import check_readable
-from .base import Dialect, Reader, Table, TableError, listed, readable
+from ..exceptions import TableError
+from .base import Dialect, Reader, Table, listed, readable
 from .binary import open_arrow, open_database, open_json, open_npz, open_parquet_file
 from .excel import open_excel
 from .text import open_text

@@ -18,7 +18,8 @@ from contextlib import contextmanager
 from typing import Any, BinaryIO
 
 from ..core.optional import require
-from .base import Dialect, Reader, TableError, above_note, first_line, is_number, listed, unique, units_note
+from ..exceptions import TableError
+from .base import Dialect, Reader, above_note, first_line, is_number, listed, unique, units_note
 
 BLOCK = 2**22  # bytes of text that are parsed at a time, which is also the longest line
 MAGIC = {b"PAR1": "Parquet", b"ARROW1": "Arrow", b"PK\x03\x04": "NPZ, Excel or another zip", b"\x89HDF": "HDF5"}

@@ -12,7 +12,8 @@ import numpy as np
 
 from ..core.types import Floats, Indices
 from ..core.words import counted
-from .base import Table, TableError, is_total, listed
+from ..exceptions import TableError
+from .base import Table, is_total, listed
 from .categories import Means, Points
 from .column import Column, Lookup, Options, Reading
 from .columns import examine, notes_of, reading_notes

@@ -17,7 +17,8 @@ import numpy as np
 
 from ..core.optional import require
 from ..core.types import Array, Floats
-from .base import MISSING_TEXTS, Table, TableError, as_code, is_code, is_number
+from ..exceptions import TableError
+from .base import MISSING_TEXTS, Table, as_code, is_code, is_number
 
 DAY = 86_400_000_000  # microseconds of a day
 LEVEL_CODES = frozenset(["", "na", "n/a", "#n/a", "nan", "null", "?", "<na>", "n.a."])

@@ -15,7 +15,7 @@ import numpy as np
 
 from ..core.files import check_writable, replacing
 from ..core.optional import require
-from .base import TableError
+from ..exceptions import TableError
 from .reading import format_of
 
 Write = Callable[[Mapping[str, Any]], None]  # writes some rows, given as arrays by column name
