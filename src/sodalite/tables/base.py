@@ -157,6 +157,31 @@ def unique(names: Sequence[str]) -> tuple[list[str], list[str]]:
     return list(found), notes
 
 
+def header_row(rows: Sequence[Sequence[Any]]) -> int:
+    """The place of the column names among rows that are not blank: the first row that is not a title.
+
+    A title fills at most half as many cells as the fullest of the rows, and texts alone follow, or another title.
+    """
+    counts = [len(filled(row)) for row in rows]
+    most = max(counts)
+    for place, (row, count) in enumerate(zip(rows, counts, strict=True)):
+        begins_empty = row[0] in ("", None)  # a column without a name, the index of a frame
+        if 2 * count > most or (2 * count == most and (begins_empty or not are_texts(rows[place + 1 : place + 2]))):
+            return place
+    return 0
+
+
+def filled(row: Sequence[Any]) -> list[int]:
+    """The places of the cells of a row that are not empty."""
+    return [place for place, cell in enumerate(row) if cell is not None and str(cell).strip()]
+
+
+def are_texts(rows: Sequence[Sequence[Any]]) -> bool:
+    """Whether some rows hold texts alone, and not numbers; no rows do not."""
+    cells = (row[place] for row in rows for place in filled(row))
+    return bool(rows) and all(isinstance(cell, str) and not is_number(cell) for cell in cells)
+
+
 def units_note(cells: Sequence[str], rows: Sequence[Sequence[str]]) -> str | None:
     """A note if the cells below the column names are units, such as "m/s": short texts above columns of numbers.
 
@@ -176,6 +201,7 @@ def units_note(cells: Sequence[str], rows: Sequence[Sequence[str]]) -> str | Non
 
 def above_note(texts: Sequence[str]) -> list[str]:
     """A note of what stands above the column names, if anything does."""
+    texts = [text for text in texts if text]
     return [f"What stands above the column names is left out ({listed(texts, 3)})."] if texts else []
 
 

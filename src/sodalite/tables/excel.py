@@ -7,12 +7,24 @@ blank rows part the others. Cells become texts, as those of a file of text are.
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from itertools import accumulate
 from typing import Any, BinaryIO
 
 from ..core.optional import require
 from ..exceptions import TableError
-from .base import Dialect, Reader, above_note, is_total, listed, readable, units_note
+from .base import (
+    Dialect,
+    Reader,
+    above_note,
+    are_texts,
+    filled,
+    header_row,
+    is_total,
+    listed,
+    readable,
+    units_note,
+)
 
 Cells = list[Any]
 """The cells of a row, from the sheet's first column on; empty ones are "" or None."""
@@ -40,12 +52,11 @@ def open_excel(stream: BinaryIO, name: str, form: str, dialect: Dialect) -> Read
         notes.append(f"Sheet {sheet!r} is read, {others}.")
     if len(wanted) > 1 or dialect.part is not None:
         name = f"{name}, sheet {sheet!r}"
-    filled = [(place, row) for place, row in enumerate(rows) if _filled(row)]  # rows that are not blank
-    if not filled:
+    numbered = [(place, row) for place, row in enumerate(rows) if filled(row)]
+    if not numbered:
         raise TableError(f"{name} is empty; its first row must be column names, and rows must follow.")
-    at = _header([row for _, row in filled])
-    header, body = _with_groups(filled[: at + 1], notes), filled[at + 1 :]
-    used = [place for row in [header, *(row for _, row in body)] for place in _filled(row)]
+    header, body = _header(numbered, notes)
+    used = [place for row in [header, *(row for _, row in body)] for place in filled(row)]
     places = range(min(used), max(used) + 1)
     names = [_text(header[place]).strip() for place in places]
     texts = [[_text(row[place]) for place in places] for _, row in body]
@@ -61,66 +72,43 @@ def open_excel(stream: BinaryIO, name: str, form: str, dialect: Dialect) -> Read
     return Reader.of(data, name, notes=notes, where=lambda row: f"row {body[row][0] + 1}")
 
 
-def _with_groups(head: Rows, notes: list[str]) -> Cells:
-    """The names of the columns, which are in the last of some rows; notes say what stands above.
+def _header(rows: Rows, notes: list[str]) -> tuple[Cells, Rows]:
+    """The names of the columns and the rows below, of rows that are not blank; notes say what stands above.
 
-    Names of groups may stand just above. Where two groups have columns of the same names, the group's comes first.
+    Names of groups of columns may stand just above the names: a row with gaps, which texts without gaps follow that are
+    not the texts of a table of texts. Where two groups have columns of the same names, the group's comes first.
     """
-    (place, header), above = head[-1], head[:-1]
-    if above and above[-1][0] == place - 1 and len(_filled(above[-1][1])) > 1:
-        groups, last = [], ""
-        for cell in above.pop()[1]:
-            last = _text(cell) or last
-            groups.append(last)
-        names = [_text(cell) for cell in header]
-        shown = listed(list(dict.fromkeys(part for part in groups if part and part not in names)), 3)
+    first = [row for _, row in rows[: TITLES + 1]]
+    at, most = header_row(first), max(len(filled(row)) for row in first)
+    below = first[at + 1 : at + 2]
+    has_gaps = len(filled(first[at])) < most and are_texts(below) and len(filled(below[0])) == most
+    at += has_gaps and not are_texts(first[at + 2 :])
+    header, above = first[at], first[:at]
+    if above and rows[at - 1][0] == rows[at][0] - 1 and len(filled(above[-1])) > 1:
+        groups = list(accumulate(map(_text, above.pop()), _last))
+        header = names = [_text(cell) for cell in header]
+        shown = listed(list(dict.fromkeys(group for group in groups if group and group not in names)), 3)
         notes.append(f"Column names are in two rows; the upper one ({shown}) names groups of columns.")
         if len(set(names)) < len(names):
             pairs = zip(groups, names, strict=True)
             header = [name if group == name else f"{group} {name}".strip() for group, name in pairs]
-    notes += above_note([_text(row[column]) for _, row in above for column in _filled(row)])
-    return header
+    notes += above_note([_text(cell) for row in above for cell in row])
+    return header, rows[at + 1 :]
+
+
+def _last(text: str, cell: str) -> str:
+    """The later of two texts that is not empty."""
+    return cell or text
 
 
 def _first_table(sheets: Iterator[tuple[str, list[Cells]]]) -> tuple[str, list[Cells]]:
     """The name and the rows of the first sheet that has two rows of two cells or more; if none has, of the first."""
     first = None
     for name, rows in sheets:
-        if sum(len(_filled(row)) > 1 for row in rows) > 1:
+        if sum(len(filled(row)) > 1 for row in rows) > 1:
             return name, rows
         first = first or (name, rows)
     return first or ("", [])
-
-
-def _header(rows: Sequence[Cells]) -> int:
-    """The place of the column names among rows that are not blank: the first row that is no title, nor names groups.
-
-    A title fills at most half as many cells as the fullest of the first rows, and texts alone follow, or another title.
-    Names of groups have gaps, and texts without gaps follow, which are not the texts of a table of texts.
-    """
-    first = rows[: TITLES + 1]
-    counts = [len(_filled(row)) for row in first]
-    most = max(counts)
-    at = next(
-        place
-        for place, count in enumerate(counts)
-        if 2 * count > most or (2 * count == most and not _is_text(first[place + 1 : place + 2]))
-    )
-    below = first[at + 1 : at + 2]
-    is_group = (
-        counts[at] < most and _is_text(below) and len(_filled(below[0])) == most and not _is_text(first[at + 2 :])
-    )
-    return at + 1 if is_group else at
-
-
-def _is_text(rows: Sequence[Cells]) -> bool:
-    """Whether some rows hold texts alone; no rows do not."""
-    return bool(rows) and all(isinstance(row[place], str) for row in rows for place in _filled(row))
-
-
-def _filled(row: Cells) -> list[int]:
-    """The places of the cells of a row that are not empty."""
-    return [place for place, cell in enumerate(row) if cell not in ("", None)]
 
 
 def _text(cell: Any) -> str:

@@ -19,7 +19,18 @@ from typing import Any, BinaryIO
 
 from ..core.optional import require
 from ..exceptions import TableError
-from .base import Dialect, Reader, above_note, first_line, is_number, listed, unique, units_note
+from .base import (
+    Dialect,
+    Reader,
+    above_note,
+    filled,
+    first_line,
+    header_row,
+    is_number,
+    listed,
+    unique,
+    units_note,
+)
 
 BLOCK = 2**22  # bytes of text that are parsed at a time, which is also the longest line
 MAGIC = {b"PAR1": "Parquet", b"ARROW1": "Arrow", b"PK\x03\x04": "NPZ, Excel or another zip", b"\x89HDF": "HDF5"}
@@ -150,7 +161,7 @@ class _Text:
         return []
 
     def head(self) -> str:
-        """The first lines, up to the end of the first line at least; a file that is empty is refused."""
+        """The first lines, whole if there are several; a file that is empty is refused."""
         self.stream.seek(0)
         decoder, text, part = self.decoder(), "", b"-"
         while part and (len(text) < HEAD or "\n" not in text):
@@ -161,7 +172,7 @@ class _Text:
         text = text.removeprefix("\ufeff")
         if not text.strip():
             raise TableError(f"{self.name} is empty; its first line must be column names, and rows must follow.")
-        return text
+        return text[: text.rindex("\n") + 1] if part and "\n" in text else text
 
     def decoded(self, decoder: codecs.IncrementalDecoder, block: bytes) -> str:
         """The text of a block of bytes, the last one of which is empty."""
@@ -180,52 +191,47 @@ class _Text:
         usual : str
             The mark between columns by the file's suffix.
         """
-        lines, sep = text[:HEAD].splitlines(keepends=True), self.dialect.sep
-        lines = lines[: LINES + 1] if len(lines) > LINES else lines[:-1] or lines  # the last one may be cut
-        above, mark = table_start(lines, [sep] if sep else [usual, *MARKS])
-        if mark in (None, " ") and sep in (None, " "):
-            above, mark = table_start(lines, [" "])
-        self.has_blanks = mark == " "
-        if self.has_blanks:
-            mark, text = "\t", BLANKS.sub("\t", BORDERS.sub("", text[:HEAD]))
-        self.delimiter = mark or sep or usual
-        titles = [title for line in lines[:above] if (title := line.strip(f"#{self.delimiter} \r\n"))]
-        notes = above_note([title[:SHOWN] for title in titles])
-        self.above, self.skipped = 1 + sum(bool(line.strip()) for line in lines[:above]), above
-        return notes + self.find_names("".join(text.splitlines(keepends=True)[above:]))
+        sep = self.dialect.sep
+        marks = [sep] if sep else [usual, *(mark for mark in MARKS if mark != usual)]
+        cuts = {mark: rows for mark in marks if (rows := _rows(text, mark)) is not None}
+        starts = {mark: start for mark, rows in cuts.items() if (start := table_start(rows)) is not None}
+        if starts:
+            self.delimiter = min(starts, key=lambda mark: (starts[mark], -len(cuts[mark][starts[mark]][1])))
+            rows, above = cuts[self.delimiter], starts[self.delimiter]
+        else:
+            lines = [(at, line.split()) for at, line in enumerate(text.splitlines(), 1) if line.strip()]
+            start = blanks_start(lines) if sep in (None, " ") and '"' not in text else None
+            self.has_blanks = start is not None
+            self.delimiter = "\t" if self.has_blanks else sep or usual
+            rows, above = lines if self.has_blanks else _rows(text, self.delimiter) or [], start or 0
+        if not rows or (text.count("\n") > 2 * LINES and rows[0][0] >= text.count("\n")):
+            raise TableError(
+                f"{self.name}: its first line, the column names, cannot be read: a quotation mark is never closed."
+            )
+        cells = [row for _, row in rows]
+        above += header_row(cells[above : above + LINES])
+        notes = above_note(
+            [f"{self.delimiter} ".join(row).strip(f"# {self.delimiter}")[:SHOWN] for row in cells[:above]]
+        )
+        notes += self.find_names(cells[above])
+        units = units_note(cells[above + 1], cells[above + 2 : above + LINES]) if len(cells) > above + 4 else None
+        self.above = above + (2 if units else 1)
+        self.skipped = rows[self.above - 1][0]
+        self.prefer = usual_decimal(cells[self.above :], "," if self.delimiter == ";" else ".")
+        return [*notes, *([units] if units else [])]
 
-    def find_names(self, text: str) -> list[str]:
-        """Find the column names in the first line of a text, and what is below; return notes."""
-        try:
-            rows = csv.reader(io.StringIO(text, newline=""), delimiter=self.delimiter)
-            names = next(filter(None, rows), [])
-            self.skipped += rows.line_num
-            if len(text) >= HEAD and next(rows, None) is None:
-                raise csv.Error("a quotation mark is never closed")
-        except csv.Error as error:
-            raise TableError(f"{self.name}: its first line, the column names, cannot be read: {error}.") from None
+    def find_names(self, names: list[str]) -> list[str]:
+        """Set the names of the columns, which are the cells of a row; return notes."""
         if all(is_number(name) for name in names):
             raise TableError(
                 f"{self.name} starts with numbers ({listed(names, 3)}), but its first line must be column names."
             )
-        strange, notes = [name.strip() for name in names if looks_like_data(name)], []
-        if len(strange) >= len(names) / 2:
-            notes.append(
-                f"The names of columns look like a row of data ({listed(strange, 3)}): if the file has no line of "
-                f"names, put one before its first line."
-            )
-        self.names, more = unique([_without_blanks(name) for name in names])
-        lines = text[:HEAD].splitlines(keepends=True)
-        try:
-            cells = list(csv.reader(lines[:-1] if len(lines) > 2 else lines, delimiter=self.delimiter))
-        except csv.Error:
-            cells = []
-        cells = [row for row in cells if row][1:]
-        units = units_note(cells[0], cells[1:LINES]) if len(cells) > 2 and len(cells[0]) == len(names) else None
-        if units:
-            self.skipped, self.above, cells = self.skipped + 1, self.above + 1, cells[1:]
-        self.prefer = usual_decimal(cells, "," if self.delimiter == ";" else ".")
-        return [*notes, *more, *([units] if units else [])]
+        self.names, notes = unique([_without_blanks(name) for name in names])
+        strange = [name.strip() for name in names if looks_like_data(name)]
+        if len(strange) < len(names) / 2:
+            return notes
+        words = f"The names of columns look like a row of data ({listed(strange, 3)})"
+        return [f"{words}: if the file has no line of names, put one before its first line.", *notes]
 
     def keep_ragged(self, row: Any) -> str:
         """Called by the parser for a line with too many or too few cells, which is kept for the message."""
@@ -297,30 +303,42 @@ def usual_decimal(rows: Sequence[Sequence[str]], usual: str) -> str:
     return marks.pop() if len(marks) == 1 else usual
 
 
-def table_start(lines: Sequence[str], marks: Sequence[str]) -> tuple[int, str | None]:
-    r"""How many lines stand above the column names, and the mark between columns, by the first lines of a file.
+Rows = list[tuple[int, list[str]]]
+"""Rows of cells that are not blank, with the number of the line at which each ends."""
 
-    The mark is the one that cuts all lines into most cells, equally many in each; None if none cuts them. Only if there
-    is none for all lines, or the first has but one of many cells, those above are titles: comments that begin with #,
-    blank lines, or lines of one cell.
+
+def _rows(text: str, mark: str) -> Rows | None:
+    """The cells into which a mark cuts the first lines of a file; None if it does not cut them."""
+    rows = csv.reader(io.StringIO(text, newline=""), delimiter=mark)
+    try:
+        return [(rows.line_num, row) for row in rows if row]
+    except csv.Error:
+        return None
+
+
+def table_start(rows: Rows) -> int | None:
+    """How many rows stand above those that all have as many cells, two or more; None if there are no such rows.
+
+    Above them may stand titles: comments that begin with #, and rows of one cell.
 
     Examples
     --------
-    >>> table_start(["a;b\n", "1,5;2\n"], [",", ";"])
-    (0, ';')
-    >>> table_start(["# device 7\n", "a,b\n", "1,2\n"], [",", ";"])
-    (1, ',')
+    >>> table_start([(1, ["# device 7"]), (2, ["a", "b"]), (3, ["1", "2"])])
+    1
     """
-    found: tuple[int, str | None] = 0, None
-    for above in range(max(min(TITLES, len(lines) - 2), 0) + 1):
-        counts = {mark: _cells(lines[above:], mark) for mark in marks}
-        best = max(marks, key=lambda mark: counts[mark])
-        if counts[best] < 2 or not all(_is_title(line, best) for line in lines[:above]):
-            continue
-        found = found if found[1] else (above, best)
-        if counts[best] == 2 or not _has_one_cell(lines[above], best):  # a sheet saved as text: "A title,,"
-            return above, best
-    return found
+    some = [row for _, row in rows[: LINES + 1]]
+    above = max((at + 1 for at, row in enumerate(some) if len(row) != len(some[-1])), default=0)
+    are_titles = all(row[0].lstrip().startswith("#") or len(filled(row)) <= 1 for row in some[:above])
+    return above if are_titles and above <= min(TITLES, max(len(some) - 2, 0)) and len(some[-1]) > 1 else None
+
+
+def blanks_start(rows: Rows) -> int | None:
+    """How many rows stand above those between blanks, as `table_start`: most cells of them must be numbers."""
+    some = [row for _, row in rows[: LINES + 1]]
+    above = max((at + 1 for at, row in enumerate(some) if len(row) != len(some[-1]) or row[0] == "#"), default=0)
+    cells = [cell for row in some[above + 1 :] for cell in row]
+    is_table = above <= TITLES and len(some[-1]) > 1 and sum(map(is_number, cells)) > len(cells) / 2
+    return above if is_table else None
 
 
 def looks_like_data(name: str) -> bool:
@@ -341,32 +359,3 @@ def _without_blanks(name: str) -> str:
     """A name without blanks around it, nor the quotation marks that follow them."""
     found = name.strip()
     return found[1:-1] if found != name and len(found) > 1 and found[0] == found[-1] == '"' else found
-
-
-def _is_title(line: str, mark: str) -> bool:
-    """Whether a line may stand above the column names: a comment, or a line of one cell or none."""
-    return mark == " " or line.lstrip().startswith("#") or _has_one_cell(line, mark)
-
-
-def _has_one_cell(line: str, mark: str) -> bool:
-    """Whether at most one cell of a line is not empty."""
-    return len([cell for cell in line.split(mark) if cell.strip()]) <= 1
-
-
-def _cells(lines: Sequence[str], mark: str) -> int:
-    """In how many cells a mark cuts all lines; 0 if these are not equally many.
-
-    Blanks cut texts too, so they are a mark only where most cells below the first line are numbers.
-    """
-    if mark == " ":
-        rows = [line.split() for line in lines if line.strip()]
-        below = [cell for row in rows[1:] for cell in row]
-        if '"' in "".join(lines) or sum(map(is_number, below)) <= len(below) / 2 or lines[0].startswith("# "):
-            return 0
-    else:
-        try:
-            rows = [row for row in csv.reader(io.StringIO("".join(lines), newline=""), delimiter=mark) if row]
-        except csv.Error:
-            return 0
-    counts = {len(row) for row in rows}
-    return counts.pop() if len(counts) == 1 else 0
