@@ -20,7 +20,7 @@ from ..core.optional import require
 from ..core.types import Floats, Indices
 from ..core.words import counted
 from ..exceptions import TableError
-from .base import first_line, listed
+from .base import listed, readable
 from .numbers import Numbers
 from .preprocessing import Preprocessing, check_columns, nearest
 from .training import Training
@@ -60,19 +60,25 @@ class ParquetRows(Joined):
 
     def __init__(self, path: str | os.PathLike[str], columns: Sequence[str] | None = None, dtype: Any = None) -> None:
         self.path, files = Path(path), _files(Path(path))
-        about = [_about(file) for file in files]
+        about = [_metadata(file) for file in files]
         schemas = [meta.schema.to_arrow_schema() for meta in about]
         self.names = list(schemas[0].names if columns is None else columns)
-        _check_columns(self.path, files, schemas, self.names)
+        if not self.names:
+            raise TableError(f"{path} has no columns to read.")
+        for file, schema in zip(files, schemas, strict=True):
+            _check_columns(file, schema, self.names)
         kinds = {str(schemas[0].field(name).type) for name in self.names}
         kind = np.dtype(dtype or (np.float32 if kinds == {"float"} else np.float64))
-        kept = _Kept()
-        groups = [
-            _Group(file, number, meta.row_group(number).num_rows, tuple(self.names), kind, kept)
-            for file, meta in zip(files, about, strict=True)
-            for number in range(meta.num_row_groups)
-        ]
-        _check_missing(self.path, about, self.names)
+        kept, groups, gaps = _Kept(), [], Counter[str]()
+        for file, meta in zip(files, about, strict=True):
+            for number in range(meta.num_row_groups):
+                part = meta.row_group(number)
+                groups.append(_Group(file, number, part.num_rows, tuple(self.names), kind, kept))
+                for column in map(part.column, range(part.num_columns)):
+                    known = column.is_stats_set and column.statistics.has_null_count
+                    gaps[column.path_in_schema] += column.statistics.null_count if known else 0
+        if missing := {name: gaps[name] for name in self.names if gaps[name]}:  # others are found when rows are read
+            raise TableError(f"{path} has missing values: {counted(missing)}. Leave out these rows or columns first.")
         super().__init__(groups or [np.empty((0, len(self.names)), dtype=kind)])
         # While a column is decoded, it is in memory three times: as on disk, as Arrow's array, and converted.
         most = max((len(group) for group in groups), default=0)
@@ -81,7 +87,7 @@ class ParquetRows(Joined):
     @classmethod
     def columns_of(cls, path: str | os.PathLike[str]) -> list[str]:
         """The names of all columns of a file, or of the first file of a folder."""
-        return list(_about(_files(Path(path))[0]).schema.to_arrow_schema().names)
+        return list(_metadata(_files(Path(path))[0]).schema.to_arrow_schema().names)
 
     def __repr__(self) -> str:
         return f"ParquetRows({str(self.path)!r}, {self.shape[0]} x {self.shape[1]}, {self.dtype})"
@@ -93,7 +99,7 @@ class ParquetRows(Joined):
         parts, order = [], []
         for group in np.unique(groups):
             here = np.flatnonzero(groups == group)
-            with self.parts[group].opened() as file:
+            with _opened(self.parts[group].file) as file:
                 parts.append(file.read_row_group(self.parts[group].number).take(index[here] - self._edges[group]))
             order.append(here)
         joined = require("pyarrow", "parquet").concat_tables(parts, promote_options="default")
@@ -140,64 +146,67 @@ class _Group:
             groups.move_to_end(key)
             return np.array(groups[key][rows])
 
-    @contextmanager
-    def opened(self) -> Iterator[Any]:
-        """The file, opened."""
-        arrow, parquet = require("pyarrow", "parquet"), require("pyarrow.parquet", "parquet")
-        with arrow.OSFile(os.fsencode(self.file)) as stream, parquet.ParquetFile(stream, pre_buffer=False) as file:
-            yield file
-
     def read(self) -> Floats:
         """All rows, converted to the array's type."""
-        arrow, found = require("pyarrow", "parquet"), np.empty(self.shape, dtype=self.dtype)
-        kind = arrow.from_numpy_dtype(self.dtype)
-        try:
-            with self.opened() as file:
-                for column, name in enumerate(self.names):
-                    values = file.read_row_group(self.number, columns=[name], use_threads=False).column(0)
-                    if len(values) != self.n_rows:
-                        raise TableError(f"{self.file} changed while it was read.")
-                    at = 0
-                    for chunk in values.chunks:
-                        here, at = slice(at, at + len(chunk)), at + len(chunk)
-                        found[here, column] = chunk.cast(kind, safe=False).to_numpy(zero_copy_only=False)
-        except (arrow.ArrowException, OSError) as error:
-            raise TableError(f"{self.file} cannot be read as Parquet: {first_line(error)}.") from None
-        return found
+        rows = np.empty(self.shape, dtype=self.dtype)
+        kind = require("pyarrow", "parquet").from_numpy_dtype(self.dtype)
+        with _opened(self.file) as file:
+            for column, name in enumerate(self.names):
+                values = file.read_row_group(self.number, columns=[name], use_threads=False).column(0)
+                if len(values) != self.n_rows:
+                    raise TableError(f"{self.file} changed while it was read.")
+                at = 0
+                for chunk in values.chunks:
+                    here, at = slice(at, at + len(chunk)), at + len(chunk)
+                    rows[here, column] = chunk.cast(kind, safe=False).to_numpy(zero_copy_only=False)
+        return rows
 
 
-def _check_columns(path: Path, files: Sequence[Path], schemas: Sequence[Any], names: Sequence[str]) -> None:
-    """Refuse files that lack a column, have it twice, or hold no numbers in it."""
-    if not names:
-        raise TableError(f"{path} has no columns to read.")
-    types = require("pyarrow", "parquet").types
+@contextmanager
+def _opened(file: Path) -> Iterator[Any]:
+    """A Parquet file, opened; its name need not be text."""
+    arrow, parquet = require("pyarrow", "parquet"), require("pyarrow.parquet", "parquet")
+    with (
+        readable(str(file), "Parquet"),
+        arrow.OSFile(os.fsencode(file)) as stream,
+        parquet.ParquetFile(stream, pre_buffer=False) as opened,
+    ):
+        yield opened
+
+
+def _metadata(file: Path) -> Any:
+    """The metadata of a Parquet file, which stand at its end."""
+    with _opened(file) as opened:
+        return opened.metadata
+
+
+def _files(path: Path) -> list[Path]:
+    """The Parquet files at a path: the file itself, or those of a folder."""
+    try:
+        check_readable(path)
+    except FileNotFoundError:
+        raise TableError(f"{path}: there is no such file or folder.") from None
+    except OSError as error:
+        raise TableError(f"{path} cannot be read: {error.strerror or error}.") from None
+    files = parquet_files(path) if path.is_dir() else [path]
+    if not files:
+        raise TableError(f"{path} is a folder, not a file, and has no files that end in {' or '.join(PARQUET)}.")
+    return files
+
+
+def _check_columns(file: Path, schema: Any, names: Sequence[str]) -> None:
+    """Refuse a file that lacks a column, has it twice, or holds no numbers in it."""
+    types, counts = require("pyarrow", "parquet").types, Counter(schema.names)
+    for name in names:
+        if counts[name] != 1:
+            words = "no column" if not counts[name] else "two columns named"
+            raise TableError(f"{file} has {words} {name!r}.{nearest(name, schema.names)}")
     numeric = (types.is_integer, types.is_floating, types.is_boolean)
-    for file, schema in zip(files, schemas, strict=True):
-        counts = Counter(schema.names)
-        for name in names:
-            if counts[name] != 1:
-                words = "no column" if not counts[name] else "two columns named"
-                raise TableError(f"{file} has {words} {name!r}.{nearest(name, schema.names)}")
-        other = [name for name in names if not any(test(schema.field(name).type) for test in numeric)]
-        if other:
-            raise TableError(
-                f"{file}: {listed(other)} {'hold' if len(other) > 1 else 'holds'} no numbers. Name the columns to use, "
-                f"or encode these first."
-            )
-
-
-def _check_missing(path: Path, about: Sequence[Any], names: Sequence[str]) -> None:
-    """Refuse missing values that the files' statistics count; others are found when rows are read."""
-    gaps, wanted = Counter[str](), set(names)
-    for meta in about:
-        for group in range(meta.num_row_groups):
-            part = meta.row_group(group)
-            for at in range(part.num_columns):
-                column = part.column(at)
-                if column.path_in_schema in wanted and column.is_stats_set and column.statistics.has_null_count:
-                    gaps[column.path_in_schema] += column.statistics.null_count
-    if +gaps:
-        raise TableError(f"{path} has missing values: {counted(+gaps)}. Leave out these rows or columns first.")
+    if other := [name for name in names if not any(test(schema.field(name).type) for test in numeric)]:
+        raise TableError(
+            f"{file}: {listed(other)} {'hold' if len(other) > 1 else 'holds'} no numbers. Name the columns to use, "
+            f"or encode these first."
+        )
 
 
 def open_parquet(
@@ -236,7 +245,7 @@ def is_on_disk(path: str | os.PathLike[str]) -> bool:
         return True
     if path.suffix.lower() not in PARQUET or not path.is_file():
         return False
-    meta = _about(path)
+    meta = _metadata(path)
     return bool(8 * meta.num_rows * meta.num_columns > available() // 4)
 
 
@@ -281,29 +290,3 @@ class Taken:
 
     def __getitem__(self, which: Any) -> Floats:
         return np.asarray(self.X[self.rows[which]])
-
-
-def _files(path: Path) -> list[Path]:
-    """The Parquet files at a path: the file itself, or those of a folder."""
-    try:
-        check_readable(path)
-    except FileNotFoundError:
-        raise TableError(f"{path}: there is no such file or folder.") from None
-    except OSError as error:
-        raise TableError(f"{path} cannot be read: {error.strerror or error}.") from None
-    if not path.is_dir():
-        return [path]
-    found = parquet_files(path)
-    if not found:
-        raise TableError(f"{path} is a folder, not a file, and has no files that end in {' or '.join(PARQUET)}.")
-    return found
-
-
-def _about(file: Path) -> Any:
-    """The metadata of a Parquet file, which stand at its end."""
-    arrow, parquet = require("pyarrow", "parquet"), require("pyarrow.parquet", "parquet")
-    try:
-        with arrow.OSFile(os.fsencode(file)) as stream:  # a name need not be text
-            return parquet.read_metadata(stream)
-    except (arrow.ArrowException, OSError) as error:
-        raise TableError(f"{file} cannot be read as Parquet: {first_line(error)}.") from None
