@@ -61,12 +61,7 @@ class Texts:
     @classmethod
     def of(cls, texts: Sequence[str]) -> Texts:
         """The parts of texts, which are empty where a text has none."""
-        arrow, compute = require("pyarrow", "cli"), require("pyarrow.compute", "cli")
-        parts = compute.extract_regex(arrow.array(texts, arrow.string()), PARTS)
-        coded = (
-            compute.struct_field(parts, name).fill_null("").dictionary_encode() for name in ("day", "clock", "zone")
-        )
-        return cls(texts, tuple((part.indices.to_numpy(), part.dictionary.to_pylist()) for part in coded))
+        return _apart(tuple(texts))
 
     def fits(self, form: str) -> bool:
         """Whether all texts are dates of a form."""
@@ -92,6 +87,14 @@ class Texts:
                     wall[at] = (moment.replace(tzinfo=None) - dt.datetime(1970, 1, 1)) / microsecond
                     shift[at], aware[at] = (offset or dt.timedelta(0)) / microsecond, offset is not None
         return (wall - shift) / DAY, wall / DAY, aware
+
+
+@lru_cache(maxsize=2)  # several questions are asked about the same texts
+def _apart(texts: tuple[str, ...]) -> Texts:
+    arrow, compute = require("pyarrow", "cli"), require("pyarrow.compute", "cli")
+    parts = compute.extract_regex(arrow.array(texts, arrow.string()), PARTS)
+    coded = (compute.struct_field(parts, name).fill_null("").dictionary_encode() for name in ("day", "clock", "zone"))
+    return Texts(texts, tuple((part.indices.to_numpy(), part.dictionary.to_pylist()) for part in coded))
 
 
 def read_dates(texts: Sequence[str]) -> list[str]:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from functools import lru_cache
+from typing import Any
 
 import numpy as np
 
-from ..core.types import Floats
+from ..core.optional import require
+from ..core.types import Array, Floats
 from .base import is_number
 
 CODE = re.compile(r"[A-Za-z]{0,3}[-/.]?[0-9]+[-/.]?[A-Za-z]{0,3}")  # a code of digits and few letters
@@ -25,16 +26,19 @@ QUANTITIES = {
 }
 """The sizes of units: numbers with several units of one quantity are converted to one of them."""
 UNITS = {unit: (what, size) for what, units in QUANTITIES.items() for unit, size in units.items()}
+SPACES = "\u00a0\u202f\u2009 "  # spaces that separate thousands
+_GAP = rf"[\s{SPACES}]*"
+_MINUS, _QUOTES, _ABOUT = "[-\u2212]", "'\u2019", "<>\u2264\u2265~\u2248"
 FEET = re.compile(
     r"(?P<feet>\d+)\s*(?:['\u2019\u2032]|ft\.?|feet)\s*"
     r"(?:(?P<inches>\d|1[01]|\d\.\d+|1[01]\.\d+)\s*(?:\"|''|[\u201d\u2033]|in\.?|inches)?)?"
 )
 """Feet and inches, such as 5'11"; 1'200 has a separator of thousands."""
-SPACES = "\u00a0\u202f\u2009 "  # spaces that separate thousands
-NUMBER = re.compile(
-    rf"(?P<about>[<>\u2264\u2265~\u2248]=?)?\s*(?P<open>\()?\s*(?P<sign>[-+\u2212])?\s*(?P<prefix>{SIGNS})?\s*(?P<sign2>[-+\u2212])?"
-    rf"\s*(?P<digits>[0-9.,'\u2019{SPACES}]*[0-9.,])(?P<exponent>[eE][-+]?\d+)?\s*(?P<more>\+|\*{{1,3}})?\s*"
-    rf"(?P<suffix>%|{SIGNS}|thousand|million|billion|trillion|[A-Za-zµ°²³/]{{1,6}})?\s*\)?"
+MAY_BE_FEET = "^\\s*[0-9]+\\s*(['\u2019\u2032]|f)"
+NUMBER = (
+    rf"^(?P<about>[{_ABOUT}]=?)?{_GAP}(?P<open>\()?{_GAP}(?P<sign>\+|{_MINUS})?{_GAP}(?P<prefix>{SIGNS})?{_GAP}"
+    rf"(?P<sign2>\+|{_MINUS})?{_GAP}(?P<digits>[0-9.,{_QUOTES}{SPACES}]*[0-9.,])(?P<exponent>[eE][-+]?[0-9]+)?{_GAP}"
+    rf"(?P<more>\+|\*{{1,3}})?{_GAP}(?P<suffix>%|{SIGNS}|thousand|million|billion|trillion|[A-Za-zµ°²³/]{{1,6}})?{_GAP}\)?$"
 )
 
 
@@ -68,18 +72,6 @@ class Written:
         return replace(self, words=f"{self.words} (if the mark in {number!r} {what}, --{option} {mark})")
 
 
-class _Number(NamedTuple):
-    """One text as a number, and what stands with it."""
-
-    value: float
-    unit: str = ""
-    separators: str = ""
-    multiple: str = ""
-    in_brackets: bool = False
-    marks: tuple[str, ...] = ()
-    """Marks that are passed over, such as < and +."""
-
-
 def read_numbers(
     texts: Sequence[str], decimal: str | None = None, thousands: str | None = None, prefer: str = ".", unit: str = ""
 ) -> tuple[Floats, Written]:
@@ -103,16 +95,46 @@ def read_numbers(
     >>> read_numbers(["1.234,5 %", "7 %"])[1]
     Written(decimal=',', thousands='.', unit='%', words="numbers with '%', decimal commas, '.' between thousands")
     """
+    return _read_numbers(tuple(texts), decimal, thousands, prefer, unit)
+
+
+@lru_cache(maxsize=2)  # several transformers ask about the same texts
+def _read_numbers(
+    texts: tuple[str, ...], decimal: str | None, thousands: str | None, prefer: str, unit: str
+) -> tuple[Floats, Written]:
     is_plain = decimal in (None, ".") and not thousands and not unit and all(map(is_number, texts))
-    if is_plain and (decimal or prefer == "."):
-        return np.array([float(text) for text in texts]), Written()
+    has_digits = any(mark.isdigit() for text in texts for mark in text)
+    if (is_plain and (decimal or prefer == ".")) or not has_digits:
+        return _plain(texts), Written()
+    compute = require("pyarrow.compute", "cli")
+    if compute.any(compute.match_substring_regex(_trimmed(texts), MAY_BE_FEET)).as_py():
+        decimal = decimal or "."
+        texts = tuple(_in_feet(text, decimal) for text in texts)
+    bare = [text.replace(thousands, "") for text in texts] if thousands else texts
+    parts = _fields(_trimmed(bare), NUMBER)
+    if parts["digits"].unique().to_pylist() == [""]:
+        return _plain(texts), Written()
     marks = [decimal] if decimal else [mark for mark in (prefer, _other(prefer)) if mark != thousands]
-    tried = [_read(texts, mark, thousands, unit) for mark in marks]
+    tried = [_read(texts, parts, mark, thousands, unit) for mark in marks]
     counts = [int(np.isfinite(numbers).sum()) for numbers, _ in tried]
     tried = [each for each, count in zip(tried, counts, strict=True) if count == max(counts)]
     if np.array_equal(tried[0][0], tried[-1][0], equal_nan=True):
         return tried[0]
-    return _likelier(texts, tried, prefer)
+    return _likelier(parts["digits"].to_pylist(), tried, prefer)
+
+
+def _plain(texts: Sequence[str]) -> Floats:
+    """Texts as numbers, NaN for those that Python's float does not read."""
+    return np.array([float(text) if is_number(text) else np.nan for text in texts])
+
+
+def _in_feet(text: str, decimal: str) -> str:
+    """Feet and inches as feet, with a decimal mark; any other text as it is."""
+    match = FEET.fullmatch(text.strip())
+    if match is None:
+        return text
+    feet = int(match["feet"]) + float(match["inches"] or 0) / 12
+    return f"{feet!r} ft".replace(".", decimal)
 
 
 def _other(mark: str) -> str:
@@ -126,9 +148,17 @@ def _likelier(texts: Sequence[str], tried: Sequence[tuple[Floats, Written]], pre
     Three digits follow the mark wherever the readings differ. If all numbers that are 1000 or more have the mark, and
     as many digits before it as numbers of several sizes have, it separates thousands. Where a point is the usual
     decimal mark, a point is decimal.
+
+    Parameters
+    ----------
+    texts : sequence of str
+        The numbers without sign and unit, as they stand; empty for other texts.
+    tried : sequence of tuple
+        The readings.
+    prefer : {".", ","}
     """
     by_mark = {written.decimal: (numbers, written) for numbers, written in tried}
-    digits = [match["digits"].strip() for text in texts if (match := NUMBER.fullmatch(text.strip()))]
+    digits = [text.strip() for text in texts if text.strip()]
     used = {mark for number in digits for mark in number if mark in ",."}
     if len(used) > 1 or (used == {"."} and prefer == "."):
         return by_mark[prefer]
@@ -143,88 +173,112 @@ def _likelier(texts: Sequence[str], tried: Sequence[tuple[Floats, Written]], pre
     return numbers, written.doubtful(next(number for number in digits if mark in number))
 
 
-def _read(texts: Sequence[str], decimal: str, thousands: str | None, unit: str) -> tuple[Floats, Written]:
-    """Texts as numbers by one decimal mark, and in one unit."""
-    parsed = {at: found for at, text in enumerate(texts) if (found := _number(text, decimal, thousands)) is not None}
-    every = list(parsed.values())
-    counts = Counter(number.unit or number.multiple for number in every)
-    singular = {each: each[:-1] if each[:-1] in counts and each.endswith("s") else each for each in counts}  # years
-    units = {singular[number.unit or number.multiple] for number in every}
-    quantities = {UNITS[each][0] if each in UNITS else each for each in units}
-    numbers, others, multiples = np.full(len(texts), np.nan), list[str](), set[str]()
+def _read(
+    texts: Sequence[str], parts: dict[str, Any], decimal: str, thousands: str | None, unit: str
+) -> tuple[Floats, Written]:
+    """Texts as numbers by one decimal mark, and in one unit; `parts` are those by `NUMBER`."""
+    compute = require("pyarrow.compute", "cli")
+    numbers = _numbers(parts, decimal, _other(decimal) if thousands is None else thousands)
+    is_read = ~np.isnan(numbers)
+    for at in np.flatnonzero(~is_read).tolist():  # such as inf
+        if parts["digits"][at].as_py() == "" and is_number(texts[at]) and (decimal == "." or "." not in texts[at]):
+            numbers[at] = float(texts[at])
+    stands = compute.if_else(compute.equal(parts["prefix"], ""), parts["suffix"], parts["prefix"])
+    codes, each = _coded(stands)
+    counts = np.bincount(codes[is_read], minlength=len(each)).tolist()
+    used = {one: count for one, count in zip(each, counts, strict=True) if count}
+    singular = [one[:-1] if one.endswith("s") and one[:-1] in used else one for one in each]  # of years
+    units = {one for one, count in zip(singular, counts, strict=True) if count}
+    quantities = {UNITS[one][0] if one in UNITS else one for one in units}
+    others, multiples = list[str](), set[str]()
     is_quantity = len(quantities) == 1 and quantities <= set(QUANTITIES)
     if is_quantity and (UNITS[unit][0] in quantities if unit else len(units) > 1):
-        unit = unit or max(units, key=lambda each: counts[each])
+        unit = unit or max(units, key=lambda one: used.get(one, 0))
         others = sorted(units - {unit})
-        for at, number in parsed.items():
-            own = number.unit or number.multiple
-            numbers[at] = number.value * (1.0 if own == unit else UNITS[own][1] / UNITS[unit][1])
-    elif len({singular.get(number.unit, "") for number in every}) > 1:
+        sizes = [UNITS[one][1] / UNITS[unit][1] if one in units and one != unit else 1.0 for one in singular]
+        numbers = numbers * np.array(sizes)[codes]
+    elif len(own := {"" if one in MULTIPLES else one for one in units}) > 1:
         # Some have a unit and some do not: these are not the same quantity.
-        return np.array([float(text) if is_number(text) else np.nan for text in texts]), Written()
+        return _plain(texts), Written()
     else:
-        unit = singular[every[0].unit] if every and every[0].unit else ""
-        multiples = {number.multiple for number in every} - {""}
-        for at, number in parsed.items():
-            numbers[at] = number.value * MULTIPLES.get(number.multiple, 1.0)
-    separator = "".join(sorted({mark for number in every for mark in number.separators}))[:1]
+        unit = "".join(own)
+        suffixes, each = _coded(parts["suffix"])
+        numbers = numbers * np.array([MULTIPLES.get(one, 1.0) for one in each])[suffixes]
+        multiples = {each[at] for at in np.unique(suffixes[is_read])} & set(MULTIPLES)
+    marks = sorted({mark for name in ("about", "more") for mark in _used(parts[name], is_read)} - {""})
+    separators = set("".join(_used(compute.replace_substring_regex(parts["digits"], "[0-9]", ""), is_read))) - {decimal}
+    if thousands and any(thousands in text for text in texts):
+        separators.add(thousands)
+    separator = "".join(sorted(separators))[:1]
     words = [repr(unit)] if unit else []
     words += [f"{', '.join(map(repr, others))} converted to it"] if others else []
     words += ["decimal commas"] if decimal == "," and any("," in text for text in texts) else []
     words += [f"{repr(separator) if separator not in SPACES else 'blanks'} between thousands"] if separator else []
     words += [f"{multiple!r} for {MULTIPLE_WORDS[MULTIPLES[multiple]]}" for multiple in sorted(multiples)]
-    words += ["negative ones in brackets"] if any(number.in_brackets for number in every) else []
-    if marks := sorted({mark for number in every for mark in number.marks}):
+    words += ["negative ones in brackets"] if "(" in _used(parts["open"], is_read) else []
+    if marks:
         shown = " and ".join(map(repr, marks))
         words.append(f"{shown} at some of them, which {'are' if len(marks) > 1 else 'is'} passed over")
     return numbers, Written(decimal, separator, unit, f"numbers with {', '.join(words)}" if words else "")
 
 
-def _number(text: str, decimal: str, thousands: str | None) -> _Number | None:
-    """One text as a number; None if it is something else."""
-    separators = thousands if thousands and thousands in text else ""
-    text = (text.replace(thousands, "") if thousands else text).strip()
-    if match := FEET.fullmatch(text):
-        return _Number(int(match["feet"]) + float(match["inches"] or 0) / 12, "ft")
-    match = NUMBER.fullmatch(text)
-    if match is None:
-        return _Number(float(text)) if is_number(text) and (decimal == "." or "." not in text) else None
-    digits, suffix = match["digits"], match["suffix"] or ""
-    value = _digits(digits, decimal, _other(decimal) if thousands is None else thousands)
-    if value is None:
-        return None
-    value *= float(f"1{match['exponent']}") if match["exponent"] else 1.0
-    is_negative = (match["sign"] or match["sign2"] or "+") in "-\u2212" or bool(match["open"])
-    multiple = suffix if suffix in MULTIPLES else ""
-    return _Number(
-        -value if is_negative else value,
-        match["prefix"] or ("" if multiple else suffix),
-        separators + "".join(mark for mark in digits if not mark.isdigit() and mark != decimal),
-        multiple,
-        bool(match["open"]),
-        tuple(filter(None, (match["about"], match["more"]))),
+def _numbers(parts: dict[str, Any], decimal: str, thousands: str) -> Floats:
+    """Numbers in parts, without units; NaN where separators are not in their places."""
+    compute = require("pyarrow.compute", "cli")
+    mark, separator = re.escape(decimal), f"[{re.escape(thousands)}{_QUOTES}{SPACES}]"
+    digits = compute.utf8_trim_whitespace(parts["digits"])
+    grouped = rf"^(?:[0-9]+|[1-9][0-9]{{0,2}}(?:{separator}[0-9]{{3}})+)?(?:{mark}[0-9]*)?$"
+    is_number = compute.and_(
+        compute.match_substring_regex(digits, grouped), compute.match_substring_regex(digits, "[0-9]")
     )
+    plain = compute.replace_substring(compute.replace_substring_regex(digits, separator, ""), decimal, ".")
+    numbers = _floats(compute.if_else(is_number, plain, ""))
+    exponents, each = _coded(parts["exponent"])
+    signs = compute.binary_join_element_wise(parts["sign"], parts["sign2"], parts["open"], "")
+    is_negative = np.asarray(compute.match_substring_regex(signs, "[-\u2212(]"))
+    with np.errstate(over="ignore", invalid="ignore"):
+        numbers = numbers * np.array([float(f"1{exponent}") for exponent in each])[exponents]
+    return np.asarray(np.where(is_negative, -numbers, numbers))
 
 
-def _digits(digits: str, decimal: str, thousands: str) -> float | None:
-    """A number without sign; None if its separators are not in their places."""
-    whole, mark, rest = digits.partition(decimal)
-    groups = re.split(rf"[{re.escape(thousands)}'\u2019{SPACES}]", whole.strip())
-    first = groups[0]
-    grouped = 1 <= len(first) <= 3 and first[0] != "0" and all(len(group) == 3 for group in groups[1:])
-    if (len(groups) > 1 and not grouped) or (mark and not (rest.isdigit() or not rest)):
-        return None
-    joined = "".join(groups)
-    return float(f"{joined or 0}.{rest or 0}") if (joined + rest).isdigit() else None
+def _trimmed(texts: Sequence[str]) -> Any:
+    """Texts without blanks around them, as an array of Arrow's."""
+    arrow, compute = require("pyarrow", "cli"), require("pyarrow.compute", "cli")
+    return compute.utf8_trim_whitespace(arrow.array(texts, arrow.string()))
+
+
+def _fields(texts: Any, pattern: str) -> dict[str, Any]:
+    """The named groups of a pattern in texts of Arrow's; empty where one does not match."""
+    compute = require("pyarrow.compute", "cli")
+    parts = compute.extract_regex(texts, pattern)
+    return {part.name: compute.struct_field(parts, part.name).fill_null("") for part in parts.type}
+
+
+def _coded(texts: Any) -> tuple[Array, list[str]]:
+    """The number of each text among the different ones, and these."""
+    coded = texts.dictionary_encode()
+    return coded.indices.to_numpy(), coded.dictionary.to_pylist()
+
+
+def _used(texts: Any, which: Array) -> list[str]:
+    """The different texts among some."""
+    return list(texts.filter(require("pyarrow", "cli").array(which)).unique().to_pylist())
+
+
+def _floats(texts: Any) -> Floats:
+    """Texts of digits and a point as numbers; NaN for an empty one."""
+    arrow, compute = require("pyarrow", "cli"), require("pyarrow.compute", "cli")
+    known = compute.if_else(compute.equal(texts, ""), None, texts)
+    return np.asarray(known.cast(arrow.float64()).to_numpy(zero_copy_only=False))
 
 
 def in_several_currencies(texts: Sequence[str]) -> tuple[str, str] | None:
     """Two texts, where all are amounts but in different currencies, such as $ and €; None if they are anything else."""
-    examples: dict[str, str] = {}
-    for text in texts:
-        match = NUMBER.fullmatch(text.strip())
-        if match is None or not re.fullmatch(SIGNS, sign := match["prefix"] or match["suffix"] or ""):
-            return None
-        examples.setdefault(sign, text)
-    first, *others = examples.values() or [""]
-    return (first, others[0]) if others else None
+    parts = _fields(_trimmed(texts), NUMBER)
+    compute = require("pyarrow.compute", "cli")
+    signs = compute.if_else(compute.equal(parts["prefix"], ""), parts["suffix"], parts["prefix"]).to_pylist()
+    examples = {sign: text for text, sign in reversed(list(zip(texts, signs, strict=True)))}
+    if len(examples) < 2 or not all(re.fullmatch(SIGNS, sign) for sign in examples):
+        return None
+    both = sorted(examples.values(), key=list(texts).index)
+    return both[0], both[1]
