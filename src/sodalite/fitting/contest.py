@@ -15,6 +15,7 @@ from math import inf
 import numpy as np
 
 from ..core.random import generator_from
+from ..core.threads import keep_memory
 from ..core.types import Indices
 from ..core.warn import warn
 from ..hyperparameters import Found
@@ -39,6 +40,7 @@ def fit(rows: Rows, target_shape: tuple[int, ...], settings: Settings, follow: C
 
     Parameters are those of `sodalite.fitting.pipeline.fit_with_mean`.
     """
+    keep_memory()
     if not settings.chooses_mean:
         return fit_with_mean(rows, target_shape, settings, follow)
     if rows.shape[0] < FEWEST:
