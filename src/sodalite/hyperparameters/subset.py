@@ -17,7 +17,7 @@ from sklearn.gaussian_process.kernels import Kernel
 
 from ..core.types import Floats
 from ..kernels import variation
-from .climb import climb, climb_all, climb_to_maximum
+from .climb import TIGHT, climb, climb_all
 from .likelihood import Likelihood
 from .parameters import clipped, free_parameters, natural_scale, set_shares
 from .task import Found, Progress, Round, Task, arrays_of
@@ -88,7 +88,7 @@ class Subset:
         best = int(np.argmax([value for value, _ in ends]))
         progress.begin("the best shape", LAST_PART)
         whole = Likelihood(kernels[best], X, y, alpha)
-        value, theta = climb_to_maximum(whole, ends[best][1], bounds, self.n_steps, end)
+        value, theta = climb(whole, ends[best][1], bounds, self.n_steps, end, TIGHT)
         found = kernels[best].clone_with_theta(theta)
         rounds.append(Round("to the end", found, value, True, perf_counter() - began))
         return Found(found, tuple(rounds))
