@@ -226,7 +226,7 @@ def test_starts_are_within_bounds_and_the_best_is_no_worse_than_any():
     assert 1 <= len(starts) <= 3
     for theta in starts:
         assert np.all((theta >= kernel.bounds[:, 0] - 1e-12) & (theta <= kernel.bounds[:, 1] + 1e-12))
-    found = find_exactly(Task(X, y, forms=True), default_kernels(X, y), np.random.default_rng(0))
+    found = find_exactly(Task(X, y, forms=True), default_kernels(X, y))
     objective = Plausibility(kernel, X, y, None)
     reached = Plausibility(found.kernel, X, y, None)(found.kernel.theta)[0]
     assert reached >= max(objective(theta)[0] for theta in starts) - 1e-9

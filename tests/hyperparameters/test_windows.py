@@ -98,12 +98,12 @@ def test_no_windows_without_a_metric_or_where_a_sample_knows_most_places():
 
 @pytest.mark.parametrize("with_source", [True, False])
 def test_windows_see_what_varies_faster_than_a_sample_is_dense(monkeypatch, with_source):
-    """A sine with a hundred rows a cycle, of which a sample has one: it takes the sine for noise."""
+    """A sine with fifty rows a cycle, of which a sample has every hundredth: it takes the sine for noise."""
     monkeypatch.setattr("sodalite.hyperparameters.windows.N_CENTRES", 100)
     monkeypatch.setattr("sodalite.hyperparameters.windows.N_SCATTERED", 100)
     generator = np.random.default_rng(0)
     X = generator.uniform(0, 100, size=(30_000, 1))
-    y = np.sin(6 * np.pi * X) + 0.1 * generator.normal(size=X.shape)
+    y = np.sin(12 * np.pi * X) + 0.1 * generator.normal(size=X.shape)
     kernel = ConstantKernel(1.0) * RBF(10.0) + WhiteKernel(0.5)
     weave = Weave(n_start=100, n_rounds=1, n_blocks=10, n_judged=100, n_exact=0)
     task = Task(X[:300], y[:300], posterior=Local, rows=ArrayRows(X, y) if with_source else None)

@@ -28,7 +28,7 @@ MEAN, SEARCH, CHOICE, CONDITION = (
 )
 """The steps of a fit, as they are called where its progress is shown."""
 
-FEW = 1000  # rows up to which the exact likelihood of all of them is raised
+FEW = 1500  # rows up to which the exact likelihood of all of them is raised
 SEARCH_SHARE = 0.75  # share of the time that conditioning leaves for the search; the selection has the rest
 LEAST_CHOICE = 0.1  # share of the time limit that the selection has at least
 MOST_RESERVED = 0.6  # share of the time limit that is kept for conditioning at most
@@ -58,7 +58,7 @@ class Costs:
         if not searches:
             search = 0.0
         elif n <= FEW:
-            search = 0.3 + 1.2 * (1 + d) * (n / FEW) ** 2
+            search = 0.1 + 0.18 * (1 + d) * (n / FEW) ** 2
         else:
             search = 5.0 + 2e-5 * min(n, 100_000) if predicts_locally else 15.0
         local = 3.0 * min(1.0, (n / 5000)) + 4e-5 * n

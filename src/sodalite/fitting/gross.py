@@ -185,7 +185,7 @@ def _kernel(X: Floats, y: Floats, alpha: Floats | None, seconds: float) -> Kerne
         y = np.where(alpha[:, None] > 0, 0.0, y)
     kernels = default_kernels(X, y)
     task = Task(X, y, alpha, seconds=seconds)
-    return find_exactly(task, [kernels[(len(kernels) - 1) // 2]], np.random.default_rng(0), to_maximum=False).kernel
+    return find_exactly(task, [kernels[(len(kernels) - 1) // 2]]).kernel
 
 
 def _squares_left_out(kernel: Kernel, X: Floats, y: Floats, alpha: Floats | None) -> Floats | None:

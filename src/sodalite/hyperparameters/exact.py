@@ -1,144 +1,235 @@
-"""Hyperparameters of small tables: the exact likelihood of all rows, from every scale, with a weak prior.
+"""Hyperparameters of small tables: the exact likelihood, from every scale, with a weak prior.
 
 The method is described in docs/method.rst, `exact-search`. A likelihood of few rows has many maxima, and several inputs
 leave it flat. So its value is computed on a grid first, from length-scales as short as the rows' spacing to longer than
 their spread, and from hardly any noise to nearly nothing else (`sodalite.hyperparameters.grid`); the best local maxima
 of the grid are climbed. A weak prior keeps what the rows cannot tell near what is plausible
 (`sodalite.hyperparameters.plausibility`).
+
+Of a table of more than `MANY` rows, a few are searched so. The kernels then race on more rows, and at last on all, each
+from its maximum on fewer rows and with the curvature there. One that promises less than another has is given up.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import replace
-from math import log, sqrt
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import ceil, log, sqrt
 from time import perf_counter
 
 import numpy as np
 from sklearn.gaussian_process.kernels import Kernel
 
-from ..core.threads import threaded_map
+from ..core.threads import one_blas_thread, threaded_map
 from ..core.types import Floats
 from ..kernels.neighbours import distinct
-from .climb import climb, climb_all, climb_to_maximum
+from .climb import TIGHT, Change, Climb, climb
 from .components import small_table_forms
 from .dense import leave_one_out, leave_one_out_densities, squared_errors
 from .grid import scale_starts
 from .parameters import is_within_bounds
 from .plausibility import Plausibility
+from .subset import revive
 from .task import Found, Progress, Round, Task, arrays_of
 
+FEW = 200  # rows that are searched, of a table of more than `MANY`: an evaluation of these takes a millisecond
+MANY = 280
+RATIO = 2.3  # largest ratio between the numbers of rows of a race and of the one before
+BEHIND = 20.0  # nats that a kernel may be behind on fewer rows, and race all the same
+CLOSE = 0.03  # nats that a race goes on for: a parameter is off by a quarter of its standard error then
+AHEAD = 1.0  # nats that a kernel must have more than another promises, so that the other is given up
 SHAPE_STEPS = 15  # steps of a climb from the grid, or with another kernel shape: enough to compare their ends
 FORM_STEPS = 30  # steps of a climb with another component, which starts farther from its maximum
 LAST_STEPS = 60  # steps of the last climb, which goes on to the maximum
-START_PART, SHAPE_PART, FORM_PART, LAST_PART = 3.0, 1.0, 3.0, 3.0  # weights of the parts of a search, by their time
+START_PART, FORM_PART, LAST_PART = 2.0, 3.0, 3.0  # weights of the parts of a search, by their time
 FOLDS = 10  # parts of the rows that are predicted by hyperparameters found without them
 REFIT_STEPS = 15  # steps of a climb without the rows of one fold, which starts at the maximum of all rows
 MOST_REFITTED = 200  # rows up to which the folds are refitted: more cost seconds, and have little optimism
 MOST_OPTIMISTIC = 4.0  # largest optimism, a ratio of variances: one outlying row can make the ratio arbitrarily large
 
 
-def find_exactly(
-    task: Task, kernels: Sequence[Kernel], generator: np.random.Generator, to_maximum: bool = True
-) -> Found:
-    """The best of some kernels with the same parameters, and of richer forms, by the likelihood of all rows.
-
-    The last climb goes on to the maximum, unless `to_maximum` is False: then it ends as all others do.
-    """
-    X, y, alpha = arrays_of(task)
+def find_exactly(task: Task, kernels: Sequence[Kernel]) -> Found:
+    """The best of some kernels with the same parameters, and of richer forms, by the likelihood of all rows."""
+    X, y, _ = arrays_of(task)
     # A row that stands twice, targets and all, is a record kept twice rather than proof that there is no noise.
     once, _ = distinct(np.concatenate([X, y], axis=1))
-    search = _ExactSearch(X[once], y[once], None if alpha is None else alpha[once], task.seconds)
-    first = kernels[(len(kernels) - 1) // 2]
-    forms = small_table_forms(search.X, search.y) if task.forms else []
-    total = START_PART + SHAPE_PART * (len(kernels) - 1) + FORM_PART * len(forms) + LAST_PART
-    progress = Progress(task.report, total)
-    progress.begin("all scales", START_PART)
-    search.start(first)
-    for kernel in kernels:
-        if kernel is not first and not search.is_over:
-            progress.begin("another shape", SHAPE_PART)
-            search.try_shape(kernel)
-    for name, form in forms:
-        if search.is_over:
-            break
-        progress.begin(name, FORM_PART)
-        search.try_form(name, form(search.best))
-    progress.begin("the best shape", LAST_PART)
-    search.finish(to_maximum)
-    return Found(search.best, tuple(search.rounds))
+    search = _ExactSearch(replace(task, X=X, y=y).take(once))
+    with one_blas_thread():  # kernels are tried side by side
+        search.run(kernels)
+    return Found(search.best.kernel, tuple(search.rounds))
+
+
+@dataclass(frozen=True)
+class _Candidate:
+    """A kernel in the competition, and its climb on some of the rows."""
+
+    name: str
+    start: Kernel
+    climb: Climb
+    n_rows: int
+    n_values: int
+
+    @property
+    def kernel(self) -> Kernel:
+        return self.start.clone_with_theta(self.climb.theta)
+
+    def evidence(self, times: float = 1.0) -> float:
+        """The log plausibility of so many times as many rows, less half log n for each parameter (Schwarz 1978)."""
+        penalty = 0.5 * int(self.start.n_dims) * log(max(times * self.n_rows, 2))
+        return times * self.n_values * self.climb.value - penalty
+
+    @property
+    def promise(self) -> float:
+        """By how much the evidence would be larger at the end of the climb."""
+        return self.n_values * self.climb.promise
 
 
 class _ExactSearch:
-    """An exact search: the best kernel so far, its plausibility, and the rounds that led to it.
+    """An exact search: the kernels that compete, and the rounds of the competition.
 
     Parameters
     ----------
-    X, y, alpha : arrays of shape (n, d), (n, q), and (n,) or None
-    seconds : float
-        Time limit.
+    task : Task
+        With rows that differ.
     """
 
-    def __init__(self, X: Floats, y: Floats, alpha: Floats | None, seconds: float) -> None:
-        self.X, self.y, self.alpha = X, y, alpha
+    def __init__(self, task: Task) -> None:
+        self.task, n = task, len(task.X)
+        self.sizes = _sizes(n)
+        self.order = np.arange(n) if n == self.sizes[0] else np.random.default_rng(0).permutation(n)
+        self.rows = task.take(self.order[: self.sizes[0]])
+        self.forms = small_table_forms(task.X, task.y) if task.forms else []
         self.rounds: list[Round] = []
-        self.best: Kernel = None
-        self.top = -np.inf
+        self.tried: list[_Candidate] = []
+        self.progress = Progress(task.report, START_PART + bool(self.forms) * FORM_PART + len(self.sizes) * LAST_PART)
         self._began = perf_counter()
-        self._end = self._began + seconds
+        self._end = self._began + task.seconds
 
     @property
     def is_over(self) -> bool:
         """Whether the time is up."""
         return perf_counter() > self._end
 
-    def start(self, kernel: Kernel) -> None:
-        """Climb from the kernel's own parameters and from the maxima of the grid; keep the best."""
-        objective = Plausibility(kernel, self.X, self.y, self.alpha)
-        starts = [kernel.theta, *scale_starts(kernel, self.X, self.y, self.alpha)]
-        self.top, theta = climb_all(objective, starts, kernel.bounds, SHAPE_STEPS, self._end)[0]
-        self.best = kernel.clone_with_theta(theta)
-        self._note("start", self.best, self.top, True)
+    def run(self, kernels: Sequence[Kernel]) -> None:
+        """Find the scale and the shape on few rows, components on a few more, and the maximum on all rows."""
+        self._start(kernels[(len(kernels) - 1) // 2])
+        self._try_shapes(kernels)
+        for size in self.sizes[1:2]:
+            self._race(size)
+            self._look_again(kernels)
+        self._add_components()
+        for size in self.sizes[2:]:
+            self._race(size)
+        self._finish()
 
-    def try_shape(self, kernel: Kernel) -> None:
-        """Climb with a kernel of the same parameters as the best one, from their values; keep it if it is better."""
-        value, tried = self._climbed(kernel, self.best.theta, SHAPE_STEPS)
-        self._keep_if("another shape", tried, value, value > self.top)
+    def _start(self, kernel: Kernel) -> None:
+        """Climb with a kernel from its own parameters and from the maxima of the grid."""
+        self.progress.begin("all scales", START_PART)
+        starts = [kernel.theta, *scale_starts(kernel, self.rows.X, self.rows.y, self.rows.alpha)]
+        ends = self._climbed([("start", kernel.clone_with_theta(theta)) for theta in starts], SHAPE_STEPS)
+        self.best = max(ends, key=_Candidate.evidence)
+        self.tried = [self.best]
+        self._note(self.best, True)
 
-    def try_form(self, name: str, kernel: Kernel) -> None:
-        """Climb with a kernel of more parameters; keep it if it has more evidence."""
-        value, tried = self._climbed(kernel, kernel.theta, FORM_STEPS)
-        self._keep_if(name, tried, value, self._evidence(tried, value) > self._evidence(self.best, self.top))
+    def _try_shapes(self, kernels: Sequence[Kernel]) -> None:
+        """Climb with the other kernels, from where the best one is."""
+        if not self.is_over:
+            others = [kernel for kernel in kernels if kernel is not kernels[(len(kernels) - 1) // 2]]
+            named = [("another shape", kernel.clone_with_theta(self.best.climb.theta)) for kernel in others]
+            self._try(named, SHAPE_STEPS)
 
-    def finish(self, to_maximum: bool) -> None:
-        """Climb from the best kernel to its maximum."""
-        value, self.best = self._climbed(
-            self.best, self.best.theta, LAST_STEPS, climb_to_maximum if to_maximum else climb
-        )
-        self._note("to the end", self.best, value, True)
-
-    def _climbed(
-        self, kernel: Kernel, start: Floats, steps: int, method: Callable[..., tuple[float, Floats]] = climb
-    ) -> tuple[float, Kernel]:
-        """The plausibility that a climb gets to, and the kernel there."""
-        objective = Plausibility(kernel, self.X, self.y, self.alpha)
-        value, theta = method(objective, start, kernel.bounds, steps, self._end)
-        return value, kernel.clone_with_theta(theta)
-
-    def _evidence(self, kernel: Kernel, value: float) -> float:
-        """The plausibility less half log n for each parameter (Schwarz 1978), per target value."""
-        return value - 0.5 * int(kernel.n_dims) * log(max(len(self.X), 2)) / self.y.size
-
-    def _keep_if(self, name: str, kernel: Kernel, value: float, is_better: bool) -> None:
-        self._note(name, kernel, value, is_better)
+    def _look_again(self, kernels: Sequence[Kernel]) -> None:
+        """Climb from where inputs that few rows made irrelevant matter again; begin anew if that leads elsewhere."""
+        if self.is_over:
+            return
+        kernel = self.best.kernel
+        revived = kernel.clone_with_theta(revive(kernel.theta, kernel, self.rows.X))
+        (again,) = self._climbed([("other inputs", revived)], SHAPE_STEPS)
+        is_better = again.evidence() > self.best.evidence() + AHEAD
+        self._note(again, is_better)
         if is_better:
-            self.top, self.best = value, kernel
+            self.best, self.tried = again, [again]
+            self._try_shapes(kernels)
 
-    def _note(self, name: str, kernel: Kernel, value: float, kept: bool) -> None:
+    def _add_components(self) -> None:
+        """Add the component that brings most, and another to that, while there is more evidence with it."""
+        forms = dict(self.forms)
+        while forms and not self.is_over:
+            self.progress.begin(", ".join(forms), FORM_PART / len(self.forms))
+            before = self.best
+            self._try([(name, form(before.kernel)) for name, form in forms.items()], FORM_STEPS)
+            if self.best is before:
+                return
+            del forms[self.best.name]
+
+    def _race(self, size: int) -> None:
+        """Climb with the best kernels on more rows, each until another has more evidence than it promises."""
+        if self.is_over:
+            return
+        self.progress.begin(f"{size} rows", LAST_PART)
+        times = len(self.task.X) / self.best.n_rows
+        least = max(each.evidence(times) for each in self.tried) - BEHIND * times
+        racing = [each for each in self.tried if each.evidence(times) > least]
+        threaded_map(lambda each: each.climb.go_on(LAST_STEPS, self._end, CLOSE / each.n_values), racing)
+        self.rows, times = self.task.take(self.order[:size]), len(self.task.X) / size
+        self.tried = racing = threaded_map(self._on_more_rows, racing)
+        for _ in range(LAST_STEPS):
+            top = max(each.evidence(times) for each in self.tried) - AHEAD
+            racing = [each for each in racing if each.promise > CLOSE and each.evidence(times) + 2 * each.promise > top]
+            if not racing or self.is_over:
+                break
+            threaded_map(lambda each: each.climb.step(), racing)
+        self.best = max(self.tried, key=_Candidate.evidence)
+        for each in sorted(self.tried, key=_Candidate.evidence):
+            self._note(replace(each, name=f"{each.name}, {size} rows"), each is self.best)
+
+    def _finish(self) -> None:
+        """Climb to the maximum: of a small table as far as rounding shows it."""
+        self.progress.begin("the best kernel", LAST_PART)
+        if not self.is_over:
+            self.best.climb.go_on(LAST_STEPS, self._end, TIGHT if len(self.sizes) == 1 else CLOSE / self.best.n_values)
+            self._note(replace(self.best, name="to the end"), True)
+
+    def _on_more_rows(self, candidate: _Candidate) -> _Candidate:
+        return self._candidate(candidate.name, candidate.kernel, candidate.climb.changes)
+
+    def _candidate(self, name: str, kernel: Kernel, changes: Sequence[Change] = ()) -> _Candidate:
+        rows = self.rows
+        objective = Plausibility(kernel, rows.X, rows.y, rows.alpha)
+        climb = Climb(objective, kernel.theta, kernel.bounds, changes)
+        return _Candidate(name, kernel, climb, len(rows.X), rows.y.size)
+
+    def _climbed(self, kernels: list[tuple[str, Kernel]], steps: int) -> list[_Candidate]:
+        """Kernels, each with its name, after climbs of so many steps."""
+
+        def climbed(named: tuple[str, Kernel]) -> _Candidate:
+            candidate = self._candidate(*named)
+            candidate.climb.go_on(steps, self._end)
+            return candidate
+
+        return threaded_map(climbed, kernels)
+
+    def _try(self, kernels: list[tuple[str, Kernel]], steps: int) -> None:
+        """Climb with some kernels, and keep the one with most evidence."""
+        tried = self._climbed(kernels, steps)
+        self.tried += tried
+        before, self.best = self.best, max(self.best, *tried, key=_Candidate.evidence) if tried else self.best
+        for each in tried:
+            self._note(each, each is self.best and each is not before)
+
+    def _note(self, candidate: _Candidate, kept: bool) -> None:
         """Record a round, and the time since the one before."""
         now = perf_counter()
-        self.rounds.append(Round(name, kernel, self._evidence(kernel, value), kept, now - self._began))
+        value = candidate.evidence() / candidate.n_values
+        size = candidate.n_rows if len(self.sizes) > 1 else None
+        self.rounds.append(Round(candidate.name, candidate.kernel, value, kept, now - self._began, size))
         self._began = now
+
+
+def _sizes(n: int) -> list[int]:
+    """The numbers of rows of the search and of the races after it, the last of which has all n."""
+    n_races = ceil(log(n / FEW) / log(RATIO)) if n > MANY else 0
+    return [int(FEW * (n / FEW) ** (race / n_races)) for race in range(n_races)] + [n]
 
 
 def with_optimism(found: Found, task: Task, generator: np.random.Generator) -> Found:

@@ -33,7 +33,8 @@ def scale_starts(kernel: Kernel, X: Floats, y: Floats, alpha: Floats | None) -> 
     tops = np.argwhere((values >= maximum_filter(values, size=3, mode="nearest")) & np.isfinite(values))
     variances = [here for name, here in free_parameters(kernel) if name in VARIANCES]
     starts = []
-    for i, j in sorted(map(tuple, tops), key=lambda place: -values[place])[:N_STARTS]:
+    highest = sorted(map(tuple, tops), key=lambda place: -values[place])[:N_STARTS]
+    for i, j in dict.fromkeys([*highest, (0, 0)] if np.isfinite(values[0, 0]) else highest):
         theta = grid[i][j].copy()
         for here in variances:
             theta[here] += log(factors[i, j])

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from math import inf, sqrt
 from time import perf_counter
 
 import numpy as np
@@ -38,7 +37,6 @@ from .windows import with_windows
 WORTH = 1e-3  # nats per target value that a round must gain to be kept; smaller gains are not worth their time
 MOST_ROWS = 100_000  # rows that hyperparameters are learnt from; a thinner sample would miss short length-scales
 SUBSET_SHARE = 0.5  # share of the time limit for the search by a subset, from which the rounds of most posteriors begin
-START_SECONDS, LEAST_ROWS = 4.0, 150  # an exact search of 1000 rows begins after so long; least rows under a time limit
 START_SHARE = 0.3  # share of the time limit for the search on few rows, from which the rounds of "local" begin
 FIRST_STEPS, OTHER_STEPS, ROUND_STEPS = 10, 6, 8  # steps of a climb: with the first kernel, with others, in a round
 # Weights of the parts of a search, by the time that they usually take. The search by a subset takes longer.
@@ -76,7 +74,7 @@ class Weave:
         Neighbours that a row is predicted from, where a round is judged and where foresight is raised.
     n_active : int, default=64
         Active rows, drawn at random, that a row is predicted from beside its neighbours.
-    n_exact : int, default=1000
+    n_exact : int, default=1500
         Rows up to which there are no rounds: the exact likelihood of all rows is raised, from every scale, under a weak
         prior (`sodalite.hyperparameters.exact`). One evaluation costs O(n^3).
     """
@@ -88,7 +86,7 @@ class Weave:
     n_judged: int = 1500
     n_neighbors: int = 32
     n_active: int = 64
-    n_exact: int = 1000
+    n_exact: int = 1500
 
     def find(self, task: Task, kernels: Sequence[Kernel], generator: np.random.Generator) -> Found:
         """The best of some kernels, at the best hyperparameters found.
@@ -113,8 +111,7 @@ class Weave:
     def _find_exactly(self, task: Task, kernels: Sequence[Kernel], generator: np.random.Generator) -> Found:
         """The best of some kernels by the exact likelihood of all rows, with its optimism if there is time for it."""
         began = perf_counter()
-        task = _in_time(task, task.seconds, generator)
-        found = find_exactly(task, kernels, generator)
+        found = find_exactly(task, kernels)
         found = found if task.forms else or_as_given(found, task, kernels[0])
         return with_optimism(found, task, generator) if perf_counter() < began + task.seconds else found
 
@@ -155,9 +152,8 @@ class Weave:
             family = kernels[(len(kernels) - 1) // 2]
             seconds = START_SHARE * task.seconds
             few = task.take(generator.permutation(len(task.X))[: self.n_start])
-            few = _in_time(few, seconds, generator)
             few = replace(few, seconds=seconds, forms=False)  # components are tried later
-            theta = find_exactly(few, [family], generator, to_maximum=False).kernel.theta
+            theta = find_exactly(few, [family]).kernel.theta
             return family, family.clone_with_theta(theta)
         by_subset = Subset().find(replace(task, seconds=SUBSET_SHARE * task.seconds), kernels, generator).kernel
         theta = by_subset.theta
@@ -171,16 +167,6 @@ def _rest_of(task: Task, n_kernels: int) -> float:
     components = COMPONENTS_PART if task.forms else 0.0
     windows = WINDOWS_PART * (1 + n_kernels) if task.rows is not None and task.asks_neighbours else 0.0
     return FAMILY_PART * n_kernels + components + ROUND_PART * USUAL_ROUNDS + windows
-
-
-def _in_time(task: Task, seconds: float, generator: np.random.Generator) -> Task:
-    """The task with so many of its rows, drawn at random, that an exact search can begin within the time limit.
-
-    The first values on the grid of scales cannot be left out, and cost O(rows^3), less for few rows.
-    """
-    n = len(task.X)
-    most = n if seconds == inf else max(int(1000 * sqrt(seconds / START_SECONDS)), LEAST_ROWS)
-    return task if n <= most else task.take(generator.permutation(n)[:most])
 
 
 class _WeaveSearch:
