@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Self
 
@@ -23,6 +24,7 @@ from .core.validation import (
     check_level,
     check_levels,
     check_target,
+    check_weights,
     is_dask,
     readable_errors,
 )
@@ -219,8 +221,9 @@ class GreedyGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
         self,
         X: Any,
         y: Any,
-        *,
+        sample_weight: Any = None,
         alpha: Any = None,
+        *,
         first: int | Sequence[int] | Indices | None = None,
         executor: Any = None,
         callback: Callback | None = None,
@@ -235,14 +238,18 @@ class GreedyGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
             "local" and all rows fit into `memory_limit`; if they do not, "local" keeps them in temporary files.
         y : array-like of shape (n,) or (n, q)
             With a Dask client, also a Dask array, series or dataframe.
+        sample_weight : float or array-like of shape (n,), default=None
+            Weights of the rows: the noise variance of a row of weight w, the kernel's and `alpha`, is divided by w, as
+            that of the mean of w observations. A row of weight 0 has no influence. A search for hyperparameters takes
+            twice as long with weights. A mean function is fitted without them, to rows of positive weight.
         alpha : float or array-like of shape (n,), default=None
             Known noise variance of each row, such as a measurement error, in addition to that of the kernel's
             ``WhiteKernel``; in units of y squared, or, for several targets, of the scaled targets. As in scikit-learn,
-            it is added to the diagonal of the training covariance, and is no part of predictions. A row of weight w
-            among rows of noise v has alpha v / w. None gives noise to rows whose targets contradict all rows near by
-            (docs/method.rst, `gross-errors`), and names them in a warning, where rows in memory have one target, and
-            hyperparameters are searched for; 0 takes all rows as they are. No row has less noise than the floor of
-            `sodalite.core.jitter`; `fit` warns where `alpha` is positive and below it.
+            it is added to the diagonal of the training covariance, and is no part of predictions. None gives noise to
+            rows whose targets contradict all rows near by (docs/method.rst, `gross-errors`), and names them in a
+            warning, where rows in memory have one target, and hyperparameters are searched for without `sample_weight`;
+            0 takes all rows as they are. No row has less noise than the floor of `sodalite.core.jitter`; `fit` warns
+            where `alpha` is positive and below it.
         first : int or sequence of int, default=None
             The row of X, or rows, to start from; drawn at random if None.
         executor : dask.distributed.Client, default=None
@@ -256,7 +263,7 @@ class GreedyGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
             StopIteration after a row, that row is the last. (Where all rows are active, none is chosen.)
         """
         names = target_names(y)
-        X, y, alpha = in_numpy(X, y, alpha)
+        X, y, sample_weight, alpha = in_numpy(X, y, sample_weight, alpha)
         check_numeric(self.kernel, X)
         with (
             self._unchanged_on_failure(),
@@ -264,7 +271,10 @@ class GreedyGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
             following(callback, report, verbose=self.verbose) as follow,
         ):
             settings = Settings.of(self.get_params(deep=False), first)
-            rows, target_shape = rows_of_fit(self, X, y, alpha, executor, settings)
+            is_weighted = sample_weight is not None
+            rows, target_shape = rows_of_fit(self, X, y, alpha, is_weighted, executor, settings)
+            if is_weighted:
+                settings = replace(settings, weights=check_weights(sample_weight, rows.shape[0]))
             settings = settings.with_columns(getattr(self, "feature_names_in_", None))
             follow.expect(list(settings.costs(*rows.shape).steps(settings.chooses_mean)))
             self.fitted_ = fit(rows, target_shape, settings, follow)
@@ -282,7 +292,14 @@ class GreedyGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
             raise
 
     def partial_fit(
-        self, X: Any, y: Any, *, alpha: Any = None, exchange: bool = False, callback: Callback | None = None
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        alpha: Any = None,
+        *,
+        exchange: bool = False,
+        callback: Callback | None = None,
     ) -> Self:
         """Add new rows to a fitted model; the first call is a fit.
 
@@ -292,18 +309,20 @@ class GreedyGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
 
         Parameters
         ----------
-        X, y, alpha, callback : as in `fit`
+        X, y, sample_weight, alpha, callback : as in `fit`
         exchange : bool, default=False
             Whether active rows may be replaced by others, if the share of new rows among them would otherwise be
             smaller than among all rows. The rows whose removal costs least are replaced, and only if J, the log density
             of all targets, rises. It takes up to three more selections.
         """
         if not hasattr(self, "fitted_"):
-            return self.fit(X, y, alpha=alpha, callback=callback)
-        X, y, alpha = in_numpy(X, y, alpha)
+            return self.fit(X, y, sample_weight, alpha, callback=callback)
+        X, y, sample_weight, alpha = in_numpy(X, y, sample_weight, alpha)
         with self._unchanged_on_failure(), following(callback, verbose=self.verbose) as follow:
             settings = Settings.of({**self.get_params(deep=False), "checkpoint": None})
             new = new_rows(self, X, y, alpha)
+            if sample_weight is not None:
+                settings = replace(settings, weights=check_weights(sample_weight, new.shape[0]))
             self.fitted_ = join(self.fitted_, new, settings, exchange, follow)
         return self
 

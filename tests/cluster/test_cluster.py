@@ -98,6 +98,15 @@ def test_a_fit_is_that_in_memory(client, posterior, q, tmp_path):
 
 
 @pytest.mark.parametrize("posterior", ["vfe", "local"])
+def test_rows_have_weights(client, posterior):
+    X, y = rows()
+    weights = np.arange(N) % 4 / 2
+    here = model(posterior=posterior).fit(X, y, weights)
+    there = model(posterior=posterior).fit(*chunked(X, y, weights), executor=client)
+    compare(there, here, X[:50])
+
+
+@pytest.mark.parametrize("posterior", ["vfe", "local"])
 def test_rows_that_are_noise_alone_are_treated_as_in_memory(client, posterior):
     """They neither scale targets nor judge error bars, wherever the rows are."""
     X, y = rows()

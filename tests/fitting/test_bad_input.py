@@ -307,11 +307,6 @@ def test_a_bad_alpha_is_refused_before_any_work(alpha, error, message):
         GreedyGPRegressor(KERNEL, n_active=5).fit(X, y, alpha=alpha)
 
 
-def test_alpha_is_for_keywords_alone():
-    with pytest.raises(TypeError, match="positional argument"):
-        GreedyGPRegressor(KERNEL, n_active=5).fit(X, y, 0.1)
-
-
 FIRST = [
     *[
         (value, ValueError, f"first must be the index of a row, from 0 to {N - 1}; got {row}.")

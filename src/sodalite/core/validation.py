@@ -312,20 +312,35 @@ def check_first(first: Any, n: int, m: int) -> list[int]:
 
 def check_alpha(alpha: Any, n: int) -> Floats:
     """The noise variance of every row beyond the kernel's, of shape (n,), from one number or one per row."""
+    return _per_row("alpha", alpha, n, "alpha is a variance: it")
+
+
+def check_weights(sample_weight: Any, n: int) -> Floats | None:
+    """The weight of every row, of shape (n,), from one number or one per row; None if all are 1."""
+    weights = _per_row("sample_weight", sample_weight, n, "sample_weight")
+    if not weights.any():
+        raise ValueError("sample_weight is zero for all rows: at least one must be positive.")
+    return None if (weights == 1).all() else weights
+
+
+def _per_row(name: str, values: Any, n: int, subject: str) -> Floats:
+    """One number for each of n rows, finite and not negative; `subject` begins the error if one is."""
     try:
-        given = np.asarray(alpha)
-        if given.dtype.kind not in "iufO":  # NumPy would read numbers out of text
-            raise TypeError(f"of type {given.dtype}")
-        values = given.astype(np.float64)
+        array = np.asarray(values)
+        if array.dtype.kind not in "iufO":  # NumPy would read numbers out of text
+            raise TypeError(f"of type {array.dtype}")
+        numbers = array.astype(np.float64)
     except (TypeError, ValueError) as error:
-        raise TypeError(f"alpha must be a number or one number per row; got {alpha!r}.") from error
-    if values.shape not in ((), (n,)):
-        raise ValueError(f"alpha must be a number or an array of shape ({n},), one per row; got shape {values.shape}.")
-    bad = np.flatnonzero(~(np.isfinite(values) & (values >= 0)))
+        raise TypeError(f"{name} must be a number or one number per row; got {values!r}.") from error
+    if numbers.shape not in ((), (n,)):
+        raise ValueError(
+            f"{name} must be a number or an array of shape ({n},), one per row; got shape {numbers.shape}."
+        )
+    bad = np.flatnonzero(~(np.isfinite(numbers) & (numbers >= 0)))
     if len(bad):
-        which = "" if values.ndim == 0 else f" in row {bad[0]}, and {len(bad)} such rows of {n}"
-        raise ValueError(f"alpha is a variance: it must be finite and not negative; got {values.flat[bad[0]]}{which}.")
-    return np.array(np.broadcast_to(values, (n,)))
+        which = "" if numbers.ndim == 0 else f" in row {bad[0]}, and {len(bad)} such rows of {n}"
+        raise ValueError(f"{subject} must be finite and not negative; got {numbers.flat[bad[0]]}{which}.")
+    return np.array(np.broadcast_to(numbers, (n,)))
 
 
 def check_variance(kernel: Variances, X: Array) -> None:

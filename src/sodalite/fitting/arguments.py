@@ -52,7 +52,7 @@ def target_names(y: Any) -> tuple[str, ...] | None:
 
 
 def rows_of_fit(
-    model: Any, X: Any, y: Any, alpha: Any, executor: Any, settings: Settings
+    model: Any, X: Any, y: Any, alpha: Any, is_weighted: bool, executor: Any, settings: Settings
 ) -> tuple[Rows, tuple[int, ...]]:
     """The rows that a model is to be fitted to, checked, and the shape of a row's target.
 
@@ -66,12 +66,14 @@ def rows_of_fit(
         client = find_client(executor)
         X, y = _numbers(model, X, y, reset=True)
     else:
-        return _rows_here(model, X, y, alpha, settings)
+        return _rows_here(model, X, y, alpha, alpha is not None or is_weighted, settings)
     rows = dask_rows(X, y, alpha, client)
     return rows, () if rows.flat else (rows.q,)
 
 
-def _rows_here(model: Any, X: Any, y: Any, alpha: Any, settings: Settings) -> tuple[ArrayRows, tuple[int, ...]]:
+def _rows_here(
+    model: Any, X: Any, y: Any, alpha: Any, is_noise_known: bool, settings: Settings
+) -> tuple[ArrayRows, tuple[int, ...]]:
     """The rows, as `rows_of_fit` has them, on this machine."""
     if reads_from_disk(X):
         X, y = check_rows(X, y)
@@ -86,7 +88,7 @@ def _rows_here(model: Any, X: Any, y: Any, alpha: Any, settings: Settings) -> tu
     rows = ArrayRows(X, Y, known if known is not None and known.any() else None)
     if rows.on_disk:
         return rows, y.shape[1:]
-    checked = settings.looked_over(rows) if alpha is None else rows
+    checked = rows if is_noise_known else settings.looked_over(rows)
     # What a warning of gross errors has told of targets is not told again.
     warn_of_outliers(X, Y if checked is rows else None, getattr(model, "feature_names_in_", None))
     return checked, y.shape[1:]

@@ -26,7 +26,7 @@ from ..selection.rows import Rows
 from .clock import Clock
 from .fitted import Fitted
 from .means import SEED, MeanFunction, Trial
-from .pipeline import NO_MEAN, Mean, Settings, check, condition, fit_around, fit_mean, fit_with_mean, scale
+from .pipeline import NO_MEAN, Mean, Settings, check, condition, fit_around, fit_mean, fit_with_mean, scale, weighted
 
 HALF = 0.5  # share of a mean that is tried: with one kernel, the average of the models with all of it and with none
 MOST_JUDGES = 4000  # rows that judge a model with a constant: a standard error of some 0.01 nats a row
@@ -94,6 +94,7 @@ class Contest:
         if (found := _left_out(model, judges)) is not None:
             return replace(entry, judged=found)
         rows, generator = scale(self.rows, NO_MEAN, settings), generator_from(settings.random_state)
+        rows = replace(rows, scaled=weighted(rows.scaled, model.kernel, settings.weights))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # what there is to say has been said of the entry
             again = condition(

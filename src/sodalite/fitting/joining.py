@@ -15,7 +15,7 @@ from ..kernels import CompiledKernel, compile_kernel
 from ..kernels.row_store import RowStore
 from ..posteriors import Evidence, Local
 from ..selection.loop import Selection
-from ..selection.rows import ArrayRows, Residuals
+from ..selection.rows import ArrayRows, Residuals, Weighted
 from .clock import Clock
 from .exchange import exchanged
 from .fitted import Fitted
@@ -53,6 +53,8 @@ def join(fitted: Fitted, new: ArrayRows, settings: Settings, exchange: bool, fol
         )
     none, nothing = np.empty(0, dtype=np.intp), np.empty((0, fitted.q))
     scaled = new.with_targets(Residuals(fitted.mean_function, none, nothing)).with_targets(fitted.scaling)
+    if settings.weights is not None:
+        scaled = scaled.with_targets(Weighted(settings.weights, compile_kernel(fitted.kernel, new.X)))
     check_not_large("y, in standard deviations of the targets of the fit,", scaled.y)
     original, all_scaled = _concatenated(fitted.rows_in_units(), new), _concatenated(fitted.rows, scaled)
     n, judges = len(fitted.rows.X), fitted.judges

@@ -17,6 +17,7 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.gaussian_process.kernels import Kernel
 
+from ..core.fingerprint import of_block
 from ..core.random import generator_from
 from ..core.types import Floats, Indices
 from ..core.validation import check_first, check_not_small
@@ -47,6 +48,7 @@ from ..selection.rows import (
     Residuals,
     Rows,
     Scaling,
+    Weighted,
     check_plan,
     compiled_for,
     moments,
@@ -110,6 +112,8 @@ class Settings:
     """The content of the checkpoint's file, if it exists already."""
     first: int | Sequence[int] | Indices | None = None
     """The rows to begin with; None for one that is drawn at random."""
+    weights: Floats | None = None
+    """The weights of the rows, of shape (n,); None if all are 1."""
 
     @classmethod
     def of(cls, parameters: dict[str, Any], first: int | Sequence[int] | Indices | None = None) -> Settings:
@@ -236,7 +240,8 @@ def fit_around(
     rows = scale(all_rows, mean, settings)
     checkpoint = open_fit_checkpoint(rows, settings, generator)
     if found is None:
-        found = find_kernel(rows.scaled, settings, checkpoint, generator, follow, budget.for_search())
+        found = find_weighted_kernel(rows.scaled, settings, checkpoint, generator, follow, budget.for_search())
+    rows = replace(rows, scaled=weighted(rows.scaled, found.kernel, settings.weights))
     found = replace(found, optimism=min(mean.optimism * found.optimism, MOST_OPTIMISTIC))
     check_fetched(rows.scaled, found.kernel, settings)
     searched = sum(part.seconds for part in found.rounds)
@@ -273,6 +278,8 @@ def fit_mean(rows: Rows, settings: Settings, follow: Clock) -> Mean:
     n_aside = int(np.clip(N_ASIDE, LEAST_ASIDE * n, MOST_ASIDE * n))
     order = np.random.default_rng(SEED).permutation(n)
     which = np.sort(order[n_aside:][:MOST_FOR_MEAN])
+    if settings.weights is not None:
+        which = which[settings.weights[which] > 0]
     aside, some = np.delete(np.arange(n), which), rows.take(which)
     models, left_out = fit_folds(settings.mean, some.X, some.y)
     judges = aside if len(aside) >= FEWEST_JUDGES else None
@@ -292,7 +299,7 @@ def _fit_all_rows(rows: Rows, regressor: SeesAllRows) -> Mean:
 def scale(rows: Rows, mean: Mean, settings: Settings) -> Prepared:
     """Subtract the mean function from the targets, then centre and scale them (not without `normalize_y`)."""
     rest, q = mean.of(rows), rows.q
-    scaling = moments(rest) if settings.normalize_y else Scaling(np.zeros(q), np.ones(q))
+    scaling = moments(rest, settings.weights) if settings.normalize_y else Scaling(np.zeros(q), np.ones(q))
     return Prepared(rows, mean.function, scaling, rest.with_targets(scaling), mean.judges)
 
 
@@ -308,8 +315,51 @@ def open_fit_checkpoint(rows: Prepared, settings: Settings, generator: np.random
     }
     if not rows.mean.is_constant:
         given["mean"] = str(rows.mean)
+    if settings.weights is not None:
+        given["sample_weight"] = of_block(settings.weights, 0)
     data = rows.original if rows.mean.is_constant else rows.scaled
     return open_checkpoint(settings.checkpoint, settings.file, "fit", data, generator, **given)
+
+
+def weighted(rows: Rows, kernel: Kernel, weights: Floats | None) -> Rows:
+    """Return scaled rows whose noise, by alpha and by a kernel, is divided by their weights."""
+    return rows if weights is None else rows.with_targets(Weighted(weights, compiled_for(rows, kernel)))
+
+
+def find_weighted_kernel(
+    rows: Rows,
+    settings: Settings,
+    checkpoint: Checkpoint | None,
+    generator: np.random.Generator,
+    follow: Clock,
+    seconds: float,
+) -> Found:
+    """Return the kernel as `find_kernel` does; its noise is that of a row of weight 1.
+
+    Weights divide a noise that is to be found. So a first search tells roughly how much noise there is, and with it how
+    much more a row has than the row of the largest weight. The second search finds the noise of that row.
+    """
+    weights = settings.weights
+    if weights is None or takes_kernel_as_given(settings.method):
+        return find_kernel(rows, settings, checkpoint, generator, follow, seconds)
+    plain = rows.with_targets(Weighted(weights))
+    first = find_kernel(plain, settings, None, generator, follow, seconds / 2)
+    typical, largest = 1 / float(np.mean(1 / weights[weights > 0])), float(weights.max())
+    more = Weighted(weights, compiled_for(rows, first.kernel), typical, typical / largest)
+    if settings.kernel is not None:
+        settings = replace(settings, kernel=_with_noise_times(settings.kernel, 1 / largest))
+    found = find_kernel(rows.with_targets(more), settings, checkpoint, generator, follow, seconds / 2)
+    return replace(found, kernel=_with_noise_times(found.kernel, largest))
+
+
+def _with_noise_times(kernel: Kernel, factor: float) -> Kernel:
+    """A kernel with its noise, and the bounds of that, times a factor."""
+    changed = {
+        name: value * factor if name.endswith("noise_level") else tuple(np.multiply(value, factor))
+        for name, value in kernel.get_params().items()
+        if name.endswith(("noise_level", "noise_level_bounds")) and not isinstance(value, str)
+    }
+    return clone(kernel).set_params(**changed)
 
 
 def find_kernel(

@@ -25,7 +25,7 @@ from ..core.fingerprint import of_block
 from ..core.memory import bytes_of
 from ..core.threads import on_this_thread, threaded_map
 from ..core.types import Array, Floats, Indices, Mask
-from ..core.validation import check_not_large, check_not_small, float_type, reads_from_disk, scaled_alpha
+from ..core.validation import LARGEST, check_not_large, check_not_small, float_type, reads_from_disk, scaled_alpha
 from ..criteria import PointwiseCriterion
 from ..kernels import CompiledKernel
 from ..kernels.compiled import central_rows, compile_around
@@ -330,6 +330,37 @@ class Residuals:
         return y, block.alpha
 
 
+@dataclass(frozen=True)
+class Weighted:
+    """Noise variances divided by the rows' weights; see `Rows.with_targets`.
+
+    The kernel's noise, which every row has, is no part of alpha. So a row of weight w gets
+
+        alpha / w + noise(x) (scale / w - base),
+
+    which makes its noise alpha / w + noise(x) / w with a scale and base of 1. A row of weight 0 is nothing but noise.
+    """
+
+    weights: Floats
+    """Of all rows, of shape (n,)."""
+    kernel: CompiledKernel | None = None
+    """The kernel whose noise is divided, in float64; None to divide alpha alone."""
+    scale: float = 1.0
+    base: float = 1.0
+
+    def __call__(self, block: Block) -> tuple[Floats, Floats | None]:
+        """The targets, of shape (rows, q), and alpha in units of these."""
+        if self.kernel is None and block.alpha is None and self.weights.all():
+            return block.y, None
+        weights = self.weights[block.begin : block.begin + len(block)]
+        out, inverse = weights == 0, 1 / np.maximum(weights, 1 / LARGEST)
+        alpha = np.zeros(len(block)) if block.alpha is None else block.alpha * inverse
+        if self.kernel is not None:
+            noise = self.kernel.noise(self.kernel.prepare(np.asarray(block.X, dtype=np.float64)))
+            alpha = alpha + noise * (self.scale * inverse - self.base)
+        return np.where(out[:, None], 0.0, block.y), np.where(out, LARGEST, np.minimum(alpha, LARGEST))
+
+
 # Passes over all rows
 
 
@@ -383,11 +414,16 @@ def _fingerprint(block: Block) -> list[int]:
     return [of_block(array, block.begin) for array in arrays]
 
 
-def moments(rows: Rows) -> Scaling:
+def moments(rows: Rows, weights: Floats | None = None) -> Scaling:
     """Means and standard deviations of the targets; a standard deviation of 1 for a constant target.
 
     Rows that are noise alone do not count. Two passes, so that no digits cancel.
     """
+    if weights is not None:
+        y, counts = targets(rows)[0], weights > 0
+        mean = np.average(y, axis=0, weights=weights)
+        std = np.sqrt(np.average(np.square(y - mean), axis=0, weights=weights))
+        return Scaling(mean, steady(std, np.abs(y[counts]).max(axis=0)))
     noise = noise_alone(rows)
     if noise.any():
         y = targets(rows)[0][~noise]
@@ -417,13 +453,15 @@ class _Deviations:
 def noise_alone(rows: Rows) -> Mask:
     """Which rows are nothing but noise: their alpha is far larger than the variance of the targets of rows without it.
 
-    None of several targets, whose alpha is in other units. Of shape (n,).
+    Of several targets, whose alpha is in other units, only rows of weight 0 (`Weighted`). Of shape (n,).
     """
     nothing = np.zeros(rows.shape[0], dtype=bool)
-    if not rows.has_alpha or rows.q > 1:
+    if not rows.has_alpha:
         return nothing
     y, alpha = targets(rows)
     assert alpha is not None
+    if rows.q > 1:
+        return np.asarray(alpha >= LARGEST)
     squares = np.square(y[:, 0] - np.median(y))
     alone = alpha > NOISE_ALONE * np.maximum(squares - alpha, 0).mean()
     return nothing if alone.all() else np.asarray(alone)
