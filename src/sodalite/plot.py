@@ -18,7 +18,7 @@ from .core.validation import unknown
 from .fitting.fitted import FittedModel
 from .report.build import importance_of
 from .report.importance import Importance
-from .report.judgement import LEVELS, Judgement, judge
+from .report.judgement import Judgement, judge
 from .report.pictures import N_INPUTS, Effect, PosteriorView, effects, posterior_view
 from .report.rows import Material, gather
 from .report.stages import LearningCurve, Stages, learning_curve
@@ -220,12 +220,12 @@ class CalibrationDisplay(_Display):
 
     def plot(self, ax: Any = None) -> Self:
         (ax,) = self._axes(ax)
-        found = self.judgement
-        bars = [found.shares - found.low, found.high - found.shares]
+        found = self.judgement.levels
+        ax.fill_between(found.honest, found.low, found.high, color=GREY, alpha=0.25, lw=0, label="chance allows")
         ax.plot([0, 1], [0, 1], ":", color=GREY, label="honest error bars")
-        ax.errorbar(LEVELS, found.shares, yerr=bars, color=BLUE, fmt="o-", ms=4, capsize=2, label="this model")
+        ax.plot(found.honest, found.shares, "o-", color=BLUE, ms=4, label="this model")
         ax.set(xlabel="the interval should hold", ylabel="it holds", xlim=(0, 1.02), ylim=(0, 1.02))
-        ax.set_title(f"{found.n_judges:,} rows", fontsize="medium")
+        ax.set_title(f"{self.judgement.n_judges:,} rows", fontsize="medium")
         ax.legend(frameon=False)
         return self
 

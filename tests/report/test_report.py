@@ -37,10 +37,11 @@ from sodalite.report.inputs import Input
 from sodalite.report.judgement import (
     LEVEL,
     LEVELS,
-    GroupCoverage,
     Judgement,
-    PitHistogram,
+    Shares,
     by_distance,
+    by_part,
+    by_probability,
     by_region,
     chance,
     judge_held_out,
@@ -212,13 +213,9 @@ def test_new_rows_are_judged_as_the_model_predicts_them(model):
     for level, share in found.coverages.items():
         assert share == metrics.interval_coverage(y, *model.predict_interval(X, float(level)))
     assert list(found.coverages) == ["0.5", "0.8", "0.95", "0.99"]
-    assert [found.shares[LEVELS.round(9) == float(level)][0] for level in found.coverages] == [
-        *found.coverages.values()
-    ]
-    assert found.shares[-2] == found.coverage
-    assert (found.low <= found.shares).all()
-    assert (found.shares <= found.high).all()
-    assert (np.diff(found.shares) >= 0).all()
+    shares = dict(zip(found.levels.honest.round(9).tolist(), found.levels.shares.tolist(), strict=True))
+    assert {level: shares[float(level)] for level in found.coverages} == found.coverages
+    assert (np.diff(found.levels.shares) >= 0).all()
 
 
 def test_rows_of_the_fit_are_found_among_others(model, rows):
@@ -288,22 +285,25 @@ def test_the_pictures_have_the_learnt_interval(skewed):
 
 def test_chance_allows_what_the_binomial_distribution_does():
     counts = np.array([20, 57, 300])
-    low, high = chance(counts, LEVEL)
+    low, high = chance(counts, np.full(3, LEVEL))
     expected = stats.binom(counts, LEVEL)
     np.testing.assert_allclose(low * counts, expected.ppf(0.025))
     np.testing.assert_allclose(high * counts, expected.ppf(0.975))
 
 
-def test_level_bars_for_honest_pit_values():
+def test_equal_shares_for_honest_pit_values():
     uniform = (np.arange(2000) + 0.5) / 2000
-    assert np.allclose(PitHistogram.of(uniform).density, 1)
-    for n, bars in ((2000, 20), (399, 10), (199, 5), (3, 5)):
-        found = PitHistogram.of(uniform[:n])
-        assert len(found.density) == bars
-        assert found.density.mean() == pytest.approx(1)
-    narrow = PitHistogram.of(stats.norm.cdf(2 * stats.norm.ppf(uniform)))
-    assert narrow.density[0] > narrow.high[0]
-    assert narrow.density[10] < narrow.low[10]
+    np.testing.assert_allclose(by_part(uniform).shares, 0.05)
+    np.testing.assert_allclose(by_probability(uniform).shares, LEVELS, atol=1e-3)
+    for n, parts in ((2000, 20), (399, 10), (199, 5), (3, 5)):
+        found = by_part(uniform[:n])
+        assert len(found.labels) == parts
+        assert found.shares.sum() == pytest.approx(1)
+    pit = stats.norm.cdf(2 * stats.norm.ppf(uniform))  # error bars half as wide as they should be
+    narrow, intervals = by_part(pit), by_probability(pit)
+    assert narrow.shares[0] > narrow.high[0]
+    assert narrow.shares[10] < narrow.low[10]
+    assert (intervals.shares < intervals.low).all()
 
 
 def test_a_region_where_the_bars_are_too_narrow_is_found():
@@ -342,7 +342,7 @@ def test_rows_outside_the_data_are_a_group_of_their_own():
     assert not found.is_allowed[-1]
     assert by_distance(novelty, inside, None).labels[-1].endswith("80")
     assert by_distance(novelty[:303], inside[:303], 0.1).labels[-1].endswith("80")
-    assert isinstance(found, GroupCoverage)
+    assert isinstance(found, Shares)
 
 
 def test_leaving_out_is_worse_than_looking(model, rows):

@@ -13,7 +13,7 @@ from ..core.types import Floats
 from .build import Report
 from .importance import Importance
 from .inputs import Input, date_texts
-from .judgement import LEVEL, LEVELS, GroupCoverage, Judgement
+from .judgement import Judgement, Shares
 from .pictures import BAND, Effect, Interaction, PosteriorView
 from .stages import LearningCurve
 from .words import HARDLY
@@ -44,13 +44,14 @@ def figures_of(report: Report) -> dict[str, Figure]:
     target = report.target.name
     found = {
         "truth": _truth(report.judgement, target),
-        "calibration": _calibration(report.judgement),
-        "pit": _pit(report.judgement),
         "cloud": _cloud(report.judgement, target),
+        "calibration": _shares(report.judgement.levels, "probability of the intervals", "rows in their intervals, %"),
+        "pit": _shares(report.judgement.parts, "place in the predicted distribution", "rows, %"),
     }
+    names = {"prediction": f"predicted {target}", "novelty": "novelty, %"}
     for key, groups in (("regions", report.judgement.regions), ("distances", report.judgement.distances)):
         if groups is not None:
-            found[key] = _groups(groups, target)
+            found[key] = _shares(groups, names.get(groups.by, groups.by), "rows in the 95 % interval, %")
     if report.view is not None:
         found |= _curve(report.view) if len(report.view.axes) == 1 else _maps(report.view)
     if len(report.importance.effects) > 1:
@@ -92,49 +93,22 @@ def _cloud(judgement: Judgement, target: str) -> Figure:
     return Figure(traces, _layout(f"predicted {target}", "surprise, standard deviations"))
 
 
-def _calibration(judgement: Judgement) -> Figure:
-    shares = 100 * judgement.shares
-    actual = _line(100 * LEVELS, shares, "blue", "this model")
-    whiskers = _whiskers(100 * judgement.high - shares, shares - 100 * judgement.low)
-    ideal = _line([0, 100], [0, 100], "grey", "honest error bars", dash="dot")
-    axis = {"range": [0, 102], "tick0": 0, "dtick": 20}
-    layout = _layout("intervals should hold, % of rows", "they hold, %", xaxis=axis, yaxis=axis)
-    return Figure([ideal, actual | {"mode": "lines+markers", "error_y": whiskers}], layout)
-
-
-def _pit(judgement: Judgement) -> Figure:
-    found = judgement.histogram
-    edges = np.linspace(0, 100, len(found.density) + 1)
-    bars = _bars((edges[1:] + edges[:-1]) / 2, found.density, "rows", "@blue", opacity=0.65)
-    allowed = _band([0, 100], found.low[[0, 0]], found.high[[0, 0]], "orange", "chance allows")
-    even = _line([0, 100], [1, 1], "orange", "honest", dash="dash")
-    x, y = {"range": [0, 100], "tick0": 0, "dtick": 20}, {"rangemode": "tozero"}
-    layout = _layout("place in the predicted distribution, %", "rows, 1 if honest", xaxis=x, yaxis=y, bargap=0.05)
-    return Figure([bars, *allowed, even], layout)
-
-
-def _groups(found: GroupCoverage, target: str) -> Figure:
-    """The coverage of groups of rows, beside the range that chance allows."""
-    places = np.arange(len(found.labels))
-    ends = [-0.5, len(places) - 0.5]
-    allowed = _bars(places, 100 * (found.high - found.low), "chance allows", "@orange_band")
-    dots = _line(places, 100 * found.shares, "blue", "this model")
-    dots |= {"mode": "markers", "marker": {"color": "@blue", "size": 9}}
-    dots["text"] = [f"{count:,} rows" for count in found.counts.tolist()]
+def _shares(found: Shares, x: str, y: str) -> Figure:
+    """Shares of rows, beside the ranges that chance allows."""
+    places, shares = np.arange(len(found.labels)), 100 * found.shares
+    low, high, honest = 100 * found.low, 100 * found.high, rounded(100 * found.honest)
+    allowed = _bars(places, high - low, "chance allows", "@orange_band") | {"base": rounded(low), "hoverinfo": "skip"}
+    if len(set(honest)) == 1:
+        honest_line = _line([-0.5, len(places) - 0.5], honest[:1] * 2, "orange", "honest", dash="dash")
+    else:
+        honest_line = _line(places, honest, "orange", "honest", dash="dash")
+    dots = _dots(places, shares, "this model") | {"marker": {"color": "@blue", "size": 9}}
+    dots["text"] = [f"{count:,.0f} rows" for count in found.counts]
     labels = [_short_label(label) for label in found.labels]
     texts = [label.replace(" to ", "<br>to<br>").replace("outside the ", "outside<br>the<br>") for label in labels]
-    low = 100 * min(float(found.shares.min()), float(found.low.min()))
-    name = {"prediction": f"predicted {target}", "novelty": "novelty, %"}.get(found.by, found.by)
-    layout = _layout(
-        name,
-        "rows in the 95 % interval, %",
-        xaxis={"tickvals": places.tolist(), "ticktext": texts, "range": ends, "tickangle": 0},
-        yaxis={"range": [max(low - 0.08 * (100 - low) - 0.5, -2), 100.8 + 0.02 * (100 - low)]},
-    )
-    honest = _line(ends, [100 * LEVEL] * 2, "orange", "honest", dash="dash")
-    return Figure(
-        [allowed | {"base": rounded(100 * found.low), "width": 0.7, "hoverinfo": "skip"}, honest, dots], layout
-    )
+    x_axis = {"tickvals": places.tolist(), "ticktext": texts, "range": [-0.5, len(places) - 0.5], "tickangle": 0}
+    ends = _padded(min(shares.min(), low.min()), max(shares.max(), high.max()))
+    return Figure([allowed, honest_line, dots], _layout(x, y, xaxis=x_axis, yaxis={"range": ends}, bargap=0.3))
 
 
 # --- what it has learnt ---

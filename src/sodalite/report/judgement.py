@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Self
 
 import numpy as np
-from scipy.special import bdtr, betaincinv, ndtri
+from scipy.special import ndtri
+from scipy.stats import binom
 
 from .. import metrics
 from ..core.types import Floats, Indices, Mask
@@ -24,7 +27,7 @@ LEVEL = 0.95  # probability of the intervals that are drawn, and of the ranges t
 N_GROUPS = 6  # most groups of rows: their labels fit under a figure on a phone
 FEWEST = 20  # rows of a group, on average: chance alone then takes up to three of them out of their 95 % intervals
 FEWEST_OUTSIDE = 5  # rows outside the data from which on they are a group of their own
-N_PIT = (20, 10, 5)  # bars of the PIT histogram: the first number that leaves FEWEST rows to each
+N_PIT = (20, 10, 5)  # parts of the distribution: the first number that leaves FEWEST rows to each
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,68 +57,61 @@ def by_level(shares: tuple[float, ...] | Floats) -> dict[str, float]:
 
 
 @dataclass(frozen=True)
-class PitHistogram:
-    """How many PIT values lie in intervals of equal length from 0 to 1, as densities: honest ones are 1."""
+class Shares:
+    """Shares of rows that have a property, with what chance allows if error bars are honest; arrays of shape (parts,).
 
-    density: Floats
-    """Of shape (bars,)."""
-    low: Floats
-    """The lower end of the range that chance allows with 95 % probability; of shape (bars,)."""
-    high: Floats
-    """The upper end of that range; of shape (bars,)."""
-
-    @property
-    def is_allowed(self) -> Mask:
-        """Which bars chance allows; of shape (bars,)."""
-        return np.asarray((self.density >= self.low) & (self.density <= self.high))
-
-    @classmethod
-    def of(cls, pit: Floats) -> PitHistogram:
-        """Count PIT values of shape (rows,)."""
-        n = len(pit)
-        bars = next((count for count in N_PIT if n >= FEWEST * count), N_PIT[-1])
-        low, high = chance(np.full(bars, n), 1 / bars)
-        return cls(np.histogram(pit, bars, (0, 1))[0] * bars / n, low * bars, high * bars)
-
-
-@dataclass(frozen=True)
-class GroupCoverage:
-    """The share of the rows in their 95 % intervals, for groups of rows."""
+    The property is to lie in an interval of a given probability, of all rows or of a group of them.
+    """
 
     by: str
-    """What the rows are grouped by: the name of an input, or other words."""
+    """What the parts differ by: the name of an input, or other words."""
     labels: tuple[str, ...]
     counts: Indices
-    """Rows of every group; this and the next three are of shape (groups,)."""
+    """Rows of every part."""
     shares: Floats
+    honest: Floats
+    """The probability of the property."""
     low: Floats
-    """The lower end of the range that chance allows, with 95 % probability, if the intervals are honest."""
+    """The lower end of the range that chance allows, with 95 % probability."""
     high: Floats
     """The upper end of that range."""
 
     @classmethod
-    def of(cls, by: str, labels: list[str], group: Indices, inside: Mask) -> GroupCoverage | None:
-        """Count the rows in their intervals; None if there are fewer than two groups, or too few rows for two.
+    def of(cls, by: str, labels: Sequence[str], counts: Indices, having: Indices, honest: Floats) -> Shares:
+        """Of every part, `having` of its rows have the property."""
+        return cls(by, tuple(labels), counts, having / counts, honest, *chance(counts, honest))
 
-        Parameters
-        ----------
-        by : str
-        labels : list of str
-        group : array of shape (rows,)
-            The place of every row's group among the labels.
-        inside : array of shape (rows,)
-            Whether each target is in its 95 % interval.
+    @classmethod
+    def of_groups(cls, by: str, labels: Sequence[str], group: Indices, inside: Mask) -> Shares | None:
+        """The shares in their 95 % intervals of groups of rows; None for fewer than two groups, or few rows.
+
+        `group` has the place of every row's group among the labels, `inside` whether a target is in its interval.
         """
         if len(labels) < 2 or len(group) < 2 * FEWEST:
             return None
-        counts = np.bincount(group, minlength=len(labels))
-        shares = np.bincount(group, inside, minlength=len(labels)) / counts
-        return cls(by, tuple(labels), counts, shares, *chance(counts, LEVEL))
+        counts, having = (np.bincount(group, weights, minlength=len(labels)) for weights in (None, inside))
+        return cls.of(by, labels, counts, having, np.full(len(labels), LEVEL))
 
     @property
     def is_allowed(self) -> Mask:
-        """Which of the shares chance allows; of shape (groups,)."""
+        """Which of the shares chance allows."""
         return np.asarray((self.shares >= self.low) & (self.shares <= self.high))
+
+
+def by_probability(pit: Floats) -> Shares:
+    """The shares of rows in their intervals of each probability of `LEVELS`, from PIT values of shape (rows,)."""
+    having = (np.abs(2 * pit - 1) <= LEVELS[:, None]).sum(axis=1)
+    names = [f"{100 * level:.0f} %" for level in LEVELS]
+    return Shares.of("probability", names, np.full(len(LEVELS), len(pit)), having, LEVELS)
+
+
+def by_part(pit: Floats) -> Shares:
+    """The shares of PIT values in intervals of equal length from 0 to 1."""
+    count = next((count for count in N_PIT if len(pit) >= FEWEST * count), N_PIT[-1])
+    edges = np.linspace(0, 100, count + 1)
+    names = [f"{low:.0f} to {high:.0f} %" for low, high in pairwise(edges)]
+    having = np.histogram(pit, count, (0, 1))[0]
+    return Shares.of("place in the distribution", names, np.full(count, len(pit)), having, np.full(count, 1 / count))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -139,16 +135,13 @@ class Judgement(Scores):
     """The RMSE of the mean function alone; None if it is a constant."""
     r2: float
     """One minus the squared errors' share of the variance; NaN where the targets are all the same."""
-    shares: Floats
-    """The share of the targets in the intervals of each probability in `LEVELS`, of shape (levels,)."""
-    low: Floats
-    """The lower end of a 95 % interval for the share that ever more rows would give, of shape (levels,)."""
-    high: Floats
-    """The upper end of that interval."""
-    histogram: PitHistogram
-    regions: GroupCoverage | None
+    levels: Shares
+    """The shares in the intervals of each probability."""
+    parts: Shares
+    """The shares of PIT values in parts of the distribution."""
+    regions: Shares | None
     """The coverage by the input that matters most; None for too few rows."""
-    distances: GroupCoverage | None
+    distances: Shares | None
     """The coverage by novelty; None for too few rows."""
     n_outside: int | None
     """How many of the rows lie outside the data, by their novelty; None if the model does not say what is outside."""
@@ -189,25 +182,22 @@ class Judgement(Scores):
         drawn : indices or slice
             The rows to draw; all rows count in the numbers.
         """
-        mean, pit, n = found.mean[:, 0], found.cumulative(y[:, None])[:, 0], len(y)
-        shares = np.mean(np.abs(2 * pit - 1) <= LEVELS[:, None], axis=1)
-        counts, inside = np.round(shares * n), np.abs(2 * pit - 1) <= LEVEL
+        mean, pit = found.mean[:, 0], found.cumulative(y[:, None])[:, 0]
+        inside = np.abs(2 * pit - 1) <= LEVEL
         scores, bars = Scores.of("sodalite", y, found), bars_of(fitted.posterior)
         outside, spread = None if bars is None else bars.outside, float(np.var(y))
         return cls(
             **vars(scores),
             how=how,
-            n_judges=n,
+            n_judges=len(y),
             n_given=n_given,
             y=y[drawn],
             mean=mean[drawn],
             pit=pit[drawn],
             mean_rmse=None if fitted.mean_function.is_constant else mean_rmse,
             r2=1 - scores.rmse**2 / spread if spread > 0 else float("nan"),
-            shares=shares,
-            low=np.where(counts > 0, betaincinv(counts + 0.5, n - counts + 0.5, 0.025), 0.0),  # Jeffreys' interval
-            high=np.where(counts < n, betaincinv(counts + 0.5, n - counts + 0.5, 0.975), 1.0),
-            histogram=PitHistogram.of(pit),
+            levels=by_probability(pit),
+            parts=by_part(pit),
             regions=by_region(X, mean, inside, matters),
             distances=by_distance(novelty, inside, outside),
             n_outside=None if outside is None else int((novelty > outside).sum()),
@@ -328,23 +318,22 @@ def of_target(found: Predictive, target: int) -> Predictive:
     return replace(found, mean=mean, std=std, width=width, targets=[found.targets[target]])
 
 
-def chance(counts: Indices, probability: float) -> tuple[Floats, Floats]:
+def chance(counts: Indices, probability: Floats) -> tuple[Floats, Floats]:
     """The range of the share of so many rows that have a property with this probability, each independently.
 
     It holds the share with a probability of at least 95 %, and no more than 2.5 % on either side are left out.
 
     Examples
     --------
-    >>> low, high = chance(np.array([100, 1000]), 0.95)
+    >>> low, high = chance(np.array([100, 1000]), np.array([0.95, 0.95]))
     >>> low.tolist(), high.tolist()
     ([0.9, 0.936], [0.99, 0.963])
     """
-    ends = [np.searchsorted(bdtr(np.arange(n + 1), n, probability), [0.025, 0.975]) / n for n in counts.tolist()]
-    low, high = np.array(ends).T
+    low, high = (binom(counts, probability).ppf(end) / counts for end in (0.025, 0.975))
     return low, high
 
 
-def by_region(X: Floats, mean: Floats, inside: Mask, part: Input | None) -> GroupCoverage | None:
+def by_region(X: Floats, mean: Floats, inside: Mask, part: Input | None) -> Shares | None:
     """The coverage by an input, or by the prediction if there is none that could be compared; None for few rows.
 
     Parameters
@@ -357,7 +346,7 @@ def by_region(X: Floats, mean: Floats, inside: Mask, part: Input | None) -> Grou
     """
     if part is None:
         group = _by_value(mean)
-        return GroupCoverage.of("prediction", _ranges(mean, group), group, inside)
+        return Shares.of_groups("prediction", _ranges(mean, group), group, inside)
     if part.kind == "levels":
         name = part.name
         group, labels = _by_level(part.values(X).astype(int), part.levels)
@@ -366,10 +355,10 @@ def by_region(X: Floats, mean: Floats, inside: Mask, part: Input | None) -> Grou
         values = X[:, part.places[0]] if part.levels else part.values(X)
         group = _by_value(values)
         labels = _ranges(values, group, is_date=part.kind == "date")
-    return GroupCoverage.of(name, labels, group, inside) or by_region(X, mean, inside, None)
+    return Shares.of_groups(name, labels, group, inside) or by_region(X, mean, inside, None)
 
 
-def by_distance(novelty: Floats, inside: Mask, outside: float | None) -> GroupCoverage | None:
+def by_distance(novelty: Floats, inside: Mask, outside: float | None) -> Shares | None:
     """The coverage by novelty, rows outside the data apart if there are some; None for few rows.
 
     Parameters
@@ -385,7 +374,7 @@ def by_distance(novelty: Floats, inside: Mask, outside: float | None) -> GroupCo
     group[~far] = _by_value(novelty[~far])
     labels = _ranges(100 * novelty[~far], group[~far], digits=2)
     group[far] = len(labels)
-    return GroupCoverage.of("novelty", [*labels, *["outside the data"] * bool(far.any())], group, inside)
+    return Shares.of_groups("novelty", [*labels, *["outside the data"] * bool(far.any())], group, inside)
 
 
 def _by_level(level: Indices, names: tuple[str, ...]) -> tuple[Indices, list[str]]:

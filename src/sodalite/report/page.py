@@ -8,7 +8,6 @@ from importlib.resources import files
 from ..core.optional import require
 from .build import Report
 from .figures import figures_of, most_important
-from .judgement import LEVELS
 from .summary import simple_name
 from .words import CRITERIA, coverages_words, listed, readable
 
@@ -62,7 +61,6 @@ def to_html(report: Report) -> str:
         figures=figures,
         n_bars=most_important(report.importance),
         chosen_as=CRITERIA.get(report.summary.criterion, report.summary.criterion),
-        level_names=[f"{100 * level:.0f} %" for level in LEVELS],
         labels=labels,
         content={
             "figures": {key: vars(part) for key, part in figures.items()},
