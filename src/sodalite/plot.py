@@ -55,9 +55,9 @@ class _Display:
         model : GreedyGPRegressor
             Fitted.
         X, y : array-like, optional
-            Rows to show and to judge by; unless given, those that the model holds.
+            Rows to show and to judge by; by default those that the model holds.
         ax : matplotlib axes, optional
-            Where to draw; a sequence of them for a display that needs several. New ones unless given.
+            Where to draw; a sequence of them for a display that needs several. New ones by default.
         target : int, default=0
             Which target, of several.
         random_state : int, default=0
@@ -73,35 +73,25 @@ class _Display:
         raise NotImplementedError
 
     def plot(self, ax: Any = None) -> Self:
-        """Draw the display.
-
-        Parameters
-        ----------
-        ax : matplotlib axes, optional
-            Where to draw; new ones unless given.
-        """
+        """Draw the display, on new axes by default."""
         raise NotImplementedError
 
     def _axes(self, ax: Any, count: int = 1, size: tuple[float, float] = (6.4, 4.2)) -> list[Axes]:
         """The axes to draw on, those given or new ones of a size in inches; sets `ax_` and `figure_`."""
-        axes = _new_axes(count, size) if ax is None else list(np.ravel(ax))
+        if ax is None:
+            across = min(count, COLUMNS)
+            down = -(-count // across)
+            subplots, shape = require("matplotlib.pyplot", "plot").subplots, (size[0] * across, size[1] * down)
+            ax = subplots(down, across, figsize=shape, squeeze=False, layout="constrained")[1].ravel()
+            for spare in ax[count:]:
+                spare.remove()
+            ax = ax[:count]
+        axes = list(np.ravel(ax))
         if len(axes) != count:
             raise ValueError(f"ax must be {count} axes for this display; got {len(axes)}.")
         self.ax_ = axes[0] if count == 1 else np.array(axes, dtype=object)
         self.figure_ = axes[0].figure
         return axes
-
-
-def _new_axes(count: int, size: tuple[float, float]) -> list[Axes]:
-    """Axes in a grid of at most `COLUMNS` columns, in a figure of their own."""
-    pyplot, across = require("matplotlib.pyplot", "plot"), min(count, COLUMNS)
-    down = -(-count // across)
-    shape = (size[0] * across, size[1] * down)
-    _, made = pyplot.subplots(down, across, figsize=shape, squeeze=False, layout="constrained")
-    axes = list(made.ravel())
-    for spare in axes[count:]:
-        spare.remove()
-    return axes[:count]
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -146,8 +136,6 @@ class PosteriorDisplay(_Display):
     """
 
     view: PosteriorView
-    stage: int | None = None
-    """How many rows are active, one of ``view.stages``; None for the finished model."""
 
     @classmethod
     def _of(cls, model: FittedModel, material: Material, generator: np.random.Generator) -> Self:
@@ -164,12 +152,11 @@ class PosteriorDisplay(_Display):
         Parameters
         ----------
         ax : matplotlib axes, optional
-            Where to draw; new ones unless given.
+            Where to draw; new ones by default.
         stage : int, optional
-            How many rows are active, one of ``view.stages``; unless given, the stage that the display was made with.
+            How many rows are active, one of ``view.stages``; by default the finished model is drawn.
         """
-        view, stage = self.view, self.stage if stage is None else stage
-        place, count = -1, len(view.active_X)  # the finished model
+        view, place, count = self.view, -1, len(self.view.active_X)
         if stage is not None:
             if stage not in view.stages:
                 raise ValueError(f"stage must be one of {view.stages.tolist()}; got {stage!r}.")
@@ -177,32 +164,25 @@ class PosteriorDisplay(_Display):
         (ax,) = self._axes(ax)
         names = [_literal(part.name) + " (days since 1970)" * (part.kind == "date") for part in view.inputs]
         if len(view.axes) == 1:
+            x = view.axes[0]
+            ax.fill_between(
+                x, view.lower[place], view.upper[place], color=BLUE, alpha=0.18, lw=0, label="95 % interval"
+            )
+            ax.plot(view.X[:, 0], view.y, ".", color=GREY, ms=3, alpha=0.6, label="rows")
+            ax.plot(x, view.mean[place], color=BLUE, label="prediction")
+            ax.plot(view.active_X[:count, 0], view.active_y[:count], "k.", ms=5, label="active rows")
             ax.set(xlabel=names[0], ylabel=_literal(view.target))
-            self._draw_curve(ax, place, count)
-        else:
-            self._draw_map(ax, place, count)
-            ends = [(axis[0], axis[-1]) for axis in view.axes]
-            ax.set(xlabel=names[0], ylabel=names[1], xlim=ends[0], ylim=ends[1])
-        return self
-
-    def _draw_curve(self, ax: Axes, place: int, count: int) -> None:
-        """Mean and interval over one input at a place among the stages, with the first `count` active rows."""
-        view, x = self.view, self.view.axes[0]
-        ax.fill_between(x, view.lower[place], view.upper[place], color=BLUE, alpha=0.18, lw=0, label="95 % interval")
-        ax.plot(view.X[:, 0], view.y, ".", color=GREY, ms=3, alpha=0.6, label="rows")
-        ax.plot(x, view.mean[place], color=BLUE, label="prediction")
-        ax.plot(view.active_X[:count, 0], view.active_y[:count], "k.", ms=5, label="active rows")
-        ax.legend(frameon=False)
-
-    def _draw_map(self, ax: Axes, place: int, count: int) -> None:
-        """The mean over two inputs at a place among the stages, with the first `count` active rows."""
-        view = self.view
-        shape = len(view.axes[1]), len(view.axes[0])
-        drawn = ax.contourf(*view.axes, view.mean[place].reshape(shape), levels=16, cmap="cividis")
+            ax.legend(frameon=False)
+            return self
+        mean = view.mean[place].reshape(len(view.axes[1]), len(view.axes[0]))
+        drawn = ax.contourf(*view.axes, mean, levels=16, cmap="cividis")
         self.figure_.colorbar(drawn, ax=ax, label=_literal(view.target))
         ax.plot(*view.X.T, ".", color="0.75", ms=2, alpha=0.7, label="rows")
         ax.plot(*view.active_X[:count].T, "o", mfc="black", mec="white", ms=5, label="active rows")
+        (left, right), (bottom, top) = ((axis[0], axis[-1]) for axis in view.axes)
+        ax.set(xlabel=names[0], ylabel=names[1], xlim=(left, right), ylim=(bottom, top))
         ax.legend(frameon=False, loc="lower left", bbox_to_anchor=(0, 1), ncols=2)
+        return self
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

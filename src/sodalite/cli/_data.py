@@ -29,7 +29,6 @@ from .options import Columns
 
 EMBEDDED = "Mauna Loa CO2"  # the name of the data set that comes with the package
 
-
 Look = Callable[[Training], Indices]
 """A function that names rows of training data which are to be left out."""
 
@@ -92,73 +91,45 @@ def dialect_of(model: GreedyGPRegressor, dialect: Dialect) -> Dialect:
     known = None if mapping is None else mapping.encoding
     if known is None or dialect.encoding is not None:
         return dialect
-    return replace(dialect, otherwise=known) if _holds_ascii(known) else replace(dialect, encoding=known)
+    plain = bytes(range(32, 127)).decode()
+    holds_ascii = plain.encode(known, "replace") == plain.encode()  # then a file may turn out to be in UTF-8
+    return replace(dialect, otherwise=known) if holds_ascii else replace(dialect, encoding=known)
 
 
-def _holds_ascii(encoding: str) -> bool:
-    """Whether ASCII characters are the same bytes in an encoding, so that a file may turn out to be in it."""
-    plain = "".join(map(chr, range(32, 127)))
-    try:
-        return plain.encode(encoding) == plain.encode()
-    except (LookupError, UnicodeError):
-        return False
-
-
-def mapping_of(model: GreedyGPRegressor, reader: Reader) -> Preprocessing:
-    """How a table's columns become the model's inputs.
+def mapping_of(model: GreedyGPRegressor, reader: Reader, target: str | None = None) -> Preprocessing:
+    """How a table's columns become the model's inputs; `target` is the column that none of them is.
 
     A model that was saved without preprocessing takes columns of numbers: those that have its inputs' names, or, if
-    the inputs have no names, all columns of the table.
+    the inputs have no names, all others of the table.
     """
     mapping: Preprocessing | None = getattr(model, "preprocessing_", None)
-    if mapping is not None:
-        return mapping
-    given = getattr(model, "feature_names_in_", None)
-    d = model.n_features_in_
-    if given is None and len(reader.names) != d:
-        raise TableError(f"The model has {d} inputs without names, so {reader.name} must have just these {d} columns.")
-    return _numbers(reader.names if given is None else [str(name) for name in given])
-
-
-def mapping_and_target(model: GreedyGPRegressor, reader: Reader, target: str | None) -> tuple[Preprocessing, str]:
-    """How a table's columns become the model's inputs, and which column is the target."""
-    mapping: Preprocessing | None = getattr(model, "preprocessing_", None)
-    known = target or (mapping.target if mapping is not None else None)
     if mapping is None:
-        mapping, known = _mapping_without_preprocessing(model, reader, known)
-    if known is None or known not in reader.names:
+        given, d = getattr(model, "feature_names_in_", None), model.n_features_in_
+        names = [name for name in reader.names if name != target] if given is None else list(map(str, given))
+        if len(names) != d:
+            columns = f"these {d} columns" if target is None else "these columns and its target"
+            raise TableError(f"The model has {d} inputs without names, so {reader.name} must have just {columns}.")
+        mapping = Preprocessing(None, tuple(Numbers(name) for name in names))
+    mapping.check_names(reader.names, reader.name)
+    return mapping
+
+
+def target_of(model: GreedyGPRegressor, reader: Reader, target: str | None) -> str:
+    """The column of a table that a model predicts: as given, as in the fit, or the only one that is not an input."""
+    mapping: Preprocessing | None = getattr(model, "preprocessing_", None)
+    names = getattr(model, "target_names_", None) if mapping is None or mapping.target is None else [mapping.target]
+    known = target or (names[0] if names else None)
+    inputs = getattr(model, "feature_names_in_", None)
+    if known is None and mapping is None and inputs is not None:
+        others = [name for name in reader.names if name not in set(inputs)]
+        known = others[0] if len(others) == 1 else None
+    if known is None and mapping is None:
+        raise TableError(
+            f"`target` is needed: which column of {reader.name} did the model learn? {listed(reader.names, 12)}"
+        )
+    if known not in reader.names:
         raise TableError(
             f"{reader.name} has no column {known!r}, the target: without it, rows cannot judge the model."
             f"{nearest(str(known), reader.names)}"
         )
-    mapping.check_names(reader.names, reader.name)
-    return mapping, known
-
-
-def _mapping_without_preprocessing(
-    model: GreedyGPRegressor, reader: Reader, target: str | None
-) -> tuple[Preprocessing, str]:
-    """Columns of numbers for a model that was saved without preprocessing, and the target.
-
-    The target need not be given if it is the only column that is not one of the model's named inputs.
-    """
-    given, d = getattr(model, "feature_names_in_", None), model.n_features_in_
-    if target is None and given is not None:
-        inputs = set(given)
-        others = [name for name in reader.names if name not in inputs]
-        target = others[0] if len(others) == 1 else None
-    if target is None:
-        raise TableError(
-            f"`target` is needed: which column of {reader.name} did the model learn? {listed(reader.names, 12)}"
-        )
-    names = [name for name in reader.names if name != target] if given is None else [str(name) for name in given]
-    if len(names) != d:
-        raise TableError(
-            f"The model has {d} inputs without names, so {reader.name} must have just these columns and its target."
-        )
-    return _numbers(names), target
-
-
-def _numbers(names: list[str]) -> Preprocessing:
-    """Columns that are taken as they are."""
-    return Preprocessing(None, tuple(Numbers(name) for name in names))
+    return str(known)

@@ -19,7 +19,7 @@ from ..metrics import rmse
 from ..posteriors.baselines import SimpleModels
 from ..posteriors.predictive import Predictive
 from ..report.inputs import Input
-from ..report.judgement import LEVEL, Judgement, Scores, by_region, judge_held_out
+from ..report.judgement import Judgement, Scores, by_region, is_inside, judge_held_out
 from ..report.summary import nearest_words
 from ..tables import ParquetRows, Preprocessing, Taken, Training
 
@@ -124,7 +124,7 @@ def judge(model: GreedyGPRegressor, work: Work, generator: np.random.Generator) 
     work.clock.say("Testing on the rows held out")
     X, y = work.X[work.split.test], work.training.y[work.split.test]
     found = model.fitted_.predictive(X)
-    inside = np.abs(2 * found.cumulative(y[:, None])[:, 0] - 1) <= LEVEL
+    inside = is_inside(found.cumulative(y[:, None])[:, 0])
     judgement = judge_held_out(model.fitted_, X, y, found, generator)
     return HeldOut(judgement, simple_scores(model, work, X, y), X, found.mean[:, 0], inside)
 

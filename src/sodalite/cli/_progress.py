@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
-from math import inf, isfinite, log
+from math import inf, isfinite
 from time import perf_counter
 
 from rich.console import Console, ConsoleOptions
@@ -12,31 +12,8 @@ from rich.live import Live
 from rich.text import Text
 
 from ..fitting.clock import PAUSE
-from ..fitting.progress import duration, estimate, pace_words
+from ..fitting.progress import estimate, pace_words
 from ..stopping import Stage
-
-__all__ = ["Display", "display", "duration", "sparkline"]
-
-BARS = "▁▂▃▄▅▆▇█"
-WIDTH = 16  # characters of the curve
-
-
-def sparkline(values: Sequence[float], width: int = WIDTH) -> str:
-    """A curve as a few characters, on a logarithmic scale.
-
-    Examples
-    --------
-    >>> sparkline([8.0, 4.0, 2.0, 1.0])
-    '█▆▃▁'
-    """
-    some = [value for value in values if isfinite(value) and value > 0]
-    if len(some) > width:
-        some = [some[(place * (len(some) - 1)) // (width - 1)] for place in range(width)]
-    if not some:
-        return ""
-    low, high = log(min(some)), log(max(some))
-    steps = len(BARS) - 1
-    return "".join(BARS[round((log(value) - low) / (high - low) * steps) if high > low else 0] for value in some)
 
 
 class Display:
@@ -65,8 +42,7 @@ class Display:
         """A stage as the display shows it: the step or, while rows are chosen, how many and the RMSE so far."""
         if not stage.t:
             return f"{stage.step}: {stage.detail} ..." if stage.detail else f"{stage.step} ..."
-        curve = f"RMSE {stage.rmse[-1]:.4g} {sparkline(stage.rmse)}"
-        words = f"Choosing rows: {stage.t} of at most {stage.n_active}, {curve}"
+        words = f"Choosing rows: {stage.t} of at most {stage.n_active}, RMSE {stage.rmse[-1]:.4g}"
         return words if isfinite(stage.left) else f"{words}, {pace_words(stage)}"
 
     def line(self) -> str:
@@ -80,7 +56,6 @@ class Display:
         return f"{now - self._began:.0f} s{known}: {self._text}"
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Text]:
-
         yield Text(self.line(), no_wrap=True, overflow="ellipsis")
 
 

@@ -15,21 +15,9 @@ import click
 
 import sodalite
 
+from . import options as of
 from ._common import plain_errors
-from .options import (
-    SETTINGS,
-    Demo,
-    Fit,
-    Inspect,
-    Options,
-    Predict,
-    Report,
-    Reproduce,
-    Select,
-    level,
-    levels,
-    seconds,
-)
+from .options import SETTINGS, Options
 
 FILE = click.Path(readable=False, allow_dash=True)  # any text, which the shell completes as a file; errors are ours
 POSITIVE = click.IntRange(1)
@@ -125,7 +113,7 @@ quiet = click.option("-q", "--quiet", is_flag=True, help="Print only errors and 
 # --- the commands ---
 
 
-@command(Fit)
+@command(of.Fit)
 @click.argument("data", required=False, type=FILE)
 @target(help="Column to predict.")
 @features
@@ -149,7 +137,7 @@ quiet = click.option("-q", "--quiet", is_flag=True, help="Print only errors and 
     help="What the other rows add: those near a prediction (local, the default), nothing (sod), or all of them "
     "(sor, dtc, fitc, vfe).",
 )
-@click.option("--time-limit", type=seconds, metavar="TIME", help="Longest time for the command: 60s, 5m, 1h.")
+@click.option("--time-limit", type=of.seconds, metavar="TIME", help="Longest time for the command: 60s, 5m, 1h.")
 @click.option(
     "--test-fraction",
     type=click.FloatRange(0, 0.9),
@@ -176,7 +164,7 @@ def fit() -> None:
     """
 
 
-@command(Predict)
+@command(of.Predict)
 @click.argument("model", type=FILE)
 @click.argument("data", type=FILE)
 @output(default="-", metavar="FILE", help="File to write the predictions to. Default: standard output.")
@@ -184,13 +172,13 @@ def fit() -> None:
 @click.option("--std", is_flag=True, help="Add the standard deviation of each prediction.")
 @click.option(
     "--interval",
-    type=level,
+    type=of.level,
     metavar="LEVEL",
     help="Add the ends of the interval that holds the target with this probability, such as 0.95.",
 )
 @click.option(
     "--quantiles",
-    type=levels,
+    type=of.levels,
     metavar="LEVELS",
     help="Add the quantiles of these levels, such as .05,.5,.95.",
 )
@@ -215,7 +203,7 @@ def predict() -> None:
     """
 
 
-@command(Select)
+@command(of.Select)
 @click.argument("data", type=FILE)
 @target(help="Column that the rows are to be informative about.")
 @n_active(required=True, help="Number of rows to choose.")
@@ -242,7 +230,7 @@ def select() -> None:
     """
 
 
-@command(Report)
+@command(of.Report)
 @click.argument("model", type=FILE)
 @click.argument("data", required=False, type=FILE)
 @output(default="", metavar="FILE", help="Page to write. Default: beside MODEL, with the suffix .html.")
@@ -264,7 +252,7 @@ def report() -> None:
     """
 
 
-@command(Inspect)
+@command(of.Inspect)
 @click.argument("model", type=FILE)
 @click.option("--check", is_flag=True, help="Read the whole file, and say whether it is damaged.")
 @as_json
@@ -277,7 +265,7 @@ def inspect() -> None:
     """
 
 
-@command(Demo)
+@command(of.Demo)
 @n_active(default=200, show_default=True, help="Number of rows that the model keeps.")
 @seed
 def demo() -> None:
@@ -289,7 +277,7 @@ def demo() -> None:
     """
 
 
-@command(Reproduce)
+@command(of.Reproduce)
 @seed
 @click.option(
     "--draws", default=200, show_default=True, type=POSITIVE, metavar="N", help="Data sets for each function."

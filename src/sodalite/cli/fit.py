@@ -20,6 +20,7 @@ from ..exceptions import NoBetterWarning, OutlierWarning
 from ..fitting.clock import Clock
 from ..fitting.gross import find_gross_errors
 from ..fitting.pipeline import LOOK_SHARE, Settings
+from ..fitting.progress import duration
 from ..report.importance import LEAST_ROWS, N_PREDICTIONS
 from ..report.inputs import inputs_of
 from ..report.summary import ColumnRead, Record, Summary, summarize
@@ -28,7 +29,7 @@ from ..tables import Training
 from ._common import check_model_path, check_outputs, print_json
 from ._data import EMBEDDED, read_training
 from ._fits import MEASURING, Work, excess_words, fit_all, fit_most, has_time_to_condition, hold_out, judge
-from ._progress import display, duration
+from ._progress import display
 from ._summary import plain_console, print_readings, print_summary
 from .options import Fit
 

@@ -126,7 +126,6 @@ def run(options: Predict, shown: Display | None = None) -> PredictOutcome:
     columns = options.columns(len(model.y_mean_)) + ["novelty"] * options.novelty
     with open_table(str(options.data), dialect=dialect_of(model, options.dialect)) as reader:
         mapping = mapping_of(model, reader)
-        mapping.check_names(reader.names, reader.name)
         kept = kept_columns(options.keep, reader, columns)
         gathered: dict[str, list[Any]] | None = {} if options.as_json and output == "-" else None
         outcome = PredictOutcome(

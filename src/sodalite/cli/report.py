@@ -27,7 +27,7 @@ from ..tables import open_table
 from ..tables.training import target_values
 from ..tables.values import table_column
 from ._common import Mistake, as_options, check_model_path, check_outputs, print_json, say
-from ._data import dialect_of, mapping_and_target
+from ._data import dialect_of, mapping_of, target_of
 from ._progress import Display, display
 from .options import Report
 
@@ -121,7 +121,8 @@ def read_rows(model: GreedyGPRegressor, options: Report) -> JudgingRows:
         raise Mistake("The model has several targets: only make_report in Python can judge it by other rows.")
     found, parts = JudgingRows(), []
     with open_table(str(options.data), dialect=dialect_of(model, options.dialect)) as reader:
-        mapping, name = mapping_and_target(model, reader, options.target)
+        name = target_of(model, reader, options.target)
+        mapping = mapping_of(model, reader, name)
         mapping = replace(mapping, missing="drop" if mapping.missing == "error" else mapping.missing)
         reading = ColumnOptions(
             na_values=mapping.na_values,

@@ -14,7 +14,7 @@ from scipy.stats import binom
 from .. import metrics
 from ..core.types import Floats, Indices, Mask
 from ..fitting.fitted import Fitted
-from ..posteriors import RowsOfFit
+from ..posteriors import Posterior, RowsOfFit
 from ..posteriors.calibration import COVERAGES, shares_inside
 from ..posteriors.predictive import Predictive
 from .inputs import Input, date_texts
@@ -152,55 +152,54 @@ class Judgement(Scores):
     def compare(
         cls,
         how: str,
+        X: Floats,
         y: Floats,
         found: Predictive,
-        *,
-        X: Floats,
-        novelty: Floats,
-        n_given: int,
         fitted: Fitted,
-        mean_rmse: float | None,
+        offset: Floats,
         matters: Input | None = None,
         drawn: Indices | slice = slice(None),
+        n_given: int | None = None,
     ) -> Self:
-        """Compare predictions of some rows with their targets; arguments without words are fields.
+        """Compare predictions of some rows with their targets.
 
         Parameters
         ----------
         how : str
-        y : array of shape (rows,)
+            The field of that name.
+        X, y : arrays of shape (rows, d) and (rows,)
         found : Predictive
-            The predicted distributions of the target, in its units.
-        X : array of shape (rows, d)
-        novelty : array of shape (rows,)
-        n_given : int
+            The predicted distributions of the target, in its units, with novelties.
         fitted : Fitted
             The model that predicted the rows.
-        mean_rmse : float or None
-        matters : Input or None
-            The input that rows are grouped by; None to group them by the prediction.
-        drawn : indices or slice
-            The rows to draw; all rows count in the numbers.
+        offset : array of shape (rows,)
+            What its mean function alone predicts.
+        matters : Input, optional
+            The input that rows are grouped by; by default they are grouped by the prediction.
+        drawn : array of int, optional
+            The rows to draw; by default all. All rows count in the numbers.
+        n_given : int, optional
+            The field of that name; by default the number of rows.
         """
+        assert found.novelty is not None
         mean, pit = found.mean[:, 0], found.cumulative(y[:, None])[:, 0]
-        inside = np.abs(2 * pit - 1) <= LEVEL
-        scores, bars = Scores.of("sodalite", y, found), bars_of(fitted.posterior)
+        scores, bars, inside = Scores.of("sodalite", y, found), bars_of(fitted.posterior), is_inside(pit)
         outside, spread = None if bars is None else bars.outside, float(np.var(y))
         return cls(
             **vars(scores),
             how=how,
             n_judges=len(y),
-            n_given=n_given,
+            n_given=n_given or len(y),
             y=y[drawn],
             mean=mean[drawn],
             pit=pit[drawn],
-            mean_rmse=None if fitted.mean_function.is_constant else mean_rmse,
+            mean_rmse=None if fitted.mean_function.is_constant else metrics.rmse(y, offset),
             r2=1 - scores.rmse**2 / spread if spread > 0 else float("nan"),
             levels=by_probability(pit),
             parts=by_part(pit),
             regions=by_region(X, mean, inside, matters),
-            distances=by_distance(novelty, inside, outside),
-            n_outside=None if outside is None else int((novelty > outside).sum()),
+            distances=by_distance(found.novelty, inside, outside),
+            n_outside=None if outside is None else int((found.novelty > outside).sum()),
             outside=outside,
         )
 
@@ -218,7 +217,7 @@ class Judgement(Scores):
     @property
     def inside(self) -> Mask:
         """Which of the targets that are drawn are in their 95 % intervals; of shape (rows,)."""
-        return np.asarray(np.abs(2 * self.pit - 1) <= LEVEL)
+        return is_inside(self.pit)
 
     @property
     def normal_scores(self) -> Floats:
@@ -232,84 +231,58 @@ class Judgement(Scores):
         return f"{self.n_judges:,} {HOW[self.how]}{some}"
 
 
+def is_inside(pit: Floats) -> Mask:
+    """Which targets are in their 95 % intervals, by their PIT values."""
+    return np.asarray(np.abs(2 * pit - 1) <= LEVEL)
+
+
 def judge(material: Material, generator: np.random.Generator, matters: Input | None = None) -> Judgement:
     """Predict the rows that judge the model, none of them from itself, and compare with their targets.
 
     `matters` is the input that rows are grouped by; None to group them by the prediction.
     """
     rows = material.judges.some(N_JUDGES, generator)
-    scaled, novelty = predict(material, rows)
-    offset = material.shift + rows.own_offset
-    y = material.in_units(rows.y, rows.own_offset)
-    return Judgement.compare(
-        material.how,
-        y,
-        scaled.in_units(offset[:, None], np.array([material.unit])),
-        X=rows.X,
-        novelty=novelty,
-        n_given=len(material.judges),
-        fitted=material.fitted,
-        mean_rmse=metrics.rmse(y, offset),
-        matters=matters,
-    )
+    offset, y = material.shift + rows.own_offset, material.in_units(rows.y, rows.own_offset)
+    found = predict(material, rows).in_units(offset[:, None], np.array([material.unit]))
+    n_given = len(material.judges)
+    return Judgement.compare(material.how, rows.X, y, found, material.fitted, offset, matters, n_given=n_given)
 
 
 def judge_held_out(
-    fitted: Fitted,
-    X: Floats,
-    y: Floats,
-    found: Predictive,
-    generator: np.random.Generator,
-    matters: Input | None = None,
+    fitted: Fitted, X: Floats, y: Floats, found: Predictive, generator: np.random.Generator
 ) -> Judgement:
-    """How good the predictions of rows are that were held out of a fit.
+    """How good the predictions `found`, in units of y, are of rows that were held out of a fit.
 
-    Parameters
-    ----------
-    fitted : Fitted
-        The model, fitted without these rows.
-    X, y : arrays of shape (rows, d) and (rows,)
-    found : Predictive
-        The predictions, in units of y.
-    generator : numpy.random.Generator
-        For the rows that are drawn in pictures where there are many.
-    matters : Input or None
-        The input that rows are grouped by; None to group them by the prediction.
+    The generator is for the rows that are drawn in pictures where there are many.
     """
     offset = np.zeros((len(y), 1)) + fitted.scaling.mean + fitted.mean_function(X)
+    drawn = np.sort(generator.permutation(len(y))[:N_JUDGES])
     return Judgement.compare(
-        "held out",
-        y,
-        found,
-        X=X,
-        novelty=fitted.posterior.novelty(X) if found.novelty is None else found.novelty,
-        n_given=len(y),
-        fitted=fitted,
-        mean_rmse=metrics.rmse(y, offset[:, 0]),
-        matters=matters,
-        drawn=np.sort(generator.permutation(len(y))[:N_JUDGES]),
+        "held out", X, y, with_novelty(found, fitted.posterior, X), fitted, offset[:, 0], drawn=drawn
     )
 
 
-def predict(material: Material, rows: LabelledRows) -> tuple[Predictive, Floats]:
-    """The predictive distribution of the scaled target of every row, and the novelties, of shape (rows,).
+def predict(material: Material, rows: LabelledRows) -> Predictive:
+    """The predictive distribution of the scaled target of every row, with the novelties.
 
     Rows that the model has not seen are predicted as any new row, others from the rows beside them.
     """
     posterior = material.posterior
     if material.how == "unseen":
-        distribution = posterior.predictive(rows.X)
         least = np.sqrt(max(material.selection.noise_floor, np.finfo(np.float64).tiny))
-        distribution = replace(distribution, std=np.maximum(distribution.std, least))
-    else:
-        of_fit = RowsOfFit(rows.X, rows.Y, material.noise(rows), rows.place, material.active.X)
-        found = posterior.left_out(of_fit) if material.whole and material.how == "left out" else None
-        if found is None:  # the posterior's other rows are not known: rows are left out of the active ones alone
-            found = material.base.left_out(of_fit)
-            posterior = replace(material.base, scale=posterior.scale)
-        distribution = posterior.predictive_left_out(of_fit, found)
-    novelty = posterior.novelty(rows.X) if distribution.novelty is None else distribution.novelty
-    return of_target(distribution, rows.target), novelty
+        found = with_novelty(of_target(posterior.predictive(rows.X), rows.target), posterior, rows.X)
+        return replace(found, std=np.maximum(found.std, least))
+    of_fit = RowsOfFit(rows.X, rows.Y, material.noise(rows), rows.place, material.active.X)
+    left_out = posterior.left_out(of_fit) if material.whole and material.how == "left out" else None
+    if left_out is None:  # the posterior's other rows are not known: rows are left out of the active ones alone
+        left_out = material.base.left_out(of_fit)
+        posterior = replace(material.base, scale=posterior.scale)
+    return of_target(posterior.predictive_left_out(of_fit, left_out), rows.target)
+
+
+def with_novelty(found: Predictive, posterior: Posterior, X: Floats) -> Predictive:
+    """Predictive distributions at X with the novelties, which a posterior may not return along with them."""
+    return found if found.novelty is not None else replace(found, novelty=posterior.novelty(X))
 
 
 def of_target(found: Predictive, target: int) -> Predictive:

@@ -1,0 +1,112 @@
+"""The paper's table on a terminal, beside what was measured, and how the paper was read."""
+
+from __future__ import annotations
+
+from dataclasses import astuple
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from .paper import GRID, LABELS, N_ROWS, WAYS, Experiment, Hyperparameters, TableRow
+from .paper_readings import READINGS
+from .printing import print_tidily
+
+
+def show(result: Experiment, console: Console) -> None:
+    """Print the table, what follows from it, and how the paper was read."""
+
+    def say(text: str, style: str = "") -> None:
+        print_tidily(console, Text(text, style))
+
+    draws = "1 draw" if result.n_draws == 1 else f"{result.n_draws} draws"
+    say(
+        f"The paper's table 2: RMSE on {len(GRID)} noisy test targets, of {N_ROWS} training rows. The paper reports "
+        f"one draw of the data; here: {draws} (seed {result.seed}). The kernel of each draw is fixed, as in the "
+        f"authors' scripts, or found by maximum likelihood on {result.n_subset} random rows, as in the paper's text."
+    )
+    for row in result.rows:
+        say("")
+        say(row.setting.name, "bold")
+        say(description(row), "dim")
+        print_tidily(console, table_of(row))
+    say("")
+    print_tidily(console, conclusions(result))
+    say("\nWhere the paper's text and the authors' scripts disagree, or the text with itself:\n")
+    print_tidily(console, readings())
+    say("")
+
+
+def description(row: TableRow) -> str:
+    """The settings of a row of the table and its kernels, a line each."""
+    setting = row.setting
+    source = "authors' scripts" if setting.published else "nearest found to the paper's numbers"
+    found = Hyperparameters(**{name: values["median"] for name, values in row.found.items()})
+    return (
+        f"settings: {source}; noise sd {setting.noise:g}, delta {setting.delta:g}\n"
+        f"fixed: {formula(setting.hyperparameters)}\n"
+        f"likelihood: {formula(found)} (medians)"
+    )
+
+
+def formula(theta: Hyperparameters) -> str:
+    """A kernel as a sum; its numbers have three digits and no exponent.
+
+    Examples
+    --------
+    >>> from sodalite.experiments.paper import Hyperparameters
+    >>> formula(Hyperparameters(23301.8, 1.434, 0.5))
+    '23300 RBF(1.43) + White(0.5)'
+    """
+    signal, length_scale, white = (f"{float(f'{value:.3g}'):.10g}" for value in astuple(theta))
+    return f"{signal} RBF({length_scale}) + White({white})"
+
+
+def table_of(row: TableRow) -> Table:
+    """The comparisons of one setting as a table, whose columns are as wide for every setting."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    table.add_column("", width=13)
+    table.add_column("kernel", width=10, vertical="bottom")
+    for header, width in (("median", 7), ("10-90 % range", 15), ("paper", 6), ("draws below", 6)):
+        table.add_column(header, width=width, justify="right", vertical="bottom")
+    table.add_column("paper's is", width=8)
+    for c in row.comparisons:
+        number = "{:.3g}" if c.quantity == "share" else "{:.2f}"
+        table.add_row(
+            LABELS[c.quantity] if c.way == WAYS[0] else "",
+            c.way,
+            number.format(c.median),
+            f"{number.format(c.low)} - {number.format(c.high)}",
+            number.format(c.paper),
+            f"{c.percentile:.0f} %",
+            Text("inside", "green") if c.inside else Text("outside", "bold red"),
+        )
+    return table
+
+
+def conclusions(result: Experiment) -> Table:
+    """Which numbers of the paper are outside the draws' range, how many are inside, and which selections end early."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    table.add_column("outside the 10-90 % range", width=34)
+    for way in WAYS:
+        table.add_column(way, width=20)
+    for row in result.rows:
+        outside = [[LABELS[c.quantity] for c in row.comparisons if c.way == way and not c.inside] for way in WAYS]
+        settings = "" if row.setting.published else ", nearest settings"
+        table.add_row(f"{row.setting.name}{settings}", *(", ".join(names) or "none" for names in outside))
+    table.add_section()
+    every = [c for row in result.rows if row.setting.published for c in row.comparisons]
+    inside = [[c.inside for c in every if c.way == way] for way in WAYS]
+    table.add_row("inside, at the scripts' settings", *(f"{sum(found)} of {len(found)}" for found in inside))
+    ends = [[draw.outcomes[way].share <= 100 * 2 / N_ROWS for row in result.rows for draw in row.draws] for way in WAYS]
+    table.add_row("selections that end with two rows", *(f"{100 * sum(end) / len(end):.0f} %" for end in ends))
+    return table
+
+
+def readings() -> Table:
+    """The disagreements of the paper's text and scripts, the topic beside the rest."""
+    table = Table.grid(padding=(0, 2))
+    for reading in READINGS:
+        table.add_row(Text(reading.topic, "bold"), Text(reading.sentence))
+    return table
