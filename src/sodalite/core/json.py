@@ -15,7 +15,7 @@ from sklearn.gaussian_process.kernels import Kernel
 
 
 def plain(value: Any, digits: int | None = None) -> Any:
-    """Results as JSON, dataclasses and dicts as objects; a number that is not finite is null.
+    """Results as JSON, dataclasses and dicts as objects, kernels as texts; a number that is not finite is null.
 
     Parameters
     ----------
@@ -35,6 +35,8 @@ def plain(value: Any, digits: int | None = None) -> Any:
         return known if isfinite(value) else None
     if isinstance(value, list | tuple):
         return [plain(part, digits) for part in value]
+    if isinstance(value, Kernel):
+        return str(value)
     if is_dataclass(value) and not isinstance(value, type):
         value = {part.name: getattr(value, part.name) for part in fields(value)}
     return {key: plain(part, digits) for key, part in value.items()} if isinstance(value, dict) else value

@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from ..core.json import plain
 from ..exceptions import JitterWarning
 from ..fitting.fitted import FittedModel
+from ..hyperparameters import Round
 from ..tables.encoder import without_pipeline
 from .importance import Importance, importance
 from .judgement import Judgement, judge
@@ -30,18 +31,6 @@ from .rows import Material, gather
 from .stages import LearningCurve, Stages, learning_curve
 from .summary import Summary, record_of, summarize
 from .words import HARDLY, TargetSummary
-
-
-@dataclass(frozen=True)
-class Attempt:
-    """A round of the search for the kernel's parameters, as the report shows it."""
-
-    name: str
-    objective: float
-    """Log density per target value of rows that the round did not use; more is better."""
-    kept: bool
-    seconds: float
-    kernel: str
 
 
 @dataclass(frozen=True)
@@ -64,7 +53,8 @@ class Report:
     """What each input does; empty where the view shows all of the function."""
     interactions: tuple[Interaction, ...]
     """What pairs of inputs do together; empty where none do."""
-    history: tuple[Attempt, ...]
+    history: tuple[Round, ...]
+    """How the kernel was found."""
 
     def as_dict(self) -> dict[str, Any]:
         """The report as JSON, numbers to six digits."""
@@ -132,9 +122,7 @@ def make_report(model: FittedModel, X: Any = None, y: Any = None, *, target: int
         view=posterior_view(material, stages, generator, names),
         effects=() if material.plain else effects(material, shown, generator),
         interactions=interactions(material, found.pairs[:N_PAIRS], np.random.default_rng(random_state)),
-        history=tuple(
-            Attempt(part.name, part.objective, part.kept, part.seconds, str(part.kernel)) for part in model.rounds_
-        ),
+        history=tuple(model.rounds_),
     )
 
 
