@@ -281,6 +281,7 @@ def test_help_imports_no_command():
         ("fit", "hyperparameters=no", "hyperparameters must be .*'no'"),
         ("fit", "keep_outliers=perhaps", "keep_outliers: 'perhaps' is neither true nor false"),
         ("fit", "sep=,", "sep is set 2 times"),
+        ("fit", "tol=0.1", "tol is set 2 times"),
         ("select", "tol=x", "tol must be a number; got 'x'"),
         ("predict", "samples=-1", "samples: '-1' is not a whole number, 0 or more"),
         ("predict", "missing=drop", "'missing' is not a setting"),
@@ -291,7 +292,7 @@ def test_settings_are_checked_before_any_work(command, setting, words, tmp_path,
     monkeypatch.chdir(tmp_path)
     (tmp_path / "t.csv").write_text("x,y\n1,2\n2,3\n3,5\n")
     table = {"predict": ["m", "t.csv"], "report": ["m"], "select": ["t.csv", "-t", "y", "-n", "2"]}
-    more = ["--set", "sep=;"] if setting == "sep=," else []
+    more = ["--set", setting] if words.endswith("2 times") else []
     result = run(command, *table.get(command, ["t.csv", "-t", "y"]), "--set", setting, *more)
     assert result.exit_code == 2
     assert re.search(words, " ".join(result.stderr.split()))

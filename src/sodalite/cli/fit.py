@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from math import isfinite
 from time import perf_counter
 from typing import Any
@@ -89,9 +90,10 @@ def run(options: Fit, clock: Clock | None = None) -> FitOutcome:
     check_paths(options)
     model = make_model(options)
     watch = Stopwatch()
-    gross = GrossErrorsIn(LOOK_SHARE * clock.remaining)
+    gross: list[str] = []
+    look = partial(leave_out_gross_errors, seconds=LOOK_SHARE * clock.remaining, notes=gross)
     as_they_are = options.keep_outliers or options.parameters.get("hyperparameters") == "fixed"
-    training = read_training(options, None if as_they_are else gross)
+    training = read_training(options, None if as_they_are else look)
     watch("read")
 
     split = hold_out(len(training.y), options.test_fraction, options.seed)
@@ -121,7 +123,7 @@ def run(options: Fit, clock: Clock | None = None) -> FitOutcome:
     model.about_ = Record(
         data=data,
         n_rows=len(rows),
-        notes=(*training.notes, *gross.words),
+        notes=(*training.notes, *gross),
         columns=tuple(
             ColumnRead(part.name, part.words, part.column is not None, part.missing) for part in training.readings
         ),
@@ -136,25 +138,18 @@ def run(options: Fit, clock: Clock | None = None) -> FitOutcome:
     return FitOutcome(summarize(model), watch.seconds, limit, output)
 
 
-class GrossErrorsIn:
-    """Rows of training data whose targets contradict all rows near by: named in a warning, and left out.
+def leave_out_gross_errors(training: Training, seconds: float, notes: list[str]) -> Indices:
+    """The rows of training data whose targets contradict all rows near by: named in a warning and in the notes.
 
     `seconds` is the time limit of each of two searches by which they are found.
     """
-
-    def __init__(self, seconds: float) -> None:
-        self.seconds = seconds
-        self.words: list[str] = []
-        """What was found, in words, to be kept with the model."""
-
-    def __call__(self, training: Training) -> Indices:
-        """The rows, by their places in the training data."""
-        found = find_gross_errors(training.X, training.y, self.seconds)
-        if found is None:
-            return np.empty(0, dtype=np.intp)
-        self.words = [found.words(("The row is left out", "These rows are left out"), training.place)]
-        warn(f"{self.words[0]} Correct the targets, or keep these rows with --set keep_outliers=true.", OutlierWarning)
-        return found.rows
+    found = find_gross_errors(training.X, training.y, seconds)
+    if found is None:
+        return np.empty(0, dtype=np.intp)
+    words = found.words(("The row is left out", "These rows are left out"), training.place)
+    warn(f"{words} Correct the targets, or keep these rows with --set keep_outliers=true.", OutlierWarning)
+    notes.append(words)
+    return found.rows
 
 
 def warn_of_outlying_rows(work: Work) -> None:

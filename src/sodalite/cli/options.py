@@ -62,36 +62,24 @@ def levels(text: str) -> tuple[float, ...]:
 # --- settings: what --set takes beside parameters of Python ---
 
 
-def _mark(text: str) -> str:
-    mark = {"tab": "\t", "\\t": "\t"}.get(text, text)
-    if len(mark) != 1:
-        raise ValueError(f"{text!r} is not a single character, such as ';' or tab.")
-    return mark
-
-
 def _parts(text: str) -> tuple[str, ...]:
     return tuple(part.strip() for part in text.split(","))
 
 
-def _order(text: str) -> tuple[str, tuple[str, ...]]:
+def _mark(text: str) -> str | None:
+    mark = {"tab": "\t", "\\t": "\t"}.get(text, text)
+    return mark if len(mark) == 1 else None
+
+
+def _order(text: str) -> tuple[str, tuple[str, ...]] | None:
     name, _, values = text.partition("=")
-    if not values:
-        raise ValueError(f"{text!r} is not of the form column=first,second,third.")
-    return name, _parts(values)
+    return (name, _parts(values)) if values else None
 
 
-def _pair(text: str) -> tuple[str, ...]:
-    if len(_parts(text)) != 2 or not all(_parts(text)):
-        raise ValueError(f"{text!r} is not of the form latitude,longitude.")
-    return _parts(text)
-
-
-def _date_format(text: str) -> tuple[str | None, str]:
+def _date_format(text: str) -> tuple[str | None, str] | None:
     """The column, or None for all, and the format."""
     name, mark, form = text.partition("=")
-    if "%" not in text:
-        raise ValueError(f"{text!r} has no directives such as %d, %m and %Y.")
-    return (None, text) if not mark or "%" in name else (name, form)
+    return None if "%" not in text else (None, text) if not mark or "%" in name else (name, form)
 
 
 def _date_formats(parts: Sequence[tuple[str | None, str]]) -> str | dict[str, str]:
@@ -99,23 +87,12 @@ def _date_formats(parts: Sequence[tuple[str | None, str]]) -> str | dict[str, st
     return everywhere[-1] if everywhere else {str(name): form for name, form in parts}
 
 
-def _flag(text: str) -> bool:
-    if not isinstance(value := _literal(text), bool):
-        raise ValueError(f"{text!r} is neither true nor false.")
-    return value
+def _flag(text: str) -> bool | None:
+    return value if isinstance(value := _literal(text), bool) else None
 
 
-def _count(text: str) -> int:
-    if not text.isdecimal():
-        raise ValueError(f"{text!r} is not a whole number, 0 or more.")
-    return int(text)
-
-
-def _missing(text: str) -> str:
-    ways = ("indicator", "median", "drop", "error")
-    if text not in ways:
-        raise ValueError(f"{text!r} is not one of {', '.join(ways)}.")
-    return text
+def _count(text: str) -> int | None:
+    return int(text) if text.isdecimal() else None
 
 
 def _literal(text: str) -> Any:
@@ -130,30 +107,53 @@ class Setting(NamedTuple):
     """A name that --set takes."""
 
     help: str
-    parse: Callable[[str], Any]
+    parse: Callable[[str], Any] = str
+    """The value of a text; None if it is refused."""
+    refusal: str = ""
+    """What is wrong with such a text."""
     join: Callable[[Sequence[Any]], Any] | None = None
     """What makes one value of several; None if the name may be set once only."""
 
 
+TRUTH, COUNT = "is neither true nor false", "is not a whole number, 0 or more"
+MARK = "is not a single character, such as ';' or tab"
+GAPS = ("indicator", "median", "drop", "error")
 SETTINGS = {
-    "sep": Setting("character between columns: ';', '|', tab, ...", _mark),
-    "thousands": Setting("mark between thousands, such as ','", _mark),
-    "encoding": Setting("encoding of the text, such as cp1252", str),
-    "na_values": Setting("more values that mean missing: A,B", _parts, lambda parts: tuple(sum(parts, ()))),
+    "sep": Setting("character between columns: ';', '|', tab, ...", _mark, MARK),
+    "thousands": Setting("mark between thousands, such as ','", _mark, MARK),
+    "encoding": Setting("encoding of the text, such as cp1252"),
+    "na_values": Setting("more values that mean missing: A,B", _parts, join=lambda parts: tuple(sum(parts, ()))),
     "missing": Setting(
         "for missing values: indicator (the median, and an input that says where; the default), median, drop (the "
         "rows) or error",
-        _missing,
+        lambda text: text if text in GAPS else None,
+        f"is not one of {', '.join(GAPS)}",
     ),
-    "order": Setting("levels of a column from low to high: COLUMN=A,B,C", _order, dict),
-    "latlon": Setting("columns of latitude and longitude: LAT,LON", _pair),
-    "date_format": Setting("how dates are written: %d/%m/%Y, or COLUMN=%d/%m/%Y", _date_format, _date_formats),
-    "keep_outliers": Setting("true keeps rows whose targets contradict those near by", _flag),
-    "hold_out_only": Setting("true writes the model of the rows that are not held out", _flag),
-    "checkpoint": Setting("file that keeps a long fit, for the same command to go on from", str),
-    "samples": Setting("number of random draws of the target to add for each row", _count),
-    "seed": Setting("a number; the same number gives the same result", _count),
+    "order": Setting(
+        "levels of a column from low to high: COLUMN=A,B,C",
+        _order,
+        "is not of the form column=first,second,third",
+        dict,
+    ),
+    "latlon": Setting(
+        "columns of latitude and longitude: LAT,LON",
+        lambda text: _parts(text) if len(_parts(text)) == 2 and all(_parts(text)) else None,
+        "is not of the form latitude,longitude",
+    ),
+    "date_format": Setting(
+        "how dates are written: %d/%m/%Y, or COLUMN=%d/%m/%Y",
+        _date_format,
+        "has no directives such as %d, %m and %Y",
+        _date_formats,
+    ),
+    "keep_outliers": Setting("true keeps rows whose targets contradict those near by", _flag, TRUTH),
+    "hold_out_only": Setting("true writes the model of the rows that are not held out", _flag, TRUTH),
+    "checkpoint": Setting("file that keeps a long fit, for the same command to go on from"),
+    "samples": Setting("number of random draws of the target to add for each row", _count, COUNT),
+    "seed": Setting("a number; the same number gives the same result", _count, COUNT),
 }
+
+PARAMETER = Setting("a parameter of Python", _literal)
 
 
 # --- what each command is told ---
@@ -212,13 +212,13 @@ def _by_name(settings: Sequence[str]) -> dict[str, list[str]]:
 
 def _value(name: str, texts: Sequence[str]) -> Any:
     """The value of a setting or a parameter."""
-    setting = SETTINGS.get(name, Setting("", _literal))
+    setting, values = SETTINGS.get(name, PARAMETER), []
     if setting.join is None and len(texts) > 1:
         raise _refusal(f"{name} is set {len(texts)} times: {', '.join(texts)}. Leave out all but one.")
-    try:
-        values = [setting.parse(text) for text in texts]
-    except ValueError as error:
-        raise _refusal(f"{name}: {error}") from None
+    for text in texts:
+        values.append(setting.parse(text))
+        if values[-1] is None and setting.refusal:
+            raise _refusal(f"{name}: {text!r} {setting.refusal}.")
     return values[0] if setting.join is None else setting.join(values)
 
 
