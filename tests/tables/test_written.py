@@ -7,7 +7,7 @@ import datetime as dt
 import numpy as np
 import pytest
 
-from sodalite.tables.written_dates import Texts, read_clocks, read_dates, read_durations
+from sodalite.tables.written_dates import dates_of, read_clocks, read_dates, read_durations
 from sodalite.tables.written_numbers import in_several_currencies, read_numbers
 
 NUMBERS = {
@@ -88,7 +88,7 @@ DATES = {
 def test_dates(text):
     forms = read_dates([text])
     days = (DATES[text].replace(tzinfo=None) - dt.datetime(1970, 1, 1)) / dt.timedelta(days=1)
-    utc, wall, aware = Texts.of([text]).dates(forms)
+    utc, wall, aware = dates_of([text], forms)
     assert (utc[0], wall[0], bool(aware[0])) == (days, days, DATES[text].tzinfo is not None)
 
 

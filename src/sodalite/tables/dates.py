@@ -14,7 +14,17 @@ from .base import CORRECT
 from .column import Coded, Column, Lookup, Options, Reading, Unreadable
 from .column_names import is_named
 from .values import OFFSETS, Values, in_zone
-from .written_dates import ISO, Texts, example, others_than, read_clocks, read_dates, read_durations, read_styles
+from .written_dates import (
+    ISO,
+    are_dates,
+    dates_of,
+    example,
+    others_than,
+    read_clocks,
+    read_dates,
+    read_durations,
+    read_styles,
+)
 
 STRAY = 0.1  # share of different texts, up to which those that are not dates are errors among dates
 CODED = (("%Y%m%d", 19000101, 21001231), ("%Y%m", 190001, 210012))
@@ -66,7 +76,7 @@ class Dates(Column):
         values = values.texts() if values.kind == "number" and self.forms else values
         if values.kind != "text":
             raise TableError(f"{message}holds {values.type_name}.")
-        utc, by_clock, aware = Texts.of(values.levels).dates((*self.forms, ISO))
+        utc, by_clock, aware = dates_of(values.levels, (*self.forms, ISO))
         days, wall = (values.by_level(part, lambda shown, _: f"{message}has {shown}.") for part in (utc, by_clock))
         zones = set(aware[(values.counts() > 0) & ~np.isnan(utc)].tolist())
         if len(zones) > 1:
@@ -85,7 +95,7 @@ class Dates(Column):
         if values.kind != "text":
             return None
         asked, texts = options.format_of(name), values.used_texts()
-        if asked is not None and (isinstance(options.date_format, Mapping) or Texts.of(texts).fits(asked)):
+        if asked is not None and (isinstance(options.date_format, Mapping) or are_dates(texts, asked)):
             return cls(name, (asked,)).reading(values, options)
         forms = read_dates(texts)
         styles = forms[:1] or read_styles(texts)
@@ -117,9 +127,9 @@ def _form_of_code(name: str, values: Values, options: Options) -> str | None:
     is_date, known = is_named(name, "date"), np.unique(values.known)
     if not (is_date or is_named(name, "month")) or not len(known) or not np.all(known == np.floor(known)):
         return None
-    texts = Texts.of([f"{value:.0f}" for value in known.tolist()])
+    texts = [f"{value:.0f}" for value in known.tolist()]
     for form, least, most in CODED:
-        if (is_date or form == "%Y%m") and least <= known[0] and known[-1] <= most and texts.fits(form):
+        if (is_date or form == "%Y%m") and least <= known[0] and known[-1] <= most and are_dates(texts, form):
             return options.format_of(name) or form
     return None
 
@@ -127,9 +137,8 @@ def _form_of_code(name: str, values: Values, options: Options) -> str | None:
 def _refuse_two_ways(name: str, texts: Sequence[str]) -> None:
     """Raise an error for dates that can be read in two ways."""
     first, *others = read_dates(texts)
-    whole = Texts.of(texts)
     for other in others:
-        if not np.array_equal(whole.dates([first])[0], whole.dates([other])[0]):
+        if not np.array_equal(dates_of(texts, [first])[0], dates_of(texts, [other])[0]):
             days = ("first" if form.startswith("%d") else "second" for form in (first, other))
             shown = (f"date_format={form!r} (day {day})" for form, day in zip((first, other), days, strict=True))
             raise Unreadable(

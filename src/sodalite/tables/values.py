@@ -10,8 +10,9 @@ import datetime as dt
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
+from functools import lru_cache
 from numbers import Real
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -257,3 +258,32 @@ def in_zone(days: Floats, zone: str) -> Floats:
     except arrow.ArrowInvalid:
         raise TableError(f"the time zone {zone!r} is not known on this machine; pip install tzdata.") from None
     return np.where(np.isnan(days), np.nan, wall)
+
+
+class Part(NamedTuple):
+    """One part of each of some texts."""
+
+    codes: Array
+    """Which of the different parts each text has, of shape (n,)."""
+    each: list[str]
+    """The different parts; an empty one for texts that have none."""
+
+    def map(self, function: Callable[[str], Any]) -> Array:
+        """What a function returns for the part of each text, of shape (n,)."""
+        return np.array([function(part) for part in self.each])[self.codes]
+
+    def among(self, which: Array) -> set[str]:
+        """The different parts of some texts."""
+        return {self.each[at] for at in np.unique(self.codes[which])}
+
+
+@lru_cache(maxsize=4)  # several transformers ask about the same texts
+def parts_of(texts: tuple[str, ...], pattern: str) -> dict[str, Part]:
+    """The named groups of a pattern, of Arrow's regular expressions, in texts without blanks around them."""
+    arrow, compute = require("pyarrow", "cli"), require("pyarrow.compute", "cli")
+    found = compute.extract_regex(compute.utf8_trim_whitespace(arrow.array(texts, arrow.string())), pattern)
+    parts = {}
+    for group in found.type:
+        coded = compute.struct_field(found, group.name).fill_null("").dictionary_encode()
+        parts[group.name] = Part(coded.indices.to_numpy(), coded.dictionary.to_pylist())
+    return parts

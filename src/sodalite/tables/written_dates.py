@@ -9,16 +9,14 @@ from __future__ import annotations
 import datetime as dt
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
-from ..core.optional import require
 from ..core.types import Array, Floats
 from .base import is_number
-from .values import DAY
+from .values import DAY, Part, parts_of
 
 EPOCH = dt.date(1970, 1, 1)
 ISO = "%Y-%m-%d"  # ISO 8601, the form that needs no mention
@@ -45,56 +43,37 @@ WITH_CLOCK = re.compile("%[HIMSfpzXcT]")  # a user's format that has the time of
 MOST_STYLES = 4  # styles of dates in one column
 
 CLOCK = r"\d{1,2}:\d\d(?::\d\d(?:\.\d+)?)?(?: ?[AaPp][Mm])?"
-PARTS = rf"^\s*(?P<day>.+?)(?:(?:\s+|T)(?P<clock>{CLOCK})\s*(?P<zone>Z|[+-]\d\d:?\d\d)?)?\s*$"
+PARTS = rf"^(?P<day>.+?)(?:(?:\s+|T)(?P<clock>{CLOCK})\s*(?P<zone>Z|[+-]\d\d:?\d\d)?)?$"
 QUARTER = re.compile(r"(?:[Qq]([1-4])|([1-4])[Qq])[ /'-]?(\d{4}|\d\d)|(\d{4})[ -]?[Qq:]([1-4])")
 WEEK = re.compile(r"(\d{4})[ -]?[Ww](\d{1,2})")
 
 
-@dataclass(frozen=True)
-class Texts:
-    """Texts taken apart into days, times of day, and offsets from UTC."""
-
-    texts: Sequence[str]
-    parts: tuple[tuple[Array, list[str]], ...]
-    """For the days, times and offsets: the number of each text's part, of shape (n,), and the different parts."""
-
-    @classmethod
-    def of(cls, texts: Sequence[str]) -> Texts:
-        """The parts of texts, which are empty where a text has none."""
-        return _apart(tuple(texts))
-
-    def fits(self, form: str) -> bool:
-        """Whether all texts are dates of a form."""
-        if WITH_CLOCK.search(form):
-            return None not in [_parsed(text, form) for text in self.texts]
-        days, clocks = self.parts[0][1], self.parts[1][1]
-        return all(_day(day, form) is not None for day in days) and not np.isnan(_times(clocks)).any()
-
-    def dates(self, forms: Sequence[str]) -> tuple[Floats, Floats, Array]:
-        """Days since 1970 in UTC, and by the clock, NaN for other texts, and which have an offset; each of shape (n,).
-
-        Each text is read by the first form that fits it.
-        """
-        (days, each_day), (clocks, each_clock), (zones, each_zone) = self.parts
-        some = [next((day for form in forms if (day := _day(text, form)) is not None), np.nan) for text in each_day]
-        wall = np.array(some, dtype=np.float64)[days] * DAY + np.round(_times(each_clock) * DAY)[clocks]
-        shift = np.array([_offset(text) for text in each_zone])[zones]
-        aware = np.array([bool(text) for text in each_zone])[zones]
-        for form in filter(WITH_CLOCK.search, forms):
-            for at, text in enumerate(self.texts):
-                if (moment := _parsed(text, form)) is not None:
-                    offset, microsecond = moment.utcoffset(), dt.timedelta(microseconds=1)
-                    wall[at] = (moment.replace(tzinfo=None) - dt.datetime(1970, 1, 1)) / microsecond
-                    shift[at], aware[at] = (offset or dt.timedelta(0)) / microsecond, offset is not None
-        return (wall - shift) / DAY, wall / DAY, aware
+def are_dates(texts: Sequence[str], form: str) -> bool:
+    """Whether all of some texts are dates of a form."""
+    if WITH_CLOCK.search(form):
+        return None not in [_parsed(text, form) for text in texts]
+    parts = parts_of(tuple(texts), PARTS)
+    return all(_day(day, form) is not None for day in parts["day"].each) and not np.isnan(_times(parts)).any()
 
 
-@lru_cache(maxsize=2)  # several questions are asked about the same texts
-def _apart(texts: tuple[str, ...]) -> Texts:
-    arrow, compute = require("pyarrow", "cli"), require("pyarrow.compute", "cli")
-    parts = compute.extract_regex(arrow.array(texts, arrow.string()), PARTS)
-    coded = (compute.struct_field(parts, name).fill_null("").dictionary_encode() for name in ("day", "clock", "zone"))
-    return Texts(texts, tuple((part.indices.to_numpy(), part.dictionary.to_pylist()) for part in coded))
+def dates_of(texts: Sequence[str], forms: Sequence[str]) -> tuple[Floats, Floats, Array]:
+    """Days since 1970 in UTC, and by the clock, NaN for other texts, and which have an offset; each of shape (n,).
+
+    Each text is read by the first form that fits it.
+    """
+    parts = parts_of(tuple(texts), PARTS)
+    wall = (
+        parts["day"].map(lambda text: next((day for form in forms if (day := _day(text, form)) is not None), np.nan))
+        * DAY
+    )
+    wall, shift, aware = wall + np.round(_times(parts) * DAY), parts["zone"].map(_offset), parts["zone"].map(bool)
+    for form in filter(WITH_CLOCK.search, forms):
+        for at, text in enumerate(texts):
+            if (moment := _parsed(text, form)) is not None:
+                offset, microsecond = moment.utcoffset(), dt.timedelta(microseconds=1)
+                wall[at] = (moment.replace(tzinfo=None) - dt.datetime(1970, 1, 1)) / microsecond
+                shift[at], aware[at] = (offset or dt.timedelta(0)) / microsecond, offset is not None
+    return (wall - shift) / DAY, wall / DAY, aware
 
 
 def read_dates(texts: Sequence[str]) -> list[str]:
@@ -107,8 +86,7 @@ def read_dates(texts: Sequence[str]) -> list[str]:
     """
     if not texts or not _may_be_date(texts[0]):
         return []
-    first, whole = Texts.of(texts[:1]), Texts.of(texts)
-    return [form for form in FORMS if first.fits(form) and whole.fits(form)]
+    return [form for form in FORMS if are_dates(texts[:1], form) and are_dates(texts, form)]
 
 
 def read_styles(texts: Sequence[str]) -> list[str]:
@@ -132,7 +110,7 @@ def read_styles(texts: Sequence[str]) -> list[str]:
 
 def others_than(texts: Sequence[str], forms: Sequence[str]) -> list[str]:
     """Those of some texts that are not dates in any of some forms."""
-    lost = np.isnan(Texts.of(texts).dates(forms)[0]).tolist()
+    lost = np.isnan(dates_of(texts, forms)[0]).tolist()
     return [text for text, is_lost in zip(texts, lost, strict=True) if is_lost]
 
 
@@ -162,9 +140,9 @@ def _day(text: str, form: str) -> float | None:
     return None if moment is None else float((moment - EPOCH).days)
 
 
-def _times(texts: Sequence[str]) -> Floats:
-    """Times of day as days; 0 for an empty text, and NaN for any other."""
-    return np.where([not text for text in texts], 0.0, read_clocks(texts))
+def _times(parts: dict[str, Part]) -> Floats:
+    """The times of day as days; 0 for an empty text, and NaN for any other."""
+    return parts["clock"].map(lambda text: float(read_clocks([text])[0]) if text else 0.0)
 
 
 def _parsed(text: str, form: str) -> dt.datetime | None:

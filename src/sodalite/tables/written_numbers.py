@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
-from typing import Any
 
 import numpy as np
 
 from ..core.optional import require
-from ..core.types import Array, Floats
+from ..core.types import Floats
 from .base import is_number
+from .values import Part, parts_of
 
 CODE = re.compile(r"[A-Za-z]{0,3}[-/.]?[0-9]+[-/.]?[A-Za-z]{0,3}")  # a code of digits and few letters
 SIGNS = r"[$€£¥₹]|USD|EUR|CHF|GBP|US\$"
@@ -34,7 +34,7 @@ FEET = re.compile(
     r"(?:(?P<inches>\d|1[01]|\d\.\d+|1[01]\.\d+)\s*(?:\"|''|[\u201d\u2033]|in\.?|inches)?)?"
 )
 """Feet and inches, such as 5'11"; 1'200 has a separator of thousands."""
-MAY_BE_FEET = "^\\s*[0-9]+\\s*(['\u2019\u2032]|f)"
+MAY_BE_FEET = re.compile(r"\s*\d+\s*['\u2019\u2032f]")
 NUMBER = (
     rf"^(?P<about>[{_ABOUT}]=?)?{_GAP}(?P<open>\()?{_GAP}(?P<sign>\+|{_MINUS})?{_GAP}(?P<prefix>{SIGNS})?{_GAP}"
     rf"(?P<sign2>\+|{_MINUS})?{_GAP}(?P<digits>[0-9.,{_QUOTES}{SPACES}]*[0-9.,])(?P<exponent>[eE][-+]?[0-9]+)?{_GAP}"
@@ -95,24 +95,14 @@ def read_numbers(
     >>> read_numbers(["1.234,5 %", "7 %"])[1]
     Written(decimal=',', thousands='.', unit='%', words="numbers with '%', decimal commas, '.' between thousands")
     """
-    return _read_numbers(tuple(texts), decimal, thousands, prefer, unit)
-
-
-@lru_cache(maxsize=2)  # several transformers ask about the same texts
-def _read_numbers(
-    texts: tuple[str, ...], decimal: str | None, thousands: str | None, prefer: str, unit: str
-) -> tuple[Floats, Written]:
     is_plain = decimal in (None, ".") and not thousands and not unit and all(map(is_number, texts))
-    has_digits = any(mark.isdigit() for text in texts for mark in text)
-    if (is_plain and (decimal or prefer == ".")) or not has_digits:
+    if is_plain and (decimal or prefer == "."):
         return _plain(texts), Written()
-    compute = require("pyarrow.compute", "cli")
-    if compute.any(compute.match_substring_regex(_trimmed(texts), MAY_BE_FEET)).as_py():
+    if any(MAY_BE_FEET.match(text) for text in texts):
         decimal = decimal or "."
-        texts = tuple(_in_feet(text, decimal) for text in texts)
-    bare = [text.replace(thousands, "") for text in texts] if thousands else texts
-    parts = _fields(_trimmed(bare), NUMBER)
-    if parts["digits"].unique().to_pylist() == [""]:
+        texts = [_in_feet(text, decimal) for text in texts]
+    parts = parts_of(tuple(text.replace(thousands, "") if thousands else text for text in texts), NUMBER)
+    if parts["digits"].each in ([""], []):
         return _plain(texts), Written()
     marks = [decimal] if decimal else [mark for mark in (prefer, _other(prefer)) if mark != thousands]
     tried = [_read(texts, parts, mark, thousands, unit) for mark in marks]
@@ -120,7 +110,7 @@ def _read_numbers(
     tried = [each for each, count in zip(tried, counts, strict=True) if count == max(counts)]
     if np.array_equal(tried[0][0], tried[-1][0], equal_nan=True):
         return tried[0]
-    return _likelier(parts["digits"].to_pylist(), tried, prefer)
+    return _likelier([digits.strip() for digits in parts["digits"].each if digits.strip()], tried, prefer)
 
 
 def _plain(texts: Sequence[str]) -> Floats:
@@ -142,23 +132,14 @@ def _other(mark: str) -> str:
     return "," if mark == "." else "."
 
 
-def _likelier(texts: Sequence[str], tried: Sequence[tuple[Floats, Written]], prefer: str) -> tuple[Floats, Written]:
+def _likelier(digits: Sequence[str], tried: Sequence[tuple[Floats, Written]], prefer: str) -> tuple[Floats, Written]:
     """The likelier of two readings of one column, each of which reads all texts and takes one mark for decimal.
 
     Three digits follow the mark wherever the readings differ. If all numbers that are 1000 or more have the mark, and
     as many digits before it as numbers of several sizes have, it separates thousands. Where a point is the usual
-    decimal mark, a point is decimal.
-
-    Parameters
-    ----------
-    texts : sequence of str
-        The numbers without sign and unit, as they stand; empty for other texts.
-    tried : sequence of tuple
-        The readings.
-    prefer : {".", ","}
+    decimal mark, a point is decimal. `digits` are the numbers without sign and unit, as they stand.
     """
     by_mark = {written.decimal: (numbers, written) for numbers, written in tried}
-    digits = [text.strip() for text in texts if text.strip()]
     used = {mark for number in digits for mark in number if mark in ",."}
     if len(used) > 1 or (used == {"."} and prefer == "."):
         return by_mark[prefer]
@@ -174,111 +155,81 @@ def _likelier(texts: Sequence[str], tried: Sequence[tuple[Floats, Written]], pre
 
 
 def _read(
-    texts: Sequence[str], parts: dict[str, Any], decimal: str, thousands: str | None, unit: str
+    texts: Sequence[str], parts: dict[str, Part], decimal: str, thousands: str | None, unit: str
 ) -> tuple[Floats, Written]:
     """Texts as numbers by one decimal mark, and in one unit; `parts` are those by `NUMBER`."""
-    compute = require("pyarrow.compute", "cli")
     numbers = _numbers(parts, decimal, _other(decimal) if thousands is None else thousands)
-    is_read = ~np.isnan(numbers)
-    for at in np.flatnonzero(~is_read).tolist():  # such as inf
-        if parts["digits"][at].as_py() == "" and is_number(texts[at]) and (decimal == "." or "." not in texts[at]):
-            numbers[at] = float(texts[at])
-    stands = compute.if_else(compute.equal(parts["prefix"], ""), parts["suffix"], parts["prefix"])
-    codes, each = _coded(stands)
-    counts = np.bincount(codes[is_read], minlength=len(each)).tolist()
-    used = {one: count for one, count in zip(each, counts, strict=True) if count}
-    singular = [one[:-1] if one.endswith("s") and one[:-1] in used else one for one in each]  # of years
-    units = {one for one, count in zip(singular, counts, strict=True) if count}
+    is_read, has_digits = ~np.isnan(numbers), parts["digits"].map(bool)
+    for at in np.flatnonzero(~has_digits).tolist():  # such as inf
+        numbers[at] = float(texts[at]) if is_number(texts[at]) else np.nan
+    stands = _stands(parts)
+    counts = Counter[str]()
+    for one, count in zip(stands.each, np.bincount(stands.codes[is_read], minlength=len(stands.each)), strict=True):
+        counts[one] += int(count)
+    counts = +counts
+    singular = {one: one[:-1] if one.endswith("s") and one[:-1] in counts else one for one in counts}  # of years
+    units = set(singular.values())
     quantities = {UNITS[one][0] if one in UNITS else one for one in units}
     others, multiples = list[str](), set[str]()
     is_quantity = len(quantities) == 1 and quantities <= set(QUANTITIES)
     if is_quantity and (UNITS[unit][0] in quantities if unit else len(units) > 1):
-        unit = unit or max(units, key=lambda one: used.get(one, 0))
+        unit = unit or max(units, key=lambda one: counts[one])
         others = sorted(units - {unit})
-        sizes = [UNITS[one][1] / UNITS[unit][1] if one in units and one != unit else 1.0 for one in singular]
-        numbers = numbers * np.array(sizes)[codes]
+        sizes = {one: UNITS[each][1] / UNITS[unit][1] for one, each in singular.items() if each != unit}
+        numbers = numbers * stands.map(lambda one: sizes.get(one, 1.0))
     elif len(own := {"" if one in MULTIPLES else one for one in units}) > 1:
         # Some have a unit and some do not: these are not the same quantity.
         return _plain(texts), Written()
     else:
-        unit = "".join(own)
-        suffixes, each = _coded(parts["suffix"])
-        numbers = numbers * np.array([MULTIPLES.get(one, 1.0) for one in each])[suffixes]
-        multiples = {each[at] for at in np.unique(suffixes[is_read])} & set(MULTIPLES)
-    marks = sorted({mark for name in ("about", "more") for mark in _used(parts[name], is_read)} - {""})
-    separators = set("".join(_used(compute.replace_substring_regex(parts["digits"], "[0-9]", ""), is_read))) - {decimal}
-    if thousands and any(thousands in text for text in texts):
-        separators.add(thousands)
+        unit, multiples = "".join(own), parts["suffix"].among(is_read) & set(MULTIPLES)
+        numbers = numbers * parts["suffix"].map(lambda one: MULTIPLES.get(one, 1.0))
+    marks = sorted((parts["about"].among(is_read) | parts["more"].among(is_read)) - {""})
+    separators = {mark for mark in set("".join(parts["digits"].among(is_read))) if not mark.isdigit()} - {decimal}
+    separators |= {thousands} if thousands and any(thousands in text for text in texts) else set()
     separator = "".join(sorted(separators))[:1]
     words = [repr(unit)] if unit else []
     words += [f"{', '.join(map(repr, others))} converted to it"] if others else []
     words += ["decimal commas"] if decimal == "," and any("," in text for text in texts) else []
     words += [f"{repr(separator) if separator not in SPACES else 'blanks'} between thousands"] if separator else []
     words += [f"{multiple!r} for {MULTIPLE_WORDS[MULTIPLES[multiple]]}" for multiple in sorted(multiples)]
-    words += ["negative ones in brackets"] if "(" in _used(parts["open"], is_read) else []
+    words += ["negative ones in brackets"] if "(" in parts["open"].among(is_read) else []
     if marks:
         shown = " and ".join(map(repr, marks))
         words.append(f"{shown} at some of them, which {'are' if len(marks) > 1 else 'is'} passed over")
     return numbers, Written(decimal, separator, unit, f"numbers with {', '.join(words)}" if words else "")
 
 
-def _numbers(parts: dict[str, Any], decimal: str, thousands: str) -> Floats:
+def _numbers(parts: dict[str, Part], decimal: str, thousands: str) -> Floats:
     """Numbers in parts, without units; NaN where separators are not in their places."""
-    compute = require("pyarrow.compute", "cli")
+    arrow, compute = require("pyarrow", "cli"), require("pyarrow.compute", "cli")
     mark, separator = re.escape(decimal), f"[{re.escape(thousands)}{_QUOTES}{SPACES}]"
-    digits = compute.utf8_trim_whitespace(parts["digits"])
     grouped = rf"^(?:[0-9]+|[1-9][0-9]{{0,2}}(?:{separator}[0-9]{{3}})+)?(?:{mark}[0-9]*)?$"
-    is_number = compute.and_(
+    digits = compute.utf8_trim_whitespace(arrow.array(parts["digits"].each, arrow.string()))
+    plain = compute.replace_substring(compute.replace_substring_regex(digits, separator, ""), decimal, ".")
+    in_place = compute.and_(
         compute.match_substring_regex(digits, grouped), compute.match_substring_regex(digits, "[0-9]")
     )
-    plain = compute.replace_substring(compute.replace_substring_regex(digits, separator, ""), decimal, ".")
-    numbers = _floats(compute.if_else(is_number, plain, ""))
-    exponents, each = _coded(parts["exponent"])
-    signs = compute.binary_join_element_wise(parts["sign"], parts["sign2"], parts["open"], "")
-    is_negative = np.asarray(compute.match_substring_regex(signs, "[-\u2212(]"))
+    numbers = compute.if_else(in_place, plain, None).cast(arrow.float64()).to_numpy(zero_copy_only=False)
+    is_negative = parts["open"].map(bool)
+    for sign in (parts["sign"], parts["sign2"]):
+        is_negative = is_negative | sign.map(lambda mark: mark not in ("", "+"))
     with np.errstate(over="ignore", invalid="ignore"):
-        numbers = numbers * np.array([float(f"1{exponent}") for exponent in each])[exponents]
-    return np.asarray(np.where(is_negative, -numbers, numbers))
+        whole = numbers[parts["digits"].codes] * parts["exponent"].map(lambda exponent: float(f"1{exponent}"))
+    return np.asarray(np.where(is_negative, -whole, whole))
 
 
-def _trimmed(texts: Sequence[str]) -> Any:
-    """Texts without blanks around them, as an array of Arrow's."""
-    arrow, compute = require("pyarrow", "cli"), require("pyarrow.compute", "cli")
-    return compute.utf8_trim_whitespace(arrow.array(texts, arrow.string()))
-
-
-def _fields(texts: Any, pattern: str) -> dict[str, Any]:
-    """The named groups of a pattern in texts of Arrow's; empty where one does not match."""
-    compute = require("pyarrow.compute", "cli")
-    parts = compute.extract_regex(texts, pattern)
-    return {part.name: compute.struct_field(parts, part.name).fill_null("") for part in parts.type}
-
-
-def _coded(texts: Any) -> tuple[Array, list[str]]:
-    """The number of each text among the different ones, and these."""
-    coded = texts.dictionary_encode()
-    return coded.indices.to_numpy(), coded.dictionary.to_pylist()
-
-
-def _used(texts: Any, which: Array) -> list[str]:
-    """The different texts among some."""
-    return list(texts.filter(require("pyarrow", "cli").array(which)).unique().to_pylist())
-
-
-def _floats(texts: Any) -> Floats:
-    """Texts of digits and a point as numbers; NaN for an empty one."""
-    arrow, compute = require("pyarrow", "cli"), require("pyarrow.compute", "cli")
-    known = compute.if_else(compute.equal(texts, ""), None, texts)
-    return np.asarray(known.cast(arrow.float64()).to_numpy(zero_copy_only=False))
+def _stands(parts: dict[str, Part]) -> Part:
+    """What stands before or after each number: a currency, a unit or a multiple."""
+    prefix, suffix = parts["prefix"], parts["suffix"]
+    codes = np.where(prefix.map(bool), prefix.codes, len(prefix.each) + suffix.codes)
+    return Part(codes, prefix.each + suffix.each)
 
 
 def in_several_currencies(texts: Sequence[str]) -> tuple[str, str] | None:
     """Two texts, where all are amounts but in different currencies, such as $ and €; None if they are anything else."""
-    parts = _fields(_trimmed(texts), NUMBER)
-    compute = require("pyarrow.compute", "cli")
-    signs = compute.if_else(compute.equal(parts["prefix"], ""), parts["suffix"], parts["prefix"]).to_pylist()
-    examples = {sign: text for text, sign in reversed(list(zip(texts, signs, strict=True)))}
-    if len(examples) < 2 or not all(re.fullmatch(SIGNS, sign) for sign in examples):
+    signs = _stands(parts_of(tuple(texts), NUMBER))
+    which, first = np.unique(signs.codes, return_index=True)
+    if not all(re.fullmatch(SIGNS, signs.each[at]) for at in which) or len({signs.each[at] for at in which}) < 2:
         return None
-    both = sorted(examples.values(), key=list(texts).index)
-    return both[0], both[1]
+    one, other = np.sort(first)[:2]
+    return texts[one], texts[other]
