@@ -13,18 +13,7 @@ from typing import Any, BinaryIO
 
 from ..core.optional import require
 from ..exceptions import TableError
-from .base import (
-    Dialect,
-    Reader,
-    above_note,
-    are_texts,
-    filled,
-    header_row,
-    is_total,
-    listed,
-    readable,
-    units_note,
-)
+from .base import Dialect, Reader, above_note, are_texts, filled, header_row, is_total, listed, readable, units_note
 
 Cells = list[Any]
 """The cells of a row, from the sheet's first column on; empty ones are "" or None."""

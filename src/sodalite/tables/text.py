@@ -13,24 +13,13 @@ import gzip
 import io
 import re
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, BinaryIO
 
 from ..core.optional import require
 from ..exceptions import TableError
-from .base import (
-    Dialect,
-    Reader,
-    above_note,
-    filled,
-    first_line,
-    header_row,
-    is_number,
-    listed,
-    unique,
-    units_note,
-)
+from .base import Dialect, Reader, above_note, filled, first_line, header_row, is_number, listed, unique, units_note
 
 BLOCK = 2**22  # bytes of text that are parsed at a time, which is also the longest line
 MAGIC = {b"PAR1": "Parquet", b"ARROW1": "Arrow", b"PK\x03\x04": "NPZ, Excel or another zip", b"\x89HDF": "HDF5"}
@@ -103,9 +92,25 @@ class _Text:
         self.stream.seek(0)
         text: Any = self.stream
         if self.encoding != "utf-8" or self.has_blanks:
-            text = arrow.TransformInputStream(arrow.PythonFile(self.stream, "r"), _Converter(self))
+            text = arrow.TransformInputStream(arrow.PythonFile(self.stream, "r"), self.converter())
         with self.explained(), arrow_csv.open_csv(text, read, parse, convert) as batches:
             yield from batches
+
+    def converter(self) -> Callable[[bytes], bytes]:
+        """A function that turns block after block into UTF-8, with tabs in the place of blanks between columns."""
+        decoder, cut = self.decoder(), ""
+
+        def convert(block: bytes) -> bytes:
+            nonlocal cut
+            text = self.decoded(decoder, bytes(block))
+            if not self.has_blanks:
+                return text.encode()
+            whole, end, cut = (cut + text).rpartition("\n") if len(block) else (cut + text, "", "")
+            if len(cut) > BLOCK:
+                raise TableError(f"{self.name}: a line {TOO_LONG}")
+            return BLANKS.sub("\t", BORDERS.sub("", (whole + end).replace("\r\n", "\n"))).encode()
+
+        return convert
 
     def where(self, row: int) -> str:
         """The name of a row in messages."""
@@ -200,7 +205,7 @@ class _Text:
             rows, above = cuts[self.delimiter], starts[self.delimiter]
         else:
             lines = [(at, line.split()) for at, line in enumerate(text.splitlines(), 1) if line.strip()]
-            start = blanks_start(lines) if sep in (None, " ") and '"' not in text else None
+            start = table_start(lines, True) if sep in (None, " ") and '"' not in text else None
             self.has_blanks = start is not None
             self.delimiter = "\t" if self.has_blanks else sep or usual
             rows, above = lines if self.has_blanks else _rows(text, self.delimiter) or [], start or 0
@@ -247,39 +252,19 @@ class _Text:
             what = f"{self.name} is damaged: its gzip data cannot be read ({error}). Copy it again."
             raise TableError(what) from None
         except require("pyarrow", "cli").ArrowInvalid as error:
-            raise TableError(f"{self.name}{self.explanation(error)}") from None
-
-    def explanation(self, error: Exception) -> str:
-        """An error of the parser in the user's words: which line, and what to do."""
-        row = self.ragged
-        if row is None:
-            is_long = "straddling" in str(error)
-            return f": a line {TOO_LONG}" if is_long else f" cannot be read: {first_line(error)}."
-        mark = MARKS.get(self.delimiter, repr(self.delimiter))
-        place = f"line {row.number}" if row.number else "a line"
-        return (
-            f": {place}{self.uncounted} has {row.actual_columns} cell{'s' * (row.actual_columns != 1)}, "
-            f"but there are {row.expected_columns} column{'s' * (row.expected_columns != 1)}: {row.text[:60]!r}. "
-            f"Correct the line; a cell with {mark} in it needs quotation marks. If columns are not separated by "
-            f"{mark}, say by what with `sep`."
-        )
-
-
-class _Converter:
-    """Turns blocks of bytes into UTF-8, with tabs in the place of blanks if these separate columns."""
-
-    def __init__(self, text: _Text) -> None:
-        self.text, self.decoder, self.cut = text, text.decoder(), ""
-
-    def __call__(self, block: Any) -> bytes:
-        """The next block, the last one of which is empty; of columns between blanks, whole lines."""
-        text = self.text.decoded(self.decoder, bytes(block))
-        if not self.text.has_blanks:
-            return text.encode()
-        whole, end, self.cut = (self.cut + text).rpartition("\n") if len(block) else (self.cut + text, "", "")
-        if len(self.cut) > BLOCK:
-            raise TableError(f"{self.text.name}: a line {TOO_LONG}")
-        return BLANKS.sub("\t", BORDERS.sub("", (whole + end).replace("\r\n", "\n"))).encode()
+            if (row := self.ragged) is None:
+                words = (
+                    f": a line {TOO_LONG}" if "straddling" in str(error) else f" cannot be read: {first_line(error)}."
+                )
+                raise TableError(f"{self.name}{words}") from None
+            mark = MARKS.get(self.delimiter, repr(self.delimiter))
+            place = f"line {row.number}" if row.number else "a line"
+            raise TableError(
+                f"{self.name}: {place}{self.uncounted} has {row.actual_columns} cell{'s' * (row.actual_columns != 1)}, "
+                f"but there are {row.expected_columns} column{'s' * (row.expected_columns != 1)}: {row.text[:60]!r}. "
+                f"Correct the line; a cell with {mark} in it needs quotation marks. If columns are not separated by "
+                f"{mark}, say by what with `sep`."
+            ) from None
 
 
 def unzipped(stream: Any) -> Any:
@@ -316,10 +301,11 @@ def _rows(text: str, mark: str) -> Rows | None:
         return None
 
 
-def table_start(rows: Rows) -> int | None:
+def table_start(rows: Rows, by_blanks: bool = False) -> int | None:
     """How many rows stand above those that all have as many cells, two or more; None if there are no such rows.
 
-    Above them may stand titles: comments that begin with #, and rows of one cell.
+    Above them may stand titles: comments that begin with #, and rows of one cell. Blanks cut titles and texts too: above
+    rows that they cut may stand anything, but most cells below the first one must be numbers.
 
     Examples
     --------
@@ -327,18 +313,16 @@ def table_start(rows: Rows) -> int | None:
     1
     """
     some = [row for _, row in rows[: LINES + 1]]
-    above = max((at + 1 for at, row in enumerate(some) if len(row) != len(some[-1])), default=0)
-    are_titles = all(row[0].lstrip().startswith("#") or len(filled(row)) <= 1 for row in some[:above])
-    return above if are_titles and above <= min(TITLES, max(len(some) - 2, 0)) and len(some[-1]) > 1 else None
-
-
-def blanks_start(rows: Rows) -> int | None:
-    """How many rows stand above those between blanks, as `table_start`: most cells of them must be numbers."""
-    some = [row for _, row in rows[: LINES + 1]]
-    above = max((at + 1 for at, row in enumerate(some) if len(row) != len(some[-1]) or row[0] == "#"), default=0)
-    cells = [cell for row in some[above + 1 :] for cell in row]
-    is_table = above <= TITLES and len(some[-1]) > 1 and sum(map(is_number, cells)) > len(cells) / 2
-    return above if is_table else None
+    width = len(some[-1])
+    above = max(
+        (at + 1 for at, row in enumerate(some) if len(row) != width or (by_blanks and row[0] == "#")), default=0
+    )
+    if by_blanks:
+        cells = [cell for row in some[above + 1 :] for cell in row]
+        is_table = sum(map(is_number, cells)) > len(cells) / 2
+    else:
+        is_table = all(row[0].lstrip().startswith("#") or len(filled(row)) <= 1 for row in some[:above])
+    return above if is_table and width > 1 and above <= min(TITLES, max(len(some) - 2, 0)) else None
 
 
 def looks_like_data(name: str) -> bool:
