@@ -145,6 +145,7 @@ UNITS = {  # cells below the names, and whether they are units
     "in brackets": (["[s]", "(m/s)", "[-]"], True),
     "some": (["", "m", "%"], True),
     "numbers": (["0.5", "2", "3"], False),
+    "negative numbers": (["-0.5", "1", "-3"], False),
     "words for missing values": (["n/a", "2", "3"], False),
     "a sentence": (["seconds since the start of the run", "m", "K"], False),
 }

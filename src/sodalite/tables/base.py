@@ -192,9 +192,12 @@ def units_note(cells: Sequence[str], rows: Sequence[Sequence[str]]) -> str | Non
     """
     below = [row for row in rows if len(row) == len(cells)]
     numeric = [place for place in range(len(cells)) if all(is_number(row[place]) for row in below)]
-    are_short = all(len(cell) <= LONGEST_UNIT and UNIT.fullmatch(cell) for cell in map(str.strip, cells))
-    named = any(cells[place].strip() for place in numeric)
-    if len(below) < 2 or not named or 2 * len(numeric) < len(cells) or not are_short:
+    are_units = all(
+        len(cell) <= LONGEST_UNIT and UNIT.fullmatch(cell) and (cell == "1" or not is_number(cell))
+        for cell in map(str.strip, cells)
+    )
+    named = any(cells[place].strip() not in ("", "1") for place in numeric)
+    if len(below) < 2 or not named or 2 * len(numeric) < len(cells) or not are_units:
         return None
     return f"The row of units below the column names is left out ({listed([cell for cell in cells if cell], 3)})."
 

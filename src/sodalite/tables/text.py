@@ -253,9 +253,8 @@ class _Text:
             raise TableError(what) from None
         except require("pyarrow", "cli").ArrowInvalid as error:
             if (row := self.ragged) is None:
-                words = (
-                    f": a line {TOO_LONG}" if "straddling" in str(error) else f" cannot be read: {first_line(error)}."
-                )
+                is_long = "straddling" in str(error)
+                words = f": a line {TOO_LONG}" if is_long else f" cannot be read: {first_line(error)}."
                 raise TableError(f"{self.name}{words}") from None
             mark = MARKS.get(self.delimiter, repr(self.delimiter))
             place = f"line {row.number}" if row.number else "a line"
@@ -304,8 +303,8 @@ def _rows(text: str, mark: str) -> Rows | None:
 def table_start(rows: Rows, by_blanks: bool = False) -> int | None:
     """How many rows stand above those that all have as many cells, two or more; None if there are no such rows.
 
-    Above them may stand titles: comments that begin with #, and rows of one cell. Blanks cut titles and texts too: above
-    rows that they cut may stand anything, but most cells below the first one must be numbers.
+    Above them may stand titles: comments that begin with #, and rows of one cell. Blanks cut titles and texts too:
+    anything may stand above rows that they cut, but most cells below the first one must be numbers.
 
     Examples
     --------
@@ -314,9 +313,8 @@ def table_start(rows: Rows, by_blanks: bool = False) -> int | None:
     """
     some = [row for _, row in rows[: LINES + 1]]
     width = len(some[-1])
-    above = max(
-        (at + 1 for at, row in enumerate(some) if len(row) != width or (by_blanks and row[0] == "#")), default=0
-    )
+    others = [at for at, row in enumerate(some) if len(row) != width or (by_blanks and row[0] == "#")]
+    above = max(others, default=-1) + 1
     if by_blanks:
         cells = [cell for row in some[above + 1 :] for cell in row]
         is_table = sum(map(is_number, cells)) > len(cells) / 2

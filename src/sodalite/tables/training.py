@@ -27,6 +27,7 @@ from .written_numbers import read_numbers
 
 TEXTUAL = 0.5  # share of a target's different texts that are no numbers, above which it is no column of numbers
 SHOWN = 3  # texts of a target that a message shows
+NAME_ANOTHER = "Name a column of numbers as the target"
 LONGEST = 30  # characters of each of them
 AGREE = 0.95  # share of the rows of equal inputs, at least, whose targets agree too if rows are copies
 SELDOM = 0.5  # different targets, as a share of different rows, below which targets agree by chance
@@ -107,7 +108,13 @@ def learn(
     names = _inputs(table, target, features, set(exclude))
     if not len(table):
         raise TableError(f"{table.name} has column names but no rows.")
-    y, target_notes, problems = _target(table, target, options)
+    y, target_notes, problems = np.zeros(len(table)), list[str](), list[str]()
+    try:
+        y, target_notes = target_values(table_column(table, target), target, table.name, options)
+    except TableError as error:
+        others = [name for name in table.names if name != target and table_column(table, name).kind == "number"]
+        known = f": {listed(others)}." if others else "."
+        problems = [str(error).removeprefix(f"{table.name}: ").replace(f"{NAME_ANOTHER}.", f"{NAME_ANOTHER}{known}")]
     get = cache(lambda name: table_column(table, name).blanked(options.na_values))
     totals = _totals([*names, target], get, len(table))
     with_target = np.setdiff1d(np.flatnonzero(~np.isnan(y)), [*totals, *leave_out])
@@ -295,18 +302,6 @@ def _with_points(learnt: Learnt, y: Floats) -> Learnt:
     return replace(learnt, X=X, codings={}, readings=readings)
 
 
-def _target(table: Table, name: str, options: Options) -> tuple[Floats, list[str], list[str]]:
-    """The target of a table, of shape (n,), notes, and problems; zeros if there are any."""
-    try:
-        return *target_values(table_column(table, name), name, table.name, options), []
-    except TableError as error:
-        problem = str(error).removeprefix(f"{table.name}: ")
-        others = [other for other in table.names if other != name and table_column(table, other).kind == "number"]
-        if others and problem.endswith("as the target."):
-            problem = f"{problem.removesuffix('.')}: {listed(others)}."
-        return np.zeros(len(table)), [], [problem]
-
-
 def target_values(values: Values, name: str, source: str, options: Options) -> tuple[Floats, list[str]]:
     """The target column, of shape (n,), NaN where a value is missing, and notes; all but numbers are refused."""
     values = values.blanked(options.na_values)
@@ -334,7 +329,7 @@ def _no_numbers(values: Values, texts: Sequence[str]) -> str:
     is_truth = values.kind == "bool" or (bool(texts) and {text.lower() for text in texts} <= {"false", "true"})
     is_date = values.kind == "date" or bool(read_dates(texts))
     is_clock = values.kind in ("clock", "time") or (bool(texts) and not np.isnan(read_clocks(texts)).any())
-    remedy = "Name a column of numbers as the target."
+    remedy = f"{NAME_ANOTHER}."
     if is_truth or (len(texts) == 2 and not is_date):
         what = "true and false" if is_truth else " and ".join(map(repr, sorted(texts)))
         remedy = "Write 0 and 1 for them to predict the share of the second."
