@@ -175,7 +175,7 @@ class Lookahead:
 class Random:
     """Take the rows in a random order that does not depend on how many are taken."""
 
-    def order(self, n: int, m: int, generator: np.random.Generator, start: list[int]) -> list[int]:
+    def _order(self, n: int, m: int, generator: np.random.Generator, start: list[int]) -> list[int]:
         """The first m indices of a random order of n rows that begins with `start`. O(m) memory for m << n."""
         chosen = dict.fromkeys(start)
         while len(chosen) < m:
@@ -222,7 +222,7 @@ class CriterionTraits:
     lookahead: Lookahead | None
     """The settings of a selection that looks ahead, or None."""
     order: Callable[[int, int, np.random.Generator, list[int]], list[int]] | None
-    """Draws the rows in an order that no criterion decides (`Random.order`), or None."""
+    """Draws the rows in an order that no criterion decides (`Random`), or None."""
 
     @classmethod
     def of(cls, criterion: Criterion) -> CriterionTraits:
@@ -230,7 +230,7 @@ class CriterionTraits:
         if isinstance(criterion, Lookahead):
             return cls(None, False, False, criterion, None)
         if isinstance(criterion, Random):
-            return cls(None, False, False, None, criterion.order)
+            return cls(None, False, False, None, criterion._order)
         sampled = isinstance(criterion, Sampled)
         monotone = bool(
             getattr(criterion.criterion if isinstance(criterion, Sampled) else criterion, "monotone", False)

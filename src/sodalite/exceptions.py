@@ -2,19 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 
 class TableError(ValueError):
     """A table cannot be read, written or used: what is wrong, where, and what to do, in one line for each problem."""
-
-    @classmethod
-    def of(cls, source: str, problems: Sequence[str]) -> TableError:
-        """The error for all that is wrong with a table; each problem is a sentence or two."""
-        if len(problems) == 1:
-            return cls(f"{source}: {problems[0]}")
-        return cls("\n".join([f"{source} cannot be used as it is:", *(f"- {problem}" for problem in problems)]))
 
 
 class ModelFileError(ValueError):

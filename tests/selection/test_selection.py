@@ -17,7 +17,7 @@ from helpers import EXECUTORS, KERNELS, POINTWISE, campaign, threads
 from helpers import paper_select as select
 from sodalite import reference, stopping
 from sodalite.core.jitter import JITTER
-from sodalite.criteria import Random
+from sodalite.criteria import CriterionTraits, Random
 from sodalite.exceptions import JitterWarning, SelectionInterrupted
 from sodalite.selection import loop, plan
 from sodalite.selection.shard import Shard
@@ -281,12 +281,12 @@ def test_going_on_from_given_rows(problem):
 def test_random_rows_are_distinct_and_uniform():
     counts = np.zeros(20)
     for seed in range(300):
-        rows = Random().order(20, 5, np.random.default_rng(seed), [])
+        rows = CriterionTraits.of(Random()).order(20, 5, np.random.default_rng(seed), [])
         assert len(set(rows)) == 5
         counts[rows] += 1
     assert counts.min() > 40
     assert counts.max() < 115
-    assert Random().order(20, 20, np.random.default_rng(0), [3, 4])[:2] == [3, 4]
+    assert CriterionTraits.of(Random()).order(20, 20, np.random.default_rng(0), [3, 4])[:2] == [3, 4]
 
 
 # --- what is returned ---

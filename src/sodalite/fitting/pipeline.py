@@ -24,7 +24,7 @@ from ..core.validation import check_first, check_not_small
 from ..core.warn import warn
 from ..criteria import CRITERIA, Criterion, resolve_criterion
 from ..exceptions import NoBetterWarning
-from ..hyperparameters import Found, Method, Task, resolve_hyperparameters, takes_kernel_as_given
+from ..hyperparameters import Found, Method, Task, resolve_hyperparameters, searches
 from ..hyperparameters.exact import MOST_OPTIMISTIC
 from ..hyperparameters.record import found_before, note_of
 from ..hyperparameters.weave import MOST_ROWS
@@ -133,7 +133,7 @@ class Settings:
         settings = cls(**{**unchanged, **resolved})
         settings.rule(settings.time_limit)  # checks the parameters of the stopping rules
         check_hyperparameters(settings.kernel)
-        if not takes_kernel_as_given(method):
+        if searches(method):
             check_bounds(settings.kernel)
         return replace(settings, file=None if path is None else check_checkpoint(path))
 
@@ -145,7 +145,7 @@ class Settings:
 
     def looked_over(self, rows: ArrayRows) -> ArrayRows:
         """Return rows in memory, those with gross errors in their targets with noise of their own."""
-        if takes_kernel_as_given(self.method):
+        if not searches(self.method):
             return rows
         return without_gross_errors(rows, inf if self.time_limit is None else LOOK_SHARE * self.time_limit)
 
@@ -165,7 +165,7 @@ class Settings:
             d,
             self.n_active,
             predicts_locally=issubclass(self.posterior, Local),
-            searches=not takes_kernel_as_given(self.method),
+            searches=searches(self.method),
             has_mean=self.mean is not None,
         )
 
@@ -340,7 +340,7 @@ def find_weighted_kernel(
     much more a row has than the row of the largest weight. The second search finds the noise of that row.
     """
     weights = settings.weights
-    if weights is None or takes_kernel_as_given(settings.method):
+    if weights is None or not searches(settings.method):
         return find_kernel(rows, settings, checkpoint, generator, follow, seconds)
     plain = rows.with_targets(Weighted(weights))
     first = find_kernel(plain, settings, None, generator, follow, seconds / 2)
@@ -375,7 +375,7 @@ def find_kernel(
     The search begins nothing new after so many seconds.
     """
     given, method = settings.kernel, settings.method
-    if given is not None and takes_kernel_as_given(method):  # no sample: it would read rows and take random numbers
+    if given is not None and not searches(method):  # no sample: it would read rows and take random numbers
         compiled_for(rows, given)  # refuses an unsuitable kernel, before any long work
         return _found(checkpoint, [given], lambda: Found(clone(given)))
     task = replace(_task(rows, settings, generator), seconds=seconds, report=partial(follow.say, SEARCH))

@@ -29,8 +29,8 @@ __all__ = [
     "natural_scale",
     "resolve_hyperparameters",
     "revive",
+    "searches",
     "starting_points",
-    "takes_kernel_as_given",
 ]
 
 HYPERPARAMETERS: dict[str, Method] = {"weave": Weave(), "subset": Subset(), "fixed": Fixed()}
@@ -51,9 +51,6 @@ def resolve_hyperparameters(hyperparameters: Any) -> Method:
     )
 
 
-def takes_kernel_as_given(method: Method) -> bool:
-    """Whether a method uses the kernel as it is given, so that it needs neither rows nor valid bounds.
-
-    A method of your own may have an attribute of this name; without one, it is taken to search.
-    """
-    return bool(getattr(method, "takes_kernel_as_given", False))
+def searches(method: Method) -> bool:
+    """Whether a method searches for hyperparameters; `Fixed` does not, and needs neither rows nor valid bounds."""
+    return getattr(type(method), "find", None) is not Fixed.find

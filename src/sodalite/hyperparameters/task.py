@@ -143,12 +143,7 @@ class Method(Protocol):
 
 @dataclass(frozen=True)
 class Fixed:
-    """Use the kernel as it is given."""
-
-    @property
-    def takes_kernel_as_given(self) -> bool:
-        """True, unless a subclass overrides `find`."""
-        return type(self).find is Fixed.find
+    """Use the kernel as it is."""
 
     def find(self, task: Task, kernels: Sequence[Kernel], generator: np.random.Generator) -> Found:
         return Found(clone(kernels[0]))

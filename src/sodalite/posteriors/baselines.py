@@ -7,8 +7,7 @@ are held out, the baselines predict these (`SimpleModels`).
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -65,10 +64,6 @@ class Baselines:
     def of(self, name: str) -> float:
         """The root mean square error of a baseline, by its name in `NO_BETTER`."""
         return float(getattr(self, name))
-
-    def as_dict(self) -> dict[str, Any]:
-        """The fields and `better`, for JSON."""
-        return {**asdict(self), "no_better_than": self.better}
 
 
 def compared_with_simple_models(

@@ -247,3 +247,10 @@ def as_code(text: str) -> Callable[[str], bool]:
 def first_line(error: BaseException) -> str:
     """The first line of an error's message without its full stop, or the error's type if it has no message."""
     return (str(error).splitlines() or [""])[0].rstrip(".") or type(error).__name__
+
+
+def table_error(source: str, problems: Sequence[str]) -> TableError:
+    """The error for all that is wrong with a table; each problem is a sentence or two."""
+    if len(problems) == 1:
+        return TableError(f"{source}: {problems[0]}")
+    return TableError("\n".join([f"{source} cannot be used as it is:", *(f"- {problem}" for problem in problems)]))

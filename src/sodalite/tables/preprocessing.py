@@ -15,7 +15,7 @@ from ..core.types import Floats
 from ..core.unseen import Unseen
 from ..core.words import counted
 from ..exceptions import TableError
-from .base import Table, listed
+from .base import Table, listed, table_error
 from .column import Column, Lookup
 from .column_names import is_named
 from .columns import TRANSFORMERS
@@ -147,7 +147,7 @@ class Preprocessing:
             parts.append(coded.X)
             place += coded.X.shape[1]
         if problems:
-            raise TableError.of(source, problems)
+            raise table_error(source, problems)
         if found.missing and self.missing == "error":
             raise TableError(
                 f"{source} has missing values: {counted(found.missing)}. The model was not fitted with any."

@@ -13,7 +13,7 @@ import numpy as np
 from ..core.types import Floats, Indices
 from ..core.words import counted
 from ..exceptions import TableError
-from .base import Table, is_total, listed
+from .base import Table, is_total, listed, table_error
 from .categories import Means, Points
 from .column import Column, Lookup, Options, Reading
 from .columns import examine, notes_of, reading_notes
@@ -243,7 +243,7 @@ class Learnt:
     def check(self, source: str, nothing: str, problems: Sequence[str] = ()) -> None:
         """Refuse a table with problems, these or others, or without inputs, which is said in some words."""
         if problems := [*problems, *self.problems]:
-            raise TableError.of(source, problems)
+            raise table_error(source, problems)
         if not self.columns:
             reasons = "; ".join(f"{reading.name!r} is {reading.words}" for reading in self.readings[:5])
             raise TableError(f"{nothing}. {reasons}.")
