@@ -16,7 +16,7 @@ from sklearn.gaussian_process.kernels import Kernel
 from sklearn.utils import check_array
 from sklearn.utils.validation import check_is_fitted
 
-from .core.namespaces import as_given, in_numpy
+from .core.namespaces import in_library_of, in_numpy
 from .core.random import generator_from
 from .core.types import Floats, Indices
 from .core.validation import (
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 
 class _FromFitted:
-    """An attribute that an estimator has once it is fitted: a part of its `fitted_`, given by a dotted path."""
+    """An attribute of a fitted estimator: a part of its `fitted_`, named by a dotted path."""
 
     def __init__(self, path: str) -> None:
         self.get = attrgetter(path)
@@ -70,55 +70,59 @@ class GreedyGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
     Parameters
     ----------
     kernel : scikit-learn kernel, default=None
-        The covariance. A ``WhiteKernel`` in it is the noise; a kernel without one means noiseless observations. With
-        None, several kernels compete, started from the data: constant x squared-exponential, Matern 5/2, Matern 3/2 or,
-        for up to two inputs, Matern 1/2, with one length-scale per input, plus white noise. A trend, a second scale,
-        up to two periods, each of one input, and a far scale, which fills gaps, are added where the data show them.
+        The covariance function. Its ``WhiteKernel`` is the noise; a kernel without one means noiseless observations.
+        With None, several kernels compete, which start from the data: constant x squared-exponential, Matern 5/2,
+        Matern 3/2 or, for up to two inputs, Matern 1/2, with one length-scale per input, plus white noise. A trend, a
+        second scale, up to two periods, each in one input, and a far scale, which fills gaps, are added where the data
+        support them.
     mean : {"linear", "trees", "auto"} or scikit-learn regressor, default=None
-        What is predicted before the Gaussian process, which learns what the mean leaves. None is a constant, "linear" a
-        straight line, "trees" boosted trees, by LightGBM, for tables in which some inputs act by steps or only together
-        with others. A regressor is fitted on five folds of the rows (of more than 200 000, of a sample), and the
-        Gaussian process to the residuals of rows that it has not seen; new rows get the mean of the five predictions.
-        "auto" fits models with a constant, with trees and with half of what trees predict. It keeps the one that gives
-        rows that the trees have not seen the largest log density or, within 0.01 nats of it, the smallest RMSE. It
-        takes up to three times as long. Tables of fewer than 50 rows have a constant.
+        The mean function, whose residuals the Gaussian process learns. None is a constant, "linear" a straight line,
+        "trees" boosted trees (by LightGBM), for tables in which some inputs act in steps or only together with others.
+        A regressor is fitted on five folds of the rows (of a sample, if there are more than 200 000), and the Gaussian
+        process to the residuals of rows that the regressor has not seen; new rows get the mean of the five predictions.
+        "auto" compares a constant, trees, and half of what trees predict. It keeps the model with the largest log
+        density on rows that the trees have not seen or, within 0.01 nats of it, the smallest RMSE. It takes up to three
+        times as long. Tables with fewer than 50 rows get a constant.
     n_active : int, default=500
-        The most active rows. With no more rows than that, all are active, in their own order: none has to be chosen,
-        unless a stopping rule is set or `criterion` is an object of your own, which may leave some out.
+        The maximum number of active rows. A table with no more rows than that has them all active, in their own order,
+        without a choice, unless a stopping rule is set or `criterion` is an object of your own, which may leave some
+        out.
     tol : float, default=None
-        The paper's stopping rule: stop when another row lowers the remaining rows' RMSE by less than this (in units of
-        y).
+        The paper's stopping rule: stop when another row lowers the RMSE of the remaining rows by less than this, in
+        units of y.
     criterion : {"lookahead", "delta", "uncertainty", "underfit", "sampled", "random"} or callable, default="lookahead"
         Which row comes next: see `sodalite.select`. "delta" is the paper's.
-    posterior : {"local", "sod", "sor", "dtc", "fitc", "vfe"}, default="local"
+    posterior : {"local", "sod", "sor", "dtc", "fitc", "vfe"} or object, default="local"
         The predictive distribution given the active rows. "local" is the exact Gaussian process given the active rows
         and each query's nearest rows, "sod" (the paper's) given the active rows alone. The others are projected
-        processes: all rows count, through the latent function at the active rows. "local" takes the fewest neighbours
-        with good leave-one-out predictions and, where it pays, neighbourhoods of many rows that queries share;
-        ``sodalite.posteriors.Neighbors(32)`` takes so many. A class that derives from `sodalite.posteriors.Posterior`
-        will do too.
+        processes: all rows contribute, through the latent function at the active rows. "local" takes the fewest
+        neighbours with good leave-one-out predictions and, where it pays, large neighbourhoods that queries share;
+        ``sodalite.posteriors.Neighbors(32)`` sets their number. A class that derives from
+        `sodalite.posteriors.Posterior` is accepted too.
     hyperparameters : {"weave", "subset", "fixed"} or object, default="weave"
-        How the kernel's free parameters are found: in rounds, each kept only if it predicts other rows better; by the
-        likelihood of a random subset of the rows; or not at all. See `sodalite.hyperparameters.Weave` and
-        `sodalite.hyperparameters.Subset` for the numbers of rows that they use.
+        How the free parameters of the kernel are found. "weave" searches in rounds, and keeps a round only if it
+        predicts other rows better. "subset" maximizes the likelihood of a random subset of the rows. "fixed" takes the
+        kernel as it is. See `sodalite.hyperparameters.Weave` and `sodalite.hyperparameters.Subset` for the numbers of
+        rows that they use.
     calibrate : bool, default=True
-        Whether predictive standard deviations are calibrated: far from all rows they are no less than the targets' own
-        spread, and for "local" they are scaled by the leave-one-out errors of nearby rows. See
-        `sodalite.posteriors.calibration`. With False they are the Gaussian process's own, which far from all rows are
-        the prior's (for "sor", zero).
+        Whether predictive standard deviations are calibrated. If so, they are at least the spread of the targets far
+        from all rows, and "local" scales them by the leave-one-out errors of nearby rows: see
+        `sodalite.posteriors.calibration`. Otherwise they are those of the Gaussian process, which far from all rows are
+        the prior's (zero for "sor").
     normalize_y : bool, default=True
         Centre and scale every target before the fit; `kernel` is in units of the scaled targets, as in scikit-learn.
     time_limit : float, default=None
-        Seconds for the fit, about. The search for hyperparameters and the selection of rows end early enough for the
-        posterior to be conditioned in time. Conditioning cannot be cut short: with "local" and thousands of rows it
-        takes some seconds, and the fit no less.
+        The approximate time for the fit, in seconds. The search for hyperparameters and the selection of rows end early
+        enough to leave time for the posterior. Conditioning the posterior cannot be cut short: with "local" and
+        thousands of rows it takes some seconds, and so does the fit.
     stop : sodalite.stopping.Rule, default=None
         Another stopping rule, such as ``TargetRMSE(0.1)`` or ``Decrease(0.001, patience=5) | TimeLimit(60)``: see
         `sodalite.stopping`.
     memory_limit : int or str, default=None
         Bytes of working memory for the selection of rows, such as ``"2GB"``; None means half of the free memory.
     random_state : int, RandomState instance or None, default=None
-        For the samples of rows on which hyperparameters and neighbours are compared, the starts and the first row.
+        Seeds the samples of rows that compare hyperparameters and numbers of neighbours, the starts of the search and
+        the first row.
     verbose : bool, default=False
         Show progress on standard error.
     checkpoint : str or path-like, default=None
@@ -128,20 +132,20 @@ class GreedyGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
     Attributes
     ----------
     active_indices_ : ndarray of shape (m,)
-        The active rows, in the order in which they were chosen; in their own order if none had to be chosen.
+        The active rows, in the order of their selection; in their own order if all rows are active without a choice.
     fitted_ : sodalite.fitting.fitted.Fitted
-        Everything that the fit has found, in one frozen object; the other attributes are parts of it.
+        The whole result of the fit, in one frozen object; the other attributes are parts of it.
     mean_ : sodalite.fitting.means.MeanFunction
-        What is predicted before the Gaussian process, beside the mean of the targets: its `name` ("constant" for
-        nothing), its `share` and, if it was chosen, the `trials` with their log densities.
+        The mean function: its `name` ("constant" without one), its `share` and, if it was chosen among several, the
+        `trials` with their log densities. The mean of the targets comes on top.
     kernel_ : scikit-learn kernel
-        The kernel with the hyperparameters that were found.
+        The kernel with the hyperparameters of the fit.
     rounds_ : tuple of sodalite.hyperparameters.Round
-        The rounds of the search for them.
+        The rounds of the search for hyperparameters.
     selection_ : sodalite.Selection
         The active rows, and the stages of their selection. Its `rmse` is in units of y; for several targets, in
-        standard deviations of each. It is NaN if none had to be chosen (``selection_.is_ranked`` is False); to rank all
-        rows of a small table, use `sodalite.select`.
+        standard deviations of each. It is NaN if all rows are active without a choice (``selection_.is_ranked`` is
+        False); `sodalite.select` ranks all rows of a small table.
     posterior_ : sodalite.posteriors.Posterior
         The posterior of the scaled targets.
     X_train_, y_train_ : ndarray of shape (m, d), (m,) or (m, q)
@@ -149,8 +153,8 @@ class GreedyGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
     y_mean_, y_std_ : ndarray of shape (q,)
         The means and standard deviations by which the targets were centred and scaled.
     baselines_ : sodalite.posteriors.baselines.Baselines
-        The leave-one-out errors of the model and of simple ones (a constant, a straight line, the nearest rows). `fit`
-        warns if the model is no better than one of these.
+        The leave-one-out errors of the model and of simple models (a constant, a straight line, the nearest rows).
+        `fit` warns if one of these is as good.
     log_marginal_likelihood_value_ : float
         The log marginal likelihood at ``kernel_.theta``: of the active rows for "local" and "sod", of all rows under
         the approximate prior for "sor", "dtc" and "fitc"; for "vfe", its lower bound on that of the exact process.
@@ -239,17 +243,18 @@ class GreedyGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
         y : array-like of shape (n,) or (n, q)
             With a Dask client, also a Dask array, series or dataframe.
         sample_weight : float or array-like of shape (n,), default=None
-            Weights of the rows: the noise variance of a row of weight w, the kernel's and `alpha`, is divided by w, as
-            that of the mean of w observations. A row of weight 0 has no influence. A search for hyperparameters takes
-            twice as long with weights. A mean function is fitted without them, to rows of positive weight.
+            Weights of the rows. The noise variance of a row of weight w, the kernel's and `alpha`, is divided by w, as
+            for the mean of w observations. A row of weight 0 has no influence. With weights, a search for
+            hyperparameters takes twice as long. A mean function is fitted without weights, to the rows of positive
+            weight.
         alpha : float or array-like of shape (n,), default=None
-            Known noise variance of each row, such as a measurement error, in addition to that of the kernel's
-            ``WhiteKernel``; in units of y squared, or, for several targets, of the scaled targets. As in scikit-learn,
-            it is added to the diagonal of the training covariance, and is no part of predictions. None gives noise to
-            rows whose targets contradict all rows near by (docs/method.rst, `gross-errors`), and names them in a
-            warning, where rows in memory have one target, and hyperparameters are searched for without `sample_weight`;
-            0 takes all rows as they are. No row has less noise than the floor of `sodalite.core.jitter`; `fit` warns
-            where `alpha` is positive and below it.
+            Known noise variance of each row, such as that of a measurement, in addition to the kernel's
+            ``WhiteKernel``; in units of y squared or, for several targets, of the scaled targets. As in scikit-learn,
+            it is added to the diagonal of the training covariance and does not enter predictions. By default, rows
+            whose targets contradict all nearby rows get noise of their own, and a warning names them (docs/method.rst,
+            `gross-errors`): if the rows are in memory, have one target and no `sample_weight`, and if hyperparameters
+            are searched for. ``alpha=0`` takes all rows as they are. No row has less noise than the floor of
+            `sodalite.core.jitter`; `fit` warns where `alpha` is positive and below it.
         first : int or sequence of int, default=None
             The row of X, or rows, to start from; drawn at random if None.
         executor : dask.distributed.Client, default=None
@@ -260,7 +265,7 @@ class GreedyGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
         callback : callable, default=None
             Called with a `sodalite.stopping.Stage` when a step of the fit begins, and for every row that is chosen:
             the step, the RMSE so far, and the times by which to estimate how long it will take. If it raises
-            StopIteration after a row, that row is the last. (Where all rows are active, none is chosen.)
+            StopIteration after a row, that row is the last.
         """
         names = target_names(y)
         X, y, sample_weight, alpha = in_numpy(X, y, sample_weight, alpha)
@@ -366,8 +371,8 @@ class GreedyGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
         (rows,) = in_numpy(X)
         with readable_errors(rows):
             rows = check_array(rows, dtype=[np.float64, np.float32], estimator=self, input_name="X")
-        found = prior_predictions(self.kernel, rows, return_std, return_cov)
-        return as_given(X, found if return_std or return_cov else found[0])
+        predictions = prior_predictions(self.kernel, rows, return_std, return_cov)
+        return in_library_of(X, predictions if return_std or return_cov else predictions[0])
 
     def _queries(self, X: Any) -> tuple[Floats, Unseens]:
         """Rows to predict for, as numbers in the columns of the fit, and the levels in them that are new to it."""
@@ -385,7 +390,7 @@ class GreedyGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
         return float(super().score(X, y, sample_weight))
 
     def predict_interval(self, X: Any, coverage: float = 0.95) -> tuple[Any, Any]:
-        """Predict central intervals that hold new observations with a given probability.
+        """Predict central intervals that contain new observations with a chosen probability.
 
         They follow the distribution of errors that the fit has learnt, which need be neither Gaussian nor symmetric:
         half of ``1 - coverage`` is below the interval, and half above.
@@ -414,8 +419,8 @@ class GreedyGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
         """
         level = check_level("coverage", coverage)
         upper = min(0.5 + level / 2, np.nextafter(1.0, 0.0))  # rounding may make it 1
-        found = self.predict_quantiles(X, [0.5 - level / 2, upper])
-        return found[..., 0], found[..., 1]
+        bounds = self.predict_quantiles(X, [0.5 - level / 2, upper])
+        return bounds[..., 0], bounds[..., 1]
 
     def predict_quantiles(self, X: Any, quantiles: ArrayLike) -> Any:
         """Predict quantiles of new observations, by the distribution of errors that the fit has learnt.
@@ -477,11 +482,11 @@ class GreedyGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
         return answer(self, X, lambda fitted, rows, new, Y: fitted.predictive(rows, new).cumulative(Y), tail, y=y)
 
     def novelty(self, X: Any) -> Any:
-        """Return the share of the prior variance of the latent function that is left given the rows of the fit.
+        """Return the share of the latent function's prior variance that remains given the rows of the fit.
 
-        It is 0 where the function is known, as at the rows of the fit if there is no noise, and 1 far from all of them,
-        where a prediction is no more than the mean of the targets. Between rows that are far apart for the kernel, it
-        is high too. Noise is not included.
+        It is 0 where the function is known, as at the rows of the fit without noise, and 1 far from all of them,
+        where a prediction is just the mean of the targets. It is also high between rows that are far apart for the
+        kernel. Noise is not included.
 
         Parameters
         ----------
@@ -508,7 +513,7 @@ class GreedyGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
     def importance(
         self, X: Any = None, *, target: int = 0, random_state: RandomState = 0, n_predictions: int = 10_000
     ) -> Importance:
-        """Measure which inputs matter: the share of the predictions' variance that each brings.
+        """Measure which inputs matter, by the share of the predictions' variance that each contributes.
 
         The effects are measured on the model's predictions, for inputs as they occur: how much predictions change if an
         input takes the values of other rows (in all), and how much it explains by itself (alone). Pairs of inputs that
@@ -524,7 +529,7 @@ class GreedyGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
         random_state : int, RandomState instance or None, default=0
             For the rows that are drawn: at most 1000, each predicted once for every input.
         n_predictions : int, default=10000
-            About how many predictions are made: fewer take less time, and have larger errors.
+            The approximate number of predictions: fewer take less time and give larger errors.
 
         Returns
         -------
@@ -557,9 +562,9 @@ class GreedyGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
     def sample_y(self, X: Any, n_samples: int = 1, random_state: RandomState = 0) -> Any:
         """Draw new observations at X from the joint predictive distribution; before `fit`, from the prior.
 
-        Samples of one row have the distribution of `predict_quantiles`. Those of several rows are correlated as the
-        Gaussian process says: joint normal samples, each of whose rows is then given its own learnt distribution (a
-        Gaussian copula).
+        Samples of one row have the distribution of `predict_quantiles`. Those of several rows have the
+        correlations of the Gaussian process: they are joint normal samples, transformed row by row to the learnt
+        distribution (a Gaussian copula).
 
         Parameters
         ----------
@@ -582,7 +587,7 @@ class GreedyGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
             )
         mean, covariance = map(np.asarray, self._predict_prior(in_numpy(X)[0], False, True))
         samples = joint_samples(mean[:, None], covariance[..., None], n_samples, generator, None)
-        return as_given(X, samples[:, 0])
+        return in_library_of(X, samples[:, 0])
 
     def log_marginal_likelihood(
         self, theta: ArrayLike | None = None, eval_gradient: bool = False, clone_kernel: bool = True
@@ -597,7 +602,7 @@ class GreedyGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
             The logarithms of the kernel's free parameters, as in ``kernel_.theta``. None means those of the fit, whose
             value is known.
         eval_gradient : bool, default=False
-            Whether to return the gradient by `theta` too. `theta` must then be given.
+            Whether to return the gradient by `theta` too, which requires `theta`.
         clone_kernel : bool, default=True
             For compatibility with scikit-learn. `kernel_` is not changed in either case.
 
@@ -611,10 +616,10 @@ class GreedyGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
         check_is_fitted(self, "fitted_")
         if theta is None:
             if eval_gradient:
-                raise ValueError("theta must be given where eval_gradient is True; kernel_.theta is that of the fit.")
+                raise ValueError("eval_gradient=True requires theta; kernel_.theta is that of the fit.")
             return float(self.log_marginal_likelihood_value_)
-        found = likelihood_at(theta, self.fitted_, self.memory_limit)
-        return found if eval_gradient else found[0]
+        value, gradient = likelihood_at(theta, self.fitted_, self.memory_limit)
+        return (value, gradient) if eval_gradient else value
 
     def plot(self, kind: str | None = None, X: Any = None, y: Any = None, *, ax: Any = None) -> Any:
         """Draw the model with matplotlib: see `sodalite.plot.plot`.

@@ -1,4 +1,4 @@
-"""When to stop taking rows.
+"""Stopping rules of the selection.
 
 A rule looks at a `Stage` and returns the reason to stop, or None to go on. Rules hold no state, so that they can be
 asked about any stage in any order, and combine: ``a | b`` stops when either would, ``a & b`` when both would.
@@ -30,8 +30,8 @@ REASONS = {
     "criterion": "no other was worth it",
     "callback": "a callback asked for no more",
 }
-"""Why a selection stops (its `stop_reason`), in words that follow a number of rows. A rule of a user's own has reasons
-of its own, which are shown as they are (`in_words`)."""
+"""Each `stop_reason` of a selection in words, to follow a number of rows. The reasons of a user's own rules are shown
+as they are (`in_words`)."""
 
 
 @dataclass(frozen=True)
@@ -45,26 +45,25 @@ class Stage:
     n_rows: int = 0
     """All rows, active or not."""
     n_active: int = 0
-    """The most rows that will be active."""
+    """The maximum number of active rows."""
     times: Sequence[float] = ()
-    """When every stage so far ended, in seconds since the selection began; the remaining time is estimated by these."""
+    """The end of every stage so far, in seconds since the selection began, to estimate the remaining time from."""
     workers: int = 0
-    """How many threads, or workers of a cluster, the selection uses; 0 if that is not known."""
+    """The number of threads, or of workers of a cluster, that the selection uses; 0 if unknown."""
     time_limit: float = inf
     """The seconds after which the selection ends."""
     step: str = "Choosing rows"
-    """The step of the fit. In any other step than this one, either no row has been chosen yet or all have been."""
+    """The step of the fit. Only in this one are rows being chosen."""
     detail: str = ""
-    """The part of the step, in words: a round of the search for the kernel."""
+    """The part of the step, in words, such as a round of the search for the kernel."""
     done: float = 0.0
-    """The share of the step that is done. While rows are chosen, their number says it."""
+    """The share of the step that is done; 0 while rows are chosen, whose number shows the progress."""
     left: float = inf
-    """Seconds that the fit is expected to take from now on, by the work that it has done so far; infinite if not known,
-    as in a selection that is no part of a fit."""
+    """The expected remaining seconds of the fit, from the work done so far; infinite if unknown, as outside a fit."""
 
     @property
     def t(self) -> int:
-        """How many rows are active."""
+        """The number of active rows."""
         return len(self.rmse)
 
 
@@ -125,7 +124,7 @@ class TargetRMSE(Rule):
 
 @dataclass(frozen=True)
 class TimeLimit(Rule):
-    """Stop at the first stage that ends after so many seconds."""
+    """Stop at the first stage that ends after this many seconds."""
 
     seconds: float
 
@@ -138,7 +137,7 @@ class TimeLimit(Rule):
 
 @dataclass(frozen=True)
 class Size(Rule):
-    """Stop when so many rows are active. Every selection has this rule."""
+    """Stop when this many rows are active. Every selection has this rule."""
 
     n_active: int
 
@@ -151,7 +150,7 @@ class Size(Rule):
 
 @dataclass(frozen=True)
 class AnyOf(Rule):
-    """Stop when at least one of the rules would, for the reason of the first that would."""
+    """Stop when any of the rules stops, for the reason of the first."""
 
     rules: tuple[Rule, ...]
 
@@ -161,7 +160,7 @@ class AnyOf(Rule):
 
 @dataclass(frozen=True)
 class AllOf(Rule):
-    """Stop when all of the rules would, for all of their reasons."""
+    """Stop when all of the rules stop, for all of their reasons."""
 
     rules: tuple[Rule, ...]
 
@@ -171,7 +170,7 @@ class AllOf(Rule):
 
 
 def in_words(stop_reason: str) -> str:
-    """A `stop_reason` in words (`REASONS`); one of a user's own rule as it is.
+    """A `stop_reason` in words (`REASONS`); that of a user's own rule as it is.
 
     Examples
     --------
@@ -182,7 +181,7 @@ def in_words(stop_reason: str) -> str:
 
 
 def resolve_rule(n_active: Any, tol: Any = None, time_limit: Any = None, stop: Rule | None = None) -> Rule:
-    """The one rule that stands for all stopping arguments of a selection."""
+    """Combine the stopping arguments of a selection into one rule."""
     rules: list[Rule] = [] if tol is None else [Decrease(tol)]
     if stop is not None:
         if not callable(getattr(stop, "check", None)):
@@ -195,7 +194,7 @@ def resolve_rule(n_active: Any, tol: Any = None, time_limit: Any = None, stop: R
 
 
 def seconds_of(rule: Rule) -> float:
-    """The seconds after which a rule ends a selection for certain; infinite if it sets no such limit."""
+    """The time limit of a rule in seconds; infinite without one."""
     if isinstance(rule, TimeLimit):
         return float(rule.seconds)
     return min((seconds_of(part) for part in rule.rules), default=inf) if isinstance(rule, AnyOf) else inf

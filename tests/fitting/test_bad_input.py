@@ -320,7 +320,7 @@ FIRST = [
     (np.array(1.0), TypeError, "first must be the index of a row, or several; got "),
     ([4, 2, 4], ValueError, "first must not name a row twice; got [4, 2, 4]."),
     (range(6), ValueError, "first names 6 rows, more than n_active=5."),
-    ([], ValueError, "first must name at least one row; got none."),
+    ([], ValueError, "first must name at least one row; it is empty."),
 ]
 
 

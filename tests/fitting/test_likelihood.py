@@ -82,7 +82,7 @@ def test_what_is_asked_for_wrongly():
     with pytest.raises(NotFittedError, match="not fitted yet"):
         model().log_marginal_likelihood()
     fitted = model().fit(X, y)
-    with pytest.raises(ValueError, match="theta must be given where eval_gradient is True"):
+    with pytest.raises(ValueError, match="eval_gradient=True requires theta"):
         fitted.log_marginal_likelihood(eval_gradient=True)
     with pytest.raises(ValueError, match=r"one entry for each of the 5 free parameters; got shape \(2,\)"):
         fitted.log_marginal_likelihood([0.0, 1.0])

@@ -36,7 +36,7 @@ def test_candidates_are_joined_in_the_order_of_their_indices_each_once():
 def test_a_joined_report_was_searched_as_far_as_the_least_of_its_parts():
     parts = [
         BlockReport(np.array([3.0, 2.0]), Rivals(np.array([0]), np.array([7]), np.array([1.5])), 2),
-        BlockReport(np.array([1.0, 1.0]), Rivals.none(), 1),
+        BlockReport(np.array([1.0, 1.0]), Rivals.empty(), 1),
     ]
     joined = BlockReport.join(parts)
     assert joined.sse.tolist() == [4.0, 3.0]

@@ -18,7 +18,7 @@ def in_numpy(*values: Any) -> tuple[Any, ...]:
     return tuple(_copied(value) if _is_foreign(value) else value for value in values)
 
 
-def as_given(X: Any, values: Any) -> Any:
+def in_library_of(X: Any, values: Any) -> Any:
     """A NumPy array, or a tuple of them, as arrays of X's library; unchanged if dispatch is off."""
     if not _is_foreign(X):
         return values
@@ -52,14 +52,14 @@ def _copied(value: Any) -> Any:
     return np.asarray(value)
 
 
-def _like(X: Any, found: Any) -> Any:
+def _like(X: Any, values: Any) -> Any:
     """A NumPy array as one of X's library, on X's device, in X's type if that is a floating-point one."""
     if _is_torch(X):
         torch = sys.modules["torch"]
         dtype = X.dtype if X.is_floating_point() else torch.get_default_dtype()
-        return torch.asarray(np.ascontiguousarray(found), dtype=dtype, device=X.device)
+        return torch.asarray(np.ascontiguousarray(values), dtype=dtype, device=X.device)
     library = X.__array_namespace__()
     dtype = X.dtype
     if not library.isdtype(dtype, "real floating"):  # the device's default, which may not be float64
         dtype = library.__array_namespace_info__().default_dtypes(device=X.device)["real floating"]
-    return library.asarray(np.ascontiguousarray(found), dtype=dtype, device=X.device)
+    return library.asarray(np.ascontiguousarray(values), dtype=dtype, device=X.device)

@@ -1,4 +1,4 @@
-"""Checks of arguments, made before any long work. Each error names the argument, what it got and the remedy."""
+"""Checks of arguments, before any long work. Each error names the argument, its value and the remedy."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def is_sliceable(X: Any) -> bool:
 
 
 def reads_from_disk(X: Any) -> bool:
-    """Whether the rows of X are read when it is sliced: a memory map, or an array-like that is no NumPy array."""
+    """Whether the rows of X are read when it is sliced: a memory map, or an array-like other than a NumPy array."""
     return isinstance(X, np.memmap) or (not isinstance(X, np.ndarray) and is_sliceable(X))
 
 
@@ -84,10 +84,10 @@ def check_by_number(X: Any) -> None:
     A fit needs such indexing; a selection alone needs only slices.
     """
     try:
-        found = np.asarray(X[np.array([X.shape[0] - 1, 0])])
+        rows = np.asarray(X[np.array([X.shape[0] - 1, 0])])
     except (TypeError, ValueError, IndexError, NotImplementedError, AttributeError):
-        found = np.empty(0)
-    if found.shape != (2, X.shape[1]):
+        rows = np.empty(0)
+    if rows.shape != (2, X.shape[1]):
         raise TypeError(
             f"X, of type {type(X).__name__}, does not give rows by their numbers, such as X[[5, 2]], as a fit needs. "
             f"Use a memory map, Parquet files or an array; sodalite.select needs slices alone."
@@ -209,7 +209,7 @@ def text_columns(X: Any) -> list[str]:
     return names
 
 
-def unknown(argument: str, names: Iterable[str], got: Any, besides: str = "") -> ValueError:
+def unknown(argument: str, names: Iterable[str], got: Any, also: str = "") -> ValueError:
     """The error for an unknown name: it lists the valid names, and suggests the nearest.
 
     Parameters
@@ -219,14 +219,14 @@ def unknown(argument: str, names: Iterable[str], got: Any, besides: str = "") ->
     names : iterable of str
         The valid values.
     got : object
-        The value given.
-    besides : str
+        The value of the argument.
+    also : str
         What else the argument may be, such as ``" or a callable"``.
     """
     names = list(names)
     close = get_close_matches(str(got), names, n=1)
     hint = f" Did you mean {close[0]!r}?" if close else ""
-    return ValueError(f"{argument} must be one of {', '.join(map(repr, names))}{besides}; got {got!r}.{hint}")
+    return ValueError(f"{argument} must be one of {', '.join(map(repr, names))}{also}; got {got!r}.{hint}")
 
 
 class _Outlier(NamedTuple):
@@ -264,7 +264,7 @@ def warn_of_outliers(
         The name of a row at the beginning of a sentence, by its index.
     """
     for what, values in (("X", X), *([] if y is None else [("y", y)])):
-        effect = "Predictions near it are uncertain." if what == "X" else "Predictions elsewhere suffer from it."
+        effect = "Predictions near it are uncertain." if what == "X" else "Predictions of other rows suffer from it."
         for row, column, low, high, n_others in _outliers(values):
             name = f"{what}[:, {column}]" if what == "X" or values.shape[1] > 1 else what
             if what == "X" and names is not None:
@@ -302,7 +302,7 @@ def check_first(first: Any, n: int, m: int) -> list[int]:
         if not 0 <= int(row) < n:
             raise ValueError(f"first must be the index of a row, from 0 to {n - 1}; got {row}.")
     if not rows:
-        raise ValueError("first must name at least one row; got none.")
+        raise ValueError("first must name at least one row; it is empty.")
     if len(set(rows)) < len(rows):
         raise ValueError(f"first must not name a row twice; got {rows}.")
     if len(rows) > m:
@@ -352,9 +352,9 @@ def check_variance(kernel: Variances, X: Array) -> None:
     check_predictions(X, np.where(variance < LARGEST, variance, np.inf))
 
 
-def check_predictions(X: Array, *found: Array) -> None:
+def check_predictions(X: Array, *predictions: Array) -> None:
     """Refuse rows X with predictions (arrays of n rows each) that are not finite; the error names the first."""
-    finite = np.all([np.isfinite(part).reshape(len(X), -1).all(axis=1) for part in found], axis=0)
+    finite = np.all([np.isfinite(part).reshape(len(X), -1).all(axis=1) for part in predictions], axis=0)
     if not finite.all():
         row = int(np.argmin(finite))
         raise ValueError(
@@ -389,7 +389,7 @@ def check_level(name: str, value: Any) -> float:
 
 
 def check_target(target: int, q: int) -> None:
-    """Refuse the number of a target that is none of q."""
+    """Refuse a target other than 0 to q - 1."""
     if not is_whole(target) or not 0 <= target < q:
         raise ValueError(f"target must be from 0 to {q - 1}; got {target}.")
 
@@ -406,7 +406,7 @@ def scaled_alpha(alpha: Floats, std: Floats) -> Floats:
 
 
 def is_whole(value: Any) -> bool:
-    """Whether a value is a whole number; True and False are none."""
+    """Whether a value is a whole number, and not True or False."""
     return isinstance(value, Integral) and not isinstance(value, bool)
 
 

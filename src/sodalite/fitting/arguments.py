@@ -16,7 +16,7 @@ from sklearn.utils.validation import validate_data
 from ..cluster.client import find_client
 from ..cluster.predict import lazily, learn_names
 from ..cluster.rows import dask_rows
-from ..core.namespaces import as_given, in_numpy
+from ..core.namespaces import in_library_of, in_numpy
 from ..core.types import Floats
 from ..core.validation import (
     check_alpha,
@@ -161,7 +161,7 @@ def answer(
                 for here in spans(*rows.shape)
             ]
             found = [np.concatenate(same) for same in zip(*parts, strict=True)]
-    return as_given(X, found[0] if len(found) == 1 else tuple(found))
+    return in_library_of(X, found[0] if len(found) == 1 else tuple(found))
 
 
 def _answer_block(

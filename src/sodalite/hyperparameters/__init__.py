@@ -53,4 +53,4 @@ def resolve_hyperparameters(hyperparameters: Any) -> Method:
 
 def searches(method: Method) -> bool:
     """Whether a method searches for hyperparameters; `Fixed` does not, and needs neither rows nor valid bounds."""
-    return getattr(type(method), "find", None) is not Fixed.find
+    return not isinstance(method, Fixed) or type(method).find is not Fixed.find

@@ -4,7 +4,7 @@ A checkpoint holds the rows chosen so far with their RMSE path, the hyperparamet
 random numbers, and what identifies the data and the arguments (`sodalite.core.fingerprint`). It is written after a
 block of picks if some seconds have passed since the last write, and when the selection ends for whatever reason.
 
-To continue, the recorded rows are taken again in blocks, as given rows are: one product over all rows for each block.
+To continue, the recorded rows are taken again in blocks, as forced rows are: one product over all rows for each block.
 The stopping rules are first asked about the recorded RMSE path. So a selection that had ended ends at once, and one
 that is asked for more rows goes on.
 """
@@ -238,7 +238,7 @@ def invalid(path: str | os.PathLike[str], reason: Exception | str) -> Checkpoint
 
 
 def check_checkpoint(path: Any) -> Record | None:
-    """The contents of a checkpoint, or None if there is none; refuses a path where none can be written.
+    """The contents of a checkpoint, or None without a file; refuses a path that cannot be written.
 
     Called before any long work.
     """

@@ -1,6 +1,6 @@
 """A selection, once its arguments are checked: the shards on an executor, the loop, and a checkpoint.
 
-Where all rows are to be active, none has to be chosen (`take_all`).
+Where all rows are to be active, there is no choice (`take_all`).
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def grow(
     m = min(int(n_active), n)
     start = [] if first is None else check_first(first, n, m)
     first_checked = max(len(start), 1)
-    # The seed is drawn before the first row, so that a selection that begins with given rows has the same one.
+    # The seed is drawn before the first row, so that a selection that begins with forced rows has the same one.
     traits = CriterionTraits.of(criterion)
     seed = seed_from(generator) if traits.draws else 0
     if traits.order is not None:

@@ -34,7 +34,7 @@ def look_ahead(
     count: int,
     seed: int,
 ) -> tuple[Indices, Floats]:
-    """The next picks and the gain of each; none if no row has a chance.
+    """The next picks and the gain of each; empty if no row has a chance.
 
     Parameters
     ----------
@@ -64,8 +64,8 @@ def look_ahead(
     places = np.concatenate([sampled, np.setdiff1d(candidates, sampled)])
     candidates = np.argsort(places)[np.searchsorted(np.sort(places), candidates)]
     panel = LookaheadPanel(kernel, rows.take(places), candidates, len(sampled), coordinates)
-    found = [panel.pick() for _ in range(min(count, len(candidates)))]
-    return np.array([row for row, _ in found]), np.array([gain for _, gain in found])
+    picks = [panel.pick() for _ in range(min(count, len(candidates)))]
+    return np.array([row for row, _ in picks]), np.array([gain for _, gain in picks])
 
 
 def draw_sample(active: Indices, n: int, size: int, generator: np.random.Generator) -> Indices:

@@ -7,7 +7,7 @@ of all rows is the pick of Algorithm 1. From the first guess that has not, the p
 those of Algorithm 1, to the last index, and the stopping rules are asked about every stage (docs/method.rst,
 `speculation`).
 
-Rows that are given, drawn at random or chosen by look-ahead (`sodalite.selection.lookahead`) come in blocks as well;
+Forced rows, and those drawn at random or chosen by look-ahead (`sodalite.selection.lookahead`) come in blocks as well;
 they are not verified.
 """
 
@@ -52,23 +52,23 @@ class Selection:
     """The rows that were chosen, and how the selection ended. `indices`, `rmse`, `factor`, `scores` have one length."""
 
     indices: Indices
-    """The active rows, in the order in which they were chosen; in their own order where none had to be chosen."""
+    """The active rows, in the order of their selection; in their own order if all are active without a choice."""
     rmse: Floats
     """The remainder's RMSE after every stage: ``rmse[t - 1]`` is that of the rows other than the first t chosen,
-    predicted from these. NaN once every row is active, and throughout where none had to be chosen. Rows that are
+    predicted from these. NaN once every row is active, and throughout if all are active without a choice. Rows that are
     predicted badly leave the remainder for the active set, so with a criterion that sees the residual this can fall
     below the error on new rows."""
     factor: Floats
     """The lower Cholesky factor of k(I, I) + noise, rows in the order of `indices`."""
     scores: Floats
-    """The score that each row had when it was chosen; NaN for rows that were given, drawn at random or not chosen. With
-    ``"lookahead"``, by how much the row raised the sample's log density, per row of the sample and target."""
+    """The score that each row had when it was chosen; NaN for rows that were forced or drawn at random, and if there
+    was no choice. With ``"lookahead"``, the gain in the sample's log density, per row of the sample and target."""
     stop_reason: str
     """Why it ended: ``"n_active"``, ``"all_rows"`` (fewer rows than that), ``"tol"``, ``"target_rmse"``,
     ``"time_limit"``, ``"criterion"`` (no row is left that scores more than -inf), ``"interrupted"``, or the reason of a
     rule of your own."""
     noise_floor: float
-    """The least noise variance that a row was given (`sodalite.core.jitter`)."""
+    """The noise floor: the least noise variance of a row (`sodalite.core.jitter`)."""
     n_proposed: int
     """How many rows were proposed, each at the cost of a product over all rows, for the rows that were accepted; 0
     where none had to be chosen."""
@@ -182,15 +182,15 @@ def _propose(problem: Problem, state: State, candidates: Candidates, noise_floor
 
     See docs/method.rst, `speculation`, Propose.
     """
-    t, given = state.t, None
+    t, forced = state.t, None
     if t < len(state.order):
-        given = np.searchsorted(candidates.index, state.order[t : t + len(candidates)])
+        forced = np.searchsorted(candidates.index, state.order[t : t + len(candidates)])
     guess = state.panel.guess(
         candidates,
         t,
         lambda rows: _coordinates(problem, state, rows),
         min(state.block_size, problem.m - t),
-        given,
+        forced,
         0.5 * noise_floor,  # p^2 = s^2 + noise is at least the floor, but for rounding
     )
     block, n_new = make_block(
@@ -199,7 +199,7 @@ def _propose(problem: Problem, state: State, candidates: Candidates, noise_floor
         keep=problem.keep,
         factor=state.factor[:t, :t],
         X_active=state.X[:t],
-        verified=given is None and len(candidates) > 1,  # a single candidate is known to be the best row of all
+        verified=forced is None and len(candidates) > 1,  # a single candidate is known to be the best row of all
         dtype=problem.kernel.dtype,
     )
     state.n_proposed += n_new
@@ -283,7 +283,7 @@ def _seconds(problem: Problem, state: State, count: int) -> list[float]:
 def first_stop(
     rule: Rule, rmse: Sequence[float], seconds: Sequence[float], *, n: int, m: int, begin: int
 ) -> tuple[int, str] | None:
-    """The first stage at which a selection ends, and why; None if at none of these.
+    """The first stage at which a selection ends, and why; None if it does not end at these.
 
     Parameters
     ----------

@@ -62,7 +62,7 @@ class Rivals:
     score: Floats
 
     @classmethod
-    def none(cls) -> Rivals:
+    def empty(cls) -> Rivals:
         """No rows."""
         return cls(np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64), np.empty(0))
 
@@ -74,7 +74,7 @@ class Rivals:
 
 @dataclass(frozen=True)
 class BlockReport:
-    """What a shard found when it added a block."""
+    """The report of a shard that has added a block."""
 
     sse: Floats
     """Sum of squared residuals of the shard's remaining rows after each pick; of shape (b,)."""

@@ -44,7 +44,7 @@ class Guess:
     zeta: Floats
     """Standardised residual of every pick; of shape (b, q)."""
     scores: Floats
-    """Score of every pick at its turn; NaN for picks that were given."""
+    """Score of every pick at its turn; NaN for forced picks."""
 
     def __len__(self) -> int:
         return len(self.factor)
@@ -64,7 +64,7 @@ class Panel:
     ----------
     kernel : CompiledKernel
     criterion : callable or None
-        The pointwise criterion; None if every pick is given.
+        The pointwise criterion; None if every pick is forced.
     m : int
         The most active rows.
     size : int
@@ -84,7 +84,7 @@ class Panel:
         t: int,
         coordinates: Coordinates,
         count: int,
-        given: Indices | None,
+        forced: Indices | None,
         least_pivot: float,
     ) -> Guess:
         """Pick `count` of the candidates, one at a time. O(b c (t + b + d)).
@@ -99,18 +99,18 @@ class Panel:
             Returns the v's of rows that have just become candidates.
         count : int
             The most picks: there are fewer where no candidate may be taken any more.
-        given : array of int, optional
+        forced : array of int, optional
             Places of the candidates to pick, in order, whatever their score.
         least_pivot : float
             Least s^2 + noise of a pick; below it, the covariance is not positive definite.
         """
         self._slots = self._admit(candidates, t, coordinates)
         v = self._v[:, :t]
-        count = min(count, len(candidates)) if given is None else len(given)
+        count = min(count, len(candidates)) if forced is None else len(forced)
         greedy = self._greedy = _Greedy(candidates, count, self.kernel.dtype)
         covariances = _Covariances(self.kernel, candidates, v, self._slots)
-        if given is not None:
-            _take_given(greedy, covariances, given, least_pivot)
+        if forced is not None:
+            _take_forced(greedy, covariances, forced, least_pivot)
         else:
             assert self.criterion is not None
             _take_best(greedy, covariances, count, self.criterion, least_pivot)
@@ -121,7 +121,7 @@ class Panel:
         self._v[self._slots, t : t + n_accepted] = self._greedy.U[:n_accepted].T
 
     def left(self, t: int, n_accepted: int) -> Candidates:
-        """The candidates of the last guess, made at stage t, but for its first picks, and as these leave them."""
+        """The candidates of the last guess, of stage t, without its first picks and updated for them."""
         assert self.criterion is not None
         rows, U, zeta = self._greedy.candidates, self._greedy.U[:n_accepted], self._greedy.zeta[:n_accepted]
         s2 = rows.s2 - np.einsum("ij,ij->j", U, U)
@@ -241,10 +241,10 @@ class _Covariances:
         return likely[[place not in self._computed for place in likely.tolist()]]
 
 
-def _take_given(greedy: _Greedy, covariances: _Covariances, given: Indices, least_pivot: float) -> None:
-    """Pick the candidates at the given places, in order."""
-    covariances.compute(given)
-    for j in given.tolist():
+def _take_forced(greedy: _Greedy, covariances: _Covariances, forced: Indices, least_pivot: float) -> None:
+    """Pick the candidates at these places, in order."""
+    covariances.compute(forced)
+    for j in forced.tolist():
         if not greedy.pivot(j) > least_pivot:
             raise np.linalg.LinAlgError("not positive definite")
         greedy.take(j, covariances[j])

@@ -69,7 +69,7 @@ class RivalSearch:
         """
         low, high = self._thresholds()
         traits = CriterionTraits.of(self.criterion)
-        found, n_searched, s2 = [Rivals.none()], len(N), s2.copy()
+        found, n_searched, s2 = [Rivals.empty()], len(N), s2.copy()
         for begin in range(0, len(N), STRIDE):
             turns = slice(begin, min(begin + STRIDE, len(N)))
             if begin < n_searched:

@@ -102,7 +102,7 @@ class ShardSetup:
 
     kernel: CompiledKernel
     criterion: PointwiseCriterion | None
-    """The criterion that shards evaluate; None if every pick is given."""
+    """The criterion that shards evaluate; None if every pick is forced."""
     m: int
     """The most active rows."""
     seed: int
@@ -206,7 +206,7 @@ class ArrayRows:
 
     @property
     def on_disk(self) -> bool:
-        """Whether rows of X are read when they are needed: a memory map, or an X that is no array."""
+        """Whether rows of X are read when they are needed: a memory map, or an X other than an array."""
         return reads_from_disk(self.X)
 
     @property
@@ -334,11 +334,11 @@ class Residuals:
 class Weighted:
     """Noise variances divided by the rows' weights; see `Rows.with_targets`.
 
-    The kernel's noise, which every row has, is no part of alpha. So a row of weight w gets
+    The kernel's noise, which every row has, is not part of alpha. So a row of weight w gets
 
         alpha / w + noise(x) (scale / w - base),
 
-    which makes its noise alpha / w + noise(x) / w with a scale and base of 1. A row of weight 0 is nothing but noise.
+    which makes its noise (alpha + noise(x)) / w with a scale and base of 1. A row of weight 0 gets huge noise.
     """
 
     weights: Floats
@@ -451,7 +451,7 @@ class _Deviations:
 
 
 def noise_alone(rows: Rows) -> Mask:
-    """Which rows are nothing but noise: their alpha is far larger than the variance of the targets of rows without it.
+    """Which rows are noise alone: their alpha is far larger than the variance of the targets of rows without it.
 
     Of several targets, whose alpha is in other units, only rows of weight 0 (`Weighted`). Of shape (n,).
     """
@@ -504,7 +504,7 @@ def on_disk(rows: Rows) -> ArrayRows:
 
 
 def sample(rows: Rows, most: int, generator: np.random.Generator) -> ArrayRows:
-    """A random sample of at most `most` rows, in their order; all rows if there are no more."""
+    """A random sample of at most `most` rows, in their order."""
     n = rows.shape[0]
     if n <= most:
         return in_memory(rows)

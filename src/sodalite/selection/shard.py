@@ -53,7 +53,7 @@ class Shard:
         The first row, and the one after the last.
     kernel : CompiledKernel
     criterion : callable or None
-        The pointwise criterion; None if every pick is given.
+        The pointwise criterion; None if every pick is forced.
     capacity : int
         The most active rows, if the v's are to be kept; 0 if not.
     alpha : array of shape (rows,), optional
@@ -104,7 +104,7 @@ class Shard:
             peak = float(double.diag(double.prepare(X)).max())
             if 0 < peak < LEAST_PRIOR:  # 0 where the kernel is noise and nothing else
                 raise ValueError(
-                    f"kernel has variances of no more than {peak:.3g}, too small for dtype='float32'. Use 'float64', "
+                    f"kernel has variances of at most {peak:.3g}, too small for dtype='float32'. Use 'float64', "
                     f"or scale y and the kernel."
                 )
         return peak
@@ -199,7 +199,7 @@ class Shard:
         return self._candidates(np.union1d(top, self._places(wanted)), score, score)
 
     def coordinates(self, index: Indices) -> tuple[Indices, Floats]:
-        """Which of some rows are in this shard, of shape (found,), and their v's, of shape (found, t)."""
+        """Which of some rows are in this shard, of shape (rows,), and their v's, of shape (rows, t)."""
         assert self.V is not None
         here = np.flatnonzero((index >= self.begin) & (index < self.end))
         return here, self.V[: self.t, index[here] - self.begin].T
@@ -220,7 +220,7 @@ class Shard:
         return index[(index >= self.begin) & (index < self.end)] - self.begin
 
     def _candidates(self, places: Indices, score: Floats, potential: Floats) -> Candidates:
-        """The rows at some places, given the scores and potentials of all rows."""
+        """The rows at some places, from the scores and potentials of all rows."""
         X, r = self._read()[places], self.r[:, places].T
         noise, weight = values_at(self.noise, places), values_at(self.weight, places)
         return Candidates(places + self.begin, X, self.s2[places], r, noise, weight, score[places], potential[places])
@@ -242,7 +242,7 @@ class Shard:
     # --- rejected picks ---
 
     def _take_back(self, N: Floats) -> None:
-        """Remove the rejected picks from s2 and r, given all rows' coordinates in them; of shape (rejected, rows)."""
+        """Remove the rejected picks from s2 and r, by all rows' coordinates in them; of shape (rejected, rows)."""
         assert self.stale is not None
         block, n_accepted = self.stale
         self.s2 += np.einsum("ij,ij->j", N, N, dtype=np.float64)
@@ -354,7 +354,7 @@ class Shard:
     ) -> tuple[Rivals, int, Floats]:
         """The rivals of the block's picks, the number of picks searched, and the variances after the last pick."""
         if block.expected is None or self.criterion is None:
-            return Rivals.none(), len(block), self.s2 - np.einsum("ij,ij->j", N, N, dtype=np.float64)
+            return Rivals.empty(), len(block), self.s2 - np.einsum("ij,ij->j", N, N, dtype=np.float64)
         dtype, noise, weight = self.kernel.dtype, self.noise, self.weight
         search = RivalSearch(self.criterion, dtype, noise, weight, self.active, self.remains, picked, block.expected)
         rivals, n_searched, s2 = search.run(N, path, self.s2)

@@ -1,4 +1,4 @@
-"""The problem that the loop is given, and the state that it keeps from block to block."""
+"""The problem of a selection, and the state that the loop keeps from block to block."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ FIRST_PANEL = 500  # candidates for the first block
 
 @dataclass(frozen=True)
 class Problem:
-    """What a selection is given: the rows on their shards, the kernel, the criterion and the rules, all checked."""
+    """The input of a selection: the rows on their shards, the kernel, the criterion and the rules, all checked."""
 
     executor: Executor
     kernel: CompiledKernel
@@ -30,7 +30,7 @@ class Problem:
     d: int
     q: int
     order: Indices
-    """The rows to take first, whatever their score: those given, the first row, or a random order."""
+    """The rows to take first, whatever their score: forced rows, the first row, or a random order."""
     first_checked: int
     """The first stage at which a stopping rule may end the selection."""
     criterion: PointwiseCriterion | None
@@ -46,7 +46,7 @@ class Problem:
     time_limit: float = inf
     """Seconds after which a rule ends the selection; for callbacks that estimate the time left."""
     gains: Floats | None = None
-    """Scores of the rows of `order`; None if they have none."""
+    """Scores of the rows of `order`; None without scores."""
     earlier_seconds: Floats = field(default_factory=lambda: np.empty(0))
     """When each stage of the run that this one continues ended; the rows of these stages come first in `order`."""
     on_block: Callable[[State], None] | None = None
@@ -67,7 +67,7 @@ class State:
     order: Indices
     """The rows to take whatever their score: those of the problem, then those that look-ahead has decided on."""
     gains: Floats
-    """Scores of the rows of `order`; NaN for those that have none."""
+    """Scores of the rows of `order`; NaN for rows without one."""
     indices: list[int] = field(default_factory=list)
     rmse: list[float] = field(default_factory=list)
     scores: list[float] = field(default_factory=list)
