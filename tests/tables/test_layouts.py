@@ -30,6 +30,7 @@ def numbers(table) -> list[list[float]]:
         ("# device 7, room 3\n# firmware 1.2\n", ";", "'device 7, room 3', 'firmware 1.2'"),
         ("Sales,,\n,,\n", ",", "'Sales'"),
         ("Title\n", "\t", "'Title'"),
+        ("# device 7, room 3\n", " ", "'device 7, room 3'"),
     ],
 )
 def test_what_stands_above_the_names_is_left_out(above, mark, said, tmp_path):

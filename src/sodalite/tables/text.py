@@ -215,9 +215,8 @@ class _Text:
             )
         cells = [row for _, row in rows]
         above += header_row(cells[above : above + LINES])
-        notes = above_note(
-            [f"{self.delimiter} ".join(row).strip(f"# {self.delimiter}")[:SHOWN] for row in cells[:above]]
-        )
+        between = " " if self.has_blanks else self.delimiter
+        notes = above_note([between.join(row).strip(f"# {self.delimiter}")[:SHOWN] for row in cells[:above]])
         notes += self.find_names(cells[above])
         units = units_note(cells[above + 1], cells[above + 2 : above + LINES]) if len(cells) > above + 4 else None
         self.above = above + (2 if units else 1)
