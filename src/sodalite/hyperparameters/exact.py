@@ -112,7 +112,7 @@ class _ExactSearch:
 
     def run(self, kernels: Sequence[Kernel]) -> None:
         """Find the scale and the shape on few rows, components on a few more, and the maximum on all rows."""
-        self._start(kernels[(len(kernels) - 1) // 2])
+        self._start(_middle(kernels))
         self._try_shapes(kernels)
         for size in self.sizes[1:2]:
             self._race(size)
@@ -133,28 +133,22 @@ class _ExactSearch:
 
     def _try_shapes(self, kernels: Sequence[Kernel]) -> None:
         """Climb with the other kernels, from where the best one is."""
-        if not self.is_over:
-            others = [kernel for kernel in kernels if kernel is not kernels[(len(kernels) - 1) // 2]]
-            named = [("another shape", kernel.clone_with_theta(self.best.climb.theta)) for kernel in others]
-            self._try(named, SHAPE_STEPS)
+        theta, others = self.best.climb.theta, [each for each in kernels if each is not _middle(kernels)]
+        self._try([("another shape", kernel.clone_with_theta(theta)) for kernel in others], SHAPE_STEPS)
 
     def _look_again(self, kernels: Sequence[Kernel]) -> None:
         """Climb from where inputs that few rows made irrelevant matter again; begin anew if that leads elsewhere."""
-        if self.is_over:
-            return
-        kernel = self.best.kernel
+        before, kernel = self.best, self.best.kernel
         revived = kernel.clone_with_theta(revive(kernel.theta, kernel, self.rows.X))
-        (again,) = self._climbed([("other inputs", revived)], SHAPE_STEPS)
-        is_better = again.evidence() > self.best.evidence() + AHEAD
-        self._note(again, is_better)
-        if is_better:
-            self.best, self.tried = again, [again]
+        self._try([("other inputs", revived)], SHAPE_STEPS)
+        if self.best.evidence() > before.evidence() + AHEAD:
+            self.tried = [self.best]
             self._try_shapes(kernels)
 
     def _add_components(self) -> None:
         """Add the component that brings most, and another to that, while there is more evidence with it."""
         forms = dict(self.forms)
-        while forms and not self.is_over:
+        while forms:
             self.progress.begin(", ".join(forms), FORM_PART / len(self.forms))
             before = self.best
             self._try([(name, form(before.kernel)) for name, form in forms.items()], FORM_STEPS)
@@ -164,15 +158,17 @@ class _ExactSearch:
 
     def _race(self, size: int) -> None:
         """Climb with the best kernels on more rows, each until another has more evidence than it promises."""
+        self.progress.begin(f"{size} rows", LAST_PART)
         if self.is_over:
             return
-        self.progress.begin(f"{size} rows", LAST_PART)
         times = len(self.task.X) / self.best.n_rows
         least = max(each.evidence(times) for each in self.tried) - BEHIND * times
         racing = [each for each in self.tried if each.evidence(times) > least]
         threaded_map(lambda each: each.climb.go_on(LAST_STEPS, self._end, CLOSE / each.n_values), racing)
         self.rows, times = self.task.take(self.order[:size]), len(self.task.X) / size
-        self.tried = racing = threaded_map(self._on_more_rows, racing)
+        self.tried = racing = threaded_map(
+            lambda each: self._candidate(each.name, each.kernel, each.climb.changes), racing
+        )
         for _ in range(LAST_STEPS):
             top = max(each.evidence(times) for each in self.tried) - AHEAD
             racing = [each for each in racing if each.promise > CLOSE and each.evidence(times) + 2 * each.promise > top]
@@ -189,9 +185,6 @@ class _ExactSearch:
         if not self.is_over:
             self.best.climb.go_on(LAST_STEPS, self._end, TIGHT if len(self.sizes) == 1 else CLOSE / self.best.n_values)
             self._note(replace(self.best, name="to the end"), True)
-
-    def _on_more_rows(self, candidate: _Candidate) -> _Candidate:
-        return self._candidate(candidate.name, candidate.kernel, candidate.climb.changes)
 
     def _candidate(self, name: str, kernel: Kernel, changes: Sequence[Change] = ()) -> _Candidate:
         rows = self.rows
@@ -211,11 +204,11 @@ class _ExactSearch:
 
     def _try(self, kernels: list[tuple[str, Kernel]], steps: int) -> None:
         """Climb with some kernels, and keep the one with most evidence."""
-        tried = self._climbed(kernels, steps)
+        tried = [] if self.is_over else self._climbed(kernels, steps)
         self.tried += tried
-        before, self.best = self.best, max(self.best, *tried, key=_Candidate.evidence) if tried else self.best
+        self.best = max([self.best, *tried], key=_Candidate.evidence)
         for each in tried:
-            self._note(each, each is self.best and each is not before)
+            self._note(each, each is self.best)
 
     def _note(self, candidate: _Candidate, kept: bool) -> None:
         """Record a round, and the time since the one before."""
@@ -224,6 +217,11 @@ class _ExactSearch:
         size = candidate.n_rows if len(self.sizes) > 1 else None
         self.rounds.append(Round(candidate.name, candidate.kernel, value, kept, now - self._began, size))
         self._began = now
+
+
+def _middle(kernels: Sequence[Kernel]) -> Kernel:
+    """The kernel of middling smoothness, with which a search starts."""
+    return kernels[(len(kernels) - 1) // 2]
 
 
 def _sizes(n: int) -> list[int]:
