@@ -31,6 +31,7 @@ BENCHMARKS = {
     "scaling": "time against rows and active rows, peak memory, and a figure",
     "shown": "what README and the documentation show of the commands",
     "speed": "the block engine against the bare products, one row at a time, and the reference",
+    "startup": "how soon there is a result: import, and the commands on 200 rows",
     "store": "the default with rows in memory, on disk and on workers, up to ten million; loading its model files",
     "study": "every criterion, posterior and way to find hyperparameters on every data set",
     "sure": "whether intervals hold where queries are unlike the rows, in scenarios; --help for options",
