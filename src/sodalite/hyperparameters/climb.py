@@ -48,9 +48,9 @@ class Climb:
         self.objective, self.bounds, self.changes = objective, bounds, list(changes)
         self.best: tuple[float, Floats] = -inf, theta
         """The largest value seen, and where that was."""
-        self.direction: Floats
-        """The step to the maximum of the parabola that the steps so far tell of, of shape (p,)."""
         self._go_to(theta, *self._at(theta))
+        self.direction = self._towards_maximum()
+        """The step to the maximum of the parabola that the steps so far tell of, of shape (p,)."""
 
     @property
     def promise(self) -> float:
@@ -96,14 +96,13 @@ class Climb:
         step, fall = self.theta - before[0], before[1] - self.gradient
         if step @ fall > np.finfo(np.float64).eps * (fall @ fall):
             self.changes = [*self.changes[1 - MEMORY :], (step, fall)]
-            self.direction = self._towards_maximum()
+        self.direction = self._towards_maximum()
         return True
 
     def _go_to(self, theta: Floats, value: float, gradient: Floats) -> None:
         self.theta, self.value, self.gradient = theta, value, gradient
         if self._is_hidden(value - self.best[0]):  # then the gradient knows better which is the best
             self.best = value, theta
-        self.direction = self._towards_maximum()
 
     def _is_hidden(self, gain: float) -> bool:
         """Whether rounding may hide a gain."""
