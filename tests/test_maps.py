@@ -211,6 +211,9 @@ def test_the_walk_through_one_fit_names_each_file_once():
     assert len(files) > 30
     assert len(set(files)) == len(files)
     assert all((SOURCE / file).is_file() for file in files)
+    table, added = (section.partition(f"### {part}")[0] for part in ("From the command line", "What is added"))
+    assert table.count(".py`") <= 25
+    assert added.count(".py`") <= 35
 
 
 def test_the_examples_for_contributors_run():
