@@ -162,41 +162,33 @@ def _without_repetition(readings: list[Reading], get: Lookup, options: Options) 
 
 
 def notes_of(readings: Sequence[Reading]) -> list[str]:
-    """The notes of readings, those that say the same of several columns in one sentence, and what is left out."""
+    """The notes of readings and what is left out, those that say the same of several columns in one sentence."""
     subjects: dict[str, list[str]] = {}
-    for reading in readings:
-        for note in reading.notes:
-            begin = f"{reading.name!r} is "
-            subject = repr(reading.name) if note.startswith(begin) else ""
-            subjects.setdefault(note.removeprefix(begin), []).append(subject)
-    notes = [words if not names[0] else f"{_are_each(names)} {words}" for words, names in subjects.items()]
-    return [*notes, *left_out_notes(readings)]
+    for reading in sorted(readings, key=lambda reading: reading.column is None):
+        is_named = f"{reading.name!r} is "
+        for note in reading.notes if reading.column is not None else [f"{is_named}{reading.words}."]:
+            subject = repr(reading.name) if note.startswith(is_named) else ""
+            subjects.setdefault(note.removeprefix(is_named), []).append(subject)
+    notes = []
+    for words, names in subjects.items():
+        are = f"{', '.join(names[:-1])} and {names[-1]} are each" if len(names) > 1 else f"{names[0]} is"
+        notes.append(f"{are} {words}" if names[0] else words)
+    return notes
 
 
 def left_out_notes(readings: Sequence[Reading]) -> list[str]:
     """Sentences about columns that are left out, one for all that have the same reason."""
-    return [f"{_are_each(names)} {words}." for words, names in _by_words(readings, used=False).items()]
+    return notes_of([reading for reading in readings if reading.column is None])
 
 
 def reading_notes(readings: Sequence[Reading]) -> list[str]:
     """A sentence on how columns are read that have no note of their own."""
-    plain = [reading for reading in readings if not any(repr(reading.name) in note for note in reading.notes)]
-    parts = [
-        f"{', '.join(names[:SHOWN])}{f' and {len(names) - SHOWN} more' if len(names) > SHOWN else ''} ({words})"
-        for words, names in _by_words(plain, used=True).items()
-    ]
-    return [f"Columns as they are read: {', '.join(parts)}."] if parts else []
-
-
-def _by_words(readings: Sequence[Reading], used: bool) -> dict[str, list[str]]:
-    """The names of columns that are used or not, in quotation marks, by the words of their readings."""
     names: dict[str, list[str]] = {}
     for reading in readings:
-        if (reading.column is not None) == used:
+        if reading.column is not None and not any(repr(reading.name) in note for note in reading.notes):
             names.setdefault(reading.words, []).append(repr(reading.name))
-    return names
-
-
-def _are_each(names: Sequence[str]) -> str:
-    """Names as the subject of a sentence, with its verb."""
-    return f"{names[0]} is" if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]} are each"
+    parts = [
+        f"{', '.join(some[:SHOWN])}{f' and {len(some) - SHOWN} more' if len(some) > SHOWN else ''} ({words})"
+        for words, some in names.items()
+    ]
+    return [f"Columns as they are read: {', '.join(parts)}."] if parts else []

@@ -147,7 +147,7 @@ def frame_column(X: Any, place: int) -> Values:
     """A column of a frame, by its place."""
     import narwhals as nw
 
-    arrow, series = require("pyarrow", "cli"), nw.from_native(X, eager_only=True)[:, place]
+    arrow, series = require("pyarrow", "parquet"), nw.from_native(X, eager_only=True)[:, place]
     try:
         column = series.to_arrow()
     except (arrow.ArrowException, TypeError, OverflowError):  # Python objects of several types
