@@ -176,10 +176,10 @@ def _draw_curve(axes: list[Any], curve: LearningCurve, target: str) -> None:
 
 
 def _draw_calibration(axes: list[Any], judgement: Judgement, target: str) -> None:
-    (ax,), found = axes, judgement.levels
-    ax.fill_between(found.honest, found.low, found.high, color=GREY, alpha=0.25, lw=0, label="chance allows")
+    (ax,), shares = axes, judgement.levels
+    ax.fill_between(shares.honest, shares.low, shares.high, color=GREY, alpha=0.25, lw=0, label="chance allows")
     ax.plot([0, 1], [0, 1], ":", color=GREY, label="honest error bars")
-    ax.plot(found.honest, found.shares, "o-", color=BLUE, ms=4, label="this model")
+    ax.plot(shares.honest, shares.shares, "o-", color=BLUE, ms=4, label="this model")
     ax.set(xlabel="the interval should hold", ylabel="it holds", xlim=(0, 1.02), ylim=(0, 1.02))
     ax.set_title(f"{judgement.n_judges:,} rows", fontsize="medium")
     ax.legend(frameon=False)
@@ -204,9 +204,9 @@ def _effects(material: Material, generator: np.random.Generator) -> tuple[Effect
     return effects(material, names[:N_INPUTS], generator)
 
 
-def _draw_effects(axes: list[Any], found: tuple[Effect, ...], target: str) -> None:
-    ends = min(float(part.lower.min()) for part in found), max(float(part.upper.max()) for part in found)
-    for ax, part in zip(axes, found, strict=True):
+def _draw_effects(axes: list[Any], effects: tuple[Effect, ...], target: str) -> None:
+    ends = min(float(part.lower.min()) for part in effects), max(float(part.upper.max()) for part in effects)
+    for ax, part in zip(axes, effects, strict=True):
         if part.input.levels:
             bars = np.maximum([part.mean - part.lower, part.upper - part.mean], 0)
             at = np.arange(len(part.values))

@@ -45,6 +45,9 @@ def test_every_command_has_help_with_an_example(name):
     assert result.exit_code == 0
     assert f"Usage: app {name}" in result.stdout
     assert f"Example: sodalite {name}" in result.stdout
+    lines = result.stdout.splitlines()
+    assert max(map(len, lines)) <= 80
+    assert len(lines) < 60
 
 
 def test_version():
@@ -259,15 +262,6 @@ model = GreedyGPRegressor(n_active=3, hyperparameters="fixed")
 print(*model.fit([[0.0], [1.0], [2.0]], [5.0, 5.0, 5.0]).predict([[0.5]]))
 """
     assert python(code) == "5.0\n"
-
-
-def test_help_imports_no_command():
-    code = f"import sys, {THEIRS}; from click.testing import CliRunner; before = set(sys.modules); "
-    code += "from sodalite.cli.app import app; assert CliRunner().invoke(app, ['--help']).exit_code == 0; "
-    code += "print(*set(sys.modules) - before)"
-    loaded = set(python(code).split())
-    assert "sodalite.cli.app" in loaded
-    assert not loaded & ({f"sodalite.cli.{name}" for name in app.commands} | {"matplotlib", "rich"})
 
 
 @pytest.mark.parametrize(

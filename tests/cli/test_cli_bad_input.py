@@ -159,6 +159,9 @@ def cases():
         yield f"{command}, unknown column", unknown, r"no column 'tonw'.*Did you mean 'town'\?"
         criterion = [command, "good.csv", "-t", "price", "--criterion", "delt", *rest]
         yield f"{command}, criterion", criterion, r"criterion must be one of.*Did you mean 'delta'\?"
+    yield "fit, posterior", ["fit", "good.csv", "-t", "price", "--posterior", "sud"], "posterior must be one of"
+    no_target = r"absent\.csv has no column 'cost', the target.*"
+    yield "report, target", ["report", "good.sodalite", "absent.csv", "-t", "cost", "-o", "o.html"], no_target
     for name, (model, message) in MODELS.items():
         yield f"predict, model {name}", ["predict", model, "good.csv", "-o", "o.csv"], message
         yield f"inspect, model {name}", ["inspect", model], message

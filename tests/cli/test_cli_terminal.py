@@ -98,6 +98,9 @@ def test_no_line_is_longer_than_the_terminal(name, folder):
     lines = lines_of(text)
     assert max(map(len, lines)) <= WIDTH, max(lines, key=len)
     assert "…" not in "".join(line for line in lines if not re.match(r"\d+ s[:,]", line))
+    if name == "fit":
+        assert "Reading messy.csv ..." in text  # later steps may be over before the display is drawn again
+        assert "\x1b[1m" in text  # bold
     for line in lines:  # nothing is written into the line of the display
         assert not re.search(r"\d+ s(, about [^:]*)?: .*(Warning|Error):", line), line
 

@@ -104,8 +104,8 @@ def mapping_of(model: GreedyGPRegressor, reader: Reader, target: str | None = No
     """
     mapping: Preprocessing | None = getattr(model, "preprocessing_", None)
     if mapping is None:
-        given, d = getattr(model, "feature_names_in_", None), model.n_features_in_
-        names = [name for name in reader.names if name != target] if given is None else list(map(str, given))
+        inputs, d = getattr(model, "feature_names_in_", None), model.n_features_in_
+        names = [name for name in reader.names if name != target] if inputs is None else list(map(str, inputs))
         if len(names) != d:
             columns = f"these {d} columns" if target is None else "these columns and its target"
             raise TableError(f"The model has {d} inputs without names, so {reader.name} must have just {columns}.")

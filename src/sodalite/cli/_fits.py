@@ -123,17 +123,17 @@ def judge(model: GreedyGPRegressor, work: Work, generator: np.random.Generator) 
     """How good a model and simpler ones are on the rows held out."""
     work.clock.say("Testing on the rows held out")
     X, y = work.X[work.split.test], work.training.y[work.split.test]
-    found = model.fitted_.predictive(X)
-    inside = is_inside(found.cumulative(y[:, None])[:, 0])
-    judgement = judge_held_out(model.fitted_, X, y, found, generator)
-    return HeldOut(judgement, simple_scores(model, work, X, y), X, found.mean[:, 0], inside)
+    predictive = model.fitted_.predictive(X)
+    inside = is_inside(predictive.cumulative(y[:, None])[:, 0])
+    judgement = judge_held_out(model.fitted_, X, y, predictive, generator)
+    return HeldOut(judgement, simple_scores(model, work, X, y), X, predictive.mean[:, 0], inside)
 
 
 def simple_scores(model: GreedyGPRegressor, work: Work, X: Floats, y: Floats) -> tuple[Scores, ...]:
     """The nearest rows, a straight line and a constant, on rows X that were held out, with targets y."""
     rest = work.split.rest[:: -(-len(work.split.rest) // MOST_ROWS)] if work.is_on_disk else work.split.rest
-    told = work.training.y[rest][:, None]
-    simple = SimpleModels(np.asarray(work.X[rest], dtype=np.float64), told)
+    targets = work.training.y[rest][:, None]
+    simple = SimpleModels(np.asarray(work.X[rest], dtype=np.float64), targets)
     k = min(max(model.baselines_.k, 1) if model.baselines_ is not None else DEFAULT_K, len(rest))
 
     def gaussian(name: str, mean: Floats, std: float) -> Scores:
@@ -143,7 +143,7 @@ def simple_scores(model: GreedyGPRegressor, work: Work, X: Floats, y: Floats) ->
     return (
         Scores(model=nearest_words(k), rmse=rmse(y[:, None], simple.nearest(X, k))),
         gaussian("linear", simple.line(X), float(simple.noise[0])),
-        gaussian("constant", np.broadcast_to(simple.constant, (len(y), 1)), float(told.std())),
+        gaussian("constant", np.broadcast_to(simple.constant, (len(y), 1)), float(targets.std())),
     )
 
 
@@ -153,17 +153,17 @@ def fit_all(model: GreedyGPRegressor, work: Work) -> GreedyGPRegressor:
     steps = [(step, growth * clock.took.get(step, 0.0)) for step in (CHOICE, CONDITION)]
     clock.expect([*steps, (MEASURING, clock.slowness * after_fits(work.costs))])
     chosen = None if mean.is_constant else mean.name if mean.share == 1 else model.mean
-    found: GreedyGPRegressor = clone(model).set_params(
+    refitted: GreedyGPRegressor = clone(model).set_params(
         kernel=model.kernel_, mean=chosen, hyperparameters="fixed", checkpoint=None, time_limit=limit_of_second(clock)
     )
     with warnings.catch_warnings():
         for known in (NoBetterWarning, OutlierWarning):  # the summary says so, or it has been said
             warnings.simplefilter("ignore", known)
-        found.fit(work.training.X, work.training.y, callback=clock)
-    found.set_params(kernel=model.kernel, mean=model.mean, hyperparameters=model.hyperparameters)
-    again = replace(found.mean_, trials=mean.trials)
-    found.fitted_ = replace(found.fitted_, rounds=model.fitted_.rounds, mean_function=again)
-    return found
+        refitted.fit(work.training.X, work.training.y, callback=clock)
+    refitted.set_params(kernel=model.kernel, mean=model.mean, hyperparameters=model.hyperparameters)
+    again = replace(refitted.mean_, trials=mean.trials)
+    refitted.fitted_ = replace(refitted.fitted_, rounds=model.fitted_.rounds, mean_function=again)
+    return refitted
 
 
 # --- the time limit of the command, shared out ---

@@ -58,7 +58,7 @@ def print_readings(training: Training, data: str, as_json: bool) -> None:
         table.add_row(reading.name, reading.words, n_inputs, str(reading.missing or ""))
     rows = f"{len(training.y)} row{'s' * (len(training.y) != 1)}"
     inputs = f"{len(mapping.names)} input{'s' * (len(mapping.names) != 1)}"
-    told = set(left_out_notes(readings))  # which the table has
-    notes = [f"\n{note}" for note in training.notes if note not in told]
+    repeated = set(left_out_notes(readings))  # which the table has
+    notes = [f"\n{note}" for note in training.notes if note not in repeated]
     head = f"{data}: {rows} to predict {mapping.target} by, from {inputs}\n"
     print_tidily(plain_console(), head, table, *notes)

@@ -143,13 +143,13 @@ def leave_out_gross_errors(training: Training, seconds: float, notes: list[str])
 
     `seconds` is the time limit of each of two searches by which they are found.
     """
-    found = find_gross_errors(training.X, training.y, seconds)
-    if found is None:
+    errors = find_gross_errors(training.X, training.y, seconds)
+    if errors is None:
         return np.empty(0, dtype=np.intp)
-    words = found.words(("The row is left out", "These rows are left out"), training.place)
+    words = errors.words(("The row is left out", "These rows are left out"), training.place)
     warn(f"{words} Correct the targets, or keep these rows with --set keep_outliers=true.", OutlierWarning)
     notes.append(words)
-    return found.rows
+    return errors.rows
 
 
 def warn_of_outlying_rows(work: Work) -> None:

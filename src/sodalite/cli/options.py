@@ -52,11 +52,11 @@ def level(text: str) -> float:
 
 def levels(text: str) -> tuple[float, ...]:
     """Different probabilities with commas between them, such as .05,.5,.95."""
-    found = tuple(level(part.strip()) for part in text.split(","))
-    for place, value in enumerate(found):
-        if value in found[:place]:
+    probabilities = tuple(level(part.strip()) for part in text.split(","))
+    for place, value in enumerate(probabilities):
+        if value in probabilities[:place]:
             raise click.BadParameter(f"{value} is there twice: every level has one column. Leave one out.")
-    return found
+    return probabilities
 
 
 # --- settings: what --set takes beside parameters of Python ---
@@ -193,10 +193,10 @@ class Options:
             if name not in known and name not in (others := cls.parameters_of_owner()):
                 raise _refusal(_unknown(name, [*known, *(other for other in others if other not in everything)]))
             everything[name] = _value(name, texts)
-        own, told = {part.name for part in fields(cls)}, {k: v for k, v in everything.items() if v is not None}
-        if parameters := {name: value for name, value in told.items() if name not in own}:
-            told["parameters"] = parameters
-        return cls(**{name: value for name, value in told.items() if name in own})
+        own, values_set = {part.name for part in fields(cls)}, {k: v for k, v in everything.items() if v is not None}
+        if parameters := {name: value for name, value in values_set.items() if name not in own}:
+            values_set["parameters"] = parameters
+        return cls(**{name: value for name, value in values_set.items() if name in own})
 
 
 def _by_name(settings: Sequence[str]) -> dict[str, list[str]]:

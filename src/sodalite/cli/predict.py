@@ -140,9 +140,9 @@ def run(options: Predict, shown: Display | None = None) -> PredictOutcome:
         def parts(tables: Iterator[Table]) -> Iterator[dict[str, Any]]:
             for table in tables:
                 rows = mapping.encode(table)
-                found = predict_rows(model, rows, options, generator)
-                outcome.add(rows, found["novelty"])
-                yield {name: table.data[name] for name in kept} | {name: found[name] for name in columns}
+                predicted = predict_rows(model, rows, options, generator)
+                outcome.add(rows, predicted["novelty"])
+                yield {name: table.data[name] for name in kept} | {name: predicted[name] for name in columns}
                 shown.step(f"{outcome.n_rows} rows predicted, {outcome.n_rows / (perf_counter() - began):.0f} rows/s")
 
         needed = list(dict.fromkeys([*kept, *mapping.sources]))
@@ -194,9 +194,9 @@ def moments_and_quantiles(
     if not levels:
         mean, std, novelty = model.fitted_.mean_std_novelty(X, unseen)
         return mean, std, novelty, np.empty((*mean.shape, 0))
-    found = model.fitted_.predictive(X, unseen)
-    novelty = model.fitted_.novelty(X, unseen) if found.novelty is None else found.novelty
-    return found.mean, found.std, novelty, found.quantiles(np.array(levels))
+    predictive = model.fitted_.predictive(X, unseen)
+    novelty = model.fitted_.novelty(X, unseen) if predictive.novelty is None else predictive.novelty
+    return predictive.mean, predictive.std, novelty, predictive.quantiles(np.array(levels))
 
 
 def _write(

@@ -100,8 +100,8 @@ def run(options: Report, shown: Display | None = None) -> tuple[ModelReport, Jud
         shown.step(f"Reading {options.data}")
         rows = read_rows(model, options)
     shown.step("Judging the model")
-    given = (None, None) if options.data is None else (rows.X, rows.y)
-    report = make_report(model, *given, random_state=options.seed)
+    judges = (None, None) if options.data is None else (rows.X, rows.y)
+    report = make_report(model, *judges, random_state=options.seed)
     if options.as_json and output == "-":
         return report, rows, 0
     shown.step("Drawing")
@@ -119,7 +119,7 @@ def read_rows(model: GreedyGPRegressor, options: Report) -> JudgingRows:
     """The rows of a table that have a target and miss nothing that the model needs."""
     if len(model.y_mean_) > 1:
         raise Mistake("The model has several targets: only make_report in Python can judge it by other rows.")
-    found, parts = JudgingRows(), []
+    judging, parts = JudgingRows(), []
     with open_table(str(options.data), dialect=dialect_of(model, options.dialect)) as reader:
         name = target_of(model, reader, options.target)
         mapping = mapping_of(model, reader, name)
@@ -133,17 +133,17 @@ def read_rows(model: GreedyGPRegressor, options: Report) -> JudgingRows:
         for table in reader.chunks(dict.fromkeys([*mapping.sources, name])):
             rows = mapping.encode(table)
             y, _ = target_values(table_column(table, name), name, reader.name, reading)
-            found.missing.update(rows.missing)
-            found.missing.update({name: int(np.isnan(y).sum())} if np.isnan(y).any() else {})
+            judging.missing.update(rows.missing)
+            judging.missing.update({name: int(np.isnan(y).sum())} if np.isnan(y).any() else {})
             whole = ~np.isnan(np.column_stack([rows.X, y])).any(axis=1)
             parts.append((rows.X[whole], y[whole]))
-            found.n_dropped += int((~whole).sum())
-            found.filled |= any(mapping.answers_gaps(label) for label in rows.missing)
-        source, found.notes = reader.name, tuple(map(as_options, reader.notes))
+            judging.n_dropped += int((~whole).sum())
+            judging.filled |= any(mapping.answers_gaps(label) for label in rows.missing)
+        source, judging.notes = reader.name, tuple(map(as_options, reader.notes))
     if not sum(len(y) for _, y in parts):
         raise TableError(f"{source} has no rows that miss nothing, so nothing to judge the model by.")
-    found.X, found.y = (np.concatenate(part) for part in zip(*parts, strict=True))
-    return found
+    judging.X, judging.y = (np.concatenate(part) for part in zip(*parts, strict=True))
+    return judging
 
 
 @contextmanager

@@ -97,8 +97,8 @@ def make_report(model: FittedModel, X: Any = None, y: Any = None, *, target: int
     material = gather(model, X, y, target)
     generator = np.random.default_rng(random_state)
     stages = Stages.of_model(material)
-    found = importance_of(material, np.random.default_rng(random_state))
-    names = [effect.name for effect in found.effects]
+    shares = importance_of(material, np.random.default_rng(random_state))
+    names = [effect.name for effect in shares.effects]
     judgement = judge(material, generator, next(part for part in material.inputs if part.name == names[0]))
     curve = None
     if material.selection.is_ranked:
@@ -110,18 +110,18 @@ def make_report(model: FittedModel, X: Any = None, y: Any = None, *, target: int
     if held_out is not None and material.how != "unseen" and target == 0:
         judgement = held_out
     summary = summarize(model)
-    matter = sum(effect.total > HARDLY for effect in found.effects)
+    matter = sum(effect.total > HARDLY for effect in shares.effects)
     shown = names[: min(max(matter, LEAST_INPUTS), N_INPUTS)]
     return Report(
         summary=summary,
-        target=_described(summary.targets[target], material, found),
-        importance=found,
+        target=_described(summary.targets[target], material, shares),
+        importance=shares,
         sources=_sources(material, judgement),
         curve=curve,
         judgement=judgement,
         view=posterior_view(material, stages, generator, names),
         effects=() if material.plain else effects(material, shown, generator),
-        interactions=interactions(material, found.pairs[:N_PAIRS], np.random.default_rng(random_state)),
+        interactions=interactions(material, shares.pairs[:N_PAIRS], np.random.default_rng(random_state)),
         history=tuple(model.rounds_),
     )
 
@@ -131,20 +131,22 @@ def importance_of(material: Material, generator: np.random.Generator) -> Importa
     return importance(material.predictions, material.pool.X, material.inputs, generator)
 
 
-def _described(target: TargetSummary, material: Material, found: Importance) -> TargetSummary:
+def _described(target: TargetSummary, material: Material, importance: Importance) -> TargetSummary:
     """The summary of a target with what the rows at hand say: which inputs matter, and the share of the noise."""
     if not material.whole:
-        return replace(target, importance=found.shares)
+        return replace(target, importance=importance.shares)
     variance = float(np.var(material.in_units(material.pool.y, material.pool.own_offset)))
     share = min(target.noise_std**2 / variance, 1.0) if variance > 0 else 0.0
-    return replace(target, importance=found.shares, noise_share=share)
+    return replace(target, importance=importance.shares, noise_share=share)
 
 
 def _sources(material: Material, judgement: Judgement) -> tuple[str, ...]:
     """Which rows are shown and which judge the model, in two sentences."""
-    n, m, given, unseen = material.fitted.n_rows, len(material.active), material.n_given, material.n_unseen
-    if given:
-        shown = f"{given:,} row{'s were' if given > 1 else ' was'} given, and {'are' if given > 1 else 'is'} shown."
+    n, m, n_given, unseen = material.fitted.n_rows, len(material.active), material.n_given, material.n_unseen
+    if n_given:
+        shown = (
+            f"{n_given:,} row{'s were' if n_given > 1 else ' was'} given, and {'are' if n_given > 1 else 'is'} shown."
+        )
     elif material.whole:
         shown = f"Made from the {n:,} rows of the fit, which the model holds."
     else:
@@ -154,10 +156,10 @@ def _sources(material: Material, judgement: Judgement) -> tuple[str, ...]:
             f"The {judgement.n_judges:,} rows that the fit held out judge the model, as they did then: it had not seen "
             "them when it predicted them."
         )
-    elif judgement.how == "unseen" and len(material.judges) == given:
+    elif judgement.how == "unseen" and len(material.judges) == n_given:
         judges = "The fit has not seen them, so they judge the model fairly."
     elif judgement.how == "unseen":
-        judges = f"{given - unseen:,} were in the fit; the other {unseen:,} judge the model."
+        judges = f"{n_given - unseen:,} were in the fit; the other {unseen:,} judge the model."
     elif judgement.how == "active":
         judges = (
             "They were chosen, not drawn at random, so they say little about new rows. Give it rows to judge it by."
@@ -174,6 +176,6 @@ def _sources(material: Material, judgement: Judgement) -> tuple[str, ...]:
             "model by. The others judge it, each predicted from the rest of the fit."
         )
     else:
-        seen = "The fit has seen them" if given else "No other rows were given"
+        seen = "The fit has seen them" if n_given else "No other rows were given"
         judges = f"{seen}, so each row that judges the model is predicted from the others."
     return shown, judges

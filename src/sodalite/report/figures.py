@@ -42,7 +42,7 @@ class Figure:
 def figures_of(report: Report) -> dict[str, Figure]:
     """All figures that there are, by the ids of their elements on the page."""
     target = report.target.name
-    found = {
+    figures = {
         "truth": _truth(report.judgement, target),
         "cloud": _cloud(report.judgement, target),
         "calibration": _shares(report.judgement.levels, "probability of the intervals", "rows in their intervals, %"),
@@ -51,16 +51,16 @@ def figures_of(report: Report) -> dict[str, Figure]:
     names = {"prediction": f"predicted {target}", "novelty": "novelty, %"}
     for key, groups in (("regions", report.judgement.regions), ("distances", report.judgement.distances)):
         if groups is not None:
-            found[key] = _shares(groups, names.get(groups.by, groups.by), "rows in the 95 % interval, %")
+            figures[key] = _shares(groups, names.get(groups.by, groups.by), "rows in the 95 % interval, %")
     if report.view is not None:
-        found |= _curve(report.view) if len(report.view.axes) == 1 else _maps(report.view)
+        figures |= _curve(report.view) if len(report.view.axes) == 1 else _maps(report.view)
     if len(report.importance.effects) > 1:
-        found["importance"] = _importance(report.importance)
-    found |= {f"effect{place}": part for place, part in enumerate(_effects(report.effects, target))}
-    found |= {f"interaction{place}": _interaction(part, target) for place, part in enumerate(report.interactions)}
+        figures["importance"] = _importance(report.importance)
+    figures |= {f"effect{place}": part for place, part in enumerate(_effects(report.effects, target))}
+    figures |= {f"interaction{place}": _interaction(part, target) for place, part in enumerate(report.interactions)}
     if report.curve is not None:
-        found["rmse"] = _learning(report.curve, target)
-    return found
+        figures["rmse"] = _learning(report.curve, target)
+    return figures
 
 
 def most_important(importance: Importance) -> int:
@@ -93,18 +93,18 @@ def _cloud(judgement: Judgement, target: str) -> Figure:
     return Figure(traces, _layout(f"predicted {target}", "surprise, standard deviations"))
 
 
-def _shares(found: Shares, x: str, y: str) -> Figure:
+def _shares(part: Shares, x: str, y: str) -> Figure:
     """Shares of rows, beside the ranges that chance allows."""
-    places, shares = np.arange(len(found.labels)), 100 * found.shares
-    low, high, honest = 100 * found.low, 100 * found.high, rounded(100 * found.honest)
+    places, shares = np.arange(len(part.labels)), 100 * part.shares
+    low, high, honest = 100 * part.low, 100 * part.high, rounded(100 * part.honest)
     allowed = _bars(places, high - low, "chance allows", "@orange_band") | {"base": rounded(low), "hoverinfo": "skip"}
     if len(set(honest)) == 1:
         honest_line = _line([-0.5, len(places) - 0.5], honest[:1] * 2, "orange", "honest", dash="dash")
     else:
         honest_line = _line(places, honest, "orange", "honest", dash="dash")
     dots = _dots(places, shares, "this model") | {"marker": {"color": "@blue", "size": 9}}
-    dots["text"] = [f"{count:,.0f} rows" for count in found.counts]
-    labels = [_short_label(label) for label in found.labels]
+    dots["text"] = [f"{count:,.0f} rows" for count in part.counts]
+    labels = [_short_label(label) for label in part.labels]
     texts = [label.replace(" to ", "<br>to<br>").replace("outside the ", "outside<br>the<br>") for label in labels]
     x_axis = {"tickvals": places.tolist(), "ticktext": texts, "range": [-0.5, len(places) - 0.5], "tickangle": 0}
     ends = _padded(min(shares.min(), low.min()), max(shares.max(), high.max()))
@@ -324,5 +324,5 @@ def rounded(values: Any) -> list[Any]:
     finite = values[np.isfinite(values)]
     spread = float(np.ptp(finite)) if finite.size else 0.0
     spread = spread or float(np.abs(finite).max(initial=0.0)) or 1.0
-    made: list[Any] = (np.round(values, int(np.ceil(3.4 - np.log10(spread)))) + 0.0).tolist()
-    return made if finite.size == values.size else [value if np.isfinite(value) else None for value in made]
+    numbers: list[Any] = (np.round(values, int(np.ceil(3.4 - np.log10(spread)))) + 0.0).tolist()
+    return numbers if finite.size == values.size else [value if np.isfinite(value) else None for value in numbers]

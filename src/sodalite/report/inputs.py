@@ -65,8 +65,8 @@ class Input:
         else:
             zone = column.zone if isinstance(column, Dates) else None
             wall = None if zone is None else in_zone(values, zone)
-            found = Values("date" if isinstance(column, Dates) else "number", values, wall=wall, zone=zone)
-            X[:, self.places] = column.encode(lambda name: found).X
+            known = Values("date" if isinstance(column, Dates) else "number", values, wall=wall, zone=zone)
+            X[:, self.places] = column.encode(lambda name: known).X
 
     def mixed(self, A: Floats, B: Floats) -> Floats:
         """The rows of A with this column of B."""
@@ -92,24 +92,24 @@ def inputs_of(model: FittedModel) -> tuple[Input, ...]:
         names = getattr(model, "feature_names_in_", None)
         names = [f"input {place + 1}" for place in range(model.n_features_in_)] if names is None else names
         return tuple(Input(str(name), "number", (place,)) for place, name in enumerate(names))
-    found: list[Input] = []
+    inputs: list[Input] = []
     begin = 0
     for column in mapping.columns:
         places = tuple(range(begin, begin + len(column.names)))
         begin += len(places)
         if isinstance(column, Levels):
-            found.append(Input(column.name, "means" if isinstance(column, Means) else "levels", places, column))
+            inputs.append(Input(column.name, "means" if isinstance(column, Means) else "levels", places, column))
         elif isinstance(column, Places):
             names = (
                 column.sources if column.partner else [f"{column.name} {axis}" for axis in ("latitude", "longitude")]
             )
-            found += [Input(name, "place", places, column, axis) for axis, name in enumerate(names)]
+            inputs += [Input(name, "place", places, column, axis) for axis, name in enumerate(names)]
         elif isinstance(column, Numbers | Dates) or (isinstance(column, Times) and not column.parts):
             more = column if len(places) > 1 and isinstance(column, Numbers | Dates) else None
-            found.append(Input(column.name, column.kind, places, more))
+            inputs.append(Input(column.name, column.kind, places, more))
         else:  # no one of its inputs stands for the column
-            found += [Input(name, "number", (place,)) for name, place in zip(column.names, places, strict=True)]
-    return tuple(found)
+            inputs += [Input(name, "number", (place,)) for name, place in zip(column.names, places, strict=True)]
+    return tuple(inputs)
 
 
 def targets_of(model: FittedModel) -> tuple[str, ...]:

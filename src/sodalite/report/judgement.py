@@ -44,11 +44,14 @@ class Scores:
     without error bars."""
 
     @classmethod
-    def of(cls, model: str, y: Floats, found: Predictive) -> Scores:
+    def of(cls, model: str, y: Floats, predictive: Predictive) -> Scores:
         """The scores of predictive distributions of one target y, of shape (rows,)."""
         target = y[:, None]
-        nlpd, coverages = -float(np.mean(found.log_density(target))), by_level(shares_inside(found.cumulative(target)))
-        return Scores(model=model, rmse=metrics.rmse(target, found.mean), nlpd=nlpd, coverages=coverages)
+        nlpd, coverages = (
+            -float(np.mean(predictive.log_density(target))),
+            by_level(shares_inside(predictive.cumulative(target))),
+        )
+        return Scores(model=model, rmse=metrics.rmse(target, predictive.mean), nlpd=nlpd, coverages=coverages)
 
 
 def by_level(shares: tuple[float, ...] | Floats) -> dict[str, float]:
@@ -154,7 +157,7 @@ class Judgement(Scores):
         how: str,
         X: Floats,
         y: Floats,
-        found: Predictive,
+        predictive: Predictive,
         fitted: Fitted,
         offset: Floats,
         matters: Input | None = None,
@@ -168,7 +171,7 @@ class Judgement(Scores):
         how : str
             The field of that name.
         X, y : arrays of shape (rows, d) and (rows,)
-        found : Predictive
+        predictive : Predictive
             The predicted distributions of the target, in its units, with novelties.
         fitted : Fitted
             The model that predicted the rows.
@@ -181,9 +184,9 @@ class Judgement(Scores):
         n_given : int, optional
             The field of that name; by default the number of rows.
         """
-        assert found.novelty is not None
-        mean, pit = found.mean[:, 0], found.cumulative(y[:, None])[:, 0]
-        scores, bars, inside = Scores.of("sodalite", y, found), bars_of(fitted.posterior), is_inside(pit)
+        assert predictive.novelty is not None
+        mean, pit = predictive.mean[:, 0], predictive.cumulative(y[:, None])[:, 0]
+        scores, bars, inside = Scores.of("sodalite", y, predictive), bars_of(fitted.posterior), is_inside(pit)
         outside, spread = None if bars is None else bars.outside, float(np.var(y))
         return cls(
             **vars(scores),
@@ -198,8 +201,8 @@ class Judgement(Scores):
             levels=by_probability(pit),
             parts=by_part(pit),
             regions=by_region(X, mean, inside, matters),
-            distances=by_distance(found.novelty, inside, outside),
-            n_outside=None if outside is None else int((found.novelty > outside).sum()),
+            distances=by_distance(predictive.novelty, inside, outside),
+            n_outside=None if outside is None else int((predictive.novelty > outside).sum()),
             outside=outside,
         )
 
@@ -243,22 +246,22 @@ def judge(material: Material, generator: np.random.Generator, matters: Input | N
     """
     rows = material.judges.some(N_JUDGES, generator)
     offset, y = material.shift + rows.own_offset, material.in_units(rows.y, rows.own_offset)
-    found = predict(material, rows).in_units(offset[:, None], np.array([material.unit]))
+    predictive = predict(material, rows).in_units(offset[:, None], np.array([material.unit]))
     n_given = len(material.judges)
-    return Judgement.compare(material.how, rows.X, y, found, material.fitted, offset, matters, n_given=n_given)
+    return Judgement.compare(material.how, rows.X, y, predictive, material.fitted, offset, matters, n_given=n_given)
 
 
 def judge_held_out(
-    fitted: Fitted, X: Floats, y: Floats, found: Predictive, generator: np.random.Generator
+    fitted: Fitted, X: Floats, y: Floats, predictive: Predictive, generator: np.random.Generator
 ) -> Judgement:
-    """How good the predictions `found`, in units of y, are of rows that were held out of a fit.
+    """How good the predictions `predictive`, in units of y, are of rows that were held out of a fit.
 
     The generator is for the rows that are drawn in pictures where there are many.
     """
     offset = np.zeros((len(y), 1)) + fitted.scaling.mean + fitted.mean_function(X)
     drawn = np.sort(generator.permutation(len(y))[:N_JUDGES])
     return Judgement.compare(
-        "held out", X, y, with_novelty(found, fitted.posterior, X), fitted, offset[:, 0], drawn=drawn
+        "held out", X, y, with_novelty(predictive, fitted.posterior, X), fitted, offset[:, 0], drawn=drawn
     )
 
 
@@ -270,8 +273,8 @@ def predict(material: Material, rows: LabelledRows) -> Predictive:
     posterior = material.posterior
     if material.how == "unseen":
         least = np.sqrt(max(material.selection.noise_floor, np.finfo(np.float64).tiny))
-        found = with_novelty(of_target(posterior.predictive(rows.X), rows.target), posterior, rows.X)
-        return replace(found, std=np.maximum(found.std, least))
+        predictive = with_novelty(of_target(posterior.predictive(rows.X), rows.target), posterior, rows.X)
+        return replace(predictive, std=np.maximum(predictive.std, least))
     of_fit = RowsOfFit(rows.X, rows.Y, material.noise(rows), rows.place, material.active.X)
     left_out = posterior.left_out(of_fit) if material.whole and material.how == "left out" else None
     if left_out is None:  # the posterior's other rows are not known: rows are left out of the active ones alone
@@ -280,15 +283,15 @@ def predict(material: Material, rows: LabelledRows) -> Predictive:
     return of_target(posterior.predictive_left_out(of_fit, left_out), rows.target)
 
 
-def with_novelty(found: Predictive, posterior: Posterior, X: Floats) -> Predictive:
+def with_novelty(predictive: Predictive, posterior: Posterior, X: Floats) -> Predictive:
     """Predictive distributions at X with the novelties, which a posterior may not return along with them."""
-    return found if found.novelty is not None else replace(found, novelty=posterior.novelty(X))
+    return predictive if predictive.novelty is not None else replace(predictive, novelty=posterior.novelty(X))
 
 
-def of_target(found: Predictive, target: int) -> Predictive:
+def of_target(predictive: Predictive, target: int) -> Predictive:
     """The distribution of one of several targets."""
-    mean, std, width = (part[:, [target]] for part in (found.mean, found.std, found.width))
-    return replace(found, mean=mean, std=std, width=width, targets=[found.targets[target]])
+    mean, std, width = (part[:, [target]] for part in (predictive.mean, predictive.std, predictive.width))
+    return replace(predictive, mean=mean, std=std, width=width, targets=[predictive.targets[target]])
 
 
 def chance(counts: Indices, probability: Floats) -> tuple[Floats, Floats]:

@@ -105,8 +105,8 @@ def posterior_view(
 
     def averaged(at_stages: Floats, finished: Floats) -> Floats:
         """Scaled values at the grid in units of the target, averaged over the rows."""
-        found = material.in_units(np.vstack([at_stages, finished]), offset)
-        return np.asarray(found.reshape(len(found), -1, len(others)).mean(axis=2))
+        units = material.in_units(np.vstack([at_stages, finished]), offset)
+        return np.asarray(units.reshape(len(units), -1, len(others)).mean(axis=2))
 
     return PosteriorView(
         inputs=inputs,
@@ -146,14 +146,14 @@ def effects(material: Material, names: Sequence[str], generator: np.random.Gener
     the prediction multiplied by the share that the function itself has in the standard deviation.
     """
     background, by_name = material.pool.some(N_BACKGROUND, generator), {part.name: part for part in material.inputs}
-    found = []
+    drawn = []
     for part in (by_name[name] for name in names):
         values = _values(material, part, N_EFFECT)
         grid = _grid(background.X, (part,), (values,))
         offset, lines = material.offset_at(grid), _interval_without_noise(material, grid)
         averages = (material.in_units(line, offset).reshape(len(values), -1).mean(axis=1) for line in lines)
-        found.append(Effect(part, values, *averages))
-    return tuple(found)
+        drawn.append(Effect(part, values, *averages))
+    return tuple(drawn)
 
 
 @dataclass(frozen=True)
@@ -172,14 +172,14 @@ class Interaction:
 def interactions(material: Material, pairs: Sequence[Pair], generator: np.random.Generator) -> tuple[Interaction, ...]:
     """Compute the mean prediction for pairs of columns that act together."""
     background, by_name = material.pool.some(N_BACKGROUND, generator), {part.name: part for part in material.inputs}
-    found = []
+    drawn = []
     for pair in pairs:
         parts = by_name[pair.names[0]], by_name[pair.names[1]]
         a, b = (_values(material, part, N_PAIR) for part in parts)
         predicted = material.predictions(_grid(background.X, parts, (a, b)))
         mean = predicted.reshape(len(b), len(a), -1).mean(axis=2)
-        found.append(Interaction(parts, (a, b), mean, pair.share))
-    return tuple(found)
+        drawn.append(Interaction(parts, (a, b), mean, pair.share))
+    return tuple(drawn)
 
 
 def _grid(rows: Floats, parts: Sequence[Input], axes: Sequence[Floats]) -> Floats:
@@ -193,11 +193,11 @@ def _grid(rows: Floats, parts: Sequence[Input], axes: Sequence[Floats]) -> Float
 
 def _interval_without_noise(material: Material, X: Floats) -> tuple[Floats, Floats, Floats]:
     """Means, and the lower and upper ends of 95 % intervals of the function itself, scaled; each of shape (rows,)."""
-    found = of_target(material.posterior.predictive(X), material.pool.target)
+    predictive = of_target(material.posterior.predictive(X), material.pool.target)
     latent = np.sqrt(material.posterior.mean_and_variance(X)[1])
-    mean, std = found.mean[:, 0], found.std[:, 0]
+    mean, std = predictive.mean[:, 0], predictive.std[:, 0]
     share = np.divide(latent, std, out=np.zeros(len(std)), where=std > 0)
-    lower, upper = (found.quantiles(ENDS)[:, 0] - found.mean).T * share
+    lower, upper = (predictive.quantiles(ENDS)[:, 0] - predictive.mean).T * share
     return mean, mean + lower, mean + upper
 
 

@@ -38,8 +38,8 @@ class LabelledRows:
     """Of shape (n, d)."""
     Y: Floats
     """All targets, less the mean function, scaled; of shape (n, q)."""
-    given: Floats
-    """What the rows are recognised by beside X: targets as they were given, or scaled ones; of shape (n, q)."""
+    key: Floats
+    """What the rows are recognised by beside X: targets as they were passed, or scaled ones; of shape (n, q)."""
     offset: Floats
     """What the mean function has predicted, for rows of the fit without their folds, in units of y; of shape (n, q)."""
     alpha: Floats
@@ -64,7 +64,7 @@ class LabelledRows:
 
     def take(self, which: Indices | Mask) -> LabelledRows:
         """The rows at some places."""
-        names = ("X", "Y", "given", "offset", "alpha", "place")
+        names = ("X", "Y", "key", "offset", "alpha", "place")
         return replace(self, **{name: getattr(self, name)[which] for name in names})
 
     def some(self, most: int, generator: np.random.Generator) -> LabelledRows:
@@ -134,8 +134,8 @@ class Material:
 
     def offset_at(self, X: Floats) -> Floats:
         """What the mean function predicts for the target at new rows; of shape (rows,)."""
-        found = self.fitted.mean_function(X)
-        return np.zeros(len(X)) if isinstance(found, float) else np.asarray(found[:, self.active.target])
+        offset = self.fitted.mean_function(X)
+        return np.zeros(len(X)) if isinstance(offset, float) else np.asarray(offset[:, self.active.target])
 
     def predictions(self, X: Floats) -> Floats:
         """Predictions of the target in its own units; of shape (rows,)."""
@@ -168,7 +168,7 @@ def gather(model: FittedModel, X: Any = None, y: Any = None, target: int = 0) ->
     pool = active if own is None else own
     judges = pool if own is None or fitted.judges is None else own.take(fitted.judges)
     chosen = replace(fitted.selection, indices=np.arange(len(active)))
-    made = Material(
+    material = Material(
         fitted=fitted,
         base=SubsetOfData.condition(Evidence(fitted.posterior.kernel, ArrayRows(active.X, active.Y), chosen)),
         inputs=inputs_of(model),
@@ -181,20 +181,20 @@ def gather(model: FittedModel, X: Any = None, y: Any = None, target: int = 0) ->
         how="active" if own is None else "left out",
     )
     if X is None:
-        return made
-    given = _as_fitted(model, _checked(model, X, y, target), pool)
-    given = replace(given, place=match(active, given))
-    made = replace(made, whole=True, shown=given, judges=given, n_given=len(given))
+        return material
+    extra = _as_fitted(model, _checked(model, X, y, target), pool)
+    extra = replace(extra, place=match(active, extra))
+    material = replace(material, whole=True, shown=extra, judges=extra, n_given=len(extra))
     if own is None:  # if some rows are active, others may be of the fit
-        return replace(made, pool=given, how="unsure" if (given.place >= 0).any() else "unseen")
-    known = match(own, given)
+        return replace(material, pool=extra, how="unsure" if (extra.place >= 0).any() else "unseen")
+    known = match(own, extra)
     unseen = known < 0
-    made = replace(made, n_unseen=int(unseen.sum()))
+    material = replace(material, n_unseen=int(unseen.sum()))
     if unseen.sum() >= ENOUGH or unseen.all():
-        return replace(made, judges=given.take(unseen), how="unseen")
+        return replace(material, judges=extra.take(unseen), how="unseen")
     seen = np.unique(known[~unseen])
     fair = seen if fitted.judges is None else np.intersect1d(seen, fitted.judges)
-    return replace(made, judges=own.take(fair if len(fair) else seen))
+    return replace(material, judges=own.take(fair if len(fair) else seen))
 
 
 def _active_rows(fitted: Fitted, target: int) -> LabelledRows:
@@ -219,11 +219,11 @@ def _rows_of_fit(fitted: Fitted, target: int) -> LabelledRows | None:
 
 
 def _labelled(
-    fitted: Fitted, X: Floats, Y: Floats, given: Floats | None, alpha: Floats, place: Indices, target: int
+    fitted: Fitted, X: Floats, Y: Floats, original: Floats | None, alpha: Floats, place: Indices, target: int
 ) -> LabelledRows:
-    """Rows of the fit; `given` are the targets as they were given, None for a constant mean function."""
-    offset = np.zeros(Y.shape) if given is None else given - fitted.scaling.undone(Y)
-    return LabelledRows(X, Y, Y if given is None else given, offset, alpha, place, target)
+    """Rows of the fit; `original` are the targets as they were passed, None for a constant mean function."""
+    offset = np.zeros(Y.shape) if original is None else original - fitted.scaling.undone(Y)
+    return LabelledRows(X, Y, Y if original is None else original, offset, alpha, place, target)
 
 
 def _checked(model: FittedModel, X: Any, y: Any, target: int) -> LabelledRows:
@@ -241,11 +241,11 @@ def _checked(model: FittedModel, X: Any, y: Any, target: int) -> LabelledRows:
     fitted, Y = model.fitted_, y.reshape(len(X), q)
     offset: Floats = np.zeros(Y.shape) + fitted.mean_function(X)
     scaled: Floats = (Y - offset - fitted.scaling.mean) / fitted.scaling.std
-    given = scaled if fitted.mean_function.is_constant else Y
-    return LabelledRows(X, scaled, given, offset, np.zeros(len(X)), np.full(len(X), -1), target)
+    targets = scaled if fitted.mean_function.is_constant else Y
+    return LabelledRows(X, scaled, targets, offset, np.zeros(len(X)), np.full(len(X), -1), target)
 
 
-def _as_fitted(model: FittedModel, given: LabelledRows, known: LabelledRows) -> LabelledRows:
+def _as_fitted(model: FittedModel, extra: LabelledRows, known: LabelledRows) -> LabelledRows:
     """The rows given, those of the fit with the mean targets of levels that the fit saw.
 
     The fit's own means are cross-fitted, and would not be recognised by others.
@@ -254,14 +254,14 @@ def _as_fitted(model: FittedModel, given: LabelledRows, known: LabelledRows) -> 
     columns = [] if mapping is None else [column for column in mapping.columns for _ in column.names]
     means = np.flatnonzero([isinstance(column, Means) for column in columns])
     if not len(means):
-        return given
-    known_others, given_others = (np.delete(rows.X, means, axis=1) for rows in (known, given))
-    at = places_among(np.column_stack([known_others, known.given]), np.column_stack([given_others, given.given]))
-    found, X = np.flatnonzero(at >= 0), np.array(given.X)
-    X[np.ix_(found, means)] = known.X[np.ix_(at[found], means)]
-    return replace(given, X=X)
+        return extra
+    known_others, extra_others = (np.delete(rows.X, means, axis=1) for rows in (known, extra))
+    at = places_among(np.column_stack([known_others, known.key]), np.column_stack([extra_others, extra.key]))
+    seen, X = np.flatnonzero(at >= 0), np.array(extra.X)
+    X[np.ix_(seen, means)] = known.X[np.ix_(at[seen], means)]
+    return replace(extra, X=X)
 
 
 def match(known: LabelledRows, rows: LabelledRows) -> Indices:
     """For each of the rows, the place of a known one with equal inputs and targets; -1 if there is none."""
-    return places_among(np.column_stack([known.X, known.given]), np.column_stack([rows.X, rows.given]))
+    return places_among(np.column_stack([known.X, known.key]), np.column_stack([rows.X, rows.key]))
