@@ -103,9 +103,9 @@ seed = click.option(
     show_default=True,
     type=click.IntRange(0),
     metavar="N",
-    help="The same number gives the same result.",
+    help="Number for random draws: the same number gives the same result.",
 )
-settings = click.option("--set", "set_", multiple=True, metavar="NAME=VALUE", help="One of the settings below.")
+settings = click.option("--set", "set_", multiple=True, metavar="NAME=VALUE", help="Set one of the settings below.")
 as_json = click.option("--json", "as_json", is_flag=True, help="Print the result as one JSON object.")
 quiet = click.option("-q", "--quiet", is_flag=True, help="Print only errors and warnings.")
 
@@ -156,9 +156,9 @@ def fit() -> None:
 
     DATA is CSV, TSV, JSON lines, Parquet, Feather, NPZ or Excel, by its suffix, also in .gz or .zip; a folder of
     Parquet files; a pattern such as "sales-*.csv"; book.xlsx::Sheet2; shop.db::orders or a query of a database; or -
-    for CSV from standard input. Without it, 43 years of CO2 at Mauna Loa. How columns are to be read is found from
-    the values: see --dry-run. Errors are measured on rows held out; the model has seen all. A folder,
-    or a large Parquet file, stays on disk, and must hold only numbers.
+    for CSV from standard input. The default is 43 years of CO2 at Mauna Loa. How each column is read follows from its
+    values: see --dry-run. Errors are measured on rows held out of a first fit; the model that is written is fitted to
+    all rows. A folder, or a large Parquet file, stays on disk, and must hold only numbers.
 
     Example: sodalite fit houses.csv --target price --output houses.sodalite
     """
@@ -208,7 +208,7 @@ def predict() -> None:
 @target(help="Column that the rows are to be informative about.")
 @n_active(required=True, help="Number of rows to choose.")
 @features
-@exclude(help="Columns that do not count in the choice; they are written all the same.")
+@exclude(help="Columns to ignore in the choice; they are written all the same.")
 @click.option(
     "--criterion",
     metavar="NAME",
@@ -243,10 +243,10 @@ def select() -> None:
 def report() -> None:
     """Show a model in a page that a browser opens.
 
-    MODEL is a file that fit has written. DATA, if given, is a table in any format that fit reads, or - for CSV from
-    standard input, and has the model's columns and its target: rows that were not in the fit judge the model. Without
-    it, what the model's file holds is shown. The output is one HTML file that needs no network; - writes it to standard
-    output, and with --json its numbers instead.
+    MODEL is a file that fit has written. DATA is a table in any format that fit reads, or - for CSV from
+    standard input, with the model's columns and its target: rows that were not in the fit judge the model. By default
+    the page shows what the model's file holds. The output is one HTML file that needs no network; - writes it to
+    standard output, and with --json its numbers instead.
 
     Example: sodalite report houses.sodalite houses.csv --output houses.html
     """
@@ -254,12 +254,12 @@ def report() -> None:
 
 @command(of.Inspect)
 @click.argument("model", type=FILE)
-@click.option("--check", is_flag=True, help="Read the whole file, and say whether it is damaged.")
+@click.option("--check", is_flag=True, help="Read the whole file, and report any damage.")
 @as_json
 def inspect() -> None:
-    """Say what is in a model file.
+    """Show what is in a model file: its summary, columns and kernel.
 
-    Only the file's header is read, however many rows it holds, unless --check is given.
+    It reads only the header of the file, however many rows that holds, unless --check asks for all of it.
 
     Example: sodalite inspect houses.sodalite
     """

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import warnings
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager
+from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass, field
 from itertools import chain
 from time import perf_counter
@@ -24,7 +24,6 @@ from ..posteriors.novelty import UNKNOWN
 from ..report.words import bars_of
 from ..tables import Encoded, Reader, Table, check_output, open_output, open_table
 from ..tables.preprocessing import check_columns, imputed_notes
-from ..tables.writing import Write
 from ._common import as_options, check_model_path, check_outputs, print_json, say, split_names
 from ._data import dialect_of, mapping_of
 from ._progress import Display, display
@@ -208,19 +207,13 @@ def _write(
     """
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "X does not have valid feature names")  # names were matched already
+        if gathered is not None:
+            gathered.update({name: [] for name in names})
+            for part in parts:
+                for name, values in part.items():
+                    gathered[name] += values.to_pylist() if hasattr(values, "to_pylist") else values.tolist()
+            return
         first = next(parts, None)
-        with open_output(output, names) if gathered is None else _gathering(gathered, names) as write:
+        with open_output(output, names) as write:
             for part in () if first is None else chain([first], parts):
                 write(part)
-
-
-@contextmanager
-def _gathering(gathered: dict[str, list[Any]], columns: list[str]) -> Iterator[Write]:
-    """A writer that appends predictions to lists instead of a file."""
-    gathered.update({name: [] for name in columns})
-
-    def write(part: Mapping[str, Any]) -> None:
-        for name in columns:
-            gathered[name] += part[name].to_pylist() if hasattr(part[name], "to_pylist") else part[name].tolist()
-
-    yield write

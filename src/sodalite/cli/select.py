@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from time import perf_counter
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from sklearn.gaussian_process.kernels import Kernel
 
-from ..core.types import Indices
 from ..criteria import resolve_criterion
 from ..fitting.select import select
 from ..hyperparameters import Subset, Task
@@ -70,17 +69,22 @@ def run(options: Select, shown: Display | None = None) -> SelectOutcome:
         check_output(output)
     shown = shown or Display()
     shown.step(f"Reading {data}")
-    table = from_disk(options) if data != "-" and is_on_disk(data) else from_memory(options)
-    training = table.training
+    if data != "-" and is_on_disk(data):  # only the columns of numbers are read, and of the chosen rows all columns
+        training, names = learn_from_disk(options)
+        n_rows, take = len(training.y), training.X.records
+    else:
+        table = read_table(data, replace(options.dialect, na_values=()))  # rows are written as in the file
+        training = learn_from_memory(table, which_target(table, options.target), options)
+        names, n_rows, take = table.names, len(table), table.data.take
     selection, kernel, unit = choose(training, options.parameters, options.seed, shown)
     rows = training.rows[selection.indices]
     if output is not None:
-        name = "row" if "row" not in table.names else "row_number"
-        write_table(output, table.take(rows).add_column(0, name, [rows.astype(np.int64)]))
+        name = "row" if "row" not in names else "row_number"
+        write_table(output, take(rows).add_column(0, name, [rows.astype(np.int64)]))
     return SelectOutcome(
         data=data,
         target=str(training.preprocessing.target),
-        n_rows=table.n_rows,
+        n_rows=n_rows,
         rows=tuple(rows.tolist()),
         rmse=tuple((selection.rmse * unit).tolist()),
         stop_reason=selection.stop_reason,
@@ -89,30 +93,6 @@ def run(options: Select, shown: Display | None = None) -> SelectOutcome:
         seconds=perf_counter() - began,
         output=output,
     )
-
-
-class SelectTable(NamedTuple):
-    """A table to choose rows of."""
-
-    training: Training
-    names: list[str]
-    """The names of all columns."""
-    n_rows: int
-    take: Callable[[Indices], Any]
-    """A function of row numbers: an Arrow table of these rows, with all columns."""
-
-
-def from_memory(options: Select) -> SelectTable:
-    """A table that is read whole."""
-    table = read_table(str(options.data), replace(options.dialect, na_values=()))  # rows are written as in the file
-    training = learn_from_memory(table, which_target(table, options.target), options)
-    return SelectTable(training, list(table.names), len(table), table.data.take)
-
-
-def from_disk(options: Select) -> SelectTable:
-    """A table that is left on disk: only the columns of numbers are read, and of the chosen rows all columns."""
-    training, names = learn_from_disk(options)
-    return SelectTable(training, names, len(training.y), training.X.records)
 
 
 def choose(
