@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import replace
-from html import unescape
 from html.parser import HTMLParser
 
 import numpy as np
@@ -589,6 +588,12 @@ def test_texts_and_dates_are_shown_as_such(folder):
     assert made.summary.n_held_out == 16
 
 
+def test_no_share_of_the_variance_is_drawn_below_zero(made):
+    for bars in figures_of(made)["importance"].data:
+        assert np.all(np.array(bars["x"]) >= 0)
+        assert np.all(np.array(bars["error_x"]["arrayminus"]) <= np.array(bars["x"]) + 1e-3)
+
+
 def test_of_many_levels_those_with_most_rows_are_shown(folder):
     """Two hundred countries would be a wall of names."""
     random = np.random.default_rng(0)
@@ -979,7 +984,9 @@ def test_the_page_is_in_a_readers_order_without_jargon_before_the_fold(folder):
     for jargon in ("active row", "prior variance", "Matérn", "Matern", "RBF"):
         assert jargon not in before
     assert made.target.error_bar in before
-    assert made.summary.verdict in unescape(html)
+    gain = made.summary.gain
+    assert f"<dd>{100 * abs(gain):.0f} % {'smaller' if gain > 0 else 'larger'}</dd>" in html
+    assert html.count(made.target.error_bar) == 1  # the tile
     for part in made.summary.columns:
         assert f"<td>{part.name}</td>" in html
         assert f"<td>{part.read_as}</td>" in html

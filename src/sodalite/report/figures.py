@@ -163,7 +163,7 @@ def _importance(importance: Importance) -> Figure:
         ("alone and with others", "@blue", [part.total for part in shown], [part.total_error for part in shown]),
     ):
         bars = _bars(values, [_short_label(part.name) for part in shown], name, colour)
-        traces.append(bars | {"orientation": "h", "error_x": _whiskers(errors, errors, "muted")})
+        traces.append(bars | {"orientation": "h", "error_x": _whiskers(errors, np.minimum(errors, values), "muted")})
     axis = {"autorange": "reversed", "type": "category"}
     layout = _layout("share of the variance", "", yaxis=axis, barmode="group")
     return Figure(traces, layout, 130 + 40 * max(len(shown), 2))

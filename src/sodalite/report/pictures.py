@@ -87,8 +87,7 @@ def posterior_view(
     inputs = material.inputs if plain else tuple(by_name[name] for name in names if by_name[name].is_axis)[:2]
     if not plain and len(inputs) < 2:
         return None
-    if all(part.kind == "place" for part in inputs):  # as on a map, the longitude to the right
-        inputs = tuple(sorted(inputs, key=lambda part: -part.axis))
+    inputs = _as_on_maps(inputs)
     rows = material.shown.some(N_SHOWN, generator)
     others = material.pool.X[:1] if plain else material.pool.some(N_AVERAGED, generator).X
     count = N_LINE if len(inputs) == 1 else N_SIDE if plain else N_AVERAGED_SIDE
@@ -160,8 +159,8 @@ def effects(material: Material, names: Sequence[str], generator: np.random.Gener
 class Interaction:
     """The mean prediction as two columns change and the others stay as they are."""
 
-    inputs: tuple[Input, Input]
-    values: tuple[Floats, Floats]
+    inputs: tuple[Input, ...]
+    values: tuple[Floats, ...]
     """Values of each column, for levels their numbers."""
     mean: Floats
     """Of shape (values of the second, values of the first)."""
@@ -174,12 +173,18 @@ def interactions(material: Material, pairs: Sequence[Pair], generator: np.random
     background, by_name = material.pool.some(N_BACKGROUND, generator), {part.name: part for part in material.inputs}
     drawn = []
     for pair in pairs:
-        parts = by_name[pair.names[0]], by_name[pair.names[1]]
+        parts = _as_on_maps((by_name[pair.names[0]], by_name[pair.names[1]]))
         a, b = (_values(material, part, N_PAIR) for part in parts)
         predicted = material.predictions(_grid(background.X, parts, (a, b)))
         mean = predicted.reshape(len(b), len(a), -1).mean(axis=2)
         drawn.append(Interaction(parts, (a, b), mean, pair.share))
     return tuple(drawn)
+
+
+def _as_on_maps(inputs: tuple[Input, ...]) -> tuple[Input, ...]:
+    """Inputs in the order of the axes: as on a map, longitudes go to the right."""
+    are_places = all(part.kind == "place" for part in inputs)
+    return tuple(sorted(inputs, key=lambda part: -part.axis)) if are_places else inputs
 
 
 def _grid(rows: Floats, parts: Sequence[Input], axes: Sequence[Floats]) -> Floats:
