@@ -6,7 +6,7 @@ their spread, and from hardly any noise to nearly nothing else (`sodalite.hyperp
 of the grid are climbed. A weak prior keeps what the rows cannot tell near what is plausible
 (`sodalite.hyperparameters.plausibility`).
 
-Of a table of more than `MANY` rows, a few are searched so. The kernels then race on more rows, and at last on all, each
+Of many rows, a few are searched so. The kernels then race on more rows, and at last on all, each
 from its maximum on fewer rows and with the curvature there. One that promises less than another has is given up.
 """
 
@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from math import ceil, log, sqrt
+from math import log, sqrt
 from time import perf_counter
 
 import numpy as np
@@ -32,9 +32,8 @@ from .plausibility import Plausibility
 from .subset import revive
 from .task import Found, Progress, Round, Task, arrays_of
 
-FEW = 200  # rows that are searched, of a table of more than `MANY`: an evaluation of these takes a millisecond
-MANY = 280
-RATIO = 2.3  # largest ratio between the numbers of rows of a race and of the one before
+FEW, SOME = 200, 500  # rows that tell the scale and the shape, and then which components, where there are many more
+MANY = 1.4  # times as many rows as that are many more: with fewer, all might as well be searched
 BEHIND = 20.0  # nats that a kernel may be behind on fewer rows, and race all the same
 CLOSE = 0.03  # nats that a race goes on for: a parameter is off by a quarter of its standard error then
 AHEAD = 1.0  # nats that a kernel must have more than another promises, so that the other is given up
@@ -95,7 +94,8 @@ class _ExactSearch:
 
     def __init__(self, task: Task) -> None:
         self.task, n = task, len(task.X)
-        self.sizes = _sizes(n)
+        self.sizes = [*(size for size in (FEW, SOME) if MANY * size < n), n]
+        """The numbers of rows of the search and of the races after it."""
         self.order = np.arange(n) if n == self.sizes[0] else np.random.default_rng(0).permutation(n)
         self.rows = task.take(self.order[: self.sizes[0]])
         self.forms = small_table_forms(task.X, task.y) if task.forms else []
@@ -111,7 +111,7 @@ class _ExactSearch:
         return perf_counter() > self._end
 
     def run(self, kernels: Sequence[Kernel]) -> None:
-        """Find the scale and the shape on few rows, components on a few more, and the maximum on all rows."""
+        """Find the scale and the shape on `FEW` rows, components on `SOME`, and the maximum on all rows."""
         self._start(_middle(kernels))
         self._try_shapes(kernels)
         for size in self.sizes[1:2]:
@@ -222,12 +222,6 @@ class _ExactSearch:
 def _middle(kernels: Sequence[Kernel]) -> Kernel:
     """The kernel of middling smoothness, with which a search starts."""
     return kernels[(len(kernels) - 1) // 2]
-
-
-def _sizes(n: int) -> list[int]:
-    """The numbers of rows of the search and of the races after it, the last of which has all n."""
-    n_races = ceil(log(n / FEW) / log(RATIO)) if n > MANY else 0
-    return [int(FEW * (n / FEW) ** (race / n_races)) for race in range(n_races)] + [n]
 
 
 def with_optimism(found: Found, task: Task, generator: np.random.Generator) -> Found:
