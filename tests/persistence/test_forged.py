@@ -217,7 +217,7 @@ def test_a_file_larger_than_the_memory_is_refused(originals, path, monkeypatch):
 
 def test_what_is_nested_too_deep_to_be_read_is_not_written(path):
     content = part = {}
-    for _ in range(DEEPEST):
+    for _ in range(DEEPEST + 1):
         part["more"] = part = {}
     with pytest.raises(ModelFileError, match=rf"nested more than {DEEPEST} levels deep\. Use a kernel of fewer terms"):
         container.write(KIND, path, content, {})
