@@ -142,7 +142,7 @@ def test_the_map_for_contributors_is_that_of_the_imports():
 def test_every_room_is_on_the_map():
     rooms = {name.partition(".")[0] for name in MODULES if name} - {"__main__"}
     assert rooms == set().union(*layers())
-    assert len(rooms) <= 20
+    assert len(rooms - {"exceptions"}) <= 20  # which holds nothing but names
 
 
 SKLEARN = ("sklearn.callback", "sklearn.gaussian_process.kernels", "sklearn.base", "sklearn.utils")
