@@ -61,7 +61,7 @@ def test_the_wheel_works_without_the_checkout(dist, tmp_path):
     file, version, difference = json.loads(ran.stdout)
     assert Path(file).resolve() == (tmp_path / "sodalite" / "__init__.py").resolve()
     assert version == sodalite.__version__
-    assert difference == 0
+    assert difference <= 1e-12  # ppm: v's that are not cached differ in their last bits
 
 
 def test_the_sdist_has_what_its_tests_need(dist):

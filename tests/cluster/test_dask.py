@@ -170,15 +170,15 @@ def test_ten_workers_killed_at_random_moments(built):
 def test_workers_killed_in_fits_and_with_rows_that_the_driver_sent(built):
     X, y = rows(3000)
     here = select(X, y, KERNEL, n_active=100, first=0)
-    model = GreedyGPRegressor(KERNEL, n_active=60, hyperparameters="fixed", posterior="vfe", criterion="delta", first=0)
-    expected = model.fit(X, y).predict(X[:50])
+    model = GreedyGPRegressor(KERNEL, n_active=60, hyperparameters="fixed", posterior="vfe", criterion="delta")
+    expected = model.fit(X, y, first=0).predict(X[:50])
     with cluster(5) as (client, workers), Killer(workers, 0.3) as killer:
         while killer.count < 4:
             there = select(
                 X, y, KERNEL, n_active=100, first=0, executor=client, callback=lambda stage: killer.going.set()
             )
             np.testing.assert_array_equal(there.indices, here.indices)
-            model.fit(da.from_array(X, chunks=(300, 3)), y, executor=client)
+            model.fit(da.from_array(X, chunks=(300, 3)), y, first=0, executor=client)
             np.testing.assert_allclose(model.predict(X[:50]), expected, rtol=1e-7)
     assert built
 

@@ -38,7 +38,7 @@ class Climb:
     objective : callable
         An `Objective`.
     theta : array of shape (p,)
-        Where it begins.
+        Where it begins; what is out of bounds is moved to them.
     bounds : array of shape (p, 2)
     changes : sequence of Change
         Of a climb of an objective with much the same curvature, such as that of fewer rows.
@@ -46,6 +46,7 @@ class Climb:
 
     def __init__(self, objective: Objective, theta: Floats, bounds: Floats, changes: Sequence[Change] = ()) -> None:
         self.objective, self.bounds, self.changes = objective, bounds, list(changes)
+        theta = np.clip(theta, *bounds.T)
         self.best: tuple[float, Floats] = -inf, theta
         """The largest value seen, and where that was."""
         self._go_to(theta, *self._at(theta))
