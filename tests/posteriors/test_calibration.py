@@ -133,9 +133,7 @@ def test_what_is_added_is_noise_of_observations_not_of_the_function():
     model = GreedyGPRegressor(KERNEL, hyperparameters="fixed", n_active=20, random_state=0)
     posterior = model.fit(X, np.sin(X[:, 0])).posterior_
     more = replace(posterior, scale=replace(posterior.scale, extra=posterior.scale.extra + 0.5))
-    scale = posterior.scale
-    edge = np.minimum(scale.edge, scale._near(scale._query(X, scale.k), len(X))[1])
-    X = X[posterior.novelty(X) <= edge]  # beyond, the scale is that of an observation far away
+    X = X[posterior.novelty(X) <= posterior.scale.far.edge]  # beyond, it is that of an observation far away
     factor = posterior.scale(X[:9])
     for noisy in (False, True):
         (_, less), (_, added) = posterior.mean_and_variance(X[:9], noisy), more.mean_and_variance(X[:9], noisy)

@@ -35,8 +35,15 @@ def left_out(error, X=None, variance=None):
 def test_gaussian_errors_stay_gaussian():
     errors = np.random.default_rng(0).standard_normal((6, 2000))
     assert sum(learn(error).is_gaussian for error in errors) >= 5
-    assert all(learn(error).is_gaussian for error in errors[:, : LEAST - 1])
     assert learn(np.zeros(200)).is_gaussian
+
+
+@pytest.mark.parametrize("n", [1, 2, 8, LEAST - 1])
+def test_few_errors_do_not_know_their_own_scale(n):
+    shape = learn(np.random.default_rng(0).standard_normal(n))
+    width, standard = shape.targets[0]
+    assert standard.nu == max(n - 1, 1)
+    assert width(np.zeros((3, 1)), np.full(3, 2.0)).tolist() == [2.0] * 3
 
 
 @pytest.mark.parametrize("nu", [1.5, 3.0, 6.0])

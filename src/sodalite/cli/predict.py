@@ -20,7 +20,7 @@ from ..core.words import counted
 from ..estimator import GreedyGPRegressor
 from ..exceptions import TableError
 from ..persistence import load
-from ..posteriors.novelty import UNKNOWN
+from ..posteriors.far import UNKNOWN
 from ..report.words import bars_of
 from ..tables import Encoded, Reader, Table, check_output, open_output, open_table
 from ..tables.preprocessing import check_columns, imputed_notes

@@ -26,6 +26,7 @@ from ..criteria import CRITERIA, Criterion, resolve_criterion
 from ..exceptions import NoBetterWarning
 from ..hyperparameters import Found, Method, Task, resolve_hyperparameters, searches
 from ..hyperparameters.exact import MOST_OPTIMISTIC
+from ..hyperparameters.holes import Holes
 from ..hyperparameters.record import found_before, note_of
 from ..hyperparameters.weave import MOST_ROWS
 from ..kernels import (
@@ -39,6 +40,7 @@ from ..kernels import (
 from ..kernels.row_store import RowStore
 from ..posteriors import Evidence, Judging, Local, Posterior, resolve_posterior
 from ..posteriors.baselines import MOST_JUDGED, Baselines, compared_with_simple_models
+from ..posteriors.far import LeftTogether
 from ..posteriors.floor import warn_of_floor
 from ..selection.checkpoint import Checkpoint, Record, check_checkpoint, open_checkpoint
 from ..selection.grow import grow, take_all
@@ -467,7 +469,8 @@ def condition(
     """
     kernel, store = (compiled_for(rows.scaled, found.kernel), None) if known is None else known
     (kind, scaled), scaling = placed(rows.scaled, kernel, settings), rows.scaling
-    judging = Judging.of(scaled, settings.calibrate, found.optimism, _spread(rows), rows.judges, generator)
+    together = _left_out_together(kernel, scaled, selection, kind, settings)
+    judging = Judging.of(scaled, settings.calibrate, found.optimism, _spread(rows), rows.judges, generator, together)
     evidence = Evidence(kernel, scaled, selection, settings.memory_limit, settings.n_neighbors, store, judging)
     warn_of_floor(evidence, scaling.unit)
     posterior = kind.condition(evidence)
@@ -491,6 +494,17 @@ def condition(
         targets_active=original.y if has_mean else None,
         targets=targets(rows.original)[0] if here and has_mean else None,
     )
+
+
+def _left_out_together(
+    kernel: CompiledKernel, rows: Rows, selection: Selection, kind: type[Posterior], settings: Settings
+) -> LeftTogether | None:
+    """Rows that are left out together, which tell how error bars change away from the rows; None if they are not to."""
+    if not settings.calibrate:
+        return None
+    generator = np.random.default_rng(SEED)  # the generator of the fit goes on as without this
+    by_neighbours, refits = issubclass(kind, Local), searches(settings.method)
+    return Holes(rows, selection.indices, generator, by_neighbours, refits).left_out(kernel.in_double())
 
 
 def _spread(rows: Prepared) -> float:

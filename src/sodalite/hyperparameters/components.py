@@ -13,6 +13,7 @@ from itertools import product
 from math import inf, log
 
 import numpy as np
+from sklearn.gaussian_process import kernels as spec
 from sklearn.gaussian_process.kernels import Kernel
 
 from ..core.types import Floats, Indices
@@ -51,12 +52,8 @@ def small_table_forms(X: Floats, y: Floats) -> list[tuple[str, Form]]:
     """Components to try on a small table, each with its name, in the order of trial."""
     if len(X) < FEWEST:
         return []
-    return [("a trend", partial(with_trend, X=X, y=y)), second_scale_form(), *period_forms(X, y)]
-
-
-def second_scale_form() -> tuple[str, Form]:
-    """A second component like the first, of shorter length-scales, with its name."""
-    return "a second scale", partial(second_scale, **SECOND_SCALE)
+    second = "a second scale", partial(second_scale, **SECOND_SCALE)
+    return [("a trend", partial(with_trend, X=X, y=y)), second, *period_forms(X, y)]
 
 
 def period_forms(X: Floats, y: Floats) -> list[tuple[str, Form]]:
@@ -77,9 +74,7 @@ def candidates(X: Floats, y: Floats, X_judged: Floats, errors: Floats) -> list[t
     well that their errors show no period, although it would help where rows are missing. With many inputs, no rows lie
     close together, and periods are sought in the errors of the best kernel so far, of shape (rows, q), at `X_judged`.
     """
-    if X.shape[1] <= FEW_INPUTS:
-        return [second_scale_form(), *period_forms(X, y)]
-    return period_forms(X_judged, errors)
+    return period_forms(X, y) if X.shape[1] <= FEW_INPUTS else period_forms(X_judged, errors)
 
 
 def enriched(
@@ -122,6 +117,34 @@ def enriched(
         if gains.sum() > LEAST_GAIN and np.median(gains) > 0:
             found.append((richer, float(gains.sum()) / size))
     return found if len(found) < 2 else sorted(found, key=lambda each: -density(each[0]))
+
+
+def two_scales(kernels: Sequence[Kernel]) -> Kernel | None:
+    """The sum of a smooth component and a rough one, from which to climb; None if there is none of either.
+
+    Parameters
+    ----------
+    kernels : sequence of scikit-learn kernels
+        The best first, each the sum of one component and noise.
+    """
+    rough = next((each for each in kernels if _is_rough(each)), None)
+    smooth = next((each for each in kernels if not _is_rough(each)), None)
+    if rough is None or smooth is None:
+        return None
+    less_noise = min((rough, smooth), key=lambda each: each.k2.noise_level).k2
+    return spec.Sum(spec.Sum(_half(smooth.k1), _half(rough.k1)), less_noise)
+
+
+def _half(component: Kernel) -> Kernel:
+    """A component with half the variance."""
+    theta = component.theta.copy()
+    theta[0] -= log(2)
+    return component.clone_with_theta(theta)
+
+
+def _is_rough(kernel: Kernel) -> bool:
+    """Whether the component of a kernel is a Matern 1/2."""
+    return getattr(kernel.k1.k2, "nu", None) == 0.5
 
 
 def with_far_scale(

@@ -43,6 +43,7 @@ LAST_STEPS = 60  # steps of the last climb, which goes on to the maximum
 START_PART, FORM_PART, LAST_PART = 2.0, 3.0, 3.0  # weights of the parts of a search, by their time
 FOLDS = 10  # parts of the rows that are predicted by hyperparameters found without them
 REFIT_STEPS = 15  # steps of a climb without the rows of one fold, which starts at the maximum of all rows
+FEWEST_REFITTED = 4  # rows from which on the folds are refitted
 MOST_REFITTED = 200  # rows up to which the folds are refitted: more cost seconds, and have little optimism
 MOST_OPTIMISTIC = 4.0  # largest optimism, a ratio of variances: one outlying row can make the ratio arbitrarily large
 
@@ -231,17 +232,17 @@ def with_optimism(found: Found, task: Task, generator: np.random.Generator) -> F
     where they are, and predict these rows. O(n^3) a step.
     """
     (X, y, alpha), kernel = arrays_of(task), found.kernel
-    if not FOLDS <= len(X) <= MOST_REFITTED or not kernel.n_dims:
+    if not FEWEST_REFITTED <= len(X) <= MOST_REFITTED or not kernel.n_dims:
         return found
-    order = generator.permutation(len(X))
+    order, folds = generator.permutation(len(X)), min(FOLDS, len(X))
 
     def errors(fold: int) -> Floats:
-        known, new = np.delete(order, np.s_[fold::FOLDS]), order[fold::FOLDS]
+        known, new = np.delete(order, np.s_[fold::folds]), order[fold::folds]
         noise = None if alpha is None else alpha[known]
         again = climb(Plausibility(kernel, X[known], y[known], noise), kernel.theta, kernel.bounds, REFIT_STEPS)[1]
         return squared_errors(kernel.clone_with_theta(again), X, y, alpha, known, new)
 
-    blind = np.concatenate(threaded_map(errors, range(FOLDS))).mean()
+    blind = np.concatenate(threaded_map(errors, range(folds))).mean()
     seen = leave_one_out(kernel, X, y, alpha)
     ratio = blind / seen[0].mean() if seen is not None and seen[0].any() else 1.0
     return replace(found, optimism=float(np.clip(ratio, 1.0, MOST_OPTIMISTIC)) if np.isfinite(ratio) else 1.0)

@@ -20,13 +20,14 @@ from ..kernels import CompiledKernel, compile_kernel, spacing, variation
 from ..kernels.neighbours import Neighbours
 from ..posteriors import Evidence, Local
 from ..posteriors.calibration import Scale, log_densities
-from ..posteriors.novelty import novelty_of
+from ..posteriors.far import novelty_of
 from ..posteriors.shape import density_of_t
 from ..selection.grow import grow
 from ..selection.loop import Selection
 from ..selection.rows import ArrayRows
 from ..stopping import Size
 from .climb import climb
+from .holes import MOST_ROWS, Holes
 from .joint import Joint
 from .objectives import Foresight, Groups, Neighbourhoods
 from .parameters import clipped, free_parameters, set_shares
@@ -127,6 +128,10 @@ class Strategy(Protocol):
         """The value of a kernel, by the rows set aside."""
         ...
 
+    def holes(self, generator: np.random.Generator) -> Holes:
+        """Holes in the rows, by which kernels are compared where rows close to others do not tell."""
+        ...
+
     def errors(self, kernel: Kernel) -> tuple[Floats, Floats]:
         """The rows set aside, of shape (rows, d), and the errors of their predictions, (rows, q)."""
         ...
@@ -221,6 +226,13 @@ class ByNeighbours:
         off = float(np.mean(np.square(error) / learnt.variance[:, None]))
         lost = 0.5 * (off - 1 - log(off)) if off > 0 else 0.0
         return Verdict(np.full(1, 0.5 * (density_of_t(error, np.sqrt(learnt.variance)) + even) - lost))
+
+    def holes(self, generator: np.random.Generator) -> Holes:
+        """Holes in a random sample of the rows."""
+        groups = self.groups
+        which = np.sort(generator.permutation(self.scattered)[:MOST_ROWS])  # windows are denser than all rows
+        rows = ArrayRows(groups.X[which], groups.y[which], groups.alpha[which])
+        return Holes(rows, generator.permutation(len(which)), generator)
 
     def errors(self, kernel: Kernel) -> tuple[Floats, Floats]:
         left = self._left_out(compile_kernel(kernel, self.task.X))
@@ -424,6 +436,9 @@ class ByActiveRows:
         alpha, floor = self.aside.alpha, self._chosen(kernel).noise_floor
         densities = log_densities(error, np.maximum(variance if alpha is None else variance + alpha, floor))
         return Verdict(densities, self._joint(kernel)(kernel.theta)[0])
+
+    def holes(self, generator: np.random.Generator) -> Holes:
+        return Holes(ArrayRows(self.groups.X, self.groups.y, self.groups.alpha), self.scattered, generator, False)
 
     def errors(self, kernel: Kernel) -> tuple[Floats, Floats]:
         return np.asarray(self.aside.X, dtype=np.float64), self._predicted(kernel)[0]

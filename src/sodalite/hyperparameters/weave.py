@@ -13,11 +13,11 @@ from dataclasses import dataclass, replace
 from time import perf_counter
 
 import numpy as np
-from sklearn.gaussian_process.kernels import Kernel
+from sklearn.gaussian_process.kernels import Kernel, Product, Sum
 
 from ..kernels import compile_kernel, variation
 from ..selection.rows import ArrayRows
-from .components import candidates, enriched, with_far_scale
+from .components import candidates, enriched, two_scales, with_far_scale
 from .exact import find_exactly, or_as_given, with_optimism
 from .parameters import is_within_bounds
 from .strategies import (
@@ -41,6 +41,7 @@ START_SHARE = 0.3  # share of the time limit for the search on few rows, from wh
 FIRST_STEPS, OTHER_STEPS, ROUND_STEPS = 10, 6, 8  # steps of a climb: with the first kernel, with others, in a round
 # Weights of the parts of a search, by the time that they usually take. The search by a subset takes longer.
 START_PART, SUBSET_PART, FAMILY_PART, COMPONENTS_PART, ROUND_PART, WINDOWS_PART = 3.0, 9.0, 1.0, 2.0, 1.5, 2.0
+HOLES_SHARE = 0.3  # nats that a kernel may lose among the rows for each that it gains in holes
 USUAL_ROUNDS = 3  # most searches have two to four
 
 
@@ -132,7 +133,7 @@ class Weave:
             search.try_components(generator)
         search.run(self.n_rounds)
         if task.forms:
-            search.try_far_scale(generator)
+            search.fill_gaps(generator)
             search.try_mostly_noise(family, variation(task.y))
         return Found(search.best, tuple(search.rounds))
 
@@ -255,17 +256,45 @@ class _WeaveSearch:
                 if self._keep_if(strategy.accepts(verdict, self.top, gain), name, kernel, verdict):
                     break
 
-    def try_far_scale(self, generator: np.random.Generator) -> None:
-        """Try to add a component of longer length-scales to the best kernel, which fills gaps between rows."""
+    def fill_gaps(self, generator: np.random.Generator) -> None:
+        """Compare the best kernel in holes with that of the next best shape, and with sums of a short and a long scale.
+
+        What rows set aside lose by a kernel counts more than what rows in holes gain, since most queries are among the
+        rows.
+        """
         if self.is_over or not self.strategy.fills_gaps:
             return
         strategy = self.strategy
-        self.progress.begin("a far scale", 0.0)
+        self.progress.begin("holes", COMPONENTS_PART)
         own = generator.spawn(1)[0]  # what is drawn later does not depend on this trial
-        kernel = with_far_scale(self.best, strategy.groups, strategy.scattered, own, self._end)
-        if kernel is not None:
-            verdict = strategy.judge(kernel)
-            self._keep_if(verdict.density > self.top.density - WORTH, "a far scale", kernel, verdict)
+        holes, plain = strategy.holes(own), self._best_of_shapes()
+        finalists = [("holes", self.best, self.top)]
+        finalists += [("holes", kernel, verdict) for kernel, verdict in plain[:2] if kernel is not self.best][:1]
+        far = with_far_scale(self.best, strategy.groups, strategy.scattered, own, self._end)
+        if far is not None:
+            finalists.append(("a far scale", far, strategy.judge(far)))
+        both = two_scales([kernel for kernel, _ in plain])
+        for turn, steps in ((BY_LIKELIHOOD, FIRST_STEPS), (BY_FORESIGHT, OTHER_STEPS)):
+            if both is not None and not self.is_over:
+                both = strategy.raised(both, steps, turn, self._end)
+                finalists.append(("two scales", both, strategy.judge(both)))
+        values = [
+            verdict.density + HOLES_SHARE * holes.density(compile_kernel(kernel, strategy.groups.X))
+            for _, kernel, verdict in finalists
+        ]
+        name, kernel, verdict = finalists[int(np.argmax(values))]
+        if kernel is not self.best:
+            self._keep_if(True, name, kernel, verdict)
+
+    def _best_of_shapes(self) -> list[tuple[Kernel, Verdict]]:
+        """For every shape of one component that was tried, its best kernel and the verdict on it; the best first."""
+        found: dict[tuple[type, float | None], tuple[Kernel, Verdict]] = {}
+        for tried in sorted(self.rounds, key=lambda each: -each.objective):
+            kernel = tried.kernel
+            if isinstance(kernel, Sum) and isinstance(kernel.k1, Product):
+                shape = type(kernel.k1.k2), getattr(kernel.k1.k2, "nu", None)
+                found.setdefault(shape, (kernel, Verdict(np.full(1, tried.objective))))
+        return list(found.values())
 
     def try_mostly_noise(self, natural: Kernel, variance: float) -> None:
         """Replace a kernel that sees no row from any other by one that says the same as noise, if it does.

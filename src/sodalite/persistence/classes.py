@@ -54,6 +54,7 @@ TRUSTED_TYPES = [
     "sodalite.posteriors.baselines.Baselines",
     "sodalite.posteriors.calibration.ErrorBars",
     "sodalite.posteriors.calibration.Scale",
+    "sodalite.posteriors.far.Far",
     "sodalite.posteriors.predictive.Standard",
     "sodalite.posteriors.shape.Shape",
     "sodalite.posteriors.shape.Width",

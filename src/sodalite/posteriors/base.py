@@ -21,9 +21,9 @@ from ..kernels.row_store import RowStore
 from ..selection.loop import Selection
 from ..selection.rows import ALL, Block, Rows, Sliced, noise_alone
 from .calibration import Correlations, Scale
-from .novelty import novelty_of
+from .far import Far, LeftTogether, novelty_of
 from .predictive import Predictive
-from .shape import LeftOut, Shape
+from .shape import LeftOut
 
 BLOCK = 2**20  # numbers that one thread holds at a time, 8 MB of k(I, x): large for the product, small for memory
 Needs = Literal["passes", "all", "all in memory"]  # what a posterior needs of the rows: see `Posterior.needs`
@@ -37,8 +37,10 @@ class Judging:
     calibrate: bool = True
     """Whether variances are calibrated (`sodalite.posteriors.calibration`): far from all rows, no less than the
     targets' own variance, and for "local" scaled by leave-one-out errors of the rows near by."""
-    floor: float = 0.0
-    """The least variance of an observation far from all rows; 0 for none."""
+    far: Far | None = None
+    """How error bars change away from the rows, before that is learnt; None for the process as it is."""
+    together: LeftTogether | None = None
+    """Rows that were left out together, by which that is learnt."""
     optimism: float = 1.0
     """How many times as large squared errors are for rows that the hyperparameters have not seen, over leave-one-out
     errors, which are those of rows that they have seen."""
@@ -56,21 +58,25 @@ class Judging:
         spread: float,
         judges: Indices | None,
         generator: np.random.Generator,
+        together: LeftTogether | None = None,
     ) -> Judging:
-        """For a model of some rows, of which `judges` may judge it. O(n q).
+        """For a model of some rows, of which `judges` may judge it. O(n (q + d)).
 
-        The floor is the mean square of the targets, which have a prior mean of zero, of several targets the largest,
-        and no less than `spread`, the largest variance of a target before a mean function was subtracted. Rows that
-        are nothing but noise, by their alpha, do not judge: their errors say nothing of a model.
+        Far from all rows, the least variance is the mean square of the targets, which have a prior mean of zero, of
+        several targets the largest, and no less than `spread`, the largest variance of a target before a mean function
+        was subtracted. Rows that are nothing but noise, by their alpha, do not judge: their errors say nothing of a
+        model.
         """
-        n = rows.shape[0]
-        floor = max(float(np.max(rows.map(_squares, np.add, ALL))) / n, spread) if calibrate else 0.0
+        n, far = rows.shape[0], None
+        if calibrate:
+            squares, low, high = rows.map(_extent, _joined, ALL)
+            far = Far(floor=max(float(np.max(squares)) / n, spread), low=low, high=high)
         seed = int(generator.integers(2**32))
         if rows.has_alpha:
             every = np.arange(n) if judges is None else judges
             kept = every[~noise_alone(rows)[every]]
             judges = kept if 0 < len(kept) < len(every) else judges
-        return cls(calibrate, floor, optimism, judges, seed)
+        return cls(calibrate, far, together, optimism, judges, seed)
 
 
 @dataclass(frozen=True)
@@ -169,6 +175,21 @@ class Prediction:
     """The share of the latent prior variance that is left, of shape (n,); None where it follows from the variance."""
 
 
+class ErrorBarsAt(NamedTuple):
+    """The error bars of some rows."""
+
+    novelty: Floats
+    """The share of what is not known, of shape (n,)."""
+    noise: Floats
+    """Noise variances, not calibrated, of shape (n,)."""
+    std: Floats
+    """Standard deviations of observations, of shape (n,)."""
+    widths: Floats
+    """Widths of errors by their learnt shape, of shape (n, q); (n, 0) where all are Gaussian."""
+    most: Floats | None
+    """Twice the standard deviation of a row of which nothing is known, of shape (n,); None for no limit."""
+
+
 class Posterior:
     """A process given data. One of your own derives from this: a frozen dataclass with `condition` and `predict`.
 
@@ -245,59 +266,64 @@ class Posterior:
         return found.mean, found.variance
 
     def novelty(self, X: Array) -> Floats:
-        """The share of the latent prior variance that is left at every row of X, of shape (n,)."""
+        """The share of the latent prior variance that is left at every row of X, of shape (n,).
+
+        Rows beyond the ends of the inputs are the less known the farther they are, whatever the kernel says.
+        """
         X = np.asarray(X, dtype=np.float64)
-        return self._error_bars(X, self.predict(X))[0]
+        return self._error_bars(X, self.predict(X)).novelty
 
     def calibrated(self, X: Array, noisy: bool = False, joint: bool = False) -> Prediction:
-        """The latent function or, if `noisy`, new observations of it: variances are multiplied by the scale."""
+        """The latent function or, if `noisy`, new observations of it, with the standard deviations of error bars."""
         X = np.asarray(X, dtype=np.float64)
         found = self.predict(X, joint)
-        novelty, noise, factor, _ = self._error_bars(X, found)
+        bars = self._error_bars(X, found)
         if not joint:
-            variance = (found.variance + noise if noisy else found.variance) * factor
-            return Prediction(found.mean, variance, novelty)
+            observed = found.variance + bars.noise
+            share = np.divide(found.variance, observed, out=np.ones(len(X)), where=observed > 0)
+            return Prediction(found.mean, np.square(bars.std) * (1.0 if noisy else share), bars.novelty)
         covariance = found.variance
         diagonal = np.einsum("ii->i", covariance)
         np.maximum(diagonal, 0, out=diagonal)  # rounding may leave a small negative number
+        observed = diagonal + bars.noise
         if noisy:
-            diagonal += noise
+            diagonal += bars.noise
         if self.scale is not None:
-            root = np.sqrt(factor)
+            root = np.divide(bars.std, np.sqrt(observed), out=np.ones(len(X)), where=observed > 0)
             covariance *= np.multiply.outer(root, root)
-        return Prediction(found.mean, covariance, novelty)
+        return Prediction(found.mean, covariance, bars.novelty)
 
     def predictive(self, X: Array) -> Predictive:
         """The predictive distribution of new observations at X, by the learnt shape of errors."""
-        X, shape = np.asarray(X, dtype=np.float64), None if self.scale is None else self.scale.shape
+        X, scale = np.asarray(X, dtype=np.float64), self.scale
         found = self.predict(X)
-        novelty, noise, factor, widths = self._error_bars(X, found, shape)
-        std = _each(np.sqrt((found.variance + noise) * factor), found.mean)
-        if self.scale is None or shape is None or shape.is_gaussian:
-            return Predictive.gaussian(found.mean, std, novelty)
-        return Predictive(found.mean, std, widths, self.scale.outside(novelty), shape.standards, novelty)
+        bars = self._error_bars(X, found)
+        std, most = _each(bars.std, found.mean), None if bars.most is None else _each(bars.most, found.mean)
+        if scale is None or scale.shape is None or scale.shape.is_gaussian:
+            return replace(Predictive.gaussian(found.mean, std, bars.novelty), most=most)
+        return Predictive(found.mean, std, bars.widths, scale.shape.standards, bars.novelty, most)
 
-    def _error_bars(self, X: Floats, found: Prediction, shape: Shape | None = None) -> list[Floats]:
-        """Novelty, noise variance and the factor of variances, of shape (n,), and the widths of errors, (n, q).
-
-        Widths are computed if their shape is given.
-        """
+    def _error_bars(self, X: Floats, found: Prediction) -> ErrorBarsAt:
+        """Standard deviations and widths of the errors of predictions."""
         scale, variance = self.scale, found.variance
-        latent = variance.diagonal() if variance.ndim == 2 else variance
+        latent = np.maximum(variance.diagonal(), 0) if variance.ndim == 2 else variance
+        far = None if scale is None else scale.far
 
-        def block(which: Indices) -> tuple[Floats, Floats, Floats, Floats]:
-            rows, nothing = self.kernel.prepare(X[which]), np.empty((len(which), 0))
+        def block(which: Indices) -> tuple[Floats, ...]:
+            rows = self.kernel.prepare(X[which])
             prior, noise = self.kernel.diag(rows), self.kernel.noise(rows)
             novelty = novelty_of(latent[which], prior) if found.novelty is None else found.novelty[which]
             if scale is None:
-                return novelty, noise, np.ones(len(which)), nothing
+                return novelty, noise, np.sqrt(latent[which] + noise), np.empty((len(which), 0)), np.empty(len(which))
             noise += scale.extra
-            if shape is None or shape.is_gaussian:
-                return novelty, noise, scale.factor(X[which], novelty, prior + noise), nothing
-            observed = latent[which] + noise
-            return novelty, noise, *scale.factor_and_widths(X[which], observed, novelty, prior + noise)
+            std, widths = scale.error_bars(X[which], latent[which] + noise, novelty, prior + noise)
+            if far is None:
+                return novelty, noise, std, widths, np.empty(len(which))
+            most = 2 * np.sqrt(np.maximum(prior + noise, far.floor))
+            return far.novelty(novelty, X[which]), noise, np.minimum(std, most), widths, most
 
-        return in_blocks(block, np.arange(len(X)), 4 * X.shape[1])
+        novelty, noise, std, widths, most = in_blocks(block, np.arange(len(X)), 4 * X.shape[1])
+        return ErrorBarsAt(novelty, noise, std, widths, None if far is None else most)
 
     def predictive_left_out(self, rows: RowsOfFit, found: Prediction) -> Predictive:
         """The distribution of the scaled targets of rows, from what `left_out` returns for them.
@@ -309,11 +335,11 @@ class Posterior:
         if scale is None:
             return Predictive.gaussian(mean, _roots(variance, mean), left.novelty)
         known = self._correlations_with_places(scale, rows, variance)
-        factor, widths = scale.left_out(left, places_among(scale.X, rows.X), known)
-        std = _roots((variance + scale.extra) * factor, mean)
+        deviations, widths = scale.left_out(left, places_among(scale.X, rows.X), known)
+        std = _roots(np.square(deviations), mean)
         if scale.shape is None:
             return Predictive.gaussian(mean, std, left.novelty)
-        return Predictive(mean, std, widths, scale.outside(left.novelty), scale.shape.standards, left.novelty)
+        return Predictive(mean, std, widths, scale.shape.standards, left.novelty)
 
     def _correlations_with_places(self, scale: Scale, rows: RowsOfFit, variance: Floats) -> Correlations | None:
         """How the errors of rows correlate with those at places of the scale, if the latter are known."""
@@ -344,7 +370,8 @@ class Posterior:
         if places is not None:
             variance = latent + rows.noise
             places = replace(places, rho=self.correlations(rows, variance, rows, variance, places.partners))
-        return Scale.none(left, judging.floor, places).of_model(self.kernel, judging.calibrate)
+        learnt = Scale.none(left, places)
+        return learnt.of_model(self.kernel, judging.calibrate, far=judging.far, together=judging.together)
 
 
 def _each(std: Floats, mean: Floats) -> Floats:
@@ -357,10 +384,20 @@ def _roots(variance: Floats, mean: Floats) -> Floats:
     return _each(np.sqrt(np.maximum(variance, np.finfo(np.float64).tiny)), mean)
 
 
-def _squares(block: Block) -> Floats:
-    """The sum of each target's squares over a block, less what is noise of the rows' own; of shape (q,)."""
+def _extent(block: Block) -> tuple[Floats, Floats, Floats]:
+    """The sum of each target's squares over a block, less what is noise of the rows' own, and the inputs' ends.
+
+    Of shape (q,), (d,) and (d,).
+    """
     squares, alpha = np.square(block.y), block.alpha
-    return np.asarray((squares if alpha is None else np.maximum(squares - alpha[:, None], 0)).sum(axis=0))
+    sums = (squares if alpha is None else np.maximum(squares - alpha[:, None], 0)).sum(axis=0)
+    X = np.asarray(block.X, dtype=np.float64)
+    return np.asarray(sums), X.min(axis=0), X.max(axis=0)
+
+
+def _joined(one: tuple[Floats, ...], other: tuple[Floats, ...]) -> tuple[Floats, ...]:
+    """What `_extent` returns for the rows of two blocks."""
+    return one[0] + other[0], np.minimum(one[1], other[1]), np.maximum(one[2], other[2])
 
 
 def in_blocks(function: Callable[[Array], tuple[Floats, ...]], X: Sliced, width: int, entries: int = 0) -> list[Floats]:

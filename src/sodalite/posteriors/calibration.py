@@ -16,12 +16,8 @@ A kernel may find hardly any noise where a few large errors show that there is s
 little noise, `extra`, may be added to all variances before they are multiplied. The values of `extra`, k and `strength`
 are those that give the leave-one-out errors the largest log density, the scale of each row learnt from the other rows.
 
-A scale holds near the rows that it was learnt from. How far, the *novelty* says: the share of the latent prior variance
-that is left at x. Up to `edge`, the novelty that the rows themselves have when they are left out, the scale is
-scale(x). Beyond it, the scale goes over to the one that holds where nothing is known, by the logarithm of the novelty
-(`sodalite.posteriors.novelty`). There the variance of an observation is the prior's times `mean`, and no less than
-`floor`, the variance of the targets. A `mean` below one shrinks the prior variance only by the power `edge`: as far as
-the errors that it was learnt from had any prior variance left.
+A scale holds near the rows that it was learnt from. How error bars go on from there, in gaps between the rows and
+beyond the ends of the inputs, is learnt from rows that are left out together (`sodalite.posteriors.far`).
 """
 
 from __future__ import annotations
@@ -35,9 +31,9 @@ import numpy as np
 from ..core.types import Array, Floats, Indices
 from ..kernels import CompiledKernel
 from ..kernels.neighbours import Neighbours
-from .novelty import EXCEPT, EXCEPT_NEAR, UNKNOWN, edge_of, least_outside, outside, scale_between
-from .predictive import Predictive
-from .shape import LeftOut, Places, Shape
+from .far import Far, LeftTogether, edge_of, least_outside
+from .predictive import TINY, Predictive, Standard
+from .shape import NU, LeftOut, Places, Shape
 
 Correlations: TypeAlias = Callable[[Indices], Floats | None]
 """A function from places, of shape (rows, some) and -1 for none, to the correlations of their errors, if known."""
@@ -124,12 +120,8 @@ class Scale:
     """The mean log density of the leave-one-out errors, the scale of each row learnt from the other rows."""
     extra: float = 0.0
     """Noise variance that is added to observations before they are multiplied."""
-    novelty: Floats = field(default_factory=lambda: np.empty(0), repr=False)
-    """The mean novelty of every place's rows, each left out; of shape (places,)."""
-    edge: float = UNKNOWN
-    """The novelty up to which `mean` holds. A local scale has an edge of its own, from the rows near by."""
-    floor: float = 0.0
-    """The least variance of an observation where nothing is known: the variance of the targets."""
+    far: Far | None = None
+    """How error bars change away from the rows; None if they are those of the process there."""
     bars: ErrorBars | None = None
     """The standard deviations that predictions have at the rows of the fit."""
     counts: Floats = field(default_factory=lambda: np.empty(0), repr=False)
@@ -150,7 +142,6 @@ class Scale:
         errors: Floats,
         variances: Floats,
         noise: Floats | None = None,
-        floor: float = 0.0,
         places: Places | None = None,
     ) -> list[LearntScale]:
         """Learn one scale for each of several models that predict the same rows, from their leave-one-out errors.
@@ -167,8 +158,6 @@ class Scale:
             The variances that the models predicted for them, noise included.
         noise : array of shape (rows,), default=None
             The part of these variances that is noise; None if all of it is.
-        floor : float
-            The variance of the targets.
         places : Places, default=None
             Those of the rows, if they are known.
         """
@@ -177,7 +166,7 @@ class Scale:
             places = cls.places_of(kernel, X)
         latents = np.zeros_like(variances) if noise is None else np.maximum(variances - noise, 0)
         models = zip(errors, variances, latents, strict=True)
-        return [cls._best(LeftOut.of(kernel, X, *model), places, floor) for model in models]
+        return [cls._best(LeftOut.of(kernel, X, *model), places) for model in models]
 
     @staticmethod
     def places_of(kernel: CompiledKernel, X: Floats) -> Places | None:
@@ -185,89 +174,90 @@ class Scale:
         return Places.of(kernel, X, max(SIZES)) if len(X) >= FEW else None
 
     @classmethod
-    def none(cls, rows: LeftOut, floor: float, places: Places | None = None) -> LearntScale:
-        """The scale that leaves variances as they are up to the novelty of the rows, and then rises to `floor`.
-
-        With a floor of 0, variances stay as they are everywhere. `places` are those of the rows, None if few.
-        """
-        novelty, nowhere = rows.novelty, np.empty((0, rows.X.shape[1]))
-        made = cls(1.0, np.empty(0), nowhere, None, edge=float(edge_of(novelty, EXCEPT)), floor=floor)
-        factor = made.factor(rows.X, novelty, rows.prior + (rows.variance - rows.latent))
-        return LearntScale(made, rows, places, rows.variance * factor)
+    def none(cls, rows: LeftOut, places: Places | None = None) -> LearntScale:
+        """The scale that leaves variances as they are near the rows. `places` are those of the rows, None if few."""
+        return LearntScale(cls(1.0, np.empty(0), np.empty((0, rows.X.shape[1])), None), rows, places, rows.variance)
 
     @classmethod
-    def _best(cls, rows: LeftOut, places: Places | None, floor: float) -> LearntScale:
+    def _best(cls, rows: LeftOut, places: Places | None) -> LearntScale:
         """The candidate of the largest log density; a simple one is given up only for a gain of `WORTH`."""
         if not len(rows.X):
-            return LearntScale(
-                cls(1.0, np.empty(0), rows.X, None, novelty=np.empty(0), floor=floor), rows, None, np.empty(0)
-            )
-        candidates = cls._candidates(rows, places, floor)
+            return cls.none(rows)
+        candidates = cls._candidates(rows, places)
         best = next(candidates)
-        for made in candidates:
+        for candidate in candidates:
             is_simple = best.scale.k == 0 and best.scale.extra == 0
-            if made.scale.density > best.scale.density + (WORTH if is_simple else 0.0):
-                best = made
+            if candidate.scale.density > best.scale.density + (WORTH if is_simple else 0.0):
+                best = candidate
         return best
 
     @classmethod
-    def _candidates(cls, rows: LeftOut, places: Places | None, floor: float) -> Iterator[LearntScale]:
+    def _candidates(cls, rows: LeftOut, places: Places | None) -> Iterator[LearntScale]:
         """Every combination of `extra`, k and `strength`, the simplest first, each with its log density."""
         error, variance = rows.error, rows.variance
         mean_square = float(np.mean(np.square(error)))
-        novelty = rows.novelty if places is None else _place_means(places, rows.novelty)
-        edge = float(edge_of(rows.novelty, EXCEPT))
-        edges: dict[int, Floats | float] = {0: edge}
-        if places is not None:
-            edges |= {k: _edges_left_out(places, novelty, k) for k in SIZES}
         X = rows.X if places is None else places.X
+        counts = np.empty(0) if places is None else places.counts
         for share in EXTRAS:
             extra = share * mean_square
             total = variance + extra
-            far = rows.prior + (variance - rows.latent) + extra
             squares = np.mean(np.square(error), axis=1) / total
             sums = squares if places is None else places.sums(squares[:, None])[:, 0]
             z = error / np.sqrt(total)[:, None]
             correction = None if places is None else places.correction(z, places.of_first(z), _mean_square)
             for mean, local, k, strength in _scales(squares, sums, places, correction):
                 index = places.index if places is not None and k else None
-                counts = np.empty(0) if places is None else places.counts
-                made = cls(mean, sums, X, index, k, strength, -np.inf, extra, novelty, edge, floor, counts=counts)
-                calibrated = total * scale_between(local, made.far(far), rows.novelty, edges[k])
+                calibrated = total * local
                 density = float(log_densities(error, calibrated).mean())
-                yield LearntScale(replace(made, density=density), rows, places, calibrated)
+                scale = cls(mean, sums, X, index, k, strength, density, extra, counts=counts)
+                yield LearntScale(scale, rows, places, calibrated)
 
     def __call__(self, X: Array) -> Floats:
         """The scale of the places near by, at every row of X and whatever its novelty; of shape (n,)."""
-        return self._near(self._query(X, self.k), len(X))[0]
+        return self._near(self._query(X, self.k), len(X))
 
-    def factor(self, X: Array, novelty: Floats, prior: Floats) -> Floats:
-        """The factor that the variances at X are multiplied by; of shape (n,).
+    def error_bars(self, X: Array, variance: Floats, novelty: Floats, prior: Floats) -> tuple[Floats, Floats]:
+        """The standard deviations of observations, of shape (n,), and the widths of their errors, of shape (n, q).
+
+        Widths have no columns if all errors are Gaussian.
 
         Parameters
         ----------
         X : array of shape (n, d)
+        variance : array of shape (n,)
+            Of observations, before calibration, with `extra`.
         novelty : array of shape (n,)
             The share of the latent prior variance that is left.
         prior : array of shape (n,)
-            The variance that an observation has where nothing is known, with `extra`.
+            The variance of an observation where nothing is known, with `extra`.
         """
-        return self._factor(self._query(X, self.k), novelty, prior)
+        found, shape = self._query(X, self._n_near), self.shape
+        scale = self._near(found, len(novelty))
+        widths: Floats = np.zeros((len(novelty), 0))
+        if shape is not None and not shape.is_gaussian:
+            widths = shape.widths(variance, np.sqrt(variance * scale), novelty, found, self.counts)
+        return self._away(X, scale, widths, variance, novelty, prior)
 
-    def factor_and_widths(self, X: Array, variance: Floats, novelty: Floats, prior: Floats) -> tuple[Floats, Floats]:
-        """The factor, as `factor` has it, and the widths of the errors by the learnt shape, of shape (n, q).
-
-        `variance` are the variances of observations before calibration, with `extra`; of shape (n,).
-        """
-        assert self.shape is not None
-        found = self._query(X, self._n_near)
-        factor = self._factor(found, novelty, prior)
-        return factor, self.shape.widths(variance, np.sqrt(variance * factor), novelty, found, self.counts)
+    def _away(
+        self, X: Array, scale: Floats, widths: Floats, variance: Floats, novelty: Floats, prior: Floats
+    ) -> tuple[Floats, Floats]:
+        """Standard deviations and widths of rows anywhere, from the scale and the widths near the rows of the fit."""
+        far, s = self.far, np.sqrt(np.maximum(variance, TINY))
+        if far is None:
+            return np.sqrt(variance * scale), widths
+        added, near = far.added(X), 0.5 * np.log(np.maximum(scale, TINY))
+        std = np.sqrt(np.square(far.std(near, s, novelty, prior)) + added)
+        ratios = np.ones(0) if self.shape is None else self.shape.ratios
+        for j, ratio in enumerate(ratios[: widths.shape[1]]):
+            if ratio > 0:
+                near = np.log(np.maximum(widths[:, j], TINY) / s)
+                widths[:, j] = np.sqrt(np.square(far.std(near, s, novelty, prior, ratio)) + added / ratio**2)
+        return std, widths
 
     def left_out(
         self, rows: LeftOut, place: Indices, correlations: Correlations | None = None
     ) -> tuple[Floats, Floats]:
-        """The factor and the widths at rows of the fit, as `factor_and_widths` has them, without each row's own error.
+        """The error bars at rows of the fit, as `error_bars` has them, without each row's own error.
 
         Exact but for rows that repeat in small tables: squares and sums contain the `optimism`, their errors do not.
 
@@ -284,18 +274,16 @@ class Scale:
         theirs = None
         if self.errors is not None and self.variances is not None:
             theirs = self.errors / np.sqrt(self.variances + self.extra)[:, None]
-        scale, edge = self._near(None, len(rows.X))
+        scale: Floats = self._near(None, len(rows.X))
         if places is not None and self.k:
             z = rows.error / np.sqrt(variance)[:, None]
             correction = places.correction(z, theirs, _mean_square)
             total, count = places.others(_mean_square(z), self.squares[:, None], self.k, correction)
-            scale = (total[:, 0] + self.strength * self.mean) / (count + self.strength)
-            edge = _edges_left_out(places, self.novelty, self.k)
-        far = self.far(rows.prior + variance - rows.latent)
-        factor = scale_between(scale, far, rows.novelty, edge)
-        if self.shape is None:
-            return factor, np.zeros(rows.error.shape)
-        return factor, self.shape.widths_left_out(rows, places, variance * factor, self.extra, theirs=theirs)
+            scale = np.asarray((total[:, 0] + self.strength * self.mean) / (count + self.strength))
+        widths: Floats = np.zeros(rows.error.shape)
+        if self.shape is not None:
+            widths = self.shape.widths_left_out(rows, places, variance * scale, self.extra, theirs=theirs)
+        return self._away(rows.X, scale, widths, variance, rows.novelty, rows.prior + variance - rows.latent)
 
     def _places(self, X: Floats, place: Indices, correlations: Correlations | None) -> Places | None:
         """The places of the scale, seen from rows that are at these; None if no place matters."""
@@ -316,27 +304,23 @@ class Scale:
         """The k places nearest to every row of X; None if no place matters."""
         return None if self.near is None or not k else self.near.query(np.asarray(X, dtype=np.float64), k)
 
-    def _factor(self, found: Indices | None, novelty: Floats, prior: Floats) -> Floats:
-        scale, edge = self._near(found, len(novelty))
-        return scale_between(scale, self.far(prior), novelty, edge)
-
-    def outside(self, novelty: Floats) -> Floats:
-        """How far outside the known rows of such novelties are, from 0 to 1; of the shape of `novelty`."""
-        return outside(novelty, self.edge)
-
-    def far(self, prior: Floats) -> Floats:
-        """The scale where nothing is known; of shape (n,), as `prior`, the variance of an observation there."""
-        least = np.divide(self.floor, prior, out=np.zeros(len(prior)), where=prior > 0)
-        return np.maximum(max(self.mean, min(self.mean, 1.0) ** self.edge), least)
-
-    def _near(self, found: Indices | None, n: int) -> tuple[Floats, Floats]:
-        """The scale of the places near by, and the novelty up to which it holds; each of shape (n,)."""
+    def _near(self, found: Indices | None, n: int) -> Floats:
+        """The scale of the places near by, of shape (n,)."""
         if found is None or not self.k:
-            return np.full(n, self.mean), np.full(n, self.edge)
+            return np.full(n, self.mean)
         found = found[:, : self.k]
         count = self.counts[found].sum(axis=1) + self.strength
-        scale = np.asarray((self.squares[found].sum(axis=1) + self.strength * self.mean) / count)
-        return scale, edge_of(self.novelty[found], EXCEPT_NEAR)
+        return np.asarray((self.squares[found].sum(axis=1) + self.strength * self.mean) / count)
+
+    def _learn_far(self, kernel: CompiledKernel, far: Far, rows: LeftTogether | None) -> Far:
+        """How error bars change away from the rows, as rows that were left out together tell, if there are some."""
+        if rows is None or not len(rows.X):
+            return far
+        features = kernel.prepare(rows.X)
+        prior = kernel.diag(features) + kernel.noise(features) + self.extra
+        rows = replace(rows, variance=np.maximum(rows.variance + self.extra, TINY))
+        shapes = [(Standard(NU[1]), 1.0)] * rows.error.shape[1] if self.shape is None else self.shape.learnt_from
+        return far.learnt(rows, 0.5 * np.log(np.maximum(self(rows.X), TINY)), prior, shapes)
 
 
 @dataclass(frozen=True)
@@ -361,21 +345,39 @@ class LearntScale:
         shape = Shape.learn(self.rows, self.places, self.variance, self.scale.extra, optimism=1.0, degrees=())
         return self.scale.density + float(np.mean(shape.gain or 0.0))
 
-    def of_model(self, kernel: CompiledKernel, calibrate: bool, optimism: float = 1.0) -> Scale:
+    def of_model(
+        self,
+        kernel: CompiledKernel,
+        calibrate: bool,
+        optimism: float = 1.0,
+        far: Far | None = None,
+        together: LeftTogether | None = None,
+    ) -> Scale:
         """The scale that a model keeps: with `bars` and, if `calibrate`, with the shape of its errors.
 
-        `optimism` is how many times as large squared errors are for rows that no step of the fit has seen.
+        Parameters
+        ----------
+        kernel : CompiledKernel
+        calibrate : bool
+        optimism : float
+            How many times as large squared errors are for rows that no step of the fit has seen.
+        far : Far, optional
+            How error bars change away from the rows, before that is learnt.
+        together : LeftTogether, optional
+            What it is learnt from.
         """
         scale, rows = self.scale, self.rows
         if not len(rows.X):
-            return scale
+            return replace(scale, far=far)
         wide = replace(scale, mean=optimism * scale.mean, squares=optimism * scale.squares)
         shape = Shape.learn(rows, self.places, self.variance, scale.extra, optimism) if calibrate else None
         noise = kernel.noise(kernel.prepare(rows.X)) + scale.extra
-        factor = wide.factor(rows.X, rows.novelty, rows.prior + noise)
+        factor = wide(rows.X)
         left_out = self._left_out(shape, optimism)
         bars = ErrorBars.of(noise * factor, (rows.latent + noise) * factor, rows.novelty, rows.error, left_out)
         wide, places = replace(wide, bars=bars, shape=shape), self.places
+        if far is not None:
+            wide = replace(wide, far=wide._learn_far(kernel, replace(far, edge=edge_of(rows.novelty)), together))
         by_place = shape is not None and shape.sums is not None
         if places is None or not (wide.k or by_place):
             return wide
@@ -392,7 +394,7 @@ class LearntScale:
         if shape is None:
             return Predictive.gaussian(mean, std)
         width = shape.widths_left_out(rows, self.places, self.variance, scale.extra, optimism)
-        return Predictive(mean, std, width, scale.outside(rows.novelty), shape.standards)
+        return Predictive(mean, std, width, shape.standards)
 
 
 def shares_inside(pit: Floats) -> tuple[float, ...]:
@@ -411,16 +413,6 @@ def nlpd_of(distribution: Predictive, y: Floats) -> float | None:
     with np.errstate(invalid="ignore"):  # infinite densities of both signs
         found = -float(np.mean(distribution.log_density(y).sum(axis=1)))
     return found if np.isfinite(found) else None
-
-
-def _place_means(places: Places, values: Floats) -> Floats:
-    """Means of values, of shape (rows,), over the rows of every place; of shape (places,)."""
-    return np.asarray(places.sums(values[:, None])[:, 0] / places.counts)
-
-
-def _edges_left_out(places: Places, novelty: Floats, k: int) -> Floats:
-    """The novelty up to which the local scale of each row holds, by the k places near by; of shape (rows,)."""
-    return edge_of(np.where(places.used(k), novelty[places.found[:, : k + 1]], -1.0), EXCEPT_NEAR)
 
 
 def _mean_square(z: Floats) -> Floats:

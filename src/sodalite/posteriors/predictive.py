@@ -1,9 +1,8 @@
 """Predictive distributions: their quantiles, densities and cumulative probabilities (docs/method.rst, `distribution`).
 
-The error of a prediction is its width times Z, which is distributed alike at all places (`Standard`). Where nothing is
-known, it is Gaussian with the predicted standard deviation, and between the two, quantiles are weighted means of the
-two distributions' quantiles: so they grow with their level, and intervals of every coverage go over from one to the
-other without a jump.
+The error of a prediction is its width times Z, which is distributed alike at all places (`Standard`). Heavy tails end
+where they promise less than no data would: no quantile is farther from the mean than twice that of a normal
+distribution with the standard deviation of a row of which nothing is known.
 """
 
 from __future__ import annotations
@@ -15,10 +14,11 @@ from math import log, pi
 import numpy as np
 from scipy.special import betainc, betaln, gammaln, ndtr, ndtri, stdtr, stdtrit
 
-from ..core.types import Floats
+from ..core.types import Floats, Mask
 
 TINY = 1e-300  # the least probability whose logarithm is taken
-NEWTON = 60  # most steps in search of a quantile or of a z; bisection alone would leave 1e-18 of the bracket
+NEWTON = 60  # most steps in search of a quantile; bisection alone would leave 1e-18 of the bracket
+INNER = float(ndtri(0.75))  # normal quantile up to which, in units of `most`, no quantile is cut
 CLOSE = 1e-13  # relative difference of probabilities at which a search ends: rounding makes a tenth of it
 
 
@@ -85,8 +85,8 @@ class Standard:
 class Predictive:
     """The predictive distribution of every target of some rows, in whatever unit the means have.
 
-    With w the share `outside`, the quantile of a level u is mean + (1 - w) width Q(u) + w std N(u), where Q is the
-    quantile function of `Standard` and N that of the standard normal distribution.
+    With Q the quantile function of `Standard` and N that of the standard normal distribution, the quantile of a level u
+    is mean + width Q(u), but no farther from the mean than most max(|N(u)|, N(3/4)).
     """
 
     mean: Floats
@@ -95,17 +95,17 @@ class Predictive:
     """Standard deviations, noise included, of shape (n, q)."""
     width: Floats
     """Of shape (n, q)."""
-    outside: Floats
-    """Share of the Gaussian with the predicted standard deviation, of shape (n,): 0 among the data, 1 far away."""
     targets: Sequence[Standard | None]
     """The distribution of Z for every target; None for a Gaussian whose width is the standard deviation."""
     novelty: Floats | None = None
     """The share of the latent prior variance that is left, of shape (n,); None if it is not known."""
+    most: Floats | None = None
+    """Twice the standard deviation of a row of which nothing is known, of shape (n, q); None for no limit."""
 
     @classmethod
     def gaussian(cls, mean: Floats, std: Floats, novelty: Floats | None = None) -> Predictive:
         """A Gaussian for every target, with means and standard deviations of shape (n, q)."""
-        return cls(mean, std, std, np.zeros(len(mean)), (None,) * mean.shape[1], novelty)
+        return cls(mean, std, std, (None,) * mean.shape[1], novelty)
 
     @property
     def is_gaussian(self) -> bool:
@@ -114,12 +114,14 @@ class Predictive:
 
     def in_units(self, centre: Floats, unit: Floats) -> Predictive:
         """The distribution of unit * y + centre, with arrays of shape (q,) or, for `centre`, (n, q)."""
-        return replace(self, mean=self.mean * unit + centre, std=self.std * unit, width=self.width * unit)
+        most = None if self.most is None else self.most * unit
+        return replace(self, mean=self.mean * unit + centre, std=self.std * unit, width=self.width * unit, most=most)
 
     def widened(self, variance: Floats) -> Predictive:
         """The distribution with a variance, of shape (n, q), added to the squares of its std and its width."""
         std, width = (np.sqrt(np.square(part) + variance) for part in (self.std, self.width))
-        return replace(self, std=std, width=width)
+        most = None if self.most is None else np.sqrt(np.square(self.most) + 4 * variance)
+        return replace(self, std=std, width=width, most=most)
 
     def quantiles(self, levels: Floats) -> Floats:
         """The quantiles of the same levels for every row, of shape (levels,); the result is (n, q, levels)."""
@@ -148,11 +150,13 @@ class Predictive:
         found = np.empty((*self.mean.shape, levels.shape[-1]))
         for j, standard in enumerate(self.targets):
             here = (Ellipsis,) if levels.ndim == 1 else (slice(None), j)
-            width, std, w = self.width[:, j, None], self.std[:, j, None], self.outside[:, None]
             if standard is None:
-                found[:, j] = std * scores[here]
+                found[:, j] = self.std[:, j, None] * scores[here]
             else:
-                found[:, j] = (1 - w) * width * standard.quantiles(levels[here]) + w * std * scores[here]
+                found[:, j] = self.width[:, j, None] * standard.quantiles(levels[here])
+            if self.most is not None:
+                farthest = self.most[:, j, None] * np.maximum(np.abs(scores[here]), INNER)
+                found[:, j] = np.clip(found[:, j], -farthest, farthest)
         return found + self.mean[..., None]
 
     def log_density(self, y: Floats) -> Floats:
@@ -163,66 +167,42 @@ class Predictive:
         found = np.empty(self.mean.shape)
         for j, standard in enumerate(self.targets):
             with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+                error = self._error(y, j)
                 if standard is None:
-                    found[:, j] = log_gaussian(self._error(y, j), self.std[:, j])
-                    continue
-                z, scores = self._standardised(y, j, standard)
-                inner = standard.log_density(z)
-                # p(y) = f(z) / ((1 - w) width + w std f(z) / phi(score)): the inverse of the quantile's derivative.
-                slope = self.outside * self.std[:, j] * np.exp(np.minimum(inner - log_gaussian(scores, 1.0), 700))
-                mixed = inner - np.log((1 - self.outside) * self.width[:, j] + slope)
-                found[:, j] = np.where(self.outside < 1, mixed, log_gaussian(self._error(y, j), self.std[:, j]))
+                    found[:, j] = log_gaussian(error, self.std[:, j])
+                else:
+                    found[:, j] = standard.log_density(error / self.width[:, j]) - np.log(self.width[:, j])
+                if self.most is not None:
+                    is_cut = self._is_cut(error, j)
+                    found[is_cut, j] = log_gaussian(error[is_cut], self.most[is_cut, j])
         return np.where(self.std > 0, found, np.where(y == self.mean, np.inf, -np.inf))
 
     def cumulative(self, y: Floats) -> Floats:
         """The cumulative probability of targets of shape (n, q): PIT values, uniform if the distribution is right."""
         found = np.empty(self.mean.shape)
-        for j, standard in enumerate(self.targets):
+        for j in range(len(self.targets)):
             with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-                if standard is None:
-                    found[:, j] = ndtr(self._error(y, j) / self.std[:, j])
-                else:
-                    found[:, j] = ndtr(self._standardised(y, j, standard)[1])
+                error = self._error(y, j)
+                scores = self._scores(error, j)
+                if self.most is not None:
+                    is_cut = self._is_cut(error, j)
+                    scores[is_cut] = error[is_cut] / self.most[is_cut, j]
+            found[:, j] = ndtr(scores)
         return np.where(self.std > 0, found, y >= self.mean)
 
     def _error(self, y: Floats, j: int) -> Floats:
         return np.asarray(y[:, j] - self.mean[:, j])
 
-    def _standardised(self, y: Floats, j: int, standard: Standard) -> tuple[Floats, Floats]:
-        """The z of every target, and the standard normal quantile of the same level: (1 - w) width z + w std score = e.
+    def _scores(self, error: Floats, j: int) -> Floats:
+        """The standard normal quantiles of the levels of errors, without `most`."""
+        standard = self.targets[j]
+        return error / self.std[:, j] if standard is None else standard.normal_scores(error / self.width[:, j])
 
-        Where w is between 0 and 1, by Newton's method within a bracket that shrinks. Where w is 1, z is of no use.
-        """
-        error, w = self._error(y, j), self.outside
-        a, b = (1 - w) * self.width[:, j], w * self.std[:, j]
-        z = error / np.where(a > 0, a, 1.0)
-        scores = standard.normal_scores(z)
-        alone = w >= 1
-        if alone.any():
-            scores[alone] = error[alone] / self.std[alone, j]
-        both = np.flatnonzero((w > 0) & (w < 1))
-        if len(both):
-            z[both] = _solve(standard, error[both], a[both], b[both])
-            scores[both] = standard.normal_scores(z[both])
-        return z, scores
-
-
-def _solve(standard: Standard, error: Floats, a: Floats, b: Floats) -> Floats:
-    """The z with a z + b score(z) = error, by Newton's method for arsinh z within a bracket that shrinks."""
-    # a z + b score(z) is b score(0) at z = 0, and no less than the error, in size, at the other end.
-    shift = float(standard.normal_scores(np.zeros(1))[0])
-    ends = np.stack([np.arcsinh((error - b * shift) / a), np.zeros(len(error))])
-    low, high = ends.min(axis=0), ends.max(axis=0)
-    t = 0.5 * (low + high)
-    for _ in range(NEWTON):
-        z = np.sinh(t)
-        scores = standard.normal_scores(z)
-        miss = a * z + b * scores - error
-        low, high = np.where(miss < 0, t, low), np.where(miss < 0, high, t)
-        slope = a + b * np.exp(np.clip(standard.log_density(z) - log_gaussian(scores, 1.0), -700, 700))
-        step = t - miss / (slope * np.cosh(t))
-        t = np.where((step > low) & (step < high), step, 0.5 * (low + high))
-    return np.asarray(np.sinh(t))
+    def _is_cut(self, error: Floats, j: int) -> Mask:
+        """Where an error is so large that its level is that of `most`."""
+        assert self.most is not None
+        limit = np.abs(error) / self.most[:, j]
+        return np.asarray((limit > INNER) & (limit > np.sign(error) * self._scores(error, j)))
 
 
 def log_t(z: Floats, nu: float) -> Floats:

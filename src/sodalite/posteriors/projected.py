@@ -30,8 +30,8 @@ from ..kernels import CompiledKernel, Features
 from ..selection.rows import Block, add
 from .base import Evidence, Posterior, Prediction, RowsOfFit, covariance_block, in_blocks
 from .calibration import Scale
+from .far import novelty_of
 from .gradient import evidence_gradient
-from .novelty import novelty_of
 
 MOST_LEVERAGE = 1 - 1e-9  # largest leverage of a row on its own prediction: at 1, nothing is known without the row
 
@@ -168,9 +168,9 @@ class Projected(Posterior):
         """The share of k - Q that the variance of a prediction includes; of shape (n,)."""
         if self.restored:
             return np.ones(len(novelty))
-        if self.scale is None or not self.scale.floor:
+        if self.scale is None or self.scale.far is None:
             return np.zeros(len(novelty))
-        return self.scale.outside(novelty)
+        return self.scale.far.share(novelty)
 
     def _joint(self, X: Floats) -> Prediction:
         rows, K = self._block(X)

@@ -17,7 +17,7 @@ with the calibrated standard deviation, a t in units of it, a t with widths by p
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 
 import numpy as np
@@ -28,12 +28,12 @@ from ..core.threads import one_blas_thread
 from ..core.types import Floats, Indices, Mask
 from ..kernels import CompiledKernel
 from ..kernels.neighbours import Neighbours, distinct
-from .novelty import novelty_of
+from .far import novelty_of
 from .predictive import TINY, Standard, bernstein, log_gaussian, log_t
 
 SIZES = (2, 8, 32)  # places near by whose errors tell the width; scales look up 32, and 64 gain at most 0.005 nats
 STRENGTH = 2.0  # rows that the mean absolute error of all rows counts for, among those near by
-LEAST = 20  # rows below which errors are taken for Gaussian
+LEAST = 20  # rows below which errors have Student's t by their number alone, as if their scale were estimated
 KNOWN = 1e-4  # added to the novelty before its logarithm is taken: less is rounding
 RIDGE = 1.0  # weight of |b - (1, 0, ...)|^2, in rows: for coefficients that few rows do not determine
 NU = (0.7, 1000.0)  # degrees of freedom: the heaviest tails that are allowed, and as good as Gaussian
@@ -225,6 +225,8 @@ class Shape:
     sums: Floats | None = field(default=None, repr=False)
     """Sums of absolute errors in units of s over every place's rows, of shape (places, q); None if no width depends on
     the place."""
+    ratios: Floats = field(default_factory=lambda: np.empty(0))
+    """Calibrated standard deviations over widths, the geometric mean over the rows; of shape (q,), 1 if Gaussian."""
     gain: tuple[float, ...] = ()
     """Gain in mean log density over a Gaussian, of errors that the fit has not seen; for every target."""
 
@@ -256,8 +258,11 @@ class Shape:
         """
         n, q = rows.error.shape
         s = np.sqrt(rows.variance + extra)
-        if n < LEAST or not (np.all(s > 0) and np.all(variance > 0)):
-            return cls((None,) * q, np.ones(q))
+        if not (np.all(s > 0) and np.all(variance > 0)):
+            return cls((None,) * q, np.ones(q), ratios=np.ones(q))
+        if n < LEAST:  # the scale itself is known by n errors alone
+            few = Width(0.0, np.empty(0), np.empty((2, 0))), Standard(float(max(n - 1, 1)))
+            return cls((few,) * q, np.ones(q), ratios=np.ones(q))
         error = np.sqrt(optimism) * rows.error
         sizes = np.abs(error) / s[:, None]
         mean = np.maximum(sizes.mean(axis=0), TINY)
@@ -269,7 +274,10 @@ class Shape:
             found = [_choose(features[..., j], error[:, j], std, degrees) for j in range(q)]
         by_place = any(target is not None and target[0].by_place for target, _ in found)
         targets, gain = tuple(target for target, _ in found), tuple(gain for _, gain in found)
-        return cls(targets, mean, sums if by_place else None, gain)
+        learnt = cls(targets, mean, sums if by_place else None, np.ones(q), gain)
+        widths = learnt._widths(features, std)
+        ratios = np.exp(np.mean(np.log(std[:, None] / np.where(widths > 0, widths, std[:, None])), axis=0))
+        return replace(learnt, ratios=ratios)
 
     def widths_left_out(
         self,
@@ -306,6 +314,12 @@ class Shape:
     def standards(self) -> list[Standard | None]:
         """The distribution of Z for every target, as `Predictive` takes them."""
         return [None if target is None else target[1] for target in self.targets]
+
+    @property
+    def learnt_from(self) -> list[tuple[Standard, float]]:
+        """For every target the distribution of Z, of a Gaussian one as Student's t, and its ratio."""
+        standards = (Standard(NU[1]) if standard is None else standard for standard in self.standards)
+        return list(zip(standards, self.ratios.tolist(), strict=True))
 
     @property
     def n_near(self) -> int:

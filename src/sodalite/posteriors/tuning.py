@@ -94,9 +94,9 @@ def _calibrated(
 
     Errors and variances are those of the rows for each of the sizes; of shape (sizes, rows, q) and (sizes, rows).
     """
-    kernel, floor = local.kernel, judging.floor
+    kernel = local.kernel
     places = Scale.places_of(kernel, rows.X)
-    fitted = Scale.fit_each(kernel, rows.X, errors, variances, rows.noise, floor, places)
+    fitted = Scale.fit_each(kernel, rows.X, errors, variances, rows.noise, places)
     chosen = fewest([found.scale.density for found in fitted], _rmse(errors))
     local, learnt = replace(local, k=sizes[chosen]), fitted[chosen]
     error, variance = errors[chosen : chosen + 1], variances[chosen : chosen + 1]
@@ -107,8 +107,9 @@ def _calibrated(
         places = Scale.places_of(kernel, rows.X)
     if places is not None:
         places = replace(places, rho=local.correlations(rows, variance[0], rows, variance[0], places.partners))
-        learnt = Scale.fit_each(kernel, rows.X, error, variance, rows.noise, floor, places)[0]
-    return replace(local, scale=learnt.of_model(kernel, calibrate=True, optimism=judging.optimism))
+        learnt = Scale.fit_each(kernel, rows.X, error, variance, rows.noise, places)[0]
+    scale = learnt.of_model(kernel, True, judging.optimism, judging.far, judging.together)
+    return replace(local, scale=scale)
 
 
 def _more_judges(local: Local, evidence: Evidence) -> Indices:
@@ -175,7 +176,7 @@ def _judged(
     judging = evidence.judging
     if judging is None or not judging.calibrate:
         return _densities(errors, variances), _rmse(errors)
-    fitted = Scale.fit_each(local.kernel, rows.X, errors, variances, rows.noise, judging.floor)
+    fitted = Scale.fit_each(local.kernel, rows.X, errors, variances, rows.noise)
     return [found.learnt_density for found in fitted], _rmse(errors)
 
 
