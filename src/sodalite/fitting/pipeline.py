@@ -61,6 +61,7 @@ from ..selection.rows import (
 from ..stopping import Rule, resolve_rule
 from .advice import no_better_words
 from .clock import CONDITION, MEAN, SEARCH, Budget, Clock, Costs
+from .copies import without_copies
 from .fitted import Fitted
 from .gross import without_gross_errors
 from .means import (
@@ -146,10 +147,11 @@ class Settings:
         return replace(self, mean=WithColumns(self.mean, list(names)))
 
     def looked_over(self, rows: ArrayRows) -> ArrayRows:
-        """Return rows in memory, those with gross errors in their targets with noise of their own."""
+        """Return rows in memory, copies and rows with gross errors in their targets with noise of their own."""
         if not searches(self.method):
             return rows
-        return without_gross_errors(rows, inf if self.time_limit is None else LOOK_SHARE * self.time_limit)
+        seconds = inf if self.time_limit is None else LOOK_SHARE * self.time_limit
+        return without_gross_errors(without_copies(rows), seconds)
 
     def takes_all(self, n: int) -> bool:
         """Whether all n rows become active: no more than asked for, and nothing may refuse a row or stop earlier."""

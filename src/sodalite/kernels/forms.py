@@ -28,6 +28,7 @@ FEWEST = 16  # distinct inputs below which no period is sought
 WIDTH = 1.5  # ratio of a peak's frequency to those at the ends of its surroundings
 MEASURED = 60  # frequencies at which the power of the surroundings is measured; between them it is interpolated
 NEAR = 12  # least distance of a peak from the ends of its surroundings, in independent frequencies
+REGULAR = 0.15  # largest relative difference of an input's steps from their median: months differ by 10 %
 TINY = float(np.finfo(float).tiny)
 
 
@@ -86,14 +87,15 @@ def with_period(kernel: spec.Kernel, period: float, column: int, X: Floats, y: F
     kernel : scikit-learn kernel
         Signal + noise.
     period : float
-        In units of the input.
+        In units of the input. One that is a whole number of steps of a regular input is not sought any further.
     column : int
         The number of the input.
     X : array of shape (n, d)
     y : array of shape (n,) or (n, q)
     """
     variance, span = variation(y), float(np.ptp(X[:, column]))
-    shape = 1.0, period, (0.1, 10.0), (period / 1.05, period * 1.05)
+    is_whole = _in_steps(X[:, column], period) == period
+    shape = 1.0, period, (0.1, 10.0), "fixed" if is_whole else (period / 1.05, period * 1.05)
     scale = LONG * robust_spread(X) * np.sqrt(X.shape[1])
     bounds = np.stack([1e-2 * scale, 1e3 * scale], axis=1)
     scale[column], bounds[column] = max(span, 4 * period), (period, 1e3 * span)
@@ -120,13 +122,29 @@ def candidate_periods(X: Floats, y: Floats) -> list[tuple[int, float]]:
     y = y - design @ np.linalg.lstsq(design, y, rcond=None)[0]
     columns = range(X.shape[1])
     found = [
-        (height, column, period)
+        (height, column, _in_steps(X[:, column], period))
         for column in columns
         for period, height in _peaks(X[:, column], y, CHANCE / len(columns))
     ]
     if len(columns) > 1:
         found.sort(reverse=True)
     return [(column, period) for _, column, period in found[:MOST_PERIODS]]
+
+
+def _in_steps(x: Floats, period: float) -> float:
+    """The whole number of steps of a regular input that a period cannot be told from, such as 12 months; or the period.
+
+    It cannot be told if both differ by less than one step over all rows. A season that is a little off its true length
+    does no harm among the rows, but leads further astray with every cycle ahead of them.
+    """
+    places = np.unique(x)
+    steps = np.diff(places)
+    step = float(np.median(steps))
+    count = round(period / step) if step > 0 else 0
+    if count < 2 or not np.allclose(steps, step, rtol=REGULAR):
+        return period
+    drift = abs(period - count * step) * (places[-1] - places[0]) / period
+    return count * step if drift < step else period
 
 
 @dataclass(frozen=True)
