@@ -155,6 +155,9 @@ class GreedyGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
     baselines_ : sodalite.posteriors.baselines.Baselines
         The leave-one-out errors of the model and of simple models (a constant, a straight line, the nearest rows).
         `fit` warns if one of these is as good.
+    judged_ : tuple of sodalite.posteriors.calibration.Away
+        How well rows are predicted that are left out with all rows around them, in holes and at the ends of the inputs:
+        their RMSE, and the share of them in 90 % intervals.
     log_marginal_likelihood_value_ : float
         The log marginal likelihood at ``kernel_.theta``: of the active rows for "local" and "sod", of all rows under
         the approximate prior for "sor", "dtc" and "fitc"; for "vfe", its lower bound on that of the exact process.
@@ -660,6 +663,7 @@ class GreedyGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
     posterior_ = _FromFitted("posterior")
     rounds_ = _FromFitted("rounds")
     baselines_ = _FromFitted("baselines")
+    judged_ = _FromFitted("judged")
     X_train_ = _FromFitted("X_active")
     y_train_ = _FromFitted("y_train")
     y_mean_ = _FromFitted("scaling.mean")

@@ -233,7 +233,7 @@ def test_rows_in_holes_tell_how_wide_errors_are_where_little_is_known(factor):
 @pytest.mark.parametrize("growth", [1e-4, 0.3, 20.0])
 def test_the_outermost_rows_tell_how_errors_grow_beyond_the_ends(growth):
     known, beyond = away_from(growth=growth), np.repeat(np.linspace(0.05, 0.5, 200), 4)
-    added = known.added(1 + beyond[:, None])
+    added = known.added(known.beyond(1 + beyond[:, None]))
     error = np.sqrt(0.01 + added) * np.random.default_rng(0).normal(size=800)
     rows = replace(left_together(error, 0.01, beyond), variance=np.full(800, 0.01))
     found = known.learnt(rows, np.zeros(800), np.ones(800), [(Standard(1000.0), 1.0)])
@@ -371,3 +371,16 @@ def test_a_model_that_says_nothing_of_its_error_bars_says_so():
     words = said(model, X)
     assert words.error_bars == ""
     assert "by the kernel, as it is without calibration" in words.noise
+
+
+def test_how_well_rows_are_predicted_away_from_the_others_is_said(tmp_path):
+    X, y = halves(300)
+    model = GreedyGPRegressor(hyperparameters=Subset(n_rows=200, n_starts=2), random_state=0).fit(X, 100 * y)
+    holes, ends = model.judged_
+    assert (holes.where, ends.where) == ("holes", "ends")
+    assert 50 < holes.rmse < ends.rmse < 300 * y.std()
+    assert 0.75 < holes.share <= 1
+    assert 0.6 < ends.share <= 1
+    sodalite.save(model, tmp_path / "m")
+    assert sodalite.load(tmp_path / "m").judged_ == model.judged_
+    assert GreedyGPRegressor(RBF(1.0), calibrate=False, **QUICK).fit(X, y).judged_ == ()

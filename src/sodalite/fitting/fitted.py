@@ -13,6 +13,7 @@ from ..core.unseen import Unseen
 from ..hyperparameters import Round
 from ..posteriors import Posterior, joint_samples
 from ..posteriors.baselines import Baselines
+from ..posteriors.calibration import Away
 from ..posteriors.predictive import Predictive
 from ..selection.loop import Selection
 from ..selection.rows import ArrayRows, Scaling
@@ -73,6 +74,15 @@ class Fitted:
         """Return `rows` with targets in units of y, as they were given; without alpha."""
         assert self.rows is not None
         return ArrayRows(self.rows.X, self.scaling.undone(self.rows.y) if self.targets is None else self.targets)
+
+    @property
+    def judged(self) -> tuple[Away, ...]:
+        """How well rows are predicted that were left out together with all rows around them; in units of y.
+
+        Of several targets, in standard deviations of each.
+        """
+        bars = None if self.posterior.scale is None else self.posterior.scale.bars
+        return () if bars is None else tuple(replace(each, rmse=self.scaling.unit * each.rmse) for each in bars.away)
 
     @property
     def q(self) -> int:

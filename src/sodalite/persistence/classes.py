@@ -52,6 +52,7 @@ TRUSTED_TYPES = [
     "sodalite.fitting.means.folds.MeanFunction",
     "sodalite.fitting.means.folds.Trial",
     "sodalite.posteriors.baselines.Baselines",
+    "sodalite.posteriors.calibration.Away",
     "sodalite.posteriors.calibration.ErrorBars",
     "sodalite.posteriors.calibration.Scale",
     "sodalite.posteriors.far.Far",

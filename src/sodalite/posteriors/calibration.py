@@ -24,11 +24,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 import numpy as np
 
-from ..core.types import Array, Floats, Indices
+from ..core.types import Array, Floats, Indices, Mask
 from ..kernels import CompiledKernel
 from ..kernels.neighbours import Neighbours
 from .far import Far, LeftTogether, edge_of, least_outside
@@ -46,7 +46,27 @@ FEW = 100  # rows below which only k = 0 is tried: the 32 nearest of them would 
 WORTH = 0.002  # nats per row that a candidate must gain over k = 0 without `extra`; less may be chance
 
 COVERAGES = (0.5, 0.8, 0.95, 0.99)  # probabilities of the intervals that a fit is judged by
+AWAY_COVERAGE = 0.9  # probability of the intervals of rows that are left out together
 MOST_RHO = 0.99  # largest correlation of two errors: from a neighbourhood, which is not all rows, it may exceed 1
+
+
+@dataclass(frozen=True)
+class Away:
+    """How well rows of the fit are predicted from rows that are not around them."""
+
+    where: Literal["holes", "ends"]
+    """In holes between the other rows, or beyond the ends of the others' inputs."""
+    n_rows: int
+    rmse: float
+    """In units of the scaled targets."""
+    share: float
+    """Of the targets in their 90 % intervals."""
+
+    @classmethod
+    def of(cls, where: Literal["holes", "ends"], error: Floats, is_inside: Mask) -> Away:
+        """From errors, of shape (rows, q), and whether they are in their intervals; zeros without rows."""
+        rmse = float(np.sqrt(np.square(error).sum() / max(error.size, 1)))
+        return cls(where, len(error), rmse, float(is_inside.sum() / max(is_inside.size, 1)))
 
 
 @dataclass(frozen=True)
@@ -71,6 +91,8 @@ class ErrorBars:
     sum. None where densities are infinite."""
     shares: tuple[float, ...]
     """The share of the targets in the central intervals of each of `COVERAGES`."""
+    away: tuple[Away, ...] = ()
+    """How well rows are predicted that were left out together; none if none were."""
 
     @classmethod
     def of(cls, noise: Floats, variance: Floats, novelty: Floats, error: Floats, left_out: Predictive) -> ErrorBars:
@@ -216,7 +238,9 @@ class Scale:
         """The scale of the places near by, at every row of X and whatever its novelty; of shape (n,)."""
         return self._near(self._query(X, self.k), len(X))
 
-    def error_bars(self, X: Array, variance: Floats, novelty: Floats, prior: Floats) -> tuple[Floats, Floats]:
+    def error_bars(
+        self, X: Array, variance: Floats, novelty: Floats, prior: Floats, beyond: Floats | None = None
+    ) -> tuple[Floats, Floats]:
         """The standard deviations of observations, of shape (n,), and the widths of their errors, of shape (n, q).
 
         Widths have no columns if all errors are Gaussian.
@@ -230,22 +254,32 @@ class Scale:
             The share of the latent prior variance that is left.
         prior : array of shape (n,)
             The variance of an observation where nothing is known, with `extra`.
+        beyond : array of shape (n, d, 2), optional
+            How far the rows lie beyond the ends of the inputs, if not as far as they do.
         """
         found, shape = self._query(X, self._n_near), self.shape
         scale = self._near(found, len(novelty))
         widths: Floats = np.zeros((len(novelty), 0))
         if shape is not None and not shape.is_gaussian:
             widths = shape.widths(variance, np.sqrt(variance * scale), novelty, found, self.counts)
-        return self._away(X, scale, widths, variance, novelty, prior)
+        return self._anywhere(X, scale, widths, variance, novelty, prior, beyond)
 
-    def _away(
-        self, X: Array, scale: Floats, widths: Floats, variance: Floats, novelty: Floats, prior: Floats
+    def _anywhere(
+        self,
+        X: Array,
+        scale: Floats,
+        widths: Floats,
+        variance: Floats,
+        novelty: Floats,
+        prior: Floats,
+        beyond: Floats | None = None,
     ) -> tuple[Floats, Floats]:
         """Standard deviations and widths of rows anywhere, from the scale and the widths near the rows of the fit."""
         far, s = self.far, np.sqrt(np.maximum(variance, TINY))
         if far is None:
             return np.sqrt(variance * scale), widths
-        added, near = far.added(X), 0.5 * np.log(np.maximum(scale, TINY))
+        added = far.added(far.beyond(X) if beyond is None else beyond)
+        near = 0.5 * np.log(np.maximum(scale, TINY))
         std = np.sqrt(np.square(far.std(near, s, novelty, prior)) + added)
         ratios = np.ones(0) if self.shape is None else self.shape.ratios
         for j, ratio in enumerate(ratios[: widths.shape[1]]):
@@ -283,7 +317,7 @@ class Scale:
         widths: Floats = np.zeros(rows.error.shape)
         if self.shape is not None:
             widths = self.shape.widths_left_out(rows, places, variance * scale, self.extra, theirs=theirs)
-        return self._away(rows.X, scale, widths, variance, rows.novelty, rows.prior + variance - rows.latent)
+        return self._anywhere(rows.X, scale, widths, variance, rows.novelty, rows.prior + variance - rows.latent)
 
     def _places(self, X: Floats, place: Indices, correlations: Correlations | None) -> Places | None:
         """The places of the scale, seen from rows that are at these; None if no place matters."""
@@ -312,15 +346,28 @@ class Scale:
         count = self.counts[found].sum(axis=1) + self.strength
         return np.asarray((self.squares[found].sum(axis=1) + self.strength * self.mean) / count)
 
-    def _learn_far(self, kernel: CompiledKernel, far: Far, rows: LeftTogether | None) -> Far:
-        """How error bars change away from the rows, as rows that were left out together tell, if there are some."""
+    def _with_far(self, kernel: CompiledKernel, far: Far, rows: LeftTogether | None) -> Scale:
+        """With how error bars change away from the rows, as rows that were left out together tell."""
         if rows is None or not len(rows.X):
-            return far
+            return replace(self, far=far)
         features = kernel.prepare(rows.X)
         prior = kernel.diag(features) + kernel.noise(features) + self.extra
         rows = replace(rows, variance=np.maximum(rows.variance + self.extra, TINY))
         shapes = [(Standard(NU[1]), 1.0)] * rows.error.shape[1] if self.shape is None else self.shape.learnt_from
-        return far.learnt(rows, 0.5 * np.log(np.maximum(self(rows.X), TINY)), prior, shapes)
+        learnt = replace(self, far=far.learnt(rows, 0.5 * np.log(np.maximum(self(rows.X), TINY)), prior, shapes))
+        std, widths = learnt.error_bars(rows.X, rows.variance, rows.novelty, prior, rows.beyond)
+        if not widths.shape[1]:
+            widths = np.broadcast_to(std[:, None], rows.error.shape)
+        standards = [None] * rows.error.shape[1] if self.shape is None else self.shape.standards
+        inside = Predictive(np.zeros(rows.error.shape), np.broadcast_to(std[:, None], widths.shape), widths, standards)
+        is_inside = np.abs(2 * inside.cumulative(rows.error) - 1) <= AWAY_COVERAGE
+        is_end = np.asarray((rows.beyond > 0).any(axis=(1, 2)))
+        away = (
+            Away.of("holes", rows.error[~is_end], is_inside[~is_end]),
+            Away.of("ends", rows.error[is_end], is_inside[is_end]),
+        )
+        assert learnt.bars is not None
+        return replace(learnt, bars=replace(learnt.bars, away=tuple(each for each in away if each.n_rows)))
 
 
 @dataclass(frozen=True)
@@ -376,15 +423,15 @@ class LearntScale:
         left_out = self._left_out(shape, optimism)
         bars = ErrorBars.of(noise * factor, (rows.latent + noise) * factor, rows.novelty, rows.error, left_out)
         wide, places = replace(wide, bars=bars, shape=shape), self.places
-        if far is not None:
-            wide = replace(wide, far=wide._learn_far(kernel, replace(far, edge=edge_of(rows.novelty)), together))
         by_place = shape is not None and shape.sums is not None
-        if places is None or not (wide.k or by_place):
+        if places is not None and (wide.k or by_place):
+            if places.rho is not None:
+                errors, variances = places.of_first(rows.error), places.of_first(rows.variance)
+                wide = replace(wide, errors=errors, variances=variances)
+            wide = replace(wide, X=places.X, counts=places.counts, near=places.index)
+        if far is None:
             return wide
-        if places.rho is not None:
-            errors, variances = places.of_first(rows.error), places.of_first(rows.variance)
-            wide = replace(wide, errors=errors, variances=variances)
-        return replace(wide, X=places.X, counts=places.counts, near=places.index)
+        return wide._with_far(kernel, replace(far, edge=edge_of(rows.novelty)), together)
 
     def _left_out(self, shape: Shape | None, optimism: float) -> Predictive:
         """The distribution of the error of every row, by the other rows but for the few numbers of the shape."""

@@ -146,9 +146,9 @@ class Far:
         known = np.exp(-self.beyond(X).sum(axis=(1, 2)) / OUTSIDE)
         return np.asarray(1 - (1 - novelty) * known)
 
-    def added(self, X: Floats) -> Floats:
-        """The variance that is added beyond the ends of the inputs, of shape (n,)."""
-        return np.asarray(self.floor * (grown(self.beyond(X)) * self.growth).sum(axis=(1, 2)))
+    def added(self, beyond: Floats) -> Floats:
+        """The variance that is added so far beyond the ends of the inputs, as `beyond` has it; of shape (n,)."""
+        return np.asarray(self.floor * (grown(beyond) * self.growth).sum(axis=(1, 2)))
 
     def std(self, near: Floats, s: Floats, novelty: Floats, prior: Floats, ratio: float = 1.0) -> Floats:
         """Standard deviations away from the rows, but for what is added beyond the ends; of shape (n,).
