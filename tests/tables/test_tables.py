@@ -358,7 +358,7 @@ def test_text_in_a_column_of_numbers_while_streaming(tmp_path):
     path, mapping = write(tmp_path / "a.csv", "b,a\n9,1\n9,2\n9,two\n"), Preprocessing("y", (Numbers("a"),))
     with open_table(path) as reader:
         (table,) = reader.chunks(["a"])
-    with pytest.raises(TableError, match=r"'a' holds text where a number is needed: 'two' in line 4\. Correct it"):
+    with pytest.raises(TableError, match=r"'a' must hold numbers, but it has 'two' in line 4\. Correct it"):
         mapping.encode(table)
 
 
@@ -372,7 +372,7 @@ UNUSABLE = {
     "target among features": ("a,y\n1,2\n", {"features": ["a", "y"]}, "'y' is the target"),
     "no features": ("a,y\n1,2\n", {"exclude": ["a"]}, "no column is left to predict 'y' from"),
     "no rows": ("a,y\n", {}, "has column names but no rows"),
-    "text target": ("a,y\n1,2\n1,big\n", {}, r"the target 'y' holds text where a number is needed: 'big' in line 3\. "),
+    "text target": ("a,y\n1,2\n1,big\n", {}, r"the target 'y' must hold numbers, but it has 'big' in line 3\. "),
     "target of names": (
         "a,z,y\n1,2,p\n1,3,q\n1,3,r\n1,4,s\n",
         {},
@@ -440,7 +440,7 @@ def chunk(data):
 
 def encode_column(column, table):
     """A column of a table as numbers, the number of missing values, and the number of unknown levels."""
-    found = column.encode(lambda name: table_column(table, name).blanked(), table.name)
+    found = column.encode(lambda name: table_column(table, name).blanked())
     return found.X, found.missing, sum(found.unknown.values())
 
 
@@ -552,8 +552,8 @@ def test_one_value_of_every_type(kind, values, expected):
         ("date", pa.array(["2020-01-01", "2020-01-01T00:00Z"]), "some with a time zone and some without"),
         ("date", pa.array([1.5]), "must hold dates.* holds double"),
         ("clock", pa.array(["noon"]), "must hold times, as 12:30:00 .* has 'noon' in row 0"),
-        ("number", pa.array(["7", "x"]), "text where a number is needed: 'x' in row 1"),
-        ("number", pa.array([DAY]), "holds date32.* where numbers are needed"),
+        ("number", pa.array(["7", "x"]), "must hold numbers, but it has 'x' in row 1"),
+        ("number", pa.array([DAY]), "must hold numbers, but it holds date32"),
     ],
 )
 def test_values_of_another_kind_than_before(kind, values, message):

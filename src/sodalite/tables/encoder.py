@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from copy import copy
+from dataclasses import replace
 from functools import cache
 from typing import Any, Self
 
@@ -15,12 +16,9 @@ from ..core.types import Array, Floats
 from ..core.unseen import Unseen
 from ..core.warn import warn
 from ..core.words import counted
-from ..exceptions import TableError
 from .column import Lookup, Options
-from .columns import notes_of
-from .leaks import leaks
 from .preprocessing import Encoded, Preprocessing, check_columns, imputed_notes
-from .training import Learnt, learn_columns
+from .training import Training, learn_columns
 from .values import Values, frame_column, frame_names, is_frame
 
 SHOWN = 5  # new levels of a column that a warning names
@@ -178,7 +176,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
         return list(places), get
 
-    def _learn(self, X: Any, y: Any) -> Learnt:
+    def _learn(self, X: Any, y: Any) -> Training:
         """Set the fitted attributes, and return the columns of X as numbers."""
         if isinstance(self.na_values, str):
             raise ValueError(f"na_values must be a sequence of values; got the text {self.na_values!r}.")
@@ -207,18 +205,10 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             get: Lookup = cache(lambda name: frame_column(X, places[name]).blanked(options.na_values))
         else:
             names, get = self._array_columns(X, reset=True)
-        learnt = learn_columns(names, get, options, self.random_state)
-        learnt.check("X", "X has no column that can be an input")
-        if self.missing == "error" and learnt.missing:
-            raise TableError(
-                f"X has missing values in {', '.join(map(repr, learnt.missing))}; see the parameter missing."
-            )
+        learnt = learn_columns("X", names, get, options, self.random_state)
         name = getattr(y, "name", None)
-        target_name = name if isinstance(name, str) else None
-        self.mapping_ = Preprocessing(target_name, learnt.columns, self.missing, options.na_values)
-        self.readings_, self.notes_ = learnt.readings, notes_of(learnt.readings)
-        if target is not None and not np.isnan(learnt.X).any():
-            self.notes_ += leaks(learnt.X, target, self.mapping_, options)
+        self.mapping_ = replace(learnt.preprocessing, target=name if isinstance(name, str) else None)
+        self.readings_, self.notes_ = list(learnt.readings), list(learnt.notes)
         return learnt
 
     def __sklearn_tags__(self) -> Any:

@@ -34,8 +34,7 @@ def leaks(X: Floats, y: Floats, mapping: Preprocessing, options: Options) -> lis
         They tell in which words notes say what to do.
     """
     groups, notes = mapping.groups, []
-    std = float(np.std(y))
-    if len(y) < FEWEST or len(set(groups)) < 2 or not std:
+    if len(y) < FEWEST or len(set(groups)) < 2 or not (std := float(np.std(y))):
         return []
     step = -(-len(y) // MOST_ROWS)
     X, targets = X[::step], y[::step]

@@ -24,40 +24,30 @@ class Numbers(Column):
     """Numbers, which stay as they are."""
 
     kind: ClassVar[str] = "number"
+    kinds: ClassVar[tuple[str, ...]] = ("number", "bool")
     form: str = "."
     """The decimal mark in texts and, if it is unusual, the mark between thousands."""
     unit: str = ""
     """The unit of `UNITS` that numbers in texts are converted to; empty if they have none of these."""
 
-    def inputs(self) -> list[str]:
-        return [self.name]
+    def encode(self, get: Lookup) -> Coded:
+        numbers = self.numbers(get(self.name))
+        return self.coded(self.filled(numbers)[:, None], np.isnan(numbers))
 
-    def encode(self, get: Lookup, source: str = "the table") -> Coded:
-        whole = self.values(get(self.name), source)
-        return self.coded(self.filled(whole)[:, None], np.isnan(whole))
+    def parse(self, texts: tuple[str, ...]) -> Floats:
+        return read_numbers(texts, self.form[0], self.form[1:] or None, unit=self.unit)[0]
 
-    def values(self, values: Values, source: str) -> Floats:
+    def numbers(self, values: Values) -> Floats:
         """The numbers, of shape (n,), NaN where one is missing; all else, and infinite numbers, are refused."""
-        if values.written is not None and (self.form != "." or self.unit):
-            values = values.texts()
-        if values.kind == "text":
-            numbers = read_numbers(values.levels, self.form[0], self.form[1:] or None, unit=self.unit)[0]
-            data = values.by_level(numbers, lambda shown, more: self._refusal(shown, more, source))
-        elif values.kind in ("number", "bool", "empty"):
-            data = values.data
-        else:
-            raise TableError(f"{source}: column {self.name!r} holds {values.type_name} where numbers are needed.")
+        as_written = values.written is not None and (self.form != "." or self.unit)
+        data = super().numbers(values.texts() if as_written else values)
         infinite = np.flatnonzero(np.isinf(data))
         if len(infinite):
             raise TableError(
-                f"{source}: column {self.name!r} has {len(infinite)} infinite value{'s' * (len(infinite) > 1)}, "
+                f"column {self.name!r} has {len(infinite)} infinite value{'s' * (len(infinite) > 1)}, "
                 f"the first in {values.place(int(infinite[0]))}. {CORRECT}"
             )
-        return np.asarray(data, dtype=np.float64)
-
-    def _refusal(self, shown: str, more: int, source: str) -> str:
-        others = f" and {more} more of its cells" if more else ""
-        return f"{source}: column {self.name!r} holds text where a number is needed: {shown}{others}. {CORRECT}"
+        return data
 
     @classmethod
     def read(cls, name: str, values: Values, options: Options) -> Reading | None:
@@ -70,25 +60,19 @@ class Numbers(Column):
             column, words = cls(name, written.form, written.unit if written.unit in UNITS else ""), written.words
         elif values.kind != "number":
             return None
-        data = column.values(values, "")
+        data = column.numbers(values)
         known = data[~np.isnan(data)]
         is_whole = len(known) == len(data) or options.missing in ("drop", "error")
         if not options.chosen and np.ptp(known) == 0 and is_whole:
             return Reading.left_out(name, f"all its values are {known[0]:g}")
         notes = [f"{name!r} is read as {words}."] if words else []
-        notes += sentinel_note(repr(name), known)
-        return Reading(name, words or "numbers", column.with_gaps(data, options), len(data) - len(known), tuple(notes))
+        return column.reading(words or "numbers", data, options, notes + sentinel_note(repr(name), known))
 
 
 def sentinel_note(what: str, known: Floats) -> list[str]:
     """A note of values that may be a code for missing ones: repeated, and far from all others or more than any other.
 
-    Parameters
-    ----------
-    what : str
-        The column, in words.
-    known : array of shape (n,)
-        Its values that are not missing.
+    `what` is the column, in words, and `known` are its values that are not missing.
     """
     values, counts = np.unique(known, return_counts=True)
     for code in SENTINELS:

@@ -130,9 +130,9 @@ class Preprocessing:
         parts, unseen, place = list[Floats](), list[Unseen](), 0
         for column in self.columns:
             try:
-                coded = column.encode(get, source)
+                coded = column.encode(get)
             except TableError as error:
-                problems.append(str(error).removeprefix(f"{source}: "))
+                problems.append(str(error))
                 continue
             if coded.missing:
                 found.missing[column.label] = coded.missing

@@ -1,7 +1,7 @@
-"""The values of one column as NumPy arrays, whichever frame or file they come from.
+"""The values of one column as NumPy arrays, whichever frame or file they come from, and the parts of texts.
 
-Every column passes through Arrow, which hides how pandas, polars and files differ in types and in missing values.
-What examines or encodes columns sees a `Values` alone.
+Every column passes through Arrow, which hides how pandas, polars and files differ in types and in missing values. What
+reads or encodes columns sees a `Values` alone: numbers, or the different texts and which of them each row has.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from functools import lru_cache
 from numbers import Real
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -26,6 +26,7 @@ LEVEL_CODES = frozenset(["", "na", "n/a", "#n/a", "nan", "null", "?", "<na>", "n
 """Texts, in lower case, that mean a missing value in a column of texts; others may be levels, such as "none"."""
 GROUPED = r"^\s*[-+]?[1-9]\d{0,2}(\.\d{3})+\s*$"  # a number in which points may separate thousands
 OFFSETS = "offsets"  # the zone of texts that each have an offset from UTC of their own
+ROW = "row {}".format
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,7 @@ class Values:
     """Of shape (n,). Numbers, truth values as 0 and 1, or days, NaN where missing; of texts, their places in `levels`,
     -1 where missing."""
     levels: tuple[str, ...] = ()
-    """The different texts."""
+    """The different texts, without blanks around them."""
     ordered: bool = False
     """Whether the texts are a category whose levels are in order."""
     wall: Floats | None = None
@@ -48,7 +49,7 @@ class Values:
     """The name of the time zone, or `OFFSETS`."""
     type_name: str = ""
     """The type in the frame or file, for messages."""
-    place: Callable[[int], str] = field(default="row {}".format, compare=False)
+    place: Callable[[int], str] = field(default=ROW, compare=False)
     """The name of a row in messages."""
     written: Any = field(default=None, compare=False, repr=False)
     """For numbers of a file of text, the texts, as an array of Arrow's."""
@@ -73,64 +74,75 @@ class Values:
         where = self.place
         return replace(self, data=self.data[rows], wall=wall, written=written, place=lambda row: where(int(rows[row])))
 
-    def texts(self, as_written: bool = True) -> Values:
+    def texts(self, as_written: bool = True, folds: bool = False) -> Values:
         """The values as texts: truth values as "false" and "true", whole numbers without a decimal point.
 
-        Numbers of a file are as they are written there, unless `as_written` is false.
+        Numbers of a file are as they are written there, unless `as_written` is false. With `folds`, all are in lower
+        case.
         """
-        if self.kind == "text":
-            return self
-        if self.written is not None and as_written:
-            return replace(_texts(self.written, self.type_name), place=self.place)
-        codes = np.full(len(self), -1)
-        numbers, codes[~self.missing] = np.unique(self.known, return_inverse=True)
-        is_truth = self.kind == "bool"
-        levels = tuple(str(bool(value)).lower() if is_truth else f"{value:.15g}" for value in numbers.tolist())
-        return replace(self, kind="text", data=codes, levels=levels, wall=None, written=None)
+        values = self
+        if self.kind != "text" and self.written is not None and as_written:
+            values = replace(_texts(self.written, self.type_name), place=self.place).blanked()
+        elif self.kind != "text":
+            codes = np.full(len(self), -1)
+            numbers, codes[~self.missing] = np.unique(self.known, return_inverse=True)
+            is_truth = self.kind == "bool"
+            levels = tuple(str(bool(value)).lower() if is_truth else f"{value:.15g}" for value in numbers.tolist())
+            values = replace(self, kind="text", data=codes, levels=levels, wall=None, written=None)
+        return values.renamed([level.lower() for level in values.levels]) if folds else values
+
+    def renamed(self, names: Sequence[str]) -> Values:
+        """The texts with other names for the levels; those of one name become one."""
+        places = {name: at for at, name in enumerate(dict.fromkeys(names))}
+        codes = np.array([*(places[name] for name in names), -1])
+        return replace(self, data=codes[self.data], levels=tuple(places))
 
     def counts(self) -> Array:
         """How often each level occurs; of shape (levels,)."""
         return np.bincount(self.data[self.data >= 0], minlength=len(self.levels))
 
-    def used_texts(self) -> list[str]:
+    def frequent(self) -> list[str]:
+        """The levels that occur, those with most rows first."""
+        counts = self.counts()
+        return [self.levels[at] for at in np.argsort(-counts, kind="stable").tolist() if counts[at]]
+
+    def used_texts(self) -> tuple[str, ...]:
         """The different texts that occur, without codes for missing values."""
-        counts = self.counts().tolist()
-        return [text for text, count in zip(self.levels, counts, strict=True) if count and not is_code(text)]
+        some = zip(self.levels, (self.counts() > 0).tolist(), strict=True)
+        texts = tuple(text for text, is_used in some if is_used and not is_code(text))
+        return self.levels if len(texts) == len(self.levels) else texts
 
     def blanked(self, codes: Sequence[str] = ()) -> Values:
         """The values with the usual texts for missing values, and some codes of the user's, as missing ones."""
         if self.kind == "text":
             tests = [as_code(code) for code in codes]
             gaps = [is_code(text, LEVEL_CODES) or any(test(text) for test in tests) for text in self.levels]
-            found = replace(self, data=np.where(np.array([*gaps, True])[self.data], -1, self.data))
+            blanked = replace(self, data=np.where(np.array([*gaps, True])[self.data], -1, self.data))
         else:
             numbers = [float(code) for code in codes if is_number(code)]
             if self.kind != "number" or not numbers:
                 return self
-            found = replace(self, data=np.where(np.isin(self.data, numbers), np.nan, self.data), written=None)
-        return found if not len(found) or not found.missing.all() else _empty(len(found), self.place)
+            blanked = replace(self, data=np.where(np.isin(self.data, numbers), np.nan, self.data), written=None)
+        return blanked if not len(self) or not blanked.missing.all() else _empty(len(self), self.place)
 
-    def first_place(self, levels: Sequence[int]) -> str:
-        """The name of the first row that has one of some levels, given by their places."""
-        return self.place(int(np.flatnonzero(np.isin(self.data, levels))[0]))
+    def first_place(self, level: str) -> str:
+        """The name of the first row that has a level."""
+        return self.place(int(np.flatnonzero(self.data == self.levels.index(level))[0]))
 
-    def by_level(self, numbers: Floats, message: Callable[[str, int], str]) -> Floats:
-        """The number of each row, of shape (n,), by those of the levels; NaN where missing.
+    def by_level(self, numbers: Floats) -> Floats:
+        """What each row has of numbers of the levels, of shape (levels, ...); NaN where missing."""
+        return np.asarray(np.concatenate([numbers, np.full((1, *numbers.shape[1:]), np.nan)])[self.data])
 
-        Parameters
-        ----------
-        numbers : array of shape (levels,)
-            NaN for a level that cannot be read, which is refused if it occurs and does not mean a missing value.
-        message : callable
-            A function of the first such value with its place, and of the count of further ones: the error's message.
+    def unread(self, numbers: Floats) -> tuple[str, int] | None:
+        """The first value for whose level there is no number, with its place, and how many more there are.
+
+        Codes for missing values need none.
         """
-        unread = np.flatnonzero(np.isnan(numbers) & (self.counts() > 0)).tolist()
-        wrong = [at for at in unread if not is_code(self.levels[at])]
-        if wrong:
-            rows = np.flatnonzero(np.isin(self.data, wrong))
-            shown = f"{self.levels[int(self.data[rows[0]])]!r} in {self.place(int(rows[0]))}"
-            raise TableError(message(shown, len(rows) - 1))
-        return np.asarray(np.append(numbers, np.nan)[self.data])
+        wrong = [at for at in np.flatnonzero(np.isnan(numbers)).tolist() if not is_code(self.levels[at])]
+        rows = np.flatnonzero(np.isin(self.data, wrong)) if wrong else []
+        if not len(rows):
+            return None
+        return f"{self.levels[int(self.data[rows[0]])]!r} in {self.place(int(rows[0]))}", len(rows) - 1
 
 
 def is_frame(X: Any) -> bool:
@@ -151,20 +163,13 @@ def frame_column(X: Any, place: int) -> Values:
     try:
         column = series.to_arrow()
     except (arrow.ArrowException, TypeError, OverflowError):  # Python objects of several types
-        values = [None if _is_missing(value) else value for value in series.to_list()]
+        values = [None if value != value or str(value) in ("<NA>", "NaT") else value for value in series.to_list()]
         other = [value for value in values if not isinstance(value, str | Real | Decimal | dt.date | dt.time | None)]
         if other:
             return Values("other", np.full(len(values), np.nan), type_name=type(other[0]).__name__)
         column = arrow.array([None if value is None else str(value) for value in values])
-    found = values_of(column)
-    return replace(found, ordered=found.ordered or isinstance(series.dtype, nw.Enum))
-
-
-def _is_missing(value: Any) -> bool:
-    """Whether a Python object is None, or NaN, NaT or NA of pandas."""
-    return (
-        value is None or type(value).__name__ in ("NAType", "NaTType") or (isinstance(value, float) and value != value)
-    )
+    values = values_of(column)
+    return replace(values, ordered=values.ordered or isinstance(series.dtype, nw.Enum))
 
 
 def table_column(table: Table, name: str) -> Values:
@@ -201,9 +206,7 @@ def values_of(column: Any) -> Values:
     """The values of an array of Arrow's."""
     arrow, compute = require("pyarrow", "cli"), require("pyarrow.compute", "cli")
     types, kind, name = arrow.types, column.type, str(column.type)
-    if types.is_dictionary(kind):
-        return _texts(column, name, bool(kind.ordered))
-    if types.is_string(kind) or types.is_large_string(kind) or name == "string_view":
+    if types.is_dictionary(kind) or types.is_string(kind) or types.is_large_string(kind) or name == "string_view":
         return _texts(column, name)
     if types.is_boolean(kind):
         return _numbers(column.to_numpy(zero_copy_only=False), "bool", name)
@@ -227,25 +230,27 @@ def _numbers(data: Array, kind: str, name: str) -> Values:
     return Values("empty" if is_empty else kind, numbers, type_name=name)
 
 
-def _texts(column: Any, name: str, ordered: bool = False) -> Values:
-    """Texts of Arrow's by their different values."""
-    arrow = require("pyarrow", "cli")
+def _texts(column: Any, name: str) -> Values:
+    """Texts of Arrow's, or what a dictionary holds as texts, by their different values."""
+    arrow, compute = require("pyarrow", "cli"), require("pyarrow.compute", "cli")
     whole = column.combine_chunks() if isinstance(column, arrow.ChunkedArray) else column
-    coded = whole if arrow.types.is_dictionary(whole.type) else whole.dictionary_encode()
+    is_category = arrow.types.is_dictionary(whole.type)
+    coded = whole if is_category else compute.utf8_trim_whitespace(whole).dictionary_encode()
     codes = coded.indices.cast(arrow.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
     if len(codes) and (codes < 0).all():
         return replace(_empty(len(codes)), type_name=name)
-    return Values("text", codes, tuple(map(str, coded.dictionary.to_pylist())), ordered, type_name=name)
+    levels, ordered = coded.dictionary.to_pylist(), bool(is_category and whole.type.ordered)
+    values = Values("text", codes, () if is_category else tuple(levels), ordered, type_name=name)
+    return values.renamed([str(level).strip() for level in levels]) if is_category else values
 
 
-def _empty(n: int, place: Callable[[int], str] = "row {}".format) -> Values:
+def _empty(n: int, place: Callable[[int], str] = ROW) -> Values:
     return Values("empty", np.full(n, np.nan), place=place)
 
 
 def _days(column: Any) -> Floats:
     """Microseconds of Arrow's, of any type, as days; NaN where missing."""
-    arrow = require("pyarrow", "cli")
-    ticks = column.cast(arrow.int64()).to_numpy(zero_copy_only=False)
+    ticks = column.cast(require("pyarrow", "cli").int64()).to_numpy(zero_copy_only=False)
     return np.asarray(ticks, dtype=np.float64) / DAY
 
 
@@ -260,7 +265,8 @@ def in_zone(days: Floats, zone: str) -> Floats:
     return np.where(np.isnan(days), np.nan, wall)
 
 
-class Part(NamedTuple):
+@dataclass(frozen=True)
+class Part:
     """One part of each of some texts."""
 
     codes: Array
@@ -273,17 +279,41 @@ class Part(NamedTuple):
         return np.array([function(part) for part in self.each])[self.codes]
 
     def among(self, which: Array) -> set[str]:
-        """The different parts of some texts."""
-        return {self.each[at] for at in np.unique(self.codes[which])}
+        """The different parts of some texts, but for the empty one."""
+        return {self.each[at] for at in np.unique(self.codes[which])} - {""}
 
 
-@lru_cache(maxsize=4)  # several transformers ask about the same texts
-def parts_of(texts: tuple[str, ...], pattern: str) -> dict[str, Part]:
-    """The named groups of a pattern, of Arrow's regular expressions, in texts without blanks around them."""
+@dataclass(frozen=True)
+class Parts:
+    """The named groups of a pattern in some texts: how numbers, dates, durations and places are taken from them."""
+
+    match: Array
+    """Whether each text matches; of shape (n,)."""
+    parts: dict[str, Part]
+
+    def __getitem__(self, name: str) -> Part:
+        return self.parts[name]
+
+    def number(self, letter: str) -> Floats:
+        """The number in the groups whose names begin with a letter, 0 where they are empty; of shape (n,)."""
+        groups = (part for name, part in self.parts.items() if name.startswith(letter))
+        return np.asarray(sum(part.map(lambda text: float(text.replace(",", ".") or 0)) for part in groups) + 0.0)
+
+
+    def either(self, one: str, other: str) -> Part:
+        """The part of a group or, where that is empty, of another."""
+        first, second = self[one], self[other]
+        codes = np.where(first.map(bool), first.codes, len(first.each) + second.codes)
+        return Part(codes, first.each + second.each)
+
+
+@lru_cache(maxsize=16)  # several transformers ask about the same texts, and encoding asks again
+def parts_of(texts: tuple[str, ...], pattern: str) -> Parts:
+    """The named groups of a pattern, of Arrow's regular expressions, which must match the whole of each text."""
     arrow, compute = require("pyarrow", "cli"), require("pyarrow.compute", "cli")
-    found = compute.extract_regex(compute.utf8_trim_whitespace(arrow.array(texts, arrow.string())), pattern)
+    groups = compute.extract_regex(compute.utf8_trim_whitespace(arrow.array(texts, arrow.string())), f"^(?:{pattern})$")
     parts = {}
-    for group in found.type:
-        coded = compute.struct_field(found, group.name).fill_null("").dictionary_encode()
+    for group in groups.type:
+        coded = compute.struct_field(groups, group.name).fill_null("").dictionary_encode()
         parts[group.name] = Part(coded.indices.to_numpy(), coded.dictionary.to_pylist())
-    return parts
+    return Parts(groups.is_valid().to_numpy(zero_copy_only=False), parts)

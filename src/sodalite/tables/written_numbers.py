@@ -12,7 +12,7 @@ import numpy as np
 from ..core.optional import require
 from ..core.types import Floats
 from .base import is_number
-from .values import Part, parts_of
+from .values import Parts, parts_of
 
 CODE = re.compile(r"[A-Za-z]{0,3}[-/.]?[0-9]+[-/.]?[A-Za-z]{0,3}")  # a code of digits and few letters
 SIGNS = r"[$€£¥₹]|USD|EUR|CHF|GBP|US\$"
@@ -34,11 +34,10 @@ FEET = re.compile(
     r"(?:(?P<inches>\d|1[01]|\d\.\d+|1[01]\.\d+)\s*(?:\"|''|[\u201d\u2033]|in\.?|inches)?)?"
 )
 """Feet and inches, such as 5'11"; 1'200 has a separator of thousands."""
-MAY_BE_FEET = re.compile(r"\s*\d+\s*['\u2019\u2032f]")
 NUMBER = (
-    rf"^(?P<about>[{_ABOUT}]=?)?{_GAP}(?P<open>\()?{_GAP}(?P<sign>\+|{_MINUS})?{_GAP}(?P<prefix>{SIGNS})?{_GAP}"
+    rf"(?P<about>[{_ABOUT}]=?)?{_GAP}(?P<open>\()?{_GAP}(?P<sign>\+|{_MINUS})?{_GAP}(?P<prefix>{SIGNS})?{_GAP}"
     rf"(?P<sign2>\+|{_MINUS})?{_GAP}(?P<digits>[0-9.,{_QUOTES}{SPACES}]*[0-9.,])(?P<exponent>[eE][-+]?[0-9]+)?{_GAP}"
-    rf"(?P<more>\+|\*{{1,3}})?{_GAP}(?P<suffix>%|{SIGNS}|thousand|million|billion|trillion|[A-Za-zµ°²³/]{{1,6}})?{_GAP}\)?$"
+    rf"(?P<more>\+|\*{{1,3}})?{_GAP}(?P<suffix>%|{SIGNS}|thousand|million|billion|trillion|[A-Za-zµ°²³/]{{1,6}})?{_GAP}\)?"
 )
 
 
@@ -65,21 +64,15 @@ class Written:
         """
         return self.decimal + ("" if self.thousands in (",", ".", "'", "\u2019", *SPACES) else self.thousands)
 
-    def doubtful(self, number: str) -> Written:
-        """The same, with how to overrule it if numbers such as this one can be read in two ways."""
-        mark = "," if "," in number else "."
-        what, option = ("separates thousands", "thousands") if mark == self.decimal else ("is decimal", "decimal")
-        return replace(self, words=f"{self.words} (if the mark in {number!r} {what}, --{option} {mark})")
-
 
 def read_numbers(
-    texts: Sequence[str], decimal: str | None = None, thousands: str | None = None, prefer: str = ".", unit: str = ""
+    texts: tuple[str, ...], decimal: str | None = None, thousands: str | None = None, prefer: str = ".", unit: str = ""
 ) -> tuple[Floats, Written]:
     """Texts as numbers, NaN for other texts, and how they are written.
 
     Parameters
     ----------
-    texts : sequence of str
+    texts : tuple of str
         The different texts of a column.
     decimal, thousands : str, optional
         The marks; found from the texts unless given.
@@ -90,27 +83,28 @@ def read_numbers(
 
     Examples
     --------
-    >>> read_numbers(["$1,234.50", "$-3"])[0].tolist()
+    >>> read_numbers(("$1,234.50", "$-3"))[0].tolist()
     [1234.5, -3.0]
-    >>> read_numbers(["1.234,5 %", "7 %"])[1]
+    >>> read_numbers(("1.234,5 %", "7 %"))[1]
     Written(decimal=',', thousands='.', unit='%', words="numbers with '%', decimal commas, '.' between thousands")
     """
     is_plain = decimal in (None, ".") and not thousands and not unit and all(map(is_number, texts))
     if is_plain and (decimal or prefer == "."):
         return _plain(texts), Written()
-    if any(MAY_BE_FEET.match(text) for text in texts):
+    if any(FEET.fullmatch(text) for text in texts):
         decimal = decimal or "."
-        texts = [_in_feet(text, decimal) for text in texts]
+        texts = tuple(_in_feet(text, decimal) for text in texts)
     parts = parts_of(tuple(text.replace(thousands, "") if thousands else text for text in texts), NUMBER)
-    if parts["digits"].each in ([""], []):
+    if not parts.match.any():
         return _plain(texts), Written()
-    marks = [decimal] if decimal else [mark for mark in (prefer, _other(prefer)) if mark != thousands]
+    other = "," if prefer == "." else "."
+    marks = [decimal] if decimal else [mark for mark in (prefer, other) if mark != thousands]
     tried = [_read(texts, parts, mark, thousands, unit) for mark in marks]
-    counts = [int(np.isfinite(numbers).sum()) for numbers, _ in tried]
-    tried = [each for each, count in zip(tried, counts, strict=True) if count == max(counts)]
-    if np.array_equal(tried[0][0], tried[-1][0], equal_nan=True):
-        return tried[0]
-    return _likelier([digits.strip() for digits in parts["digits"].each if digits.strip()], tried, prefer)
+    most = max(int(np.isfinite(numbers).sum()) for numbers, _ in tried)
+    first, *others = (each for each in tried if np.isfinite(each[0]).sum() == most)
+    if not others or np.array_equal(first[0], others[0][0], equal_nan=True):
+        return first
+    return _likelier([digits.strip() for digits in parts["digits"].each if digits.strip()], first, others[0])
 
 
 def _plain(texts: Sequence[str]) -> Floats:
@@ -120,86 +114,77 @@ def _plain(texts: Sequence[str]) -> Floats:
 
 def _in_feet(text: str, decimal: str) -> str:
     """Feet and inches as feet, with a decimal mark; any other text as it is."""
-    match = FEET.fullmatch(text.strip())
-    if match is None:
-        return text
-    feet = int(match["feet"]) + float(match["inches"] or 0) / 12
-    return f"{feet!r} ft".replace(".", decimal)
+    match = FEET.fullmatch(text)
+    return f"{int(match['feet']) + float(match['inches'] or 0) / 12!r} ft".replace(".", decimal) if match else text
 
 
-def _other(mark: str) -> str:
-    """The comma for the point, and the point for the comma."""
-    return "," if mark == "." else "."
-
-
-def _likelier(digits: Sequence[str], tried: Sequence[tuple[Floats, Written]], prefer: str) -> tuple[Floats, Written]:
+def _likelier(
+    digits: Sequence[str], usual: tuple[Floats, Written], other: tuple[Floats, Written]
+) -> tuple[Floats, Written]:
     """The likelier of two readings of one column, each of which reads all texts and takes one mark for decimal.
 
     Three digits follow the mark wherever the readings differ. If all numbers that are 1000 or more have the mark, and
     as many digits before it as numbers of several sizes have, it separates thousands. Where a point is the usual
     decimal mark, a point is decimal. `digits` are the numbers without sign and unit, as they stand.
     """
-    by_mark = {written.decimal: (numbers, written) for numbers, written in tried}
     used = {mark for number in digits for mark in number if mark in ",."}
-    if len(used) > 1 or (used == {"."} and prefer == "."):
-        return by_mark[prefer]
+    if len(used) > 1 or used == {usual[1].decimal} == {"."}:
+        return usual
     mark = used.pop()
+    decimal, separating = (usual, other) if usual[1].decimal == mark else (other, usual)
     before = {len(number.partition(mark)[0]) for number in digits if mark in number}
     whole = [number for number in digits if mark not in number and number.strip("0")]
     if any(len(number) > 3 for number in whole):
-        return by_mark[mark]
+        return decimal
     if len(before) > 1 or whole:
-        return by_mark[_other(mark)]
-    numbers, written = by_mark[prefer]
-    return numbers, written.doubtful(next(number for number in digits if mark in number))
+        return separating
+    numbers, written = usual
+    number = next(number for number in digits if mark in number)
+    what, option = ("separates thousands", "thousands") if mark == written.decimal else ("is decimal", "decimal")
+    doubt = f" (if the mark in {number!r} {what}, --{option} {mark})"
+    return numbers, replace(written, words=written.words + doubt)
 
 
 def _read(
-    texts: Sequence[str], parts: dict[str, Part], decimal: str, thousands: str | None, unit: str
+    texts: Sequence[str], parts: Parts, decimal: str, thousands: str | None, unit: str
 ) -> tuple[Floats, Written]:
     """Texts as numbers by one decimal mark, and in one unit; `parts` are those by `NUMBER`."""
-    numbers = _numbers(parts, decimal, _other(decimal) if thousands is None else thousands)
-    is_read, has_digits = ~np.isnan(numbers), parts["digits"].map(bool)
-    for at in np.flatnonzero(~has_digits).tolist():  # such as inf
+    numbers = _numbers(parts, decimal, {",": ".", ".": ","}.get(decimal, ",") if thousands is None else thousands)
+    is_read = ~np.isnan(numbers)
+    for at in np.flatnonzero(~parts.match).tolist():  # such as inf
         numbers[at] = float(texts[at]) if is_number(texts[at]) else np.nan
-    stands = _stands(parts)
-    counts = Counter[str]()
-    for one, count in zip(stands.each, np.bincount(stands.codes[is_read], minlength=len(stands.each)), strict=True):
-        counts[one] += int(count)
-    counts = +counts
+    stands = parts.either("prefix", "suffix")
+    counts = Counter(stands.each[at] for at in stands.codes[is_read].tolist())
     singular = {one: one[:-1] if one.endswith("s") and one[:-1] in counts else one for one in counts}  # of years
-    units = set(singular.values())
-    quantities = {UNITS[one][0] if one in UNITS else one for one in units}
-    others, multiples = list[str](), set[str]()
-    is_quantity = len(quantities) == 1 and quantities <= set(QUANTITIES)
-    if is_quantity and (UNITS[unit][0] in quantities if unit else len(units) > 1):
+    units, multiples, others = set(singular.values()), set[str](), list[str]()
+    (quantity, *more) = {UNITS[one][0] if one in UNITS else one for one in units} or {""}
+    if not more and quantity in QUANTITIES and (UNITS[unit][0] == quantity if unit else len(units) > 1):
         unit = unit or max(units, key=lambda one: counts[one])
         others = sorted(units - {unit})
         sizes = {one: UNITS[each][1] / UNITS[unit][1] for one, each in singular.items() if each != unit}
         numbers = numbers * stands.map(lambda one: sizes.get(one, 1.0))
     elif len(own := {"" if one in MULTIPLES else one for one in units}) > 1:
-        # Some have a unit and some do not: these are not the same quantity.
-        return _plain(texts), Written()
+        return _plain(texts), Written()  # some have a unit and some do not: these are not the same quantity
     else:
         unit, multiples = "".join(own), parts["suffix"].among(is_read) & set(MULTIPLES)
         numbers = numbers * parts["suffix"].map(lambda one: MULTIPLES.get(one, 1.0))
-    marks = sorted((parts["about"].among(is_read) | parts["more"].among(is_read)) - {""})
-    separators = {mark for mark in set("".join(parts["digits"].among(is_read))) if not mark.isdigit()} - {decimal}
+    marks = sorted(parts["about"].among(is_read) | parts["more"].among(is_read))
+    separators = {mark for mark in "".join(parts["digits"].among(is_read)) if not mark.isdigit()} - {decimal}
     separators |= {thousands} if thousands and any(thousands in text for text in texts) else set()
-    separator = "".join(sorted(separators))[:1]
+    separator = min(separators, default="")
     words = [repr(unit)] if unit else []
     words += [f"{', '.join(map(repr, others))} converted to it"] if others else []
     words += ["decimal commas"] if decimal == "," and any("," in text for text in texts) else []
     words += [f"{repr(separator) if separator not in SPACES else 'blanks'} between thousands"] if separator else []
     words += [f"{multiple!r} for {MULTIPLE_WORDS[MULTIPLES[multiple]]}" for multiple in sorted(multiples)]
-    words += ["negative ones in brackets"] if "(" in parts["open"].among(is_read) else []
+    words += ["negative ones in brackets"] if parts["open"].among(is_read) else []
     if marks:
         shown = " and ".join(map(repr, marks))
         words.append(f"{shown} at some of them, which {'are' if len(marks) > 1 else 'is'} passed over")
     return numbers, Written(decimal, separator, unit, f"numbers with {', '.join(words)}" if words else "")
 
 
-def _numbers(parts: dict[str, Part], decimal: str, thousands: str) -> Floats:
+def _numbers(parts: Parts, decimal: str, thousands: str) -> Floats:
     """Numbers in parts, without units; NaN where separators are not in their places."""
     arrow, compute = require("pyarrow", "cli"), require("pyarrow.compute", "cli")
     mark, separator = re.escape(decimal), f"[{re.escape(thousands)}{_QUOTES}{SPACES}]"
@@ -210,26 +195,18 @@ def _numbers(parts: dict[str, Part], decimal: str, thousands: str) -> Floats:
         compute.match_substring_regex(digits, grouped), compute.match_substring_regex(digits, "[0-9]")
     )
     numbers = compute.if_else(in_place, plain, None).cast(arrow.float64()).to_numpy(zero_copy_only=False)
-    is_negative = parts["open"].map(bool)
-    for sign in (parts["sign"], parts["sign2"]):
-        is_negative = is_negative | sign.map(lambda mark: mark not in ("", "+"))
+    signs = (parts[name].map(lambda mark: mark not in ("", "+")) for name in ("open", "sign", "sign2"))
     with np.errstate(over="ignore", invalid="ignore"):
         whole = numbers[parts["digits"].codes] * parts["exponent"].map(lambda exponent: float(f"1{exponent}"))
-    return np.asarray(np.where(is_negative, -whole, whole))
+    return np.asarray(np.where(np.logical_or.reduce([*signs]), -whole, whole))
 
 
-def _stands(parts: dict[str, Part]) -> Part:
-    """What stands before or after each number: a currency, a unit or a multiple."""
-    prefix, suffix = parts["prefix"], parts["suffix"]
-    codes = np.where(prefix.map(bool), prefix.codes, len(prefix.each) + suffix.codes)
-    return Part(codes, prefix.each + suffix.each)
-
-
-def in_several_currencies(texts: Sequence[str]) -> tuple[str, str] | None:
+def in_several_currencies(texts: tuple[str, ...]) -> tuple[str, str] | None:
     """Two texts, where all are amounts but in different currencies, such as $ and €; None if they are anything else."""
-    signs = _stands(parts_of(tuple(texts), NUMBER))
+    signs = parts_of(texts, NUMBER).either("prefix", "suffix")
     which, first = np.unique(signs.codes, return_index=True)
-    if not all(re.fullmatch(SIGNS, signs.each[at]) for at in which) or len({signs.each[at] for at in which}) < 2:
+    used = {signs.each[at] for at in which}
+    if len(used) < 2 or not all(re.fullmatch(SIGNS, sign) for sign in used):
         return None
     one, other = np.sort(first)[:2]
     return texts[one], texts[other]
