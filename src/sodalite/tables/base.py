@@ -27,6 +27,7 @@ MISSING_TEXTS |= {"missing", "#div/0!", "#value!", "#ref!", "#name?", "#num!", "
 MISSING_TEXTS |= {"unknown", "not known", "not reported", "not applicable", "n.d.", "n/d", "nd", "tba", "tbd", "<na>"}
 MISSING_TEXTS |= {"0000-00-00"}
 """Texts, in lower case, that mean a missing value where numbers or dates are expected."""
+LONGEST_CODE = max(map(len, MISSING_TEXTS))
 CORRECT = "Correct it, or leave the cell empty if the value is missing."
 
 
@@ -234,8 +235,8 @@ def is_total(text: str) -> bool:
 
 
 def is_code(text: str, codes: frozenset[str] = MISSING_TEXTS) -> bool:
-    """Whether a text means that a value is missing."""
-    return text.strip().lower() in codes
+    """Whether a text, without blanks around it, means that a value is missing."""
+    return len(text) <= LONGEST_CODE and text.lower() in codes
 
 
 def as_code(text: str) -> Callable[[str], bool]:

@@ -32,7 +32,7 @@ def refuse_unusable(name: str, values: Values, options: Options) -> Reading | No
     if values.kind == "other":
         remedy = options.leave_out([name])
         raise TableError(f"column {name!r} holds {values.type_name}, which cannot be an input; {remedy}.")
-    is_empty = bool(values.missing.all()) or (values.kind == "text" and not values.used_texts())
+    is_empty = bool(values.missing.all()) or (values.kind == "text" and not values.used_texts)
     return Reading.left_out(name, "it has no values at all") if is_empty else None
 
 
@@ -62,7 +62,7 @@ def read_codes(name: str, values: Values, options: Options) -> Reading | None:
     """Levels that mostly are numbers, such as '001' and '136A'; texts among numbers that are not levels are refused."""
     if values.kind != "text":
         return None
-    texts = values.used_texts()
+    texts = values.used_texts
     numbers = read_numbers(texts, options.decimal, options.thousands, options.prefer)[0]
     bad = [texts[at] for at in np.flatnonzero(np.isnan(numbers)).tolist()]
     if len(bad) >= 0.5 * len(texts):
@@ -86,7 +86,7 @@ def read_codes(name: str, values: Values, options: Options) -> Reading | None:
 
 def leave_out_currencies(name: str, values: Values, options: Options) -> Reading | None:
     """Amounts in several currencies."""
-    both = in_several_currencies(values.used_texts()) if values.kind == "text" and not options.chosen else None
+    both = in_several_currencies(values.used_texts) if values.kind == "text" and not options.chosen else None
     return both and Reading.left_out(
         name, f"amounts in different currencies, such as {both[0]!r} and {both[1]!r}; write them in one"
     )

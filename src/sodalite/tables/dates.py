@@ -77,7 +77,8 @@ class Dates(Column):
 
     def dates(self, values: Values) -> Values:
         """The dates, read from texts if need be; all else is refused."""
-        days = self.numbers(values.texts() if values.kind == "number" and self.forms else values)
+        are_texts = self.forms and (values.kind == "number" or values.written is not None)
+        days = self.numbers(values.texts() if are_texts else values)
         if days.ndim == 1:
             return values
         days, wall, has_offset = days.T
@@ -91,6 +92,8 @@ class Dates(Column):
     @classmethod
     def read(cls, name: str, values: Values, options: Options) -> Reading | None:
         """A column of dates, of texts that all are dates, or of numbers such as 20260131 in a column named so."""
+        if values.kind == "date" and values.written is not None and options.format_of(name):
+            values = values.texts()
         forms = _forms(name, values, options) if values.kind in ("number", "text") else ()
         if forms is None or values.kind not in ("number", "text", "date"):
             return None
@@ -112,7 +115,7 @@ def _forms(name: str, values: Values, options: Options) -> tuple[str, ...] | Non
     if values.kind == "number":
         form = _form_of_code(name, values.known)
         return ((asked or form or "%Y%m%d"),) if is_asked or form else None
-    texts = values.used_texts()
+    texts = values.used_texts
     if asked is not None and (is_asked or are_dates(texts, asked)):
         return (asked,)
     styles = read_styles(texts)
@@ -191,7 +194,7 @@ class Times(Column):
             return None
         is_clock = values.kind == "clock"
         if values.kind == "text":
-            texts = values.used_texts()
+            texts = values.used_texts
             is_clock = not is_named(name, "duration") and not np.isnan(read_clocks(texts)).any()
             if not is_clock and np.isnan(read_durations(texts)).any():
                 return None

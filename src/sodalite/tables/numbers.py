@@ -54,7 +54,7 @@ class Numbers(Column):
         """A column whose values are numbers, or whose texts all are."""
         column, words = cls(name), ""
         if values.kind == "text":
-            numbers, written = read_numbers(values.used_texts(), options.decimal, options.thousands, options.prefer)
+            numbers, written = read_numbers(values.used_texts, options.decimal, options.thousands, options.prefer)
             if np.isnan(numbers).any():
                 return None
             column, words = cls(name, written.form, written.unit if written.unit in UNITS else ""), written.words

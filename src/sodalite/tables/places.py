@@ -94,7 +94,7 @@ class Places(Column):
     @classmethod
     def read(cls, name: str, values: Values, options: Options) -> Reading | None:
         """A column of texts that each hold a latitude and a longitude."""
-        texts = values.used_texts() if values.kind == "text" else ()
+        texts = values.used_texts if values.kind == "text" else ()
         if not texts or not (is_named(name, "place") or parts_of(texts, MARKED).match.all()):
             return None
         both = read_pairs(texts)
@@ -137,7 +137,7 @@ def _form(values: Values, most: float, options: Options) -> str | None:
     """The decimal mark of different numbers of degrees, at most so many, or `DEGREES`; None for anything else."""
     data, form = values.known, "."
     if values.kind == "text":
-        texts = values.used_texts()
+        texts = values.used_texts
         data, written = read_numbers(texts, options.decimal, options.thousands, options.prefer)
         form = written.form
         if written.unit or np.isnan(data).any():

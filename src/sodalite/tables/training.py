@@ -116,7 +116,9 @@ def learn(
         known = f": {listed(others)}." if others else "."
         problems = [str(error).removeprefix(f"{table.name}: ").replace(f"{NAME_ANOTHER}.", f"{NAME_ANOTHER}{known}")]
     totals = _totals([*names, target], get, len(table))
-    with_target = np.setdiff1d(np.flatnonzero(~np.isnan(y)), [*totals, *leave_out])
+    is_used = ~np.isnan(y)
+    is_used[[*totals, *leave_out]] = False
+    with_target = np.flatnonzero(is_used)
     if not len(with_target):
         raise TableError(f"{table.name}: the target {target!r} has no values at all.")
     rows = with_target if problems else _without_copies(table.names, names, get, y, with_target)
@@ -297,7 +299,7 @@ def target_values(values: Values, name: str, source: str, options: Options) -> t
     values = values.blanked(options.na_values)
     column, notes = Numbers(name), list[str]()
     if values.kind == "text":
-        numbers, written = read_numbers(values.used_texts(), options.decimal, options.thousands, options.prefer)
+        numbers, written = read_numbers(values.used_texts, options.decimal, options.thousands, options.prefer)
         if np.isnan(numbers).mean() > TEXTUAL:
             raise TableError(f"{source}: the target {name!r} {_no_numbers(values)}")
         column = Numbers(name, written.form)
@@ -315,7 +317,7 @@ def target_values(values: Values, name: str, source: str, options: Options) -> t
 
 def _no_numbers(values: Values) -> str:
     """What a target holds that is no column of numbers, and what can be done about it."""
-    texts = values.used_texts() if values.kind == "text" else ()
+    texts = values.used_texts if values.kind == "text" else ()
     kind = values.kind
     if kind == "bool" or (texts and {text.lower() for text in texts} <= {"false", "true"}):
         kind = "truth"

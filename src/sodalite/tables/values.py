@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from numbers import Real
 from typing import Any
 
@@ -24,7 +25,7 @@ from .base import MISSING_TEXTS, Table, as_code, is_code, is_number
 DAY = 86_400_000_000  # microseconds of a day
 LEVEL_CODES = frozenset(["", "na", "n/a", "#n/a", "nan", "null", "?", "<na>", "n.a."])
 """Texts, in lower case, that mean a missing value in a column of texts; others may be levels, such as "none"."""
-GROUPED = r"^\s*[-+]?[1-9]\d{0,2}(\.\d{3})+\s*$"  # a number in which points may separate thousands
+GROUPED = r"^[-+]?[1-9]\d{0,2}(\.\d{3})+$"  # a number in which points may separate thousands
 OFFSETS = "offsets"  # the zone of texts that each have an offset from UTC of their own
 ROW = "row {}".format
 
@@ -52,7 +53,7 @@ class Values:
     place: Callable[[int], str] = field(default=ROW, compare=False)
     """The name of a row in messages."""
     written: Any = field(default=None, compare=False, repr=False)
-    """For numbers of a file of text, the texts, as an array of Arrow's."""
+    """For numbers and dates of a file of text, the texts, as an array of Arrow's."""
 
     def __len__(self) -> int:
         return len(self.data)
@@ -106,6 +107,7 @@ class Values:
         counts = self.counts()
         return [self.levels[at] for at in np.argsort(-counts, kind="stable").tolist() if counts[at]]
 
+    @cached_property
     def used_texts(self) -> tuple[str, ...]:
         """The different texts that occur, without codes for missing values."""
         some = zip(self.levels, (self.counts() > 0).tolist(), strict=True)
@@ -115,8 +117,9 @@ class Values:
     def blanked(self, codes: Sequence[str] = ()) -> Values:
         """The values with the usual texts for missing values, and some codes of the user's, as missing ones."""
         if self.kind == "text":
-            tests = [as_code(code) for code in codes]
-            gaps = [is_code(text, LEVEL_CODES) or any(test(text) for test in tests) for text in self.levels]
+            gaps = [is_code(text, LEVEL_CODES) for text in self.levels]
+            for is_equal in map(as_code, codes):
+                gaps = [is_gap or is_equal(text) for is_gap, text in zip(gaps, self.levels, strict=True)]
             blanked = replace(self, data=np.where(np.array([*gaps, True])[self.data], -1, self.data))
         else:
             numbers = [float(code) for code in codes if is_number(code)]
@@ -173,33 +176,24 @@ def frame_column(X: Any, place: int) -> Values:
 
 
 def table_column(table: Table, name: str) -> Values:
-    """A column of a file: texts that are all numbers, but for codes of missing values, are numbers.
+    """A column of a file: texts that all are numbers or ISO dates, but for codes of missing values, are read as such.
 
-    Not so if other marks were given for the file, or if its decimal mark is a comma and there are points in the column
-    that may separate thousands.
+    Numbers are left as texts if other marks were given for the file, or if its decimal mark is a comma and there are
+    points in the column that may separate thousands.
     """
     arrow, compute = require("pyarrow", "cli"), require("pyarrow.compute", "cli")
     column, reader = table.data[name], table.reader
-    values = None
-    if arrow.types.is_string(column.type) and reader.plain:
-        is_grouped = reader.prefer == "," and compute.any(compute.match_substring_regex(column, GROUPED)).as_py()
-        values = None if is_grouped else _plain_numbers(column)
-    return replace(values_of(column) if values is None else values, place=table.place)
-
-
-def _plain_numbers(column: Any) -> Values | None:
-    """Texts of Arrow's as the numbers that they are; None if some are not."""
-    arrow, compute = require("pyarrow", "cli"), require("pyarrow.compute", "cli")
-    text = compute.utf8_trim_whitespace(column)
-    for with_gaps in (False, True):  # most columns miss nothing
-        try:
-            if with_gaps:
-                is_gap = compute.is_in(compute.utf8_lower(text), value_set=arrow.array(sorted(MISSING_TEXTS)))
-                text = compute.if_else(is_gap, None, text)
-            return replace(_numbers(text.cast(arrow.float64()).to_numpy(), "number", "text"), written=column)
-        except arrow.ArrowInvalid:
-            continue
-    return None
+    if not arrow.types.is_string(column.type):
+        return replace(values_of(column), place=table.place)
+    text, types = compute.utf8_trim_whitespace(column), [arrow.timestamp("us")]
+    if reader.plain and not (reader.prefer == "," and compute.any(compute.match_substring_regex(text, GROUPED)).as_py()):
+        types.insert(0, arrow.float64())
+    is_gap = compute.is_in(compute.utf8_lower(text), value_set=arrow.array(sorted(MISSING_TEXTS)))
+    text = compute.if_else(is_gap, None, text)
+    for kind in types:
+        with suppress(arrow.ArrowInvalid):
+            return replace(values_of(text.cast(kind)), type_name="text", place=table.place, written=column)
+    return replace(values_of(column), place=table.place)
 
 
 def values_of(column: Any) -> Values:

@@ -28,6 +28,7 @@ FORMS = (QUARTERS, ISO, WEEKS, *DAYS_FIRST, *MONTHS_FIRST, *YEARS_FIRST, *IN_WOR
 SHOWS = {QUARTERS: "2026Q1", WEEKS: "2026-W05"}
 """Examples of the forms that strptime does not have."""
 MOST_STYLES = 4  # styles of dates in one column
+FEW = 100  # texts that tell most forms that the others cannot have
 
 NAMES = ("january", "february", "march", "april", "may", "june", "july", "august", "september", "october")
 NAMES += ("november", "december")
@@ -143,7 +144,8 @@ def read_dates(texts: tuple[str, ...]) -> list[str]:
     >>> read_dates(("31.01.2026", "1.2.2026")), read_dates(("02/01/2026", "03/04/2026 10:30"))
     (['%d.%m.%Y'], ['%d/%m/%Y', '%m/%d/%Y'])
     """
-    return [form for form in forms_of(texts[0]) if are_dates(texts, form)] if texts else []
+    forms = forms_of(texts[0]) if texts else []
+    return [form for form in forms if are_dates(texts[:FEW], form) and are_dates(texts, form)]
 
 
 def forms_of(text: str) -> list[str]:
@@ -161,6 +163,8 @@ def read_styles(texts: tuple[str, ...]) -> list[str]:
     """
     styles, rest = list[str](), texts
     while rest and len(styles) < MOST_STYLES:
+        if forms := read_dates(rest):
+            return [*styles, forms[0]]
         left = {form: others_than(rest, form) for form in forms_of(rest[0])}
         if not left:
             return []
