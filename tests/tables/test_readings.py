@@ -102,8 +102,20 @@ def test_how_a_column_is_read(what):
 
 
 def test_units_of_several_quantities_are_not_numbers():
-    assert np.isnan(read_numbers(("3 kg", "2 m",))[0]).all()
-    assert read_numbers(("1.5m", "2m",))[0].tolist() == [1.5e6, 2e6]  # of one unit alone, m are millions
+    assert np.isnan(
+        read_numbers(
+            (
+                "3 kg",
+                "2 m",
+            )
+        )[0]
+    ).all()
+    assert read_numbers(
+        (
+            "1.5m",
+            "2m",
+        )
+    )[0].tolist() == [1.5e6, 2e6]  # of one unit alone, m are millions
     found = encoder("price", [f"{'$' if row % 2 else '€'}{row}" for row in range(N)])
     assert found.mapping_.names == ["x"]
     words = "'price' is left out: amounts in different currencies, such as '€0' and '$1'; write them in one."

@@ -227,7 +227,7 @@ def test_an_unknown_suffix_lists_those_that_are_known(name):
 # What cannot be read
 
 UNREADABLE = {
-    "empty": ("a.csv", b"", r"a\.csv is empty; its first line must be column names"),
+    "empty": ("a.csv", b"", r"a\.csv is empty; column names must come first"),
     "blank": ("a.csv", b"\n \n\n", r"a\.csv is empty; "),
     "short line": (
         "a.csv",
@@ -248,7 +248,7 @@ UNREADABLE = {
     ),
     "half a character": ("a.csv", "a,é\n1,ä".encode()[:-1], r"byte 7 \(0xc3\), in line 2"),
     "no text": ("a.csv", b"a,y\n1,\xe4\x00\n", r"byte 6 \(0xe4\), in line 2"),
-    "no header": ("a.csv", b"1,2.5\n3,4\n", "starts with numbers .*first line must be column names"),
+    "no header": ("a.csv", b"1,2.5\n3,4\n", "starts with numbers .*column names must come first"),
     "Parquet": ("a.csv", b"PAR1....", "is not text, but Parquet"),
     "no Parquet": ("a.parquet", b"a,y\n1,2\n", r"a\.parquet cannot be read as Parquet: "),
     "no Arrow": ("a.feather", b"ARROW1 a,y\n1,2\n", r"a\.feather cannot be read as Arrow: "),
@@ -335,7 +335,7 @@ def test_another_encoding_is_tried_if_it_is_said(tmp_path):
         ({"a": np.zeros(3), "b": np.zeros(4)}, "equally long.*'a' 3, 'b' 4"),
         ({"a": np.zeros((2, 2, 2))}, "'a' has 3 dimensions"),
         ({"a": np.zeros(2, dtype=complex)}, "'a' holds complex128"),
-        ({"a": np.array([{}, {}], dtype=object)}, "'a' holds object"),
+        ({"a": np.array([{}, {}], dtype=object)}, "array 'a': Object arrays cannot be loaded"),
         ({}, "holds no arrays"),
     ],
 )

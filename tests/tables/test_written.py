@@ -56,8 +56,19 @@ def test_a_number_that_can_be_read_in_two_ways():
     assert read_numbers(("1,234",))[0].tolist() == [1234]
     assert read_numbers(("1,234",), prefer=",")[0].tolist() == [1.234]
     assert read_numbers(("1,234",), decimal=",")[0].tolist() == [1.234]
-    assert read_numbers(("1,234", "1,5",))[0].tolist() == [1.234, 1.5]
-    assert read_numbers(("1_000", "2_000",), thousands="_")[0].tolist() == [1000, 2000]
+    assert read_numbers(
+        (
+            "1,234",
+            "1,5",
+        )
+    )[0].tolist() == [1.234, 1.5]
+    assert read_numbers(
+        (
+            "1_000",
+            "2_000",
+        ),
+        thousands="_",
+    )[0].tolist() == [1000, 2000]
 
 
 DAY = dt.datetime(2026, 1, 31)
@@ -101,12 +112,34 @@ def test_what_is_no_date(texts):
 
 def test_dates_that_can_be_read_in_two_ways_have_two_forms():
     assert read_dates(("01/02/2026",)) == ["%d/%m/%Y", "%m/%d/%Y"]
-    assert read_dates(("01/02/2026", "13/02/2026",)) == ["%d/%m/%Y"]
+    assert read_dates(
+        (
+            "01/02/2026",
+            "13/02/2026",
+        )
+    ) == ["%d/%m/%Y"]
 
 
 def test_times_of_day():
-    np.testing.assert_allclose(read_clocks(("06:00", "6:00 PM", "23:59:59",)) * 24, [6, 18, 24 - 1 / 3600])
-    assert np.isnan(read_clocks(("noon", "25:00",))).all()
+    np.testing.assert_allclose(
+        read_clocks(
+            (
+                "06:00",
+                "6:00 PM",
+                "23:59:59",
+            )
+        )
+        * 24,
+        [6, 18, 24 - 1 / 3600],
+    )
+    assert np.isnan(
+        read_clocks(
+            (
+                "noon",
+                "25:00",
+            )
+        )
+    ).all()
 
 
 DURATIONS = {  # in minutes
@@ -136,7 +169,13 @@ def test_durations(text):
 
 
 def test_amounts_in_several_currencies():
-    assert in_several_currencies(("$5", "€6", "$7",)) == ("$5", "€6")
+    assert in_several_currencies(
+        (
+            "$5",
+            "€6",
+            "$7",
+        )
+    ) == ("$5", "€6")
     for texts in (["$5", "$6"], ["5", "€6"], ["a5", "b6"], [], ["1st", "2nd", "3rd"], ["5 kg", "6 lb"]):
         assert in_several_currencies(tuple(texts)) is None
 
@@ -163,12 +202,23 @@ def test_all_texts_of_a_column_decide_what_its_mark_is(what):
 
 
 def test_a_column_that_leaves_it_open_says_how_to_overrule():
-    found, written = read_numbers(("1,234 kg", "5,678 kg",), prefer=",")
+    found, written = read_numbers(
+        (
+            "1,234 kg",
+            "5,678 kg",
+        ),
+        prefer=",",
+    )
     assert found.tolist() == [1.234, 5.678]
     assert written.words == (
         "numbers with 'kg', decimal commas (if the mark in '1,234' separates thousands, --thousands ,)"
     )
-    found, written = read_numbers(("1,234 kg", "5,678 kg",))
+    found, written = read_numbers(
+        (
+            "1,234 kg",
+            "5,678 kg",
+        )
+    )
     assert found.tolist() == [1234, 5678]
     assert written.words.endswith("',' between thousands (if the mark in '1,234' is decimal, --decimal ,)")
     assert read_numbers(("1,234 kg",), thousands=",", prefer=",")[0].tolist() == [1234]

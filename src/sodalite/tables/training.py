@@ -227,7 +227,7 @@ def learn_columns(
     gaps = {**encoded.missing, **(missing or {})}
     if options.missing == "error" and gaps:
         raise TableError(
-            f"{source} has missing values: {counted(gaps)}. Leave out the rows with missing=\"drop\", put medians in "
+            f'{source} has missing values: {counted(gaps)}. Leave out the rows with missing="drop", put medians in '
             f'their place with missing="median", tell the model where they are with missing="indicator", or leave out '
             f"the columns."
         )

@@ -186,7 +186,9 @@ def table_column(table: Table, name: str) -> Values:
     if not arrow.types.is_string(column.type):
         return replace(values_of(column), place=table.place)
     text, types = compute.utf8_trim_whitespace(column), [arrow.timestamp("us")]
-    if reader.plain and not (reader.prefer == "," and compute.any(compute.match_substring_regex(text, GROUPED)).as_py()):
+    if reader.plain and not (
+        reader.prefer == "," and compute.any(compute.match_substring_regex(text, GROUPED)).as_py()
+    ):
         types.insert(0, arrow.float64())
     is_gap = compute.is_in(compute.utf8_lower(text), value_set=arrow.array(sorted(MISSING_TEXTS)))
     text = compute.if_else(is_gap, None, text)
@@ -292,7 +294,6 @@ class Parts:
         """The number in the groups whose names begin with a letter, 0 where they are empty; of shape (n,)."""
         groups = (part for name, part in self.parts.items() if name.startswith(letter))
         return np.asarray(sum(part.map(lambda text: float(text.replace(",", ".") or 0)) for part in groups) + 0.0)
-
 
     def either(self, one: str, other: str) -> Part:
         """The part of a group or, where that is empty, of another."""

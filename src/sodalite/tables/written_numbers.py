@@ -145,9 +145,7 @@ def _likelier(
     return numbers, replace(written, words=written.words + doubt)
 
 
-def _read(
-    texts: Sequence[str], parts: Parts, decimal: str, thousands: str | None, unit: str
-) -> tuple[Floats, Written]:
+def _read(texts: Sequence[str], parts: Parts, decimal: str, thousands: str | None, unit: str) -> tuple[Floats, Written]:
     """Texts as numbers by one decimal mark, and in one unit; `parts` are those by `NUMBER`."""
     numbers = _numbers(parts, decimal, {",": ".", ".": ","}.get(decimal, ",") if thousands is None else thousands)
     is_read = ~np.isnan(numbers)
