@@ -133,9 +133,9 @@ def _form_of_code(name: str, known: Floats) -> str | None:
     if not (is_date or is_named(name, "month")) or not len(numbers) or not np.all(numbers == np.floor(numbers)):
         return None
     for form, least, most in CODED:
-        if (is_date or form == "%Y%m") and least <= numbers[0] and numbers[-1] <= most:
-            if are_dates(tuple(f"{number:.0f}" for number in numbers.tolist()), form):
-                return form
+        is_within = (is_date or form == "%Y%m") and least <= numbers[0] and numbers[-1] <= most
+        if is_within and are_dates(tuple(f"{number:.0f}" for number in numbers.tolist()), form):
+            return form
     return None
 
 

@@ -144,12 +144,17 @@ def are_texts(rows: Sequence[Cells]) -> bool:
 
 def _with_groups(row: Cells, names: list[str], notes: list[str]) -> list[str]:
     """The names of columns below names of groups of columns; the group's comes first where names occur twice."""
-    groups = list(accumulate(row, lambda last, cell: cell or last))
+    groups = list(accumulate(row, _last))
     shown = listed([group for group in dict.fromkeys(groups) if group and group not in names], 3)
     notes.append(f"Column names are in two rows; the upper one ({shown}) names groups of columns.")
     if len(set(names)) == len(names):
         return names
     return [name if group == name else f"{group} {name}".strip() for group, name in zip(groups, names, strict=False)]
+
+
+def _last(text: str, cell: str) -> str:
+    """The later of two texts that is not empty."""
+    return cell or text
 
 
 def units_note(cells: Cells, rows: Sequence[Cells]) -> str | None:

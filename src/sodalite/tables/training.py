@@ -108,7 +108,8 @@ def learn(
     if not len(table):
         raise TableError(f"{table.name} has column names but no rows.")
     get = cache(lambda name: table_column(table, name).blanked(options.na_values))
-    y, target_notes, problems = np.zeros(len(table)), list[str](), list[str]()
+    y: Floats = np.zeros(len(table))
+    target_notes, problems = list[str](), list[str]()
     try:
         y, target_notes = target_values(table_column(table, target), target, table.name, options)
     except TableError as error:

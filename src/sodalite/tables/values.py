@@ -142,8 +142,8 @@ class Values:
         Codes for missing values need none.
         """
         wrong = [at for at in np.flatnonzero(np.isnan(numbers)).tolist() if not is_code(self.levels[at])]
-        rows = np.flatnonzero(np.isin(self.data, wrong)) if wrong else []
-        if not len(rows):
+        rows = np.flatnonzero(np.isin(self.data, wrong)).tolist()
+        if not rows:
             return None
         return f"{self.levels[int(self.data[rows[0]])]!r} in {self.place(int(rows[0]))}", len(rows) - 1
 
@@ -166,11 +166,11 @@ def frame_column(X: Any, place: int) -> Values:
     try:
         column = series.to_arrow()
     except (arrow.ArrowException, TypeError, OverflowError):  # Python objects of several types
-        values = [None if value != value or str(value) in ("<NA>", "NaT") else value for value in series.to_list()]
-        other = [value for value in values if not isinstance(value, str | Real | Decimal | dt.date | dt.time | None)]
+        cells = [None if cell != cell or str(cell) in ("None", "<NA>", "NaT") else cell for cell in series.to_list()]
+        other = [cell for cell in cells if not isinstance(cell, str | Real | Decimal | dt.date | dt.time | None)]
         if other:
-            return Values("other", np.full(len(values), np.nan), type_name=type(other[0]).__name__)
-        column = arrow.array([None if value is None else str(value) for value in values])
+            return Values("other", np.full(len(cells), np.nan), type_name=type(other[0]).__name__)
+        column = arrow.array([None if cell is None else str(cell) for cell in cells])
     values = values_of(column)
     return replace(values, ordered=values.ordered or isinstance(series.dtype, nw.Enum))
 

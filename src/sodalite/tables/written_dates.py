@@ -1,7 +1,7 @@
-"""Dates, times of day and durations as people write them in texts, whose parts become days by NumPy's arithmetic.
+"""Dates, times of day and durations as people write them in texts.
 
 A form of dates is a format of strptime, or one of two that it does not have; a time of day, with an offset from UTC,
-may follow it. The letter with which the name of a part begins says what it is.
+may follow it. All texts are taken apart at once, and only different days are read one by one.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime as dt
 import re
 from collections.abc import Sequence
-from functools import cache, lru_cache
+from functools import lru_cache
 
 import numpy as np
 
@@ -18,31 +18,25 @@ from .values import DAY, Parts, parts_of
 
 ISO = "%Y-%m-%d"  # ISO 8601, the form that needs no mention
 QUARTERS, WEEKS = "quarters", "weeks"
-DAYS_FIRST = ("%d.%m.%Y", "%d/%m/%Y", "%d-%m-%Y", "%d.%m.%y", "%d/%m/%y", "%d-%m-%y", "%d %m %Y")
-MONTHS_FIRST = ("%m/%d/%Y", "%m-%d-%Y", "%m/%d/%y", "%m-%d-%y", "%m.%d.%Y")
-YEARS_FIRST = ("%Y/%m/%d", "%Y.%m.%d", "%Y %b %d", "%Y %m %d")
-IN_WORDS = ("%d %b %Y", "%d %B %Y", "%d-%b-%Y", "%d-%b-%y", "%b %d, %Y", "%B %d, %Y", "%b %d %Y", "%B %d %Y")
-IN_WORDS += ("%a %b %d %Y", "%A, %B %d, %Y", "%d. %B %Y", "%d %b %y")
-MONTHS = ("%Y-%m", "%Y/%m", "%m/%Y", "%b %Y", "%B %Y", "%b-%Y", "%Y %b", "%YM%m", "%b-%y", "%b %y")
-FORMS = (QUARTERS, ISO, WEEKS, *DAYS_FIRST, *MONTHS_FIRST, *YEARS_FIRST, *IN_WORDS, *MONTHS)
+FORMS: tuple[str, ...] = (
+    *(QUARTERS, ISO, WEEKS),
+    *("%d.%m.%Y", "%d/%m/%Y", "%d-%m-%Y", "%d.%m.%y", "%d/%m/%y", "%d-%m-%y", "%d %m %Y"),
+    *("%m/%d/%Y", "%m-%d-%Y", "%m/%d/%y", "%m-%d-%y", "%m.%d.%Y", "%Y/%m/%d", "%Y.%m.%d", "%Y %b %d", "%Y %m %d"),
+    *("%d %b %Y", "%d %B %Y", "%d-%b-%Y", "%d-%b-%y", "%b %d, %Y", "%B %d, %Y", "%b %d %Y", "%B %d %Y", "%d %b %y"),
+    *("%a %b %d %Y", "%A, %B %d, %Y", "%d. %B %Y"),
+    *("%Y-%m", "%Y/%m", "%m/%Y", "%b %Y", "%B %Y", "%b-%Y", "%Y %b", "%YM%m", "%b-%y", "%b %y"),
+)
+"""How days are written: formats of strptime, and two that it does not have."""
 SHOWS = {QUARTERS: "2026Q1", WEEKS: "2026-W05"}
-"""Examples of the forms that strptime does not have."""
+"""Examples of the latter."""
+WITH_CLOCK = re.compile("%[HIMSfpzXcT]")  # a user's format that has the time of day too
 MOST_STYLES = 4  # styles of dates in one column
 FEW = 100  # texts that tell most forms that the others cannot have
 
-NAMES = ("january", "february", "march", "april", "may", "june", "july", "august", "september", "october")
-NAMES += ("november", "december")
-MONTH_NUMBERS = {name[:length]: at for at, name in enumerate(NAMES, 1) for length in (3, None)}
-TOKENS = {"Y": r"(?P<Y>\d{4})", "y": r"(?P<y>\d\d)", "m": r"(?P<m>\d{1,2})", "d": r"(?P<d>\d{1,2})"}
-TOKENS |= {"b": "(?P<b>[A-Za-z]{3})", "B": "(?P<b>[A-Za-z]{4,9}|(?i:may))", "a": "[A-Za-z]{3}", "A": "[A-Za-z]{6,9}"}
-"""The patterns of strptime's directives."""
+QUARTER = re.compile(r"(?:[Qq]([1-4])|([1-4])[Qq])[ /'-]?(\d{4}|\d\d)|(\d{4})[ -]?[Qq:]([1-4])")
+WEEK = re.compile(r"(\d{4})[ -]?[Ww](\d{1,2})")
 CLOCK = r"(?P<H>\d{1,2}):(?P<M>[0-5]\d)(?::(?P<S>[0-5]\d(?:\.\d+)?))?(?: ?(?P<half>[AaPp])[Mm])?"
-ZONE = r"(?P<zone>Z|[+-]\d\d:?\d\d)"
-PATTERNS = {
-    QUARTERS: r"(?:[Qq](?P<q>[1-4])|(?P<q2>[1-4])[Qq])[ /'-]?(?:(?P<Y>\d{4})|(?P<y>\d\d))"
-    r"|(?P<Y2>\d{4})[ -]?[Qq:](?P<q3>[1-4])",
-    WEEKS: r"(?P<Y>\d{4})[ -]?[Ww](?P<w>\d{1,2})",
-}
+DATE = rf"(?P<day>.+?)(?:(?:\s+|T){CLOCK}\s*(?P<zone>Z|[+-]\d\d:?\d\d)?)?"
 DURATIONS = (
     r"(?P<days>-?\d+) days?,? \+?(?P<hours>\d{1,2}):(?P<minutes>\d\d):(?P<seconds>\d\d(?:\.\d+)?)",  # by pandas
     r"(?:(?P<hours>\d+):(?P<minutes>[0-5]?\d)|(?P<m>\d+)):(?P<seconds>[0-5]\d(?:\.\d+)?)",  # by a stopwatch
@@ -51,48 +45,44 @@ DURATIONS = (
 )
 
 
-@cache
-def _pattern(form: str) -> str | None:
-    """The pattern of dates of a form; None of a format with other directives than days have, such as the hour."""
-    pattern = PATTERNS.get(form)
-    if pattern is None:
-        if not set(re.findall("%(.)", form)) <= set(TOKENS):
-            return None
-        pattern = re.sub("%(.)", lambda match: TOKENS[match[1]], re.escape(form).replace("\\ ", r"\s+"))
-    return rf"(?:{pattern})(?:(?:\s+|T){CLOCK}\s*{ZONE}?)?"
-
-
 @lru_cache(maxsize=8)  # what decides how a column is read, and what encodes it, ask for the same
 def _dates(texts: tuple[str, ...], form: str) -> Floats:
     """What `dates_of` returns for one form."""
-    pattern = _pattern(form)
-    if pattern is None:
-        return np.array([_by_strptime(text, form) for text in texts]).reshape(-1, 3)
-    parts = parts_of(texts, pattern)
-    wall = np.round(_days(parts) * DAY + _clock(parts) * DAY)
+    if WITH_CLOCK.search(form):
+        return np.array([_moment(text, form) for text in texts])
+    parts = parts_of(texts, DATE)
+    wall = np.round(parts["day"].map(lambda text: _day(text, form)) * DAY + _clock(parts) * DAY)
     utc, has_offset = wall - np.round(parts["zone"].map(_offset) * DAY), parts["zone"].map(bool)
     return np.column_stack([utc / DAY, wall / DAY, np.where(np.isnan(wall), np.nan, has_offset)])
 
 
-def _days(parts: Parts) -> Floats:
-    """The days since 1970 of dates in parts; NaN for texts that are none, such as the 31st of February."""
-    short, names = parts.number("y"), set(parts.parts)
-    year = np.where(parts.number("Y") > 0, parts.number("Y"), short + np.where(short < 69, 2000, 1900))
-    if "b" in names:
-        month = parts["b"].map(lambda text: MONTH_NUMBERS.get(text.lower(), 0))
-    else:
-        month = 3 * parts.number("q") - 2 if "q" in names else parts.number("m") if "m" in names else np.ones(len(year))
-    is_right = parts.match & (month >= 1) & (month <= 12)
-    months = np.where(is_right, 12 * (year - 1970) + month - 1, 0).astype("datetime64[M]")
-    first, after = (
-        each.astype("datetime64[D]").astype(np.float64) for each in (months, months + (12 if "w" in names else 1))
-    )
-    if "w" in names:  # weeks begin on Monday; the first has the first Thursday of the year
-        within = first + -first % 7 + 7 * (parts.number("w") - 1)
-        days = within - 3
-    else:
-        within = days = first + (parts.number("d") - 1 if "d" in names else 0)
-    return np.where(is_right & (first <= within) & (within < after), days, np.nan)
+@lru_cache(maxsize=2**16)
+def _day(text: str, form: str) -> float:
+    """Days since 1970 of one text; NaN if it is not a day of that form."""
+    try:
+        if form == WEEKS:
+            match = WEEK.fullmatch(text)
+            day = dt.date.fromisocalendar(int(match[1]), int(match[2]), 1) if match else None
+            return np.nan if day is None else float((day - dt.date(1970, 1, 1)).days)
+        if form == QUARTERS:
+            match = QUARTER.fullmatch(text)
+            year = (match[3] or match[4]) if match else ""
+            text = f"{year} {3 * int(match[1] or match[2] or match[5]) - 2}" if match else ""
+            form = "%Y %m" if len(year) == 4 else "%y %m"
+    except ValueError:
+        return np.nan
+    return _moment(text, form)[1]
+
+
+def _moment(text: str, form: str) -> tuple[float, float, float]:
+    """What `dates_of` returns for one text, by a format of strptime."""
+    try:
+        moment = dt.datetime.strptime(text, form)
+    except (ValueError, OverflowError):
+        return np.nan, np.nan, np.nan
+    day, offset = dt.timedelta(days=1), moment.utcoffset()
+    wall = moment.replace(tzinfo=None) - dt.datetime(1970, 1, 1)
+    return (wall - (offset or dt.timedelta(0))) / day, wall / day, float(offset is not None)
 
 
 def _clock(parts: Parts) -> Floats:
@@ -107,17 +97,6 @@ def _offset(text: str) -> float:
     """An offset from UTC, such as +02:00, in days."""
     sign, digits = text[:1], text[1:].replace(":", "")
     return 0.0 if not digits else (-1 if sign == "-" else 1) * (int(digits[:2]) * 60 + int(digits[2:])) / 1440
-
-
-def _by_strptime(text: str, form: str) -> tuple[float, float, float]:
-    """What `dates_of` returns for one text, by a format of the user's that has the time of day too."""
-    try:
-        moment = dt.datetime.strptime(text, form)
-    except (ValueError, OverflowError):
-        return np.nan, np.nan, np.nan
-    day, offset = dt.timedelta(days=1), moment.utcoffset()
-    wall = moment.replace(tzinfo=None) - dt.datetime(1970, 1, 1)
-    return (wall - (offset or dt.timedelta(0))) / day, wall / day, float(offset is not None)
 
 
 def dates_of(texts: tuple[str, ...], forms: Sequence[str]) -> Floats:
@@ -149,8 +128,9 @@ def read_dates(texts: tuple[str, ...]) -> list[str]:
 
 
 def forms_of(text: str) -> list[str]:
-    """The forms that a text has, whether or not there is such a date."""
-    return [form for form in FORMS if re.fullmatch(_pattern(form) or "", text)]
+    """The forms in which a text is a date; a number is none."""
+    (day,) = parts_of((text,), DATE)["day"].each
+    return [form for form in FORMS if not np.isnan(_day(day, form))]
 
 
 def read_styles(texts: tuple[str, ...]) -> list[str]:
