@@ -147,7 +147,12 @@ def cases():
         rest = ["-o", "o.csv", "-n", "3"]
         yield f"{command}, no rows", [command, "names.csv", "-t", "price", *rest], r"names\.csv has column names but no"
         yield f"{command}, absent", [command, "good.csv", "-t", "prise", *rest], "no column 'prise'.*mean 'price'\\?"
-        yield f"{command}, text", [command, "target.csv", "-t", "price", *rest], "'price' must hold numbers.*'dear' in line 6"
+        message = "'price' must hold numbers.*'dear' in line 6"
+        yield f"{command}, text", [command, "target.csv", "-t", "price", *rest], message
+            f"{command}, text",
+            [command, "target.csv", "-t", "price", *rest],
+            "'price' must hold numbers.*'dear' in line 6",
+        )
         yield f"{command}, inf", [command, "infinite_target.csv", "-t", "price", *rest], "'price' has 1 inf.*line 4"
         yield (
             f"{command}, words",

@@ -8,7 +8,7 @@ import pytest
 
 from sodalite import TableEncoder
 from sodalite.exceptions import TableError
-from sodalite.tables.written_numbers import read_numbers
+from sodalite.tables.numbers import read_numbers
 
 N = 60
 MINUTES = [f"{minute}:{second:02}" for minute in range(10, 23) for second in (5, 17, 41)]

@@ -7,8 +7,8 @@ import datetime as dt
 import numpy as np
 import pytest
 
+from sodalite.tables.numbers import in_several_currencies, read_numbers
 from sodalite.tables.written_dates import dates_of, read_clocks, read_dates, read_durations
-from sodalite.tables.written_numbers import in_several_currencies, read_numbers
 
 NUMBERS = {
     "plain": (["1", "-2.5", "1e3"], [1, -2.5, 1000], ""),

@@ -13,10 +13,9 @@ from .categories import FEWEST_ROWS, MOST_LEVELS, Levels, Means, OneHot, Points,
 from .column import Lookup, Options, Reading
 from .column_names import is_id, is_named
 from .dates import Dates, Times
-from .numbers import FEWEST, Numbers
+from .numbers import CODE, FEWEST, Numbers, in_several_currencies, read_numbers
 from .places import Places, find_pair
 from .values import Values
-from .written_numbers import CODE, in_several_currencies, read_numbers
 
 SHOWN = 8  # names of columns that a note shows
 

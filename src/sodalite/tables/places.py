@@ -12,9 +12,8 @@ from ..core.types import Floats
 from ..exceptions import TableError
 from .column import Coded, Column, Lookup, Options, Reading
 from .column_names import is_named, stem
-from .numbers import Numbers
+from .numbers import Numbers, read_numbers
 from .values import Values, parts_of
-from .written_numbers import read_numbers
 
 AXES = ("east", "north", "up")
 """The axes of a place: kilometres from the centre of the data, `up` being towards the sky there."""

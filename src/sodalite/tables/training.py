@@ -19,11 +19,10 @@ from .column import Column, Lookup, Options, Reading
 from .columns import examine, notes_of, reading_notes
 from .leaks import leaks
 from .levels import Coding, are_series, level_points, with_means
-from .numbers import Numbers, sentinel_note
+from .numbers import Numbers, read_numbers, sentinel_note
 from .preprocessing import Preprocessing, check_columns
 from .values import Values, table_column
 from .written_dates import read_clocks, read_dates, read_durations
-from .written_numbers import read_numbers
 
 TEXTUAL = 0.5  # share of a target's different texts that are no numbers, above which it is no column of numbers
 SHOWN, LONGEST = 3, 30  # texts of a target that a message shows, and the characters of each
