@@ -8,7 +8,7 @@ import pytest
 
 from sodalite import TableEncoder
 from sodalite.exceptions import TableError
-from sodalite.tables import Dates, Places, learn, read_table
+from sodalite.tables import Dates, Means, Places, learn, read_table
 from sodalite.tables.written_dates import read_styles
 
 N = 60
@@ -108,6 +108,22 @@ def test_texts_with_few_rows_each_are_no_levels_without_a_warning(chosen):
     assert any("so that few rows tell the mean target of each" in note for note in found.notes_)
     frame["note"] = [f"note {row % 13}" for row in range(N)]
     assert not TableEncoder().fit(frame, np.arange(N) * 0.3 % 1).notes_
+
+
+def test_two_rows_of_each_level_make_shrunken_means():
+    """States in two years, of which some rows are held out, were taken for names of rows."""
+    random = np.random.default_rng(0)
+    states = np.delete(np.tile([f"state {place:02}" for place in range(48)], 2), random.permutation(96)[:9])
+    effects = dict(zip(np.unique(states), random.normal(size=48), strict=True))
+    y = np.array([effects[state] for state in states]) + 0.1 * random.normal(size=len(states))
+    found = TableEncoder().fit(pd.DataFrame({"state": states, "x": random.normal(size=len(states))}), y)
+    (column, _) = found.mapping_.columns
+    assert isinstance(column, Means)
+    assert np.corrcoef(column.means[:-1], [effects[level] for level in column.levels])[0, 1] > 0.95
+    assert any("so that few rows tell the mean target of each" in note for note in found.notes_)
+    names = [f"Ms {row if row % 3 else row // 9}" for row in range(len(states))]  # most are of one row
+    (note,) = TableEncoder().fit(pd.DataFrame({"name": names, "x": random.normal(size=len(states))}), y).notes_
+    assert note.startswith("'name' is left out: a text that differs in most rows; ")
 
 
 def test_a_missing_value_of_a_row_of_totals_is_not_counted(tmp_path):
