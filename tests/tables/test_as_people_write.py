@@ -74,15 +74,7 @@ def test_dates_in_several_styles():
     assert np.diff(found.transform(new)[:, 0]).tolist() == [1, 1]
     with pytest.raises(TableError, match="which can be read in two ways"):
         encoder(day=["2024-01-31", "01/02/2024", "03/04/2024"])
-    assert (
-        read_styles(
-            (
-                "2026-01-31",
-                "soon",
-            )
-        )
-        == []
-    )
+    assert read_styles(("2026-01-31", "soon")) == []
 
 
 @pytest.mark.parametrize("least", [-2000.0, 0.0, -998.0])

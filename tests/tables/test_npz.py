@@ -93,18 +93,21 @@ def test_durations_become_days(unit, tmp_path):
 
 
 REFUSED = {
-    "complex": (np.array([1j]), "holds complex128, not numbers"),
-    "objects": (np.array([{}], dtype=object), "Object arrays cannot be loaded"),
-    "bytes": (np.array([b"a"]), r"holds \|S1, not numbers"),
-    "records": (np.array([(1, 2)], dtype="i4,i4"), "not numbers"),
-    "half a character": (np.array(["\ud800"]), "cannot be read as NPZ: array 'x'"),
+    "complex": ({"x": np.array([1j])}, "holds complex128, not numbers"),
+    "objects": ({"x": np.array([{}], dtype=object)}, "array 'x': Object arrays cannot be loaded"),
+    "bytes": ({"x": np.array([b"a"])}, r"holds \|S1, not numbers"),
+    "records": ({"x": np.array([(1, 2)], dtype="i4,i4")}, "not numbers"),
+    "half a character": ({"x": np.array(["\ud800"])}, "cannot be read as NPZ: array 'x'"),
+    "a cube": ({"x": np.zeros((2, 2, 2))}, "'x' has 3 dimensions"),
+    "other lengths": ({"x": np.zeros(3), "y": np.zeros(4)}, "equally long.*'x' 3, 'y' 4"),
+    "nothing": ({}, "holds no arrays"),
 }
 
 
 @pytest.mark.parametrize("what", REFUSED)
 def test_what_no_table_can_hold(what, tmp_path):
-    values, message = REFUSED[what]
-    np.savez(tmp_path / "a.npz", x=values)
+    arrays, message = REFUSED[what]
+    np.savez(tmp_path / "a.npz", **arrays)
     with pytest.raises(TableError, match=message) as caught:
         read_table(tmp_path / "a.npz")
     assert len(str(caught.value).splitlines()) == 1

@@ -147,9 +147,9 @@ class Preprocessing:
 def check_columns(source: str, names: Sequence[str], wanted: Iterable[str], why: str = "") -> None:
     """Refuse a table, called `source` in the message, with columns `names`, if it lacks one of the wanted columns."""
     there = set(names)
-    for name in wanted:
-        if name not in there:
-            raise TableError(f"{source} has no column {name!r}{why}; it has {listed(names, 12)}.{nearest(name, names)}")
+    if absent := [name for name in wanted if name not in there]:
+        near = nearest(absent[0], names)
+        raise TableError(f"{source} has no column {listed(absent)}{why}; it has {listed(names, 12)}.{near}")
 
 
 def nearest(name: str, names: Sequence[str]) -> str:
