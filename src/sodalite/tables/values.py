@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from functools import cached_property, lru_cache
@@ -25,7 +24,7 @@ from .base import MISSING_TEXTS, Table, as_code, is_code, is_number
 DAY = 86_400_000_000  # microseconds of a day
 LEVEL_CODES = frozenset(["", "na", "n/a", "#n/a", "nan", "null", "?", "<na>", "n.a."])
 """Texts, in lower case, that mean a missing value in a column of texts; others may be levels, such as "none"."""
-GROUPED = r"^[-+]?[1-9]\d{0,2}(\.\d{3})+$"  # a number in which points may separate thousands
+GROUPED = r"^\s*[-+]?[1-9]\d{0,2}(\.\d{3})+\s*$"  # a number in which points may separate thousands
 OFFSETS = "offsets"  # the zone of texts that each have an offset from UTC of their own
 ROW = "row {}".format
 
@@ -53,7 +52,7 @@ class Values:
     place: Callable[[int], str] = field(default=ROW, compare=False)
     """The name of a row in messages."""
     written: Any = field(default=None, compare=False, repr=False)
-    """For numbers and dates of a file of text, the texts, as an array of Arrow's."""
+    """For numbers and dates that are texts, these, as an array of Arrow's."""
 
     def __len__(self) -> int:
         return len(self.data)
@@ -176,33 +175,39 @@ def frame_column(X: Any, place: int) -> Values:
 
 
 def table_column(table: Table, name: str) -> Values:
-    """A column of a file: texts that all are numbers or ISO dates, but for codes of missing values, are read as such.
+    """A column of a file: texts that all are numbers, but for codes of missing values, are numbers.
 
-    Numbers are left as texts if other marks were given for the file, or if its decimal mark is a comma and there are
-    points in the column that may separate thousands.
+    Not so if other marks were given for the file, or if its decimal mark is a comma and there are points in the column
+    that may separate thousands.
     """
     arrow, compute = require("pyarrow", "cli"), require("pyarrow.compute", "cli")
-    column, reader = table.data[name], table.reader
-    if not arrow.types.is_string(column.type):
-        return replace(values_of(column), place=table.place)
-    text, types = compute.utf8_trim_whitespace(column), [arrow.timestamp("us")]
-    if reader.plain and not (
-        reader.prefer == "," and compute.any(compute.match_substring_regex(text, GROUPED)).as_py()
-    ):
-        types.insert(0, arrow.float64())
-    is_gap = compute.is_in(compute.utf8_lower(text), value_set=arrow.array(sorted(MISSING_TEXTS)))
-    text = compute.if_else(is_gap, None, text)
-    for kind in types:
-        with suppress(arrow.ArrowInvalid):
-            return replace(values_of(text.cast(kind)), type_name="text", place=table.place, written=column)
-    return replace(values_of(column), place=table.place)
+    column, reader, values = table.data[name], table.reader, None
+    if arrow.types.is_string(column.type) and reader.plain:
+        is_grouped = reader.prefer == "," and compute.any(compute.match_substring_regex(column, GROUPED)).as_py()
+        values = None if is_grouped else _cast(column, arrow.float64())
+    return replace(values or values_of(column), place=table.place)
+
+
+def _cast(column: Any, kind: Any) -> Values | None:
+    """Texts of Arrow's that all are of a kind, but for codes of missing values, as Arrow reads them; None of others."""
+    arrow, compute = require("pyarrow", "cli"), require("pyarrow.compute", "cli")
+    text = compute.utf8_trim_whitespace(column)
+    is_gap = compute.is_in(compute.utf8_lower(text), value_set=arrow.array(sorted(MISSING_TEXTS), text.type))
+    try:
+        values = values_of(compute.if_else(is_gap, None, text).cast(kind))
+    except arrow.ArrowInvalid:
+        return None
+    is_empty = len(values) and values.missing.all()
+    return _empty(len(values)) if is_empty else replace(values, type_name="text", written=column)
 
 
 def values_of(column: Any) -> Values:
-    """The values of an array of Arrow's."""
+    """The values of an array of Arrow's; texts that all are ISO dates, as Arrow reads them, are dates."""
     arrow, compute = require("pyarrow", "cli"), require("pyarrow.compute", "cli")
     types, kind, name = arrow.types, column.type, str(column.type)
-    if types.is_dictionary(kind) or types.is_string(kind) or types.is_large_string(kind) or name == "string_view":
+    if types.is_string(kind) or types.is_large_string(kind):
+        return _cast(column, arrow.timestamp("us")) or _texts(column, name)
+    if types.is_dictionary(kind) or name == "string_view":
         return _texts(column, name)
     if types.is_boolean(kind):
         return _numbers(column.to_numpy(zero_copy_only=False), "bool", name)
