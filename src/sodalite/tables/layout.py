@@ -78,6 +78,10 @@ def find_table(text: str, usual: str, sep: str | None) -> Layout | None:
     units = units_note(body[0], body[1:]) if len(body) > 3 else None
     above += 2 if units else 1
     prefer = usual_decimal(cells[above:], "," if delimiter == ";" else ".")
+    strange = [name.strip() for name in names if looks_like_data(name)]
+    if len(strange) >= len(names) / 2:
+        words = f"The names of columns look like a row of data ({listed(strange, 3)})"
+        notes.append(f"{words}: if the file has no line of names, put one before its first line.")
     return Layout(names, delimiter, has_blanks, above, rows[above - 1][0], prefer, notes + ([units] if units else []))
 
 

@@ -18,7 +18,7 @@ from typing import Any, BinaryIO
 from ..core.optional import require
 from ..exceptions import TableError
 from .base import Dialect, Reader, first_line, is_number, listed, unique
-from .layout import MARKS, Layout, find_table, looks_like_data
+from .layout import MARKS, Layout, find_table
 
 BLOCK = 2**22  # bytes of text that are parsed at a time, which is also the longest line
 MAGIC = {b"PAR1": "Parquet", b"ARROW1": "Arrow", b"PK\x03\x04": "NPZ, Excel or another zip", b"\x89HDF": "HDF5"}
@@ -46,14 +46,24 @@ def open_text(
     text = _Text(unzipped(stream), name, dialect)
     with text.explained():
         notes = text.find_encoding()
-        text.layout = text.find_layout(text.head(), "\t" if form == "tsv" else ",")
-    names, more = text.find_names()
+        layout = find_table(text.head(), "\t" if form == "tsv" else ",", dialect.sep)
+    if layout is None:
+        raise TableError(f"{name}: its first line, the column names, cannot be read: a quotation mark is never closed.")
+    if all(map(is_number, layout.names)):
+        raise TableError(f"{name} starts with numbers ({listed(layout.names, 3)}), but column names must come first.")
+    names, more = unique([_without_blanks(cell) for cell in layout.names])
+    text.layout, above = layout, layout.above
     place = place or (lambda line: f"line {line + 1}{text.uncounted}")
-    plain = dialect.decimal != "," and dialect.thousands is None
-    above, prefer = text.layout.above, text.layout.prefer
-    notes += [*text.layout.notes, *more]
-    where = lambda row: place(row + above)  # noqa: E731
-    return Reader(name, names, lambda some: text.batches(names, some), where, prefer, plain, dialect.encoding, notes)
+    return Reader(
+        name,
+        names,
+        lambda some: text.batches(names, some),
+        lambda row: place(row + above),
+        layout.prefer,
+        dialect.decimal != "," and dialect.thousands is None,
+        dialect.encoding,
+        [*notes, *layout.notes, *more],
+    )
 
 
 class _Text:
@@ -61,7 +71,7 @@ class _Text:
 
     encoding: str
     has_blank_lines = False
-    layout: Layout
+    layout: Layout | None = None
     ragged: Any = None
     """The parser's description of a line with too many or too few cells."""
 
@@ -70,33 +80,35 @@ class _Text:
 
     def batches(self, names: list[str], some: list[str]) -> Iterator[Any]:
         """The rows of some of the columns, as record batches."""
-        arrow, arrow_csv = require("pyarrow", "cli"), require("pyarrow.csv", "cli")
+        arrow, arrow_csv, layout = require("pyarrow", "cli"), require("pyarrow.csv", "cli"), self.layout
+        assert layout is not None
         # With one thread, the parser knows which line it is at.
-        read = arrow_csv.ReadOptions(use_threads=False, block_size=BLOCK, column_names=names)
-        read.skip_rows = self.layout.skipped
+        read = arrow_csv.ReadOptions(use_threads=False, block_size=BLOCK, column_names=names, skip_rows=layout.skipped)
         parse = arrow_csv.ParseOptions(
-            delimiter=self.layout.delimiter, newlines_in_values=True, invalid_row_handler=self.keep_ragged
+            delimiter=layout.delimiter, newlines_in_values=True, invalid_row_handler=self.keep_ragged
         )
-        codes = self.dialect.na_values
         convert = arrow_csv.ConvertOptions(
-            check_utf8=False, column_types=dict.fromkeys(some, arrow.string()), include_columns=some
+            check_utf8=False,
+            column_types=dict.fromkeys(some, arrow.string()),
+            include_columns=some,
+            null_values=self.dialect.na_values,
+            strings_can_be_null=bool(self.dialect.na_values),
         )
-        convert.null_values, convert.strings_can_be_null = codes, bool(codes)
         self.stream.seek(0)
         text: Any = self.stream
-        if self.encoding != "utf-8" or self.layout.has_blanks:
-            text = arrow.TransformInputStream(arrow.PythonFile(self.stream, "r"), self.converter())
+        if self.encoding != "utf-8" or layout.has_blanks:
+            text = arrow.TransformInputStream(arrow.PythonFile(self.stream, "r"), self.converter(layout.has_blanks))
         with self.explained(), arrow_csv.open_csv(text, read, parse, convert) as batches:
             yield from batches
 
-    def converter(self) -> Callable[[bytes], bytes]:
+    def converter(self, has_blanks: bool) -> Callable[[bytes], bytes]:
         """A function that turns block after block into UTF-8, with tabs in the place of blanks between columns."""
         decoder, cut = self.decoder(), ""
 
         def convert(block: bytes) -> bytes:
             nonlocal cut
             text = self.decoded(decoder, bytes(block))
-            if not self.layout.has_blanks:
+            if not has_blanks:
                 return text.encode()
             whole, end, cut = (cut + text).rpartition("\n") if len(block) else (cut + text, "", "")
             if len(cut) > BLOCK:
@@ -175,27 +187,6 @@ class _Text:
         except UnicodeDecodeError as error:
             raise TableError(f"{self.name} is not {self.encoding}: {error.reason}; see `encoding`.") from None
 
-    def find_layout(self, text: str, usual: str) -> Layout:
-        """The layout of the file by its first lines; `usual` is the mark between columns by its suffix."""
-        layout = find_table(text, usual, self.dialect.sep)
-        if layout is None:
-            raise TableError(
-                f"{self.name}: its first line, the column names, cannot be read: a quotation mark is never closed."
-            )
-        return layout
-
-    def find_names(self) -> tuple[list[str], list[str]]:
-        """The names of the columns, and notes."""
-        names = self.layout.names
-        if all(is_number(name) for name in names):
-            raise TableError(f"{self.name} starts with numbers ({listed(names, 3)}), but column names must come first.")
-        different, notes = unique([_without_blanks(name) for name in names])
-        strange = [name.strip() for name in names if looks_like_data(name)]
-        if len(strange) >= len(names) / 2:
-            words = f"The names of columns look like a row of data ({listed(strange, 3)})"
-            notes.insert(0, f"{words}: if the file has no line of names, put one before its first line.")
-        return different, notes
-
     def keep_ragged(self, row: Any) -> str:
         """Called by the parser for a line with too many or too few cells, which is kept for the message."""
         self.ragged = row
@@ -214,7 +205,8 @@ class _Text:
                 is_long = "straddling" in str(error)
                 words = f": a line {TOO_LONG}" if is_long else f" cannot be read: {first_line(error)}."
                 raise TableError(f"{self.name}{words}") from None
-            mark = MARKS.get(self.layout.delimiter, repr(self.layout.delimiter))
+            delimiter = self.layout.delimiter if self.layout else ","
+            mark = MARKS.get(delimiter, repr(delimiter))
             place = f"line {row.number}" if row.number else "a line"
             raise TableError(
                 f"{self.name}: {place}{self.uncounted} has {row.actual_columns} cell{'s' * (row.actual_columns != 1)}, "
