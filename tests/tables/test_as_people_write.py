@@ -77,19 +77,30 @@ def test_dates_in_several_styles():
     assert read_styles(("2026-01-31", "soon")) == []
 
 
-@pytest.mark.parametrize("least", [-2000.0, 0.0, -998.0])
-def test_a_code_for_missing_values_within_the_others_is_pointed_out(least):
-    values = np.random.default_rng(0).uniform(least, 5000, N).round(1)
+def coded(least, most=5000.0):
+    values = np.random.default_rng(0).uniform(least, most, N).round(1)
     values[::6] = -999
-    (note,) = [note for note in encoder(depth=values).notes_ if "-999" in note]
-    assert note.startswith("'depth' is -999 in 10 rows, ")
-    assert note.endswith("if it means missing, na_values=['-999'].")
+    return values
 
 
-def test_a_code_among_texts_is_pointed_out():
-    notes = encoder(town=["Bern", "Chur", "-999", "Genf"]).notes_
-    assert "'town' is -999 in 15 rows, and a text in others: if it means missing, na_values=['-999']." in notes
-    assert not any("999" in note for note in encoder(town=["1", "2", "-999"]).notes_ if "text" in note)
+CODES = {  # columns, and what is said of the code in them
+    "far below": (coded(0.0, 900.0), "'a' is -999 in 10 rows, far from others: "),
+    "below": (coded(0.0), "'a' is -999 in 10 rows, more often than any other value: "),
+    "within": (coded(-2000.0), "'a' is -999 in 10 rows, more often than any other value: "),
+    "close": (coded(-998.0), "'a' is -999 in 10 rows, more often than any other value: "),
+    "among texts": (["Bern", "Chur", "-999", "Genf"], "'a' is -999 in 15 rows, and a text in others: "),
+    "texts that are numbers": (["1", "2", "-999"], "'a' is -999 in 20 rows, far from others: "),
+}
+
+
+@pytest.mark.parametrize("what", CODES)
+def test_a_code_for_missing_values_is_pointed_out(what, tmp_path):
+    values, words = CODES[what]
+    (note,) = [note for note in encoder(a=values).notes_ if "-999" in note]
+    assert note == f"{words}if it means missing, na_values=['-999']."
+    if not isinstance(values, list):
+        pd.DataFrame({"x": np.arange(N) * 7.0 % 11, "a": values}).to_csv(tmp_path / "a.csv", index=False)
+        assert f"The target {note}" in learn(read_table(tmp_path / "a.csv"), "a").notes
 
 
 @pytest.mark.parametrize("chosen", [None, ["note", "x"]])

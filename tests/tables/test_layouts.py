@@ -149,15 +149,6 @@ def test_a_shop_that_is_called_total_is_kept(tmp_path):
     assert len(learn(read_table(path), "sold").y) == 60
 
 
-def test_a_code_for_missing_values_in_the_target_is_pointed_out(tmp_path):
-    path = tmp_path / "shops.csv"
-    path.write_text(
-        "\n".join(["size,sold", *(f"{row / 3},{-9999 if row % 20 == 7 else row % 7}" for row in range(60))])
-    )
-    notes = learn(read_table(path), "sold").notes
-    assert "The target 'sold' is -9999 in 3 rows, far from others: if it means missing, na_values=['-9999']." in notes
-
-
 @pytest.mark.parametrize(("stray", "n"), [("soon", 0), ("unknown", 1)])
 def test_texts_among_dates_are_refused_or_missing(stray, n, tmp_path):
     path = tmp_path / "shops.csv"

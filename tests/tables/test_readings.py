@@ -47,6 +47,7 @@ READINGS = {
     "counts": ("count", MONTHS, "numbers", None, [202501], [202501]),
     "answers": ("answer", ["Y", "N", " n", "y"], "two levels: 'n', 'y'", CAPITALS, ["Y"], [1]),
     "truth": ("answer", ["T", "f", "F", "t"], "two levels: 'f', 't'", CAPITALS, ["T"], [1]),
+    "yes": ("wet", ["yes", "YES", "No", "no"], "two levels: 'no', 'yes'", CAPITALS, ["yEs", "NO"], [1, 0]),
     "sexes": ("answer", ["M", "f", "F"], "two levels: 'f', 'm'", CAPITALS, ["m"], [1]),
     "other capitals in new rows": ("sex", ["F", "M"], "two levels: 'F', 'M'", None, ["f", "M", "m"], [0, 1, 1]),
     "single letters": ("allele", ["a", "A", "b"], "3 levels", None, ["A", "a"], [1, 0]),
