@@ -195,6 +195,8 @@ class Times(Column):
         is_clock = values.kind == "clock"
         if values.kind == "text":
             texts = values.used_texts
+            if not texts[0].lstrip("-")[:1].isdigit():
+                return None
             is_clock = not is_named(name, "duration") and not np.isnan(read_clocks(texts)).any()
             if not is_clock and np.isnan(read_durations(texts)).any():
                 return None

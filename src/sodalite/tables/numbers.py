@@ -15,7 +15,8 @@ from ..core.types import Floats
 from ..exceptions import TableError
 from .base import CORRECT, is_number
 from .column import Coded, Column, Lookup, Options, Reading
-from .values import Parts, Values, parts_of
+from .parts import Parts, parts_of
+from .values import Values
 
 FEWEST = 10  # rows below which a code for missing values cannot be told from a value
 SENTINELS = (-1.0, -9.0, -99.0, -999.0, -9999.0, -99999.0, 99.0, 999.0, 9999.0, 99999.0, -99.9, -999.9, 99.99, 999.99)

@@ -13,7 +13,8 @@ from ..exceptions import TableError
 from .column import Coded, Column, Lookup, Options, Reading
 from .column_names import is_named, stem
 from .numbers import Numbers, read_numbers
-from .values import Values, parts_of
+from .parts import parts_of
+from .values import Values
 
 AXES = ("east", "north", "up")
 """The axes of a place: kilometres from the centre of the data, `up` being towards the sky there."""

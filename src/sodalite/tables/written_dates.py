@@ -14,7 +14,8 @@ from functools import lru_cache
 import numpy as np
 
 from ..core.types import Floats
-from .values import DAY, Parts, parts_of
+from .parts import Parts, parts_of
+from .values import DAY
 
 ISO = "%Y-%m-%d"  # ISO 8601, the form that needs no mention
 QUARTERS, WEEKS = "quarters", "weeks"
@@ -31,7 +32,6 @@ SHOWS = {QUARTERS: "2026Q1", WEEKS: "2026-W05"}
 """Examples of the latter."""
 WITH_CLOCK = re.compile("%[HIMSfpzXcT]")  # a user's format that has the time of day too
 MOST_STYLES = 4  # styles of dates in one column
-FEW = 100  # texts that tell most forms that the others cannot have
 
 QUARTER = re.compile(r"(?:[Qq]([1-4])|([1-4])[Qq])[ /'-]?(\d{4}|\d\d)|(\d{4})[ -]?[Qq:]([1-4])")
 WEEK = re.compile(r"(\d{4})[ -]?[Ww](\d{1,2})")
@@ -124,13 +124,13 @@ def read_dates(texts: tuple[str, ...]) -> list[str]:
     (['%d.%m.%Y'], ['%d/%m/%Y', '%m/%d/%Y'])
     """
     forms = forms_of(texts[0]) if texts else []
-    return [form for form in forms if are_dates(texts[:FEW], form) and are_dates(texts, form)]
+    return [form for form in forms if are_dates(texts, form)]
 
 
 def forms_of(text: str) -> list[str]:
     """The forms in which a text is a date; a number is none."""
-    (day,) = parts_of((text,), DATE)["day"].each
-    return [form for form in FORMS if not np.isnan(_day(day, form))]
+    day = re.fullmatch(DATE, text)
+    return [form for form in FORMS if not np.isnan(_day(day["day"], form))] if day else []
 
 
 def read_styles(texts: tuple[str, ...]) -> list[str]:
