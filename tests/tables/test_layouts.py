@@ -45,6 +45,19 @@ def test_what_stands_above_the_names_is_left_out(above, mark, said, tmp_path):
     assert sum(map(len, chunks)) == len(ROWS)
 
 
+def test_names_of_groups_of_columns(tmp_path):
+    path = tmp_path / "a.csv"
+    rows = "".join(f"{a},{b},{c},{a}\n" for a, b, c in ROWS)
+    path.write_text(f"first,,last,\na,b,b,y\n{rows}")
+    table = read_table(path)
+    assert table.names == ["first a", "first b", "last b", "last y"]
+    assert numbers(table) == [[*row, row[0]] for row in ROWS]
+    assert table.notes == ("Column names are in two rows; the upper one ('first', 'last') names groups of columns.",)
+    more = "".join(f"r{row},Chur,{row}\n" for row in range(40))
+    path.write_text(f",town,y\nx,Bern,NA\n{more}")  # an index without a name, and a value that is missing
+    assert (read_table(path).names, len(read_table(path))) == (["Unnamed: 0", "town", "y"], 41)
+
+
 def test_lines_are_counted_with_those_above_the_names(tmp_path):
     path = tmp_path / "a.csv"
     path.write_text(f"# one\n# two\na,b,y\n{lines(',')}1,2\n")

@@ -68,7 +68,7 @@ def find_table(text: str, usual: str, sep: str | None) -> Layout | None:
     cells = [row for _, row in rows]
     above += header_row(cells[above : above + LINES])
     names, titles, notes = cells[above], cells[:above], list[str]()
-    is_next = bool(titles) and rows[above - 1][0] == rows[above][0] - 1
+    is_next = bool(titles) and rows[above - 1][0] == rows[above][0] - 1 and len(titles[-1]) == len(names)
     if is_next and len(filled(titles[-1])) > 1 and not has_blanks and not titles[-1][0].startswith("#"):
         names = _with_groups(titles.pop(), names, notes)
     mark = " " if has_blanks else delimiter
@@ -121,17 +121,16 @@ def header_row(rows: Sequence[Cells]) -> int:
     """The place of the column names among rows that are not blank: the first row that is not a title.
 
     A title fills at most half as many cells as the fullest of the rows, and texts alone follow, or another title. Nor
-    are names of groups those of columns: a row with gaps, which one of texts without gaps follows.
+    are names of groups names of columns: a row with several gaps, which one of texts without gaps follows.
     """
     counts = [len(filled(row)) for row in rows]
     most = max(counts)
     for place, (row, count) in enumerate(zip(rows, counts, strict=True)):
         below = rows[place + 1 : place + 2]
         if 2 * count > most or (2 * count == most and (row[0] == "" or not are_texts(below))):
-            are_names = (
-                count == most or not are_texts(below) or counts[place + 1] < most or are_texts(rows[place + 2 :])
-            )
-            return place + (not are_names)
+            has_gaps = count < most - 1 and row[0] != ""
+            is_above = has_gaps and are_texts(below) and counts[place + 1] == most
+            return place + (is_above and not are_texts(rows[place + 2 :]))
     return 0
 
 
@@ -175,7 +174,7 @@ def units_note(cells: Cells, rows: Sequence[Cells]) -> str | None:
         len(cell) <= LONGEST_UNIT and UNIT.fullmatch(cell) and (cell == "1" or not is_number(cell))
         for cell in map(str.strip, cells)
     )
-    named = any(cells[place].strip() not in ("", "1") for place in numeric)
+    named = any(cell not in ("", "1") and not is_code(cell) for cell in (cells[place].strip() for place in numeric))
     if len(below) < 2 or not named or 2 * len(numeric) < len(cells) or not are_units:
         return None
     return f"The row of units below the column names is left out ({listed([cell for cell in cells if cell], 3)})."
