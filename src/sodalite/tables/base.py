@@ -140,17 +140,17 @@ def unique(names: Sequence[str]) -> tuple[list[str], list[str]]:
 
     A second column of a name gets a number, "a.1", and one without a name its place, "Unnamed: 0".
     """
-    found: dict[str, None] = {}
-    taken, notes = set(names), []
+    different: dict[str, None] = {}
+    every, notes = set(names), []
     for place, name in enumerate(names):
         first = name if name.strip() else f"Unnamed: {place}"
         new, number = first, 1
-        while new in found or (new != name and new in taken):
+        while new in different or (new != name and new in every):
             new, number = f"{first}.{number}", number + 1
         if new != name and name.strip():
             notes.append(f"There are two columns named {name!r}; the second is read as {new!r}.")
-        found[new] = None
-    return list(found), notes
+        different[new] = None
+    return list(different), notes
 
 
 def listed(names: Sequence[str], most: int = 5) -> str:

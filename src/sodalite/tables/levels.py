@@ -112,16 +112,16 @@ def cross_fitted(coding: Coding, y: Floats, seed: int, others: Floats | None = N
     these differences, and know nothing of the mean that new rows have.
     """
     fold, codes = np.random.default_rng(seed).permutation(len(y)) % FOLDS, coding.codes
-    found = np.empty(len(y))
+    means = np.empty(len(y))
     for part in range(FOLDS):
         here = fold == part
         rest = np.flatnonzero(~here) if len(y) > FOLDS else np.arange(len(y))
         some = None if others is None else others[rest]
-        found[here] = level_means(coding.take(rest), y[rest], some)[codes[here]]
+        means[here] = level_means(coding.take(rest), y[rest], some)[codes[here]]
     count = np.bincount(codes[codes >= 0], minlength=coding.n_levels)
     known = np.append(count >= WELL_KNOWN, False)[codes]  # the last for -1, which is no level
-    found[known] = level_means(coding, y, others)[codes[known]]
-    return found
+    means[known] = level_means(coding, y, others)[codes[known]]
+    return means
 
 
 def with_means(X: Floats, codings: Mapping[int, Coding], y: Floats, seed: int) -> tuple[Floats, dict[int, Floats]]:

@@ -76,11 +76,10 @@ class Places(Column):
 
     def angles(self, get: Lookup) -> Floats:
         """Latitudes and longitudes, of shape (2, n), NaN where one is missing."""
-        parts = []
+        parts, in_degrees = [], self.form == DEGREES
         for name in self.sources:
-            column = replace(self, name=name) if self.form == DEGREES else Numbers(name, self.form)
-            values = get(name)
-            column = column if values.kind == "text" else Numbers(name)
+            values, plain = get(name), Numbers(name, "." if in_degrees else self.form)
+            column = replace(self, name=name) if in_degrees and values.kind == "text" else plain
             parts.append(column.numbers(values).T)
         both = np.vstack([*parts, *parts] if self.partner is None and parts[0].ndim == 1 else parts)
         for at, (data, most) in enumerate(zip(both, FARTHEST, strict=True)):

@@ -226,5 +226,5 @@ def unzipped(stream: Any) -> Any:
 
 def _without_blanks(name: str) -> str:
     """A name without blanks around it, nor the quotation marks that follow them."""
-    found = name.strip()
-    return found[1:-1] if found != name and len(found) > 1 and found[0] == found[-1] == '"' else found
+    bare = name.strip()
+    return bare[1:-1] if bare != name and len(bare) > 1 and bare[0] == bare[-1] == '"' else bare

@@ -128,7 +128,7 @@ def read_dates(texts: tuple[str, ...]) -> list[str]:
 
 
 def forms_of(text: str) -> list[str]:
-    """The forms in which a text is a date; a number is none."""
+    """The forms in which a text is a date."""
     day = re.fullmatch(DATE, text)
     return [form for form in FORMS if not np.isnan(_day(day["day"], form))] if day else []
 
