@@ -19,14 +19,10 @@ from .column import Column, Lookup, Options, Reading
 from .columns import examine, notes_of, reading_notes
 from .leaks import leaks
 from .levels import Coding, are_series, level_points, with_means
-from .numbers import Numbers, read_numbers, sentinel_note
 from .preprocessing import Preprocessing, check_columns
-from .values import Values, table_column
-from .written_dates import read_clocks, read_dates, read_durations
+from .target import NAME_ANOTHER, target_values
+from .values import table_column
 
-TEXTUAL = 0.5  # share of a target's different texts that are no numbers, above which it is no column of numbers
-SHOWN, LONGEST = 3, 30  # texts of a target that a message shows, and the characters of each
-NAME_ANOTHER = "Name a column of numbers as the target"
 AGREE = 0.95  # share of the rows of equal inputs, at least, whose targets agree too if rows are copies
 SELDOM = 0.5  # different targets, as a share of different rows, below which targets agree by chance
 LAST = 5  # rows at the end of a table among which there may be one of totals; footnotes may follow it
@@ -283,52 +279,3 @@ def _with_points(
     )
     points = level_points(coding.n_levels)[coding.codes]
     return columns, np.concatenate([X[:, :place], points, X[:, place + 1 :]], axis=1), {}
-
-
-TARGETS = {
-    "date": ("dates", "Write how long they are after the first, in days for instance."),
-    "clock": ("times", "Write how long they are after the first, in days for instance."),
-    "time": ("durations", "Write them in minutes, for instance."),
-    "truth": ("true and false", "Write 0 and 1 for them to predict the share of the second."),
-}
-"""What a target may hold in the place of numbers, and what can be done about it."""
-
-
-def target_values(values: Values, name: str, source: str, options: Options) -> tuple[Floats, list[str]]:
-    """The target column, of shape (n,), NaN where a value is missing, and notes; all but numbers are refused."""
-    values = values.blanked(options.na_values)
-    column, notes = Numbers(name), list[str]()
-    if values.kind == "text":
-        numbers, written = read_numbers(values.used_texts, options.decimal, options.thousands, options.prefer)
-        if np.isnan(numbers).mean() > TEXTUAL:
-            raise TableError(f"{source}: the target {name!r} {_no_numbers(values)}")
-        column = Numbers(name, written.form)
-        notes = [f"The target {name!r} is read as {written.words}."] if written.words else []
-    elif values.kind not in ("number", "empty"):
-        raise TableError(f"{source}: the target {name!r} {_no_numbers(values)}")
-    try:
-        y = column.numbers(values)
-    except TableError as error:
-        words = str(error).replace("column", "the target", 1)
-        drop = " Rows without a target are left out; texts that mean a missing value are named by `na_values`."
-        raise TableError(f"{source}: {words}" + (drop if values.kind == "text" else "")) from None
-    return y, [*notes, *sentinel_note(f"The target {name!r}", y[~np.isnan(y)])]
-
-
-def _no_numbers(values: Values) -> str:
-    """What a target holds that is no column of numbers, and what can be done about it."""
-    texts = values.used_texts if values.kind == "text" else ()
-    kind = values.kind
-    if kind == "bool" or (texts and {text.lower() for text in texts} <= {"false", "true"}):
-        kind = "truth"
-    elif texts:
-        times = {"clock": read_clocks, "time": read_durations}
-        is_time = (kind for kind, read in times.items() if not np.isnan(read(texts)).any())
-        kind = "date" if read_dates(texts) else next(is_time, "text")
-    what, remedy = TARGETS.get(kind, (values.type_name, f"{NAME_ANOTHER}."))
-    if kind not in TARGETS and texts:
-        different = f"{len(texts):,} different texts, such as " if len(texts) > SHOWN else ""
-        what = f"{different}{listed([text[:LONGEST] for text in texts[:SHOWN]])}"
-        if len(texts) == 2:
-            what, remedy = " and ".join(map(repr, sorted(texts))), TARGETS["truth"][1]
-    return f"holds {what}, but must hold numbers. {remedy}"
