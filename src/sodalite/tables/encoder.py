@@ -33,13 +33,6 @@ class Transformed(np.ndarray[Any, np.dtype[np.float64]]):
 
     unseen: tuple[Unseen, ...] = ()
 
-    @classmethod
-    def of(cls, rows: Encoded) -> Transformed:
-        """The array of some rows."""
-        X = rows.X.view(cls)
-        X.unseen = rows.unseen
-        return X
-
 
 class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """Turn the columns of a data frame into numbers that suit a Gaussian process.
@@ -149,7 +142,11 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         """
         encoded = self.encode(X)
         _warn_of(encoded)
-        return Transformed.of(encoded) if encoded.unseen else encoded.X
+        if not encoded.unseen:
+            return encoded.X
+        X = encoded.X.view(Transformed)
+        X.unseen = encoded.unseen
+        return X
 
     def encode(self, X: Any) -> Encoded:
         """The columns of X as numbers, with counts of missing values and of levels that were not seen in `fit`."""
@@ -233,13 +230,8 @@ def without_pipeline(model: Any) -> Any:
 def encoded_rows(model: Any, X: Any) -> tuple[Any, tuple[Unseen, ...]]:
     """The rows of a raw data frame as inputs of a model that knows its columns, and the levels that are new to it.
 
-    All else is left as it is, also a frame with the names of the inputs themselves.
-
-    Parameters
-    ----------
-    model : object
-        With an attribute `preprocessing_`, a `Preprocessing`, if it knows the columns of a table.
-    X : data frame or array-like of shape (n, columns)
+    All else is left as it is, also a frame with the names of the inputs themselves. A model that knows the columns of a
+    table has a `Preprocessing` as its attribute `preprocessing_`.
     """
     mapping: Preprocessing | None = getattr(model, "preprocessing_", None)
     if isinstance(X, Transformed):
