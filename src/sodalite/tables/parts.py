@@ -54,7 +54,7 @@ class Parts:
         return Part(codes, first.each + second.each)
 
 
-@lru_cache(maxsize=16)  # several transformers ask about the same texts, and encoding asks again
+@lru_cache(maxsize=6)  # several transformers ask about the same texts, and encoding asks again
 def parts_of(texts: tuple[str, ...], pattern: str) -> Parts:
     """The named groups of a pattern, of Arrow's regular expressions, which must match the whole of each text."""
     arrow, compute = require("pyarrow", "cli"), require("pyarrow.compute", "cli")

@@ -45,7 +45,7 @@ DURATIONS = (
 )
 
 
-@lru_cache(maxsize=8)  # what decides how a column is read, and what encodes it, ask for the same
+@lru_cache(maxsize=4)  # what decides how a column is read, and what encodes it, ask for the same
 def _dates(texts: tuple[str, ...], form: str) -> Floats:
     """What `dates_of` returns for one form."""
     if WITH_CLOCK.search(form):
