@@ -91,7 +91,7 @@ def folder(tmp_path_factory):
 TABLES = {
     "not there": ("nothing.csv", r"nothing\.csv: there is no such file"),
     "a folder": ("folder.csv", r"folder\.csv is a folder, not a file"),
-    "empty": ("empty.csv", r"empty\.csv is empty; its first line must be column names"),
+    "empty": ("empty.csv", r"empty\.csv is empty; column names must come first"),
     "empty Parquet": ("empty.parquet", r"empty\.parquet cannot be read as Parquet"),
     "ragged": (
         "ragged.csv",
@@ -101,7 +101,7 @@ TABLES = {
         "mixed.csv",
         r"mixed\.csv is not UTF-8: byte \d+ \(0xfc\), in line 43\. Say what it is, .*--set encoding=cp1252",
     ),
-    "text": ("words.csv", r"words\.csv: column 'area' holds text.*'large' in line 5\. Correct it"),
+    "text": ("words.csv", r"words\.csv: column 'area' must hold numbers.*'large' in line 5\. Correct it"),
     "infinite": ("infinite.csv", r"infinite\.csv: column 'area' has 1 infinite value, .*line 9\. Correct it"),
     "missing values": ("gaps.csv", r"gaps\.csv has missing values: 'area' \(2\), 'rooms' \(1\)\."),  # missing=error
     "half a gzip": ("half.csv.gz", r"half\.csv\.gz is damaged: its gzip data cannot be read.*Copy it again"),
@@ -147,7 +147,8 @@ def cases():
         rest = ["-o", "o.csv", "-n", "3"]
         yield f"{command}, no rows", [command, "names.csv", "-t", "price", *rest], r"names\.csv has column names but no"
         yield f"{command}, absent", [command, "good.csv", "-t", "prise", *rest], "no column 'prise'.*mean 'price'\\?"
-        yield f"{command}, text", [command, "target.csv", "-t", "price", *rest], "'price' holds text.*'dear' in line 6"
+        message = "'price' must hold numbers.*'dear' in line 6"
+        yield f"{command}, text", [command, "target.csv", "-t", "price", *rest], message
         yield f"{command}, inf", [command, "infinite_target.csv", "-t", "price", *rest], "'price' has 1 inf.*line 4"
         yield (
             f"{command}, words",

@@ -524,7 +524,7 @@ def test_cells_of_a_sheet_that_are_no_values(folder):
     Path("b.xlsx").write_bytes(b"nothing")
     assert "b.xlsx cannot be read as Excel" in run("fit", "b.xlsx", "-t", "y").stderr
     workbook.write_workbook("b.xlsx", {"A": []})
-    assert "b.xlsx is empty; its first row must be column names" in run("fit", "b.xlsx", "-t", "y").stderr
+    assert "b.xlsx is empty; column names must come first" in run("fit", "b.xlsx", "-t", "y").stderr
 
 
 @pytest.mark.parametrize("zone", [None, "Europe/Zurich"])

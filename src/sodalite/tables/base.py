@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -13,10 +12,6 @@ from ..core.optional import require
 from ..exceptions import TableError
 
 CHUNK = 2**16  # most rows of a chunk: a few megabytes for tens of columns
-LONGEST_UNIT = 12  # characters
-UNIT = re.compile(r"|[\[(]?[^\d\s,;\[\]()][^,;\[\]()]*[\])]?|[\[(]?-+[\])]?|[\[(]1?[\])]|1")
-"""A unit as it stands in a cell of its own: "m/s", "[kg m-3]", "(%)", "-" or nothing."""
-
 TOTALS = frozenset(["total", "totals", "grand total", "sum", "summe", "gesamt", "total général", "suma", "totale"])
 TOTALS |= {"average", "averages", "mean", "means", "subtotal", "durchschnitt", "mittelwert", "moyenne", "media"}
 """What a cell says in a row of sums or means of the rows above, in lower case."""
@@ -27,6 +22,7 @@ MISSING_TEXTS |= {"missing", "#div/0!", "#value!", "#ref!", "#name?", "#num!", "
 MISSING_TEXTS |= {"unknown", "not known", "not reported", "not applicable", "n.d.", "n/d", "nd", "tba", "tbd", "<na>"}
 MISSING_TEXTS |= {"0000-00-00"}
 """Texts, in lower case, that mean a missing value where numbers or dates are expected."""
+LONGEST_CODE = max(map(len, MISSING_TEXTS))
 CORRECT = "Correct it, or leave the cell empty if the value is missing."
 
 
@@ -144,68 +140,17 @@ def unique(names: Sequence[str]) -> tuple[list[str], list[str]]:
 
     A second column of a name gets a number, "a.1", and one without a name its place, "Unnamed: 0".
     """
-    found: dict[str, None] = {}
-    taken, notes = set(names), []
+    different: dict[str, None] = {}
+    every, notes = set(names), []
     for place, name in enumerate(names):
         first = name if name.strip() else f"Unnamed: {place}"
         new, number = first, 1
-        while new in found or (new != name and new in taken):
+        while new in different or (new != name and new in every):
             new, number = f"{first}.{number}", number + 1
         if new != name and name.strip():
             notes.append(f"There are two columns named {name!r}; the second is read as {new!r}.")
-        found[new] = None
-    return list(found), notes
-
-
-def header_row(rows: Sequence[Sequence[Any]]) -> int:
-    """The place of the column names among rows that are not blank: the first row that is not a title.
-
-    A title fills at most half as many cells as the fullest of the rows, and texts alone follow, or another title.
-    """
-    counts = [len(filled(row)) for row in rows]
-    most = max(counts)
-    for place, (row, count) in enumerate(zip(rows, counts, strict=True)):
-        begins_empty = row[0] in ("", None)  # a column without a name, the index of a frame
-        if 2 * count > most or (2 * count == most and (begins_empty or not are_texts(rows[place + 1 : place + 2]))):
-            return place
-    return 0
-
-
-def filled(row: Sequence[Any]) -> list[int]:
-    """The places of the cells of a row that are not empty."""
-    return [place for place, cell in enumerate(row) if cell is not None and str(cell).strip()]
-
-
-def are_texts(rows: Sequence[Sequence[Any]]) -> bool:
-    """Whether some rows hold texts alone, and not numbers; no rows do not."""
-    cells = (row[place] for row in rows for place in filled(row))
-    return bool(rows) and all(isinstance(cell, str) and not is_number(cell) for cell in cells)
-
-
-def units_note(cells: Sequence[str], rows: Sequence[Sequence[str]]) -> str | None:
-    """A note if the cells below the column names are units, such as "m/s": short texts above columns of numbers.
-
-    Examples
-    --------
-    >>> units_note(["s", "", "[m/s]"], [["0.5", "a", "3"], ["1.5", "b", "4"]])
-    "The row of units below the column names is left out ('s', '[m/s]')."
-    """
-    below = [row for row in rows if len(row) == len(cells)]
-    numeric = [place for place in range(len(cells)) if all(is_number(row[place]) for row in below)]
-    are_units = all(
-        len(cell) <= LONGEST_UNIT and UNIT.fullmatch(cell) and (cell == "1" or not is_number(cell))
-        for cell in map(str.strip, cells)
-    )
-    named = any(cells[place].strip() not in ("", "1") for place in numeric)
-    if len(below) < 2 or not named or 2 * len(numeric) < len(cells) or not are_units:
-        return None
-    return f"The row of units below the column names is left out ({listed([cell for cell in cells if cell], 3)})."
-
-
-def above_note(texts: Sequence[str]) -> list[str]:
-    """A note of what stands above the column names, if anything does."""
-    texts = [text for text in texts if text]
-    return [f"What stands above the column names is left out ({listed(texts, 3)})."] if texts else []
+        different[new] = None
+    return list(different), notes
 
 
 def listed(names: Sequence[str], most: int = 5) -> str:
@@ -234,8 +179,8 @@ def is_total(text: str) -> bool:
 
 
 def is_code(text: str, codes: frozenset[str] = MISSING_TEXTS) -> bool:
-    """Whether a text means that a value is missing."""
-    return text.strip().lower() in codes
+    """Whether a text, without blanks around it, means that a value is missing."""
+    return len(text) <= LONGEST_CODE and text.lower() in codes
 
 
 def as_code(text: str) -> Callable[[str], bool]:

@@ -6,7 +6,6 @@ import json
 import zipfile
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
-from math import prod
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -75,14 +74,21 @@ def open_json(stream: BinaryIO, name: str, form: str, dialect: Dialect) -> Reade
 
 def open_npz(stream: BinaryIO, name: str, form: str, dialect: Dialect) -> Reader:
     """A reader of NPZ files: an array of shape (n,) is one column, an array of shape (n, d) is d columns."""
-    columns: dict[str, Any] = {}
-    lengths: dict[str, int] = {}
-    with readable(name, "NPZ"), zipfile.ZipFile(stream) as archive:
-        for file in archive.namelist():
-            if file.endswith(".npy"):
-                key = file[:-4]
+    columns, lengths = dict[str, Any](), dict[str, int]()
+    with readable(name, "NPZ"):
+        with zipfile.ZipFile(stream) as archive:
+            needed, free = sum(part.file_size for part in archive.infolist()), available() // 2
+        if needed > free:
+            raise TableError(
+                f"{name} holds {needed / 1e9:.1f} GB when it is unpacked, but half of the memory that is free is "
+                f"{free / 1e9:.1f} GB. Take some of its rows, or write it as Parquet files in a folder."
+            )
+        stream.seek(0)
+        with np.load(stream, allow_pickle=False) as arrays:
+            for key in arrays.files:
                 with readable(name, "NPZ", f"array {key!r}: "):
-                    array = _array(archive, file, f"{name}: array {key!r}")
+                    array = arrays[key]
+                    _check_array(array, f"{name}: array {key!r}")
                     lengths[key] = len(array)
                     parts = {key: array} if array.ndim == 1 else {f"{key}{at}": part for at, part in enumerate(array.T)}
                     columns |= {key: _arrow_array(part) for key, part in parts.items()}
@@ -94,35 +100,14 @@ def open_npz(stream: BinaryIO, name: str, form: str, dialect: Dialect) -> Reader
     return Reader.of(require("pyarrow", "cli").table(columns), name)
 
 
-def _array(archive: zipfile.ZipFile, file: str, name: str) -> Any:
-    """An array of a zip file.
-
-    Its header may claim any shape, so it is compared with the size in the zip file's directory. That may be wrong as
-    well, so memory is taken as bytes are read.
-    """
-    with archive.open(file) as stream:
-        version, size = np.lib.format.read_magic(stream), archive.getinfo(file).file_size
-        read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-        shape, by_columns, dtype = read(stream)
-        needed, there, free = prod(shape) * dtype.itemsize, size - stream.tell(), available() // 2
-        if dtype.kind not in "biufUMm" or not dtype.itemsize:
-            raise TableError(f"{name} holds {dtype}, not numbers, texts, dates, durations or truth values.")
-        if len(shape) not in (1, 2):
-            raise TableError(f"{name} has {len(shape)} dimensions; one or two are needed.")
-        if min(shape) < 0 or needed > there:
-            claimed = " x ".join(map(str, shape))
-            raise TableError(f"{name} is damaged: {claimed} values are announced, but there are only {there} bytes.")
-        if len(shape) == 2 and shape[1] > MOST_COLUMNS:
-            raise TableError(f"{name} has {shape[1]} columns; at most {MOST_COLUMNS} can be read.")
-        if needed > free:
-            raise TableError(
-                f"{name} holds {needed / 1e9:.1f} GB when it is unpacked, but half of the memory that is free is "
-                f"{free / 1e9:.1f} GB. Take some of its rows, or write it as Parquet files in a folder."
-            )
-        data = stream.read(needed)
-        if len(data) < needed:
-            raise EOFError("it ends early")
-        return np.frombuffer(data, dtype).reshape(shape, order="F" if by_columns else "C")
+def _check_array(array: Any, name: str) -> None:
+    """Refuse an array that is not one or several columns."""
+    if array.dtype.kind not in "biufUMm" or not array.dtype.itemsize:
+        raise TableError(f"{name} holds {array.dtype}, not numbers, texts, dates, durations or truth values.")
+    if array.ndim not in (1, 2):
+        raise TableError(f"{name} has {array.ndim} dimensions; one or two are needed.")
+    if array.ndim == 2 and array.shape[1] > MOST_COLUMNS:
+        raise TableError(f"{name} has {array.shape[1]} columns; at most {MOST_COLUMNS} can be read.")
 
 
 def _arrow_array(array: Any) -> Any:
@@ -141,11 +126,7 @@ def _arrow_array(array: Any) -> Any:
 def open_database(path: str, part: str | None) -> Reader:
     """A reader of a table of an SQLite or DuckDB database, or of what a query of it gives.
 
-    Parameters
-    ----------
-    path : str
-    part : str or None
-        The name of a table, or a query; a database of one table needs no name.
+    `part` is the name of a table, or a query; a database of one table needs none.
     """
     name = path if part is None else f"{path}::{part}"
     with open(path, "rb") as stream:

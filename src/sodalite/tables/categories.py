@@ -11,18 +11,19 @@ from typing import ClassVar
 import numpy as np
 
 from ..core.types import Array, Floats
-from .base import is_code, is_number, listed
-from .column import GAP, NONE, Coded, Column, Lookup, Options, Reading, Unreadable
+from ..exceptions import TableError
+from .base import is_number, listed
+from .column import GAP, NONE, Coded, Column, Lookup, Options, Reading
 from .column_names import is_id, is_named
 from .levels import Coding, level_means, level_points
 from .numbers import SENTINELS
-from .values import LEVEL_CODES, Values
+from .values import Values
 
 MOST_LEVELS = 12  # levels that each become an input, with a length-scale that the fit has to find
 FEWEST_ROWS = 3  # rows of a level below which it is rare, and shares an input with other rare ones
 FEWEST_TO_SHARE = 30  # rows of a table below which all levels are rare, and none are shared
 MOST_KNOWN = 16  # known levels, evenly spread, that tell how far a level may be from others: their variance to a third
-UNIQUE = 0.5  # different texts as a share of the rows, above which they are names of rows, from which nothing is learnt
+ALONE = 1 / 3  # rows that no other row has the level of, as a share, above which levels are names of rows
 SPARSE = 4  # rows of a level, on average, below which its mean target tells little
 OTHER = "(other)"  # the level that rare and unseen levels share
 ANSWERS = ({"y", "n"}, {"t", "f"}, {"m", "f"})  # pairs of letters that mean the same in capitals
@@ -44,15 +45,12 @@ class Levels(Column):
     def vectors(self) -> Floats:
         """The inputs at each level, and of levels that are not known at the end; of shape (levels + 1, inputs)."""
 
-    def inputs(self) -> list[str]:
-        return [self.name]
-
     def texts(self, values: Values) -> Values:
         """The values as texts that may be compared with the levels."""
         is_truth = bool({"false", "true"} & set(self.levels)) and set(self.levels) <= {"false", "true", GAP, OTHER}
         if values.kind == "number" and is_truth:
             values = replace(values, kind="bool", written=None)
-        return level_values(values, self.folds or is_truth, self.levels)
+        return values.texts(folds=self.folds or is_truth)
 
     def codes(self, values: Values) -> Array:
         """The level of each row of some texts, by its place; -1 for one that is not known, -2 for a missing one.
@@ -66,21 +64,20 @@ class Levels(Column):
         ]
         return np.array([*places, exact.get(GAP, -2)])[values.data]
 
-    def encode(self, get: Lookup, source: str = "the table") -> Coded:
+    def encode(self, get: Lookup) -> Coded:
         values = self.texts(get(self.name))
         code = self.codes(values)
-        gaps, strange = values.data < 0, code == -1
-        counts = np.bincount(values.data[strange], minlength=len(values.levels)).tolist()
+        counts = np.bincount(values.data[code == -1], minlength=len(values.levels)).tolist()
         unknown = {level: n for level, n in zip(values.levels, counts, strict=True) if n and level not in self.rare}
         is_new = np.array([*(level in unknown for level in values.levels), False])[values.data]
         unseen = np.where(is_new, values.data, -1)
-        X = self.vectors()[np.maximum(code, -1)]
-        lost = code == -2
+        X, lost = self.vectors()[np.maximum(code, -1)], code == -2
         if lost.any() and not isinstance(self.fill, str):
             X[lost] = np.nan if self.fill is None else self.fill
         else:  # as a level that is not known
             unseen = np.where(lost, len(values.levels), unseen)
-        return self.coded(X, gaps)._replace(unknown=unknown, unseen=unseen if (unseen >= 0).any() else NONE)
+        unseen = unseen if (unseen >= 0).any() else NONE
+        return self.coded(X, values.missing)._replace(unknown=unknown, unseen=unseen)
 
     def known(self) -> Floats:
         """At most `MOST_KNOWN` of the levels as inputs; of more, they are spread evenly over all of them."""
@@ -116,23 +113,21 @@ class Ranks(Levels):
         n = len(self.levels)
         return np.append(np.arange(float(n)), (n - 1) / 2)[:, None]
 
-    def reading(self, values: Values, options: Options, words: str) -> Reading:
+    def ranked(self, values: Values, options: Options, words: str) -> Reading:
         """The reading of a column of these levels, whose gaps become a median."""
-        column = self.with_gaps(np.where(values.missing, np.nan, self.codes(values)), options)
         words += f": {listed(self.levels, 3)}" if len(self.levels) <= 3 else ""
-        return Reading(self.name, words, column, int(values.missing.sum()))
+        return self.reading(words, np.where(values.missing, np.nan, self.codes(values)), options)
 
     @classmethod
     def read(cls, name: str, values: Values, options: Options) -> Reading | None:
         """A column whose levels are in an order that was given, or that its type has."""
         if name not in options.order and not (values.kind == "text" and values.ordered):
             return None
-        values = level_values(values)
+        values = values.texts()
         levels = tuple(options.order.get(name, values.levels))
-        strange = [level for level in frequent_levels(values) if level not in levels]
-        if strange:
-            raise Unreadable(f"column {name!r} has levels that `order` does not name: {listed(strange)}. Add them.")
-        return cls(name, levels).reading(values, options, f"{len(levels)} levels in order")
+        if strange := [level for level in values.frequent() if level not in levels]:
+            raise TableError(f"column {name!r} has levels that `order` does not name: {listed(strange)}. Add them.")
+        return cls(name, levels).ranked(values, options, f"{len(levels)} levels in order")
 
 
 @dataclass(frozen=True)
@@ -168,23 +163,28 @@ def read_levels(name: str, values: Values, options: Options) -> Reading | None:
     """A column of texts, of truth values, or of numbers that are names of groups of rows."""
     if values.kind not in ("text", "bool") and not _is_key(name, values):
         return None
-    texts = level_values(values, as_written=False)
+    texts = values.texts(as_written=False)
     folds = _differ_in_capitals(texts.levels)
     if folds or {level.lower() for level in texts.levels} <= {"false", "true"}:
-        texts = level_values(values, True, as_written=False)
+        texts = values.texts(as_written=False, folds=True)
     reading = _read_many(name, texts, options, folds) or _read_few(name, texts, options, folds)
-    notes = (*reading.notes, *_code_note(name, texts))
-    return replace(reading, notes=(*notes, f"{name!r}: capitals in its levels are ignored.") if folds else notes)
+    notes = [*reading.notes, *([f"{name!r}: capitals in its levels are ignored."] if folds else [])]
+    codes = [level for level in texts.frequent() if is_number(level)]
+    if len(codes) == 1 < len(texts.frequent()) and float(codes[0]) in SENTINELS:
+        count = int(texts.counts()[texts.levels.index(codes[0])])
+        remedy = f"if it means missing, na_values=['{codes[0]}']"
+        notes.append(f"{name!r} is {codes[0]} in {count} rows, and a text in others: {remedy}.")
+    return replace(reading, notes=tuple(notes))
 
 
 def _read_few(name: str, values: Values, options: Options, folds: bool) -> Reading:
     """Levels as one input if there are two, else an input for each; rare ones, and the rarest of many, share one."""
-    gaps, used = int(values.missing.sum()), frequent_levels(values)
+    gaps, used = int(values.missing.sum()), values.frequent()
     with_level = gaps > 0 and options.fills
     if len(used) < 2 and not (with_level and options.missing == "indicator") and not options.chosen:
         return Reading.left_out(name, f"all its values are {used[0]!r}" if used else "it has no values at all")
     if len(used) == 2:
-        return Ranks(name, tuple(sorted(used)), folds).reading(values, options, "two levels")
+        return Ranks(name, tuple(sorted(used)), folds).ranked(values, options, "two levels")
     counts = zip(values.levels, values.counts().tolist(), strict=True)
     rare = [level for level, count in counts if 0 < count < FEWEST_ROWS]
     rare = rare if len(rare) > 1 and len(values) >= FEWEST_TO_SHARE else []
@@ -200,11 +200,11 @@ def _read_few(name: str, values: Values, options: Options, folds: bool) -> Readi
 
 def _read_many(name: str, values: Values, options: Options, folds: bool) -> Reading | None:
     """Levels that are too many for an input each, if there is a target."""
-    gaps, used = int(values.missing.sum()), frequent_levels(values)
+    gaps, used = int(values.missing.sum()), values.frequent()
     n = len(values) - gaps
     if len(used) <= MOST_LEVELS:
         return None
-    if len(used) > UNIQUE * n and not options.chosen:
+    if are_names(values) and not options.chosen:
         return Reading.left_out(name, f"a text that differs in most rows; {options.keep}")
     if options.y is None:
         return None
@@ -221,15 +221,10 @@ def _read_many(name: str, values: Values, options: Options, folds: bool) -> Read
     return Reading(name, f"{len(used)} levels, by their mean target", column, gaps, tuple(notes))
 
 
-def _code_note(name: str, values: Values) -> list[str]:
-    """A note of a level such as -999, if the others are not numbers."""
-    used = frequent_levels(values)
-    numbers = [level for level in used if is_number(level)]
-    if len(numbers) != 1 or len(used) < 2 or float(numbers[0]) not in SENTINELS:
-        return []
-    count = int(values.counts()[values.levels.index(numbers[0])])
-    remedy = f"if it means missing, na_values=['{numbers[0]}']"
-    return [f"{name!r} is {numbers[0]} in {count} rows, and a text in others: {remedy}."]
+def are_names(values: Values) -> bool:
+    """Whether texts are names of rows, from which nothing is learnt: many rows have one that no other row has."""
+    counts = values.counts()
+    return bool(np.count_nonzero(counts == 1) > ALONE * counts.sum())
 
 
 def _is_key(name: str, values: Values) -> bool:
@@ -238,25 +233,6 @@ def _is_key(name: str, values: Values) -> bool:
         return False
     known = values.known
     return bool(np.all(known == np.floor(known))) and 2 < len(np.unique(known)) <= len(known) / 2
-
-
-def level_values(values: Values, folds: bool = False, levels: Sequence[str] = (), as_written: bool = True) -> Values:
-    """Values as texts without blanks around them; those that mean a missing value are missing, unless they are levels.
-
-    With `folds`, they are in lower case.
-    """
-    values = values.texts(as_written)
-    names = [text.strip().lower() if folds else text.strip() for text in values.levels]
-    gaps = [is_code(text, LEVEL_CODES) and text not in levels for text in names]
-    places = {name: at for at, name in enumerate(dict.fromkeys(names))}  # two texts may differ in blanks alone
-    codes = [-1 if gap else places[name] for name, gap in zip(names, gaps, strict=True)]
-    return Values("text", np.array([*codes, -1])[values.data], tuple(places), values.ordered, place=values.place)
-
-
-def frequent_levels(values: Values) -> list[str]:
-    """The levels that occur, those with most rows first."""
-    counts = values.counts()
-    return [values.levels[at] for at in np.argsort(-counts, kind="stable").tolist() if counts[at]]
 
 
 def in_order(levels: Sequence[str]) -> tuple[str, ...]:

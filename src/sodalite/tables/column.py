@@ -1,7 +1,9 @@
 """Columns as inputs: what every transformer has, and the options by which columns are read.
 
 A transformer is a frozen dataclass that derives from `Column`. Its class method `read` looks at the values of a column
-in training data and returns a `Reading`, or None if the column is not for it; `encode` turns values into inputs.
+in training data and returns a `Reading`, or None if the column is not for it; `encode` turns values into inputs. What
+it needs in between, numbers, it asks for by `numbers`, which takes values of the right kind as they are, has the
+different texts of others parsed, and refuses all else.
 """
 
 from __future__ import annotations
@@ -14,6 +16,8 @@ from typing import Any, ClassVar, NamedTuple, TypeVar
 import numpy as np
 
 from ..core.types import Array, Floats, Indices
+from ..exceptions import TableError
+from .base import CORRECT
 from .values import Values
 
 MISSING = ("error", "drop", "median", "indicator")
@@ -94,6 +98,8 @@ class Column(ABC):
 
     kind: ClassVar[str]
     """The name of the transformer in files and in `sodalite inspect`."""
+    kinds: ClassVar[tuple[str, ...]] = ()
+    """The kinds of values that are numbers as they are."""
 
     name: str
     fill: float | str | None = field(default=None, kw_only=True)
@@ -118,17 +124,39 @@ class Column(ABC):
         """The names of the inputs that the column becomes."""
         return self.inputs() + ([f"{self.label} missing"] if self.indicator else [])
 
-    @abstractmethod
     def inputs(self) -> list[str]:
         """The names of the inputs but for the indicator."""
+        return [self.name]
 
     @abstractmethod
-    def encode(self, get: Lookup, source: str = "the table") -> Coded:
-        """The column as numbers; errors name the source."""
+    def encode(self, get: Lookup) -> Coded:
+        """The column as numbers."""
 
     def known(self) -> Floats:
         """Some levels of the training data as inputs, of shape (levels, inputs); empty for columns without levels."""
         return np.empty((0, len(self.names)))
+
+    @property
+    def needs(self) -> str:
+        """What the values must be, in words, with an example."""
+        return "numbers"
+
+    def parse(self, texts: tuple[str, ...]) -> Floats:
+        """Texts as numbers, of shape (texts,) or (texts, k); NaN for those that cannot be read."""
+        raise NotImplementedError
+
+    def numbers(self, values: Values) -> Floats:
+        """The values as numbers, of shape (n,) or (n, k), NaN where one is missing; all else is refused."""
+        if values.kind in (*self.kinds, "empty"):
+            return np.asarray(values.data, dtype=np.float64)
+        wrong = f"column {self.name!r} must hold {self.needs}, but it"
+        if values.kind != "text":
+            raise TableError(f"{wrong} holds {values.type_name}.")
+        parsed = self.parse(values.levels)
+        if unread := values.unread(parsed.reshape(len(parsed), -1)[:, 0]):
+            more = f" and {unread[1]} more of its cells" if unread[1] else ""
+            raise TableError(f"{wrong} has {unread[0]}{more}. {CORRECT}")
+        return values.by_level(parsed)
 
     def filled(self, data: Floats) -> Floats:
         """Numbers with the fill in place of missing ones."""
@@ -141,18 +169,18 @@ class Column(ABC):
     def with_gaps(self: C, data: Floats, options: Options, fill: float | None = None) -> C:
         """The column with what takes the place of missing values: the median of `data`, unless there is a fill.
 
-        Parameters
-        ----------
-        data : array of shape (n,)
-            Numbers of the training data, NaN where a value is missing.
-        options : Options
-        fill : float, optional
+        `data` are numbers of the training data, of shape (n,), NaN where a value is missing.
         """
         gaps = bool(np.isnan(data).any())
         if not options.fills or np.isnan(data).all():
             return replace(self, complete=not gaps)
         fill = float(np.nanmedian(data)) if fill is None else fill
         return replace(self, fill=fill, indicator=gaps and options.missing == "indicator", complete=not gaps)
+
+    def reading(self, words: str, data: Floats, options: Options, notes: Sequence[str] = ()) -> Reading:
+        """The reading of numbers of the training data, of shape (n,), as this column."""
+        gaps = int(np.isnan(data).sum())
+        return Reading(self.name, words, self.with_gaps(data, options), gaps, tuple(notes))
 
 
 @dataclass(frozen=True)
@@ -178,7 +206,3 @@ class Reading:
         inputs = [] if self.column is None else self.column.names
         used = self.column is not None
         return {"column": self.name, "used": used, "read_as": self.words, "inputs": inputs, "missing": self.missing}
-
-
-class Unreadable(Exception):
-    """A column cannot be an input as it is; the message says what to do."""

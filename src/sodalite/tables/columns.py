@@ -9,14 +9,13 @@ import numpy as np
 
 from ..exceptions import TableError
 from .base import CORRECT
-from .categories import FEWEST_ROWS, MOST_LEVELS, UNIQUE, Levels, Means, OneHot, Points, Ranks, read_levels
-from .column import Lookup, Options, Reading, Unreadable
+from .categories import FEWEST_ROWS, MOST_LEVELS, Levels, Means, OneHot, Points, Ranks, are_names, read_levels
+from .column import Lookup, Options, Reading
 from .column_names import is_id, is_named
 from .dates import Dates, Times
-from .numbers import FEWEST, Numbers
+from .numbers import CODE, FEWEST, Numbers, in_several_currencies, read_numbers
 from .places import Places, find_pair
 from .values import Values
-from .written_numbers import CODE, in_several_currencies, read_numbers
 
 SHOWN = 8  # names of columns that a note shows
 
@@ -31,8 +30,8 @@ def refuse_unusable(name: str, values: Values, options: Options) -> Reading | No
     """A column that cannot be an input, or that has no values."""
     if values.kind == "other":
         remedy = options.leave_out([name])
-        raise Unreadable(f"column {name!r} holds {values.type_name}, which cannot be an input; {remedy}.")
-    is_empty = bool(values.missing.all()) or (values.kind == "text" and not values.used_texts())
+        raise TableError(f"column {name!r} holds {values.type_name}, which cannot be an input; {remedy}.")
+    is_empty = bool(values.missing.all()) or (values.kind == "text" and not values.used_texts)
     return Reading.left_out(name, "it has no values at all") if is_empty else None
 
 
@@ -48,7 +47,7 @@ def leave_out_ids(name: str, values: Values, options: Options) -> Reading | None
             return Reading.left_out(name, f"it counts the rows; {options.keep}")
         if whole and is_id(name) and len(np.unique(values.data)) == n:
             return Reading.left_out(name, f"an id, different in every row; {options.keep}")
-    elif values.kind == "text" and is_id(name) and np.count_nonzero(values.counts()) > UNIQUE * n:
+    elif values.kind == "text" and is_id(name) and are_names(values):
         return Reading.left_out(name, f"an id, different in most rows; {options.keep}")
     return None
 
@@ -62,24 +61,22 @@ def read_codes(name: str, values: Values, options: Options) -> Reading | None:
     """Levels that mostly are numbers, such as '001' and '136A'; texts among numbers that are not levels are refused."""
     if values.kind != "text":
         return None
-    texts = values.used_texts()
+    texts = values.used_texts
     numbers = read_numbers(texts, options.decimal, options.thousands, options.prefer)[0]
-    bad = [text for text, number in zip(texts, numbers.tolist(), strict=True) if number != number]
+    bad = [texts[at] for at in np.flatnonzero(np.isnan(numbers)).tolist()]
     if len(bad) >= 0.5 * len(texts):
         return None
     counts = dict(zip(values.levels, values.counts().tolist(), strict=True))
-    is_padded = any(text.strip().startswith("0") and len(text.strip()) > 1 for text in texts)
-    are_codes = all(CODE.fullmatch(text.strip()) for text in texts)
-    if are_codes and (is_padded or is_id(name) or is_named(name, "group")):
+    is_padded = any(text.startswith("0") and len(text) > 1 for text in texts)
+    if all(map(CODE.fullmatch, texts)) and (is_padded or is_id(name) or is_named(name, "group")):
         why = f"values such as {bad[0]!r} are codes"
     elif len(texts) <= MOST_LEVELS and all(counts[text] >= FEWEST_ROWS for text in bad):  # hardly slips of the pen
         why = f"it has {len(texts)} different values, and {bad[0]!r} is no number"
     else:
         more = {1: "", 2: f" and {bad[-1]!r}"}.get(len(bad), f" and {len(bad) - 1} more, such as {bad[1 % len(bad)]!r}")
-        place = values.first_place([values.levels.index(bad[0])])
-        raise Unreadable(
-            f"column {name!r} holds text where a number is needed: {bad[0]!r} in {place}{more}. {CORRECT} If it means "
-            f"that the value is missing, say so with `na_values`. To do without the column, "
+        raise TableError(
+            f"column {name!r} holds text where a number is needed: {bad[0]!r} in {values.first_place(bad[0])}{more}. "
+            f"{CORRECT} If it means that the value is missing, say so with `na_values`. To do without the column, "
             f"{options.leave_out([name])}."
         )
     reading = read_levels(name, values, options)
@@ -88,7 +85,7 @@ def read_codes(name: str, values: Values, options: Options) -> Reading | None:
 
 def leave_out_currencies(name: str, values: Values, options: Options) -> Reading | None:
     """Amounts in several currencies."""
-    both = in_several_currencies(values.used_texts()) if values.kind == "text" and not options.chosen else None
+    both = in_several_currencies(values.used_texts) if values.kind == "text" and not options.chosen else None
     return both and Reading.left_out(
         name, f"amounts in different currencies, such as {both[0]!r} and {both[1]!r}; write them in one"
     )
@@ -113,28 +110,19 @@ READERS: tuple[Reader, ...] = (
 def examine(names: Sequence[str], get: Lookup, options: Options) -> tuple[list[Reading], list[str]]:
     """How each of some columns is read, and all problems with them.
 
-    Parameters
-    ----------
-    names : sequence of str
-    get : callable
-        The values of a column by its name, of the rows that have a target.
-    options : Options
+    `get` returns the values of a column by its name, of the rows that have a target.
     """
     pair = find_pair(names, get, options)
     readings, problems = list[Reading](), list[str]()
     for name in names:
-        if pair is not None and name == pair.partner:
-            continue
         try:
-            if pair is not None and name == pair.name:
-                readings.append(pair.reading(get, options))
-            else:
+            if pair is None or name not in pair.sources:
                 asked = (read(name, get(name), options) for read in READERS)
                 readings.append(next(reading for reading in asked if reading is not None))
-        except Unreadable as problem:
+            elif name == pair.name:
+                readings.append(pair.located(get, options))
+        except TableError as problem:
             problems.append(str(problem))
-        except TableError as error:
-            problems.append(str(error).partition(": ")[2])
     return _without_repetition(readings, get, options), problems
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -11,7 +11,7 @@ import numpy as np
 from ..core.types import Floats
 from ..exceptions import TableError
 from .base import CORRECT
-from .column import Coded, Column, Lookup, Options, Reading, Unreadable
+from .column import Coded, Column, Lookup, Options, Reading
 from .column_names import is_named
 from .values import OFFSETS, Values, in_zone
 from .written_dates import (
@@ -19,6 +19,7 @@ from .written_dates import (
     are_dates,
     dates_of,
     example,
+    forms_of,
     others_than,
     read_clocks,
     read_dates,
@@ -42,6 +43,7 @@ class Dates(Column):
     """Dates as days since 1970, and the parts of the calendar as points on circles."""
 
     kind: ClassVar[str] = "date"
+    kinds: ClassVar[tuple[str, ...]] = ("date",)
     forms: tuple[str, ...] = ()
     """How dates are written in texts; ISO 8601 if empty."""
     parts: tuple[str, ...] = ()
@@ -52,13 +54,20 @@ class Dates(Column):
     def inputs(self) -> list[str]:
         return [self.name, *(f"{self.name} {part} {axis}" for part in self.parts for axis in ("cos", "sin"))]
 
-    def encode(self, get: Lookup, source: str = "the table") -> Coded:
-        dates = self.values(get(self.name), source)
+    @property
+    def needs(self) -> str:
+        return f"dates, as {example((*self.forms, ISO)[0])} for instance"
+
+    def parse(self, texts: tuple[str, ...]) -> Floats:
+        return dates_of(texts, (*self.forms, ISO))
+
+    def encode(self, get: Lookup) -> Coded:
+        dates = self.dates(get(self.name))
         days: Floats = np.asarray(dates.data, dtype=np.float64)
         gaps, wall = np.isnan(days), days if dates.wall is None else dates.wall
         if self.parts:
             if self.zone is not None and dates.zone is None and not gaps.all():
-                raise TableError(f"{source}: column {self.name!r} must hold dates with a time zone, as the model's do.")
+                raise TableError(f"column {self.name!r} must hold dates with a time zone, as the model's do.")
             if self.zone not in (None, OFFSETS, dates.zone):
                 wall = in_zone(days, str(self.zone))
             elif self.zone is None and dates.zone is not None:
@@ -66,96 +75,91 @@ class Dates(Column):
         days, wall = self.filled(days), self.filled(wall)
         return self.coded(np.column_stack([days, *(circle(wall, part) for part in self.parts)]), gaps)
 
-    def values(self, values: Values, source: str) -> Values:
+    def dates(self, values: Values) -> Values:
         """The dates, read from texts if need be; all else is refused."""
-        if values.kind in ("date", "empty"):
+        are_texts = self.forms and (values.kind == "number" or values.written is not None)
+        days = self.numbers(values.texts() if are_texts else values)
+        if days.ndim == 1:
             return values
-        message = (
-            f"{source}: column {self.name!r} must hold dates, as {example((*self.forms, ISO)[0])} for instance, but it "
-        )
-        values = values.texts() if values.kind == "number" and self.forms else values
-        if values.kind != "text":
-            raise TableError(f"{message}holds {values.type_name}.")
-        utc, by_clock, aware = dates_of(values.levels, (*self.forms, ISO))
-        days, wall = (values.by_level(part, lambda shown, _: f"{message}has {shown}.") for part in (utc, by_clock))
-        zones = set(aware[(values.counts() > 0) & ~np.isnan(utc)].tolist())
+        days, wall, has_offset = days.T
+        zones = set(has_offset[~np.isnan(days)].tolist())
         if len(zones) > 1:
-            raise TableError(f"{message}has some with a time zone and some without.")
-        zone = OFFSETS if True in zones else None
+            needs = f"must hold {self.needs}, but it has some with a time zone and some without"
+            raise TableError(f"column {self.name!r} {needs}.")
+        zone = OFFSETS if 1.0 in zones else None
         return Values("date", days, wall=wall if zone else None, zone=zone, place=values.place)
 
     @classmethod
     def read(cls, name: str, values: Values, options: Options) -> Reading | None:
         """A column of dates, of texts that all are dates, or of numbers such as 20260131 in a column named so."""
-        if values.kind == "number":
-            form = _form_of_code(name, values, options)
-            return None if form is None else cls(name, (form,)).reading(values, options)
-        if values.kind == "date":
-            return cls(name).reading(values, options)
-        if values.kind != "text":
+        if values.kind == "date" and values.written is not None and options.format_of(name):
+            values = values.texts()
+        forms = _forms(name, values, options) if values.kind in ("number", "text") else ()
+        if forms is None or values.kind not in ("number", "text", "date"):
             return None
-        asked, texts = options.format_of(name), values.used_texts()
-        if asked is not None and (isinstance(options.date_format, Mapping) or are_dates(texts, asked)):
-            return cls(name, (asked,)).reading(values, options)
-        forms = read_dates(texts)
-        styles = forms[:1] or read_styles(texts)
-        for form in styles:
-            others = set(others_than(texts, [form])) if len(styles) > 1 else ()
-            _refuse_two_ways(name, [text for text in texts if text not in others])
-        if styles:
-            return cls(name, () if styles == [ISO] else tuple(styles)).reading(values, options)
-        _refuse_strays(name, values, texts)
-        return None
-
-    def reading(self, values: Values, options: Options) -> Reading:
-        """The reading of a column of dates of these forms."""
-        dates = self.values(values, "")
-        days, known = np.asarray(dates.data, dtype=np.float64), dates.known
+        column = cls(name, () if forms == (ISO,) else forms)
+        dates = column.dates(values)
+        known, days = dates.known, np.asarray(dates.data, dtype=np.float64)
         if not len(known) or np.ptp(known) == 0:
-            return Reading.left_out(self.name, "all its values are equal" if len(known) else "it has no values at all")
+            return Reading.left_out(name, "all its values are equal" if len(known) else "it has no values at all")
         parts = circles_of(days if dates.wall is None else dates.wall)
-        column = replace(self, parts=parts, zone=dates.zone).with_gaps(days, options)
-        words = f"dates such as {' and '.join(map(example, self.forms))}" if self.forms else "dates"
-        notes = (f"{self.name!r} is read as {words}.",) if self.forms else ()
-        return Reading(self.name, ", ".join([words, *parts]), column, len(days) - len(known), notes)
+        words = f"dates such as {' and '.join(map(example, column.forms))}" if column.forms else "dates"
+        notes = (f"{name!r} is read as {words}.",) if column.forms else ()
+        return replace(column, parts=parts, zone=dates.zone).reading(", ".join([words, *parts]), days, options, notes)
 
 
-def _form_of_code(name: str, values: Values, options: Options) -> str | None:
-    """The form of numbers that are dates, such as 20260131 or the month 202601, or have a given one; else None."""
-    if isinstance(options.date_format, Mapping) and name in options.date_format:
-        return options.format_of(name) or "%Y%m%d"
-    is_date, known = is_named(name, "date"), np.unique(values.known)
-    if not (is_date or is_named(name, "month")) or not len(known) or not np.all(known == np.floor(known)):
+def _forms(name: str, values: Values, options: Options) -> tuple[str, ...] | None:
+    """How the dates of a column are written in texts or as numbers; None if it does not hold dates."""
+    asked = options.format_of(name)
+    is_asked = isinstance(options.date_format, Mapping) and name in options.date_format
+    if values.kind == "number":
+        form = _form_of_code(name, values.known)
+        return ((asked or form or "%Y%m%d"),) if is_asked or form else None
+    texts = values.used_texts
+    if asked is not None and (is_asked or are_dates(texts, asked)):
+        return (asked,)
+    styles = read_styles(texts)
+    for form in styles:
+        others = set(others_than(texts, form)) if len(styles) > 1 else ()
+        _refuse_two_ways(name, tuple(text for text in texts if text not in others) if others else texts)
+    if not styles:
+        _refuse_strays(name, values, texts)
+    return tuple(styles) or None
+
+
+def _form_of_code(name: str, known: Floats) -> str | None:
+    """The form of numbers that are dates, such as 20260131 or the month 202601; None for any others."""
+    is_date, numbers = is_named(name, "date"), np.unique(known)
+    if not (is_date or is_named(name, "month")) or not len(numbers) or not np.all(numbers == np.floor(numbers)):
         return None
-    texts = [f"{value:.0f}" for value in known.tolist()]
     for form, least, most in CODED:
-        if (is_date or form == "%Y%m") and least <= known[0] and known[-1] <= most and are_dates(texts, form):
-            return options.format_of(name) or form
+        is_within = (is_date or form == "%Y%m") and least <= numbers[0] and numbers[-1] <= most
+        if is_within and are_dates(tuple(f"{number:.0f}" for number in numbers.tolist()), form):
+            return form
     return None
 
 
-def _refuse_two_ways(name: str, texts: Sequence[str]) -> None:
+def _refuse_two_ways(name: str, texts: tuple[str, ...]) -> None:
     """Raise an error for dates that can be read in two ways."""
     first, *others = read_dates(texts)
     for other in others:
-        if not np.array_equal(dates_of(texts, [first])[0], dates_of(texts, [other])[0]):
+        if not np.array_equal(dates_of(texts, [first]), dates_of(texts, [other])):
             days = ("first" if form.startswith("%d") else "second" for form in (first, other))
             shown = (f"date_format={form!r} (day {day})" for form, day in zip((first, other), days, strict=True))
-            raise Unreadable(
+            raise TableError(
                 f"column {name!r} holds dates such as {texts[0]!r}, which can be read in two ways. "
                 f"Give {' or '.join(shown)}."
             )
 
 
-def _refuse_strays(name: str, values: Values, texts: Sequence[str]) -> None:
+def _refuse_strays(name: str, values: Values, texts: tuple[str, ...]) -> None:
     """Raise an error for few texts among many dates."""
-    for form in dict.fromkeys(form for text in texts[:2] for form in read_dates([text])):
-        bad = others_than(texts, [form])
+    for form in dict.fromkeys(form for text in texts[:2] for form in forms_of(text)):
+        bad = others_than(texts, form)
         if len(bad) <= STRAY * len(texts):
-            raise Unreadable(
-                f"column {name!r} holds {bad[0]!r} in {values.first_place([values.levels.index(bad[0])])} where dates "
-                f"such as {example(form)} are needed. {CORRECT} If it means that the value is missing, say so with "
-                f"`na_values`."
+            raise TableError(
+                f"column {name!r} holds {bad[0]!r} in {values.first_place(bad[0])} where dates such as {example(form)} "
+                f"are needed. {CORRECT} If it means that the value is missing, say so with `na_values`."
             )
 
 
@@ -164,56 +168,49 @@ class Times(Column):
     """Times of day as points on a circle, or durations as days."""
 
     kind: ClassVar[str] = "time"
+    kinds: ClassVar[tuple[str, ...]] = ("clock", "time")
     parts: tuple[str, ...] = ()
     """("hour",) for times of day, and nothing for durations."""
 
     def inputs(self) -> list[str]:
         return [f"{self.name} hour {axis}" for axis in ("cos", "sin")] if self.parts else [self.name]
 
-    def encode(self, get: Lookup, source: str = "the table") -> Coded:
-        days = self.values(get(self.name), source)
+    @property
+    def needs(self) -> str:
+        return "times, as 12:30:00 for instance" if self.parts else "durations, as 1:02:33 or 5h 10m for instance"
+
+    def parse(self, texts: tuple[str, ...]) -> Floats:
+        return read_clocks(texts) if self.parts else read_durations(texts)
+
+    def encode(self, get: Lookup) -> Coded:
+        days = self.numbers(get(self.name))
         whole = self.filled(days)
         return self.coded(circle(whole, "hour") if self.parts else whole[:, None], np.isnan(days))
-
-    def values(self, values: Values, source: str) -> Floats:
-        """The times as days, read from texts if need be, NaN where one is missing; all else is refused."""
-        if values.kind in ("clock", "time", "empty"):
-            return np.asarray(values.data, dtype=np.float64)
-        words, shown = ("times", "12:30:00") if self.parts else ("durations", "1:02:33 or 5h 10m")
-        message = f"{source}: column {self.name!r} must hold {words}, as {shown} for instance, but it "
-        if values.kind != "text":
-            raise TableError(f"{message}holds {values.type_name}.")
-        days = (read_clocks if self.parts else read_durations)(values.levels)
-        return values.by_level(days, lambda shown, _: f"{message}has {shown}.")
 
     @classmethod
     def read(cls, name: str, values: Values, options: Options) -> Reading | None:
         """A column of times or durations, or of texts that all are."""
+        if values.kind not in ("text", *cls.kinds):
+            return None
+        is_clock = values.kind == "clock"
         if values.kind == "text":
-            texts = values.used_texts()
+            texts = values.used_texts
+            if not texts[0].lstrip("-")[:1].isdigit():
+                return None
             is_clock = not is_named(name, "duration") and not np.isnan(read_clocks(texts)).any()
             if not is_clock and np.isnan(read_durations(texts)).any():
                 return None
-        elif values.kind in ("clock", "time"):
-            is_clock = values.kind == "clock"
-        else:
-            return None
         column = cls(name, ("hour",) if is_clock else ())
-        days = column.values(values, "")
-        gaps = np.isnan(days)
-        if np.ptp(days[~gaps]) == 0:
+        days = column.numbers(values)
+        if np.ptp(days[~np.isnan(days)]) == 0:
             return Reading.left_out(name, "all its values are equal")
-        words = "times of day" if is_clock else "durations, in days"
-        return Reading(name, words, column.with_gaps(days, options), int(gaps.sum()))
+        return column.reading("times of day" if is_clock else "durations, in days", days, options)
 
 
 def circles_of(days: Floats) -> tuple[str, ...]:
     """The calendar parts that vary over some dates, and are not functions of the date alone.
 
-    Parameters
-    ----------
-    days : array of shape (n,)
-        Days since 1970 by the clock; NaN where missing.
+    `days` are days since 1970 by the clock, of shape (n,), NaN where missing.
     """
     days = days[~np.isnan(days)]
     if not len(days):

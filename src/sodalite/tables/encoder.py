@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from copy import copy
+from dataclasses import replace
 from functools import cache
 from typing import Any, Self
 
@@ -15,12 +16,9 @@ from ..core.types import Array, Floats
 from ..core.unseen import Unseen
 from ..core.warn import warn
 from ..core.words import counted
-from ..exceptions import TableError
 from .column import Lookup, Options
-from .columns import notes_of
-from .leaks import leaks
 from .preprocessing import Encoded, Preprocessing, check_columns, imputed_notes
-from .training import Learnt, learn_columns
+from .training import Training, learn_columns
 from .values import Values, frame_column, frame_names, is_frame
 
 SHOWN = 5  # new levels of a column that a warning names
@@ -34,13 +32,6 @@ class Transformed(np.ndarray[Any, np.dtype[np.float64]]):
     """
 
     unseen: tuple[Unseen, ...] = ()
-
-    @classmethod
-    def of(cls, rows: Encoded) -> Transformed:
-        """The array of some rows."""
-        X = rows.X.view(cls)
-        X.unseen = rows.unseen
-        return X
 
 
 class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
@@ -151,7 +142,11 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         """
         encoded = self.encode(X)
         _warn_of(encoded)
-        return Transformed.of(encoded) if encoded.unseen else encoded.X
+        if not encoded.unseen:
+            return encoded.X
+        X = encoded.X.view(Transformed)
+        X.unseen = encoded.unseen
+        return X
 
     def encode(self, X: Any) -> Encoded:
         """The columns of X as numbers, with counts of missing values and of levels that were not seen in `fit`."""
@@ -178,7 +173,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
         return list(places), get
 
-    def _learn(self, X: Any, y: Any) -> Learnt:
+    def _learn(self, X: Any, y: Any) -> Training:
         """Set the fitted attributes, and return the columns of X as numbers."""
         if isinstance(self.na_values, str):
             raise ValueError(f"na_values must be a sequence of values; got the text {self.na_values!r}.")
@@ -207,18 +202,10 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             get: Lookup = cache(lambda name: frame_column(X, places[name]).blanked(options.na_values))
         else:
             names, get = self._array_columns(X, reset=True)
-        learnt = learn_columns(names, get, options, self.random_state)
-        learnt.check("X", "X has no column that can be an input")
-        if self.missing == "error" and learnt.missing:
-            raise TableError(
-                f"X has missing values in {', '.join(map(repr, learnt.missing))}; see the parameter missing."
-            )
+        learnt = learn_columns("X", names, get, options, self.random_state)
         name = getattr(y, "name", None)
-        target_name = name if isinstance(name, str) else None
-        self.mapping_ = Preprocessing(target_name, learnt.columns, self.missing, options.na_values)
-        self.readings_, self.notes_ = learnt.readings, notes_of(learnt.readings)
-        if target is not None and not np.isnan(learnt.X).any():
-            self.notes_ += leaks(learnt.X, target, self.mapping_, options)
+        self.mapping_ = replace(learnt.preprocessing, target=name if isinstance(name, str) else None)
+        self.readings_, self.notes_ = list(learnt.readings), list(learnt.notes)
         return learnt
 
     def __sklearn_tags__(self) -> Any:
@@ -243,13 +230,8 @@ def without_pipeline(model: Any) -> Any:
 def encoded_rows(model: Any, X: Any) -> tuple[Any, tuple[Unseen, ...]]:
     """The rows of a raw data frame as inputs of a model that knows its columns, and the levels that are new to it.
 
-    All else is left as it is, also a frame with the names of the inputs themselves.
-
-    Parameters
-    ----------
-    model : object
-        With an attribute `preprocessing_`, a `Preprocessing`, if it knows the columns of a table.
-    X : data frame or array-like of shape (n, columns)
+    All else is left as it is, also a frame with the names of the inputs themselves. A model that knows the columns of a
+    table has a `Preprocessing` as its attribute `preprocessing_`.
     """
     mapping: Preprocessing | None = getattr(model, "preprocessing_", None)
     if isinstance(X, Transformed):

@@ -24,18 +24,10 @@ def leaks(X: Floats, y: Floats, mapping: Preprocessing, options: Options) -> lis
 
     That a target is a smooth function of time, as a population is, gives nothing away.
 
-    Parameters
-    ----------
-    X : array of shape (n, d)
-        The inputs of `mapping`.
-    y : array of shape (n,)
-    mapping : Preprocessing
-    options : Options
-        They tell in which words notes say what to do.
+    `X` has the inputs of `mapping`, in columns, and `options` tell in which words notes say what to do.
     """
     groups, notes = mapping.groups, []
-    std = float(np.std(y))
-    if len(y) < FEWEST or len(set(groups)) < 2 or not std:
+    if len(y) < FEWEST or len(set(groups)) < 2 or not (std := float(np.std(y))):
         return []
     step = -(-len(y) // MOST_ROWS)
     X, targets = X[::step], y[::step]

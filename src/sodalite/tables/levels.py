@@ -57,12 +57,7 @@ def level_means(coding: Coding, y: Floats, others: Floats | None = None) -> Floa
     straight line in these inputs is taken from the targets, with the slopes that they have within levels. So the means
     of products do not depend on the sizes in which each happens to have been sold.
 
-    Parameters
-    ----------
-    coding : Coding
-    y : array of shape (n,)
-    others : array of shape (n, d), optional
-        The other inputs; NaN where values are missing.
+    `others` are these inputs, of shape (n, d), NaN where values are missing.
     """
     known = np.flatnonzero(coding.codes >= 0)
     if not len(known):
@@ -117,16 +112,16 @@ def cross_fitted(coding: Coding, y: Floats, seed: int, others: Floats | None = N
     these differences, and know nothing of the mean that new rows have.
     """
     fold, codes = np.random.default_rng(seed).permutation(len(y)) % FOLDS, coding.codes
-    found = np.empty(len(y))
+    means = np.empty(len(y))
     for part in range(FOLDS):
         here = fold == part
         rest = np.flatnonzero(~here) if len(y) > FOLDS else np.arange(len(y))
         some = None if others is None else others[rest]
-        found[here] = level_means(coding.take(rest), y[rest], some)[codes[here]]
+        means[here] = level_means(coding.take(rest), y[rest], some)[codes[here]]
     count = np.bincount(codes[codes >= 0], minlength=coding.n_levels)
     known = np.append(count >= WELL_KNOWN, False)[codes]  # the last for -1, which is no level
-    found[known] = level_means(coding, y, others)[codes[known]]
-    return found
+    means[known] = level_means(coding, y, others)[codes[known]]
+    return means
 
 
 def with_means(X: Floats, codings: Mapping[int, Coding], y: Floats, seed: int) -> tuple[Floats, dict[int, Floats]]:
@@ -136,15 +131,7 @@ def with_means(X: Floats, codings: Mapping[int, Coding], y: Floats, seed: int) -
     Those of more levels are left aside: where the fine levels divide the coarse ones, such as towns of countries, they
     would explain what the coarse ones know from more rows.
 
-    Parameters
-    ----------
-    X : array of shape (n, inputs)
-        NaN where values are missing.
-    codings : mapping of int to Coding
-        The levels of the inputs that are means, by their places.
-    y : array of shape (n,)
-    seed : int
-        For the folds.
+    `codings` are the levels of the inputs that are means, by their places in X, of shape (n, inputs).
     """
     X, means = np.array(X), {}
     usable = [place for place in range(X.shape[1]) if place not in codings]
@@ -175,14 +162,7 @@ def are_series(coding: Coding, means: Floats, others: Floats, y: Floats) -> bool
     levels that are nearest by the other inputs and the mean target of the level. If the first is better, rows of the
     level know what its mean does not tell. Where levels differ by a constant alone, the second is.
 
-    Parameters
-    ----------
-    coding : Coding
-    means : array of shape (n,)
-        The mean target of the level of each row, cross-fitted.
-    others : array of shape (n, d)
-        The other inputs; NaN where values are missing.
-    y : array of shape (n,)
+    `means` are the cross-fitted mean targets of the level of each row, and `others` the other inputs, of shape (n, d).
     """
     codes, n_levels = coding.codes, coding.n_levels
     if not others.shape[1] or len(y) < SERIES * n_levels:

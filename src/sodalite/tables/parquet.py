@@ -22,7 +22,7 @@ from ..core.words import counted
 from ..exceptions import TableError
 from .base import listed, readable
 from .numbers import Numbers
-from .preprocessing import Preprocessing, check_columns, nearest
+from .preprocessing import Preprocessing, check_columns
 from .training import Training
 
 KEPT = 2  # row groups in memory at a time: as many as threads need that read neighbouring rows
@@ -148,17 +148,13 @@ class _Group:
 
     def read(self) -> Floats:
         """All rows, converted to the array's type."""
-        rows = np.empty(self.shape, dtype=self.dtype)
-        kind = require("pyarrow", "parquet").from_numpy_dtype(self.dtype)
+        rows, kind = np.empty(self.shape, self.dtype), require("pyarrow", "parquet").from_numpy_dtype(self.dtype)
         with _opened(self.file) as file:
             for column, name in enumerate(self.names):
                 values = file.read_row_group(self.number, columns=[name], use_threads=False).column(0)
                 if len(values) != self.n_rows:
                     raise TableError(f"{self.file} changed while it was read.")
-                at = 0
-                for chunk in values.chunks:
-                    here, at = slice(at, at + len(chunk)), at + len(chunk)
-                    rows[here, column] = chunk.cast(kind, safe=False).to_numpy(zero_copy_only=False)
+                rows[:, column] = values.cast(kind, safe=False).to_numpy()
         return rows
 
 
@@ -197,10 +193,9 @@ def _files(path: Path) -> list[Path]:
 def _check_columns(file: Path, schema: Any, names: Sequence[str]) -> None:
     """Refuse a file that lacks a column, has it twice, or holds no numbers in it."""
     types, counts = require("pyarrow", "parquet").types, Counter(schema.names)
-    for name in names:
-        if counts[name] != 1:
-            words = "no column" if not counts[name] else "two columns named"
-            raise TableError(f"{file} has {words} {name!r}.{nearest(name, schema.names)}")
+    check_columns(str(file), schema.names, names)
+    if twice := [name for name in names if counts[name] > 1]:
+        raise TableError(f"{file} has two columns named {twice[0]!r}.")
     numeric = (types.is_integer, types.is_floating, types.is_boolean)
     if other := [name for name in names if not any(test(schema.field(name).type) for test in numeric)]:
         raise TableError(
@@ -231,11 +226,10 @@ def open_parquet(
         In memory.
     """
     every = ParquetRows(path, [target])
-    if columns is None:
-        columns = [name for name in ParquetRows.columns_of(path) if name != target]
-    elif target in columns:
+    if target in (columns or ()):
         raise TableError(f"{target!r} is the target, and cannot be among the columns too.")
-    return ParquetRows(path, columns), np.asarray(every[:][:, 0], dtype=np.float64)
+    others = [name for name in ParquetRows.columns_of(path) if name != target]
+    return ParquetRows(path, others if columns is None else columns), np.asarray(every[:][:, 0], dtype=np.float64)
 
 
 def is_on_disk(path: str | os.PathLike[str]) -> bool:
@@ -254,16 +248,8 @@ def learn_on_disk(
 ) -> Training:
     """The training data of a table that is left on disk, as by `learn`; all columns must hold numbers.
 
-    Parameters
-    ----------
-    path : str or path-like
-        A Parquet file, or a folder of such files.
-    target : str or None
-        The column that is to be predicted; None is refused with a list of the columns.
-    features : sequence of str, optional
-        The columns to predict it from; all others unless given.
-    exclude : sequence of str
-        Columns to leave out.
+    `features` are the columns to predict the target from, all others unless given, and `exclude` those to leave out.
+    A target of None is refused with a list of the columns.
     """
     names = ParquetRows.columns_of(path)
     check_columns(str(path), names, [*([] if target is None else [target]), *(features or []), *exclude])

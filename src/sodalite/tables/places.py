@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
@@ -11,12 +10,11 @@ import numpy as np
 
 from ..core.types import Floats
 from ..exceptions import TableError
-from .base import CORRECT
 from .column import Coded, Column, Lookup, Options, Reading
 from .column_names import is_named, stem
-from .numbers import Numbers
+from .numbers import Numbers, read_numbers
+from .parts import parts_of
 from .values import Values
-from .written_numbers import read_numbers
 
 AXES = ("east", "north", "up")
 """The axes of a place: kilometres from the centre of the data, `up` being towards the sky there."""
@@ -24,14 +22,13 @@ RADIUS = 6371.0  # the Earth's mean radius, in kilometres
 CAP = 10.0  # degrees around the centre within which a map is flat to 1.5 %: cos 10 degrees; `up` is left out then
 DEGREES = "degrees"  # the form of texts with marks of degrees, minutes and seconds, or with N, S, E and W
 FARTHEST = (90.0, 360.0)  # the largest latitude and longitude, in degrees
-ANGLE = re.compile(
-    r"(?P<side>[NSEW])?\s*(?P<sign>[-+\u2212])?\s*(?P<degrees>\d+(?:[.,]\d+)?)\s*(?:[\u00b0\u00bad]|deg)?"
-    r"\s*(?:(?P<minutes>\d+(?:[.,]\d+)?)\s*['\u2019\u2032m]?\s*)?"
-    r"(?:(?P<seconds>\d+(?:[.,]\d+)?)\s*(?:''|[\"\u201d\u2033s])?\s*)?(?P<side2>[NSEW])?",
-    re.I,
+ANGLE = (
+    r"(?i:(?P<N>[NSEW])?\s*(?P<minus>[-+\x{2212}])?\s*(?P<D>\d+(?:[.,]\d+)?)\s*(?:[\x{b0}\x{ba}\x{ad}]|deg)?"
+    r"\s*(?:(?P<M>[0-5]?\d(?:[.,]\d+)?)\s*['\x{2019}\x{2032}m]?\s*)?"
+    r"(?:(?P<S>[0-5]?\d(?:[.,]\d+)?)\s*(?:''|[\"\x{201d}\x{2033}s])?\s*)?(?P<N2>[NSEW])?)"
 )
-PAIR = re.compile(r"\(?(?P<first>[^,;]*?[^,;\s])\s*(?:[,;]\s*|\s+)(?P<second>[^,;]+?)\)?")
-MARKED = re.compile(r"\d\.\d{3,}\D+\d+\.\d{3,}|[\u00b0\u00baNSEW]", re.I)  # three decimals in both, or marks of degrees
+PAIR = r"\(?(?P<first>[^,;]*?[^,;\s])\s*(?:[,;]\s*|\s+)(?P<second>[^,;]+?)\)?"
+MARKED = r"(?i:.*(?:\d\.\d{3,}\D+\d+\.\d{3,}|[\x{b0}\x{ba}NSEW]).*)"  # three decimals in both, or marks of degrees
 
 
 @dataclass(frozen=True)
@@ -55,8 +52,15 @@ class Places(Column):
     def inputs(self) -> list[str]:
         return [f"{self.label} {axis}" for axis in self.parts]
 
-    def encode(self, get: Lookup, source: str = "the table") -> Coded:
-        both = self.values(get, source)
+    @property
+    def needs(self) -> str:
+        return "degrees, as 47.5 or 47\u00b030'00\" N for instance"
+
+    def parse(self, texts: tuple[str, ...]) -> Floats:
+        return read_degrees(texts) if self.partner else read_pairs(texts)
+
+    def encode(self, get: Lookup) -> Coded:
+        both = self.angles(get)
         gaps = np.asarray(np.isnan(both).any(axis=0))
         if self.fill is not None:  # a missing place is at the centre
             both = np.where(gaps, np.array(self.centre)[:, None], both)
@@ -70,40 +74,36 @@ class Places(Column):
         """The latitudes and longitudes of inputs of shape (n, axes); those at the centre may have been missing."""
         return degrees_of(X[:, : len(self.parts)], self.centre)
 
-    def values(self, get: Lookup, source: str) -> Floats:
+    def angles(self, get: Lookup) -> Floats:
         """Latitudes and longitudes, of shape (2, n), NaN where one is missing."""
-        both = []
-        for at, (name, most) in enumerate(zip((self.name, self.partner or self.name), FARTHEST, strict=True)):
-            values = get(name)
-            if self.form == DEGREES and values.kind == "text":
-                read = read_pairs(values.levels)[:, at] if self.partner is None else read_degrees(values.levels)
-                shown = f"{source}: column {name!r} must hold degrees, as 47.5 or 47\u00b030'00\" N for instance"
-                data = values.by_level(read, lambda bad, _, shown=shown: f"{shown}, but it has {bad}. {CORRECT}")  # type: ignore[misc]
-            else:
-                data = Numbers(name, self.form if self.form != DEGREES else ".").values(values, source)
+        parts, in_degrees = [], self.form == DEGREES
+        for name in self.sources:
+            values, plain = get(name), Numbers(name, "." if in_degrees else self.form)
+            column = replace(self, name=name) if in_degrees and values.kind == "text" else plain
+            parts.append(column.numbers(values).T)
+        both = np.vstack([*parts, *parts] if self.partner is None and parts[0].ndim == 1 else parts)
+        for at, (data, most) in enumerate(zip(both, FARTHEST, strict=True)):
             far = np.flatnonzero(np.abs(data) > most)
             if len(far):
-                raise TableError(
-                    f"{source}: column {name!r} has {data[far[0]]:g} in {values.place(int(far[0]))}, which is not a "
-                    f"{'longitude' if at else 'latitude'} in degrees."
-                )
-            both.append(data)
-        return np.array(both)
+                name, what = self.sources[-at], "longitude" if at else "latitude"
+                where = get(name).place(int(far[0]))
+                raise TableError(f"column {name!r} has {data[far[0]]:g} in {where}, which is not a {what} in degrees.")
+        return both
 
     @classmethod
     def read(cls, name: str, values: Values, options: Options) -> Reading | None:
         """A column of texts that each hold a latitude and a longitude."""
-        texts = values.used_texts() if values.kind == "text" else []
-        if not texts or not (is_named(name, "place") or all(MARKED.search(text) for text in texts)):
+        texts = values.used_texts if values.kind == "text" else ()
+        if not texts or not (is_named(name, "place") or parts_of(texts, MARKED).match.all()):
             return None
         both = read_pairs(texts)
         if np.isnan(both).any() or (np.abs(both) > FARTHEST).any():
             return None
-        return cls(name, form=DEGREES).reading(lambda name: values, options)
+        return cls(name, form=DEGREES).located(lambda name: values, options)
 
-    def reading(self, get: Lookup, options: Options) -> Reading:
+    def located(self, get: Lookup, options: Options) -> Reading:
         """The reading of these columns, whose values are known to be places."""
-        both = self.values(get, "")
+        both = self.angles(get)
         x, y, z = np.nanmean(_sphere(*both), axis=0).tolist()  # the direction of the mean of their points
         centre = float(np.degrees(np.arctan2(z, np.hypot(x, y)))), float(np.degrees(np.arctan2(y, x)))
         up = place(both[0], both[1], centre, AXES)[:, 2]
@@ -136,7 +136,7 @@ def _form(values: Values, most: float, options: Options) -> str | None:
     """The decimal mark of different numbers of degrees, at most so many, or `DEGREES`; None for anything else."""
     data, form = values.known, "."
     if values.kind == "text":
-        texts = values.used_texts()
+        texts = values.used_texts
         data, written = read_numbers(texts, options.decimal, options.thousands, options.prefer)
         form = written.form
         if written.unit or np.isnan(data).any():
@@ -147,34 +147,25 @@ def _form(values: Values, most: float, options: Options) -> str | None:
     return form if is_place else None
 
 
-def read_degrees(texts: Sequence[str]) -> Floats:
+def read_degrees(texts: tuple[str, ...]) -> Floats:
     r"""Texts as degrees, NaN where one is something else; south and west are negative.
 
     Examples
     --------
-    >>> read_degrees(["43.6532\u00b0 N", "79\u00b023'00\" W", "-12,5", "47 30.5 N", "north"]).round(4).tolist()
+    >>> read_degrees(("43.6532\u00b0 N", "79\u00b023'00\" W", "-12,5", "47 30.5 N", "north")).round(4).tolist()
     [43.6532, -79.3833, -12.5, 47.5083, nan]
     """
-    return np.array([_degrees(text) for text in texts], dtype=np.float64)
+    parts = parts_of(texts, ANGLE)
+    sides = np.char.upper(np.char.add(parts["N"].map(str), parts["N2"].map(str)))
+    is_negative = np.isin(sides, ("S", "W")) | np.isin(parts["minus"].map(str), ("-", "\u2212"))
+    degrees = parts.number("D") + parts.number("M") / 60 + parts.number("S") / 3600
+    return np.where(parts.match & (np.char.str_len(sides) < 2), np.where(is_negative, -degrees, degrees), np.nan)
 
 
-def _degrees(text: str) -> float:
-    match = ANGLE.fullmatch(text.strip())
-    if match is None or (match["side"] and match["side2"]):
-        return np.nan
-    degrees, minutes, seconds = (float((part or "0").replace(",", ".")) for part in match.group(3, 4, 5))
-    if minutes >= 60 or seconds >= 60:
-        return np.nan
-    side = (match["side"] or match["side2"] or "").upper()
-    is_negative = side in ("S", "W") or (match["sign"] or "+") in "-\u2212"
-    return (-1 if is_negative else 1) * (degrees + minutes / 60 + seconds / 3600)
-
-
-def read_pairs(texts: Sequence[str]) -> Floats:
+def read_pairs(texts: tuple[str, ...]) -> Floats:
     """Texts such as "47.37, 8.54" as latitude and longitude; of shape (n, 2), NaN where one is something else."""
-    matches = [PAIR.fullmatch(text.strip()) for text in texts]
-    parts = [read_degrees([match["first"], match["second"]]) if match else (np.nan, np.nan) for match in matches]
-    return np.array(parts, dtype=np.float64).reshape(-1, 2)
+    parts = parts_of(texts, PAIR)
+    return np.column_stack([read_degrees(tuple(part.each))[part.codes] for part in parts.parts.values()])
 
 
 def place(latitude: Floats, longitude: Floats, centre: tuple[float, float], axes: tuple[str, ...]) -> Floats:

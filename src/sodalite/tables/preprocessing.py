@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from functools import cached_property
 from typing import Any, Self
@@ -92,13 +92,7 @@ class Preprocessing:
 
     def check_names(self, names: Sequence[str], source: str) -> None:
         """Refuse a table that lacks one of the columns; it may have more columns, in any order."""
-        there = set(names)
-        absent = [name for name in self.sources if name not in there]
-        if absent:
-            raise TableError(
-                f"{source} has no column {listed(absent)}, which the model needs; it has {listed(names, 12)}."
-                f"{nearest(absent[0], names)}"
-            )
+        check_columns(source, names, self.sources, ", which the model needs")
 
     def answers_gaps(self, label: str) -> bool:
         """Whether a column, by its label, has a code for missing values."""
@@ -107,11 +101,7 @@ class Preprocessing:
     def encode(self, table: Table) -> Encoded:
         """The rows of a table as the model's inputs. Columns are found by name; other columns are ignored.
 
-        Raises
-        ------
-        TableError
-            If a column is absent, holds values of another kind, or misses values and `missing` is "error". All columns
-            are looked at before it is raised.
+        A `TableError` names all columns that hold values of another kind, or miss values if `missing` is "error".
         """
         self.check_names(table.names, table.name)
         return self.encode_columns(lambda name: table_column(table, name).blanked(self.na_values), table.name)
@@ -126,21 +116,20 @@ class Preprocessing:
 
     def encode_columns(self, get: Lookup, source: str) -> Encoded:
         """The rows of columns that are looked up by name, without codes for missing values, as `encode`."""
-        found, problems = Encoded(np.empty((0, 0)), {}), list[str]()
+        encoded, problems = Encoded(np.empty((0, 0)), {}), list[str]()
         parts, unseen, place = list[Floats](), list[Unseen](), 0
         for column in self.columns:
             try:
-                coded = column.encode(get, source)
+                coded = column.encode(get)
             except TableError as error:
-                problems.append(str(error).removeprefix(f"{source}: "))
+                problems.append(str(error))
                 continue
             if coded.missing:
-                found.missing[column.label] = coded.missing
-                found.imputed.update(
-                    {column.label: coded.missing} if column.complete and column.fill is not None else {}
-                )
+                encoded.missing[column.label] = coded.missing
+            if coded.missing and column.complete and column.fill is not None:
+                encoded.imputed[column.label] = coded.missing
             if coded.unknown:
-                found.strange[column.name] = coded.unknown
+                encoded.strange[column.name] = coded.unknown
             if len(coded.unseen):
                 rows, inputs = np.flatnonzero(coded.unseen >= 0), np.arange(place, place + coded.X.shape[1])
                 unseen.append(Unseen(rows, coded.unseen[rows], inputs, column.known()))
@@ -148,19 +137,19 @@ class Preprocessing:
             place += coded.X.shape[1]
         if problems:
             raise table_error(source, problems)
-        if found.missing and self.missing == "error":
+        if encoded.missing and self.missing == "error":
             raise TableError(
-                f"{source} has missing values: {counted(found.missing)}. The model was not fitted with any."
+                f"{source} has missing values: {counted(encoded.missing)}. The model was not fitted with any."
             )
-        return Encoded(np.concatenate(parts, axis=1), found.missing, found.strange, found.imputed, tuple(unseen))
+        return replace(encoded, X=np.concatenate(parts, axis=1), unseen=tuple(unseen))
 
 
-def check_columns(source: str, names: Sequence[str], wanted: Iterable[str]) -> None:
+def check_columns(source: str, names: Sequence[str], wanted: Iterable[str], why: str = "") -> None:
     """Refuse a table, called `source` in the message, with columns `names`, if it lacks one of the wanted columns."""
     there = set(names)
-    for name in wanted:
-        if name not in there:
-            raise TableError(f"{source} has no column {name!r}; it has {listed(names, 12)}.{nearest(name, names)}")
+    if absent := [name for name in wanted if name not in there]:
+        near = nearest(absent[0], names)
+        raise TableError(f"{source} has no column {listed(absent)}{why}; it has {listed(names, 12)}.{near}")
 
 
 def nearest(name: str, names: Sequence[str]) -> str:

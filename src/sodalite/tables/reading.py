@@ -23,29 +23,21 @@ from .text import open_text
 
 PART = "::"  # between the path of a file and which sheet, table, query or member of it is read
 
-FORMATS = {
-    "csv": (".csv", ".txt"),
-    "tsv": (".tsv", ".tab"),
-    "parquet": (".parquet", ".pq"),
-    "arrow": (".arrow", ".feather", ".ipc"),
-    "json": (".jsonl", ".ndjson", ".json"),
-    "npz": (".npz",),
-    "excel": (".xlsx", ".xls", ".xlsb", ".ods"),
-    "database": (".db", ".sqlite", ".sqlite3", ".duckdb"),
-    "zip": (".zip",),
+Opener = Callable[[BinaryIO, str, str, Dialect], Reader]
+"""A function of a stream, the file's name for messages, its format, and how it is written."""
+FORMATS: dict[str, tuple[Opener | None, tuple[str, ...]]] = {
+    "csv": (open_text, (".csv", ".txt")),
+    "tsv": (open_text, (".tsv", ".tab")),
+    "parquet": (open_parquet_file, (".parquet", ".pq")),
+    "arrow": (open_arrow, (".arrow", ".feather", ".ipc")),
+    "json": (open_json, (".jsonl", ".ndjson", ".json")),
+    "npz": (open_npz, (".npz",)),
+    "excel": (open_excel, (".xlsx", ".xls", ".xlsb", ".ods")),
+    "database": (None, (".db", ".sqlite", ".sqlite3", ".duckdb")),
+    "zip": (None, (".zip",)),
 }
-"""The suffixes of each format."""
-_BY_SUFFIX = {suffix: form for form, suffixes in FORMATS.items() for suffix in suffixes}
-
-_OPENERS: dict[str, Callable[[BinaryIO, str, str, Dialect], Reader]] = {
-    "csv": open_text,
-    "tsv": open_text,
-    "parquet": open_parquet_file,
-    "arrow": open_arrow,
-    "json": open_json,
-    "npz": open_npz,
-    "excel": open_excel,
-}
+"""What opens each format, and the suffixes that it has; databases and zips are more than one table."""
+_BY_SUFFIX = {suffix: form for form, (_, suffixes) in FORMATS.items() for suffix in suffixes}
 
 
 def format_of(path: str | os.PathLike[str]) -> str:
@@ -120,13 +112,15 @@ def _open(stack: ExitStack, path: str, dialect: Dialect) -> Reader:
         if form == "database":
             return open_database(path, dialect.part)
         stream: Any = stack.enter_context(open(path, "rb"))  # noqa: SIM115
-        if form != "zip":
-            return _OPENERS[form](stream, path, form, dialect)
-        with readable(path, "a zip"):
-            archive = stack.enter_context(zipfile.ZipFile(stream))
-            name = _member(archive, path, dialect.part)
-            stream, form = stack.enter_context(archive.open(name)), format_of(name)
-        return _OPENERS[form](stream, f"{path}{PART}{name}", form, replace(dialect, part=None))
+        if form == "zip":
+            with readable(path, "a zip"):
+                archive = stack.enter_context(zipfile.ZipFile(stream))
+                name = _member(archive, path, dialect.part)
+                stream, form = stack.enter_context(archive.open(name)), format_of(name)
+            path, dialect = f"{path}{PART}{name}", replace(dialect, part=None)
+        opener = FORMATS[form][0]
+        assert opener is not None
+        return opener(stream, path, form, dialect)
     except FileNotFoundError:
         raise TableError(f"{path}: there is no such file.") from None
     except IsADirectoryError:
@@ -143,7 +137,7 @@ def _member(archive: zipfile.ZipFile, path: str, part: str | None) -> str:
     name = names[0] if part is None else part
     if name not in names:
         raise TableError(f"{path} has no file {name!r}; it has {listed(names, 12)}.")
-    if format_of(name) not in _OPENERS:
+    if FORMATS[format_of(name)][0] is None:
         raise TableError(f"{path}: {name!r} cannot be read within a zip; unpack it first.")
     return name
 

@@ -8,18 +8,17 @@ columns, titles above the column names and units below them.
 from __future__ import annotations
 
 import codecs
-import csv
 import gzip
-import io
 import re
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, BinaryIO
 
 from ..core.optional import require
 from ..exceptions import TableError
-from .base import Dialect, Reader, above_note, filled, first_line, header_row, is_number, listed, unique, units_note
+from .base import Dialect, Reader, first_line, is_number, listed, unique
+from .layout import MARKS, Layout, find_table
 
 BLOCK = 2**22  # bytes of text that are parsed at a time, which is also the longest line
 MAGIC = {b"PAR1": "Parquet", b"ARROW1": "Arrow", b"PK\x03\x04": "NPZ, Excel or another zip", b"\x89HDF": "HDF5"}
@@ -32,27 +31,39 @@ WINDOWS = "Windows-1252"  # the encoding of files that are not UTF-8, unless ano
 CONTROL = re.compile(rb"[\x00-\x08\x0e-\x19\x1b-\x1f]")  # bytes that no text has: a file with them is something else
 BLANK_LINE = re.compile(rb"\n\s*\n\s*\S")  # a blank line, and another that is not blank
 UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
-MARKS = {",": "a comma", ";": "a semicolon", "\t": "a tab", "|": "a vertical bar"}
-"""Marks between columns that are recognised, in words."""
 HEAD = 2**16  # characters by which the layout is found
-LINES = 20  # lines by which the mark is found
-TITLES = 10  # most lines above the column names
-SHOWN = 40  # characters of such a line that a note shows
 BLANKS = re.compile(r"[ \t]+")  # between columns that blanks separate
 BORDERS = re.compile(r"^[ \t]+|[ \t]+$", re.M)  # blanks around lines
-# A number with a mark that separates no thousands: other than three digits follow, or nothing but zero goes before.
-DECIMAL = re.compile(r"[^\d.,]*(?:\d+(?P<mark>[.,])(?!\d{3}(?!\d))\d+|0(?P<zero>[.,])\d+)[^\d.,]*")
 
 
-def open_text(stream: BinaryIO, name: str, form: str, dialect: Dialect) -> Reader:
-    """A reader of a CSV or TSV file; the stream can be read again from its first byte."""
+def open_text(
+    stream: BinaryIO, name: str, form: str, dialect: Dialect, place: Callable[[int], str] | None = None
+) -> Reader:
+    """A reader of a CSV or TSV file; the stream can be read again from its first byte.
+
+    `place` returns the name of a line in messages, by its number among those that are not blank, counted from 0.
+    """
     text = _Text(unzipped(stream), name, dialect)
     with text.explained():
         notes = text.find_encoding()
-        head = text.head()
-        notes += text.find_table(head, "\t" if form == "tsv" else ",")
-    plain = dialect.decimal != "," and dialect.thousands is None
-    return Reader(name, text.names, text.batches, text.where, text.prefer, plain, dialect.encoding, notes)
+        layout = find_table(text.head(), "\t" if form == "tsv" else ",", dialect.sep)
+    if layout is None:
+        raise TableError(f"{name}: its first line, the column names, cannot be read: a quotation mark is never closed.")
+    if all(map(is_number, layout.names)):
+        raise TableError(f"{name} starts with numbers ({listed(layout.names, 3)}), but column names must come first.")
+    names, more = unique([_without_blanks(cell) for cell in layout.names])
+    text.layout, above = layout, layout.above
+    place = place or (lambda line: f"line {line + 1}{text.uncounted}")
+    return Reader(
+        name,
+        names,
+        lambda some: text.batches(names, some),
+        lambda row: place(row + above),
+        layout.prefer,
+        dialect.decimal != "," and dialect.thousands is None,
+        dialect.encoding,
+        [*notes, *layout.notes, *more],
+    )
 
 
 class _Text:
@@ -60,50 +71,44 @@ class _Text:
 
     encoding: str
     has_blank_lines = False
-    has_blanks = False
-    """Whether blanks separate the columns."""
-    delimiter: str
-    names: list[str]
-    above = 0
-    """The number of lines above the first row, blank ones not counted."""
-    skipped = 0
-    """The number of lines above the first row."""
-    prefer: str
+    layout: Layout | None = None
     ragged: Any = None
     """The parser's description of a line with too many or too few cells."""
 
     def __init__(self, stream: Any, name: str, dialect: Dialect) -> None:
         self.stream, self.name, self.dialect = stream, name, dialect
 
-    def batches(self, names: list[str]) -> Iterator[Any]:
-        """The rows of some columns, as record batches."""
-        arrow, arrow_csv = require("pyarrow", "cli"), require("pyarrow.csv", "cli")
+    def batches(self, names: list[str], some: list[str]) -> Iterator[Any]:
+        """The rows of some of the columns, as record batches."""
+        arrow, arrow_csv, layout = require("pyarrow", "cli"), require("pyarrow.csv", "cli"), self.layout
+        assert layout is not None
         # With one thread, the parser knows which line it is at.
-        read = arrow_csv.ReadOptions(use_threads=False, block_size=BLOCK, column_names=self.names)
-        read.skip_rows = self.skipped
+        read = arrow_csv.ReadOptions(use_threads=False, block_size=BLOCK, column_names=names, skip_rows=layout.skipped)
         parse = arrow_csv.ParseOptions(
-            delimiter=self.delimiter, newlines_in_values=True, invalid_row_handler=self.keep_ragged
+            delimiter=layout.delimiter, newlines_in_values=True, invalid_row_handler=self.keep_ragged
         )
-        codes = self.dialect.na_values
         convert = arrow_csv.ConvertOptions(
-            check_utf8=False, column_types=dict.fromkeys(names, arrow.string()), include_columns=names
+            check_utf8=False,
+            column_types=dict.fromkeys(some, arrow.string()),
+            include_columns=some,
+            null_values=self.dialect.na_values,
+            strings_can_be_null=bool(self.dialect.na_values),
         )
-        convert.null_values, convert.strings_can_be_null = codes, bool(codes)
         self.stream.seek(0)
         text: Any = self.stream
-        if self.encoding != "utf-8" or self.has_blanks:
-            text = arrow.TransformInputStream(arrow.PythonFile(self.stream, "r"), self.converter())
+        if self.encoding != "utf-8" or layout.has_blanks:
+            text = arrow.TransformInputStream(arrow.PythonFile(self.stream, "r"), self.converter(layout.has_blanks))
         with self.explained(), arrow_csv.open_csv(text, read, parse, convert) as batches:
             yield from batches
 
-    def converter(self) -> Callable[[bytes], bytes]:
+    def converter(self, has_blanks: bool) -> Callable[[bytes], bytes]:
         """A function that turns block after block into UTF-8, with tabs in the place of blanks between columns."""
         decoder, cut = self.decoder(), ""
 
         def convert(block: bytes) -> bytes:
             nonlocal cut
             text = self.decoded(decoder, bytes(block))
-            if not self.has_blanks:
+            if not has_blanks:
                 return text.encode()
             whole, end, cut = (cut + text).rpartition("\n") if len(block) else (cut + text, "", "")
             if len(cut) > BLOCK:
@@ -111,10 +116,6 @@ class _Text:
             return BLANKS.sub("\t", BORDERS.sub("", (whole + end).replace("\r\n", "\n"))).encode()
 
         return convert
-
-    def where(self, row: int) -> str:
-        """The name of a row in messages."""
-        return f"line {row + 1 + self.above}{self.uncounted}"
 
     @property
     def uncounted(self) -> str:
@@ -176,7 +177,7 @@ class _Text:
                 raise TableError(f"{self.name}: its first line {TOO_LONG}")
         text = text.removeprefix("\ufeff")
         if not text.strip():
-            raise TableError(f"{self.name} is empty; its first line must be column names, and rows must follow.")
+            raise TableError(f"{self.name} is empty; column names must come first, and rows must follow.")
         return text[: text.rindex("\n") + 1] if part and "\n" in text else text
 
     def decoded(self, decoder: codecs.IncrementalDecoder, block: bytes) -> str:
@@ -185,57 +186,6 @@ class _Text:
             return decoder.decode(block, not block)
         except UnicodeDecodeError as error:
             raise TableError(f"{self.name} is not {self.encoding}: {error.reason}; see `encoding`.") from None
-
-    def find_table(self, text: str, usual: str) -> list[str]:
-        """Find where the table begins, the mark between columns, their names, and what is below; return notes.
-
-        Parameters
-        ----------
-        text : str
-            The first lines.
-        usual : str
-            The mark between columns by the file's suffix.
-        """
-        sep = self.dialect.sep
-        marks = [sep] if sep else [usual, *(mark for mark in MARKS if mark != usual)]
-        cuts = {mark: rows for mark in marks if (rows := _rows(text, mark)) is not None}
-        starts = {mark: start for mark, rows in cuts.items() if (start := table_start(rows)) is not None}
-        if starts:
-            self.delimiter = min(starts, key=lambda mark: (starts[mark], -len(cuts[mark][starts[mark]][1])))
-            rows, above = cuts[self.delimiter], starts[self.delimiter]
-        else:
-            lines = [(at, line.split()) for at, line in enumerate(text.splitlines(), 1) if line.strip()]
-            start = table_start(lines, True) if sep in (None, " ") and '"' not in text else None
-            self.has_blanks = start is not None
-            self.delimiter = "\t" if self.has_blanks else sep or usual
-            rows, above = lines if self.has_blanks else _rows(text, self.delimiter) or [], start or 0
-        if not rows or (text.count("\n") > 2 * LINES and rows[0][0] >= text.count("\n")):
-            raise TableError(
-                f"{self.name}: its first line, the column names, cannot be read: a quotation mark is never closed."
-            )
-        cells = [row for _, row in rows]
-        above += header_row(cells[above : above + LINES])
-        between = " " if self.has_blanks else self.delimiter
-        notes = above_note([between.join(row).strip(f"# {self.delimiter}")[:SHOWN] for row in cells[:above]])
-        notes += self.find_names(cells[above])
-        units = units_note(cells[above + 1], cells[above + 2 : above + LINES]) if len(cells) > above + 4 else None
-        self.above = above + (2 if units else 1)
-        self.skipped = rows[self.above - 1][0]
-        self.prefer = usual_decimal(cells[self.above :], "," if self.delimiter == ";" else ".")
-        return [*notes, *([units] if units else [])]
-
-    def find_names(self, names: list[str]) -> list[str]:
-        """Set the names of the columns, which are the cells of a row; return notes."""
-        if all(is_number(name) for name in names):
-            raise TableError(
-                f"{self.name} starts with numbers ({listed(names, 3)}), but its first line must be column names."
-            )
-        self.names, notes = unique([_without_blanks(name) for name in names])
-        strange = [name.strip() for name in names if looks_like_data(name)]
-        if len(strange) < len(names) / 2:
-            return notes
-        words = f"The names of columns look like a row of data ({listed(strange, 3)})"
-        return [f"{words}: if the file has no line of names, put one before its first line.", *notes]
 
     def keep_ragged(self, row: Any) -> str:
         """Called by the parser for a line with too many or too few cells, which is kept for the message."""
@@ -255,7 +205,8 @@ class _Text:
                 is_long = "straddling" in str(error)
                 words = f": a line {TOO_LONG}" if is_long else f" cannot be read: {first_line(error)}."
                 raise TableError(f"{self.name}{words}") from None
-            mark = MARKS.get(self.delimiter, repr(self.delimiter))
+            delimiter = self.layout.delimiter if self.layout else ","
+            mark = MARKS.get(delimiter, repr(delimiter))
             place = f"line {row.number}" if row.number else "a line"
             raise TableError(
                 f"{self.name}: {place}{self.uncounted} has {row.actual_columns} cell{'s' * (row.actual_columns != 1)}, "
@@ -273,70 +224,7 @@ def unzipped(stream: Any) -> Any:
     return gzip.GzipFile(fileobj=stream) if zipped else stream
 
 
-def usual_decimal(rows: Sequence[Sequence[str]], usual: str) -> str:
-    """The decimal mark of some rows of cells: the one after which some numbers have other than three digits.
-
-    Examples
-    --------
-    >>> usual_decimal([["1,5", "1.234"]], "."), usual_decimal([["1.5", "1,234"]], ","), usual_decimal([["1,234"]], ",")
-    (',', '.', ',')
-    """
-    matches = [match for row in rows for cell in row if (match := DECIMAL.fullmatch(cell.strip()))]
-    marks = {match["mark"] or match["zero"] for match in matches}
-    return marks.pop() if len(marks) == 1 else usual
-
-
-Rows = list[tuple[int, list[str]]]
-"""Rows of cells that are not blank, with the number of the line at which each ends."""
-
-
-def _rows(text: str, mark: str) -> Rows | None:
-    """The cells into which a mark cuts the first lines of a file; None if it does not cut them."""
-    rows = csv.reader(io.StringIO(text, newline=""), delimiter=mark)
-    try:
-        return [(rows.line_num, row) for row in rows if row]
-    except csv.Error:
-        return None
-
-
-def table_start(rows: Rows, by_blanks: bool = False) -> int | None:
-    """How many rows stand above those that all have as many cells, two or more; None if there are no such rows.
-
-    Above them may stand titles: comments that begin with #, and rows of one cell. Blanks cut titles and texts too:
-    anything may stand above rows that they cut, but most cells below the first one must be numbers.
-
-    Examples
-    --------
-    >>> table_start([(1, ["# device 7"]), (2, ["a", "b"]), (3, ["1", "2"])])
-    1
-    """
-    some = [row for _, row in rows[: LINES + 1]]
-    width = len(some[-1])
-    others = [at for at, row in enumerate(some) if len(row) != width or (by_blanks and row[0] == "#")]
-    above = max(others, default=-1) + 1
-    if by_blanks:
-        cells = [cell for row in some[above + 1 :] for cell in row]
-        is_table = sum(map(is_number, cells)) > len(cells) / 2
-    else:
-        is_table = all(row[0].lstrip().startswith("#") or len(filled(row)) <= 1 for row in some[:above])
-    return above if is_table and width > 1 and above <= min(TITLES, max(len(some) - 2, 0)) else None
-
-
-def looks_like_data(name: str) -> bool:
-    """Whether the name of a column is a number that is no year and no place, so that it may be a value.
-
-    Examples
-    --------
-    >>> [looks_like_data(name) for name in ("area", "2019", "7", "9.7", "23,288", "001")]
-    [False, False, False, True, True, True]
-    """
-    name = name.strip()
-    if re.fullmatch(r"[12]\d{3}|0|[1-9]\d{0,2}", name):
-        return False
-    return bool(re.fullmatch(r"[-+]?[\d.,]*\d[\d.,]*", name)) and not re.fullmatch(r"[\d.]+\.[\d]+\.[\d.]+", name)
-
-
 def _without_blanks(name: str) -> str:
     """A name without blanks around it, nor the quotation marks that follow them."""
-    found = name.strip()
-    return found[1:-1] if found != name and len(found) > 1 and found[0] == found[-1] == '"' else found
+    bare = name.strip()
+    return bare[1:-1] if bare != name and len(bare) > 1 and bare[0] == bare[-1] == '"' else bare

@@ -1,4 +1,4 @@
-"""Training data from a table: the columns that a model uses are chosen, examined and encoded."""
+"""Training data from a table: the columns that a model uses are chosen, read and encoded."""
 
 from __future__ import annotations
 
@@ -19,16 +19,10 @@ from .column import Column, Lookup, Options, Reading
 from .columns import examine, notes_of, reading_notes
 from .leaks import leaks
 from .levels import Coding, are_series, level_points, with_means
-from .numbers import Numbers, sentinel_note
 from .preprocessing import Preprocessing, check_columns
-from .values import Values, table_column
-from .written_dates import read_clocks, read_dates, read_durations
-from .written_numbers import read_numbers
+from .target import NAME_ANOTHER, target_values
+from .values import table_column
 
-TEXTUAL = 0.5  # share of a target's different texts that are no numbers, above which it is no column of numbers
-SHOWN = 3  # texts of a target that a message shows
-NAME_ANOTHER = "Name a column of numbers as the target"
-LONGEST = 30  # characters of each of them
 AGREE = 0.95  # share of the rows of equal inputs, at least, whose targets agree too if rows are copies
 SELDOM = 0.5  # different targets, as a share of different rows, below which targets agree by chance
 LAST = 5  # rows at the end of a table among which there may be one of totals; footnotes may follow it
@@ -81,7 +75,7 @@ def learn(
     seed: int = 0,
     leave_out: Sequence[int] | Indices = (),
 ) -> Training:
-    """The training data of a table: its columns chosen, examined and encoded.
+    """The training data of a table: its columns chosen, read and encoded.
 
     Parameters
     ----------
@@ -108,6 +102,7 @@ def learn(
     names = _inputs(table, target, features, set(exclude))
     if not len(table):
         raise TableError(f"{table.name} has column names but no rows.")
+    get = cache(lambda name: table_column(table, name).blanked(options.na_values))
     y: Floats = np.zeros(len(table))
     target_notes, problems = list[str](), list[str]()
     try:
@@ -116,32 +111,26 @@ def learn(
         others = [name for name in table.names if name != target and table_column(table, name).kind == "number"]
         known = f": {listed(others)}." if others else "."
         problems = [str(error).removeprefix(f"{table.name}: ").replace(f"{NAME_ANOTHER}.", f"{NAME_ANOTHER}{known}")]
-    get = cache(lambda name: table_column(table, name).blanked(options.na_values))
     totals = _totals([*names, target], get, len(table))
-    with_target = np.setdiff1d(np.flatnonzero(~np.isnan(y)), [*totals, *leave_out])
+    is_used = ~np.isnan(y)
+    is_used[[*totals, *leave_out]] = False
+    with_target = np.flatnonzero(is_used)
     if not len(with_target):
         raise TableError(f"{table.name}: the target {target!r} has no values at all.")
-    first = slice(None) if problems else _first_of_copies(table.names, names, get, y, with_target)
-    rows = with_target[first]
-    some = cache(lambda name: get(name).take(rows))
-    learnt = learn_columns(names, some, replace(options, y=y[rows]), seed)
+    rows = with_target if problems else _without_copies(table.names, names, get, y, with_target)
     lost = int(np.isnan(np.delete(y, list(totals))).sum())
     without = {target: lost} if lost else {}
-    if missing == "error" and learnt.missing | without and not problems + learnt.problems:
-        raise TableError(
-            f"{table.name} has missing values: {counted(learnt.missing | without)}. Leave out the rows with "
-            f'missing="drop", put medians in their place with missing="median", tell the model where they are with '
-            f'missing="indicator", or leave out the columns with `exclude`.'
-        )
-    learnt.check(table.name, f"{table.name}: no column is left to predict {target!r} from", problems)
-    mapping = Preprocessing(target, learnt.columns, missing, options.na_values, table.reader.encoding)
+    some = cache(lambda name: get(name).take(rows))
+    learnt = learn_columns(table.name, names, some, replace(options, y=y[rows]), seed, problems, without)
+    mapping = replace(learnt.preprocessing, target=target, encoding=table.reader.encoding)
     gaps = {name: int(np.delete(get(name).missing, list(totals)).sum()) for name in mapping.sources}
     gaps = {name: count for name, count in gaps.items() if count} | learnt.missing | without
     whole = np.flatnonzero(~np.isnan(learnt.X).any(axis=1))
     if not len(whole):
         raise TableError(f"{table.name}: every row misses a value: {counted(gaps)}. Leave out columns with `exclude`.")
-    X, y, n_copies, rows = learnt.X[whole], y[rows][whole], len(with_target) - len(rows), rows[whole]
-    notes = [*table.notes, *target_notes, *notes_of(learnt.readings), *leaks(X, y, mapping, options)]
+    n_copies = len(with_target) - len(rows)
+    X, y, rows = learnt.X[whole], y[rows][whole], rows[whole]
+    notes = [*table.notes, *target_notes, *learnt.notes]
     if lost:
         notes.append(f"{lost} row{'s' * (lost > 1)} without a target {'are' if lost > 1 else 'is'} left out.")
     if n_copies:
@@ -152,8 +141,9 @@ def learn(
         notes.append(f"{place[0].upper()}{place[1:]} is left out: it says {words!r}.")
     notes += reading_notes(learnt.readings)
     codings = {place: coding.take(whole) for place, coding in learnt.codings.items()}
-    readings, where = tuple(learnt.readings), lambda row: table.place(int(rows[row]))
-    return Training(mapping, X, y, rows, gaps, readings, tuple(notes), codings, where)
+    return Training(
+        mapping, X, y, rows, gaps, learnt.readings, tuple(notes), codings, lambda row: table.place(int(rows[row]))
+    )
 
 
 def _inputs(table: Table, target: str, features: Sequence[str] | None, exclude: set[str]) -> list[str]:
@@ -172,28 +162,18 @@ def _totals(names: Sequence[str], get: Lookup, n: int) -> dict[int, str]:
     """Rows at the end of n that have sums or means of the others, and the texts that say so, which are in no other."""
     totals = {}
     for values in (get(name) for name in names if n > LAST):
-        words = [text for text in values.levels if is_total(text)] if values.kind == "text" else []
-        for word in words:
-            rows = np.flatnonzero(values.data == values.levels.index(word)).tolist()
-            if len(rows) == 1 and rows[0] >= n - LAST:
-                totals[rows[0]] = word.strip()
+        for row in range(n - LAST, n) if values.kind == "text" else ():
+            at = int(values.data[row])
+            if at >= 0 and is_total(values.levels[at]) and np.count_nonzero(values.data == at) == 1:
+                totals[row] = values.levels[at]
     return totals
 
 
-def _first_of_copies(every: Sequence[str], names: Sequence[str], get: Lookup, y: Floats, rows: Indices) -> Indices:
-    """The places of some rows that are no copies of others, in increasing order.
+def _without_copies(every: Sequence[str], names: Sequence[str], get: Lookup, y: Floats, rows: Indices) -> Indices:
+    """The rows that are no copies of others, in increasing order.
 
     Rows that agree in all columns are copies if the targets tell: they seldom agree otherwise, and rows of equal inputs
-    seldom have different ones. Small whole numbers agree by chance.
-
-    Parameters
-    ----------
-    every, names : sequence of str
-        The columns of the table, and the inputs among them.
-    get : callable
-        The values of a column.
-    y : array of shape (rows of the table,)
-    rows : array of int
+    seldom have different ones. Small whole numbers agree by chance. `names` are the inputs among all columns.
     """
     n, alike = len(rows), np.unique(y[rows], return_inverse=True)[1]
 
@@ -209,68 +189,69 @@ def _first_of_copies(every: Sequence[str], names: Sequence[str], get: Lookup, y:
     both = groups(names, alike)
     n_both = int(both.max()) + 1
     if n_both == n or int(alike.max()) + 1 < SELDOM * n_both:
-        return np.arange(n)
+        return rows
     inputs = groups(names, np.zeros(n, dtype=np.intp))
     if n_both - int(inputs.max()) - 1 > (1 - AGREE) * np.count_nonzero(np.bincount(inputs) > 1):
-        return np.arange(n)
+        return rows
     rest = [name for name in every if name not in set(names)]
-    return np.sort(np.unique(groups(rest, both), return_index=True)[1])
+    return np.asarray(rows[np.sort(np.unique(groups(rest, both), return_index=True)[1])])
 
 
-@dataclass(frozen=True)
-class Learnt:
-    """The columns of training data, examined and encoded."""
+def learn_columns(
+    source: str,
+    names: Sequence[str],
+    get: Lookup,
+    options: Options,
+    seed: int = 0,
+    problems: Sequence[str] = (),
+    missing: Mapping[str, int] | None = None,
+) -> Training:
+    """Read and encode columns; if all of them would be left out as ids, they are kept.
 
-    readings: list[Reading]
-    problems: list[str]
-    X: Floats
-    """Of shape (n, inputs); mean targets of levels are cross-fitted."""
-    missing: dict[str, int]
-    codings: dict[int, Coding]
-    """As in `Training`."""
-
-    @property
-    def columns(self) -> tuple[Column, ...]:
-        """The columns that are used."""
-        return tuple(reading.column for reading in self.readings if reading.column is not None)
-
-    def with_columns(self, columns: Sequence[Column]) -> Learnt:
-        """The columns learnt further: others in the place of those that are used."""
-        new = iter(columns)
-        readings = [each if each.column is None else replace(each, column=next(new)) for each in self.readings]
-        return replace(self, readings=readings)
-
-    def check(self, source: str, nothing: str, problems: Sequence[str] = ()) -> None:
-        """Refuse a table with problems, these or others, or without inputs, which is said in some words."""
-        if problems := [*problems, *self.problems]:
-            raise table_error(source, problems)
-        if not self.columns:
-            reasons = "; ".join(f"{reading.name!r} is {reading.words}" for reading in self.readings[:5])
-            raise TableError(f"{nothing}. {reasons}.")
-
-
-def learn_columns(names: Sequence[str], get: Lookup, options: Options, seed: int) -> Learnt:
-    """Examine and encode columns; if all of them would be left out as ids, they are kept."""
-    readings, problems = examine(names, get, options)
-    if not options.chosen and not problems and all(reading.column is None for reading in readings):
-        readings, problems = examine(names, get, replace(options, chosen=True))
-    learnt = Learnt(readings, problems, np.empty((0, 0)), {}, {})
-    columns = learnt.columns
-    if problems or not columns:
-        return learnt
-    encoded = Preprocessing(None, columns, "drop").encode_columns(get, "the table")
+    All that is wrong is refused in one message: `problems` and missing values of others, and those of these columns.
+    """
+    readings, more = examine(names, get, options)
+    if not options.chosen and not more and all(reading.column is None for reading in readings):
+        readings, more = examine(names, get, replace(options, chosen=True))
+    if more := [*problems, *more]:
+        raise table_error(source, more)
+    columns = tuple(reading.column for reading in readings if reading.column is not None)
+    if not columns:
+        reasons = "; ".join(f"{reading.name!r} is {reading.words}" for reading in readings[:5])
+        raise TableError(f"{source} has no column that can be an input. {reasons}.")
+    encoded = Preprocessing(None, columns, "drop").encode_columns(get, source)
+    gaps = {**encoded.missing, **(missing or {})}
+    if options.missing == "error" and gaps:
+        raise TableError(
+            f'{source} has missing values: {counted(gaps)}. Leave out the rows with missing="drop", put medians in '
+            f'their place with missing="median", tell the model where they are with missing="indicator", or leave out '
+            f"the columns."
+        )
     places = zip(_places(columns), columns, strict=True)
     codings = {place: column.coding(get(column.name)) for place, column in places if isinstance(column, Means)}
-    learnt = replace(learnt, X=encoded.X, missing=encoded.missing, codings=codings)
-    if options.y is None or not codings:
-        return learnt
-    X, means = with_means(learnt.X, codings, options.y, seed)
-    return _with_points(replace(learnt.with_columns(_with_new_means(columns, means)), X=X), options.y)
+    X = encoded.X
+    if options.y is not None and codings:
+        X, means = with_means(X, codings, options.y, seed)
+        columns, X, codings = _with_points(_with_new_means(columns, means), X, codings, options.y)
+    new = iter(columns)
+    readings = [reading if reading.column is None else _reread(reading, next(new)) for reading in readings]
+    mapping = Preprocessing(None, columns, options.missing, options.na_values)
+    whole, notes = ~np.isnan(X).any(axis=1), notes_of(readings)
+    y = np.empty(0) if options.y is None else options.y
+    notes += leaks(X[whole], y[whole], mapping, options) if len(y) else []
+    return Training(mapping, X, y, np.arange(len(X)), encoded.missing, tuple(readings), tuple(notes), codings)
 
 
 def _places(columns: Sequence[Column]) -> list[int]:
     """The place of the first input of each column."""
     return list(accumulate((len(column.names) for column in columns[:-1]), initial=0))
+
+
+def _reread(reading: Reading, column: Column) -> Reading:
+    """The reading of a column that has been learnt further."""
+    is_new = isinstance(column, Points)
+    words = reading.words.replace("by their mean target", "each for itself") if is_new else reading.words
+    return replace(reading, column=column, words=words)
 
 
 def _with_new_means(columns: Sequence[Column], means: Mapping[int, Floats]) -> tuple[Column, ...]:
@@ -281,67 +262,20 @@ def _with_new_means(columns: Sequence[Column], means: Mapping[int, Floats]) -> t
     )
 
 
-def _with_points(learnt: Learnt, y: Floats) -> Learnt:
+def _with_points(
+    columns: tuple[Column, ...], X: Floats, codings: dict[int, Coding], y: Floats
+) -> tuple[tuple[Column, ...], Floats, dict[int, Coding]]:
     """Columns of which the only one with many levels has points in the place of means, if its levels are series.
 
     Points need more inputs than means; those of several columns would be more than a fit can learn about.
     """
-    if len(learnt.codings) != 1:
-        return learnt
-    [(place, coding)] = learnt.codings.items()
-    X, others = learnt.X, np.delete(learnt.X, place, axis=1)
-    if (coding.codes < 0).any() or not are_series(coding, X[:, place], others, y):
-        return learnt
-    points, readings = level_points(coding.n_levels)[coding.codes], []
-    for reading in learnt.readings:
-        if isinstance(old := reading.column, Means):
-            column = Points(old.name, old.levels, old.folds, fill=old.fill, complete=old.complete)
-            words = reading.words.replace("by their mean target", "each for itself")
-            reading = replace(reading, column=column, words=words)
-        readings.append(reading)
-    X = np.concatenate([X[:, :place], points, X[:, place + 1 :]], axis=1)
-    return replace(learnt, X=X, codings={}, readings=readings)
-
-
-def target_values(values: Values, name: str, source: str, options: Options) -> tuple[Floats, list[str]]:
-    """The target column, of shape (n,), NaN where a value is missing, and notes; all but numbers are refused."""
-    values = values.blanked(options.na_values)
-    column, notes = Numbers(name), list[str]()
-    if values.kind == "text":
-        texts = values.used_texts()
-        numbers, written = read_numbers(texts, options.decimal, options.thousands, options.prefer)
-        if np.isnan(numbers).mean() > TEXTUAL:
-            raise TableError(f"{source}: the target {name!r} {_no_numbers(values, texts)}")
-        column = Numbers(name, written.form)
-        notes = [f"The target {name!r} is read as {written.words}."] if written.words else []
-    elif values.kind not in ("number", "empty"):
-        raise TableError(f"{source}: the target {name!r} {_no_numbers(values, [])}")
-    try:
-        y = column.values(values, source)
-    except TableError as error:
-        words = str(error).replace(f": column {name!r}", f": the target {name!r}", 1)
-        drop = " Rows without a target are left out; texts that mean a missing value are named by `na_values`."
-        raise TableError(words + (drop if values.kind == "text" else "")) from None
-    return y, [*notes, *sentinel_note(f"The target {name!r}", y[~np.isnan(y)])]
-
-
-def _no_numbers(values: Values, texts: Sequence[str]) -> str:
-    """What a target holds that is no column of numbers, and what can be done about it."""
-    is_truth = values.kind == "bool" or (bool(texts) and {text.lower() for text in texts} <= {"false", "true"})
-    is_date = values.kind == "date" or bool(read_dates(texts))
-    is_clock = values.kind in ("clock", "time") or (bool(texts) and not np.isnan(read_clocks(texts)).any())
-    remedy = f"{NAME_ANOTHER}."
-    if is_truth or (len(texts) == 2 and not is_date):
-        what = "true and false" if is_truth else " and ".join(map(repr, sorted(texts)))
-        remedy = "Write 0 and 1 for them to predict the share of the second."
-    elif is_date or is_clock:
-        what = "dates" if is_date else "times"
-        remedy = "Write how long they are after the first, in days for instance."
-    elif texts and not np.isnan(read_durations(texts)).any():
-        what, remedy = f"durations such as {texts[0]!r}", "Write them in minutes, for instance."
-    elif texts:
-        different = f"{len(texts):,} different texts, such as " if len(texts) > SHOWN else ""
-        what = f"{different}{listed([text[:LONGEST] for text in texts[:SHOWN]])}"
-    else:
-        what = values.type_name
-    return f"holds {what}, but must hold numbers. {remedy}"
+    [(place, coding), *others] = codings.items()
+    is_usable = not others and not (coding.codes < 0).any()
+    if not is_usable or not are_series(coding, X[:, place], np.delete(X, place, axis=1), y):
+        return columns, X, codings
+    columns = tuple(
+        Points(old.name, old.levels, old.folds, fill=old.fill, complete=old.complete) if isinstance(old, Means) else old
+        for old in columns
+    )
+    points = level_points(coding.n_levels)[coding.codes]
+    return columns, np.concatenate([X[:, :place], points, X[:, place + 1 :]], axis=1), {}

@@ -63,17 +63,14 @@ def open_output(path: str | os.PathLike[str], names: list[str]) -> Iterator[Writ
 def _standard_output() -> Iterator[Any]:
     """Standard output, buffered: with PYTHONUNBUFFERED, a write to a pipe may write only a part."""
     out = sys.stdout.buffer
-    if not isinstance(out, io.RawIOBase):
-        yield out
-        out.flush()
-        return
-    buffered = io.BufferedWriter(out)
+    stream: Any = io.BufferedWriter(out) if isinstance(out, io.RawIOBase) else out
     try:
-        yield buffered
-        buffered.flush()
+        yield stream
+        stream.flush()
     finally:
-        with suppress(OSError):
-            buffered.detach()
+        if stream is not out:
+            with suppress(OSError):
+                stream.detach()
 
 
 def write_table(path: str | os.PathLike[str], data: Any) -> None:
@@ -93,28 +90,17 @@ def _arrow_table(columns: Mapping[str, Any], names: list[str]) -> Any:
 
 @contextmanager
 def _text(stream: Any, names: list[str], mark: str = ",") -> Iterator[Write]:
-    """A function that writes lines of text."""
-    arrow, arrow_csv = require("pyarrow", "cli"), require("pyarrow.csv", "cli")
-    options = arrow_csv.WriteOptions(include_header=False, delimiter=mark, batch_size=8192)
+    """A function that writes lines of text, by Python's writer: Arrow's puts every text in quotation marks."""
 
     def write_rows(rows: Any) -> None:
         text = io.StringIO(newline="")
         csv.writer(text, delimiter=mark, lineterminator="\n").writerows(rows)
         stream.write(text.getvalue().encode())
 
-    def write(columns: Mapping[str, Any]) -> None:
-        table = _arrow_table(columns, names)
-        texts = any(arrow.types.is_string(kind) or arrow.types.is_timestamp(kind) for kind in table.schema.types)
-        if texts or (len(names) == 1 and table.column(0).null_count):
-            # Arrow would put every text in quotation marks, and write a blank line for a row of one empty cell.
-            write_rows(zip(*(column.to_pylist() for column in table.columns), strict=True))
-        else:
-            sink = arrow.BufferOutputStream()
-            arrow_csv.write_csv(table, sink, options)
-            stream.write(sink.getvalue())
-
     write_rows([names])
-    yield write
+    yield lambda columns: write_rows(
+        zip(*(column.to_pylist() for column in _arrow_table(columns, names).columns), strict=True)
+    )
 
 
 @contextmanager
@@ -141,11 +127,9 @@ def _npz(stream: Any, names: list[str]) -> Iterator[Write]:
 
     def write(columns: Mapping[str, Any]) -> None:
         for name in names:
-            column = columns[name]
-            values = np.asarray(column.to_numpy() if hasattr(column, "to_numpy") else column)
-            if values.dtype == object:
-                values = np.array(["" if value is None else str(value) for value in values.tolist()])
-            parts[name].append(values)
+            values = np.asarray(columns[name])
+            is_text = values.dtype == object
+            parts[name].append(np.array([str(value or "") for value in values.tolist()]) if is_text else values)
 
     yield write
     arrays: dict[str, Any] = {name: np.concatenate(part or [np.empty(0)]) for name, part in parts.items()}
