@@ -48,9 +48,9 @@ OUTSIDE = 0.5  # widths of an input beyond its end at which 63 % of what is know
 FAR, MIDDLE = np.linspace(-1.5, 1.5, 25), np.linspace(-0.5, 1.0, 13)
 GROWTHS = np.geomspace(1e-8, 1e2, 41)
 FAR_WIDTH, MIDDLE_WIDTH, GROWTH_WIDTH = 0.5, 0.3, 3.0
-CAUTION = 0.5  # standard deviations above the middle of what is known of a growth
+CAUTION = 0.5  # standard deviations above its mean, at which each number that is learnt is taken
 TYPICAL_GROWTH = 0.1  # prior median of `growth`
-PER_HOLE = 2.0  # independent errors that those of rows left out together count for: they are much alike
+PER_HOLE = 3.0  # independent errors that those of rows left out together count for: they are much alike
 
 
 def novelty_of(latent: Floats, prior: Floats) -> Floats:
@@ -194,7 +194,7 @@ class Far:
         return made._with_growth(rows, near, prior, shapes)
 
     def _with_offsets(self, rows: LeftTogether, near: Floats, prior: Floats, shapes: Shapes, which: Indices) -> Far:
-        """With `far` and `middle` as the rows in holes have them: the mean over a grid, by its posterior density."""
+        """With `far` and `middle` as the rows in holes have them."""
         if not len(which):
             return self
         some, weight = rows.take(which), _weights(rows.hole[which])
@@ -207,10 +207,10 @@ class Far:
         values -= 0.5 * (np.square(FAR / FAR_WIDTH)[:, None] + np.square(MIDDLE / MIDDLE_WIDTH))
         mass = np.exp(values - values.max())
         mass /= mass.sum()
-        return replace(self, far=float(mass.sum(axis=1) @ FAR), middle=float(mass.sum(axis=0) @ MIDDLE))
+        return replace(self, far=_cautious(mass.sum(axis=1), FAR), middle=_cautious(mass.sum(axis=0), MIDDLE))
 
     def _with_growth(self, rows: LeftTogether, near: Floats, prior: Floats, shapes: Shapes) -> Far:
-        """With the growth beyond each end as its outermost rows have it, with some caution."""
+        """With the growth beyond each end as its outermost rows have it."""
         growth = np.full((len(self.low), 2), TYPICAL_GROWTH)
         variance = np.square(self.std(near, np.sqrt(rows.variance), rows.novelty, prior))
         for j, end in np.argwhere((rows.beyond > 0).any(axis=0)).tolist():
@@ -226,10 +226,7 @@ class Far:
             values -= 0.5 * np.square(np.log(GROWTHS / TYPICAL_GROWTH) / GROWTH_WIDTH)
             mass = np.exp(values - values.max())
             mass /= mass.sum()
-            logs = np.log(GROWTHS)
-            middle = mass @ logs
-            cautious = middle + CAUTION * np.sqrt(mass @ np.square(logs - middle))
-            growth[j, end] = min(np.exp(cautious), GROWTHS[-1])
+            growth[j, end] = min(np.exp(_cautious(mass, np.log(GROWTHS))), GROWTHS[-1])
         return replace(self, growth=growth)
 
 
@@ -245,6 +242,12 @@ def beyond_box(X: Floats, low: Floats, high: Floats) -> Floats:
 def grown(beyond: Floats) -> Floats:
     """The share of the growth that is reached so far beyond an end."""
     return np.asarray(-np.expm1(-np.square(beyond / REACH)))
+
+
+def _cautious(mass: Floats, values: Floats) -> float:
+    """The mean of some values of these probabilities, and `CAUTION` standard deviations more."""
+    mean = float(mass @ values)
+    return mean + CAUTION * float(np.sqrt(mass @ np.square(values - mean)))
 
 
 def _weights(hole: Indices) -> Floats:
