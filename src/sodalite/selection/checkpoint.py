@@ -4,9 +4,8 @@ A checkpoint holds the rows chosen so far with their RMSE path, the hyperparamet
 random numbers, and what identifies the data and the arguments (`sodalite.core.fingerprint`). It is written after a
 block of picks if some seconds have passed since the last write, and when the selection ends for whatever reason.
 
-To continue, the recorded rows are taken again in blocks, as forced rows are: one product over all rows for each block.
-The stopping rules are first asked about the recorded RMSE path. So a selection that had ended ends at once, and one
-that is asked for more rows goes on.
+To continue, the stopping rules are first asked about the recorded RMSE path. So a selection that had ended ends at
+once, and one that is asked for more rows goes on (`sodalite.selection.recorder`).
 """
 
 from __future__ import annotations
@@ -18,72 +17,31 @@ from dataclasses import dataclass, replace
 from json import dumps, loads
 from pathlib import Path
 from time import monotonic
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from sklearn.gaussian_process.kernels import Kernel
 
 from ..core.container import Kind, check_path, read, write
-from ..core.jitter import covariance_factor
 from ..core.json import described, seed_of, shown, state_from, state_of
 from ..core.state import Converter
-from ..core.types import Floats, Indices
 from ..core.version import __version__
 from ..core.warn import warn
 from ..exceptions import CheckpointError, CheckpointWarning
 from ..kernels import CompiledKernel
 from ..stopping import Rule
 from .loop import Selection, first_stop
+from .recorder import RecordedSelection, Recorder
 from .rows import Rows, fingerprints
-from .state import Problem, State
+from .state import State
 
 SECONDS = 5.0  # least time between two writes: what a killed run loses at most, but for the block that it was at
 SHARE = 0.01  # most of the time that may be spent on writing: large checkpoints are written less often
-SAME_FLOOR = 1e-6  # relative difference up to which two noise floors are the same: rounding is far less, a step tenfold
 
 REMEDY = "Nothing was changed; give another path, or remove the file to begin anew."
 
 
 KIND = Kind("sodalite-checkpoint", "checkpoint", CheckpointError, REMEDY)
-
-
-@dataclass(frozen=True)
-class RecordedSelection:
-    """The first t rows of a selection."""
-
-    indices: Indices
-    rmse: Floats
-    scores: Floats
-    seconds: Floats
-    """When each stage ended, in seconds since the selection began."""
-    order: Indices
-    """The rows that a run with any larger `n_active` chooses: those of `indices`. With look-ahead there may be some
-    more, of a block that has been decided, or fewer, where `n_active` cut a block short."""
-    gains: Floats
-    """Scores of the rows of `order`."""
-    noise_floor: float
-    n_proposed: int
-    ended: str
-    """The stop reason, where no rule gives it: "criterion", or "" for any other."""
-
-    @classmethod
-    def of(cls, state: State, noise_floor: float, ended: str) -> RecordedSelection:
-        """What is recorded of a selection that goes on."""
-        t = len(state.rmse)  # complete rows: an interrupt may fall between the lists
-        indices, scores = np.array(state.indices[:t], dtype=np.int64), np.array(state.scores[:t])
-        order: Indices = indices
-        gains: Floats = scores
-        if state.looks_ahead:
-            order, gains = state.order[: state.n_decided], state.gains[: state.n_decided]
-        path, seconds = np.array(state.rmse), np.array(state.seconds[:t])
-        return cls(indices, path, scores, seconds, order, gains, float(noise_floor), state.n_proposed, ended)
-
-    def factor(self, rows: Rows, kernel: CompiledKernel, t: int) -> Floats:
-        """L of the first t rows. O(t^3)."""
-        some, kernel = rows.take(self.indices[:t]), kernel.in_double()
-        features = kernel.prepare(some.X.astype(np.float64))
-        noise = kernel.noise(features) + (0 if some.alpha is None else some.alpha)
-        return covariance_factor(kernel.block(features, features), np.maximum(noise, self.noise_floor))
 
 
 @dataclass(frozen=True)
@@ -101,7 +59,7 @@ class Record:
     selection: RecordedSelection | None = None
 
 
-class Checkpoint:
+class Checkpoint(Recorder):
     """The checkpoint of one run: the record that its file holds, and the file that is written as the run goes on.
 
     Parameters
@@ -124,13 +82,9 @@ class Checkpoint:
     ) -> None:
         self.path = Path(path)
         self.record = Record(about, state_of(generator)) if record is None else replace(record, about=about)
-        self.stored = self.record.selection
-        """The selection that the file had when the run began."""
+        super().__init__(self.record.selection)
         self._generator = generator
-        self._state: tuple[State, float] | None = None  # what the next write records, and its noise floor
-        self._ended = ""  # as in `RecordedSelection`
         self._next_write = 0.0  # the time of `monotonic` before which nothing is written
-        self._n_replayed = 0  # recorded rows that this run takes again; until then nothing is written
         if record is not None:
             try:
                 with suppress(AttributeError):  # a user's own bit generator may have no state to set
@@ -153,8 +107,6 @@ class Checkpoint:
             self.record = replace(self.record, found=found, generator=state_of(self._generator))
         self._write()
 
-    # Continuing
-
     def finished(self, rule: Rule, rows: Rows, kernel: CompiledKernel, m: int, first_checked: int) -> Selection | None:
         """The selection of at most m rows, if the rule ends it at a recorded stage, the first one checked or later."""
         stored = self.stored
@@ -172,57 +124,21 @@ class Checkpoint:
         arrays = stored.indices[:t], stored.rmse[:t], factor, stored.scores[:t]
         return Selection(*arrays, reason, stored.noise_floor, stored.n_proposed)
 
-    def resumed(self, problem: Problem, noise_floor: float) -> Problem:
-        """The problem, with the rows recorded at this noise floor to be taken first, and recorded as it goes on.
-
-        Raises
-        ------
-        numpy.linalg.LinAlgError
-            If the recorded noise floor is higher: this one has failed already.
-        """
-        problem = replace(problem, on_block=lambda state: self._on_block(state, noise_floor))
-        stored = self.stored
-        self._state, self._n_replayed = None, 0
-        if stored is not None and stored.noise_floor > noise_floor * (1 + SAME_FLOOR):
-            raise np.linalg.LinAlgError("not positive definite, as was found before")
-        if stored is None or stored.noise_floor < noise_floor * (1 - SAME_FLOOR):
-            return problem
-        t = self._n_replayed = len(stored.indices)  # the rules have been asked about these stages
-        first_checked = max(problem.first_checked, t + 1)
-        problem = replace(problem, earlier_seconds=stored.seconds, first_checked=first_checked)
-        if len(problem.order) >= t:  # a random order, which has these rows
-            return problem
-        return replace(problem, order=stored.order[: problem.m], gains=stored.gains[: problem.m])
-
-    # Recording
-
-    def record_end(self, selection: Selection) -> Selection:
-        """Record that the selection has ended; returns the selection."""
-        self._ended = "criterion" if selection.stop_reason == "criterion" else ""  # the path gives all other reasons
-        return selection
-
-    def __enter__(self) -> Self:
-        return self
-
     def __exit__(self, *error: object) -> None:
         """Write the rows chosen so far, however the selection ends."""
-        if self._state is not None:
-            self._write()
+        self._write()
 
-    def _on_block(self, state: State, noise_floor: float) -> None:
-        """Write the rows chosen so far, if it is time, unless the file records more."""
-        if len(state.rmse) < self._n_replayed:
-            return
-        self._state = state, noise_floor
+    def on_block(self, state: State, noise_floor: float) -> None:
+        """Note the rows chosen so far, and write them if it is time."""
+        super().on_block(state, noise_floor)
         if monotonic() >= self._next_write:
             self._write()
 
     def _write(self) -> None:
-        """Write the file, unless it records more than this run knows. A failure is a warning."""
-        began = monotonic()
-        if self._state is None and self.stored is not None:
+        """Write the file, unless it had all that is known when the run began. A failure is a warning."""
+        began, selection = monotonic(), self.recorded
+        if selection is not None and selection is self.record.selection:
             return
-        selection = None if self._state is None else RecordedSelection.of(*self._state, self._ended)
         tree, arrays = Converter().dump(selection, RecordedSelection, "selection")
         try:
             write(KIND, self.path, {"library": __version__, **vars(self.record), "selection": tree}, arrays)

@@ -109,8 +109,6 @@ class ShardSetup:
     """Seed of the rows' random weights, for a sampled criterion."""
     memory_limit: float | str | None = None
     """Bytes, or a string such as "4GB"; half of the free memory if None."""
-    n_threads: int = 1
-    """Threads of each host of a cluster; on this machine they follow from the environment."""
 
 
 class Rows(Protocol):
