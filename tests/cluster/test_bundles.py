@@ -156,9 +156,9 @@ def test_lazy_predictions_do_not_depend_on_the_blocks(client, monkeypatch):
     here, there = model().fit(X, y), model().fit(*chunked(X, y), executor=client)
     Q, target = queries(), queries()[:, 0] + 50
     began = []
-    monkeypatch.setattr(Bundles, "answers", lambda *_: began.append(1))  # what the driver would call
+    monkeypatch.setattr(Bundles, "fetch", lambda *_: began.append(1))  # what the driver would call
     for most in (2**16, 40):
-        monkeypatch.setattr("sodalite.cluster.predict.MOST_LAZY", most)
+        monkeypatch.setattr("sodalite.cluster.local.MOST", most)
         lazy = da.from_array(Q, chunks=((0, 130, 170), 2))
         mean, std = there.predict(lazy, return_std=True)
         assert mean.chunks == ((0, 130, 170),)
@@ -273,7 +273,7 @@ def test_rows_that_are_just_being_made_again_are_not_said_to_be_gone(client):
     X, y = rows(400)
     there = model().fit(*chunked(X, y, chunks=100), executor=client)
     expected = there.predict(queries())
-    there.posterior_.remote.futures[0]._state.lose()
+    there.posterior_.bundles.futures[0]._state.lose()
     np.testing.assert_allclose(there.predict(queries()), expected, rtol=1e-8)
 
 
@@ -281,7 +281,7 @@ def test_a_cluster_that_was_restarted_is_said_to_have_no_rows():
     X, y = rows(400)
     with cluster(2) as (client, _):
         there = model().fit(*chunked(X, y, chunks=100), executor=client)
-        client.cancel(there.posterior_.remote.futures, force=True)
+        client.cancel(there.posterior_.bundles.futures, force=True)
         with pytest.raises(RuntimeError, match="no longer has the rows"):
             there.predict(queries())
         with pytest.raises(RuntimeError, match="no longer has the rows"):

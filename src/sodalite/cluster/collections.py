@@ -55,10 +55,10 @@ def columns_of(client: Client, X: Any, y: Any, alpha: Any, count: int) -> Column
     for name, other in (("y", y), ("alpha", alpha)):
         if other is not None and other.shape[0] != n:
             raise ValueError(f"X and {name} must have the same number of rows; X has {n}, {name} has {other.shape[0]}.")
-    sizes = [n // count + (at < n % count) for at in range(count)]
-    sizes = next((part.chunks[0] for part in (X, y, alpha) if is_dask(part)), sizes)
-    parts = (None if part is None else _in_chunks(client, part, sizes) for part in (X, y, alpha))
-    return Columns(*parts, dtype, lazy)
+    even = tuple(n // count + (at < n % count) for at in range(count))
+    sizes = next((part.chunks[0] for part in (X, y, alpha) if is_dask(part)), even)
+    X, y, alpha = (None if part is None else _in_chunks(client, part, sizes) for part in (X, y, alpha))
+    return Columns(X, y, alpha, dtype, lazy)
 
 
 def send(client: Client, columns: Columns) -> tuple[list[DaskFuture], list[DaskFuture], list[int]]:

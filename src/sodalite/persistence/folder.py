@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from ..cluster.bundles import Bundle
 from ..cluster.local import DaskLocal
 from ..core import container
 from ..core.container import Kind
@@ -79,7 +80,7 @@ def save_folder(path: str | os.PathLike[str], content: dict[str, Any], fitted: F
     """
     posterior = fitted.posterior
     assert isinstance(posterior, Local)
-    rows = posterior.remote if isinstance(posterior, DaskLocal) else posterior.store
+    rows = posterior.bundles if isinstance(posterior, DaskLocal) else posterior.store
     assert rows is not None
     converter = Converter({**CONVERTER.classes, "DaskLocal": DaskLocal})
     tree, arrays = converter.dump(fitted, Fitted, "fitted")
@@ -98,11 +99,11 @@ def _write_rows(
     posterior: Local, folder: Path, path: str | os.PathLike[str]
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Write the files of rows, with names that no other save uses; return the names, and the files' checksums."""
-    n = len(posterior.remote.futures) if isinstance(posterior, DaskLocal) else 1
+    n = len(posterior.bundles.futures) if isinstance(posterior, DaskLocal) else 1
     save = secrets.token_hex(4)
     files = tuple(f"rows-{save}-{number:05d}.sodalite" for number in range(n))
     if isinstance(posterior, DaskLocal):
-        sums = posterior.remote.each(write_part, [str(folder / name) for name in files])
+        sums = posterior.bundles.each(_write_bundle, [str(folder / name) for name in files])
     else:
         assert posterior.store is not None
         sums = [write_part(posterior.store, str(folder / files[0]))]
@@ -119,6 +120,10 @@ def write_part(store: RowStore, path: str) -> str | None:
     if not Path(path).parent.is_dir():
         return None
     return container.write(PART, path, {}, {name: getattr(store, name) for name in ROWS + CELLS}, ROWS)
+
+
+def _write_bundle(bundle: Bundle, path: str) -> str | None:
+    return write_part(bundle.store, path)
 
 
 def read_rows(path: str | os.PathLike[str], about: Any, arrays: Mapping[str, Any]) -> tuple[RowStore, list[Any]]:
