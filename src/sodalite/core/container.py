@@ -27,7 +27,6 @@ from .memory import available
 from .types import Array
 
 VERSION = 1
-DEEPEST = 30  # levels of nesting in the text: so deep, scikit-learn takes minutes for the bounds of a kernel
 BLOCK = 2**17  # bytes that have one checksum: to check them takes less than a tenth of a millisecond
 SUM = 8  # digits of a checksum
 MOST_HEADER = 2**28  # bytes; a header has some 100 bytes for each megabyte of the arrays
@@ -95,11 +94,6 @@ def write(
     the file is read.
     """
     check_path(kind, path)
-    if _too_deep(content):
-        raise kind.error(
-            f"{path} could not be written: its description is nested more than {DEEPEST} levels deep. Use a "
-            f"kernel of fewer terms, or shorter notes."
-        )
     codes = {dtype: code for code, dtype in TYPES.items()}
     types = {name: _type(array) for name, array in arrays.items()}
     names = sorted(arrays, key=lambda name: (-types[name].itemsize, name))  # so that all are aligned
@@ -279,7 +273,6 @@ def _parsed(kind: Kind, path: str | os.PathLike[str], about: Mapping[str, Any], 
         sums, mapped = whole["checksums"], whole["mapped"]
         is_valid = (
             isinstance(whole["content"], dict)
-            and not _too_deep(whole["content"])
             and set(sums) == set(layout) >= set(mapped)
             and all(isinstance(digits, str) for digits in sums.values())
         )
@@ -339,18 +332,3 @@ def _finite(text: str) -> float:
     if not isfinite(number):
         raise ValueError(f"{text} is not a finite number")
     return number
-
-
-def _too_deep(content: Any) -> bool:
-    """Whether JSON content is nested more than `DEEPEST` levels deep."""
-    level = [content]
-    for _ in range(DEEPEST + 1):
-        level = [
-            part
-            for whole in level
-            if isinstance(whole, Mapping | list | tuple)
-            for part in (whole.values() if isinstance(whole, Mapping) else whole)
-        ]
-        if not level:
-            return False
-    return True

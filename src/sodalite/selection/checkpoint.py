@@ -11,10 +11,14 @@ once, and one that is asked for more rows goes on (`sodalite.selection.recorder`
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from json import dumps, loads
+from hashlib import sha256
+from json import dumps
+from math import isfinite
+from numbers import Integral
 from pathlib import Path
 from time import monotonic
 from typing import Any
@@ -23,8 +27,8 @@ import numpy as np
 from sklearn.gaussian_process.kernels import Kernel
 
 from ..core.container import Kind, check_path, read, write
-from ..core.json import described, seed_of, shown, state_from, state_of
-from ..core.state import Converter
+from ..core.json import plain
+from ..core.state import INVALID, Converter, StateError
 from ..core.version import __version__
 from ..core.warn import warn
 from ..exceptions import CheckpointError, CheckpointWarning
@@ -48,15 +52,17 @@ KIND = Kind("sodalite-checkpoint", "checkpoint", CheckpointError, REMEDY)
 class Record:
     """The contents of a checkpoint."""
 
-    about: Mapping[str, Any]
-    """What must be the same for a selection to be continued, as JSON."""
-    generator: Any
-    """The state of the random numbers when the selection begins, as JSON."""
+    about: dict[str, Any]
+    """What must be the same for a selection to be continued, as `described`."""
+    generator: dict[str, Any]
+    """The state of the random numbers when the selection begins."""
     kernel: Any = None
-    """The kernel that was found, as JSON."""
+    """The kernel that was found, as `described`."""
     found: Any = None
     """The search for the kernel, as JSON (`sodalite.hyperparameters.record`); None if it is to be repeated."""
     selection: RecordedSelection | None = None
+    library: str = __version__
+    """The version that wrote it."""
 
 
 class Checkpoint(Recorder):
@@ -81,15 +87,15 @@ class Checkpoint(Recorder):
         record: Record | None = None,
     ) -> None:
         self.path = Path(path)
-        self.record = Record(about, state_of(generator)) if record is None else replace(record, about=about)
+        self.record = Record(about, _state_of(generator)) if record is None else replace(record, about=about)
         super().__init__(self.record.selection)
         self._generator = generator
         self._next_write = 0.0  # the time of `monotonic` before which nothing is written
         if record is not None:
             try:
                 with suppress(AttributeError):  # a user's own bit generator may have no state to set
-                    generator.bit_generator.state = state_from(record.generator)
-            except (ValueError, TypeError, LookupError, ArithmeticError) as error:
+                    generator.bit_generator.state = record.generator
+            except INVALID as error:
                 raise invalid(path, error) from error
 
     def record_kernel(self, kernel: Kernel, found: Any) -> None:
@@ -98,13 +104,13 @@ class Checkpoint(Recorder):
         With None as `found`, a run that continues this one searches for the kernel again, with the same random numbers.
         """
         earlier, now = self.record.kernel, described(kernel)
-        if earlier is not None and earlier != loads(dumps(now)):
+        if earlier is not None and earlier != now:
             raise CheckpointError(
                 f"checkpoint {self.path} cannot be continued, since another kernel was found this time. {REMEDY}"
             )
         self.record = replace(self.record, kernel=now)
         if found is not None:
-            self.record = replace(self.record, found=found, generator=state_of(self._generator))
+            self.record = replace(self.record, found=found, generator=_state_of(self._generator))
         self._write()
 
     def finished(self, rule: Rule, rows: Rows, kernel: CompiledKernel, m: int, first_checked: int) -> Selection | None:
@@ -139,9 +145,8 @@ class Checkpoint(Recorder):
         began, selection = monotonic(), self.recorded
         if selection is not None and selection is self.record.selection:
             return
-        tree, arrays = Converter().dump(selection, RecordedSelection, "selection")
         try:
-            write(KIND, self.path, {"library": __version__, **vars(self.record), "selection": tree}, arrays)
+            write(KIND, self.path, *Converter().dump(replace(self.record, selection=selection), Record))
         except CheckpointError as error:
             warn(f"{error} The selection goes on without it.", CheckpointWarning)
         self._next_write = monotonic() + max(SECONDS, (monotonic() - began) / SHARE)
@@ -168,13 +173,10 @@ def check_checkpoint(path: Any) -> Record | None:
     except CheckpointError as error:
         raise error if REMEDY in str(error) else CheckpointError(f"{error} {REMEDY}") from None
     try:
-        selection = Converter().load(header.content["selection"], RecordedSelection | None, arrays, "selection")
-        content = {name: header.content[name] for name in ("about", "generator", "kernel", "found")}
-        if not isinstance(content["about"], dict):
-            raise ValueError("it does not say which data and arguments it is of")
-        return Record(**content, selection=selection)
-    except (ValueError, LookupError) as error:
+        record: Record = Converter().load(header.content, Record, arrays)
+    except StateError as error:
         raise invalid(path, error) from error
+    return record
 
 
 def open_checkpoint(
@@ -220,7 +222,7 @@ def open_checkpoint(
 
 def _compare(path: str | os.PathLike[str], recorded: Mapping[str, Any], about: dict[str, Any]) -> None:
     """Refuse a checkpoint of another run; say what is different."""
-    different = [name for name in about if recorded.get(name) != loads(dumps(about[name]))]
+    different = [name for name in about if recorded.get(name) != about[name]]
     if not different:
         return
     name, old, new = different[0], recorded.get(different[0]), about[different[0]]
@@ -235,3 +237,41 @@ def _compare(path: str | os.PathLike[str], recorded: Mapping[str, Any], about: d
     else:
         words = f"it is of another run: {name} is another"
     raise CheckpointError(f"checkpoint {path} cannot be continued, since {words}. {REMEDY}")
+
+
+def _state_of(generator: np.random.Generator) -> dict[str, Any]:
+    return dict(generator.bit_generator.state)
+
+
+def described(value: Any) -> Any:
+    """An argument as JSON, equal for two arguments of equal meaning; a function is described by its name.
+
+    Examples
+    --------
+    >>> from sodalite.criteria import Delta
+    >>> described(Delta(underfit=0.5))
+    'Delta(uncertainty=1.0, underfit=0.5)'
+    """
+    if isinstance(value, np.ndarray | np.generic):
+        value = value.tolist()
+    if isinstance(value, list | tuple | range):
+        return [described(part) for part in value]
+    if isinstance(value, Kernel):
+        parts = {name: described(part) for name, part in value.get_params(deep=False).items()}
+        return {"kernel": type(value).__qualname__, **parts}
+    if value is None or isinstance(value, bool | int | str) or (isinstance(value, float) and isfinite(value)):
+        return value
+    return re.sub(r" at 0x[0-9a-fA-F]+", "", repr(value))
+
+
+def seed_of(random_state: Any, generator: np.random.Generator) -> Any:
+    """The identity of a random state, for a file: None, the seed, or a hash of the generator's state."""
+    if random_state is None or isinstance(random_state, Integral):
+        return described(random_state)
+    return sha256(dumps(plain(generator.bit_generator.state), sort_keys=True).encode()).hexdigest()[:16]
+
+
+def shown(value: Any, most: int = 60) -> str:
+    """The `repr` of a value for a message, cut to at most so many characters."""
+    text = repr(value)
+    return text if len(text) <= most else f"{text[: most - 3]}..."
