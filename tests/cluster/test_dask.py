@@ -306,6 +306,8 @@ def test_a_scheduler_that_is_gone_is_told():
 
         with pytest.raises(RuntimeError, match="its scheduler was stopped, restarted or cannot be reached"):
             select(X, y, KERNEL, n_active=60, first=0, executor=client, callback=stop)
+        with pytest.raises(ValueError, match=r"a client that (has lost its scheduler|is closed); make a new one"):
+            select(X, y, KERNEL, n_active=60, first=0, executor=client)
 
 
 @pytest.mark.parametrize("criterion", ["delta", "lookahead", campaign("random"), campaign("sampled")])

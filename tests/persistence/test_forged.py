@@ -178,6 +178,16 @@ def test_inspect_of_a_forged_file_is_a_page_or_one_line(originals, path, bounded
         assert done.exit_code == 0 or done.stderr.count("\n") == 1
 
 
+def test_inspect_takes_no_memory_for_large_numbers(originals, path, bounded):
+    header, arrays = originals["local"]
+    for part, key in places_in(header.content):
+        if type(part[key]) is int:
+            kept, part[key] = part[key], 2**40
+            container.write(KIND, path, header.content, arrays)
+            part[key] = kept
+            assert CliRunner().invoke(app, ["inspect", str(path)]).exit_code in (0, 2)
+
+
 def lying(path, change):
     """Change the layout of the arrays in a header, with the right checksum."""
     data = path.read_bytes()

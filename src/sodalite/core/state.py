@@ -25,11 +25,11 @@ from typing import Any, get_args, get_type_hints
 
 import numpy as np
 
+from ..exceptions import INVALID
+
 SMALL = 64  # numbers up to which an array stands in the tree, where it can be read without the arrays
 DEEPEST = 30  # levels of nesting: so deep, scikit-learn takes minutes for the bounds of a kernel
 TAGS = {"number", "list", "dtype", "dict"}  # the key of an object that stands for what JSON does not have
-INVALID = (ArithmeticError, AssertionError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
-"""The errors that values which make no sense lead to."""
 
 
 class StateError(ValueError):

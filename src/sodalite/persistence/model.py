@@ -13,12 +13,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..core import container
 from ..core.container import MappedArray
-from ..core.state import INVALID, StateError, UnknownClassError
+from ..core.state import StateError, UnknownClassError
 from ..core.validation import float_type
 from ..core.version import __version__
 from ..core.warn import warn
 from ..estimator import GreedyGPRegressor
-from ..exceptions import ModelFileError
+from ..exceptions import INVALID, ModelFileError
 from ..fitting.fitted import Fitted
 from ..posteriors import Local
 from ..posteriors.remainder import cache_limit

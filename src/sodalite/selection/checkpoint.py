@@ -28,10 +28,10 @@ from sklearn.gaussian_process.kernels import Kernel
 
 from ..core.container import Kind, check_path, read, write
 from ..core.json import plain
-from ..core.state import INVALID, Converter, StateError
+from ..core.state import Converter, StateError
 from ..core.version import __version__
 from ..core.warn import warn
-from ..exceptions import CheckpointError, CheckpointWarning
+from ..exceptions import INVALID, CheckpointError, CheckpointWarning
 from ..kernels import CompiledKernel
 from ..stopping import Rule
 from .loop import Selection, first_stop
