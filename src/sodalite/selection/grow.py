@@ -6,14 +6,15 @@ rows are to be active, there is no choice (`take_all`).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from ..core.jitter import floored_factor, with_jitter
-from ..core.validation import check_first
+from ..core.validation import is_whole
 from ..criteria import Criterion, CriterionTraits, seed_from
 from ..kernels import CompiledKernel
+from ..kernels.jitter import floored_factor, with_jitter
 from ..stopping import Callback, Rule, Stage, seconds_of
 from .checkpoint import Checkpoint
 from .executors import Executor, ShardsLostError
@@ -121,3 +122,22 @@ def take_all(rows: Rows, kernel: CompiledKernel) -> Selection:
     factor, floor = floored_factor(kernel.block(features, features), noise, float(kernel.diag(features).max()))
     unknown = np.full(len(noise), np.nan)
     return Selection(np.arange(len(noise)), unknown, factor, unknown, "all_rows", floor, n_proposed=0)
+
+
+def check_first(first: Any, n: int, m: int) -> list[int]:
+    """The rows to start from, as a list: one index of n rows, or up to m different ones."""
+    if isinstance(first, np.ndarray):
+        first = first.tolist()
+    rows = list(first) if isinstance(first, Sequence) and not isinstance(first, str) else [first]
+    for row in rows:
+        if not is_whole(row):
+            raise TypeError(f"first must be the index of a row, or several; got {row!r} of type {type(row).__name__}.")
+        if not 0 <= int(row) < n:
+            raise ValueError(f"first must be the index of a row, from 0 to {n - 1}; got {row}.")
+    if not rows:
+        raise ValueError("first must name at least one row; it is empty.")
+    if len(set(rows)) < len(rows):
+        raise ValueError(f"first must not name a row twice; got {rows}.")
+    if len(rows) > m:
+        raise ValueError(f"first names {len(rows)} rows, more than n_active={m}.")
+    return [int(row) for row in rows]

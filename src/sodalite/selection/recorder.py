@@ -10,9 +10,9 @@ from typing import Self
 
 import numpy as np
 
-from ..core.jitter import covariance_factor
 from ..core.types import Floats, Indices
 from ..kernels import CompiledKernel
+from ..kernels.jitter import covariance_factor
 from .loop import Selection
 from .rows import Rows
 from .state import Problem, State
