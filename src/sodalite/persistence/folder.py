@@ -108,7 +108,8 @@ def save_folder(path: str | os.PathLike[str], saved: Saved) -> None:
             files = Rows(*_write_rows(posterior, folder, path), rows.some, rows.metric)
             content, arrays = converter.dump(replace(saved, rows=files), Saved)
             content["fitted"]["posterior"] |= {"class": "Local", "store": None, "limit": 0}
-            arrays = {name: array for name, array in arrays.items() if not name.startswith("fitted.posterior.store.")}
+            for name in ROWS + CELLS:
+                arrays.pop(f"fitted.posterior.store.{name}", None)
             container.write(KIND, folder / HEADER, content, arrays)
     except OSError as error:
         raise ModelFileError(f"{path} could not be written: {error.strerror or error}.") from None
