@@ -85,11 +85,9 @@ class PretendCluster(DaskExecutor):
     def __init__(self, client: Any, log: list[tuple[str, list[Any]]], n_shards: int) -> None:
         self.client, self.n_shards, self._changes = client, n_shards, 0
         workers = sorted(client.scheduler_info()["workers"])
+        self._homes = [workers[host % len(workers)] for host in range(n_shards)]
         self._hosts = [
-            client.submit(
-                PretendHost, [found[host] for _, found in log], workers=[workers[host % len(workers)]], pure=False
-            )
-            for host in range(n_shards)
+            self._submit(home, PretendHost, [found[host] for _, found in log]) for host, home in enumerate(self._homes)
         ]
         client.gather(client.map(str, self._hosts, pure=False))
 

@@ -4,16 +4,18 @@ import os
 import pickle
 import re
 import signal
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from sklearn.gaussian_process.kernels import RBF, ConstantKernel, ExpSineSquared, WhiteKernel
+from sklearn.gaussian_process.kernels import ConstantKernel, ExpSineSquared, WhiteKernel
 
-from dask_cluster import Killer, cluster
+import dask_cluster
+from dask_cluster import Killer, cluster, model
 from helpers import campaign
-from sodalite import GreedyGPRegressor, load, save
+from sodalite import load, save
 from sodalite.cli.app import app
 from sodalite.cluster.bundles import Bundles
 from sodalite.cluster.local import DaskLocal
@@ -31,7 +33,6 @@ pd = pytest.importorskip("pandas")
 dd = pytest.importorskip("dask.dataframe")
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # Dask's own, of which there are many
-KERNEL = ConstantKernel(1.0) * RBF([1.5, 1.5, 1.5]) + WhiteKernel(0.05)
 N = 2500
 CHUNKS = (0, 1, 999, 0, 1500)
 
@@ -48,25 +49,15 @@ def few_are_many(monkeypatch):
     monkeypatch.setattr("sodalite.fitting.room.FETCHED", 0)
 
 
-def rows(n=N, q=None, seed=0):
-    rng = np.random.default_rng(seed)
-    X = rng.normal(size=(n, 3))
-    X[: n // 5] = X[-(n // 5) :]  # equal rows in different pieces
-    y = 50 + 3 * (np.sin(2 * X[:, 0]) + X[:, 1] * X[:, 2] + 0.2 * rng.normal(size=n))
-    return X, y if q is None else np.stack([y, 7 - y + X[:, 0], X[:, 2]], axis=1)
+def rows(n=N, q=None):
+    return dask_cluster.rows(n, q, copies=n // 5)  # equal rows in different pieces
 
 
 def queries(n=300):
     return np.random.default_rng(9).normal(size=(n, 3)) * 1.2
 
 
-def chunked(*arrays, chunks=CHUNKS):
-    return [da.from_array(part, chunks=(chunks, -1) if part.ndim == 2 else (chunks,)) for part in arrays]
-
-
-def model(**options):
-    given = {"kernel": KERNEL, "n_active": 30, "hyperparameters": "fixed", "posterior": Neighbors(8), "random_state": 0}
-    return GreedyGPRegressor(**{**given, **options})
+chunked = partial(dask_cluster.chunked, chunks=CHUNKS)
 
 
 def compare(there, here, X=None, rtol=1e-8):

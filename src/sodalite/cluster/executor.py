@@ -12,6 +12,7 @@ on the workers that are left (`sodalite.selection.grow`).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
@@ -23,7 +24,7 @@ from ..selection.executors import ShardsLostError, ThreadExecutor
 from ..selection.messages import BlockReport, Candidates
 from ..selection.rows import ShardSetup
 from ..selection.shard import Shard
-from .client import cluster_errors, gather, no_warning_of_size, share, workers_of
+from .client import DaskFuture, cluster_errors, gather, no_warning_of_size, share, workers_of
 from .collections import Targets
 from .rows import DaskRows
 
@@ -53,11 +54,12 @@ class Host:
         self._dtype, self._changes = setup.kernel.dtype, 0
 
         def make(part: tuple[int, int, int]) -> Shard:
-            piece, begin, end = part
-            X, (y, alpha), first = inputs[piece], targets[piece], begins[piece]
-            noise = None if alpha is None else alpha[begin:end]
-            rows, span = _Offset(X, first), (first + begin, first + end)
-            return Shard(rows, y[begin:end], *span, setup.kernel, setup.criterion, setup.m, noise, setup.seed)
+            piece, here = part[0], slice(*part[1:])
+            y, alpha = targets[piece]
+            noise, begin, kernel = None if alpha is None else alpha[here], begins[piece] + here.start, setup.kernel
+            return Shard(
+                lambda: inputs[piece][here], y[here], begin, kernel, setup.criterion, setup.m, noise, setup.seed
+            )
 
         parts = list[tuple[int, int, int]]()
         for piece, X in enumerate(inputs):
@@ -111,21 +113,14 @@ class DaskExecutor:
 
     def __init__(self, rows: DaskRows, setup: ShardSetup) -> None:
         self.client, there = rows.client, share(rows.client, setup)
-        groups = _groups(rows)
+        groups, columns = _groups(rows), (rows.inputs, rows.targets, rows.edges)
+        self._homes = [home for home, *_ in groups]
         with cluster_errors(self.client):
             self._hosts = [
-                self.client.submit(
-                    Host,
-                    *([every[piece] for piece in pieces] for every in (rows.inputs, rows.targets, rows.edges)),
-                    there,
-                    n_threads,
-                    workers=[home],
-                    allow_other_workers=True,
-                    pure=False,
-                )
+                self._submit(home, Host, *([every[piece] for piece in pieces] for every in columns), there, n_threads)
                 for home, pieces, n_threads in groups
             ]
-        self.n_shards, self.n_workers = len(groups), len({home for home, *_ in groups})
+        self.n_shards, self.n_workers = len(groups), len(set(self._homes))
         self._changes = 0
 
     def call(self, method: str, *arguments: Any) -> list[Any]:
@@ -136,15 +131,20 @@ class DaskExecutor:
         ShardsLostError
             If a host does not know the calls so far.
         """
-        hosts, expected = self._hosts, self._changes
-        self._changes += method in CHANGES
         with cluster_errors(self.client), no_warning_of_size():
-            each = ([part] * len(hosts) for part in (expected, method, arguments))
-            futures = self.client.map(_answer, hosts, *each, pure=False)
+            futures = [
+                self._submit(home, _answer, host, self._changes, method, arguments)
+                for home, host in zip(self._homes, self._hosts, strict=True)
+            ]
+        self._changes += method in CHANGES
         answers = gather(self.client, futures)
         if None in answers:
             raise ShardsLostError
         return [part for answer in answers for part in answer]
+
+    def _submit(self, home: str, function: Callable[..., Any], *arguments: Any) -> DaskFuture:
+        """Call a function on a worker, or elsewhere if that is lost: a host that is copied elsewhere is a new one."""
+        return self.client.submit(function, *arguments, workers=[home], allow_other_workers=True, pure=False)
 
 
 def _groups(rows: DaskRows) -> list[tuple[str, list[int], int]]:
@@ -162,16 +162,6 @@ def _groups(rows: DaskRows) -> list[tuple[str, list[int], int]]:
         n_hosts = min(threads.get(home, 1), len(pieces))
         groups += [(home, pieces[at::n_hosts], -(-threads.get(home, 1) // n_hosts)) for at in range(n_hosts)]
     return groups
-
-
-class _Offset:
-    """Rows from `begin` on of a larger array, indexed by slices of that array."""
-
-    def __init__(self, X: Floats, begin: int) -> None:
-        self.X, self.begin = X, begin
-
-    def __getitem__(self, rows: slice) -> Floats:
-        return self.X[rows.start - self.begin : rows.stop - self.begin]
 
 
 def _address(_: Any) -> str:

@@ -251,7 +251,7 @@ class ArrayRows:
         def make(part: tuple[int, int]) -> Shard:
             rows, capacity = slice(*part), setup.m if plan.keep else 0
             noise = None if alpha is None else alpha[rows]
-            return Shard(X, y[rows], *part, kernel, setup.criterion, capacity, noise, setup.seed)
+            return Shard(lambda: X[rows], y[rows], part[0], kernel, setup.criterion, capacity, noise, setup.seed)
 
         with ThreadExecutor(make, plan.parts, plan.n_threads) as threads:
             yield threads, plan.keep
