@@ -31,10 +31,6 @@ TRIANGLE = 16
 LEAST_PRIOR = 1e-30
 
 
-class StageError(RuntimeError):
-    """A shard was called for another stage than the one that it is at."""
-
-
 class Shard:
     """Rows `begin` to `end` of the data.
 
@@ -124,8 +120,6 @@ class Shard:
 
         See docs/method.rst, `blocks`.
         """
-        if block.stage != self.t:
-            raise StageError(f"A shard at stage {self.t} was sent a block of stage {block.stage}.")
         C = self._covariances(block)
         N = self._coordinates_in(block, C)
         if self.stale:
@@ -145,8 +139,6 @@ class Shard:
 
         See docs/method.rst, `speculation`, Commit. The other arguments are those of `candidates`.
         """
-        if block.stage + len(block) != self.t:
-            raise StageError(f"A shard at stage {self.t} was asked to settle a block of stage {block.stage}.")
         if n_accepted < len(block):
             self.stale = block, n_accepted
             self.t = block.stage + n_accepted
