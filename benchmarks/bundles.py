@@ -22,7 +22,7 @@ from sodalite import GreedyGPRegressor, select
 from sodalite.cluster.bundles import (
     Bundle,
     Layout,
-    Remainder,
+    Rest,
     first_radius,
     least_radius,
     near_rows,
@@ -30,7 +30,7 @@ from sodalite.cluster.bundles import (
     survey,
     together,
 )
-from sodalite.cluster.local import MOST_LAZY, Detached
+from sodalite.cluster.local import Detached
 from sodalite.core.threads import on_this_thread
 from sodalite.fitting import room
 from sodalite.kernels import compile_kernel
@@ -62,15 +62,15 @@ class Timer:
         return found
 
 
-def remainder_of(X: np.ndarray, y: np.ndarray, kernel: Kernel, m: int) -> Remainder:
+def remainder_of(X: np.ndarray, y: np.ndarray, kernel: Kernel, m: int) -> Rest:
     """The rows beside m active ones, which are the first."""
     chosen = select(X, y, kernel, n_active=m, first=np.arange(m))
     compiled = compile_kernel(kernel, X)
     base = SubsetOfData.condition(Evidence(compiled, ArrayRows(X, y[:, None]), chosen))
-    return Remainder(base, np.sort(chosen.indices), chosen.noise_floor)
+    return Rest(base, np.sort(chosen.indices), chosen.noise_floor)
 
 
-def built(X: np.ndarray, y: np.ndarray, remainder: Remainder, levels: int, timed: Timer) -> tuple[Layout, list[Bundle]]:
+def built(X: np.ndarray, y: np.ndarray, remainder: Rest, levels: int, timed: Timer) -> tuple[Layout, list[Bundle]]:
     """The layout of some levels of bisection, and its bundles."""
     d = X.shape[1]
     seen = timed("survey", survey, remainder, n_sampled(d), Block(X, y[:, None]))
@@ -116,7 +116,7 @@ def tasks(n: int = 20_000, blocks: int = 40) -> float:
         lazy.compute()  # imports
         begin = process_time()
         client.compute(lazy).result()
-        return (process_time() - begin) / (blocks * (2 * len(model.posterior_.remote.futures) + 3))
+        return (process_time() - begin) / (blocks * (2 * len(model.posterior_.bundles.futures) + 3))
 
 
 def main(n: int = 400_000, m: int = 500, k: int = 32) -> None:
@@ -135,7 +135,7 @@ def main(n: int = 400_000, m: int = 500, k: int = 32) -> None:
     kept, task = sum(len(pickle.dumps(bundle, 5)) for bundle in bundles) / n, tasks()
     million = {name: 1e6 / n * timed.seconds[name] for name in ("survey", "split", "bundle")}
     search, predict = (1e6 / len(Q) * timed.seconds[name] for name in ("search", "prediction"))
-    n_tasks, mine = ceil(QUERIES / detached.queries(k, MOST_LAZY)) * (2 * n_bundles + 3), ROWS / HOSTS
+    n_tasks, mine = ceil(QUERIES / detached.most) * (2 * n_bundles + 3), ROWS / HOSTS
     positions, searches = 8 * X.shape[1] * HOSTS, search * (1 + many) / (1 + few)
     measured = {
         "first pass, a million rows": (million["survey"], "s"),

@@ -24,7 +24,7 @@ import numpy as np
 from sklearn.gaussian_process.kernels import Kernel
 
 from sodalite.cluster.collections import Targets
-from sodalite.cluster.executor import CHANGES, Call, DaskExecutor, Host
+from sodalite.cluster.executor import CHANGES, DaskExecutor, Host
 from sodalite.core.threads import n_threads
 from sodalite.criteria import Delta
 from sodalite.kernels import compile_kernel
@@ -48,8 +48,8 @@ class Recorded:
         self.changes, self.seconds, self.sent, self.log = 0, 0.0, [], []
 
     def call(self, method: str, *arguments: Any) -> list[Any]:
-        begin, call = perf_counter(), Call(len(self.log), self.changes, method, arguments)
-        found = list(self.pool.map(lambda host: host.answer(call), self.hosts))
+        begin = perf_counter()
+        found = list(self.pool.map(lambda host: host.answer(self.changes, method, arguments), self.hosts))
         self.seconds += perf_counter() - begin
         self.changes += method in CHANGES
         self.sent.append(len(pickle.dumps(arguments, 5)))
@@ -73,23 +73,21 @@ class PretendHost:
     """A host that replays its recorded answers."""
 
     def __init__(self, answers: list[list[Any]]) -> None:
-        self.answers = answers
+        self.answers = iter(answers)
 
-    def answer(self, call: Call) -> list[Any]:
-        return self.answers[call.number]
+    def answer(self, *call: Any) -> list[Any]:
+        return next(self.answers)
 
 
 class PretendCluster(DaskExecutor):
     """The executor of a Dask cluster, on hosts that replay recorded answers."""
 
     def __init__(self, client: Any, log: list[tuple[str, list[Any]]], n_shards: int) -> None:
-        self.client, self.n_shards, self._threads = client, n_shards, {}
+        self.client, self.n_shards, self._changes = client, n_shards, 0
         workers = sorted(client.scheduler_info()["workers"])
-        self._homes = {host: workers[host % len(workers)] for host in range(n_shards)}
-        self._n_calls = self._changes = 0
+        self._homes = [workers[host % len(workers)] for host in range(n_shards)]
         self._hosts = [
-            client.submit(PretendHost, [found[host] for _, found in log], workers=[home], pure=False)
-            for host, home in self._homes.items()
+            self._submit(home, PretendHost, [found[host] for _, found in log]) for host, home in enumerate(self._homes)
         ]
         client.gather(client.map(str, self._hosts, pure=False))
 
@@ -123,7 +121,7 @@ def record(X: np.ndarray, y: np.ndarray, kernel: Kernel, m: int, hosts: int) -> 
     """A real selection on so many hosts in this process, with every answer kept."""
     setup = ShardSetup(compile_kernel(kernel, X), Delta(), m, 0)
     edges = np.linspace(0, len(X), hosts + 1).astype(int).tolist()
-    made = [Host(X[a:b], Targets(y[a:b, None], None), a, setup) for a, b in pairwise(edges)]
+    made = [Host([X[a:b]], [Targets(y[a:b, None], None)], [a], setup, 1) for a, b in pairwise(edges)]
     with ThreadPoolExecutor(n_threads()) as pool:
         recorded = Recorded(made, pool)
         choose(X, y, kernel, m, recorded)

@@ -13,6 +13,36 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
+
+from sodalite import GreedyGPRegressor
+from sodalite.posteriors import Neighbors
+
+KERNEL = ConstantKernel(1.0) * RBF([1.5, 1.5, 1.5]) + WhiteKernel(0.05)
+
+
+def rows(n: int, q: int | None = None, copies: int = 0) -> tuple[Any, Any]:
+    """Inputs and targets, or q of them; the first rows are copies of the last ones."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n, 3))
+    X[:copies] = X[n - copies :]
+    y = 50 + 3 * (np.sin(2 * X[:, 0]) + X[:, 1] * X[:, 2] + 0.2 * rng.normal(size=n))
+    return X, y if q is None else np.stack([y, 7 - y + X[:, 0], X[:, 2]][:q], axis=1)
+
+
+def chunked(*arrays: Any, chunks: Any) -> list[Any]:
+    """Arrays as Dask arrays with such chunks of rows."""
+    from dask.array import from_array
+
+    return [from_array(part, chunks=(chunks, -1) if part.ndim == 2 else (chunks,)) for part in arrays]
+
+
+def model(**options: Any) -> GreedyGPRegressor:
+    """A model of few active rows and neighbours."""
+    known = {"kernel": KERNEL, "hyperparameters": "fixed", "posterior": Neighbors(8), "random_state": 0}
+    return GreedyGPRegressor(**{**known, "n_active": 30, **options})
+
 
 def serve(address: str, folder: str) -> None:
     """Be a worker with one thread, until the scheduler is gone."""

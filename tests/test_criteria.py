@@ -12,7 +12,6 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, Wh
 
 from helpers import CHANCES, DTYPES, EXECUTORS, campaign, threads
 from sodalite import GreedyGPRegressor, select
-from sodalite.core.jitter import JITTER
 from sodalite.criteria import (
     CRITERIA,
     Delta,
@@ -23,6 +22,7 @@ from sodalite.criteria import (
     sampling_weights,
     seed_from,
 )
+from sodalite.kernels.jitter import JITTER
 from sodalite.selection import loop, plan
 from sodalite.selection.lookahead import draw_sample
 from sodalite.stopping import Decrease, TargetRMSE

@@ -257,7 +257,7 @@ class GreedyGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
             whose targets contradict all nearby rows get noise of their own, and a warning names them (docs/method.rst,
             `gross-errors`): if the rows are in memory, have one target and no `sample_weight`, and if hyperparameters
             are searched for. ``alpha=0`` takes all rows as they are. No row has less noise than the floor of
-            `sodalite.core.jitter`; `fit` warns where `alpha` is positive and below it.
+            `sodalite.kernels.jitter`; `fit` warns where `alpha` is positive and below it.
         first : int or sequence of int, default=None
             The row of X, or rows, to start from; drawn at random if None.
         executor : dask.distributed.Client, default=None

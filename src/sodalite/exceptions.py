@@ -43,3 +43,7 @@ class JitterWarning(UserWarning):
 
 class NoBetterWarning(UserWarning):
     """A model predicts rows that it has not seen no better than a baseline does."""
+
+
+INVALID = (ArithmeticError, AssertionError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
+"""The built-in errors that values which make no sense lead to, such as those of a forged file."""

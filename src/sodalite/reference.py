@@ -16,10 +16,10 @@ from dataclasses import dataclass
 import numpy as np
 from sklearn.gaussian_process.kernels import Kernel
 
-from .core.jitter import JITTER
 from .core.types import Array, Floats, Indices
 from .criteria import best
 from .kernels import compile_kernel, take
+from .kernels.jitter import JITTER
 
 
 def delta(std: Floats, error: Floats, noise: Floats) -> Floats:

@@ -272,6 +272,19 @@ def test_debug_shows_the_trace(folder):
     assert result.stderr.splitlines()[-1].startswith("Error: nothing.csv")
 
 
+@pytest.mark.parametrize(
+    "error", [ZeroDivisionError("by zero"), KeyError("x"), AttributeError("no y"), AssertionError()]
+)
+def test_errors_that_nobody_foresaw_are_one_line(error, folder, monkeypatch):
+    def fail(*_, **__):
+        raise error
+
+    monkeypatch.setattr("sodalite.cli.fit.run", fail)
+    result = run("fit", "houses.csv", "-t", "price")
+    assert result.exit_code == 2
+    assert re.fullmatch(rf"Error: .*{type(error).__name__}.* sodalite --debug says where\.\n", result.stderr)
+
+
 @pytest.mark.parametrize("missing", ["drop", "median", "indicator"])
 def test_missing_values_are_handled_as_asked(missing, folder):
     frame = houses().drop(columns="id")

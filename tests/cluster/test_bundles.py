@@ -4,16 +4,18 @@ import os
 import pickle
 import re
 import signal
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from sklearn.gaussian_process.kernels import RBF, ConstantKernel, ExpSineSquared, WhiteKernel
+from sklearn.gaussian_process.kernels import ConstantKernel, ExpSineSquared, WhiteKernel
 
-from dask_cluster import Killer, cluster
+import dask_cluster
+from dask_cluster import Killer, cluster, model
 from helpers import campaign
-from sodalite import GreedyGPRegressor, load, save
+from sodalite import load, save
 from sodalite.cli.app import app
 from sodalite.cluster.bundles import Bundles
 from sodalite.cluster.local import DaskLocal
@@ -31,7 +33,6 @@ pd = pytest.importorskip("pandas")
 dd = pytest.importorskip("dask.dataframe")
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # Dask's own, of which there are many
-KERNEL = ConstantKernel(1.0) * RBF([1.5, 1.5, 1.5]) + WhiteKernel(0.05)
 N = 2500
 CHUNKS = (0, 1, 999, 0, 1500)
 
@@ -48,25 +49,15 @@ def few_are_many(monkeypatch):
     monkeypatch.setattr("sodalite.fitting.room.FETCHED", 0)
 
 
-def rows(n=N, q=None, seed=0):
-    rng = np.random.default_rng(seed)
-    X = rng.normal(size=(n, 3))
-    X[: n // 5] = X[-(n // 5) :]  # equal rows in different pieces
-    y = 50 + 3 * (np.sin(2 * X[:, 0]) + X[:, 1] * X[:, 2] + 0.2 * rng.normal(size=n))
-    return X, y if q is None else np.stack([y, 7 - y + X[:, 0], X[:, 2]], axis=1)
+def rows(n=N, q=None):
+    return dask_cluster.rows(n, q, copies=n // 5)  # equal rows in different pieces
 
 
 def queries(n=300):
     return np.random.default_rng(9).normal(size=(n, 3)) * 1.2
 
 
-def chunked(*arrays, chunks=CHUNKS):
-    return [da.from_array(part, chunks=(chunks, -1) if part.ndim == 2 else (chunks,)) for part in arrays]
-
-
-def model(**options):
-    given = {"kernel": KERNEL, "n_active": 30, "hyperparameters": "fixed", "posterior": Neighbors(8), "random_state": 0}
-    return GreedyGPRegressor(**{**given, **options})
+chunked = partial(dask_cluster.chunked, chunks=CHUNKS)
 
 
 def compare(there, here, X=None, rtol=1e-8):
@@ -156,9 +147,9 @@ def test_lazy_predictions_do_not_depend_on_the_blocks(client, monkeypatch):
     here, there = model().fit(X, y), model().fit(*chunked(X, y), executor=client)
     Q, target = queries(), queries()[:, 0] + 50
     began = []
-    monkeypatch.setattr(Bundles, "answers", lambda *_: began.append(1))  # what the driver would call
+    monkeypatch.setattr(Bundles, "fetch", lambda *_: began.append(1))  # what the driver would call
     for most in (2**16, 40):
-        monkeypatch.setattr("sodalite.cluster.predict.MOST_LAZY", most)
+        monkeypatch.setattr("sodalite.cluster.local.MOST", most)
         lazy = da.from_array(Q, chunks=((0, 130, 170), 2))
         mean, std = there.predict(lazy, return_std=True)
         assert mean.chunks == ((0, 130, 170),)
@@ -273,7 +264,7 @@ def test_rows_that_are_just_being_made_again_are_not_said_to_be_gone(client):
     X, y = rows(400)
     there = model().fit(*chunked(X, y, chunks=100), executor=client)
     expected = there.predict(queries())
-    there.posterior_.remote.futures[0]._state.lose()
+    there.posterior_.bundles.futures[0]._state.lose()
     np.testing.assert_allclose(there.predict(queries()), expected, rtol=1e-8)
 
 
@@ -281,7 +272,7 @@ def test_a_cluster_that_was_restarted_is_said_to_have_no_rows():
     X, y = rows(400)
     with cluster(2) as (client, _):
         there = model().fit(*chunked(X, y, chunks=100), executor=client)
-        client.cancel(there.posterior_.remote.futures, force=True)
+        client.cancel(there.posterior_.bundles.futures, force=True)
         with pytest.raises(RuntimeError, match="no longer has the rows"):
             there.predict(queries())
         with pytest.raises(RuntimeError, match="no longer has the rows"):

@@ -1,15 +1,17 @@
 """A fit on a cluster is the fit in memory: posteriors, J, predictions; arrays and dataframes; and what is refused."""
 
 from contextvars import Context
+from functools import partial
 from pathlib import Path
 
 import dask
 import numpy as np
 import pytest
 from sklearn.base import clone
-from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
+from sklearn.gaussian_process.kernels import RBF
 
-from dask_cluster import cluster
+import dask_cluster
+from dask_cluster import KERNEL, cluster
 from helpers import campaign
 from helpers import paper_select as select
 from sodalite import GreedyGPRegressor, load, save
@@ -17,7 +19,6 @@ from sodalite.cluster.rows import dask_rows
 from sodalite.exceptions import CheckpointError, JitterWarning
 from sodalite.hyperparameters import Weave
 from sodalite.kernels import compile_kernel, spread
-from sodalite.posteriors import Neighbors
 from sodalite.selection.checkpoint import check_checkpoint
 from sodalite.selection.rows import moments
 
@@ -27,20 +28,12 @@ pd = pytest.importorskip("pandas")
 dd = pytest.importorskip("dask.dataframe")
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # Dask's own, of which there are many
-KERNEL = ConstantKernel(1.0) * RBF([1.5, 1.5, 1.5]) + WhiteKernel(0.05)
 N = 300
 CHUNKS = (0, 1, 120, 0, 179)
 
 
-def rows(n=N, q=None):
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(n, 3))
-    y = 50 + 3 * (np.sin(2 * X[:, 0]) + X[:, 1] * X[:, 2] + 0.2 * rng.normal(size=n))
-    return X, y if q is None else np.stack([y, 7 - y + X[:, 0], X[:, 2]], axis=1)
-
-
-def chunked(*arrays):
-    return [da.from_array(part, chunks=(CHUNKS, -1) if part.ndim == 2 else (CHUNKS,)) for part in arrays]
+rows, chunked = partial(dask_cluster.rows, N), partial(dask_cluster.chunked, chunks=CHUNKS)
+model = partial(dask_cluster.model, n_active=40)
 
 
 def frames(X, y, divisions=True):
@@ -70,19 +63,6 @@ def compare(there, here, X, rtol=1e-7):
     same = np.array_equal(there.kernel_.theta, here.kernel_.theta)
     found = there.log_marginal_likelihood_value_ if same else there.log_marginal_likelihood(here.kernel_.theta)
     assert found == pytest.approx(here.log_marginal_likelihood_value_, rel=1e-8)
-
-
-def model(**options):
-    return GreedyGPRegressor(
-        **{
-            "kernel": KERNEL,
-            "n_active": 40,
-            "hyperparameters": "fixed",
-            "posterior": Neighbors(8),
-            "random_state": 0,
-            **options,
-        }
-    )
 
 
 @pytest.mark.parametrize("q", [3, campaign(None)])
@@ -257,7 +237,7 @@ def test_the_code_of_the_readme(client):
     text = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
     code = text.partition("```py\n")[2].partition("```")[0]
     assert "tcp://scheduler:8786" in code
-    X, y = rows(120)
+    X, y = dask_cluster.rows(120)
     names = {"GreedyGPRegressor": GreedyGPRegressor, **dict(zip("Xy", frames(X, y), strict=True))}
     exec(code.replace("tcp://scheduler:8786", client.scheduler.address), names)
     assert np.isfinite(names["mean"].compute()).all()
@@ -388,7 +368,7 @@ def test_a_checkpoint_knows_rows_that_it_never_saw_on_the_driver(client, tmp_pat
 
 def test_with_no_worker_left_the_checkpoint_is_there(tmp_path):
     """All workers are killed in the midst of a selection; it goes on here."""
-    X, y = rows(3000)
+    X, y = dask_cluster.rows(3000)
     path = tmp_path / "c"
     with dask.config.set({"distributed.scheduler.no-workers-timeout": "1s"}), cluster(2) as (client, workers):
 

@@ -8,33 +8,33 @@ from time import monotonic
 
 import numpy as np
 import pytest
-from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
-from dask_cluster import Killer, cluster
+import dask_cluster
+from dask_cluster import KERNEL, Killer, cluster
 from helpers import campaign
 from helpers import paper_select as select
 from sodalite import GreedyGPRegressor
+from sodalite.cluster import executor
 from sodalite.cluster.collections import Targets
-from sodalite.cluster.executor import Call, DaskExecutor, Host, picks_of
+from sodalite.cluster.executor import DaskExecutor, Host
 from sodalite.cluster.rows import dask_rows
 from sodalite.criteria import Delta
 from sodalite.kernels import compile_kernel
-from sodalite.selection.rows import Block, ShardSetup
+from sodalite.selection import grow
+from sodalite.selection.executors import ShardsLostError
+from sodalite.selection.recorder import Recorder
+from sodalite.selection.rows import ShardSetup
 
 distributed = pytest.importorskip("distributed")
 dask = pytest.importorskip("dask")
 da = pytest.importorskip("dask.array")
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # Dask's own, of which there are many
-KERNEL = ConstantKernel(1.0) * RBF([2.0, 2.0, 2.0]) + WhiteKernel(0.05)
 N = 6000
 
 
 def rows(n=N, q=None):
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(n, 3))
-    y = np.sin(2 * X[:, 0]) + X[:, 1] * X[:, 2] + 0.2 * rng.normal(size=n)
-    return X, y if q is None else np.stack([y, -y + X[:, 0]], axis=1)
+    return dask_cluster.rows(n, q)
 
 
 @pytest.fixture(scope="module")
@@ -121,39 +121,38 @@ def test_only_a_few_rows_travel(client, monkeypatch):
     assert 0 < most[0] < 4000
 
 
-def test_a_call_is_one_message_with_a_task_for_each_thread_of_the_workers(client, monkeypatch):
+def test_a_call_is_a_task_for_each_thread_of_the_workers(client, monkeypatch):
     """However many partitions there are: their messages would take the scheduler's time."""
     X, y = rows()
-    sent, compute = [], client.compute
+    sent, submit = [], DaskExecutor._submit
 
-    def watched(tasks, **options):
-        sent.append([task.key.split("-")[0] for task in tasks])
-        return compute(tasks, **options)
+    def watched(self, home, function, *arguments):
+        sent.append(function)
+        return submit(self, home, function, *arguments)
 
-    monkeypatch.setattr(client, "compute", watched)
+    monkeypatch.setattr(DaskExecutor, "_submit", watched)
     calls, call = [], DaskExecutor.call
     monkeypatch.setattr(DaskExecutor, "call", lambda *given: calls.append(given[1]) or call(*given))
     select(da.from_array(X, chunks=(500, 3)), y, KERNEL, n_active=60, first=0, executor=client)
-    messages = [keys for keys in sent if "_answer" in keys]
-    assert len(messages) == len(calls) > 3
-    assert max(map(len, messages)) <= 3
+    assert len(calls) > 3
+    assert sent.count(executor._answer) == 3 * len(calls)
 
 
 @pytest.fixture
-def built(monkeypatch):
-    """A list that grows when hosts are brought to the present stage in the middle of a selection."""
-    found, progress = [], DaskExecutor._progress
+def again(monkeypatch):
+    """A list that grows when a selection begins again, from the rows chosen so far."""
+    found, begin_again = [], Recorder.begin_again
 
     def watched(self):
-        found.append(len(self._picks))
-        return progress(self)
+        found.append(begin_again(self))
+        return found[-1]
 
-    monkeypatch.setattr(DaskExecutor, "_progress", watched)
+    monkeypatch.setattr(Recorder, "begin_again", watched)
     return found
 
 
 @pytest.mark.campaign  # fewer are killed in the next test
-def test_ten_workers_killed_at_random_moments(built):
+def test_ten_workers_killed_at_random_moments(again):
     X, y = rows()
     here = select(X, y, KERNEL, n_active=150, first=0)
     X_there, y_there = da.from_array(X, chunks=(500, 3)), da.from_array(y, chunks=500)
@@ -164,10 +163,10 @@ def test_ten_workers_killed_at_random_moments(built):
             np.testing.assert_array_equal(there.indices, here.indices)
             np.testing.assert_allclose(there.rmse, here.rmse, rtol=1e-10)
     assert killer.count >= 10
-    assert built
+    assert again
 
 
-def test_workers_killed_in_fits_and_with_rows_that_the_driver_sent(built):
+def test_workers_killed_in_fits_and_with_rows_that_the_driver_sent(again):
     X, y = rows(3000)
     here = select(X, y, KERNEL, n_active=100, first=0)
     model = GreedyGPRegressor(KERNEL, n_active=60, hyperparameters="fixed", posterior="vfe", criterion="delta")
@@ -180,7 +179,7 @@ def test_workers_killed_in_fits_and_with_rows_that_the_driver_sent(built):
             np.testing.assert_array_equal(there.indices, here.indices)
             model.fit(da.from_array(X, chunks=(300, 3)), y, first=0, executor=client)
             np.testing.assert_allclose(model.predict(X[:50]), expected, rtol=1e-7)
-    assert built
+    assert again
 
 
 @contextmanager
@@ -199,7 +198,7 @@ def stopping(workers):
 
 
 @pytest.mark.parametrize("sent", [False, campaign(True)])
-def test_a_worker_that_is_stopped_is_given_up(built, sent):
+def test_a_worker_that_is_stopped_is_given_up(again, sent):
     X, y = rows(2000)
     here = select(X, y, KERNEL, n_active=60, first=0)
     data = (X, y) if sent else (da.from_array(X, chunks=(400, 3)), da.from_array(y, chunks=400))
@@ -220,7 +219,7 @@ def test_a_worker_that_is_stopped_is_given_up(built, sent):
         assert 4 < monotonic() - began < 40
         assert len(client.scheduler_info()["workers"]) == 2
     np.testing.assert_array_equal(there.indices, here.indices)
-    assert built
+    assert again
 
 
 @pytest.mark.campaign  # stopped at other moments than above
@@ -243,7 +242,7 @@ def _sum(block):
     return block.y.sum()
 
 
-def test_a_worker_that_is_stopped_for_a_while_is_waited_for(built):
+def test_a_worker_that_is_stopped_for_a_while_is_waited_for(again):
     X, y = rows(1000)
     here = select(X, y, KERNEL, n_active=40, first=0)
     with cluster(2) as (client, workers), stopping(workers) as stop:
@@ -256,7 +255,7 @@ def test_a_worker_that_is_stopped_for_a_while_is_waited_for(built):
         there = select(X, y, KERNEL, n_active=40, first=0, executor=client, callback=pause)
         assert len(client.scheduler_info()["workers"]) == 2
     np.testing.assert_array_equal(there.indices, here.indices)
-    assert not built
+    assert not again
 
 
 def test_with_no_worker_left_it_waits_as_dask_is_told_and_then_fails():
@@ -301,42 +300,33 @@ def test_a_scheduler_that_is_gone_is_told():
 
         with pytest.raises(RuntimeError, match="its scheduler was stopped, restarted or cannot be reached"):
             select(X, y, KERNEL, n_active=60, first=0, executor=client, callback=stop)
+        with pytest.raises(ValueError, match=r"a client that (has lost its scheduler|is closed); make a new one"):
+            select(X, y, KERNEL, n_active=60, first=0, executor=client)
 
 
-CANDIDATES = (5, -np.inf, np.empty(0, dtype=np.int64))
-
-
-@pytest.mark.parametrize("keep", [True, False])
-def test_hosts_that_are_made_again_go_on(client, keep):
-    """At every moment of a block; and a call that reaches a host twice has the same answer."""
+@pytest.mark.parametrize("criterion", ["delta", "lookahead", campaign("random"), campaign("sampled")])
+def test_shards_that_are_made_again_at_any_call_change_no_pick(client, criterion, monkeypatch, again):
+    """And the callback is told of every stage once."""
     X, y = rows(1000)
-    y = y - y.mean()
-    kernel = compile_kernel(KERNEL, X)
-    here, there = (
-        DaskExecutor(dask_rows(X, y, executor=client), ShardSetup(kernel, Delta(), 10, 0), keep) for _ in range(2)
-    )
-    blocks = picks_of(kernel, Block(X[:9], y[:9, None]), np.arange(9), [(0, 4), (4, 6), (6, 9)], 1e-6, keep)
-    turns = [("start", 1e-6), ("candidates", *CANDIDATES)]
-    for block, n_accepted in zip(blocks, (4, 0, 0), strict=True):
-        turns += [
-            ("extend", block),
-            ("settle", block, n_accepted, 20, -np.inf, CANDIDATES[2]),
-            ("candidates", *CANDIDATES),
-        ]
-        if not n_accepted:
-            break
-    for turn in turns:
-        there._hosts = client.map(forgetful, there._hosts, pure=False)
-        expected, found = here.call(*turn), there.call(*turn)
-        for part, other in zip(found, expected, strict=True):
-            if turn[0] == "extend":
-                np.testing.assert_allclose(part.sse, other.sse, rtol=1e-10)
-            elif turn[0] != "start":
-                np.testing.assert_array_equal(part.index, other.index)
-                np.testing.assert_allclose(part.s2, other.s2, rtol=1e-8)
-                np.testing.assert_allclose(part.r, other.r, rtol=1e-8, atol=1e-10)
-    assert not here.n_lost
-    assert there.n_lost
+    options = {"n_active": 30, "criterion": criterion, "random_state": 3}
+    here, told = select(X, y, KERNEL, **options), []
+    call, calls, left = DaskExecutor.call, [], {k * k for k in range(1, 12)}
+
+    def forgetting(self, method, *arguments):
+        calls.append(method)
+        if len(calls) in left:
+            left.remove(len(calls))
+            self._hosts = client.map(forgetful, self._hosts, pure=False)
+        return call(self, method, *arguments)
+
+    monkeypatch.setattr(DaskExecutor, "call", forgetting)
+    there = select(X, y, KERNEL, **options, executor=client, callback=lambda stage: told.append(stage.t))
+    np.testing.assert_array_equal(there.indices, here.indices)
+    np.testing.assert_allclose(there.rmse, here.rmse, rtol=1e-10)
+    np.testing.assert_allclose(there.scores, here.scores, rtol=1e-8)
+    assert told == list(range(1, 31))
+    assert again
+    assert max(again) > 0
 
 
 def forgetful(host):
@@ -345,13 +335,29 @@ def forgetful(host):
     return kind(*arguments)
 
 
-def test_a_call_that_reaches_a_host_twice_changes_it_once():
+def test_workers_that_lose_their_shards_whenever_they_have_them_are_given_up(client, monkeypatch):
+    X, y = rows(500)
+    monkeypatch.setattr(grow, "MOST_LOST", 3)
+    call = DaskExecutor.call
+
+    def losing(self, method, *arguments):
+        if method == "extend":
+            raise ShardsLostError
+        return call(self, method, *arguments)
+
+    monkeypatch.setattr(DaskExecutor, "call", losing)
+    with pytest.raises(RuntimeError, match="lost 3 times in a row before another row was chosen"):
+        select(X, y, KERNEL, n_active=10, first=0, executor=client)
+
+
+def test_a_host_that_is_called_twice_or_at_another_stage_says_so():
     X, y = rows(100)
-    kernel = compile_kernel(KERNEL, X)
-    host = Host(X, Targets(y[:, None], None), 0, ShardSetup(kernel, Delta(), 10, 0))
-    host.answer(Call(0, 0, "start", (1e-6,)))
-    (block,) = picks_of(kernel, Block(X[:3], y[:3, None]), np.arange(3), [(0, 3)], 1e-6, True)
-    first, again = (host.answer(Call(1, 1, "extend", (block,))) for _ in range(2))
-    assert again is first
-    assert host.answer(Call(2, 1, "candidates", CANDIDATES)) is None  # a call that an earlier stage was sent
-    assert host.answer(Call(3, 2, "candidates", CANDIDATES)) is not None
+    host = Host([X], [Targets(y[:, None], None)], [0], ShardSetup(compile_kernel(KERNEL, X), Delta(), 10, 0), 1)
+    nothing = (0, 0.0, np.empty(0, dtype=np.int64))
+    assert host.answer(1, "candidates", nothing) is None
+    assert host.answer(3, "start", (1e-6,)) is not None
+    for _ in range(2):
+        assert host.answer(4, "candidates", nothing) is not None
+    with pytest.raises(AttributeError):
+        host.answer(4, "extend", (None,))  # which leaves it at no stage
+    assert host.answer(4, "candidates", nothing) is None

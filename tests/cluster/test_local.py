@@ -21,26 +21,22 @@ from sodalite.selection.rows import ArrayRows, Block
 class Here(Bundles):
     """Bundles of this process, which answer as those of a cluster do."""
 
-    def __init__(self, rows, remainder):
-        self.layout = layout_of(rows, remainder, rows.levels)
-        self.metric, self.some = self.layout.metric, self.layout.some
-        self.columns, self.scaled, self.cycles = self.metric.columns, self.metric.scaled, False
-        pieces = rows.map(partial(split, remainder, self.layout))
-        self.futures = [Bundle(list(each), self.layout) for each in zip(*pieces, strict=True)]
-        self.n = sum(len(bundle.store) for bundle in self.futures)
-        self.shape = self.n, rows.shape[1], rows.q
-        self.n_gathered = []
+    def __init__(self, rows, rest):
+        layout = layout_of(rows, rest, rows.levels)
+        pieces = rows.map(partial(split, rest, layout))
+        self.n_fetched = []
+        with patch("sodalite.cluster.bundles.share"):
+            super().__init__(
+                None, rest.base, [Bundle(list(each), layout) for each in zip(*pieces, strict=True)], layout
+            )
 
     def each(self, function, *arguments):
-        return [function(bundle.store, *some) for bundle, *some in zip(self.futures, *arguments, strict=True)]
+        return [function(bundle, *some) for bundle, *some in zip(self.futures, *arguments, strict=True)]
 
-    def answers(self, function, blocks):
-        return [function(self.gathered(asked), *arguments) for asked, arguments in blocks]
-
-    def gathered(self, asked):
+    def fetch(self, asked):
         bounds = [first_radius(bundle, self.layout, asked, number) for number, bundle in enumerate(self.futures)]
         rows = together(near_rows(bundle, asked, least_radius(bounds)) for bundle in self.futures)
-        self.n_gathered.append(len(rows[0]))
+        self.n_fetched.append(len(rows[0]))
         return rows
 
 
@@ -125,16 +121,16 @@ def test_shared_neighbourhoods(levels, monkeypatch):
     compare(here, there, Q)
 
 
-def test_few_rows_are_gathered_for_a_query():
+def test_few_rows_are_fetched_for_a_query():
     _, there, Q = conditioned(scattered, 3000, 3, n_neighbors=8, calibrate=False, kernel=Matern(1.0) + WhiteKernel(0.1))
-    there.remote.n_gathered.clear()
+    there.bundles.n_fetched.clear()
     there.mean(Q[:10])
-    assert 8 <= there.remote.n_gathered[0] < 10 * 4 * 8
+    assert 8 <= there.bundles.n_fetched[0] < 10 * 4 * 8
 
 
 def test_blocks_of_queries_are_bounded(monkeypatch):
     here, there, Q = conditioned(scattered, 900, 2, n_neighbors=8, calibrate=False)
     monkeypatch.setattr("sodalite.cluster.local.BLOCK", 8 * there.detached.width * 20)
-    there.remote.n_gathered.clear()
+    there.bundles.n_fetched.clear()
     np.testing.assert_allclose(there.mean(Q), here.mean(Q), rtol=1e-8)
-    assert len(there.remote.n_gathered) == -(-len(Q) // 20)
+    assert len(there.bundles.n_fetched) == -(-len(Q) // 20)

@@ -12,14 +12,14 @@ from copy import deepcopy
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Exponentiation, WhiteKernel
 
 import sodalite
 from helpers import campaign
 from sodalite import GreedyGPRegressor, persistence, select
 from sodalite.cli.app import app
 from sodalite.core import container
-from sodalite.core.container import DEEPEST
+from sodalite.core.state import DEEPEST
 from sodalite.exceptions import ModelFileError
 from sodalite.hyperparameters import Subset
 from sodalite.persistence.files import KIND
@@ -161,7 +161,7 @@ def test_whatever_is_changed_in_a_model_it_is_loaded_or_refused_in_one_line(name
         message = refusal(sodalite.load, path, ModelFileError)
         assert message is None or (str(path) in message and "\n" not in message)
         refused += message is not None
-    assert refused > 60
+    assert refused > 40  # the others have odd values, as a file may have that its user has made
 
 
 def test_inspect_of_a_forged_file_is_a_page_or_one_line(originals, path, bounded):
@@ -176,6 +176,16 @@ def test_inspect_of_a_forged_file_is_a_page_or_one_line(originals, path, bounded
         done = CliRunner().invoke(app, ["inspect", str(path)])
         assert done.exit_code in (0, 2), done.exception
         assert done.exit_code == 0 or done.stderr.count("\n") == 1
+
+
+def test_inspect_takes_no_memory_for_large_numbers(originals, path, bounded):
+    header, arrays = originals["local"]
+    for part, key in places_in(header.content):
+        if type(part[key]) is int:
+            kept, part[key] = part[key], 2**40
+            container.write(KIND, path, header.content, arrays)
+            part[key] = kept
+            assert CliRunner().invoke(app, ["inspect", str(path)]).exit_code in (0, 2)
 
 
 def lying(path, change):
@@ -216,11 +226,11 @@ def test_a_file_larger_than_the_memory_is_refused(originals, path, monkeypatch):
 
 
 def test_what_is_nested_too_deep_to_be_read_is_not_written(path):
-    content = part = {}
+    gp = model(posterior="sod")
     for _ in range(DEEPEST + 1):
-        part["more"] = part = {}
-    with pytest.raises(ModelFileError, match=rf"nested more than {DEEPEST} levels deep\. Use a kernel of fewer terms"):
-        container.write(KIND, path, content, {})
+        gp.kernel = Exponentiation(gp.kernel, 1.0)
+    with pytest.raises(ModelFileError, match=rf"nested more than {DEEPEST} levels deep: use a kernel of fewer terms"):
+        sodalite.save(gp, path)
     assert not os.listdir(path.parent)
 
 

@@ -16,9 +16,9 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, WhiteK
 from helpers import EXECUTORS, KERNELS, POINTWISE, campaign, threads
 from helpers import paper_select as select
 from sodalite import reference, stopping
-from sodalite.core.jitter import JITTER
 from sodalite.criteria import CriterionTraits, Random
 from sodalite.exceptions import JitterWarning, SelectionInterrupted
+from sodalite.kernels.jitter import JITTER
 from sodalite.selection import loop, plan
 from sodalite.selection.shard import Shard
 

@@ -11,9 +11,9 @@ from sklearn.pipeline import make_pipeline
 
 from sodalite import GreedyGPRegressor, TableEncoder, load, save
 from sodalite.cli.app import app
-from sodalite.core.unseen import Unseen, taken
 from sodalite.tables import Means, OneHot, Points, Ranks, encoded_rows
 from sodalite.tables.categories import MOST_KNOWN
+from sodalite.tables.unseen import Unseen, taken
 
 pytestmark = pytest.mark.filterwarnings("ignore:values of column")
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import click
 
-from ..core.files import overwrites
+from ..exceptions import INVALID
 
 
 class Mistake(click.ClickException):
@@ -56,6 +56,8 @@ def check_outputs(inputs: Mapping[str, str | None], outputs: Mapping[str, str | 
     inputs, outputs : mapping of str to str or None
         Paths by what the user calls them; None for those that were not given, and "-" for standard input or output.
     """
+    from ..tables.paths import overwrites
+
     read: dict[str, str | int] = {}
     for what, path in inputs.items():
         if path == "-":
@@ -87,12 +89,16 @@ def plain_errors(interrupted: Callable[[], str]) -> Iterator[None]:
     except KeyboardInterrupt:
         click.echo(f"\n{interrupted()}", err=True)
         raise click.exceptions.Exit(130) from None
-    except (ValueError, TypeError, OSError, ModuleNotFoundError, MemoryError) as error:
+    except (ModuleNotFoundError, MemoryError, OSError, *INVALID) as error:
         if click.get_current_context().find_root().params["debug"]:
             traceback.print_exc()
         lines = [" ".join(line.split()) for line in str(error).splitlines()] or [type(error).__name__]
         words = as_options(("\n" if lines[1:] and lines[1].startswith("- ") else " ").join(lines))
-        raise Mistake(f"not enough memory: {words}" if isinstance(error, MemoryError) else words) from None
+        if isinstance(error, MemoryError):
+            words = f"not enough memory: {words}"
+        elif not isinstance(error, ModuleNotFoundError | OSError | TypeError | ValueError):
+            words = f"something makes no sense ({type(error).__name__}: {words}); sodalite --debug says where."
+        raise Mistake(words) from None
 
 
 def print_json(content: Any) -> None:

@@ -14,12 +14,12 @@ import numpy as np
 from .. import persistence
 from ..core.json import plain
 from ..core.types import Floats, Indices
-from ..core.validation import warn_of_outliers
 from ..core.warn import warn
 from ..estimator import GreedyGPRegressor
 from ..exceptions import NoBetterWarning, OutlierWarning
 from ..fitting.clock import Clock
 from ..fitting.gross import find_gross_errors
+from ..fitting.outliers import warn_of_outliers
 from ..fitting.pipeline import LOOK_SHARE, Settings
 from ..fitting.progress import duration
 from ..report.importance import LEAST_ROWS, N_PREDICTIONS

@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.gaussian_process.kernels import Kernel
 
 from ..core.container import VERSION
-from ..exceptions import ModelFileError
+from ..exceptions import INVALID, ModelFileError
 from ..kernels import leaves
 from ..persistence import check_file, read_header
 from ..persistence.classes import CONVERTER
@@ -21,8 +21,6 @@ from ._common import check_model_path, print_json
 from ._summary import plain_console, print_summary
 from .options import Inspect
 
-INVALID = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
-"""The errors that a header which makes no sense leads to."""
 MOST_LEVELS = 8  # levels of a column that are shown
 
 

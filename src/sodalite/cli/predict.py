@@ -15,7 +15,6 @@ import numpy as np
 
 from ..core.json import plain
 from ..core.types import Floats
-from ..core.unseen import Unseen, taken
 from ..core.words import counted
 from ..estimator import GreedyGPRegressor
 from ..exceptions import TableError
@@ -24,6 +23,7 @@ from ..posteriors.far import UNKNOWN
 from ..report.words import bars_of
 from ..tables import Encoded, Reader, Table, check_output, open_output, open_table
 from ..tables.preprocessing import check_columns, imputed_notes
+from ..tables.unseen import Unseen, taken
 from ._common import as_options, check_model_path, check_outputs, print_json, say, split_names
 from ._data import dialect_of, mapping_of
 from ._progress import Display, display

@@ -15,20 +15,21 @@ from functools import partial
 from itertools import cycle
 from math import ceil, log2
 from operator import getitem
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, NoReturn, TypeVar, cast
 
 import numpy as np
 
 from ..core.threads import on_this_thread
-from ..core.types import Array, Floats, Indices
+from ..core.types import Floats, Indices
 from ..core.validation import float_type
 from ..kernels.cell_search import SLACK
 from ..kernels.cells import Bisection
-from ..kernels.neighbours import Index, Metric, least_hashes, n_sampled
-from ..kernels.row_store import Observed, RowStore, Survey, laid_out
+from ..kernels.neighbours import Index, Metric, Neighbours, least_hashes, n_sampled
+from ..kernels.row_store import Observed, Survey, laid_out
 from ..posteriors import SubsetOfData
+from ..posteriors.remainder import Remainder
 from ..selection.rows import Block
-from .client import Client, DaskFuture, check_there, cluster_errors, gather, share, workers_of
+from .client import Client, DaskFuture, check_there, cluster_errors, gather, no_warning_of_size, share, workers_of
 from .rows import DaskRows
 
 T = TypeVar("T")
@@ -37,8 +38,12 @@ PER_WORKER = 1  # bundles for each worker, at least: more divide rows more evenl
 COPIES = 8  # bundles that the memory of a worker must hold: its own, others' that it makes again, and copies meanwhile
 PER_BUNDLE = 256  # rows of the sample for each bundle: the numbers of their rows then differ by some percent
 TRIED = 32  # neighbours of the query that decides how a bundle is searched
-AT_ONCE = 256  # blocks that are with the scheduler at a time: some ten megabytes of queries
 GROWTH = 1.5  # factor by which the hashes that are asked for grow, until enough rows have less
+
+ELSEWHERE = (
+    "The rows of this model are on the workers of a cluster. Save it to a folder with sodalite.save(model, path), and "
+    "load that with sodalite.load(path)."
+)
 
 
 class Request(NamedTuple):
@@ -51,7 +56,7 @@ class Request(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Remainder:
+class Rest:
     """The rows that are not active, with their residuals: a function of a block that workers evaluate."""
 
     base: SubsetOfData
@@ -108,7 +113,7 @@ class Bundle:
         """The squared distance of the k-th nearest row of every position; infinite if there are fewer rows."""
         if k > len(self.store) or not len(positions):
             return np.full(len(positions), np.inf)
-        return np.asarray(self._distances(positions, self._index.nearest(positions, k)).max(axis=1))
+        return np.asarray(self._index.distances(positions, self._index.nearest(positions, k)).max(axis=1))
 
     def within(self, positions: Floats, k: int, radius: Floats) -> Indices:
         """The rows among the k nearest of a position, and within its squared distance, of shape (positions,)."""
@@ -117,12 +122,7 @@ class Bundle:
         if not reach.any():
             return np.empty(0, dtype=np.intp)
         near = self._index.nearest(positions[reach], min(k, len(self.store)))
-        return np.unique(near[self._distances(positions[reach], near) <= SLACK * radius[reach, None]])
-
-    def _distances(self, positions: Floats, rows: Indices) -> Floats:
-        """Squared distances to rows of shape (positions, rows), with what decides ties."""
-        Z = self.store.Z[rows]
-        return np.asarray(np.square(Z[..., :-1] - positions[:, None]).sum(axis=2) + np.square(Z[..., -1]))
+        return np.unique(near[self._index.distances(positions[reach], near) <= SLACK * radius[reach, None]])
 
     def __sizeof__(self) -> int:
         """The bytes of its arrays, by which Dask decides what to spill to disk."""
@@ -130,57 +130,61 @@ class Bundle:
         return int(sum(array.nbytes for array in (store.X, store.Z, store.values, store.noises)))
 
 
-class Bundles:
+class Elsewhere:
+    """An array whose rows are on the workers: it has a shape, and no values here."""
+
+    def __init__(self, *shape: int) -> None:
+        self.shape, self.dtype, self.ndim = shape, np.dtype(np.float64), len(shape)
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, rows: Any) -> NoReturn:
+        raise ValueError(ELSEWHERE)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NoReturn:
+        raise ValueError(ELSEWHERE)
+
+
+class Bundles(Remainder):
     """All rows of a remainder, in bundles.
 
-    In place of `sodalite.kernels.neighbours.Neighbours`, it is also what the driver knows of distances: it scales
+    It is in place of `sodalite.kernels.neighbours.Neighbours` too, what the driver knows of distances: it scales
     positions and draws samples, and finds no rows.
 
     Parameters
     ----------
     client : distributed.Client
+    base : SubsetOfData
     futures : list of distributed.Future
         Of the bundles.
     layout : Layout
     """
 
-    def __init__(self, client: Client, futures: list[DaskFuture], layout: Layout) -> None:
-        self.client, self.futures, self.layout = client, futures, layout
-        self.metric, self.some = layout.metric, layout.some
-        self.columns, self.scaled, self.cycles = self.metric.columns, self.metric.scaled, False
-        sizes = self.each(_size)
-        self.shape = sum(n for n, _ in sizes), layout.some.shape[1], sizes[0][1]
-        self.n = self.shape[0]
+    def __init__(self, client: Client, base: SubsetOfData, futures: list[DaskFuture], layout: Layout) -> None:
+        self.client, self.base, self.futures, self.layout = client, base, futures, layout
+        self.metric, self.some, self.columns, self.cycles = layout.metric, layout.some, layout.metric.columns, False
+        self.scaled, self.near, self.index = layout.metric.scaled, cast("Neighbours", self), self
+        (n, q), d = np.sum(self.each(_shape), axis=0), layout.some.shape[1]
+        q //= len(futures)
+        self.n = int(n)
+        self.X, self.r, self.noises = (cast("Floats", Elsewhere(self.n, *tail)) for tail in ((d,), (int(q),), ()))
+        self.limit, self.store, self.V = 0, None, None
         self._layout = share(client, layout)
 
-    @property
-    def index(self) -> Bundles:
-        """What the driver knows of distances."""
-        return self
-
     def each(self, function: Callable[..., T], *arguments: Sequence[Any]) -> list[T]:
-        """The results of a function of every bundle's store, with further arguments for each."""
+        """The results of a function of every bundle, with further arguments for each."""
         with cluster_errors(self.client):
-            jobs = self.client.map(_on_bundle, [function] * len(self.futures), self.futures, *arguments, pure=False)
+            jobs = self.client.map(function, self.futures, *arguments, pure=False)
         return gather(self.client, jobs)
 
-    def answers(self, function: Callable[..., T], blocks: Sequence[tuple[list[Request], tuple[Any, ...]]]) -> list[T]:
-        """The results of a function of some rows and further arguments, for several blocks of requests.
-
-        For each block, the rows are those that are requested, and maybe others.
-        """
+    def fetch(self, asked: list[Request]) -> Observed:
+        """Rows that have those of some requests among them, on this machine."""
         from dask.delayed import delayed
 
-        there, call, answers = share(self.client, function), delayed(_answer, pure=False), list[T]()
-        for begin in range(0, len(blocks), AT_ONCE):
-            jobs = []
-            for asked, arguments in blocks[begin : begin + AT_ONCE]:
-                sent, others = (delayed(part, pure=False, traverse=False) for part in (asked, arguments))
-                jobs.append(call(there, self.gathered(sent), others))
-            with cluster_errors(self.client):
-                futures = self.client.compute(jobs)
-            answers += gather(self.client, futures)
-        return answers
+        with cluster_errors(self.client), no_warning_of_size():
+            parts = self.client.compute(self.gathered(delayed(asked, pure=False, traverse=False)))
+        return together(gather(self.client, parts))
 
     def gathered(self, asked: Any) -> list[Any]:
         """Lazy parts of the rows, some of them empty, which have those of a block of requests among them.
@@ -212,28 +216,26 @@ class Bundles:
         return Z[least_hashes(Z[:, -1], most)][:, :-1]
 
 
-def lay_out(rows: DaskRows, remainder: Remainder) -> Bundles:
+def lay_out(rows: DaskRows, rest: Rest) -> Bundles:
     """Cut the rows that are not active into bundles. Two passes over them, of which the second moves them."""
     client, d = rows.client, rows.shape[1]
     workers = workers_of(client)
-    levels = _levels(list(workers.values()), 8 * rows.shape[0] * (2 * d + rows.q + 2))
-    layout = layout_of(rows, remainder, levels)
-    pieces, there = rows.submit(partial(split, remainder, layout)), share(client, layout)
+    layout = layout_of(rows, rest, _levels(list(workers.values()), 8 * rows.shape[0] * (2 * d + rows.q + 2)))
+    pieces, there, count = rows.submit(partial(split, rest, layout)), share(client, layout), len(layout.boxes)
     with cluster_errors(client):
-        count = range(len(layout.boxes))
-        parts = [client.map(getitem, [piece] * len(count), count, pure=False) for piece in pieces]
+        parts = [client.map(getitem, [piece] * count, range(count), pure=False) for piece in pieces]
         homes = cycle(workers)  # so that no worker gets many of them; any other will do if it is lost
         futures = [
             client.submit(Bundle, list(each), there, workers=[next(homes)], allow_other_workers=True, pure=False)
             for each in zip(*parts, strict=True)
         ]
-    return Bundles(client, futures, layout)
+    return Bundles(client, rest.base, futures, layout)
 
 
-def layout_of(rows: Any, remainder: Remainder, levels: int) -> Layout:
+def layout_of(rows: Any, rest: Rest, levels: int) -> Layout:
     """The layout of 2^levels bundles of rows that are not active, from a sample of them. One pass."""
-    d, kernel = rows.shape[1], remainder.base.kernel
-    seen: Survey = rows.map(partial(survey, remainder, max(n_sampled(d), PER_BUNDLE * 2**levels)), Survey.merged)
+    d, kernel = rows.shape[1], rest.base.kernel
+    seen: Survey = rows.map(partial(survey, rest, max(n_sampled(d), PER_BUNDLE * 2**levels)), Survey.merged)
     metric = seen.metric(kernel.centre, kernel.metric())
     boxes = Bisection.of(metric.scaled(seen.rows), levels)
     return Layout(metric, boxes, np.ascontiguousarray(seen.rows[: n_sampled(d)]), np.dtype(float_type(rows)))
@@ -249,31 +251,19 @@ def _levels(workers: list[dict[str, Any]], size: int) -> int:
 # Tasks
 
 
-def survey(remainder: Remainder, most: int, block: Block) -> Survey:
+def survey(rest: Rest, most: int, block: Block) -> Survey:
     """A survey of those rows of a block that are not active."""
-    rows = remainder.inputs(block)
+    rows = rest.inputs(block)
     return Survey([rows] if len(rows) else [], rows.shape[1], most)
 
 
-def split(remainder: Remainder, layout: Layout, block: Block) -> list[Observed]:
+def split(rest: Rest, layout: Layout, block: Block) -> list[Observed]:
     """The rows of a block that are not active, for every bundle."""
-    X, values, noise = remainder(block)
+    X, values, noise = rest(block)
     place = layout.boxes.locate(layout.metric.scaled(X))
     order = np.argsort(place, kind="stable")
     edges = np.searchsorted(place[order], np.arange(1, len(layout.boxes)))
     return [(X[which], values[which], noise[which]) for which in np.split(order, edges)]
-
-
-def _on_bundle(function: Callable[..., Any], bundle: Bundle, *arguments: Any) -> Any:
-    """A function of the store of a bundle."""
-    with on_this_thread():
-        return function(bundle.store, *arguments)
-
-
-def _answer(function: Callable[..., Any], parts: list[Observed], arguments: tuple[Any, ...]) -> Any:
-    """A function of the rows that were gathered for a block."""
-    with on_this_thread():
-        return function(together(parts), *arguments)
 
 
 def together(parts: Iterable[Observed]) -> Observed:
@@ -307,10 +297,10 @@ def near_rows(bundle: Bundle, asked: list[Request], radius: list[Floats]) -> Obs
     return store.X[which], store.values[which], store.noises[which]
 
 
-def _size(store: RowStore) -> tuple[int, int]:
-    return len(store), store.values.shape[1]
+def _shape(bundle: Bundle) -> tuple[int, int]:
+    return bundle.store.values.shape[0], bundle.store.values.shape[1]
 
 
-def _below(store: RowStore, level: float) -> Array:
+def _below(bundle: Bundle, level: float) -> Floats:
     """Positions of the rows whose coordinate that decides ties is no larger than a number."""
-    return np.asarray(store.Z[store.Z[:, -1] <= level])
+    return np.asarray(bundle.store.Z[bundle.store.Z[:, -1] <= level])

@@ -39,7 +39,8 @@ def find_client(client: Client | None) -> Client:
     if not isinstance(client, distributed.Client):
         raise TypeError(f"executor must be a dask.distributed.Client or None; got {client!r}.")
     if client.status != "running":
-        raise ValueError(f"executor is a client that is {client.status}; make a new one.")
+        words = "has lost its scheduler" if client.status == "connecting" else f"is {client.status}"
+        raise ValueError(f"executor is a client that {words}; make a new one.")
     return client
 
 

@@ -2,63 +2,32 @@
 
 A prediction depends on few rows: the nearest of the query and, where neighbourhoods are shared, the nearest of the
 centre of its cell. Any set of rows that has these among it gives the same prediction. So queries are answered in
-blocks: the rows that a block needs are found where they are and gathered by one worker, and `Local` with these rows
-predicts the block there.
+blocks: the rows that a block needs are found where they are and gathered, and `Local` with these rows predicts the
+block.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NoReturn, Self, cast
 
 import numpy as np
 
 from ..core.types import Floats, Indices
 from ..kernels.cells import Cells
-from ..kernels.neighbours import Metric, Neighbours, along_a_curve
+from ..kernels.neighbours import Metric, along_a_curve
 from ..kernels.row_store import Observed
-from ..posteriors import Evidence, Local, RowsOfFit, SubsetOfData, remainder
+from ..posteriors import Evidence, Local, RowsOfFit, SubsetOfData
 from ..posteriors.base import Needs
 from ..posteriors.tuning import SIZES
 from ..selection.rows import Block
-from .bundles import Bundles, Remainder, Request, lay_out
+from .bundles import ELSEWHERE, Bundles, Request, Rest, lay_out
 from .rows import DaskRows
 
 BLOCK = 2**24  # numbers of the nearest rows of a block of queries, 128 MB: up to some times as many are gathered
-MOST_LAZY = 2**16  # queries of a block of a Dask collection: each block takes some tasks for every bundle
-MOST_HERE = 2**11  # queries of a block of an array: enough to share rows, few enough for all workers to have some
-CACHE = 2**28  # bytes that the v's and factors of the rows of a block may take on a worker
-
-ELSEWHERE = (
-    "The rows of this model are on the workers of a cluster. Save it to a folder with sodalite.save(model, path), and "
-    "load that with sodalite.load(path)."
-)
-
-
-class Elsewhere:
-    """An array whose rows are elsewhere: it has a shape, and no values here."""
-
-    def __init__(self, *shape: int) -> None:
-        self.shape, self.dtype, self.ndim = shape, np.dtype(np.float64), len(shape)
-
-    def __len__(self) -> int:
-        return self.shape[0]
-
-    def __getitem__(self, rows: Any) -> NoReturn:
-        raise ValueError(ELSEWHERE)
-
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NoReturn:
-        raise ValueError(ELSEWHERE)
-
-
-class RemainderElsewhere(remainder.Remainder):
-    """The rows of the remainder, on the workers: how many they are, and how the nearest are found."""
-
-    def __init__(self, base: SubsetOfData, remote: Bundles) -> None:
-        n, d, q = remote.shape
-        self.X, self.r, self.noises = (cast("Floats", Elsewhere(n, *tail)) for tail in ((d,), (q,), ()))
-        self.base, self.near, self.limit, self.store, self.V = base, cast("Neighbours", remote), 0, None, None
+MOST = 2**16  # queries of a block: each block takes some tasks for every bundle
+CACHE = 2**28  # bytes that the v's and factors of the rows of a block may take
 
 
 @dataclass(frozen=True)
@@ -78,10 +47,11 @@ class Detached:
         """How many neighbours a query has."""
         return int(self.state["k"])
 
-    def queries(self, k: int, most: int, shared: bool = True) -> int:
-        """How many queries may be in one block, if each has k neighbours and maybe a shared neighbourhood."""
-        near = k + (self.state["h"] if shared and self.cells is not None else 0)
-        return int(np.clip(BLOCK // max(near * self.width, 1), 1, most))
+    @property
+    def most(self) -> int:
+        """How many queries may be in one block."""
+        near = self.k + (0 if self.cells is None else self.state["h"])
+        return int(np.clip(BLOCK // max(near * self.width, 1), 1, MOST))
 
     def asked(self, X: Floats, k: int, shared: bool = True) -> list[Request]:
         """The rows that queries need: the k nearest of each, and with `shared` those of the centres of their cells."""
@@ -101,59 +71,38 @@ class Detached:
 
 @dataclass(frozen=True)
 class DaskLocal(Local):
-    """`Local` whose rows are on the workers of a cluster. They are searched there, and predictions are made there."""
+    """`Local` whose rows are on the workers of a cluster, where they are searched.
+
+    Dask collections are predicted there too (`sodalite.cluster.predict`). Other queries, and rows that judge the model,
+    are predicted on this machine, by the posterior with those rows that they need.
+    """
 
     name: ClassVar[str] = Local.name
     needs: ClassVar[Needs] = "passes"
     """The rows stay where they are."""
 
-    remote: Bundles = field(default=None, repr=False, kw_only=True)  # type: ignore[assignment]
-    """The rows."""
-
     @classmethod
     def prepare(cls, evidence: Evidence) -> Self:
         """The posterior with k = 0, before leave-one-out errors choose k."""
         base, selection = SubsetOfData.condition(replace(evidence, judging=None)), evidence.selection
-        remaining = Remainder(base, np.sort(selection.indices), selection.noise_floor)
-        remote = lay_out(cast("DaskRows", evidence.rows), remaining)
-        return cls(base.kernel, RemainderElsewhere(base, remote), k=0, remote=remote)
+        rest = Rest(base, np.sort(selection.indices), selection.noise_floor)
+        return cls(base.kernel, lay_out(cast("DaskRows", evidence.rows), rest), k=0)
+
+    @property
+    def bundles(self) -> Bundles:
+        """The rows."""
+        return cast("Bundles", self.remainder)
 
     @property
     def detached(self) -> Detached:
         """The posterior without its rows."""
-        _, d, q = self.remote.shape
-        cells = None if self.shared is None else self.shared.cells
-        return Detached(self.saved(), self.remote.metric, d + len(self.remote.columns) + q + 2, cells)
+        width = self.X.shape[1] + len(self.bundles.columns) + self.bundles.r.shape[1] + 2
+        return Detached(self.saved(), self.bundles.metric, width, None if self.shared is None else self.shared.cells)
 
-    def _answered(
-        self,
-        method: Callable[..., tuple[Floats, ...]],
-        X: Floats,
-        k: int,
-        shared: bool,
-        arguments: Callable[[Indices], tuple[Any, ...]],
-    ) -> list[Floats]:
-        """The arrays that a function of a `Local` returns for queries, computed by the workers in blocks.
-
-        Parameters
-        ----------
-        method : callable
-            Takes a `Local` and the arguments of a block. Returns a tuple of arrays whose first axis is that of the
-            queries of the block.
-        X : array of shape (queries, d)
-        k : int
-            How many of the nearest rows of each query it needs.
-        shared : bool
-            Whether it needs shared neighbourhoods, if there are any.
-        arguments : callable
-            Returns the arguments for some of the queries.
-        """
+    def _fetched(self, X: Floats, k: int, shared: bool = True) -> Local:
+        """The posterior with the k nearest rows of each query and, with `shared`, its shared neighbourhood, if any."""
         detached = self.detached
-        order, size = along_a_curve(detached.metric.scaled(X)), detached.queries(k, MOST_HERE, shared)
-        parts = [order[begin : begin + size] for begin in range(0, len(order), size)]
-        blocks = [(detached.asked(X[part], k, shared), arguments(part)) for part in parts]
-        found = self.remote.answers(_OnRows(detached, method), blocks)
-        return [np.concatenate(each)[np.argsort(order)] for each in zip(*found, strict=True)]
+        return detached.on(self.bundles.fetch(detached.asked(X, min(k, self.near.n), shared)))
 
     # Prediction
 
@@ -161,48 +110,38 @@ class DaskLocal(Local):
         """The mean, of shape (n, q), and the variance of the latent function, (n,), not calibrated."""
         if not self.k or not len(X):
             return self.base.latent(X)
-        mean, variance = self._answered(Local.latent, X, self.k, True, lambda part: (X[part],))
+        order, most = along_a_curve(self.bundles.scaled(X)), self.detached.most
+        parts = (X[order[begin : begin + most]] for begin in range(0, len(X), most))
+        found = [self._fetched(part, self.k).latent(part) for part in parts]
+        mean, variance = (np.concatenate(each)[np.argsort(order)] for each in zip(*found, strict=True))
         return mean, variance
 
     def joint(self, X: Floats) -> tuple[Floats, Floats]:
         """The mean, of shape (n, q), and the covariance, of shape (n, n), given the union of the neighbours."""
-        if not self.k or not len(X):
-            return super().joint(X)
-        detached = self.detached
-        on_rows: Callable[..., tuple[Floats, Floats]] = _OnRows(detached, Local.joint)
-        return self.remote.answers(on_rows, [(detached.asked(X, max(self.k, *SIZES)), (X,))])[0]
+        known = self.k and len(X)
+        return self._fetched(X, max(self.k, *SIZES)).joint(X) if known else super().joint(X)
 
     # Leave-one-out errors
 
     def own_errors(self, rows: RowsOfFit, sizes: Sequence[int]) -> tuple[Floats, Floats]:
         """Leave-one-out errors and variances from own neighbours; of shape (sizes, rows, q) and (sizes, rows)."""
-        most = min(max(sizes) + 1, self.near.n)
-        error, variance = self._answered(_errors, rows.X, most, False, lambda part: (rows.take(part), sizes))
-        return np.moveaxis(error, 1, 0), variance.T
+        return self._fetched(rows.X, max(sizes) + 1, shared=False).own_errors(rows, sizes)
 
     def shared_errors(self, rows: RowsOfFit) -> tuple[Floats, Floats]:
         """Leave-one-out errors and variances as `Shared.leave_out` has them."""
-        error, variance = self._answered(Local.shared_errors, rows.X, 0, True, lambda part: (rows.take(part),))
-        return error, variance
+        return self._fetched(rows.X, 0).shared_errors(rows)
 
     def correlations(
         self, rows: RowsOfFit, variance: Floats, others: RowsOfFit, variances: Floats, partners: Indices
     ) -> Floats:
         """Correlations of the leave-one-out errors of rows with those of some others, as `Local` has them."""
-
-        def arguments(part: Indices) -> tuple[Any, ...]:
-            needed, place = np.unique(partners[part], return_inverse=True)
-            none = int((needed < 0).any())  # whether there is a -1, which stands for none
-            needed, place = needed[none:], place.reshape(partners[part].shape) - none
-            return rows.take(part), variance[part], others.take(needed), variances[needed], place
-
-        (rho,) = self._answered(_correlations, rows.X, min(self.k + 1, self.near.n), False, arguments)
-        return rho
+        near = self._fetched(rows.X, self.k + 1, shared=False)
+        return near.correlations(rows, variance, others, variances, partners)
 
     def rows_in(self, cells: Indices, evidence: Evidence, which: Indices) -> Indices:
         """Those of some rows that are in some cells, found where the rows are."""
         assert self.shared is not None
-        inside = _Inside(self.remote.metric, self.shared.cells, cells, np.sort(which))
+        inside = _Inside(self.bundles.metric, self.shared.cells, cells, np.sort(which))
         return np.sort(np.concatenate(evidence.rows.map(inside)))
 
     # Files
@@ -213,17 +152,6 @@ class DaskLocal(Local):
 
     def __getstate__(self) -> NoReturn:
         raise TypeError(f"This model cannot be pickled or copied. {ELSEWHERE}")
-
-
-@dataclass(frozen=True)
-class _OnRows:
-    """A function of a `Local`, as one of the rows that it needs."""
-
-    detached: Detached
-    method: Callable[..., Any]
-
-    def __call__(self, rows: Observed, *arguments: Any) -> Any:
-        return self.method(self.detached.on(rows), *arguments)
 
 
 @dataclass(frozen=True)
@@ -240,16 +168,3 @@ class _Inside:
         which, places = block.find(self.which)
         cell = self.all_cells.locate(self.metric.scaled(np.asarray(block.X[places], dtype=np.float64)))
         return self.which[which][np.isin(cell, self.cells)]
-
-
-def _errors(local: Local, rows: RowsOfFit, sizes: Sequence[int]) -> tuple[Floats, Floats]:
-    errors, variances = local.own_errors(rows, sizes)
-    return np.moveaxis(errors, 0, 1), variances.T
-
-
-def _correlations(
-    local: Local, rows: RowsOfFit, variance: Floats, others: RowsOfFit, variances: Floats, partners: Indices
-) -> tuple[Floats]:
-    if not len(others.X):
-        return (np.zeros(partners.shape),)
-    return (local.correlations(rows, variance, others, variances, partners),)

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import replace
-from math import ceil
 from typing import Any
 
 import numpy as np
@@ -22,7 +21,7 @@ from ..core.validation import is_dask
 from ..kernels.row_store import Observed
 from .bundles import Bundles, Request, together
 from .collections import numeric_types
-from .local import MOST_LAZY, DaskLocal, Detached
+from .local import DaskLocal, Detached
 
 
 def learn_names(model: Any, X: Any, reset: bool) -> None:
@@ -59,12 +58,12 @@ def lazily(model: Any, X: Any, tails: Sequence[tuple[int, ...]], y: Any, answer:
     sent, bundles, most = _sent(model)
     if hasattr(X, "to_dask_array"):
         numeric_types("X", X)
-        blocks, sizes, chunks = X.to_delayed(), [np.nan] * X.npartitions, None
+        blocks, sizes, chunks = X.to_delayed(), (np.nan,) * X.npartitions, None
     else:
         if X.ndim != 2:
             raise ValueError(f"X must have two dimensions, rows and columns; got {X.ndim}.")
-        chunks = X.chunks[0]
-        X = X.rechunk({0: _cut(chunks, most), 1: -1})
+        chunks, is_large = X.chunks[0], any(size > most for size in X.chunks[0])
+        X = X.rechunk({0: most, 1: -1} if is_large else {1: -1})
         blocks, sizes = X.to_delayed().ravel(), X.chunks[0]
     targets = [()] * len(blocks) if y is None else [(part,) for part in _blocks_of(y, sizes)]
     node = delayed(sent, pure=False, traverse=False)
@@ -94,16 +93,7 @@ def _sent(model: Any) -> tuple[Any, Bundles | None, float]:
         return sent, None, np.inf
     detached = posterior.detached
     sent.fitted_ = replace(sent.fitted_, posterior=detached)
-    return sent, posterior.remote, detached.queries(detached.k, MOST_LAZY)
-
-
-def _cut(sizes: Sequence[float], most: float) -> tuple[float, ...]:
-    """Sizes of blocks of rows, those of more than `most` rows cut into several; NaN for a size that is not known."""
-    found = list[float]()
-    for size in sizes:
-        count = ceil(size / most) if size > most else 1
-        found += [size] if count == 1 else [len(part) for part in np.array_split(np.arange(size), count)]
-    return tuple(found)
+    return sent, posterior.bundles, detached.most
 
 
 def _asked(model: Any, X: Any) -> list[Request]:

@@ -111,7 +111,7 @@ class DaskRows:
         else:
             limit = parse_bytes(setup.memory_limit)
         keep = self.shape[0] * setup.m * setup.kernel.dtype.itemsize <= limit
-        yield DaskExecutor(self, setup, keep), keep
+        yield DaskExecutor(self, setup if keep else replace(setup, m=0)), keep
 
 
 def dask_rows(X: Any, y: Any, alpha: Any = None, executor: Client | None = None) -> DaskRows:

@@ -15,9 +15,9 @@ import os
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
-from math import isfinite, prod
+from math import prod
 from pathlib import Path
-from typing import IO, Any, NoReturn
+from typing import IO, Any
 from zlib import crc32
 
 import numpy as np
@@ -27,7 +27,6 @@ from .memory import available
 from .types import Array
 
 VERSION = 1
-DEEPEST = 30  # levels of nesting in the text: so deep, scikit-learn takes minutes for the bounds of a kernel
 BLOCK = 2**17  # bytes that have one checksum: to check them takes less than a tenth of a millisecond
 SUM = 8  # digits of a checksum
 MOST_HEADER = 2**28  # bytes; a header has some 100 bytes for each megabyte of the arrays
@@ -95,11 +94,6 @@ def write(
     the file is read.
     """
     check_path(kind, path)
-    if _too_deep(content):
-        raise kind.error(
-            f"{path} could not be written: its description is nested more than {DEEPEST} levels deep. Use a "
-            f"kernel of fewer terms, or shorter notes."
-        )
     codes = {dtype: code for code, dtype in TYPES.items()}
     types = {name: _type(array) for name, array in arrays.items()}
     names = sorted(arrays, key=lambda name: (-types[name].itemsize, name))  # so that all are aligned
@@ -138,11 +132,13 @@ def read_header(kind: Kind, path: str | os.PathLike[str]) -> Header:
     except OSError as error:
         raise kind.error(f"{path} cannot be read: {error.strerror or error}.") from None
     try:
-        header = json.loads(text)
-        about = header.pop("__metadata__", {})
-        layout = {name: _place(part, 8 + length, size) for name, part in header.items()}
+        layout = json.loads(text)
+        about = layout.pop("__metadata__", {})
+        arrays, places = _places(layout, 8 + length, size)
     except (ValueError, TypeError, LookupError, AttributeError, RecursionError):
-        _refuse(kind, path)
+        if (what := what_is(path)) is not None:
+            raise kind.error(f"{path} is no {kind.noun}, but {what}.") from None
+        raise kind.damaged(f"{path} is truncated, damaged or no {kind.noun}.") from None
     if about.get("format") != kind.format:
         raise kind.error(f"{path} is no {kind.noun} of sodalite's, though it is in the safetensors format.")
     version = str(about.get("version"))[:9]
@@ -153,20 +149,18 @@ def read_header(kind: Kind, path: str | os.PathLike[str]) -> Header:
         )
     if version != str(VERSION):
         raise kind.damaged(f"{path} is damaged: {version!r} is not a version of the format.")
-    whole = _parsed(kind, path, about, header)
-    ends = sorted((at, at + prod(shape) * TYPES[code].itemsize) for code, shape, at in layout.values())
-    begins = [8 + length, *(end for _, end in ends)]
-    if [begin for begin, _ in ends] != begins[:-1] or begins[-1] != size:
-        _refuse(kind, path)
-    return Header(
-        content=whole["content"],
-        arrays={name: (TYPES[code].name, shape) for name, (code, shape, _) in layout.items()},
-        n_bytes=size,
-        places={name: at for name, (_, _, at) in layout.items()},
-        sums=whole["checksums"],
-        mapped=tuple(whole["mapped"]),
-        sha256=about["sha256"],
-    )
+    described = str(about.get("text"))
+    if about.get("sha256") != _hash(described, layout):
+        raise kind.damaged(f"{path} is damaged: its description is not the one that was written (checksum).")
+    try:
+        whole = json.loads(described)
+        content, sums, mapped = dict(whole["content"]), dict(whole["checksums"]), tuple(whole["mapped"])
+        is_valid = set(sums) == set(layout) >= set(mapped) and all(isinstance(each, str) for each in sums.values())
+    except (ValueError, TypeError, LookupError, RecursionError):
+        is_valid = False
+    if not is_valid:
+        raise kind.damaged(f"{path} is no valid {kind.noun}: its description cannot be read.")
+    return Header(content, arrays, size, places, sums, mapped, about["sha256"])
 
 
 def read(kind: Kind, path: str | os.PathLike[str]) -> tuple[Header, dict[str, Any]]:
@@ -269,42 +263,22 @@ def _hash(text: str, layout: Mapping[str, Any]) -> str:
     return sha256((text + json.dumps(layout, sort_keys=True)).encode()).hexdigest()
 
 
-def _parsed(kind: Kind, path: str | os.PathLike[str], about: Mapping[str, Any], layout: Any) -> dict[str, Any]:
-    """The JSON text of a file, verified and parsed."""
-    text = str(about.get("text"))
-    if about.get("sha256") != _hash(text, layout):
-        raise kind.damaged(f"{path} is damaged: its description is not the one that was written (checksum).")
-    try:
-        whole = json.loads(text, parse_float=_finite, parse_constant=_finite)
-        sums, mapped = whole["checksums"], whole["mapped"]
-        is_valid = (
-            isinstance(whole["content"], dict)
-            and not _too_deep(whole["content"])
-            and set(sums) == set(layout) >= set(mapped)
-            and all(isinstance(digits, str) for digits in sums.values())
-        )
-    except (ValueError, TypeError, LookupError, AttributeError, RecursionError):
-        is_valid = False
-    if not is_valid:
-        raise kind.damaged(f"{path} is no valid {kind.noun}: its description cannot be read.")
-    return whole  # type: ignore[no-any-return]
-
-
-def _place(part: Any, begin: int, size: int) -> tuple[str, tuple[int, ...], int]:
-    """The type, the shape and the place of an array, from the header of a file of some size; any error if it lies."""
-    (first, last), shape, dtype = part["data_offsets"], tuple(part["shape"]), part["dtype"]
-    if not shape or any(type(number) is not int or not 0 <= number <= size for number in (first, last, *shape)):
+def _places(
+    layout: Mapping[str, Any], begin: int, size: int
+) -> tuple[dict[str, tuple[str, tuple[int, ...]]], dict[str, int]]:
+    """The types and shapes of arrays, and where they are in a file of some size; any error if they do not fill it."""
+    arrays, places, at = {}, {}, begin
+    for name, part in layout.items():
+        shape, dtype = tuple(part["shape"]), TYPES[part["dtype"]]
+        if not shape or any(type(number) is not int or not 0 <= number <= size for number in shape):
+            raise ValueError
+        arrays[name], places[name] = (dtype.name, shape), at
+        at += prod(shape) * dtype.itemsize
+        if part["data_offsets"] != [places[name] - begin, at - begin]:
+            raise ValueError
+    if at != size:
         raise ValueError
-    if last - first != prod(shape) * TYPES[dtype].itemsize:
-        raise ValueError
-    return dtype, shape, begin + first
-
-
-def _refuse(kind: Kind, path: str | os.PathLike[str]) -> NoReturn:
-    """Raise the error for a file that is no container, or not a whole one."""
-    if (what := what_is(path)) is not None:
-        raise kind.error(f"{path} is no {kind.noun}, but {what}.") from None
-    raise kind.damaged(f"{path} is truncated, damaged or no {kind.noun}.") from None
+    return arrays, places
 
 
 def _type(array: Any) -> np.dtype[Any]:
@@ -331,26 +305,3 @@ def _write_array(file: IO[bytes], array: Any, dtype: np.dtype[Any]) -> str:
 def _sum(block: Array) -> str:
     """The checksum (CRC-32) of a block."""
     return f"{crc32(block.reshape(-1).view(np.uint8).data):0{SUM}x}"
-
-
-def _finite(text: str) -> float:
-    """A number of the JSON text. NaN and infinite numbers are refused, since `write` never writes them."""
-    number = float(text)
-    if not isfinite(number):
-        raise ValueError(f"{text} is not a finite number")
-    return number
-
-
-def _too_deep(content: Any) -> bool:
-    """Whether JSON content is nested more than `DEEPEST` levels deep."""
-    level = [content]
-    for _ in range(DEEPEST + 1):
-        level = [
-            part
-            for whole in level
-            if isinstance(whole, Mapping | list | tuple)
-            for part in (whole.values() if isinstance(whole, Mapping) else whole)
-        ]
-        if not level:
-            return False
-    return True

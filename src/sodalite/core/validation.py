@@ -2,36 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
 from numbers import Integral, Real
-from typing import Any, NamedTuple, Protocol
+from typing import Any
 
 import numpy as np
 from sklearn.utils import check_array
 
-from ..exceptions import OutlierWarning
 from .types import Array, Floats
-from .warn import warn
-
-# Distance of an outlier from its column's median, in ranges between the column's 10 % and 90 % quantiles. No common
-# distribution reaches it; a smaller value would warn of heavy tails.
-OUTLYING = 1000.0
 
 LARGEST = 1e120  # largest absolute value of an input: squares (1e240), and sums and products of them, stay below 1e308
 SMALLEST = 1e-120  # least largest absolute value of a column that is not all zero: its squares stay above 1e-308
 
 DATED = ("date", "time", "duration")  # beginnings of the names, in lower case, of types of dates, times and durations
-
-SAMPLE = 100_000  # rows that quantiles are taken of, which is accurate to 1 % of a standard deviation
-
-
-class Variances(Protocol):
-    """The part of a compiled kernel that gives the prior variance k(x, x) of rows."""
-
-    def prepare(self, X: Array) -> Any: ...
-    def diag(self, a: Any) -> Floats: ...
 
 
 def check_rows(X: Any, y: Any, targets: Any = np.float64) -> tuple[Array, Array]:
@@ -229,87 +214,6 @@ def unknown(argument: str, names: Iterable[str], got: Any, also: str = "") -> Va
     return ValueError(f"{argument} must be one of {', '.join(map(repr, names))}{also}; got {got!r}.{hint}")
 
 
-class _Outlier(NamedTuple):
-    """The most outlying value of a column."""
-
-    row: int
-    column: int
-    low: float
-    """The column's 10 % quantile."""
-    high: float
-    """The column's 90 % quantile."""
-    n_others: int
-    """How many more values of the column are outliers."""
-
-
-def warn_of_outliers(
-    X: Array,
-    y: Array | None,
-    names: Sequence[str] | None = None,
-    target: str | None = None,
-    place: Callable[[int], str] = "Row {}".format,
-) -> None:
-    """Warn of the most outlying row of every input and target that has values further out than `OUTLYING`.
-
-    Parameters
-    ----------
-    X : array of shape (n, d)
-    y : array of shape (n, q), or None
-        None if nothing is to be said of targets.
-    names : sequence of str, optional
-        The names of the inputs.
-    target : str, optional
-        The name of the target, if there is one target.
-    place : callable, optional
-        The name of a row at the beginning of a sentence, by its index.
-    """
-    for what, values in (("X", X), *([] if y is None else [("y", y)])):
-        effect = "Predictions near it are uncertain." if what == "X" else "Predictions of other rows suffer from it."
-        for row, column, low, high, n_others in _outliers(values):
-            name = f"{what}[:, {column}]" if what == "X" or values.shape[1] > 1 else what
-            if what == "X" and names is not None:
-                name = repr(str(names[column]))
-            elif what == "y" and target is not None:
-                name = repr(target)
-            warn(
-                f"{place(row)} has {name} = {values[row, column]:.6g}, while 80 % of the rows are between {low:.6g} "
-                f"and {high:.6g}{f'; {n_others} more rows are as far' if n_others else ''}. {effect} "
-                f"Drop the row if it is a mistake.",
-                OutlierWarning,
-            )
-
-
-def _outliers(values: Array) -> Iterator[_Outlier]:
-    """The most outlying value of each column of an (n, d) array that has any."""
-    low, middle, high = np.quantile(values[:: -(-len(values) // SAMPLE)], [0.1, 0.5, 0.9], axis=0)
-    for column in np.flatnonzero(high > low):
-        with np.errstate(over="ignore"):
-            distance = np.abs(values[:, column] - middle[column]) / (high[column] - low[column])
-        row = int(np.argmax(distance))
-        if distance[row] > OUTLYING:
-            n_others = int(np.count_nonzero(distance > OUTLYING)) - 1
-            yield _Outlier(row, int(column), float(low[column]), float(high[column]), n_others)
-
-
-def check_first(first: Any, n: int, m: int) -> list[int]:
-    """The rows to start from, as a list: one index of n rows, or up to m different ones."""
-    if isinstance(first, np.ndarray):
-        first = first.tolist()
-    rows = list(first) if isinstance(first, Sequence) and not isinstance(first, str) else [first]
-    for row in rows:
-        if not is_whole(row):
-            raise TypeError(f"first must be the index of a row, or several; got {row!r} of type {type(row).__name__}.")
-        if not 0 <= int(row) < n:
-            raise ValueError(f"first must be the index of a row, from 0 to {n - 1}; got {row}.")
-    if not rows:
-        raise ValueError("first must name at least one row; it is empty.")
-    if len(set(rows)) < len(rows):
-        raise ValueError(f"first must not name a row twice; got {rows}.")
-    if len(rows) > m:
-        raise ValueError(f"first names {len(rows)} rows, more than n_active={m}.")
-    return [int(row) for row in rows]
-
-
 def check_alpha(alpha: Any, n: int) -> Floats:
     """The noise variance of every row beyond the kernel's, of shape (n,), from one number or one per row."""
     return _per_row("alpha", alpha, n, "alpha is a variance: it")
@@ -343,26 +247,6 @@ def _per_row(name: str, values: Any, n: int, subject: str) -> Floats:
     return np.array(np.broadcast_to(numbers, (n,)))
 
 
-def check_variance(kernel: Variances, X: Array) -> None:
-    """Refuse rows to be predicted, of shape (n, d), at which the prior variance overflows; linear kernels have such."""
-    if not float(np.abs(X).max(initial=0)) > LARGEST:
-        return
-    with np.errstate(over="ignore", invalid="ignore"):
-        variance = kernel.diag(kernel.prepare(X))
-    check_predictions(X, np.where(variance < LARGEST, variance, np.inf))
-
-
-def check_predictions(X: Array, *predictions: Array) -> None:
-    """Refuse rows X with predictions (arrays of n rows each) that are not finite; the error names the first."""
-    finite = np.all([np.isfinite(part).reshape(len(X), -1).all(axis=1) for part in predictions], axis=0)
-    if not finite.all():
-        row = int(np.argmin(finite))
-        raise ValueError(
-            f"X has values that are too large to predict for with this kernel: as large as "
-            f"{np.abs(X[row]).max():.3g}, in row {row}."
-        )
-
-
 def check_levels(name: str, values: Any) -> Floats:
     """Return probabilities between 0 and 1 as an array of shape (levels,); refuse all else by name."""
     try:
@@ -392,17 +276,6 @@ def check_target(target: int, q: int) -> None:
     """Refuse a target other than 0 to q - 1."""
     if not is_whole(target) or not 0 <= target < q:
         raise ValueError(f"target must be from 0 to {q - 1}; got {target}.")
-
-
-def scaled_alpha(alpha: Floats, std: Floats) -> Floats:
-    """The rows' noise variances, of shape (n,), in units of the scaled targets.
-
-    `std`, of shape (q,), is the targets' scale. With several targets alpha is in scaled units already.
-    """
-    if len(std) == 1:
-        with np.errstate(over="ignore"):
-            alpha = alpha / std[0] ** 2
-    return np.minimum(alpha, LARGEST)  # a row with that much noise has no influence, with more noise neither
 
 
 def is_whole(value: Any) -> bool:

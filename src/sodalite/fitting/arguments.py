@@ -17,23 +17,23 @@ from ..cluster.client import find_client
 from ..cluster.predict import lazily, learn_names
 from ..cluster.rows import dask_rows
 from ..core.namespaces import in_library_of, in_numpy
-from ..core.types import Floats
+from ..core.types import Array, Floats
 from ..core.validation import (
+    LARGEST,
     check_alpha,
     check_not_large,
     check_not_small,
-    check_predictions,
     check_rows,
     check_targets,
-    check_variance,
     is_dask,
     readable_errors,
     reads_from_disk,
-    warn_of_outliers,
 )
+from ..kernels import CompiledKernel
 from ..selection.rows import ArrayRows, Rows, spans
 from ..tables import encoded_rows
 from .fitted import Fitted, Unseens
+from .outliers import warn_of_outliers
 from .pipeline import Settings
 
 FLOATS = [np.float64, np.float32]
@@ -170,16 +170,16 @@ def _answer_block(
     """The results of a function, as `answer` has them, for some rows in memory."""
     fitted: Fitted = model.fitted_
     rows, unseen = model._queries(X)
-    check_variance(fitted.posterior.kernel, rows)
+    _check_variance(fitted.posterior.kernel, rows)
     targets = []
     if y is not None:
         _check_n_targets(y := check_targets(y, len(rows)), fitted.q)
         targets.append(y.reshape(len(rows), fitted.q))
-    with np.errstate(over="ignore"):  # check_predictions refuses values that are not finite
+    with np.errstate(over="ignore"):  # _check_predictions refuses values that are not finite
         found = function(fitted, rows, unseen, *targets)
     found = found if isinstance(found, tuple) else (found,)
     if y is None:
-        check_predictions(rows, *found)
+        _check_predictions(rows, *found)
     return [part.reshape(len(rows), *tail) for part, tail in zip(found, tails, strict=True)]
 
 
@@ -188,3 +188,23 @@ def _check_n_targets(y: Any, q: int) -> None:
     found = q if y is None else 1 if getattr(y, "ndim", 1) == 1 else y.shape[1]
     if found != q:
         raise ValueError(f"y has {found} target{'s' * (found != 1)}, but the model was fitted to {q}.")
+
+
+def _check_variance(kernel: CompiledKernel, X: Array) -> None:
+    """Refuse rows to be predicted, of shape (n, d), at which the prior variance overflows; linear kernels have such."""
+    if not float(np.abs(X).max(initial=0)) > LARGEST:
+        return
+    with np.errstate(over="ignore", invalid="ignore"):
+        variance = kernel.diag(kernel.prepare(X))
+    _check_predictions(X, np.where(variance < LARGEST, variance, np.inf))
+
+
+def _check_predictions(X: Array, *predictions: Array) -> None:
+    """Refuse rows X with predictions (arrays of n rows each) that are not finite; the error names the first."""
+    finite = np.all([np.isfinite(part).reshape(len(X), -1).all(axis=1) for part in predictions], axis=0)
+    if not finite.all():
+        row = int(np.argmin(finite))
+        raise ValueError(
+            f"X has values that are too large to predict for with this kernel: as large as "
+            f"{np.abs(X[row]).max():.3g}, in row {row}."
+        )

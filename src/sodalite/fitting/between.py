@@ -11,7 +11,7 @@ from collections.abc import Callable
 import numpy as np
 
 from ..core.types import Array, Floats
-from ..core.unseen import Unseen
+from ..tables.unseen import Unseen
 
 Predict = Callable[[Floats], Floats]
 """The means of rows, of shape (rows, q)."""

@@ -9,7 +9,6 @@ import numpy as np
 from sklearn.gaussian_process.kernels import Kernel
 
 from ..core.types import Array, Floats, Indices
-from ..core.unseen import Unseen
 from ..hyperparameters import Round
 from ..posteriors import Posterior, joint_samples
 from ..posteriors.baselines import Baselines
@@ -17,6 +16,7 @@ from ..posteriors.calibration import Away
 from ..posteriors.predictive import Predictive
 from ..selection.loop import Selection
 from ..selection.rows import ArrayRows, Scaling
+from ..tables.unseen import Unseen
 from .between import covariance_between_levels, variance_between_levels
 from .means import MeanFunction
 

@@ -20,7 +20,7 @@ from sklearn.gaussian_process.kernels import Kernel
 from ..core.fingerprint import of_block
 from ..core.random import generator_from
 from ..core.types import Floats, Indices
-from ..core.validation import check_first, check_not_small
+from ..core.validation import check_not_small
 from ..core.warn import warn
 from ..criteria import CRITERIA, Criterion, resolve_criterion
 from ..exceptions import NoBetterWarning
@@ -43,7 +43,7 @@ from ..posteriors.baselines import MOST_JUDGED, Baselines, compared_with_simple_
 from ..posteriors.far import LeftTogether
 from ..posteriors.floor import warn_of_floor
 from ..selection.checkpoint import Checkpoint, Record, check_checkpoint, open_checkpoint
-from ..selection.grow import grow, take_all
+from ..selection.grow import check_first, grow, take_all
 from ..selection.loop import Selection
 from ..selection.rows import (
     ArrayRows,

@@ -55,7 +55,7 @@ def select(
         The targets. Of several, the criterion sees the root mean square of a row's residuals.
     kernel : sklearn.gaussian_process.kernels.Kernel
         The covariance, its hyperparameters as they are to be used. A ``WhiteKernel`` in it is the noise; without
-        one the observations are noiseless (see `sodalite.core.jitter`).
+        one the observations are noiseless (see `sodalite.kernels.jitter`).
     n_active : int
         The most rows to choose. With fewer rows than that, all rows become active.
     criterion : {"lookahead", "delta", "uncertainty", "underfit", "sampled", "random"} or callable, default="lookahead"

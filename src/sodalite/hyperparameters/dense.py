@@ -8,9 +8,9 @@ import numpy as np
 from scipy.linalg import lapack
 from sklearn.gaussian_process.kernels import Kernel
 
-from ..core.jitter import NoiseFloor
 from ..core.types import Floats, Indices
 from ..kernels import CompiledKernel, compile_kernel
+from ..kernels.jitter import NoiseFloor
 from ..posteriors.leave_one_out import leave_one_out as left_out
 
 TINY = np.finfo(np.float64).tiny  # the least variance that is divided by

@@ -16,10 +16,10 @@ from typing import NamedTuple
 import numpy as np
 from scipy.linalg import cho_solve, lapack
 
-from ..core.jitter import NoiseFloor
 from ..core.threads import one_blas_thread, threaded_map
 from ..core.types import Floats, Indices
 from ..kernels import CompiledKernel, compile_kernel, robust_spread
+from ..kernels.jitter import NoiseFloor
 from ..posteriors.far import LeftTogether, beyond_box, novelty_of
 from ..posteriors.shape import density_of_t
 from ..selection.rows import Rows

@@ -17,10 +17,10 @@ import numpy as np
 from scipy.linalg import lapack
 from sklearn.gaussian_process.kernels import Kernel
 
-from ..core.jitter import NoiseFloor, split_by_floor
 from ..core.threads import one_blas_thread
 from ..core.types import Array, Floats, Indices
 from ..kernels import CompiledKernel, Features, compile_kernel
+from ..kernels.jitter import NoiseFloor, split_by_floor
 
 BLOCK = 2**18  # entries of k(I, R) that are held at a time, 2 MB; its derivatives take several times as much
 

@@ -8,9 +8,9 @@ import numpy as np
 from scipy.linalg import blas, lapack
 from sklearn.gaussian_process.kernels import Kernel
 
-from ..core.jitter import LEAST, NoiseFloor, split_by_floor
 from ..core.types import Array, Floats
 from ..kernels import CompiledKernel, compile_kernel, take
+from ..kernels.jitter import LEAST, NoiseFloor, split_by_floor
 
 PANEL = 256  # rows of the covariance that are evaluated at a time: the products of a panel stay in the cache
 

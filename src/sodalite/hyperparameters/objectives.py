@@ -15,10 +15,10 @@ from math import log, pi
 import numpy as np
 from sklearn.gaussian_process.kernels import Kernel
 
-from ..core.jitter import NoiseFloor, split_by_floor
 from ..core.threads import threaded_map
 from ..core.types import Array, Floats, Indices, Mask
 from ..kernels import CompiledKernel, compile_kernel, take
+from ..kernels.jitter import NoiseFloor, split_by_floor
 from ..kernels.neighbours import Neighbours, distinct
 from .likelihood import log_marginal_likelihood
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from sklearn.gaussian_process.kernels import Kernel
 
-from ..core.state import Converter, UnknownClassError
+from ..core.state import Converter, StateError, UnknownClassError
 from ..kernels import KERNEL_CLASSES
 from ..selection.checkpoint import Checkpoint, invalid
 from .task import Found
@@ -28,7 +28,7 @@ def found_before(checkpoint: Checkpoint, kernels: Sequence[Kernel]) -> Found | N
     """The result of a search among some kernels that a checkpoint holds; None if it holds none."""
     try:
         found: Found | None = _converter(kernels).load(checkpoint.record.found, Found | None, where="found")
-    except (ValueError, TypeError) as error:
+    except StateError as error:
         raise invalid(checkpoint.path, error) from error
     return found
 

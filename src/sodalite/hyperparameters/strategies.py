@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 import numpy as np
 from sklearn.gaussian_process.kernels import Kernel
 
-from ..core.jitter import floored_factor
 from ..core.types import Floats, Indices
 from ..kernels import CompiledKernel, compile_kernel, spacing, variation
+from ..kernels.jitter import floored_factor
 from ..kernels.neighbours import Neighbours
 from ..posteriors import Evidence, Local
 from ..posteriors.calibration import Scale, log_densities

@@ -9,8 +9,8 @@ from scipy.spatial import cKDTree
 from sklearn.gaussian_process import kernels as spec
 
 from ..core.types import Floats
-from ..core.validation import SAMPLE
 
+SAMPLE = 100_000  # rows that quantiles are taken of, which is accurate to 1 % of a standard deviation
 ROUGH_INPUTS = 2  # most inputs for which Matern 1/2 competes: series and maps often have no derivative
 INFLATED = 10.0  # ratio of the standard deviation to that by quantiles above which outliers have inflated it
 QUERIES = 500  # rows whose nearest neighbour is sought for the median spacing: enough for a few percent of error

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from .. import criteria, hyperparameters, posteriors, stopping
 from ..core.state import Converter
+from ..fitting.fitted import Fitted
 from ..fitting.means import LinearMean, TreesMean
 from ..kernels import KERNEL_CLASSES, NODES
+from ..tables import Preprocessing
 from ..tables.columns import TRANSFORMERS
 
 PARAMETERS = (
@@ -39,32 +41,15 @@ TRUSTED_TYPES = [
     "numpy.dtype",
     *sorted(
         f"{kind.__module__}.{kind.__qualname__}"
-        for kind in {*CONVERTER.classes.values(), *NODES.values()} - {TreesMean}  # which has boosters of LightGBM's
+        for kind in {*CONVERTER.known(Fitted).values(), *CONVERTER.known(Preprocessing).values(), *NODES.values()}
+        - {TreesMean}  # which has boosters of LightGBM's
     ),
     "sodalite.estimator.GreedyGPRegressor",
-    "sodalite.fitting.fitted.Fitted",
-    "sodalite.hyperparameters.task.Round",
-    "sodalite.kernels.compiled.CompiledKernel",
     "sodalite.kernels.neighbours.Index",
-    "sodalite.kernels.neighbours.Neighbours",
     "sodalite.kernels.nodes.Opaque",
     "sodalite.kernels.periodic.Cycle",
-    "sodalite.fitting.means.folds.MeanFunction",
-    "sodalite.fitting.means.folds.Trial",
-    "sodalite.posteriors.baselines.Baselines",
-    "sodalite.posteriors.calibration.Away",
-    "sodalite.posteriors.calibration.ErrorBars",
-    "sodalite.posteriors.calibration.Scale",
-    "sodalite.posteriors.far.Far",
-    "sodalite.posteriors.predictive.Standard",
-    "sodalite.posteriors.shape.Shape",
-    "sodalite.posteriors.shape.Width",
-    "sodalite.selection.loop.Selection",
-    "sodalite.selection.rows.ArrayRows",
-    "sodalite.selection.rows.Scaling",
-    "sodalite.tables.encoder.TableEncoder",
     "sodalite.tables.column.Reading",
-    "sodalite.tables.preprocessing.Preprocessing",
+    "sodalite.tables.encoder.TableEncoder",
 ]
 """The types that ``skops.io.load(path, trusted=TRUSTED_TYPES)`` needs for a model with scikit-learn's kernels. None of
 them runs code from the file."""

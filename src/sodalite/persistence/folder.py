@@ -9,12 +9,13 @@ from __future__ import annotations
 import os
 import secrets
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from ..cluster.bundles import Bundle
 from ..cluster.local import DaskLocal
 from ..core import container
 from ..core.container import Kind
@@ -27,6 +28,8 @@ from ..fitting.fitted import Fitted
 from ..kernels.neighbours import Metric
 from ..kernels.row_store import RowStore
 from ..posteriors import Local
+from ..report.summary import Record, Summary
+from ..tables import Preprocessing
 from .classes import CONVERTER
 from .files import HEADER, KIND
 
@@ -49,6 +52,26 @@ class Rows:
     """That of the cells."""
 
 
+@dataclass(frozen=True)
+class Saved:
+    """What a model file holds."""
+
+    library: str
+    """The version that wrote it."""
+    parameters: dict[str, Any]
+    """Those of the estimator."""
+    lost: dict[str, str]
+    """The parameters that a file cannot hold, as texts."""
+    feature_names: tuple[str, ...] | None
+    preprocessing: Preprocessing | None
+    targets: tuple[str, ...] | None
+    about: Record | None
+    summary: Summary
+    fitted: Fitted
+    rows: Rows | None = None
+    """The files of rows beside it, if there are any."""
+
+
 def saves_to_folder(fitted: Fitted) -> bool:
     """Whether a model is stored in a folder: if it has rows in cells, but not in their own order."""
     return isinstance(fitted.posterior, Local) and fitted.rows is None
@@ -66,30 +89,28 @@ def check_folder(path: str | os.PathLike[str]) -> None:
     container.check_path(KIND, target)
 
 
-def save_folder(path: str | os.PathLike[str], content: dict[str, Any], fitted: Fitted) -> None:
+def save_folder(path: str | os.PathLike[str], saved: Saved) -> None:
     """Write a model to a folder, whole or not at all; the rows on a cluster are written by its workers.
 
     Parameters
     ----------
     path : str or path-like
-    content : dict
-        What the model file has beside the fitted state.
-    fitted : Fitted
+    saved : Saved
         With the posterior "local", its rows in a store on disk or on a cluster.
     """
-    posterior = fitted.posterior
+    posterior = saved.fitted.posterior
     assert isinstance(posterior, Local)
-    rows = posterior.remote if isinstance(posterior, DaskLocal) else posterior.store
+    rows = posterior.bundles if isinstance(posterior, DaskLocal) else posterior.store
     assert rows is not None
     converter = Converter({**CONVERTER.classes, "DaskLocal": DaskLocal})
-    tree, arrays = converter.dump(fitted, Fitted, "fitted")
-    tree["posterior"] |= {"class": "Local", "store": None, "limit": 0}
-    arrays = {name: array for name, array in arrays.items() if not name.startswith("fitted.posterior.store.")}
     try:
         with replacing_folder(path, HEADER) as folder:
-            files, sums = _write_rows(posterior, folder, path)
-            about, some = CONVERTER.dump(Rows(files, sums, rows.some, rows.metric), Rows, "rows")
-            container.write(KIND, folder / HEADER, {**content, "fitted": tree, "rows": about}, arrays | some)
+            files = Rows(*_write_rows(posterior, folder, path), rows.some, rows.metric)
+            content, arrays = converter.dump(replace(saved, rows=files), Saved)
+            content["fitted"]["posterior"] |= {"class": "Local", "store": None, "limit": 0}
+            for name in ROWS + CELLS:
+                arrays.pop(f"fitted.posterior.store.{name}", None)
+            container.write(KIND, folder / HEADER, content, arrays)
     except OSError as error:
         raise ModelFileError(f"{path} could not be written: {error.strerror or error}.") from None
 
@@ -98,11 +119,11 @@ def _write_rows(
     posterior: Local, folder: Path, path: str | os.PathLike[str]
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Write the files of rows, with names that no other save uses; return the names, and the files' checksums."""
-    n = len(posterior.remote.futures) if isinstance(posterior, DaskLocal) else 1
+    n = len(posterior.bundles.futures) if isinstance(posterior, DaskLocal) else 1
     save = secrets.token_hex(4)
     files = tuple(f"rows-{save}-{number:05d}.sodalite" for number in range(n))
     if isinstance(posterior, DaskLocal):
-        sums = posterior.remote.each(write_part, [str(folder / name) for name in files])
+        sums = posterior.bundles.each(_write_bundle, [str(folder / name) for name in files])
     else:
         assert posterior.store is not None
         sums = [write_part(posterior.store, str(folder / files[0]))]
@@ -119,6 +140,10 @@ def write_part(store: RowStore, path: str) -> str | None:
     if not Path(path).parent.is_dir():
         return None
     return container.write(PART, path, {}, {name: getattr(store, name) for name in ROWS + CELLS}, ROWS)
+
+
+def _write_bundle(bundle: Bundle, path: str) -> str | None:
+    return write_part(bundle.store, path)
 
 
 def read_rows(path: str | os.PathLike[str], about: Any, arrays: Mapping[str, Any]) -> tuple[RowStore, list[Any]]:

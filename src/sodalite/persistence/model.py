@@ -13,25 +13,22 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..core import container
 from ..core.container import MappedArray
-from ..core.state import UnknownClassError
+from ..core.state import StateError, UnknownClassError
 from ..core.validation import float_type
 from ..core.version import __version__
 from ..core.warn import warn
 from ..estimator import GreedyGPRegressor
-from ..exceptions import ModelFileError
+from ..exceptions import INVALID, ModelFileError
 from ..fitting.fitted import Fitted
 from ..posteriors import Local
 from ..posteriors.remainder import cache_limit
 from ..report.summary import Record, summarize
-from ..tables import Preprocessing
 from ..tables.encoder import without_pipeline
 from .classes import CONVERTER
 from .files import KIND, check_path, header_path
-from .folder import check_folder, read_rows, save_folder, saves_to_folder
+from .folder import Saved, check_folder, read_rows, save_folder, saves_to_folder
 
 LEAST_ROWS = 20_000  # distinct rows of the remainder from which on rows are mapped: fewer are read in milliseconds
-INVALID = (ArithmeticError, AssertionError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
-"""The errors that contents which make no sense lead to."""
 MOST_SHOWN = 200  # characters of a parameter that a file cannot hold
 MAPPED = (
     *(f"fitted.posterior.store.{name}" for name in ("X", "Z", "values", "noises")),
@@ -85,28 +82,30 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
     about = getattr(model, "about_", None)
     if not isinstance(about, Record | None):
         raise TypeError(f"about_ must be a Record of sodalite.report.summary; got {type(about).__name__}.")
-    parameters, lost = _parameters(model)
-    names = getattr(model, "feature_names_in_", None)
-    content = {
-        "library": __version__,
-        "parameters": parameters,
-        "lost": lost,
-        "feature_names": None if names is None else [str(name) for name in names],
-        "preprocessing": CONVERTER.dump(getattr(model, "preprocessing_", None), Preprocessing)[0],
-        "targets": getattr(model, "target_names_", None),
-        "about": CONVERTER.dump(about, Record, in_tree=True)[0],
-        "summary": summarize(model).to_json(),
-    }
-    if saves_to_folder(fitted):
-        check_folder(path)
-        save_folder(path, content, fitted)
-        return
-    check_path(path)
-    content["fitted"], arrays = _state(_as_stored(fitted))
-    if "limit" in content["fitted"]["posterior"]:
-        content["fitted"]["posterior"]["limit"] = 0
-    mapped = set(MAPPED) & set(arrays) if MAPPED[0] in arrays else ()
-    container.write(KIND, path, content, arrays, mapped)
+    with _one_refusal(path):
+        parameters, lost = _parameters(model)
+        names, targets = getattr(model, "feature_names_in_", None), getattr(model, "target_names_", None)
+        saved = Saved(
+            library=__version__,
+            parameters=parameters,
+            lost=lost,
+            feature_names=None if names is None else tuple(map(str, names)),
+            preprocessing=getattr(model, "preprocessing_", None),
+            targets=None if targets is None else tuple(targets),
+            about=about,
+            summary=summarize(model),
+            fitted=fitted,
+        )
+        if saves_to_folder(fitted):
+            check_folder(path)
+            save_folder(path, saved)
+            return
+        check_path(path)
+        content, arrays = CONVERTER.dump(replace(saved, fitted=_as_stored(fitted)), Saved, by_rows=MAPPED)
+        if "limit" in content["fitted"]["posterior"]:
+            content["fitted"]["posterior"]["limit"] = 0
+        mapped = set(MAPPED) & set(arrays) if MAPPED[0] in arrays else ()
+        container.write(KIND, path, content, arrays, mapped)
 
 
 def load(path: str | os.PathLike[str]) -> GreedyGPRegressor:
@@ -157,26 +156,24 @@ def _loaded(path: str | os.PathLike[str]) -> tuple[GreedyGPRegressor, list[Any]]
     header, arrays = container.read(KIND, header_path(path))
     content, every = header.content, list(arrays.values())
     with _one_error(path):
-        if "rows" in content:
-            content["fitted"]["posterior"]["store"], others = read_rows(path, content["rows"], arrays)
+        posterior = content["fitted"]["posterior"]
+        if content["rows"] is not None:
+            posterior["store"], others = read_rows(path, content["rows"], arrays)
             every += others
-        parameters = CONVERTER.load(content["parameters"], dict[str, Any], where="parameters")
-        model = GreedyGPRegressor(**parameters)
-        if "limit" in (posterior := content["fitted"]["posterior"]):
-            posterior["limit"] = cache_limit(model.memory_limit)
-        model.fitted_ = CONVERTER.load(content["fitted"], Fitted, arrays, "fitted")
-        model.n_features_in_ = model.fitted_.X_active.shape[1]
-        if (names := content["feature_names"]) is not None:
-            model.feature_names_in_ = np.array(CONVERTER.load(names, tuple[str, ...], where="names"), dtype=object)
-        if content["preprocessing"] is not None:
-            model.preprocessing_ = CONVERTER.load(content["preprocessing"], Preprocessing, where="preprocessing")
-        if content["targets"] is not None:
-            model.target_names_ = CONVERTER.load(content["targets"], tuple[str, ...], where="targets")
-        if content["about"] is not None:
-            model.about_ = CONVERTER.load(content["about"], Record, where="about")
-        for name, value in CONVERTER.load(content["lost"], dict[str, str], where="lost").items():
+        if "limit" in posterior:
+            posterior["limit"] = cache_limit(content["parameters"]["memory_limit"])
+        saved: Saved = CONVERTER.load(content, Saved, arrays)
+        model = GreedyGPRegressor(**saved.parameters)
+        model.fitted_, model.n_features_in_ = saved.fitted, saved.fitted.X_active.shape[1]
+        if saved.feature_names is not None:
+            model.feature_names_in_ = np.array(saved.feature_names, dtype=object)
+        kept = {"preprocessing_": saved.preprocessing, "target_names_": saved.targets, "about_": saved.about}
+        for name, value in kept.items():
+            if value is not None:
+                setattr(model, name, value)
+        for name, text in saved.lost.items():
             warn(
-                f"{path}: the parameter {name} was {value}, which a file cannot hold, and is "
+                f"{path}: the parameter {name} was {text}, which a file cannot hold, and is "
                 f"{model.get_params(deep=False)[name]!r} now. Predictions are not affected; another fit would be."
             )
     return model, every
@@ -195,15 +192,18 @@ def _one_error(path: str | os.PathLike[str]) -> Iterator[None]:
         raise KIND.damaged(f"{path} is not a valid model file: {' '.join(reason.split())}.") from error
 
 
-def _state(fitted: Fitted) -> tuple[Any, dict[str, Any]]:
-    """The state of a model, as JSON and arrays."""
+@contextmanager
+def _one_refusal(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Raise an error that says what to do about a model that a file cannot hold."""
     try:
-        return CONVERTER.dump(fitted, Fitted, "fitted", by_rows=MAPPED)
+        yield
     except UnknownClassError as error:
         raise TypeError(
             f"a model file cannot hold the class {error.kind.__module__}.{error.kind.__qualname__}, which would need "
             f"code to be run. Use pickle or joblib.dump instead."
         ) from None
+    except StateError as error:
+        raise ModelFileError(f"{path} could not be written: {error}.") from None
 
 
 def _as_stored(fitted: Fitted) -> Fitted:
@@ -222,7 +222,7 @@ def _as_stored(fitted: Fitted) -> Fitted:
 
 
 def _parameters(model: GreedyGPRegressor) -> tuple[dict[str, Any], dict[str, str]]:
-    """The estimator's parameters as JSON, and the `repr` of those that a file cannot hold.
+    """The estimator's parameters, and the `repr` of those that a file cannot hold.
 
     `checkpoint` is left out: a path belongs to a machine, not to a model.
     """
@@ -230,7 +230,8 @@ def _parameters(model: GreedyGPRegressor) -> tuple[dict[str, Any], dict[str, str
     for name, value in model.get_params(deep=False).items():
         try:
             if name != "checkpoint":
-                parameters[name] = CONVERTER.dump(value)[0]
+                CONVERTER.dump(value)
+                parameters[name] = value
         except UnknownClassError:
             lost[name] = repr(value)[:MOST_SHOWN]
     return parameters, lost

@@ -23,10 +23,10 @@ from typing import ClassVar, Self
 import numpy as np
 from scipy.linalg import cholesky, solve_triangular
 
-from ..core.jitter import floored_factor
 from ..core.threads import one_blas_thread
 from ..core.types import Array, Floats
 from ..kernels import CompiledKernel, Features
+from ..kernels.jitter import floored_factor
 from ..selection.rows import Block, add
 from .base import Evidence, Posterior, Prediction, RowsOfFit, covariance_block, in_blocks
 from .calibration import Scale

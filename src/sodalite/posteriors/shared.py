@@ -19,11 +19,11 @@ from typing import TypeAlias
 import numpy as np
 from scipy.linalg import solve_triangular
 
-from ..core.jitter import residual_factor
 from ..core.threads import threaded_map
 from ..core.types import Floats, Indices
 from ..kernels import Features, take
 from ..kernels.cells import Cells
+from ..kernels.jitter import residual_factor
 from ..selection.rows import Rows
 from .leave_one_out import ALONE, Observations, leave_one_out
 from .remainder import Remainder

@@ -12,10 +12,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.linalg import solve_triangular
 
-from ..core.jitter import floored_factor
 from ..core.threads import one_blas_thread
 from ..core.types import Array, Floats, Indices
 from ..kernels import CompiledKernel, Features
+from ..kernels.jitter import floored_factor
 from ..posteriors.base import covariance_block, in_blocks
 from ..posteriors.leave_one_out import leave_one_out
 from .rows import LabelledRows, Material, match

@@ -4,42 +4,43 @@ A checkpoint holds the rows chosen so far with their RMSE path, the hyperparamet
 random numbers, and what identifies the data and the arguments (`sodalite.core.fingerprint`). It is written after a
 block of picks if some seconds have passed since the last write, and when the selection ends for whatever reason.
 
-To continue, the recorded rows are taken again in blocks, as forced rows are: one product over all rows for each block.
-The stopping rules are first asked about the recorded RMSE path. So a selection that had ended ends at once, and one
-that is asked for more rows goes on.
+To continue, the stopping rules are first asked about the recorded RMSE path. So a selection that had ended ends at
+once, and one that is asked for more rows goes on (`sodalite.selection.recorder`).
 """
 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from json import dumps, loads
+from hashlib import sha256
+from json import dumps
+from math import isfinite
+from numbers import Integral
 from pathlib import Path
 from time import monotonic
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from sklearn.gaussian_process.kernels import Kernel
 
 from ..core.container import Kind, check_path, read, write
-from ..core.jitter import covariance_factor
-from ..core.json import described, seed_of, shown, state_from, state_of
-from ..core.state import Converter
-from ..core.types import Floats, Indices
+from ..core.json import plain
+from ..core.state import Converter, StateError
 from ..core.version import __version__
 from ..core.warn import warn
-from ..exceptions import CheckpointError, CheckpointWarning
+from ..exceptions import INVALID, CheckpointError, CheckpointWarning
 from ..kernels import CompiledKernel
 from ..stopping import Rule
 from .loop import Selection, first_stop
+from .recorder import RecordedSelection, Recorder
 from .rows import Rows, fingerprints
-from .state import Problem, State
+from .state import State
 
 SECONDS = 5.0  # least time between two writes: what a killed run loses at most, but for the block that it was at
 SHARE = 0.01  # most of the time that may be spent on writing: large checkpoints are written less often
-SAME_FLOOR = 1e-6  # relative difference up to which two noise floors are the same: rounding is far less, a step tenfold
 
 REMEDY = "Nothing was changed; give another path, or remove the file to begin anew."
 
@@ -48,60 +49,23 @@ KIND = Kind("sodalite-checkpoint", "checkpoint", CheckpointError, REMEDY)
 
 
 @dataclass(frozen=True)
-class RecordedSelection:
-    """The first t rows of a selection."""
-
-    indices: Indices
-    rmse: Floats
-    scores: Floats
-    seconds: Floats
-    """When each stage ended, in seconds since the selection began."""
-    order: Indices
-    """The rows that a run with any larger `n_active` chooses: those of `indices`. With look-ahead there may be some
-    more, of a block that has been decided, or fewer, where `n_active` cut a block short."""
-    gains: Floats
-    """Scores of the rows of `order`."""
-    noise_floor: float
-    n_proposed: int
-    ended: str
-    """The stop reason, where no rule gives it: "criterion", or "" for any other."""
-
-    @classmethod
-    def of(cls, state: State, noise_floor: float, ended: str) -> RecordedSelection:
-        """What is recorded of a selection that goes on."""
-        t = len(state.rmse)  # complete rows: an interrupt may fall between the lists
-        indices, scores = np.array(state.indices[:t], dtype=np.int64), np.array(state.scores[:t])
-        order: Indices = indices
-        gains: Floats = scores
-        if state.looks_ahead:
-            order, gains = state.order[: state.n_decided], state.gains[: state.n_decided]
-        path, seconds = np.array(state.rmse), np.array(state.seconds[:t])
-        return cls(indices, path, scores, seconds, order, gains, float(noise_floor), state.n_proposed, ended)
-
-    def factor(self, rows: Rows, kernel: CompiledKernel, t: int) -> Floats:
-        """L of the first t rows. O(t^3)."""
-        some, kernel = rows.take(self.indices[:t]), kernel.in_double()
-        features = kernel.prepare(some.X.astype(np.float64))
-        noise = kernel.noise(features) + (0 if some.alpha is None else some.alpha)
-        return covariance_factor(kernel.block(features, features), np.maximum(noise, self.noise_floor))
-
-
-@dataclass(frozen=True)
 class Record:
     """The contents of a checkpoint."""
 
-    about: Mapping[str, Any]
-    """What must be the same for a selection to be continued, as JSON."""
-    generator: Any
-    """The state of the random numbers when the selection begins, as JSON."""
+    about: dict[str, Any]
+    """What must be the same for a selection to be continued, as `described`."""
+    generator: dict[str, Any]
+    """The state of the random numbers when the selection begins."""
     kernel: Any = None
-    """The kernel that was found, as JSON."""
+    """The kernel that was found, as `described`."""
     found: Any = None
     """The search for the kernel, as JSON (`sodalite.hyperparameters.record`); None if it is to be repeated."""
     selection: RecordedSelection | None = None
+    library: str = __version__
+    """The version that wrote it."""
 
 
-class Checkpoint:
+class Checkpoint(Recorder):
     """The checkpoint of one run: the record that its file holds, and the file that is written as the run goes on.
 
     Parameters
@@ -123,19 +87,15 @@ class Checkpoint:
         record: Record | None = None,
     ) -> None:
         self.path = Path(path)
-        self.record = Record(about, state_of(generator)) if record is None else replace(record, about=about)
-        self.stored = self.record.selection
-        """The selection that the file had when the run began."""
+        self.record = Record(about, _state_of(generator)) if record is None else replace(record, about=about)
+        super().__init__(self.record.selection)
         self._generator = generator
-        self._state: tuple[State, float] | None = None  # what the next write records, and its noise floor
-        self._ended = ""  # as in `RecordedSelection`
         self._next_write = 0.0  # the time of `monotonic` before which nothing is written
-        self._n_replayed = 0  # recorded rows that this run takes again; until then nothing is written
         if record is not None:
             try:
                 with suppress(AttributeError):  # a user's own bit generator may have no state to set
-                    generator.bit_generator.state = state_from(record.generator)
-            except (ValueError, TypeError, LookupError, ArithmeticError) as error:
+                    generator.bit_generator.state = record.generator
+            except INVALID as error:
                 raise invalid(path, error) from error
 
     def record_kernel(self, kernel: Kernel, found: Any) -> None:
@@ -144,16 +104,14 @@ class Checkpoint:
         With None as `found`, a run that continues this one searches for the kernel again, with the same random numbers.
         """
         earlier, now = self.record.kernel, described(kernel)
-        if earlier is not None and earlier != loads(dumps(now)):
+        if earlier is not None and earlier != now:
             raise CheckpointError(
                 f"checkpoint {self.path} cannot be continued, since another kernel was found this time. {REMEDY}"
             )
         self.record = replace(self.record, kernel=now)
         if found is not None:
-            self.record = replace(self.record, found=found, generator=state_of(self._generator))
+            self.record = replace(self.record, found=found, generator=_state_of(self._generator))
         self._write()
-
-    # Continuing
 
     def finished(self, rule: Rule, rows: Rows, kernel: CompiledKernel, m: int, first_checked: int) -> Selection | None:
         """The selection of at most m rows, if the rule ends it at a recorded stage, the first one checked or later."""
@@ -172,60 +130,23 @@ class Checkpoint:
         arrays = stored.indices[:t], stored.rmse[:t], factor, stored.scores[:t]
         return Selection(*arrays, reason, stored.noise_floor, stored.n_proposed)
 
-    def resumed(self, problem: Problem, noise_floor: float) -> Problem:
-        """The problem, with the rows recorded at this noise floor to be taken first, and recorded as it goes on.
-
-        Raises
-        ------
-        numpy.linalg.LinAlgError
-            If the recorded noise floor is higher: this one has failed already.
-        """
-        problem = replace(problem, on_block=lambda state: self._on_block(state, noise_floor))
-        stored = self.stored
-        self._state, self._n_replayed = None, 0
-        if stored is not None and stored.noise_floor > noise_floor * (1 + SAME_FLOOR):
-            raise np.linalg.LinAlgError("not positive definite, as was found before")
-        if stored is None or stored.noise_floor < noise_floor * (1 - SAME_FLOOR):
-            return problem
-        t = self._n_replayed = len(stored.indices)  # the rules have been asked about these stages
-        first_checked = max(problem.first_checked, t + 1)
-        problem = replace(problem, earlier_seconds=stored.seconds, first_checked=first_checked)
-        if len(problem.order) >= t:  # a random order, which has these rows
-            return problem
-        return replace(problem, order=stored.order[: problem.m], gains=stored.gains[: problem.m])
-
-    # Recording
-
-    def record_end(self, selection: Selection) -> Selection:
-        """Record that the selection has ended; returns the selection."""
-        self._ended = "criterion" if selection.stop_reason == "criterion" else ""  # the path gives all other reasons
-        return selection
-
-    def __enter__(self) -> Self:
-        return self
-
     def __exit__(self, *error: object) -> None:
         """Write the rows chosen so far, however the selection ends."""
-        if self._state is not None:
-            self._write()
+        self._write()
 
-    def _on_block(self, state: State, noise_floor: float) -> None:
-        """Write the rows chosen so far, if it is time, unless the file records more."""
-        if len(state.rmse) < self._n_replayed:
-            return
-        self._state = state, noise_floor
+    def on_block(self, state: State, noise_floor: float) -> None:
+        """Note the rows chosen so far, and write them if it is time."""
+        super().on_block(state, noise_floor)
         if monotonic() >= self._next_write:
             self._write()
 
     def _write(self) -> None:
-        """Write the file, unless it records more than this run knows. A failure is a warning."""
-        began = monotonic()
-        if self._state is None and self.stored is not None:
+        """Write the file, unless it had all that is known when the run began. A failure is a warning."""
+        began, selection = monotonic(), self.recorded
+        if selection is not None and selection is self.record.selection:
             return
-        selection = None if self._state is None else RecordedSelection.of(*self._state, self._ended)
-        tree, arrays = Converter().dump(selection, RecordedSelection, "selection")
         try:
-            write(KIND, self.path, {"library": __version__, **vars(self.record), "selection": tree}, arrays)
+            write(KIND, self.path, *Converter().dump(replace(self.record, selection=selection), Record))
         except CheckpointError as error:
             warn(f"{error} The selection goes on without it.", CheckpointWarning)
         self._next_write = monotonic() + max(SECONDS, (monotonic() - began) / SHARE)
@@ -252,13 +173,10 @@ def check_checkpoint(path: Any) -> Record | None:
     except CheckpointError as error:
         raise error if REMEDY in str(error) else CheckpointError(f"{error} {REMEDY}") from None
     try:
-        selection = Converter().load(header.content["selection"], RecordedSelection | None, arrays, "selection")
-        content = {name: header.content[name] for name in ("about", "generator", "kernel", "found")}
-        if not isinstance(content["about"], dict):
-            raise ValueError("it does not say which data and arguments it is of")
-        return Record(**content, selection=selection)
-    except (ValueError, LookupError) as error:
+        record: Record = Converter().load(header.content, Record, arrays)
+    except StateError as error:
         raise invalid(path, error) from error
+    return record
 
 
 def open_checkpoint(
@@ -304,7 +222,7 @@ def open_checkpoint(
 
 def _compare(path: str | os.PathLike[str], recorded: Mapping[str, Any], about: dict[str, Any]) -> None:
     """Refuse a checkpoint of another run; say what is different."""
-    different = [name for name in about if recorded.get(name) != loads(dumps(about[name]))]
+    different = [name for name in about if recorded.get(name) != about[name]]
     if not different:
         return
     name, old, new = different[0], recorded.get(different[0]), about[different[0]]
@@ -319,3 +237,41 @@ def _compare(path: str | os.PathLike[str], recorded: Mapping[str, Any], about: d
     else:
         words = f"it is of another run: {name} is another"
     raise CheckpointError(f"checkpoint {path} cannot be continued, since {words}. {REMEDY}")
+
+
+def _state_of(generator: np.random.Generator) -> dict[str, Any]:
+    return dict(generator.bit_generator.state)
+
+
+def described(value: Any) -> Any:
+    """An argument as JSON, equal for two arguments of equal meaning; a function is described by its name.
+
+    Examples
+    --------
+    >>> from sodalite.criteria import Delta
+    >>> described(Delta(underfit=0.5))
+    'Delta(uncertainty=1.0, underfit=0.5)'
+    """
+    if isinstance(value, np.ndarray | np.generic):
+        value = value.tolist()
+    if isinstance(value, list | tuple | range):
+        return [described(part) for part in value]
+    if isinstance(value, Kernel):
+        parts = {name: described(part) for name, part in value.get_params(deep=False).items()}
+        return {"kernel": type(value).__qualname__, **parts}
+    if value is None or isinstance(value, bool | int | str) or (isinstance(value, float) and isfinite(value)):
+        return value
+    return re.sub(r" at 0x[0-9a-fA-F]+", "", repr(value))
+
+
+def seed_of(random_state: Any, generator: np.random.Generator) -> Any:
+    """The identity of a random state, for a file: None, the seed, or a hash of the generator's state."""
+    if random_state is None or isinstance(random_state, Integral):
+        return described(random_state)
+    return sha256(dumps(plain(generator.bit_generator.state), sort_keys=True).encode()).hexdigest()[:16]
+
+
+def shown(value: Any, most: int = 60) -> str:
+    """The `repr` of a value for a message, cut to at most so many characters."""
+    text = repr(value)
+    return text if len(text) <= most else f"{text[: most - 3]}..."

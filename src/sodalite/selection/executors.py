@@ -4,10 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from types import TracebackType
-from typing import Any, Protocol, Self
+from typing import Any, Protocol, Self, TypeVar
 
 from ..core.threads import Pool, one_blas_thread
 from .shard import Shard
+
+T = TypeVar("T")
+
+
+class ShardsLostError(RuntimeError):
+    """Shards do not know the calls so far, since they were lost and made again: the selection has to begin again."""
 
 
 class Executor(Protocol):
@@ -28,16 +34,14 @@ class ThreadExecutor:
     Parameters
     ----------
     make : callable
-        Makes the shard of the rows from `begin` up to `end`.
-    parts : sequence of (int, int)
-        Begin and end of every shard.
+        Makes the shard of a part.
+    parts : sequence
+        What the shards are made of.
     n_threads : int
         The most threads.
     """
 
-    def __init__(
-        self, make: Callable[[tuple[int, int]], Shard], parts: Sequence[tuple[int, int]], n_threads: int
-    ) -> None:
+    def __init__(self, make: Callable[[T], Shard], parts: Sequence[T], n_threads: int) -> None:
         self.n_shards = len(parts)
         self.n_threads = self.n_workers = min(n_threads, len(parts))
         self._pool = Pool(self.n_threads)

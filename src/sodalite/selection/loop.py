@@ -21,10 +21,10 @@ from typing import Any
 import numpy as np
 from scipy.linalg import solve_triangular
 
-from ..core.jitter import covariance_factor
 from ..core.types import Floats, Indices
 from ..criteria import Lookahead, tie_threshold
 from ..exceptions import SelectionInterrupted
+from ..kernels.jitter import covariance_factor
 from ..stopping import Rule, Stage
 from .lookahead import look_ahead
 from .messages import BlockReport, Candidates, Picks
@@ -68,7 +68,7 @@ class Selection:
     ``"time_limit"``, ``"criterion"`` (no row is left that scores more than -inf), ``"interrupted"``, or the reason of a
     rule of your own."""
     noise_floor: float
-    """The noise floor: the least noise variance of a row (`sodalite.core.jitter`)."""
+    """The noise floor: the least noise variance of a row (`sodalite.kernels.jitter`)."""
     n_proposed: int
     """How many rows were proposed, each at the cost of a product over all rows, for the rows that were accepted; 0
     where none had to be chosen."""

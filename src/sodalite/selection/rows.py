@@ -25,7 +25,7 @@ from ..core.fingerprint import of_block
 from ..core.memory import bytes_of
 from ..core.threads import on_this_thread, threaded_map
 from ..core.types import Array, Floats, Indices, Mask
-from ..core.validation import LARGEST, check_not_large, check_not_small, float_type, reads_from_disk, scaled_alpha
+from ..core.validation import LARGEST, check_not_large, check_not_small, float_type, reads_from_disk
 from ..criteria import PointwiseCriterion
 from ..kernels import CompiledKernel
 from ..kernels.compiled import central_rows, compile_around
@@ -109,8 +109,6 @@ class ShardSetup:
     """Seed of the rows' random weights, for a sampled criterion."""
     memory_limit: float | str | None = None
     """Bytes, or a string such as "4GB"; half of the free memory if None."""
-    n_threads: int = 1
-    """Threads of each host of a cluster; on this machine they follow from the environment."""
 
 
 class Rows(Protocol):
@@ -253,7 +251,7 @@ class ArrayRows:
         def make(part: tuple[int, int]) -> Shard:
             rows, capacity = slice(*part), setup.m if plan.keep else 0
             noise = None if alpha is None else alpha[rows]
-            return Shard(X, y[rows], *part, kernel, setup.criterion, capacity, noise, setup.seed)
+            return Shard(lambda: X[rows], y[rows], part[0], kernel, setup.criterion, capacity, noise, setup.seed)
 
         with ThreadExecutor(make, plan.parts, plan.n_threads) as threads:
             yield threads, plan.keep
@@ -293,11 +291,18 @@ class Scaling:
     def __call__(self, block: Block) -> tuple[Floats, Floats | None]:
         """Scaled targets, of shape (rows, q), and the rows' own noise variances in the units of these."""
         alpha = block.alpha
-        return self.scaled(block.y), None if alpha is None else scaled_alpha(alpha, self.std)
+        return self.scaled(block.y), None if alpha is None else self.scaled_alpha(alpha)
 
     def scaled(self, y: Floats) -> Floats:
         """Targets, of shape (rows, q), centred and scaled."""
         return np.asarray((y - self.mean) / self.std)
+
+    def scaled_alpha(self, alpha: Floats) -> Floats:
+        """Noise variances, of shape (n,), in units of the scaled targets; of several targets, they are so already."""
+        if len(self.std) == 1:
+            with np.errstate(over="ignore"):
+                alpha = alpha / self.std[0] ** 2
+        return np.minimum(alpha, LARGEST)  # a row with that much noise has no influence, with more noise neither
 
     def undone(self, y: Floats) -> Floats:
         """Targets in their own units, from scaled ones; of shape (rows, q)."""

@@ -9,8 +9,9 @@ inputs, variances and residuals, and O(rows m) for the v's.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -30,27 +31,17 @@ TRIANGLE = 16
 LEAST_PRIOR = 1e-30
 
 
-class StageError(RuntimeError):
-    """A shard was called for another stage than the one that it is at."""
-
-
-class Readable(Protocol):
-    """Rows that are read by slices."""
-
-    def __getitem__(self, rows: slice, /) -> Any: ...
-
-
 class Shard:
     """Rows `begin` to `end` of the data.
 
     Parameters
     ----------
-    X : array-like of shape (n, d)
-        Sliced by rows whenever they are needed; never copied whole.
+    read : callable
+        Returns the inputs of the shard's rows, of shape (rows, d), whenever they are needed.
     y : array of shape (rows, q)
         Targets of the shard's rows.
-    begin, end : int
-        The first row, and the one after the last.
+    begin : int
+        The first row.
     kernel : CompiledKernel
     criterion : callable or None
         The pointwise criterion; None if every pick is forced.
@@ -64,21 +55,20 @@ class Shard:
 
     def __init__(
         self,
-        X: Readable,
+        read: Callable[[], Array],
         y: Floats,
         begin: int,
-        end: int,
         kernel: CompiledKernel,
         criterion: PointwiseCriterion | None,
         capacity: int,
         alpha: Floats | None = None,
         seed: int = 0,
     ) -> None:
-        self.X, self.y, self.begin, self.end = X, y, begin, end
+        self.read, self.y, self.begin, self.end = read, y, begin, begin + len(y)
         self.kernel, self.criterion, self.alpha = kernel, criterion, alpha
         self.sampled = criterion is not None and CriterionTraits.of(criterion).sampled
-        self.weight = sampling_weights(seed, 0, begin, end) if self.sampled else np.ones(1)
-        self.V = storage((capacity, end - begin), kernel.dtype) if capacity else None
+        self.weight = sampling_weights(seed, 0, begin, self.end) if self.sampled else np.ones(1)
+        self.V = storage((capacity, len(y)), kernel.dtype) if capacity else None
         self._prepared: Features = None
 
     # --- calls from the loop ---
@@ -130,8 +120,6 @@ class Shard:
 
         See docs/method.rst, `blocks`.
         """
-        if block.stage != self.t:
-            raise StageError(f"A shard at stage {self.t} was sent a block of stage {block.stage}.")
         C = self._covariances(block)
         N = self._coordinates_in(block, C)
         if self.stale:
@@ -151,8 +139,6 @@ class Shard:
 
         See docs/method.rst, `speculation`, Commit. The other arguments are those of `candidates`.
         """
-        if block.stage + len(block) != self.t:
-            raise StageError(f"A shard at stage {self.t} was asked to settle a block of stage {block.stage}.")
         if n_accepted < len(block):
             self.stale = block, n_accepted
             self.t = block.stage + n_accepted
@@ -259,7 +245,7 @@ class Shard:
 
     def _read(self) -> Array:
         """Inputs of the shard's rows."""
-        X = np.asarray(self.X[self.begin : self.end])
+        X = np.asarray(self.read())
         if len(X) != self.end - self.begin:
             raise ValueError(
                 f"X changed its length while it was read: of rows {self.begin} to {self.end - 1}, {len(X)} came."

@@ -13,12 +13,12 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..core.types import Array, Floats
-from ..core.unseen import Unseen
 from ..core.warn import warn
 from ..core.words import counted
 from .column import Lookup, Options
 from .preprocessing import Encoded, Preprocessing, check_columns, imputed_notes
 from .training import Training, learn_columns
+from .unseen import Unseen
 from .values import Values, frame_column, frame_names, is_frame
 
 SHOWN = 5  # new levels of a column that a warning names

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.files import PARQUET, check_readable, parquet_files
+from ..core.files import check_readable
 from ..core.joined import Joined
 from ..core.memory import available
 from ..core.optional import require
@@ -22,6 +22,7 @@ from ..core.words import counted
 from ..exceptions import TableError
 from .base import listed, readable
 from .numbers import Numbers
+from .paths import PARQUET, parquet_files
 from .preprocessing import Preprocessing, check_columns
 from .training import Training
 

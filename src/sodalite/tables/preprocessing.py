@@ -12,7 +12,6 @@ import numpy as np
 
 from ..core.state import Converter
 from ..core.types import Floats
-from ..core.unseen import Unseen
 from ..core.words import counted
 from ..exceptions import TableError
 from .base import Table, listed, table_error
@@ -20,6 +19,7 @@ from .column import Column, Lookup
 from .column_names import is_named
 from .columns import TRANSFORMERS
 from .dates import Dates
+from .unseen import Unseen
 from .values import frame_column, frame_names, table_column
 
 

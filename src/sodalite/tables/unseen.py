@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .types import Floats, Indices
+from ..core.types import Floats, Indices
 
 
 class Unseen(NamedTuple):

@@ -20,10 +20,10 @@ from numpy.typing import DTypeLike
 from scipy.linalg import cholesky
 from scipy.linalg.lapack import dpotrf
 
+from ..core.threads import one_blas_thread
+from ..core.types import Floats, Mask
+from ..core.warn import warn
 from ..exceptions import JitterWarning
-from .threads import one_blas_thread
-from .types import Floats, Mask
-from .warn import warn
 
 JITTER = {np.dtype(np.float64): 1e-10, np.dtype(np.float32): 1e-5}
 """The noise floor over the largest prior variance, by the type of the factor. It is above the rounding error of the
