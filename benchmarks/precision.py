@@ -48,7 +48,7 @@ def compare(problem: Callable[[int, float], Problem], noise: float) -> dict[str,
     prefix = M if same.all() else int(np.argmin(same))
     error = {}
     for dtype, rows in chosen.items():
-        model = GreedyGPRegressor(kernel, n_active=M, hyperparameters="fixed", posterior="sod", normalize_y=False)
+        model = GreedyGPRegressor(kernel, n_active=M, hyperparameters="fixed", posterior="sod", target=None)
         error[dtype] = float(np.sqrt(np.mean((model.fit(X, y, first=rows).predict(X_test) - y_test) ** 2)))
     return {"prefix": prefix / M, "ratio": error["float32"] / error["float64"]}
 

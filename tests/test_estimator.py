@@ -366,15 +366,15 @@ def rows_for(d, n=40, seed=0):
     return np.random.default_rng(seed).normal(size=(n, d))
 
 
-@pytest.mark.parametrize("normalize_y", [(True, False), campaign((False, True))])
+@pytest.mark.parametrize("standardized", [(True, False), campaign((False, True))])
 @pytest.mark.parametrize(("kernel", "d"), list(noisy_kernels()))
-def test_with_every_row_active_it_is_scikit_learns_gaussian_process(kernel, d, normalize_y):
+def test_with_every_row_active_it_is_scikit_learns_gaussian_process(kernel, d, standardized):
     """One target and two, of which the ones are scaled, the others not."""
     X, T = rows_for(d), rows_for(d, 15, seed=1)
     generator = np.random.default_rng(2)
     Y = np.sin(X.sum(axis=1))[:, None] * [1.0, 30.0] + [2.0, -5.0] + generator.normal(size=(40, 2)) * [0.3, 4.0]
-    for y, scaled in zip((Y[:, 0], Y), normalize_y, strict=True):
-        options = {"n_active": 40, "normalize_y": scaled, "calibrate": False}
+    for y, scaled in zip((Y[:, 0], Y), standardized, strict=True):
+        options = {"n_active": 40, "target": "standardize" if scaled else None, "calibrate": False}
         ours = fixed(kernel=kernel, **options).fit(X, y)
         theirs = GaussianProcessRegressor(kernel, alpha=1e-14, optimizer=None, normalize_y=scaled).fit(X, y)
         assert ours.selection_.stop_reason == "all_rows"
@@ -410,13 +410,13 @@ def test_the_default_is_near_the_full_gaussian_process():
 # Units
 
 
-@pytest.mark.parametrize("normalize_y", [True, False])
-def test_rmse_is_that_of_the_remaining_rows_in_units_of_y(normalize_y):
+@pytest.mark.parametrize("target", ["standardize", None])
+def test_rmse_is_that_of_the_remaining_rows_in_units_of_y(target):
     X, y = data()
     y = 70 * y + 1000
-    kernel = KERNEL if normalize_y else ConstantKernel(1e6) * RBF([1.2, 1.9]) + WhiteKernel(100.0)
+    kernel = KERNEL if target else ConstantKernel(1e6) * RBF([1.2, 1.9]) + WhiteKernel(100.0)
     for m in (1, 2, 25):
-        model = fixed(kernel=kernel, n_active=m, normalize_y=normalize_y).fit(X, y)
+        model = fixed(kernel=kernel, n_active=m, target=target).fit(X, y)
         rest = np.setdiff1d(np.arange(len(y)), model.active_indices_)
         assert model.selection_.rmse[-1] == pytest.approx(rmse(y[rest], model.predict(X[rest])), rel=1e-7)
 

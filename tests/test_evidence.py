@@ -246,7 +246,6 @@ SETTINGS = {
     "docs/user_guide/kernels.rst": {"0.5", "0.9", "1.5", "2.5"},
     "docs/user_guide/large_data.rst": {"1.9"},
     "docs/user_guide/larger_than_memory.rst": {"200 MB"},  # `benchmarks.store.LEAST`
-    "docs/user_guide/mean.rst": {"0.01"},  # nats, `sodalite.fitting.contest.CLOSE`
     "docs/user_guide/ordinary.rst": {"1.1", "1.4"},
     "docs/user_guide/paper.rst": {"1.96", "2.36", "1.4", "0.01", "0.02", "0.05", "1.14"},  # the paper's own
     "docs/user_guide/report.rst": {"5 MB"},

@@ -31,12 +31,12 @@ from .core.validation import (
 from .criteria import Criterion
 from .fitting.arguments import answer, new_rows, queries, rows_of_fit, target_names
 from .fitting.callbacks import CallbackSupportMixin, scikit_learn_callbacks
-from .fitting.contest import fit
 from .fitting.fitted import Fitted, Unseens
 from .fitting.joining import join
 from .fitting.likelihood import likelihood_at
 from .fitting.pipeline import RandomState, Settings
 from .fitting.progress import following
+from .fitting.race import fit
 from .hyperparameters import Method
 from .kernels import check_numeric
 from .posteriors import Neighbors, Posterior, joint_samples
@@ -75,14 +75,24 @@ class GreedyGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
         Matern 3/2 or, for up to two inputs, Matern 1/2, with one length-scale per input, plus white noise. A trend, a
         second scale, up to two periods, each in one input, and a far scale, which fills gaps, are added where the data
         support them.
-    mean : {"linear", "trees", "auto"} or scikit-learn regressor, default=None
+    mean : {"auto", "linear", "trees"} or scikit-learn regressor or None, default="auto"
         The mean function, whose residuals the Gaussian process learns. None is a constant, "linear" a straight line,
         "trees" boosted trees (by LightGBM), for tables in which some inputs act in steps or only together with others.
-        A regressor is fitted on five folds of the rows (of a sample, if there are more than 200 000), and the Gaussian
-        process to the residuals of rows that the regressor has not seen; new rows get the mean of the five predictions.
-        "auto" compares a constant, trees, and half of what trees predict. It keeps the model with the largest log
-        density on rows that the trees have not seen or, within 0.01 nats of it, the smallest RMSE. It takes up to three
-        times as long. Tables with fewer than 50 rows get a constant.
+        Trees, or a regressor, are fitted on five folds of the rows (of a sample, if there are more than 200 000), and
+        the Gaussian process to the residuals of rows that they have not seen; new rows get the mean of the five
+        predictions. "auto" keeps a constant unless a line or, with 500 rows and LightGBM, trees predict better by more
+        than chance, by a short race on at most 200 rows (docs/method.rst, `race`). Nothing competes where `kernel` is
+        given, with ``hyperparameters="fixed"``, with several targets, and with fewer than 30 rows. With up to 1500
+        rows, a line may be all of the model (``mean_.alone``).
+    target : {"auto", "standardize", "log", "power", "logit", "sqrt"} or None, default="auto"
+        The scale on which the target is learnt. On each, targets are centred and scaled, and `kernel` is in units of
+        the scaled targets. "standardize" is the target's own scale; "log" is for positive targets, "power" (of Yeo and
+        Johnson) for skewed ones, "logit" for shares between 0 and 1 or the `bounds`, "sqrt" for counts. Predictions are
+        on the target's own scale: means are those of the predicted distribution, and quantiles stay where the target
+        can be. With several targets, scales are "standardize". None takes targets as they are, neither centred nor
+        scaled.
+    bounds : tuple of two numbers or None, default=None
+        Within which targets are, such as ``(0, None)``. Predictions stay within them.
     n_active : int, default=500
         The maximum number of active rows. A table with no more rows than that has them all active, in their own order,
         without a choice, unless a stopping rule is set or `criterion` is an object of your own, which may leave some
@@ -109,8 +119,6 @@ class GreedyGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
         from all rows, and "local" scales them by the leave-one-out errors of nearby rows: see
         `sodalite.posteriors.calibration`. Otherwise they are those of the Gaussian process, which far from all rows are
         the prior's (zero for "sor").
-    normalize_y : bool, default=True
-        Centre and scale every target before the fit; `kernel` is in units of the scaled targets, as in scikit-learn.
     time_limit : float, default=None
         The approximate time for the fit, in seconds. The search for hyperparameters and the selection of rows end early
         enough to leave time for the posterior. Conditioning the posterior cannot be cut short: with "local" and
@@ -125,9 +133,6 @@ class GreedyGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
         the first row.
     verbose : bool, default=False
         Show progress on standard error.
-    checkpoint : str or path-like, default=None
-        A file to which `fit` writes the hyperparameters and the active rows as it finds them. If the file exists, the
-        fit continues from it: see `sodalite.select`.
 
     Attributes
     ----------
@@ -136,8 +141,10 @@ class GreedyGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
     fitted_ : sodalite.fitting.fitted.Fitted
         The whole result of the fit, in one frozen object; the other attributes are parts of it.
     mean_ : sodalite.fitting.means.MeanFunction
-        The mean function: its `name` ("constant" without one), its `share` and, if it was chosen among several, the
-        `trials` with their log densities. The mean of the targets comes on top.
+        The mean function: its `name` ("constant" without one), whether it is `alone` and, if it was chosen among
+        several, the `trials` with their log densities. The mean of the targets comes on top.
+    target_ : sodalite.fitting.targets.Target
+        The scale on which the target was learnt: its `name`, and its parameters.
     kernel_ : scikit-learn kernel
         The kernel with the hyperparameters of the fit.
     rounds_ : tuple of sodalite.hyperparameters.Round
@@ -193,36 +200,36 @@ class GreedyGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
         self,
         kernel: Kernel | None = None,
         *,
-        mean: str | Any | None = None,
+        mean: str | Any | None = "auto",
+        target: str | None = "auto",
+        bounds: tuple[float | None, float | None] | None = None,
         n_active: int = 500,
         tol: float | None = None,
         criterion: str | Criterion = "lookahead",
         posterior: str | Neighbors | type[Posterior] = "local",
         hyperparameters: str | Method = "weave",
         calibrate: bool = True,
-        normalize_y: bool = True,
         time_limit: float | None = None,
         stop: Rule | None = None,
         memory_limit: int | float | str | None = None,
         random_state: RandomState = None,
         verbose: bool = False,
-        checkpoint: str | os.PathLike[str] | None = None,
     ) -> None:
         self.kernel = kernel
         self.mean = mean
+        self.target = target
+        self.bounds = bounds
         self.n_active = n_active
         self.tol = tol
         self.criterion = criterion
         self.posterior = posterior
         self.hyperparameters = hyperparameters
         self.calibrate = calibrate
-        self.normalize_y = normalize_y
         self.time_limit = time_limit
         self.stop = stop
         self.memory_limit = memory_limit
         self.random_state = random_state
         self.verbose = verbose
-        self.checkpoint = checkpoint
 
     def fit(
         self,
@@ -234,6 +241,7 @@ class GreedyGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
         first: int | Sequence[int] | Indices | None = None,
         executor: Any = None,
         callback: Callback | None = None,
+        checkpoint: str | os.PathLike[str] | None = None,
     ) -> Self:
         """Find the hyperparameters, choose the active rows and condition on them. A fit that fails changes nothing.
 
@@ -267,8 +275,11 @@ class GreedyGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
             fetches.
         callback : callable, default=None
             Called with a `sodalite.stopping.Stage` when a step of the fit begins, and for every row that is chosen:
-            the step, the RMSE so far, and the times by which to estimate how long it will take. If it raises
+                the step, the RMSE so far, and the times by which to estimate how long it will take. If it raises
             StopIteration after a row, that row is the last.
+        checkpoint : str or path-like, default=None
+            A file to which the hyperparameters and the active rows are written as they are found. If the file exists,
+            the fit continues from it: see `sodalite.select`.
         """
         names = target_names(y)
         X, y, sample_weight, alpha = in_numpy(X, y, sample_weight, alpha)
@@ -278,13 +289,13 @@ class GreedyGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
             scikit_learn_callbacks(self, self.n_active) as report,
             following(callback, report, verbose=self.verbose) as follow,
         ):
-            settings = Settings.of(self.get_params(deep=False), first)
+            settings = Settings.of(self.get_params(deep=False), first, checkpoint)
             is_weighted = sample_weight is not None
             rows, target_shape = rows_of_fit(self, X, y, alpha, is_weighted, executor, settings)
             if is_weighted:
                 settings = replace(settings, weights=check_weights(sample_weight, rows.shape[0]))
             settings = settings.with_columns(getattr(self, "feature_names_in_", None))
-            follow.expect(list(settings.costs(*rows.shape).steps(settings.chooses_mean)))
+            follow.expect(list(settings.costs(*rows.shape).steps(settings.competes)))
             self.fitted_ = fit(rows, target_shape, settings, follow)
             self.target_names_ = names
         return self
@@ -327,7 +338,7 @@ class GreedyGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
             return self.fit(X, y, sample_weight, alpha, callback=callback)
         X, y, sample_weight, alpha = in_numpy(X, y, sample_weight, alpha)
         with self._unchanged_on_failure(), following(callback, verbose=self.verbose) as follow:
-            settings = Settings.of({**self.get_params(deep=False), "checkpoint": None})
+            settings = Settings.of(self.get_params(deep=False))
             new = new_rows(self, X, y, alpha)
             if sample_weight is not None:
                 settings = replace(settings, weights=check_weights(sample_weight, new.shape[0]))
@@ -658,6 +669,7 @@ class GreedyGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
 
     kernel_ = _FromFitted("kernel")
     mean_ = _FromFitted("mean_function")
+    target_ = _FromFitted("target")
     selection_ = _FromFitted("selection")
     active_indices_ = _FromFitted("selection.indices")
     posterior_ = _FromFitted("posterior")

@@ -67,7 +67,6 @@ def test_ctrl_c_says_how_to_go_on_and_the_end_is_the_same(folder):
     one, two = sodalite.load("one.sodalite"), sodalite.load("two.sodalite")
     assert one.active_indices_.tolist() == two.active_indices_.tolist()
     assert one.kernel_ == two.kernel_
-    assert one.checkpoint is None
 
 
 def test_mistakes_are_one_line_and_change_nothing(folder):

@@ -837,3 +837,20 @@ def test_the_package_imports_what_it_exports_when_asked():
     assert done.stdout.split() == ["False", "False", "True", "sodalite.metrics"]
     for name in sodalite.__all__:
         assert getattr(sodalite, name) is not None
+
+
+def test_scale_bounds_and_mean_are_settings_of_a_fit(folder):
+    fit_it = ["fit", "houses.csv", "-t", "price", *QUICK, "-o", "m", "--set"]
+    result = CliRunner().invoke(app, [*fit_it, "scale=log", "--set", "bounds=0,1000", "--mean", "none", "--json"])
+    assert result.exit_code == 0, result.output
+    assert json.loads(result.stdout)["mean"] == "The logarithm of the target. Predictions are between 0 and 1,000."
+    model = sodalite.load("m")
+    assert (model.target_.name, model.target_.low, model.target_.high) == ("log", 0, 1000)
+    assert (model.mean, model.target) == (None, "log")
+    predicted = CliRunner().invoke(app, ["predict", "m", "new.csv", "--interval", "0.99", "-o", "out.csv"])
+    assert predicted.exit_code == 0, predicted.output
+    assert pd.read_csv("out.csv")["lower"].min() > 0
+    for setting, words in (("scale=logs", "scale: 'logs' is not one of auto"), ("bounds=0", "bounds: '0' is not of")):
+        refused = CliRunner().invoke(app, [*fit_it, setting])
+        assert refused.exit_code == 2
+        assert words in refused.output

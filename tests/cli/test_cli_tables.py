@@ -101,7 +101,7 @@ def test_a_dry_run_shows_how_columns_are_read_and_writes_nothing(folder):
 
 
 def test_the_model_that_is_written_has_seen_all_rows(folder):
-    parameters = {"n_active": 20, "posterior": "local", "hyperparameters": "subset"}
+    parameters = {"n_active": 20, "posterior": "local", "hyperparameters": "subset", "mean": "none"}
     given = {"data": "shops.csv", "target": "rent", "test_fraction": 0.2, "parameters": parameters}
     all_rows = fit.run(Fit(output="all", **given))
     most = fit.run(Fit(output="most", hold_out_only=True, **given))

@@ -19,6 +19,7 @@ from sodalite.cluster.collections import Targets
 from sodalite.cluster.executor import DaskExecutor, Host
 from sodalite.cluster.rows import dask_rows
 from sodalite.criteria import Delta
+from sodalite.hyperparameters import Subset
 from sodalite.kernels import compile_kernel
 from sodalite.selection import grow
 from sodalite.selection.executors import ShardsLostError
@@ -82,6 +83,25 @@ def test_a_mean_function_is_that_of_one_machine(client, posterior, sent):
     np.testing.assert_allclose(there.predict(X, return_std=True), here.predict(X, return_std=True), rtol=1e-8)
     lazy = there.predict(da.from_array(X, chunks=(500, 3)))
     np.testing.assert_allclose(lazy.compute(), here.predict(X), rtol=1e-8)
+
+
+def test_a_scale_of_the_target_is_that_of_one_machine(client):
+    X, y = rows(1200)
+    options = {"kernel": KERNEL, "hyperparameters": "fixed", "target": "log", "n_active": 40, "random_state": 0}
+    here = GreedyGPRegressor(**options).fit(X, np.exp(y), alpha=0)
+    there = GreedyGPRegressor(**options).fit(da.from_array(X, chunks=(400, 3)), da.from_array(np.exp(y), chunks=400))
+    np.testing.assert_allclose(there.predict(X, return_std=True), here.predict(X, return_std=True), rtol=1e-8)
+    lower, upper = there.predict_interval(da.from_array(X, chunks=(500, 3)))
+    np.testing.assert_allclose([lower.compute(), upper.compute()], here.predict_interval(X), rtol=1e-8)
+
+
+def test_a_race_is_that_of_one_machine(client):
+    X, y = rows(300)
+    options = {"n_active": 40, "random_state": 0, "posterior": "sod", "hyperparameters": Subset(n_starts=2)}
+    here = GreedyGPRegressor(**options).fit(X, np.exp(y), alpha=0)
+    there = GreedyGPRegressor(**options).fit(da.from_array(X, chunks=(100, 3)), da.from_array(np.exp(y), chunks=100))
+    assert there.mean_.trials == here.mean_.trials
+    assert there.target_ == here.target_
 
 
 def test_several_shards_a_piece(client):

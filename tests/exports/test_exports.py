@@ -58,7 +58,7 @@ def test_scikit_learn_predicts_what_the_subset_of_data_does(name):
 
 OPTIONS = {
     "several targets": {"q": 3},
-    "not normalised": {"normalize_y": False},
+    "not normalised": {"target": None},
     "noise by row": {"alpha": np.linspace(0.0, 2.0, 120)},
     "single precision": {"X": rows().astype(np.float32)},
     "no noise": {"kernel": ConstantKernel(1.7) * RBF([0.9, 1.4]), "criterion": "uncertainty", "n_active": 12},

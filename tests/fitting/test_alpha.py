@@ -39,16 +39,18 @@ def model(**options):
 
 
 @pytest.mark.parametrize("posterior", [name for name in POSTERIORS if name != "sor"])
-@pytest.mark.parametrize("normalize_y", [True, False])
+@pytest.mark.parametrize("target", ["standardize", None])
 @pytest.mark.parametrize("kernel", [KERNEL, RBF(1.1)], ids=["noisy", "noiseless"])
-def test_with_every_row_active_it_is_scikit_learns(posterior, normalize_y, kernel):
+def test_with_every_row_active_it_is_scikit_learns(posterior, target, kernel):
     """Theirs is in units of the scaled targets, ours in those of the targets as they are given."""
     X, y, alpha = data()
     alpha = alpha + 0.05
-    unit = y.std() if normalize_y else 1.0
-    options = {"posterior": posterior, "normalize_y": normalize_y, "n_active": len(y), "calibrate": False}
+    unit = y.std() if target else 1.0
+    options = {"posterior": posterior, "target": target, "n_active": len(y), "calibrate": False}
     ours = model(kernel=kernel, **options).fit(X, y, alpha=alpha)
-    theirs = GaussianProcessRegressor(kernel, alpha=alpha / unit**2, optimizer=None, normalize_y=normalize_y).fit(X, y)
+    theirs = GaussianProcessRegressor(
+        kernel, alpha=alpha / unit**2, optimizer=None, normalize_y=target is not None
+    ).fit(X, y)
     for found, expected in zip(
         ours.predict(new_rows(), return_std=True), theirs.predict(new_rows(), return_std=True), strict=True
     ):
@@ -100,9 +102,7 @@ def test_a_criterion_is_told_all_of_the_noise():
         seen.append(noise.max())
         return np.where(noise < 0.5, s + abs_r, -np.inf)
 
-    fitted = model(criterion=criterion, normalize_y=False, n_active=60).fit(
-        X, y, alpha=alpha, first=int(alpha.argmin())
-    )
+    fitted = model(criterion=criterion, target=None, n_active=60).fit(X, y, alpha=alpha, first=int(alpha.argmin()))
     assert max(seen) == pytest.approx(0.02 + alpha.max())
     assert alpha[fitted.active_indices_].max() < 0.48
     assert fitted.selection_.stop_reason == "criterion"
@@ -125,8 +125,8 @@ def test_one_number_is_the_same_for_all_rows():
 def test_noise_that_all_rows_share_is_white_noise():
     X, y, _ = data()
     white = ConstantKernel(1.5) * RBF([1.2, 1.9]) + WhiteKernel(0.52)
-    own = model(normalize_y=False).fit(X, y, alpha=0.5)
-    same = model(normalize_y=False, kernel=white).fit(X, y)
+    own = model(target=None).fit(X, y, alpha=0.5)
+    same = model(target=None, kernel=white).fit(X, y)
     assert_array_equal(own.active_indices_, same.active_indices_)
     assert_allclose(own.predict(new_rows()), same.predict(new_rows()), rtol=1e-10)
 
@@ -136,7 +136,7 @@ def test_rows_of_endless_noise_are_not_there(posterior):
     X, y, _ = data()
     T = new_rows()
     kept = np.arange(90) % 4 > 0
-    options = {"posterior": posterior, "normalize_y": False, "n_active": 90, "calibrate": False}
+    options = {"posterior": posterior, "target": None, "n_active": 90, "calibrate": False}
     found = model(**options).fit(X, y, alpha=np.where(kept, 0.0, 1e9))
     expected = model(**options).fit(X[kept], y[kept])
     tolerance = 1e-5 if posterior in ("sod", "local") else 1e-3
@@ -150,7 +150,7 @@ def test_a_row_of_weight_w_has_a_share_of_the_noise(posterior):
     generator = np.random.default_rng(3)
     thrice = generator.normal(size=(40, 3))
     T = new_rows()
-    options = {"kernel": RBF(1.1), "posterior": posterior, "normalize_y": False, "n_active": 120, "calibrate": False}
+    options = {"kernel": RBF(1.1), "posterior": posterior, "target": None, "n_active": 120, "calibrate": False}
     every = model(**options).fit(np.repeat(X, 3, axis=0), thrice.ravel(), alpha=0.6)
     means = model(**options).fit(X, thrice.mean(axis=1), alpha=0.2)
     for found, expected in zip(every.predict(T, return_std=True), means.predict(T, return_std=True), strict=True):
@@ -189,7 +189,7 @@ def test_noise_that_is_known_is_not_found_again():
     X = generator.uniform(-3, 3, (200, 2))
     alpha = np.where(np.arange(200) % 2, 0.64, 0.01)
     y = 3 * np.sin(X[:, 0]) + np.sqrt(alpha + 0.01) * generator.normal(size=200)
-    options = {"hyperparameters": Subset(n_rows=200, n_starts=3), "n_active": 200, "normalize_y": False}
+    options = {"hyperparameters": Subset(n_rows=200, n_starts=3), "n_active": 200, "target": None}
     known, unknown = (
         model(random_state=0, **options).fit(X, y, alpha=noise).kernel_.k2.noise_level for noise in (alpha, None)
     )
@@ -207,14 +207,14 @@ def test_the_array_is_left_as_it_is():
 # The noise floor
 
 
-@pytest.mark.parametrize("normalize_y", [True, False])
-def test_noise_below_the_floor_is_told(normalize_y):
+@pytest.mark.parametrize("target", ["standardize", None])
+def test_noise_below_the_floor_is_told(target):
     X, y, _ = data()
     least = 1e-10
-    unit = y.std() if normalize_y else 1.0
+    unit = y.std() if target else 1.0
     floor, alpha = 2.25 * least * unit**2, np.full(len(y), 0.01 * least * unit**2)
     alpha[:10] = 1.0
-    scarce = model(kernel=1.5**2 * RBF([0.2, 0.2]), normalize_y=normalize_y)
+    scarce = model(kernel=1.5**2 * RBF([0.2, 0.2]), target=target)
     message = (
         f"alpha is {alpha[-1]:.3g} in {len(y) - 10} rows (on average), below the noise floor of {floor:.3g}, which"
     )
@@ -229,5 +229,5 @@ def test_noise_below_the_floor_is_told(normalize_y):
 def test_noise_that_the_floor_leaves_alone_is_not_told_of(alpha):
     """Nor is that of rows that have none of their own."""
     X, y, _ = data()
-    model(kernel=1.5**2 * RBF([0.2, 0.2]), normalize_y=False).fit(X, y, alpha=alpha)
-    model(normalize_y=False).fit(X, y, alpha=np.full(len(y), 1e-14))  # beside the noise of the kernel
+    model(kernel=1.5**2 * RBF([0.2, 0.2]), target=None).fit(X, y, alpha=alpha)
+    model(target=None).fit(X, y, alpha=np.full(len(y), 1e-14))  # beside the noise of the kernel

@@ -55,7 +55,7 @@ def test_costs_grow_with_rows_and_vanish_with_the_step():
     few, many = (Costs.of(n, 5, 500, **given) for n in (500, 50_000))
     assert all(getattr(few, name) < getattr(many, name) for name in ("mean", "search", "choice", "condition"))
     assert Costs.of(500, 5, 500, predicts_locally=True, searches=False, has_mean=False).search == 0
-    assert len(list(few.steps(chooses_mean=True))) == 9
+    assert len(list(few.steps(competes=True))) == len(list(few.steps())) + 1 == 5
 
 
 @pytest.mark.parametrize("limit", [4.0, 10.0, 15.0, 20.0, 30.0, 100.0])

@@ -121,18 +121,18 @@ powers = st.floats(-323, 308).map(lambda power: 10**power)
     outlier=st.sampled_from([1.0, 1e12, 1e90, 1e155]),
     posterior=st.sampled_from(list(POSTERIORS)),
     kernel=st.sampled_from(list(KERNELS)),
-    normalize=st.booleans(),
+    target=st.sampled_from(["standardize", None]),
     dtype=st.sampled_from(DTYPES),
 )
 def test_any_scale_gives_finite_numbers_or_an_error_that_names_the_argument(
-    scales, offsets, outlier, posterior, kernel, normalize, dtype
+    scales, offsets, outlier, posterior, kernel, target, dtype
 ):
     X, y = rows(30)
     with np.errstate(over="ignore"):
         X = np.clip(X * scales[:2] + offsets[0], -1.7e308, 1.7e308)
         y = np.clip(y * scales[2] + offsets[1], -1.7e308, 1.7e308)
         X[3, 0] = np.clip(X[3, 0] * outlier, -1.7e308, 1.7e308)
-    gp = model(kernel, posterior=posterior, normalize_y=normalize)
+    gp = model(kernel, posterior=posterior, target=target)
     message = ""
     try:
         gp.fit(X, y)
@@ -198,7 +198,7 @@ def test_noise_of_a_row_that_is_beyond_all_numbers_takes_it_out():
     alpha[5] = 1e308
     wrong = y.copy()
     wrong[5] = 3.0
-    with_it = model(posterior="vfe", normalize_y=False).fit(X, wrong, alpha=alpha)
-    without = model(posterior="vfe", normalize_y=False).fit(X, wrong, alpha=np.minimum(alpha, 1e30))
+    with_it = model(posterior="vfe", target=None).fit(X, wrong, alpha=alpha)
+    without = model(posterior="vfe", target=None).fit(X, wrong, alpha=np.minimum(alpha, 1e30))
     assert_allclose(with_it.predict(X), without.predict(X))
     assert np.isfinite(model().fit(X, y * 1e-90, alpha=alpha).predict(X)).all()

@@ -153,7 +153,7 @@ def test_files_and_new_rows_keep_their_noise(tmp_path):
 @pytest.mark.filterwarnings("ignore::sodalite.exceptions.OutlierWarning")
 def test_a_fit_that_is_continued_finds_the_same(tmp_path):
     X, _, bad = data(150, (5, 60), (9.0, 9.0))
-    options = {"random_state": 0, "checkpoint": tmp_path / "fit.checkpoint", "n_active": 60}
+    options, path = {"random_state": 0, "n_active": 60}, tmp_path / "fit.checkpoint"
 
     def stop(stage):
         if stage.t == 30:
@@ -161,8 +161,8 @@ def test_a_fit_that_is_continued_finds_the_same(tmp_path):
 
     whole = GreedyGPRegressor(random_state=0, n_active=60).fit(X, bad)
     with pytest.raises(KeyboardInterrupt):
-        GreedyGPRegressor(**options).fit(X, bad, callback=stop)
-    again = GreedyGPRegressor(**options).fit(X, bad)
+        GreedyGPRegressor(**options).fit(X, bad, callback=stop, checkpoint=path)
+    again = GreedyGPRegressor(**options).fit(X, bad, checkpoint=path)
     assert_array_equal(again.active_indices_, whole.active_indices_)
 
 

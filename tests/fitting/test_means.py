@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pickle
-import warnings
 from dataclasses import replace
 
 import numpy as np
@@ -19,7 +18,6 @@ from sklearn.pipeline import make_pipeline
 import sodalite
 from helpers import campaign
 from sodalite import GreedyGPRegressor, exports
-from sodalite.fitting import contest
 from sodalite.fitting.means import MEANS, LinearMean, TreesMean
 from sodalite.fitting.means.forest import Forest
 from sodalite.metrics import interval_coverage, rmse
@@ -134,7 +132,7 @@ def test_new_rows_join_and_the_mean_stays(mean):
     gp.partial_fit(X[300:], y[300:])
     assert gp.mean_ is before
     fitted = gp.fitted_
-    assert_allclose(fitted.rows_in_units().y[:, 0], y)
+    assert_allclose(fitted.rows_on_scale().y[:, 0], y)
     rest = y[300:] - before(X[300:])[:, 0]
     assert_allclose(fitted.scaling.undone(fitted.rows.y)[300:, 0], rest, rtol=1e-9)
     assert fitted.judges is None if mean == "linear" else set(range(300, 350)) <= set(fitted.judges)
@@ -186,77 +184,11 @@ def test_a_fit_goes_on_from_its_checkpoint(tmp_path):
     X, y = table()
     path = tmp_path / "fit.checkpoint"
     whole = model("trees").fit(X, y)
-    model("trees", n_active=15, checkpoint=path).fit(X, y)
-    again = model("trees", checkpoint=path).fit(X, y)
+    model("trees", n_active=15).fit(X, y, checkpoint=path)
+    again = model("trees").fit(X, y, checkpoint=path)
     assert_array_equal(again.active_indices_, whole.active_indices_)
     with pytest.raises(ValueError, match="mean"):
-        model("linear", checkpoint=path).fit(X, y)
-
-
-# --- auto ---
-
-
-def test_auto_takes_what_predicts_best():
-    generator = np.random.default_rng(0)
-    X = generator.uniform(-2, 2, (400, 3))
-    smooth = np.sin(X[:, 0]) + np.cos(X[:, 1]) * X[:, 2]
-    steps = np.sign(np.sin(4 * X[:, 0])) + (X[:, 1] > 0.5) * (X[:, 2] < 0) + generator.normal(0, 0.05, 400)
-    for target, expected in ((smooth, "constant"), (steps, "trees")):
-        gp = model("auto").fit(X, target)
-        assert gp.mean_.name == expected
-        assert [(trial.name, trial.share) for trial in gp.mean_.trials].count((expected, gp.mean_.share)) == 1
-        assert len(gp.mean_.trials) == 3
-        assert min(trial.nlpd for trial in gp.mean_.trials) == gp.mean_.trials[0].nlpd
-    assert_array_equal(model("auto").fit(X, smooth).predict(X), model(None).fit(X, smooth).predict(X))
-
-
-@pytest.mark.parametrize("posterior", ["local", "vfe", "sod"])
-def test_auto_judges_a_constant_as_it_would_be_without_a_contest(posterior, monkeypatch):
-    """Error bars of a constant are learnt from any rows, which are more than those that no fold has seen."""
-    X, y = table(120)
-    entries = []
-    entry = contest.Contest.judged_by
-
-    def kept(self, judges, found):
-        entries.append((judges, entry(self, judges, found)))
-        return entries[-1][1]
-
-    monkeypatch.setattr(contest.Contest, "judged_by", kept)
-    model("auto", posterior=posterior, n_active=120).fit(X, y)
-    ((judges, constant),) = entries
-    plain = model(None, posterior=posterior, n_active=120).fit(X, y).fitted_
-    assert_array_equal(constant.model.predictive(X).std, plain.predictive(X).std)
-    assert len(judges) == 24
-    inverse = np.linalg.inv(KERNEL(X))
-    left_out = (inverse @ (y - y.mean())) / np.diag(inverse)
-    assert_allclose(constant.rmse, np.sqrt(np.mean(left_out[judges] ** 2)), rtol=1e-6)
-    assert np.isfinite(constant.nlpd)
-
-
-def test_auto_takes_a_constant_for_few_rows():
-    X, y = table(30)
-    gp = model("auto").fit(X, y)
-    assert gp.mean_.is_constant
-    assert_array_equal(gp.predict(X), model(None).fit(X, y).predict(X))
-
-
-def test_auto_keeps_a_checkpoint_of_each_search(tmp_path):
-    X, y = table()
-    path = tmp_path / "fit.checkpoint"
-    gp = model("auto", checkpoint=path).fit(X, y)
-    again = model("auto", checkpoint=path).fit(X, y)
-    assert path.exists()
-    assert (tmp_path / "fit.checkpoint.mean").exists()
-    assert_allclose(again.predict(X), gp.predict(X), rtol=1e-10)  # a factor that is made at once rounds otherwise
-
-
-def test_auto_warns_of_the_model_that_it_keeps_alone():
-    X, y = table(400)
-    with warnings.catch_warnings(record=True) as said:
-        warnings.simplefilter("always")
-        gp = model("auto", kernel=ConstantKernel(1e-6, "fixed") * RBF([1.0] * 3) + WhiteKernel(1.0)).fit(X, y)
-    assert gp.mean_.name == "trees"  # with this kernel a constant is all that the process alone can predict
-    assert not [one for one in said if "better than a constant" in str(one.message)]
+        model("linear").fit(X, y, checkpoint=path)
 
 
 # --- files ---
@@ -264,14 +196,13 @@ def test_auto_warns_of_the_model_that_it_keeps_alone():
 
 @pytest.mark.parametrize("posterior", ["local", "vfe"])
 @pytest.mark.parametrize("q", [2, campaign(1)])
-@pytest.mark.parametrize("mean", [*NAMED, "auto"])
+@pytest.mark.parametrize("mean", NAMED)
 def test_models_with_a_mean_are_saved(mean, q, posterior, tmp_path):
     X, y = table(q=q)
     gp = model(mean, posterior=posterior).fit(X, y)
     sodalite.save(gp, tmp_path / "model.sodalite")
     again = sodalite.load(tmp_path / "model.sodalite")
     assert str(again.mean_) == str(gp.mean_)
-    assert again.mean_.trials == gp.mean_.trials
     for mine, theirs in zip(again.predict(X, return_std=True), gp.predict(X, return_std=True), strict=True):
         assert_array_equal(mine, theirs)
     assert_array_equal(again.log_density(X, y), gp.log_density(X, y))

@@ -56,7 +56,7 @@ def joined(fitted, X, y, alpha=None):
     fresh = clone(fitted).set_params(
         kernel=fitted.kernel_,
         hyperparameters="fixed",
-        normalize_y=False,
+        target=None,
     )
     first = fitted.active_indices_[: fitted.n_active]
     return fresh.fit(X, scaled, alpha=None if alpha is None else alpha / std[0] ** 2, first=first)

@@ -71,8 +71,9 @@ def test_a_fit_says_what_it_is_doing(monkeypatch, tmp_path):
     model = GreedyGPRegressor(n_active=5, hyperparameters="subset", posterior="sod", verbose=True, random_state=0)
     model.fit(np.load(tmp_path / "X.npy", mmap_mode="r"), Y)
     lines = stream.getvalue().splitlines()
-    assert [line.partition(" ...")[0] for line in lines[:2]] == [
+    assert [line.partition(" ...")[0] for line in lines[:3]] == [
         "Looking at all rows",
+        "Comparing means and scales",
         "Finding the kernel's parameters",
     ]
     assert lines[-2].startswith("active rows 5 of at most 5, RMSE ")

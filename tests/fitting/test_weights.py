@@ -40,11 +40,11 @@ def assert_same(found, expected):
 
 @pytest.mark.parametrize("posterior", ["sod", "local"])
 @pytest.mark.parametrize("q", [None, 2])
-@pytest.mark.parametrize("normalize_y", [True, False])
-def test_a_weight_is_a_number_of_repetitions(posterior, q, normalize_y):
+@pytest.mark.parametrize("target", ["standardize", None])
+def test_a_weight_is_a_number_of_repetitions(posterior, q, target):
     """Where all rows are active, repeated or not, the posterior is the same."""
     X, y, weights = data(q=q)
-    options = {"posterior": posterior, "normalize_y": normalize_y}
+    options = {"posterior": posterior, "target": target}
     found = model(**options).fit(X, y, weights)
     assert_same(found, model(**options).fit(np.repeat(X, weights, axis=0), np.repeat(y, weights, axis=0)))
 
@@ -109,7 +109,7 @@ def test_a_search_finds_the_noise_of_a_row_of_weight_one(hyperparameters):
     weights = np.where(np.arange(300) % 2, 25.0, 1.0)
     y = np.sin(2 * X[:, 0]) + rng.normal(size=300) * 0.5 / np.sqrt(weights)
     kernel = ConstantKernel(1.0) * RBF(1.0) + WhiteKernel(0.1)
-    plain = {"kernel": kernel, "hyperparameters": hyperparameters, "normalize_y": False}
+    plain = {"kernel": kernel, "hyperparameters": hyperparameters, "target": None}
     found, unweighted = (model(**plain).fit(X, y, w) for w in (weights, None))
     assert found.kernel_.k2.noise_level == pytest.approx(0.25, rel=0.35)
     assert unweighted.kernel_.k2.noise_level == pytest.approx(0.13, rel=0.35)
@@ -129,20 +129,20 @@ def test_noise_that_is_fixed_is_that_of_a_row_of_weight_one():
 
 def test_rows_that_join_have_weights(tmp_path):
     X, y, weights = data()
-    found = model(posterior="local", normalize_y=False).fit(X[:50], y[:50], weights[:50])
+    found = model(posterior="local", target=None).fit(X[:50], y[:50], weights[:50])
     found.partial_fit(X[50:], y[50:], weights[50:])
-    assert_same(found, model(posterior="local", normalize_y=False).fit(X, y, weights))
+    assert_same(found, model(posterior="local", target=None).fit(X, y, weights))
     sodalite.save(found, tmp_path / "m")
     assert_same(sodalite.load(tmp_path / "m"), found)
 
 
 def test_a_checkpoint_knows_the_weights(tmp_path):
     X, y, weights = data()
-    options = {"checkpoint": tmp_path / "c", "n_active": 20}
-    found = model(**options).fit(X, y, weights)
-    assert_same(model(**options).fit(X, y, weights), found)
+    gp, path = model(n_active=20), tmp_path / "c"
+    found = gp.fit(X, y, weights, checkpoint=path)
+    assert_same(model(n_active=20).fit(X, y, weights, checkpoint=path), found)
     with pytest.raises(ValueError, match="sample_weight"):
-        model(**options).fit(X, y, weights + 1)
+        gp.fit(X, y, weights + 1, checkpoint=path)
 
 
 def test_rows_on_disk_have_weights(tmp_path):

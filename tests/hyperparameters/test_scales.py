@@ -236,7 +236,7 @@ def test_a_fit_with_a_period_goes_on_from_its_checkpoint(tmp_path):
     t = np.arange(100) / 12
     y = np.sin(2 * np.pi * t) + 0.1 * np.random.default_rng(0).normal(size=100)
     models = [
-        GreedyGPRegressor(n_active=40, random_state=0, checkpoint=tmp_path / "fit.sodalite").fit(t[:, None], y)
+        GreedyGPRegressor(n_active=40, random_state=0).fit(t[:, None], y, checkpoint=tmp_path / "fit.sodalite")
         for _ in range(2)
     ]
     assert periods_of(models[0])

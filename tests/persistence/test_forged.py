@@ -241,7 +241,7 @@ def chosen(path=None, n_active=12):
 def fit(path=None, n_active=12):
     search = Subset(n_rows=40, n_starts=2, n_screen=30, n_steps=3)
     gp = GreedyGPRegressor(n_active=n_active, posterior="sod", hyperparameters=search, random_state=0)
-    return gp.set_params(checkpoint=path).fit(X, Y).selection_
+    return gp.fit(X, Y, checkpoint=path).selection_
 
 
 @pytest.mark.parametrize("run", [chosen, fit])

@@ -212,7 +212,9 @@ PARAMETERS = {
     "tol": [None, 0.5, np.float64(0.25)],
     "memory_limit": [None, "2GB", 10**9],
     "time_limit": [None, float("inf")],
-    "normalize_y": [True, np.False_],
+    "calibrate": [True, np.False_],
+    "target": [None, "log"],
+    "bounds": [None, (0.0, None), (0, 1)],
 }
 
 

@@ -78,7 +78,7 @@ def test_the_models_own_error_is_that_of_fits_without_the_row(posterior):
     X, generator = data(40)
     y = np.sin(2 * X[:, 0]) + 0.1 * generator.normal(size=40)
     kernel = 1.0 * RBF([1.0, 2.0]) + WhiteKernel(0.02)
-    settings = {"posterior": posterior, "hyperparameters": "fixed", "normalize_y": False, "random_state": 0}
+    settings = {"posterior": posterior, "hyperparameters": "fixed", "target": None, "random_state": 0}
     model = GreedyGPRegressor(kernel, **settings).fit(X, y)  # all rows active
     without = [  # calibration changes no mean
         GreedyGPRegressor(kernel, calibrate=False, **settings)

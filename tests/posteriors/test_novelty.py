@@ -171,7 +171,7 @@ def test_targets_that_are_not_scaled_and_several_of_them():
     assert np.all(model.predict(1e3 * X[:1], return_std=True)[1] >= 0.999 * Y.std(axis=0))
     assert model.novelty(X[:7]).shape == (7,)
     kernel = ConstantKernel(1.0) * RBF(X.std(axis=0)) + WhiteKernel(0.1)
-    model = GreedyGPRegressor(kernel, n_active=40, normalize_y=False, **QUICK).fit(X, y)
+    model = GreedyGPRegressor(kernel, n_active=40, target=None, **QUICK).fit(X, y)
     mean, std = model.predict(1e3 * X[:1], return_std=True)
     assert std[0] >= np.sqrt(np.square(y).mean()) * 0.999  # about zero, which is what is predicted there
     assert_allclose(mean, 0, atol=1e-9)

@@ -184,7 +184,7 @@ def smooth(n=2600, noise=0.01):
     return X, f + noise * generator.normal(size=n)
 
 
-FIXED = {"hyperparameters": "fixed", "n_active": 20, "normalize_y": False, "random_state": 0}
+FIXED = {"hyperparameters": "fixed", "n_active": 20, "target": None, "random_state": 0}
 SMOOTH = RBF(1.0) + WhiteKernel(1e-4)
 
 

@@ -1051,3 +1051,19 @@ def test_inspect_and_the_notebook_have_every_target_by_its_name(rows, tmp_path):
     assert "<b>target:</b> rent" in sodalite.load(tmp_path / "m")._repr_html_()
     assert "<b>target:</b> height" in fitted(X, pd.Series(y, name="height"))._repr_html_()
     assert "<b>target:</b> target" in fitted(X, y)._repr_html_()
+
+
+@pytest.mark.parametrize("mean", [None, "linear"])
+def test_a_model_of_logarithms_is_reported_in_units_of_the_target(mean):
+    random = np.random.default_rng(0)
+    X = random.uniform(0, 5, (210, 1))
+    y = np.exp(X[:, 0] + 0.4 * random.normal(size=210))
+    gp = GreedyGPRegressor(target="log", mean=mean, n_active=40, random_state=0).fit(X[:150], y[:150])
+    made, material = make_report(gp), gather(gp, X[150:], y[150:])
+    assert made.summary.mean.startswith("The logarithm of the target")
+    assert made.judgement.rmse == pytest.approx(gp.posterior_.scale.bars.rmse)
+    np.testing.assert_allclose(np.sort(made.view.y), np.sort(y[:150]))
+    assert made.view.lower.min() > 0
+    np.testing.assert_allclose(material.in_units(material.judges.y, material.judges.own_offset), y[150:])
+    with pytest.raises(ValueError, match="The model learns the logarithm of targets, which is for targets above 0"):
+        gather(gp, X[:2], [1.0, -1.0])

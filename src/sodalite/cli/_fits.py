@@ -73,7 +73,7 @@ class Work:
     def of(cls, model: GreedyGPRegressor, training: Training, split: Split, seed: int, clock: Clock) -> Work:
         """The work of fitting a model, and what it will cost."""
         X, mapping = training.without(split.test, seed)
-        settings = Settings.of({**model.get_params(deep=False), "checkpoint": None})
+        settings = Settings.of(model.get_params(deep=False))
         return cls(training, split, X, mapping, settings.costs(len(split.rest), X.shape[1]), clock)
 
     @property
@@ -87,7 +87,7 @@ class Work:
         return isinstance(self.training.X, ParquetRows)
 
 
-def fit_most(model: GreedyGPRegressor, work: Work, again: bool) -> None:
+def fit_most(model: GreedyGPRegressor, work: Work, again: bool, checkpoint: str | None = None) -> None:
     """Fit the rows that are not held out. `again` is whether a fit of all rows is to follow, which needs time too."""
     clock, costs, rest = work.clock, work.costs, work.split.rest
     second = ((CHOICE, costs.choice), (CONDITION, costs.condition)) if again else ()
@@ -99,7 +99,7 @@ def fit_most(model: GreedyGPRegressor, work: Work, again: bool) -> None:
             warnings.simplefilter("ignore", OutlierWarning)  # it has been said, in the table's words
         rows = Taken(work.X, rest) if work.is_on_disk else work.X[rest]
         alpha = None if work.is_on_disk else 0.0  # rows with gross errors are left out, or kept
-        model.fit(rows, work.training.y[rest], alpha=alpha, callback=work.clock)
+        model.fit(rows, work.training.y[rest], alpha=alpha, callback=work.clock, checkpoint=checkpoint)
 
 
 @dataclass(frozen=True)
@@ -152,16 +152,20 @@ def fit_all(model: GreedyGPRegressor, work: Work) -> GreedyGPRegressor:
     clock, growth, mean = work.clock, work.growth, model.mean_
     steps = [(step, growth * clock.took.get(step, 0.0)) for step in (CHOICE, CONDITION)]
     clock.expect([*steps, (MEASURING, clock.slowness * after_fits(work.costs))])
-    chosen = None if mean.is_constant else mean.name if mean.share == 1 else model.mean
     refitted: GreedyGPRegressor = clone(model).set_params(
-        kernel=model.kernel_, mean=chosen, hyperparameters="fixed", checkpoint=None, time_limit=limit_of_second(clock)
+        kernel=model.kernel_,
+        mean=None if mean.is_constant else mean.name,
+        target=model.target_.name,
+        hyperparameters="fixed",
+        time_limit=limit_of_second(clock),
     )
     with warnings.catch_warnings():
         for known in (NoBetterWarning, OutlierWarning):  # the summary says so, or it has been said
             warnings.simplefilter("ignore", known)
         refitted.fit(work.training.X, work.training.y, callback=clock)
-    refitted.set_params(kernel=model.kernel, mean=model.mean, hyperparameters=model.hyperparameters)
-    again = replace(refitted.mean_, trials=mean.trials)
+    given = ("kernel", "mean", "target", "hyperparameters")
+    refitted.set_params(**{name: getattr(model, name) for name in given})
+    again = replace(refitted.mean_, alone=mean.alone, trials=mean.trials)
     refitted.fitted_ = replace(refitted.fitted_, rounds=model.fitted_.rounds, mean_function=again)
     return refitted
 

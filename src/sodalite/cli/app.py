@@ -128,8 +128,7 @@ quiet = click.option("-q", "--quiet", is_flag=True, help="Print only errors and 
 @click.option(
     "--mean",
     metavar="NAME",
-    help="Model whose errors the Gaussian process learns: linear (a straight line), trees (boosted trees), or auto "
-    "(trees if they predict better). Default: a constant.",
+    help="What is predicted first: none (a constant), linear, trees, or auto (the best of these, the default).",
 )
 @click.option(
     "--posterior",

@@ -100,7 +100,7 @@ def run(options: Fit, clock: Clock | None = None) -> FitOutcome:
     work = Work.of(model, training, split, options.seed, clock)
     warn_of_outlying_rows(work)
     again = bool(len(split.test)) and not options.hold_out_only
-    fit_most(model, work, again)
+    fit_most(model, work, again, options.checkpoint)
     watch("fit")
     held_out, mapping, rows, X, limit = None, training.preprocessing, split.rest, work.X, ""
     if len(split.test):
@@ -206,6 +206,6 @@ def check_paths(options: Fit) -> None:
 
 def make_model(options: Fit) -> GreedyGPRegressor:
     """The estimator with its parameters, which are checked before the data are read."""
-    model = GreedyGPRegressor(random_state=options.seed, **options.parameters)
+    model = GreedyGPRegressor(random_state=options.seed, **options.estimator_parameters)
     Settings.of(model.get_params(deep=False))
     return model

@@ -103,6 +103,15 @@ def _literal(text: str) -> Any:
         return text
 
 
+def _bounds(text: str) -> tuple[float | None, float | None] | None:
+    """Two numbers, of which one may be missing: "0," or "0,100"."""
+    try:
+        low, high = (float(part) if part else None for part in _parts(text))
+    except ValueError:
+        return None
+    return low, high
+
+
 class Setting(NamedTuple):
     """A name that --set takes."""
 
@@ -116,7 +125,9 @@ class Setting(NamedTuple):
 
 
 TRUTH, COUNT = "is neither true nor false", "is not a whole number, 0 or more"
+NOT_BOUNDS = "is not of the form low,high, such as 0, or 0,100"
 MARK = "is not a single character, such as ';' or tab"
+SCALES = ("auto", "standardize", "log", "power", "logit", "sqrt", "none")
 GAPS = ("indicator", "median", "drop", "error")
 SETTINGS = {
     "sep": Setting("character between columns: ';', '|', tab, ...", _mark, MARK),
@@ -146,6 +157,12 @@ SETTINGS = {
         "has no directives such as %d, %m and %Y",
         _date_formats,
     ),
+    "scale": Setting(
+        "of the target: log, power, logit, sqrt, standardize",
+        lambda text: text if text in SCALES else None,
+        f"is not one of {', '.join(SCALES)}",
+    ),
+    "bounds": Setting("of the target: LOW,HIGH, or LOW, alone, such as 0,", _bounds, NOT_BOUNDS),
     "keep_outliers": Setting("true keeps rows whose targets contradict those near by", _flag, TRUTH),
     "hold_out_only": Setting("true writes the model of the rows that are not held out", _flag, TRUTH),
     "checkpoint": Setting("file that keeps a long fit, for the same command to go on from"),
@@ -165,6 +182,8 @@ class Options:
 
     owner: ClassVar[str] = ""
     """The function or class of Python whose parameters --set takes too; empty if there is none."""
+    of_owner: ClassVar[tuple[str, ...]] = ()
+    """Those of `SETTINGS` that are parameters of the owner."""
 
     @property
     def interrupted(self) -> str:
@@ -174,7 +193,7 @@ class Options:
     @classmethod
     def settings(cls, options: Sequence[str]) -> list[str]:
         """The names of `SETTINGS` that --set takes, where some have options of their own."""
-        names = {part.name for part in fields(cls)} | ({"checkpoint"} if cls.owner else set())
+        names = {part.name for part in fields(cls)} | set(cls.of_owner)
         return [name for name in SETTINGS if name in names and name not in options]
 
     @classmethod
@@ -308,6 +327,7 @@ class Fit(Columns):
     """`sodalite fit`; `parameters` are those of GreedyGPRegressor."""
 
     owner: ClassVar[str] = "GreedyGPRegressor"
+    of_owner = ("checkpoint", "scale", "bounds")
 
     output: str = "model.sodalite"
     time_limit: float | None = None
@@ -322,8 +342,19 @@ class Fit(Columns):
     def parameters_of_owner(cls) -> list[str]:
         from ..estimator import GreedyGPRegressor
 
-        objects = {"kernel", "stop", "random_state", "verbose"}
-        return [name for name in GreedyGPRegressor().get_params(deep=False) if name not in objects]
+        objects = {"kernel", "stop", "random_state", "verbose", "target"}
+        return [
+            "scale",
+            "checkpoint",
+            *(name for name in GreedyGPRegressor().get_params(deep=False) if name not in objects),
+        ]
+
+    @property
+    def estimator_parameters(self) -> dict[str, Any]:
+        """The parameters of the estimator; `scale` is its target, and "none" its None."""
+        names = {"scale": "target"}
+        values = {names.get(name, name): value for name, value in self.parameters.items() if name != "checkpoint"}
+        return values | {name: None for name in ("mean", "target") if values.get(name) == "none"}
 
     @property
     def interrupted(self) -> str:
@@ -341,6 +372,7 @@ class Select(Columns):
     """`sodalite select`; `parameters` are those of select()."""
 
     owner: ClassVar[str] = "select()"
+    of_owner = ("checkpoint",)
 
     @classmethod
     def parameters_of_owner(cls) -> list[str]:

@@ -64,6 +64,11 @@ def hand_over(model: FittedModel, maker: Maker, X: ArrayLike | None, y: ArrayLik
 
 def check_no_mean(fitted: Fitted) -> None:
     """Refuse a model with a mean function, which no export can express."""
+    if not fitted.target.is_plain:
+        raise ValueError(
+            f"The model learns its target on a scale of its own ({fitted.target or 'with bounds'}), which cannot be "
+            'exported. Fit it with target="standardize" and without bounds.'
+        )
     if not fitted.mean_function.is_constant:
         raise ValueError(
             f"The model has a mean function ({fitted.mean_function}), which cannot be exported. Fit it with mean=None."

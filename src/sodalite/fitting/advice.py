@@ -10,8 +10,8 @@ def no_better_words(
 ) -> str | None:
     """A warning that the model is no better than a baseline; None if it is better, or few rows were predicted.
 
-    `mean` is the name of the model's mean function, which the advice leaves out; None for a constant. `judged_by` says
-    which rows were predicted.
+    `mean` is the name of the mean function that was tried, which the advice leaves out; None for a constant.
+    `judged_by` says which rows were predicted.
     """
     name = found.better
     if name is None or found.n_rows < FEWEST:

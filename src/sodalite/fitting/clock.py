@@ -20,7 +20,8 @@ from typing import NamedTuple
 
 from ..stopping import Callback, Stage
 
-MEAN, SEARCH, CHOICE, CONDITION = (
+RACE, MEAN, SEARCH, CHOICE, CONDITION = (
+    "Comparing means and scales",
     "Fitting the mean function",
     "Finding the kernel's parameters",
     "Choosing rows",
@@ -28,6 +29,7 @@ MEAN, SEARCH, CHOICE, CONDITION = (
 )
 """The steps of a fit, as they are called where its progress is shown."""
 
+RACE_COST = 0.2  # seconds of the race of means and scales, on a few hundred rows
 FEW = 1500  # rows up to which the exact likelihood of all of them is raised
 SEARCH_SHARE = 0.75  # share of the time that conditioning leaves for the search; the selection has the rest
 LEAST_CHOICE = 0.1  # share of the time limit that the selection has at least
@@ -69,15 +71,14 @@ class Costs:
             condition=local if predicts_locally else 0.1 + 2e-9 * n * m,
         )
 
-    def steps(self, chooses_mean: bool = False) -> Iterator[tuple[str, float]]:
-        """The steps in their order, with their costs; three models are fitted if the mean is chosen among them."""
-        model = ((CHOICE, self.choice), (CONDITION, self.condition))
+    def steps(self, competes: bool = False) -> Iterator[tuple[str, float]]:
+        """The steps in their order, with their costs; `competes` is whether means and scales do."""
+        if competes:
+            yield RACE, RACE_COST
         yield MEAN, self.mean
         yield SEARCH, self.search
-        yield from model
-        if chooses_mean:
-            yield SEARCH, self.search
-            yield from (*model, *model)
+        yield CHOICE, self.choice
+        yield CONDITION, self.condition
 
 
 @dataclass(frozen=True)

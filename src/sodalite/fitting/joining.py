@@ -52,15 +52,20 @@ def join(fitted: Fitted, new: ArrayRows, settings: Settings, exchange: bool, fol
             "can join it. Fit it again to all rows."
         )
     none, nothing = np.empty(0, dtype=np.intp), np.empty((0, fitted.q))
-    scaled = new.with_targets(Residuals(fitted.mean_function, none, nothing)).with_targets(fitted.scaling)
+    target = fitted.target
+    if (fault := target.fault(new.y)) is not None:
+        raise ValueError(f"The model learns the {target} of targets, which is for {fault}")
+    on_scale = new if target.is_linear else new.with_targets(target)
+    scaled = on_scale.with_targets(Residuals(fitted.mean_function, none, nothing)).with_targets(fitted.scaling)
     if settings.weights is not None:
         scaled = scaled.with_targets(Weighted(settings.weights, compile_kernel(fitted.kernel, new.X)))
     check_not_large("y, in standard deviations of the targets of the fit,", scaled.y)
-    original, all_scaled = _concatenated(fitted.rows_in_units(), new), _concatenated(fitted.rows, scaled)
+    original, all_scaled = _concatenated(fitted.rows_on_scale(), on_scale), _concatenated(fitted.rows, scaled)
+    given = original if target.is_linear else replace(original, y=target.undone(original.y))
     n, judges = len(fitted.rows.X), fitted.judges
     if judges is not None:
         judges = np.concatenate([judges, np.arange(n, n + len(new.X))])
-    rows = Prepared(original, fitted.mean_function, fitted.scaling, all_scaled, judges)
+    rows = Prepared(given, original, target, fitted.mean_function, fitted.scaling, all_scaled, judges)
     generator = generator_from(settings.random_state)
     found = Found(fitted.kernel, optimism=fitted.optimism)
 

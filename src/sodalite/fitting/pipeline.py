@@ -66,6 +66,7 @@ from .fitted import Fitted
 from .gross import without_gross_errors
 from .means import (
     SEED,
+    LinearMean,
     MeanFunction,
     Regressor,
     SeesAllRows,
@@ -78,6 +79,7 @@ from .means import (
     resolve_mean,
 )
 from .room import check_fetched, checked_rows, placed
+from .targets import AUTO, Target, check_target
 
 RandomState: TypeAlias = int | np.random.RandomState | np.random.Generator | None
 
@@ -97,7 +99,7 @@ class Settings:
     mean: Regressor | None
     """None for a constant."""
     chooses_mean: bool
-    """Whether `mean` competes with a constant."""
+    """Whether mean functions compete."""
     n_active: int
     criterion: Criterion
     posterior: type[Posterior]
@@ -105,7 +107,10 @@ class Settings:
     tol: float | None
     time_limit: float | None
     stop: Rule | None
-    normalize_y: bool
+    target: str | None
+    """The scale of the targets; `sodalite.fitting.targets.AUTO` if it is to be chosen."""
+    bounds: tuple[float, float]
+    """Within which predictions stay; infinite where there are none."""
     memory_limit: int | float | str | None
     n_neighbors: int | None
     calibrate: bool
@@ -117,12 +122,19 @@ class Settings:
     """The rows to begin with; None for one that is drawn at random."""
     weights: Floats | None = None
     """The weights of the rows, of shape (n,); None if all are 1."""
+    alone: bool = False
+    """Whether the mean function is all of the model: the process has nothing to learn."""
 
     @classmethod
-    def of(cls, parameters: dict[str, Any], first: int | Sequence[int] | Indices | None = None) -> Settings:
+    def of(
+        cls,
+        parameters: dict[str, Any],
+        first: int | Sequence[int] | Indices | None = None,
+        checkpoint: str | os.PathLike[str] | None = None,
+    ) -> Settings:
         """Return the settings of an estimator's parameters; an error names one that is wrong, before any long work."""
         posterior, n_neighbors = resolve_posterior(parameters["posterior"])
-        method, path = resolve_hyperparameters(parameters["hyperparameters"]), parameters["checkpoint"]
+        method = resolve_hyperparameters(parameters["hyperparameters"])
         resolved: dict[str, Any] = {
             "criterion": resolve_criterion(parameters["criterion"]),
             "posterior": posterior,
@@ -130,7 +142,9 @@ class Settings:
             "method": method,
             "mean": resolve_mean(parameters["mean"]),
             "chooses_mean": is_auto(parameters["mean"]),
+            "bounds": check_target(parameters["target"], parameters["bounds"]),
             "first": first,
+            "checkpoint": checkpoint,
         }
         unchanged = {field.name: parameters[field.name] for field in fields(cls) if field.name in parameters}
         settings = cls(**{**unchanged, **resolved})
@@ -138,7 +152,7 @@ class Settings:
         check_hyperparameters(settings.kernel)
         if searches(method):
             check_bounds(settings.kernel)
-        return replace(settings, file=None if path is None else check_checkpoint(path))
+        return replace(settings, file=None if checkpoint is None else check_checkpoint(checkpoint))
 
     def with_columns(self, names: Sequence[str] | None) -> Settings:
         """Return settings whose mean, if it is the user's own regressor, gets data frames with these columns."""
@@ -152,6 +166,13 @@ class Settings:
             return rows
         seconds = inf if self.time_limit is None else LOOK_SHARE * self.time_limit
         return without_gross_errors(without_copies(rows), seconds)
+
+    @property
+    def competes(self) -> bool:
+        """Whether mean functions, scales of the target, or a line with and without a process compete."""
+        is_open = self.chooses_mean or self.target == AUTO or isinstance(self.mean, LinearMean)
+        is_known = self.mean is None or is_named(self.mean)
+        return is_open and is_known and self.kernel is None and searches(self.method)
 
     def takes_all(self, n: int) -> bool:
         """Whether all n rows become active: no more than asked for, and nothing may refuse a row or stop earlier."""
@@ -181,7 +202,7 @@ class Mean:
     function: MeanFunction
     rows: Indices
     left_out: Floats
-    """Predictions for `rows`, each by the regressor that has not seen it, without `function.share`."""
+    """Predictions for `rows`, each by the regressor that has not seen it."""
     judges: Indices | None
     """Rows that no regressor has seen, by which models with this mean are judged; None if any rows will do."""
     optimism: float = 1.0
@@ -191,7 +212,7 @@ class Mean:
         """Return the rows with the residuals of the mean function as targets."""
         if self.function.is_constant:
             return rows
-        return rows.with_targets(Residuals(self.function, self.rows, self.function.share * self.left_out))
+        return rows.with_targets(Residuals(self.function, self.rows, self.left_out))
 
 
 NO_MEAN = Mean(MeanFunction(), np.empty(0, dtype=np.intp), np.empty((0, 1)), None)
@@ -201,8 +222,12 @@ NO_MEAN = Mean(MeanFunction(), np.empty(0, dtype=np.intp), np.empty((0, 1)), Non
 class Prepared:
     """The rows of a fit, before and after the steps that change their targets."""
 
-    original: Rows
+    given: Rows
     """Targets are in units of y."""
+    original: Rows
+    """Targets are T(y)."""
+    target: Target
+    """The scale T(y)."""
     mean: MeanFunction
     scaling: Scaling
     """Of the residuals of the mean function."""
@@ -212,39 +237,29 @@ class Prepared:
     """Rows that the mean function has not seen; None if any rows will do."""
 
 
-def fit_with_mean(rows: Rows, target_shape: tuple[int, ...], settings: Settings, follow: Clock) -> Fitted:
+def fit_with_mean(given: Rows, target_shape: tuple[int, ...], settings: Settings, follow: Clock) -> Fitted:
     """Fit a model to all rows.
 
     Parameters
     ----------
-    rows : Rows
-        Targets are in units of y.
+    given : Rows
+        Checked. Targets are in units of y.
     target_shape : tuple of int
         () if y had one dimension, (q,) if it had two.
     settings : Settings
     follow : Clock
         Reports the progress of the fit.
     """
-    rows = check(rows, settings, follow)
-    mean = fit_mean(rows, settings, follow)
-    return fit_around(rows, mean, target_shape, settings, follow)
-
-
-def fit_around(
-    all_rows: Rows,
-    mean: Mean,
-    target_shape: tuple[int, ...],
-    settings: Settings,
-    follow: Clock,
-    found: Found | None = None,
-) -> Fitted:
-    """Fit a model to rows that are checked, with a mean function that is fitted and, if `found` is given, a kernel."""
-    budget = Budget(settings.time_limit, settings.costs(*all_rows.shape))
+    budget = Budget(settings.time_limit, settings.costs(*given.shape))
+    target = fit_target(given, settings)
+    original = given if target.is_linear else given.with_targets(target)
+    mean = fit_mean(original, settings, follow)
     generator = generator_from(settings.random_state)
-    rows = scale(all_rows, mean, settings)
+    scaling, scaled = scale(original, mean, target, settings)
+    function = replace(mean.function, alone=settings.alone)
+    rows = Prepared(given, original, target, function, scaling, scaled, mean.judges)
     checkpoint = open_fit_checkpoint(rows, settings, generator)
-    if found is None:
-        found = find_weighted_kernel(rows.scaled, settings, checkpoint, generator, follow, budget.for_search())
+    found = find_weighted_kernel(rows.scaled, settings, checkpoint, generator, follow, budget.for_search())
     rows = replace(rows, scaled=weighted(rows.scaled, found.kernel, settings.weights))
     found = replace(found, optimism=min(mean.optimism * found.optimism, MOST_OPTIMISTIC))
     check_fetched(rows.scaled, found.kernel, settings)
@@ -300,20 +315,32 @@ def _fit_all_rows(rows: Rows, regressor: SeesAllRows) -> Mean:
     )
 
 
-def scale(rows: Rows, mean: Mean, settings: Settings) -> Prepared:
-    """Subtract the mean function from the targets, then centre and scale them (not without `normalize_y`)."""
+def fit_target(rows: Rows, settings: Settings) -> Target:
+    """Return the scale of the targets, with parameters that suit all of them; an error if it does not suit them."""
+    name = "standardize" if settings.target == AUTO else settings.target
+    if (target := Target(name, *settings.bounds)).is_plain:
+        return target
+    y = targets(rows)[0]
+    if not (target.low <= y.min() and y.max() <= target.high):
+        raise ValueError(f"y has targets outside bounds={settings.bounds}: from {y.min():g} to {y.max():g}.")
+    return Target.fit(name, y, settings.bounds)
+
+
+def scale(rows: Rows, mean: Mean, target: Target, settings: Settings) -> tuple[Scaling, Rows]:
+    """Subtract the mean function from the targets, then centre and scale them (not without a scale)."""
     rest, q = mean.of(rows), rows.q
-    scaling = moments(rest, settings.weights) if settings.normalize_y else Scaling(np.zeros(q), np.ones(q))
-    return Prepared(rows, mean.function, scaling, rest.with_targets(scaling), mean.judges)
+    scaling = moments(rest, settings.weights) if target.is_standardized else Scaling(np.zeros(q), np.ones(q))
+    return scaling, rest.with_targets(scaling)
 
 
 def open_fit_checkpoint(rows: Prepared, settings: Settings, generator: np.random.Generator) -> Checkpoint | None:
     """Return the checkpoint of this fit, or None without one; a checkpoint of another fit is an error."""
     if settings.checkpoint is None:
         return None
-    names = ("kernel", "first", "random_state", "normalize_y", "criterion")
+    names = ("kernel", "first", "random_state", "criterion")
     given = {name: getattr(settings, name) for name in names}
     given |= {
+        "target": rows.target.name,
         "posterior": settings.posterior.name,
         "hyperparameters": settings.method,
     }
@@ -321,7 +348,7 @@ def open_fit_checkpoint(rows: Prepared, settings: Settings, generator: np.random
         given["mean"] = str(rows.mean)
     if settings.weights is not None:
         given["sample_weight"] = of_block(settings.weights, 0)
-    data = rows.original if rows.mean.is_constant else rows.scaled
+    data = rows.given if rows.mean.is_constant else rows.scaled
     return open_checkpoint(settings.checkpoint, settings.file, "fit", data, generator, **given)
 
 
@@ -478,7 +505,7 @@ def condition(
     posterior = kind.condition(evidence)
     here, has_mean = isinstance(scaled, ArrayRows), not rows.mean.is_constant
     active, original = scaled.take(selection.indices), rows.original.take(selection.indices)
-    return Fitted(
+    model = Fitted(
         kernel=found.kernel,
         optimism=found.optimism,
         rounds=found.rounds,
@@ -489,13 +516,15 @@ def condition(
         n_rows=scaled.shape[0],
         X_active=active.X,
         y_active=active.y,
-        baselines=baselines_of(rows, evidence, posterior, generator),
         rows=scaled if isinstance(scaled, ArrayRows) else None,
         mean_function=rows.mean,
+        target=rows.target,
         judges=rows.judges,
         targets_active=original.y if has_mean else None,
         targets=targets(rows.original)[0] if here and has_mean else None,
     )
+    model = model.with_bars_in_units(evidence.judged(MOST_JUDGED))
+    return replace(model, baselines=baselines_of(rows, evidence, model.posterior, settings, generator))
 
 
 def _left_out_together(
@@ -517,7 +546,7 @@ def _spread(rows: Prepared) -> float:
 
 
 def baselines_of(
-    rows: Prepared, evidence: Evidence, posterior: Posterior, generator: np.random.Generator
+    rows: Prepared, evidence: Evidence, posterior: Posterior, settings: Settings, generator: np.random.Generator
 ) -> Baselines | None:
     """Return the leave-one-out errors of the model and of simple ones, with a warning if the model is no better.
 
@@ -527,8 +556,15 @@ def baselines_of(
     if bars is None:
         return None
     judged = evidence.judged(MOST_JUDGED)
-    data = evidence.rows if rows.mean.is_constant else rows.original.with_targets(rows.scaling)
-    found = compared_with_simple_models(data, judged, bars.rmse, rows.scaling.unit, generator)
-    if words := no_better_words(found, None if rows.mean.is_constant else rows.mean.name):
+    if rows.target.is_linear:
+        scaling = rows.scaling
+        data = evidence.rows if rows.mean.is_constant else rows.original.with_targets(scaling)
+        rmse = bars.rmse
+    else:
+        scaling = moments(rows.given)
+        data, rmse = rows.given.with_targets(scaling), bars.rmse / scaling.unit
+    found = compared_with_simple_models(data, judged, rmse, scaling.unit, generator)
+    tried = "auto" if settings.chooses_mean else None if rows.mean.is_constant else rows.mean.name
+    if words := no_better_words(found, tried):
         warn(words, NoBetterWarning)
     return found

@@ -32,7 +32,7 @@ from ..core.types import Array, Floats, Indices, Mask
 from ..kernels import CompiledKernel
 from ..kernels.neighbours import Neighbours
 from .far import Far, LeftTogether, edge_of, least_outside
-from .predictive import TINY, Predictive, Standard
+from .predictive import TINY, Distribution, Predictive, Standard
 from .shape import NU, LeftOut, Places, Shape
 
 Correlations: TypeAlias = Callable[[Indices], Floats | None]
@@ -455,7 +455,7 @@ def shares_inside(pit: Floats) -> tuple[float, ...]:
     return tuple(float(np.mean(np.abs(2 * pit - 1) <= coverage)) for coverage in COVERAGES)
 
 
-def nlpd_of(distribution: Predictive, y: Floats) -> float | None:
+def nlpd_of(distribution: Distribution, y: Floats) -> float | None:
     """Minus the mean log density of targets, summed over the targets of a row; None if it is not finite."""
     with np.errstate(invalid="ignore"):  # infinite densities of both signs
         found = -float(np.mean(distribution.log_density(y).sum(axis=1)))

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from math import log, pi
+from typing import Protocol
 
 import numpy as np
 from scipy.special import betainc, betaln, gammaln, ndtr, ndtri, stdtr, stdtrit
@@ -20,6 +21,41 @@ TINY = 1e-300  # the least probability whose logarithm is taken
 NEWTON = 60  # most steps in search of a quantile; bisection alone would leave 1e-18 of the bracket
 INNER = float(ndtri(0.75))  # normal quantile up to which, in units of `most`, no quantile is cut
 CLOSE = 1e-13  # relative difference of probabilities at which a search ends: rounding makes a tenth of it
+
+
+class Distribution(Protocol):
+    """Predictive distributions of every target of some rows."""
+
+    @property
+    def mean(self) -> Floats:
+        """Of shape (n, q)."""
+        ...
+
+    @property
+    def std(self) -> Floats:
+        """Standard deviations, noise included, of shape (n, q)."""
+        ...
+
+    @property
+    def novelty(self) -> Floats | None:
+        """The share of the latent prior variance that is left, of shape (n,); None if it is not known."""
+        ...
+
+    def with_novelty(self, novelty: Floats) -> Distribution:
+        """The distribution with novelties, of shape (n,)."""
+        ...
+
+    def quantiles(self, levels: Floats) -> Floats:
+        """The quantiles of the same levels for every row, of shape (levels,); the result is (n, q, levels)."""
+        ...
+
+    def log_density(self, y: Floats) -> Floats:
+        """The log density of targets of shape (n, q), one by one; of shape (n, q)."""
+        ...
+
+    def cumulative(self, y: Floats) -> Floats:
+        """The cumulative probability of targets of shape (n, q)."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -116,6 +152,10 @@ class Predictive:
         """The distribution of unit * y + centre, with arrays of shape (q,) or, for `centre`, (n, q)."""
         most = None if self.most is None else self.most * unit
         return replace(self, mean=self.mean * unit + centre, std=self.std * unit, width=self.width * unit, most=most)
+
+    def with_novelty(self, novelty: Floats) -> Predictive:
+        """The distribution with novelties, of shape (n,)."""
+        return replace(self, novelty=novelty)
 
     def widened(self, variance: Floats) -> Predictive:
         """The distribution with a variance, of shape (n, q), added to the squares of its std and its width."""

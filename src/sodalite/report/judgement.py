@@ -16,7 +16,7 @@ from ..core.types import Floats, Indices, Mask
 from ..fitting.fitted import Fitted
 from ..posteriors import Posterior, RowsOfFit
 from ..posteriors.calibration import COVERAGES, shares_inside
-from ..posteriors.predictive import Predictive
+from ..posteriors.predictive import Distribution, Predictive
 from .inputs import Input, date_texts
 from .rows import HOW, LabelledRows, Material
 from .words import bars_of, readable
@@ -44,7 +44,7 @@ class Scores:
     without error bars."""
 
     @classmethod
-    def of(cls, model: str, y: Floats, predictive: Predictive) -> Scores:
+    def of(cls, model: str, y: Floats, predictive: Distribution) -> Scores:
         """The scores of predictive distributions of one target y, of shape (rows,)."""
         target = y[:, None]
         nlpd, coverages = (
@@ -157,7 +157,7 @@ class Judgement(Scores):
         how: str,
         X: Floats,
         y: Floats,
-        predictive: Predictive,
+        predictive: Distribution,
         fitted: Fitted,
         offset: Floats,
         matters: Input | None = None,
@@ -171,7 +171,7 @@ class Judgement(Scores):
         how : str
             The field of that name.
         X, y : arrays of shape (rows, d) and (rows,)
-        predictive : Predictive
+        predictive : Distribution
             The predicted distributions of the target, in its units, with novelties.
         fitted : Fitted
             The model that predicted the rows.
@@ -246,19 +246,23 @@ def judge(material: Material, generator: np.random.Generator, matters: Input | N
     """
     rows = material.judges.some(N_JUDGES, generator)
     offset, y = material.shift + rows.own_offset, material.in_units(rows.y, rows.own_offset)
-    predictive = predict(material, rows).in_units(offset[:, None], np.array([material.unit]))
+    on_scale, target = (
+        predict(material, rows).in_units(offset[:, None], np.array([material.unit])),
+        material.fitted.target,
+    )
+    predictive, offset = target.distribution(on_scale), target.undone(offset)
     n_given = len(material.judges)
     return Judgement.compare(material.how, rows.X, y, predictive, material.fitted, offset, matters, n_given=n_given)
 
 
 def judge_held_out(
-    fitted: Fitted, X: Floats, y: Floats, predictive: Predictive, generator: np.random.Generator
+    fitted: Fitted, X: Floats, y: Floats, predictive: Distribution, generator: np.random.Generator
 ) -> Judgement:
     """How good the predictions `predictive`, in units of y, are of rows that were held out of a fit.
 
     The generator is for the rows that are drawn in pictures where there are many.
     """
-    offset = np.zeros((len(y), 1)) + fitted.scaling.mean + fitted.mean_function(X)
+    offset = fitted.target.undone(np.zeros((len(y), 1)) + fitted.scaling.mean + fitted.mean_function(X))
     drawn = np.sort(generator.permutation(len(y))[:N_JUDGES])
     return Judgement.compare(
         "held out", X, y, with_novelty(predictive, fitted.posterior, X), fitted, offset[:, 0], drawn=drawn
@@ -273,7 +277,9 @@ def predict(material: Material, rows: LabelledRows) -> Predictive:
     posterior = material.posterior
     if material.how == "unseen":
         least = np.sqrt(max(material.selection.noise_floor, np.finfo(np.float64).tiny))
-        predictive = with_novelty(of_target(posterior.predictive(rows.X), rows.target), posterior, rows.X)
+        predictive = of_target(posterior.predictive(rows.X), rows.target)
+        if predictive.novelty is None:
+            predictive = predictive.with_novelty(posterior.novelty(rows.X))
         return replace(predictive, std=np.maximum(predictive.std, least))
     of_fit = RowsOfFit(rows.X, rows.Y, material.noise(rows), rows.place, material.active.X)
     left_out = posterior.left_out(of_fit) if material.whole and material.how == "left out" else None
@@ -283,9 +289,9 @@ def predict(material: Material, rows: LabelledRows) -> Predictive:
     return of_target(posterior.predictive_left_out(of_fit, left_out), rows.target)
 
 
-def with_novelty(predictive: Predictive, posterior: Posterior, X: Floats) -> Predictive:
+def with_novelty(predictive: Distribution, posterior: Posterior, X: Floats) -> Distribution:
     """Predictive distributions at X with the novelties, which a posterior may not return along with them."""
-    return predictive if predictive.novelty is not None else replace(predictive, novelty=posterior.novelty(X))
+    return predictive if predictive.novelty is not None else predictive.with_novelty(posterior.novelty(X))
 
 
 def of_target(predictive: Predictive, target: int) -> Predictive:

@@ -37,11 +37,12 @@ class LabelledRows:
     X: Floats
     """Of shape (n, d)."""
     Y: Floats
-    """All targets, less the mean function, scaled; of shape (n, q)."""
+    """All targets on the model's scale, less the mean function, scaled; of shape (n, q)."""
     key: Floats
-    """What the rows are recognised by beside X: targets as they were passed, or scaled ones; of shape (n, q)."""
+    """What the rows are recognised by beside X: targets before the mean function, or scaled ones; of shape (n, q)."""
     offset: Floats
-    """What the mean function has predicted, for rows of the fit without their folds, in units of y; of shape (n, q)."""
+    """What the mean function has predicted, for rows of the fit without their folds, on the model's scale; of shape
+    (n, q)."""
     alpha: Floats
     """Noise variance beyond the kernel's; of shape (n,)."""
     place: Indices
@@ -51,7 +52,7 @@ class LabelledRows:
 
     @property
     def own_offset(self) -> Floats:
-        """What the mean function has predicted for the target that is shown, in units of y; of shape (n,)."""
+        """What the mean function has predicted for the target that is shown, on the model's scale; of shape (n,)."""
         return np.asarray(self.offset[:, self.target])
 
     @property
@@ -115,12 +116,12 @@ class Material:
 
     @property
     def unit(self) -> float:
-        """One unit of the scaled target, in units of the target."""
+        """One unit of the scaled target, on the model's scale."""
         return float(self.fitted.scaling.std[self.active.target])
 
     @property
     def shift(self) -> float:
-        """The target where the scaled target and the mean function are 0."""
+        """The target, on the model's scale, where the scaled target and the mean function are 0."""
         return float(self.fitted.scaling.mean[self.active.target])
 
     @property
@@ -130,7 +131,7 @@ class Material:
 
     def in_units(self, y: Floats, offset: Floats | float = 0.0) -> Floats:
         """Scaled targets, or means of them, in units of the target; `offset` is what the mean function predicts."""
-        return np.asarray(y * self.unit + (self.shift + offset))
+        return self.fitted.target.undone(np.asarray(y * self.unit + (self.shift + offset)))
 
     def offset_at(self, X: Floats) -> Floats:
         """What the mean function predicts for the target at new rows; of shape (rows,)."""
@@ -221,7 +222,7 @@ def _rows_of_fit(fitted: Fitted, target: int) -> LabelledRows | None:
 def _labelled(
     fitted: Fitted, X: Floats, Y: Floats, original: Floats | None, alpha: Floats, place: Indices, target: int
 ) -> LabelledRows:
-    """Rows of the fit; `original` are the targets as they were passed, None for a constant mean function."""
+    """Rows of the fit; `original` are the targets before the mean function, None for a constant mean function."""
     offset = np.zeros(Y.shape) if original is None else original - fitted.scaling.undone(Y)
     return LabelledRows(X, Y, Y if original is None else original, offset, alpha, place, target)
 
@@ -238,7 +239,10 @@ def _checked(model: FittedModel, X: Any, y: Any, target: int) -> LabelledRows:
     y, q = check_targets(np.asarray(y, dtype=np.float64), len(X)), model.fitted_.q
     if y.shape[1:] not in (() if q == 1 else (q,), (q,)):
         raise ValueError(f"y must have {q} target{'s' * (q > 1)}, as in the fit; got shape {y.shape}.")
-    fitted, Y = model.fitted_, y.reshape(len(X), q)
+    fitted = model.fitted_
+    if (fault := fitted.target.fault(y)) is not None:
+        raise ValueError(f"The model learns the {fitted.target} of targets, which is for {fault}")
+    Y = fitted.target.scaled(y.reshape(len(X), q))
     offset: Floats = np.zeros(Y.shape) + fitted.mean_function(X)
     scaled: Floats = (Y - offset - fitted.scaling.mean) / fitted.scaling.std
     targets = scaled if fitted.mean_function.is_constant else Y

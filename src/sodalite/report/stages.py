@@ -107,7 +107,7 @@ def _sums(terms: Floats, stages: Indices) -> Floats:
 
 @dataclass(frozen=True)
 class LearningCurve:
-    """RMSE at some stages, in units of the target; all predictions are from the active rows alone."""
+    """RMSE at some stages, on the model's scale of the target; all predictions are from the active rows alone."""
 
     stages: Indices
     """Active rows at each stage, t; of shape (stages,)."""
@@ -145,7 +145,8 @@ def learning_curve(material: Material, stages: Stages, generator: np.random.Gene
 
     O(m^2 rows) for `N_JUDGES` rows of each kind, and O(m^3) for each random subset.
     """
-    shown, bars = some_stages(len(stages)), bars_of(material.posterior)
+    bars = bars_of(material.posterior) if material.fitted.target.is_linear else None
+    shown = some_stages(len(stages))
     unit = material.unit if len(material.active.Y.T) > 1 else 1.0
     noise = np.sqrt(material.kernel.noise(material.kernel.prepare(material.active.X[:1]))[0])
     curve = LearningCurve(

@@ -235,7 +235,7 @@ def summarize(model: FittedModel) -> Summary:
                 bars,
                 error_words(None if scale is None else scale.shape, place),
             )
-            for place, (name, unit) in enumerate(zip(targets_of(model), fitted.scaling.std.tolist(), strict=True))
+            for place, (name, unit) in enumerate(zip(targets_of(model), fitted.units.tolist(), strict=True))
         ),
         inputs=tuple(part.name for part in inputs_of(model)),
         data=record.data,
@@ -247,7 +247,7 @@ def summarize(model: FittedModel) -> Summary:
         criterion=criterion if isinstance(criterion, str) else type(criterion).__name__,
         kernel=str(model.kernel_),
         shape=kernel_shape(model.kernel_, rows),
-        mean=mean_words(fitted.mean_function),
+        mean=mean_words(fitted.mean_function, fitted.target),
         baselines=model.baselines_,
         scores=_scores_left_out(model) if held_out is None else (held_out.scores, *record.simple),
         n_held_out=0 if held_out is None else held_out.n_judges,
@@ -266,7 +266,7 @@ def _some_rows(model: FittedModel) -> Floats:
 
 def _scores_left_out(model: FittedModel) -> tuple[Scores, ...]:
     """The model and simpler ones by rows of the fit, each predicted from the others; empty if that is not known."""
-    bars, units, baselines = bars_of(model.fitted_.posterior), model.fitted_.scaling.std.tolist(), model.baselines_
+    bars, units, baselines = bars_of(model.fitted_.posterior), model.fitted_.units.tolist(), model.baselines_
     own = () if baselines is None else (Scores(rmse=baselines.model),)
     if bars is not None:
         # Densities are per unit of every target. Errors are scaled: with several, no unit is that of all of them.

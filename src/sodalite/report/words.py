@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import sqrt
-from operator import itemgetter
 
 import numpy as np
 from sklearn.gaussian_process import kernels as spec
 
 from ..core.types import Array
 from ..fitting.means import MeanFunction
+from ..fitting.targets import Target
 from ..kernels import compile_kernel
 from ..posteriors import Posterior
 from ..posteriors.calibration import ErrorBars
@@ -24,6 +24,7 @@ VARIES = 1.5  # ratio of the upper to the lower end of a range, up to which one 
 HEAVY = 30.0  # degrees of freedom from which the tails of a t are as good as Gaussian: the 99 % band differs by 7 %
 SKEWED = 0.1  # difference of the 90 % band's parts above and below the prediction, as a share of it, worth a word
 NARROW = 0.9  # 98 % band in units of the 50 % band, as a share of the Gaussian's, below which tails are called lighter
+PLAIN = Target()  # a target's own scale
 GAUSSIAN_98 = 3.449  # the 98 % band of a Gaussian in units of its 50 % band
 
 CRITERIA = {
@@ -110,8 +111,9 @@ class TargetSummary:
         """The error bar as a number, or as a range where a few places decide the mean; empty where it is not known."""
         if self.std is None:
             return ""
-        if self.std_range is not None and self.std > self.std_range[1]:  # few places decide the mean square
-            return f"± {readable(self.std_range[0])} to ± {readable(self.std_range[1])}"
+        low, high = (readable(end) for end in self.std_range or (self.std, self.std))
+        if self.std_range is not None and self.std > self.std_range[1] and low != high:  # few places decide the mean
+            return f"± {low} to ± {high}"
         return f"± {readable(self.std)}"
 
     @property
@@ -270,30 +272,38 @@ def coverages_words(coverages: Mapping[str, float]) -> str:
     return f"intervals of {levels} % hold {shares} % of the rows"
 
 
-def mean_words(mean: MeanFunction) -> str:
-    """What is predicted before the Gaussian process, in sentences; empty for a constant that nothing competed with.
+def mean_words(mean: MeanFunction, target: Target = PLAIN) -> str:
+    """On which scale the target is learnt and what is predicted before the Gaussian process, in sentences.
+
+    Empty for a constant on the target's own scale that nothing competed with.
 
     Examples
     --------
+    >>> mean_words(MeanFunction("linear", alone=True), Target("log", 0.0))
+    'The logarithm of the target: a straight line alone. Predictions are at least 0.'
     >>> mean_words(MeanFunction("linear"))
-    'A straight line; the Gaussian process learns what it leaves.'
+    'A straight line, and the Gaussian process learns what it leaves.'
     >>> mean_words(MeanFunction())
     ''
     """
-    is_constant = mean.name == "constant"
-    if is_constant and not mean.trials:
+    if mean.name == "constant" and target.is_plain and not mean.trials:
         return ""
-    text = _mean_name(mean.name, mean.share)
-    rest = "" if is_constant else "; the Gaussian process learns what it leaves"
-    text = f"{text[0].upper()}{text[1:]}{rest}."
-    others = {_mean_name(trial.name, trial.share): trial.nlpd for trial in reversed(mean.trials)}
-    if not others:
-        return text
-    tried = ", ".join(f"{name} {nlpd:.3f}" for name, nlpd in sorted(others.items(), key=itemgetter(1)))
-    return f"{text} NLPD of rows, each predicted from the others: {tried}."
+    parts = [] if target.is_linear else [f"the {target} of the target"]
+    name = MEANS.get(mean.name, mean.name)
+    if mean.name != "constant" or not parts:
+        rest = ", and the Gaussian process learns what it leaves"
+        parts.append(name + (" alone" if mean.alone else "" if mean.name == "constant" else rest))
+    text = f"{': '.join(parts)}."
+    if np.isfinite([target.low, target.high]).any():
+        text += f" Predictions are {_between(target.low, target.high)}."
+    if mean.trials:
+        tried = ", ".join(f"{trial.name} {trial.nlpd:.3f}" for trial in mean.trials)
+        text += f" NLPD of some rows, each predicted from others: {tried}."
+    return f"{text[0].upper()}{text[1:]}"
 
 
-def _mean_name(name: str, share: float) -> str:
-    """The name of a mean function, or of a share of it, in words."""
-    text = MEANS.get(name, name)
-    return text if share == 1 else f"half of {text}" if share == 0.5 else f"{share:g} of {text}"
+def _between(low: float, high: float) -> str:
+    """Bounds in words."""
+    if np.isfinite(low) and np.isfinite(high):
+        return f"between {readable(low)} and {readable(high)}"
+    return f"at least {readable(low)}" if np.isfinite(low) else f"at most {readable(high)}"

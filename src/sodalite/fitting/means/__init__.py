@@ -30,18 +30,18 @@ __all__ = [
 ]
 
 AUTO = "auto"
-"""The name of a mean that is chosen by the log density of leave-one-out errors."""
+"""The name of a mean that is chosen by the log density of rows left out."""
 
 MEANS: dict[str, type[Regressor]] = {"linear": LinearMean, "trees": TreesMean}
 """The other mean functions that have a name."""
 
 
 def resolve_mean(mean: Any) -> Regressor | None:
-    """Return a regressor that is not fitted, from its name or itself; boosted trees for `AUTO`, None for a constant."""
-    if mean is None:
+    """Return a regressor that is not fitted, from its name or itself; None for a constant, and for `AUTO`."""
+    if mean is None or is_auto(mean):
         return None
-    if isinstance(mean, str) and mean in (AUTO, *MEANS):
-        return (TreesMean if mean == AUTO else MEANS[mean])()
+    if isinstance(mean, str) and mean in MEANS:
+        return MEANS[mean]()
     if isinstance(mean, str | type) or not all(callable(getattr(mean, name, None)) for name in ("fit", "predict")):
         raise unknown("mean", [AUTO, *MEANS], mean, ", None or a regressor with fit and predict")
     return mean  # type: ignore[no-any-return]

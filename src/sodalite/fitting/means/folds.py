@@ -54,20 +54,18 @@ class SeesAllRows(Regressor, Protocol):
 
 @dataclass(frozen=True)
 class Trial:
-    """A mean function that ``mean="auto"`` has tried."""
+    """A mean function, with a scale of the target, that a fit has tried on some of its rows."""
 
     name: str
-    share: float
     nlpd: float
-    """Minus the mean log density of the rows' targets in units of y, each row predicted from the others."""
-
-    def __str__(self) -> str:
-        return self.name if self.share == 1 else f"{self.share:g} of {self.name}"
+    """Minus the mean log density of targets in units of y, each predicted without the rows of its fold."""
+    rmse: float
+    """In units of y."""
 
 
 @dataclass(frozen=True)
 class MeanFunction:
-    """The mean function of a model: zero, or a share of the mean of some regressors' predictions.
+    """The mean function of a model: zero, or the mean of some regressors' predictions, on the target's scale.
 
     The mean of the targets is no part of it: `sodalite.selection.rows.Scaling` has it.
     """
@@ -76,10 +74,10 @@ class MeanFunction:
     """"constant", "linear", "trees" or the name of the regressor's class."""
     models: tuple[Regressor, ...] = field(default=(), repr=False)
     """Regressors, each of which has not seen one fold of the rows; none for a constant."""
-    share: float = 1.0
-    """Factor of the regressors' predictions. With less than 1, the Gaussian process learns the rest of them."""
+    alone: bool = False
+    """Whether it is all of the model: it predicts no worse than with a Gaussian process that learns what it leaves."""
     trials: tuple[Trial, ...] = ()
-    """The mean functions that were tried, the best first, if this one was chosen among several."""
+    """What was tried, the largest log density first, if this was chosen among several."""
 
     @property
     def is_constant(self) -> bool:
@@ -96,10 +94,10 @@ class MeanFunction:
 
     def _predicted(self, X: Array) -> Floats:
         total = sum(predicted(model, X) for model in self.models)
-        return np.asarray(self.share / len(self.models) * total)
+        return np.asarray(total / len(self.models))
 
     def __str__(self) -> str:
-        return str(Trial(self.name, self.share, 0.0))
+        return self.name
 
 
 def fit_folds(regressor: Regressor, X: Floats, y: Floats) -> tuple[tuple[Regressor, ...], Floats]:

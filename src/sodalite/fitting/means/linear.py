@@ -11,9 +11,12 @@ from ...core.types import Floats
 
 TINY = 1e-300  # the least variance of a target that errors are divided by
 # Ridge penalties that are tried, as shares of a standardised input's variance. The least decides between inputs that
-# are multiples of each other; the largest leave little of a line in more inputs than the rows can tell.
-RIDGES = (1e-6, 1e-3, 1e-2, 0.1, 1.0)
-MOST_LEVERAGE = 0.99  # leverage of a row above which its leave-one-out error is not computed from its residual
+# are multiples of each other; the largest leave little of a line in more inputs than the rows can tell. Between
+# neighbours, errors differ by less than a hundredth.
+RIDGES = tuple(np.geomspace(1e-6, 1e3, 28).tolist())
+# Leverage of a row above which its leave-one-out error is not computed from its residual, but for rounding. A smaller
+# one would make the least ridge look best wherever there are more inputs than rows: all residuals are 0 then.
+MOST_LEVERAGE = 1 - 1e-9
 
 
 class LinearMean(RegressorMixin, BaseEstimator):  # type: ignore[misc]
@@ -61,10 +64,11 @@ class LinearMean(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         values, vectors = np.linalg.eigh(Z.T @ Z / n)
         U, values = Z @ vectors, np.maximum(values, 0)
         unit, slopes, best = np.maximum(R.var(axis=0), TINY), U.T @ R / n, np.inf
+        squared = np.square(U)
         for ridge in RIDGES:
             weights = slopes / (values + ridge)[:, None]
             error = R - U @ weights
-            leverage = np.minimum(1 / n + np.square(U) @ (1 / (values + ridge)) / n, MOST_LEVERAGE)
+            leverage = np.minimum(1 / n + squared @ (1 / (values + ridge)) / n, MOST_LEVERAGE)
             squares, rest = np.mean(np.square(error) / unit, axis=1), 1 - leverage
             if (left_out := float(np.mean(squares / rest**2))) < best:
                 best, self.coef_ = left_out, vectors @ weights / spread[:, None]
