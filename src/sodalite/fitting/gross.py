@@ -1,9 +1,13 @@
-"""Gross errors in targets: rows that have them get noise of their own.
+"""Rows that would mislead a fit get noise of their own: those with gross errors in their targets, and copies.
 
 The method is described in docs/method.rst, `gross-errors`. One wrong target among two hundred decides over the
 likelihood: all that varies is taken for noise then, or for steep peaks. Rows that contradict all rows near by are
 candidates. They get as much noise as they are off by, if the other rows are predicted better so, and if nothing
 predicts the candidates themselves.
+
+Observations that are repeated differ by their noise. Where all rows with equal inputs have equal targets too, they are
+records that were kept twice, and say no more together than one of them: else their common error would be taken for
+what all rows agree on, and error bars would be too small.
 """
 
 from __future__ import annotations
@@ -22,8 +26,8 @@ from ..hyperparameters.dense import leave_one_out
 from ..hyperparameters.exact import find_exactly
 from ..hyperparameters.task import Task
 from ..kernels import default_kernels, robust_spread
-from ..kernels.neighbours import Index
-from ..selection.rows import ArrayRows
+from ..kernels.neighbours import Index, distinct
+from ..selection.rows import NOISE_ALONE, ArrayRows
 
 FEWEST, MOST = 20, 100_000  # rows: fewer do not tell what is usual, and among more a few wrong ones do little harm
 N_KNOWN, N_NEAREST = 1000, 8  # rows, drawn at random, among which the nearest are sought, and how many of these
@@ -41,6 +45,9 @@ FURTHEST = 1e6  # standard deviations of the targets: an error that is larger do
 LARGEST = 1e100  # error whose square is a noise variance: larger ones would be infinite
 SHOWN = 5  # rows that a warning names
 UNPREDICTED = 0.9  # the least RMSE of the candidates without noise of their own, in units of that with it
+
+FEWEST_COPIED, COPIED_SHARE = 3, 0.1  # sets of equal rows, and share of the rows that are copies: fewer may be chance
+SAFE = 100.0  # times the noise variance from which on a row is noise alone
 
 
 @dataclass(frozen=True)
@@ -73,6 +80,22 @@ class GrossErrors:
         alpha = np.zeros(n)
         alpha[self.rows] = np.square(np.minimum(np.abs(self.errors), LARGEST))
         return alpha
+
+
+def without_copies(rows: ArrayRows) -> ArrayRows:
+    """Rows in memory, copies of other rows with so much noise of their own that they count for nothing."""
+    n = len(rows.y)
+    if rows.alpha is not None or n > MOST:
+        return rows
+    X = np.asarray(rows.X)
+    first, group = distinct(X)
+    is_copy = np.ones(n, dtype=bool)
+    is_copy[first] = False
+    n_sets = int((np.bincount(group) > 1).sum())
+    if n_sets < FEWEST_COPIED or is_copy.mean() < COPIED_SHARE or not np.array_equal(rows.y, rows.y[first][group]):
+        return rows
+    spread = float(np.max(rows.y[first].var(axis=0)))
+    return replace(rows, alpha=np.where(is_copy, SAFE * NOISE_ALONE * spread, 0.0)) if spread > 0 else rows
 
 
 def without_gross_errors(rows: ArrayRows, seconds: float = inf) -> ArrayRows:

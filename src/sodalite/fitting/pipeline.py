@@ -61,9 +61,8 @@ from ..selection.rows import (
 from ..stopping import Rule, resolve_rule
 from .advice import no_better_words
 from .clock import CONDITION, MEAN, SEARCH, Budget, Clock, Costs
-from .copies import without_copies
 from .fitted import Fitted
-from .gross import without_gross_errors
+from .gross import without_copies, without_gross_errors
 from .means import (
     SEED,
     MeanFunction,

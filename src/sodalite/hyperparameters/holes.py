@@ -24,7 +24,7 @@ from ..posteriors.far import LeftTogether, beyond_box, novelty_of
 from ..posteriors.shape import density_of_t
 from ..selection.rows import Rows
 from .climb import climb
-from .plausibility import Plausibility
+from .likelihood import Plausibility
 
 TINY = float(np.finfo(np.float64).tiny)
 FEWEST = 8  # rows below which none are left out together
