@@ -12,6 +12,7 @@ from sklearn.gaussian_process.kernels import RBF, WhiteKernel
 
 from helpers import POSTERIORS
 from sodalite import GreedyGPRegressor, load, save
+from sodalite.cli._fits import hold_out
 from sodalite.cli.app import app
 from sodalite.exceptions import OutlierWarning
 from sodalite.fitting.gross import GrossErrors, find_gross_errors
@@ -168,12 +169,12 @@ def test_a_fit_that_is_continued_finds_the_same(tmp_path):
 
 @pytest.mark.filterwarnings("default")
 def test_on_the_command_line_lines_are_named_and_the_model_of_all_rows_is_good(tmp_path):
-    """Rows with gross errors are left out, also of the rows that judge the model, and are named in its file."""
+    """Rows with gross errors count as noise, do not judge the model, and are named in its file."""
     X, _, bad = data()
     path = tmp_path / "table.csv"
     np.savetxt(path, np.column_stack([X, bad]), delimiter=",", header="a,b,y", comments="")
     model = tmp_path / "model.sodalite"
-    for seed in range(3):
+    for seed in (0, 1, 2, 12):
         arguments = ["fit", str(path), "-t", "y", "-o", str(model), "--seed", str(seed)]
         result = CliRunner().invoke(app, arguments, env={"COLUMNS": "80"})
         assert result.exit_code == 0
@@ -182,12 +183,17 @@ def test_on_the_command_line_lines_are_named_and_the_model_of_all_rows_is_good(t
         found = load(model)
         assert error(found) < 0.07
         assert found.about_.judgement.rmse < 0.2
-        assert found.fitted_.n_rows == 198
-        assert any("line 135 by -20" in note for note in found.about_.notes)
+        assert found.fitted_.n_rows == 200
+        assert found.gross_errors_.rows.tolist() == [17, 133]
+        (note,) = [note for note in found.about_.notes if "line 135 by -20" in note]
+        n_held_out = np.isin([17, 133], hold_out(200, None, seed).test).sum()
+        assert found.about_.judgement.n_judges == 20 - n_held_out
+        assert ("Those held out do not judge the model." in note) == (n_held_out > 0)
     kept = CliRunner().invoke(app, [*arguments, "--set", "keep_outliers=true"], env={"COLUMNS": "80"})
     assert kept.exit_code == 0
     assert "line 19 by" not in kept.stderr
-    assert load(model).fitted_.n_rows == 200
+    assert load(model).gross_errors_ is None
+    assert load(model).about_.judgement.n_judges == 20
 
 
 def test_rows_that_do_no_harm_stay_as_they_are():
@@ -232,10 +238,8 @@ def test_counts():
 
 
 def test_words_for_one_row_and_for_many():
-    remedies = "The row is kept", "They are kept"
-    one = GrossErrors(np.array([3]), np.array([2.5]), 0.1).words(remedies)
-    start = "A target is far off all rows near by: row 3 by 2.5, where 0.1 is usual. The row is kept, since it would"
+    one = GrossErrors(np.array([3]), np.array([2.5]), 0.1).words()
+    start = "A target is far off all rows near by: row 3 by 2.5, where 0.1 is usual. The row counts as noise, since it"
     assert one.startswith(start)
-    many = GrossErrors(np.arange(7), np.ones(7), 0.1).words(remedies, "line {}".format)
+    many = GrossErrors(np.arange(7), np.ones(7), 0.1).words("line {}".format)
     assert "line 4 by 1 and 2 more, where" in many
-    assert "They are kept, since they would spoil" in many

@@ -9,17 +9,17 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.base import clone
 
-from ..core.types import Floats, Indices, Mask
+from ..core.types import Floats, Indices
 from ..estimator import GreedyGPRegressor
 from ..exceptions import NoBetterWarning, OutlierWarning
 from ..fitting.clock import CHOICE, CONDITION, MEAN, MOST_RESERVED, SEARCH, Clock, Costs
+from ..fitting.gross import Kept
 from ..fitting.pipeline import Settings
 from ..fitting.progress import duration
-from ..metrics import rmse
 from ..posteriors.baselines import SimpleModels
 from ..posteriors.predictive import Predictive
 from ..report.inputs import Input
-from ..report.judgement import Judgement, Scores, by_region, is_inside, judge_held_out
+from ..report.judgement import Judgement, Scores, at, judge_held_out
 from ..report.summary import nearest_words
 from ..tables import ParquetRows, Preprocessing, Taken, Training
 
@@ -55,11 +55,31 @@ def hold_out(n: int, test_fraction: float | None, seed: int) -> Split:
 
 
 @dataclass(frozen=True)
+class FittedRows:
+    """A model, and the rows of the table that it was fitted to."""
+
+    model: GreedyGPRegressor
+    """With its preprocessing."""
+    rows: Indices
+    X: Any
+    """All rows of the table, as the model takes them; of shape (n, d)."""
+
+    @property
+    def gross(self) -> Indices:
+        """The rows of the table with gross errors, which the fit has named."""
+        errors = self.model.gross_errors_
+        return self.rows[[] if errors is None else errors.rows]
+
+
+@dataclass(frozen=True)
 class Work:
     """The rows of a table, and the time to fit them in."""
 
     training: Training
     split: Split
+    seed: int
+    alpha: float | None
+    """As `fit` takes it: None for noise of their own for rows with gross errors."""
     X: Any
     """All rows, with nothing in them that the targets of those held out have told; of shape (n, d)."""
     mapping: Preprocessing
@@ -70,11 +90,14 @@ class Work:
     """The clock of the command."""
 
     @classmethod
-    def of(cls, model: GreedyGPRegressor, training: Training, split: Split, seed: int, clock: Clock) -> Work:
+    def of(
+        cls, model: GreedyGPRegressor, training: Training, split: Split, seed: int, keep_outliers: bool, clock: Clock
+    ) -> Work:
         """The work of fitting a model, and what it will cost."""
         X, mapping = training.without(split.test, seed)
         settings = Settings.of({**model.get_params(deep=False), "checkpoint": None})
-        return cls(training, split, X, mapping, settings.costs(len(split.rest), X.shape[1]), clock)
+        alpha = 0.0 if keep_outliers and not isinstance(X, ParquetRows) else None
+        return cls(training, split, seed, alpha, X, mapping, settings.costs(len(split.rest), X.shape[1]), clock)
 
     @property
     def growth(self) -> float:
@@ -86,84 +109,93 @@ class Work:
         """Whether rows are read when they are asked for."""
         return isinstance(self.training.X, ParquetRows)
 
+    def fit(self, model: GreedyGPRegressor, rows: Indices, X: Any, mapping: Preprocessing) -> FittedRows:
+        """Fit a model to some rows. The summary and warnings in the table's words say what the fit warns of."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", NoBetterWarning)
+            if not self.is_on_disk:
+                warnings.simplefilter("ignore", OutlierWarning)
+            some = X if len(rows) == len(X) else Taken(X, rows) if self.is_on_disk else X[rows]
+            model.fit(some, self.training.y[rows], alpha=self.alpha, callback=self.clock)
+        model.preprocessing_ = mapping
+        return FittedRows(model, rows, X)
 
-def fit_most(model: GreedyGPRegressor, work: Work, again: bool) -> None:
+
+def fit_most(model: GreedyGPRegressor, work: Work, again: bool) -> FittedRows:
     """Fit the rows that are not held out. `again` is whether a fit of all rows is to follow, which needs time too."""
-    clock, costs, rest = work.clock, work.costs, work.split.rest
+    clock, costs = work.clock, work.costs
     second = ((CHOICE, costs.choice), (CONDITION, costs.condition)) if again else ()
     clock.expect([*costs.steps(), *second, (MEASURING, after_fits(costs))])
     model.set_params(time_limit=limit_of_first(clock, costs, again))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", NoBetterWarning)  # the summary says so
-        if not work.is_on_disk:
-            warnings.simplefilter("ignore", OutlierWarning)  # it has been said, in the table's words
-        rows = Taken(work.X, rest) if work.is_on_disk else work.X[rest]
-        alpha = None if work.is_on_disk else 0.0  # rows with gross errors are left out, or kept
-        model.fit(rows, work.training.y[rest], alpha=alpha, callback=work.clock)
+    return work.fit(model, work.split.rest, work.X, work.mapping)
+
+
+def fit_all(first: FittedRows, work: Work) -> FittedRows:
+    """Fit all rows, with the kernel and the kind of mean function of the first fit."""
+    clock, growth, model, mean = work.clock, work.growth, first.model, first.model.mean_
+    steps = [(step, growth * clock.took.get(step, 0.0)) for step in (CHOICE, CONDITION)]
+    clock.expect([*steps, (MEASURING, clock.slowness * after_fits(work.costs))])
+    chosen = None if mean.is_constant else mean.name if mean.share == 1 else model.mean
+    method = "fixed" if model.hyperparameters == "fixed" else Kept()
+    refitted: GreedyGPRegressor = clone(model).set_params(
+        kernel=model.kernel_, mean=chosen, hyperparameters=method, checkpoint=None, time_limit=limit_of_second(clock)
+    )
+    X, mapping = work.training.without(first.gross, work.seed)
+    fitted = work.fit(refitted, np.arange(len(work.training.y)), X, mapping)
+    refitted.set_params(kernel=model.kernel, mean=model.mean, hyperparameters=model.hyperparameters)
+    again = replace(refitted.mean_, trials=mean.trials)
+    refitted.fitted_ = replace(refitted.fitted_, rounds=model.fitted_.rounds, mean_function=again)
+    return fitted
 
 
 @dataclass(frozen=True)
 class HeldOut:
-    """How good the first model is, and simpler ones, on the rows held out."""
+    """Predictions of the rows held out, by a model that has not seen them and by simple ones."""
 
-    judgement: Judgement
-    simple: tuple[Scores, ...]
+    first: FittedRows
+    rows: Indices
     X: Floats
-    mean: Floats
-    """The predictions, of shape (rows,)."""
-    inside: Mask
-    """Which of the targets are in their 95 % intervals, of shape (rows,)."""
+    y: Floats
+    predictive: Predictive
+    simple: dict[str, Predictive | Floats]
+    """By the names of the simple models; means alone of those without error bars."""
 
-    def by(self, matters: Input) -> Judgement:
-        """The judgement, rows grouped by an input."""
-        return replace(self.judgement, regions=by_region(self.X, self.mean, self.inside, matters))
+    def judged(
+        self, gross: Indices, matters: Input | None, generator: np.random.Generator
+    ) -> tuple[Judgement, tuple[Scores, ...]]:
+        """How good the model is, and simple ones, on the rows but for those with gross errors.
+
+        `matters` is the input that rows are grouped by.
+        """
+        fair = np.flatnonzero(~np.isin(self.rows, gross))
+        fair = fair if len(fair) else np.arange(len(self.rows))
+        X, y = self.X[fair], self.y[fair]
+        own = at(self.predictive, fair)
+        judgement = judge_held_out(self.first.model.fitted_, X, y, own, generator, matters)
+        simple = {
+            name: at(part, fair) if isinstance(part, Predictive) else part[fair] for name, part in self.simple.items()
+        }
+        return judgement, tuple(Scores.of(name, y, part) for name, part in simple.items())
 
 
-def judge(model: GreedyGPRegressor, work: Work, generator: np.random.Generator) -> HeldOut:
-    """How good a model and simpler ones are on the rows held out."""
+def predict_held_out(first: FittedRows, work: Work) -> HeldOut:
+    """Predict the rows held out, by the first model and by the nearest rows, a straight line and a constant."""
     work.clock.say("Testing on the rows held out")
-    X, y = work.X[work.split.test], work.training.y[work.split.test]
-    predictive = model.fitted_.predictive(X)
-    inside = is_inside(predictive.cumulative(y[:, None])[:, 0])
-    judgement = judge_held_out(model.fitted_, X, y, predictive, generator)
-    return HeldOut(judgement, simple_scores(model, work, X, y), X, predictive.mean[:, 0], inside)
-
-
-def simple_scores(model: GreedyGPRegressor, work: Work, X: Floats, y: Floats) -> tuple[Scores, ...]:
-    """The nearest rows, a straight line and a constant, on rows X that were held out, with targets y."""
-    rest = work.split.rest[:: -(-len(work.split.rest) // MOST_ROWS)] if work.is_on_disk else work.split.rest
-    targets = work.training.y[rest][:, None]
+    test, rest = work.split.test, np.setdiff1d(work.split.rest, first.gross)
+    rest = rest[:: -(-len(rest) // MOST_ROWS)] if work.is_on_disk else rest
+    X, targets, baselines = work.X[test], work.training.y[rest][:, None], first.model.baselines_
     simple = SimpleModels(np.asarray(work.X[rest], dtype=np.float64), targets)
-    k = min(max(model.baselines_.k, 1) if model.baselines_ is not None else DEFAULT_K, len(rest))
+    k = min(DEFAULT_K if baselines is None else max(baselines.k, 1), len(rest))
 
-    def gaussian(name: str, mean: Floats, std: float) -> Scores:
-        std = max(std, np.finfo(np.float64).tiny)
-        return Scores.of(name, y, Predictive.gaussian(mean, np.full(mean.shape, std)))
+    def gaussian(mean: Floats, std: float) -> Predictive:
+        return Predictive.gaussian(mean, np.full(mean.shape, max(std, np.finfo(np.float64).tiny)))
 
-    return (
-        Scores(model=nearest_words(k), rmse=rmse(y[:, None], simple.nearest(X, k))),
-        gaussian("linear", simple.line(X), float(simple.noise[0])),
-        gaussian("constant", np.broadcast_to(simple.constant, (len(y), 1)), float(targets.std())),
-    )
-
-
-def fit_all(model: GreedyGPRegressor, work: Work) -> GreedyGPRegressor:
-    """The model that is written: of all rows, with the kernel and the kind of mean function of the first one."""
-    clock, growth, mean = work.clock, work.growth, model.mean_
-    steps = [(step, growth * clock.took.get(step, 0.0)) for step in (CHOICE, CONDITION)]
-    clock.expect([*steps, (MEASURING, clock.slowness * after_fits(work.costs))])
-    chosen = None if mean.is_constant else mean.name if mean.share == 1 else model.mean
-    refitted: GreedyGPRegressor = clone(model).set_params(
-        kernel=model.kernel_, mean=chosen, hyperparameters="fixed", checkpoint=None, time_limit=limit_of_second(clock)
-    )
-    with warnings.catch_warnings():
-        for known in (NoBetterWarning, OutlierWarning):  # the summary says so, or it has been said
-            warnings.simplefilter("ignore", known)
-        refitted.fit(work.training.X, work.training.y, callback=clock)
-    refitted.set_params(kernel=model.kernel, mean=model.mean, hyperparameters=model.hyperparameters)
-    again = replace(refitted.mean_, trials=mean.trials)
-    refitted.fitted_ = replace(refitted.fitted_, rounds=model.fitted_.rounds, mean_function=again)
-    return refitted
+    models: dict[str, Predictive | Floats] = {
+        nearest_words(k): simple.nearest(X, k),
+        "linear": gaussian(simple.line(X), float(simple.noise[0])),
+        "constant": gaussian(np.broadcast_to(simple.constant, (len(test), 1)), float(targets.std())),
+    }
+    return HeldOut(first, test, X, work.training.y[test], first.model.fitted_.predictive(X), models)
 
 
 # --- the time limit of the command, shared out ---

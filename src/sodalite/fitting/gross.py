@@ -24,7 +24,7 @@ from ..core.warn import warn
 from ..exceptions import OutlierWarning
 from ..hyperparameters.dense import leave_one_out
 from ..hyperparameters.exact import find_exactly
-from ..hyperparameters.task import Task
+from ..hyperparameters.task import Fixed, Task
 from ..kernels import default_kernels, robust_spread
 from ..kernels.neighbours import Index, distinct
 from ..selection.rows import NOISE_ALONE, ArrayRows
@@ -50,6 +50,10 @@ FEWEST_COPIED, COPIED_SHARE = 3, 0.1  # sets of equal rows, and share of the row
 SAFE = 100.0  # times the noise variance from which on a row is noise alone
 
 
+class Kept(Fixed):
+    """Keep the kernel of another fit. Unlike with a kernel that a user fixes, gross errors are looked for."""
+
+
 @dataclass(frozen=True)
 class GrossErrors:
     """The rows with gross errors in their targets, in increasing order, and by how much each is off."""
@@ -60,20 +64,16 @@ class GrossErrors:
     usual: float
     """The robust standard deviation of rows from those near by, in units of the target."""
 
-    def words(self, remedies: tuple[str, str], place: Callable[[int], str] = "row {}".format) -> str:
-        """A warning that names the rows, each by its index as `place` has it.
-
-        `remedies` say what is done about one row, and about several: "The row is left out", ...
-        """
-        remedy, they = (remedies[0], "it") if len(self.rows) == 1 else (remedies[1], "they")
-        return f"{self._named(place)} {remedy}, since {they} would spoil the predictions of others."
-
-    def _named(self, place: Callable[[int], str]) -> str:
-        """A sentence that names the rows."""
+    def words(self, place: Callable[[int], str] = "row {}".format) -> str:
+        """A warning that names the rows, each by its index as `place` has it."""
         offs = [f"{place(int(row))} by {error:.3g}" for row, error in zip(self.rows, self.errors, strict=True)]
         named = ", ".join(offs[:SHOWN]) + (f" and {len(offs) - SHOWN} more" if len(offs) > SHOWN else "")
-        what = "A target is" if len(offs) == 1 else "Targets are"
-        return f"{what} far off all rows near by: {named}, where {self.usual:.3g} is usual."
+        one = len(offs) == 1
+        return (
+            f"{'A target is' if one else 'Targets are'} far off all rows near by: {named}, where {self.usual:.3g} is "
+            f"usual. {'The row counts' if one else 'These rows count'} as noise, since {'it' if one else 'they'} would "
+            "spoil the predictions of others."
+        )
 
     def noise(self, n: int) -> Floats:
         """The noise variances of all n rows, as `alpha` of a fit; 0 for rows without gross errors."""
@@ -98,20 +98,23 @@ def without_copies(rows: ArrayRows) -> ArrayRows:
     return replace(rows, alpha=np.where(is_copy, SAFE * NOISE_ALONE * spread, 0.0)) if spread > 0 else rows
 
 
-def without_gross_errors(rows: ArrayRows, seconds: float = inf) -> ArrayRows:
-    """Rows in memory, those with gross errors in their targets with noise of their own, which a warning names.
+def look_over(rows: ArrayRows, seconds: float = inf) -> GrossErrors | None:
+    """Find the rows in memory that have gross errors in their targets, and warn of them; None if there are none.
 
     Only rows of one target without a user's noise variances are looked at. `seconds` is as in `find_gross_errors`.
     """
     if rows.alpha is not None or rows.y.shape[1] > 1:
-        return rows
-    found = find_gross_errors(rows.X, rows.y[:, 0], seconds)
-    if found is None:
-        return rows
-    what = "it, or pass alpha=0 to fit it as it is" if len(found.rows) == 1 else "them, or pass alpha=0 to fit them so"
-    words = found.words(("The row counts as noise", "These rows count as noise"))
-    warn(f"{words} Error bars are those of rows without such errors. Correct or drop {what}.", OutlierWarning)
-    return replace(rows, alpha=found.noise(len(rows.y)))
+        return None
+    errors = find_gross_errors(rows.X, rows.y[:, 0], seconds)
+    if errors is not None:
+        what = (
+            "it, or pass alpha=0 to fit it as it is"
+            if len(errors.rows) == 1
+            else "them, or pass alpha=0 to fit them so"
+        )
+        bars = "Error bars are those of rows without such errors."
+        warn(f"{errors.words()} {bars} Correct or drop {what}.", OutlierWarning)
+    return errors
 
 
 def find_gross_errors(X: Array, y: Floats, seconds: float = inf) -> GrossErrors | None:

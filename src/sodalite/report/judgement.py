@@ -44,14 +44,23 @@ class Scores:
     without error bars."""
 
     @classmethod
-    def of(cls, model: str, y: Floats, predictive: Predictive) -> Scores:
-        """The scores of predictive distributions of one target y, of shape (rows,)."""
+    def of(cls, model: str, y: Floats, predictive: Predictive | Floats) -> Scores:
+        """The scores of predictive distributions, or of means alone, of one target y, of shape (rows,)."""
         target = y[:, None]
-        nlpd, coverages = (
-            -float(np.mean(predictive.log_density(target))),
-            by_level(shares_inside(predictive.cumulative(target))),
+        if not isinstance(predictive, Predictive):
+            return cls(model=model, rmse=metrics.rmse(target, predictive))
+        return cls(
+            model=model,
+            rmse=metrics.rmse(target, predictive.mean),
+            nlpd=-float(np.mean(predictive.log_density(target))),
+            coverages=by_level(shares_inside(predictive.cumulative(target))),
         )
-        return Scores(model=model, rmse=metrics.rmse(target, predictive.mean), nlpd=nlpd, coverages=coverages)
+
+
+def at(predictive: Predictive, which: Indices) -> Predictive:
+    """The predictive distributions of some rows."""
+    names = ("mean", "std", "width", "outside", *(["novelty"] if predictive.novelty is not None else []))
+    return replace(predictive, **{name: getattr(predictive, name)[which] for name in names})
 
 
 def by_level(shares: tuple[float, ...] | Floats) -> dict[str, float]:
@@ -252,17 +261,21 @@ def judge(material: Material, generator: np.random.Generator, matters: Input | N
 
 
 def judge_held_out(
-    fitted: Fitted, X: Floats, y: Floats, predictive: Predictive, generator: np.random.Generator
+    fitted: Fitted,
+    X: Floats,
+    y: Floats,
+    predictive: Predictive,
+    generator: np.random.Generator,
+    matters: Input | None = None,
 ) -> Judgement:
     """How good the predictions `predictive`, in units of y, are of rows that were held out of a fit.
 
-    The generator is for the rows that are drawn in pictures where there are many.
+    The generator is for the rows that are drawn in pictures where there are many, `matters` as in `judge`.
     """
     offset = np.zeros((len(y), 1)) + fitted.scaling.mean + fitted.mean_function(X)
     drawn = np.sort(generator.permutation(len(y))[:N_JUDGES])
-    return Judgement.compare(
-        "held out", X, y, with_novelty(predictive, fitted.posterior, X), fitted, offset[:, 0], drawn=drawn
-    )
+    predictive = with_novelty(predictive, fitted.posterior, X)
+    return Judgement.compare("held out", X, y, predictive, fitted, offset[:, 0], matters, drawn)
 
 
 def predict(material: Material, rows: LabelledRows) -> Predictive:
