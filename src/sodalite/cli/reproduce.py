@@ -14,8 +14,7 @@ from rich.progress import Progress
 from ..core.files import check_writable, replacing
 from ..core.optional import require
 from ..experiments import paper
-from ..experiments.paper_figures import figure1, figure2
-from ..experiments.paper_readings import READINGS
+from ..experiments.paper_figures import demonstration, figure1, figure2, prior_samples
 from ..experiments.paper_table import show
 from ._common import Mistake
 from .options import Reproduce
@@ -34,9 +33,9 @@ def command(options: Reproduce) -> None:
     with Progress(console=errors, transient=True, disable=not errors.is_terminal) as bar:
         task = bar.add_task("Drawing", total=draws * len(paper.SETTINGS))
         result = paper.experiment(draws, seed, n_subset=subset, progress=lambda: bar.advance(task))
-        readings = [asdict(reading) for reading in READINGS]
+        readings = [asdict(reading) for reading in paper.readings()]
         table = json.dumps({**result.as_dict(), "readings": readings}, indent=2) + "\n"
-        pictures = figure1(paper.demonstration(seed)), figure2(paper.prior_samples(seed))
+        pictures = figure1(demonstration(seed)), figure2(prior_samples(seed))
         writers: list[Callable[[Path], object]] = [partial(Path.write_text, data=table, encoding="utf-8")]
         writers += [partial(picture.savefig, format="png", dpi=DPI) for picture in pictures]
         try:
