@@ -196,6 +196,18 @@ def test_on_the_command_line_lines_are_named_and_the_model_of_all_rows_is_good(t
     assert load(model).about_.judgement.n_judges == 20
 
 
+def test_with_a_kernel_that_is_known_nothing_is_searched(monkeypatch):
+    """As in the second fit of the command: the rows with gross errors are found, and heavy tails are none."""
+    X, y, bad = data()
+    tails = function(X) + 0.1 * np.random.default_rng(3).standard_t(3, 200)
+    kernels = [GreedyGPRegressor(random_state=0).fit(X, targets, alpha=0).kernel_ for targets in (y, tails)]
+    monkeypatch.setattr("sodalite.fitting.gross.find_exactly", lambda *given: pytest.fail("a search"))
+    assert find_gross_errors(X, bad, kernel=kernels[0]).rows.tolist() == [17, 133]
+    assert find_gross_errors(X, tails, kernel=kernels[1]) is None
+    tails[40] += 20
+    assert find_gross_errors(X, tails, kernel=kernels[1]).rows.tolist() == [40]
+
+
 def test_rows_that_do_no_harm_stay_as_they_are():
     """A wrong target does not condemn a row whose target is unlike others since its place is."""
     X, _, bad = data(300, (7, 20), (40.0, 5.0))

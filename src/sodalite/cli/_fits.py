@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -16,6 +17,7 @@ from ..fitting.clock import CHOICE, CONDITION, MEAN, MOST_RESERVED, SEARCH, Cloc
 from ..fitting.gross import Kept
 from ..fitting.pipeline import Settings
 from ..fitting.progress import duration
+from ..metrics import rmse
 from ..posteriors.baselines import SimpleModels
 from ..posteriors.predictive import Predictive
 from ..report.inputs import Input
@@ -148,54 +150,42 @@ def fit_all(first: FittedRows, work: Work) -> FittedRows:
     return fitted
 
 
-@dataclass(frozen=True)
-class HeldOut:
-    """Predictions of the rows held out, by a model that has not seen them and by simple ones."""
+def judge(
+    first: FittedRows, predictive: Predictive, work: Work, gross: Indices, matters: Input | None
+) -> tuple[Judgement, tuple[Scores, ...]]:
+    """How good a model and simple ones are on the rows held out, but for those with gross errors.
 
-    first: FittedRows
-    rows: Indices
-    X: Floats
-    y: Floats
-    predictive: Predictive
-    simple: dict[str, Predictive | Floats]
-    """By the names of the simple models; means alone of those without error bars."""
-
-    def judged(
-        self, gross: Indices, matters: Input | None, generator: np.random.Generator
-    ) -> tuple[Judgement, tuple[Scores, ...]]:
-        """How good the model is, and simple ones, on the rows but for those with gross errors.
-
-        `matters` is the input that rows are grouped by.
-        """
-        fair = np.flatnonzero(~np.isin(self.rows, gross))
-        fair = fair if len(fair) else np.arange(len(self.rows))
-        X, y = self.X[fair], self.y[fair]
-        own = at(self.predictive, fair)
-        judgement = judge_held_out(self.first.model.fitted_, X, y, own, generator, matters)
-        simple = {
-            name: at(part, fair) if isinstance(part, Predictive) else part[fair] for name, part in self.simple.items()
-        }
-        return judgement, tuple(Scores.of(name, y, part) for name, part in simple.items())
+    Parameters
+    ----------
+    first : FittedRows
+        The model that has not seen the rows held out.
+    predictive : Predictive
+        Its predictions of them.
+    work : Work
+    gross : array of int
+        The rows of the table with gross errors.
+    matters : Input, optional
+        The input that rows are grouped by.
+    """
+    fair = np.flatnonzero(~np.isin(work.split.test, gross))
+    fair = fair if len(fair) else np.arange(len(work.split.test))
+    test, generator = work.split.test[fair], np.random.default_rng(work.seed)
+    X, y = work.X[test], work.training.y[test]
+    judgement = judge_held_out(first.model.fitted_, X, y, at(predictive, fair), generator, matters)
+    return judgement, tuple(simple_scores(first, work, np.setdiff1d(work.split.rest, gross), X, y))
 
 
-def predict_held_out(first: FittedRows, work: Work) -> HeldOut:
-    """Predict the rows held out, by the first model and by the nearest rows, a straight line and a constant."""
-    work.clock.say("Testing on the rows held out")
-    test, rest = work.split.test, np.setdiff1d(work.split.rest, first.gross)
+def simple_scores(first: FittedRows, work: Work, rest: Indices, X: Floats, y: Floats) -> Iterator[Scores]:
+    """The nearest of some rows of the table, a straight line and a constant, on rows X that were held out."""
     rest = rest[:: -(-len(rest) // MOST_ROWS)] if work.is_on_disk else rest
-    X, targets, baselines = work.X[test], work.training.y[rest][:, None], first.model.baselines_
+    targets, baselines = work.training.y[rest][:, None], first.model.baselines_
     simple = SimpleModels(np.asarray(work.X[rest], dtype=np.float64), targets)
     k = min(DEFAULT_K if baselines is None else max(baselines.k, 1), len(rest))
-
-    def gaussian(mean: Floats, std: float) -> Predictive:
-        return Predictive.gaussian(mean, np.full(mean.shape, max(std, np.finfo(np.float64).tiny)))
-
-    models: dict[str, Predictive | Floats] = {
-        nearest_words(k): simple.nearest(X, k),
-        "linear": gaussian(simple.line(X), float(simple.noise[0])),
-        "constant": gaussian(np.broadcast_to(simple.constant, (len(test), 1)), float(targets.std())),
-    }
-    return HeldOut(first, test, X, work.training.y[test], first.model.fitted_.predictive(X), models)
+    yield Scores(model=nearest_words(k), rmse=rmse(y[:, None], simple.nearest(X, k)))
+    constant = np.broadcast_to(simple.constant, (len(y), 1))
+    for name, mean, std in (("linear", simple.line(X), simple.noise[0]), ("constant", constant, targets.std())):
+        width = np.full(mean.shape, max(float(std), np.finfo(np.float64).tiny))
+        yield Scores.of(name, y, Predictive.gaussian(mean, width))
 
 
 # --- the time limit of the command, shared out ---

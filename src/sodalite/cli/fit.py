@@ -36,7 +36,7 @@ from ._fits import (
     fit_most,
     has_time_to_condition,
     hold_out,
-    predict_held_out,
+    judge,
 )
 from ._progress import display
 from ._summary import plain_console, print_readings, print_summary
@@ -104,16 +104,17 @@ def run(options: Fit, clock: Clock | None = None) -> FitOutcome:
     split = hold_out(len(training.y), options.test_fraction, options.seed)
     work = Work.of(model, training, split, options.seed, options.keep_outliers, clock)
     again = bool(len(split.test)) and not options.hold_out_only
-    fitted = fit_most(model, work, again)
+    first = fitted = fit_most(model, work, again)
     watch("fit")
-    held_out, limit = None, ""
+    predictive, limit = None, ""
     if len(split.test):
-        held_out = predict_held_out(fitted, work)
+        clock.say("Testing on the rows held out")
+        predictive = model.fitted_.predictive(work.X[split.test])
         watch("test")
     if again and not has_time_to_condition(clock, work.growth):
         again, limit = False, "the model has not seen the rows held out: there was no time to fit it again with them"
     if again:
-        fitted = fit_all(fitted, work)
+        fitted = fit_all(first, work)
         watch("fit all")
     model, rows = fitted.model.set_params(time_limit=clock.limit), fitted.rows
     noticed = notes_of_outliers(fitted, work)
@@ -121,9 +122,9 @@ def run(options: Fit, clock: Clock | None = None) -> FitOutcome:
     clock.say(MEASURING)
     shares = shares_of(model, fitted.X[rows[:MOST_ROWS]], clock.remaining)
     judgement, simple = None, tuple[Scores, ...]()
-    if held_out is not None:
+    if predictive is not None:
         matters = next((part for part in inputs_of(model) if shares and part.name == shares[0][0]), None)
-        judgement, simple = held_out.judged(fitted.gross, matters, np.random.default_rng(options.seed))
+        judgement, simple = judge(first, predictive, work, fitted.gross, matters)
     clock.say(f"Writing {output}")
     model.about_ = Record(
         data=data,
@@ -149,7 +150,7 @@ def notes_of_outliers(fitted: FittedRows, work: Work) -> list[str]:
     These are rows whose targets contradict all rows near by, as the fit has found them, and rows far from all others. A
     fit warns of rows on disk itself.
     """
-    training, mapping, errors = work.training, work.training.preprocessing, fitted.model.gross_errors_
+    training, errors = work.training, fitted.model.gross_errors_
     if work.is_on_disk:
         return []
     notes = list[str]()
@@ -166,7 +167,13 @@ def notes_of_outliers(fitted: FittedRows, work: Work) -> list[str]:
         text = training.place(row)
         return text[:1].upper() + text[1:]
 
-    warn_of_outliers(training.X, training.y[:, None] if errors is None else None, mapping.names, mapping.target, place)
+    # As people have them: latitudes and longitudes in degrees, not places in kilometres.
+    inputs = [part for part in inputs_of(fitted.model) if not part.levels]
+    values = (
+        np.stack([part.values(training.X) for part in inputs], axis=1) if inputs else np.empty((len(training.y), 0))
+    )
+    y = training.y[:, None] if errors is None else None
+    warn_of_outliers(values, y, [part.name for part in inputs], training.preprocessing.target, place)
     return notes
 
 

@@ -98,14 +98,15 @@ def without_copies(rows: ArrayRows) -> ArrayRows:
     return replace(rows, alpha=np.where(is_copy, SAFE * NOISE_ALONE * spread, 0.0)) if spread > 0 else rows
 
 
-def look_over(rows: ArrayRows, seconds: float = inf) -> GrossErrors | None:
+def look_over(rows: ArrayRows, seconds: float = inf, kernel: Kernel | None = None) -> GrossErrors | None:
     """Find the rows in memory that have gross errors in their targets, and warn of them; None if there are none.
 
-    Only rows of one target without a user's noise variances are looked at. `seconds` is as in `find_gross_errors`.
+    Only rows of one target without a user's noise variances are looked at. `seconds` and `kernel` are as in
+    `find_gross_errors`.
     """
     if rows.alpha is not None or rows.y.shape[1] > 1:
         return None
-    errors = find_gross_errors(rows.X, rows.y[:, 0], seconds)
+    errors = find_gross_errors(rows.X, rows.y[:, 0], seconds, kernel)
     if errors is not None:
         what = (
             "it, or pass alpha=0 to fit it as it is"
@@ -117,7 +118,7 @@ def look_over(rows: ArrayRows, seconds: float = inf) -> GrossErrors | None:
     return errors
 
 
-def find_gross_errors(X: Array, y: Floats, seconds: float = inf) -> GrossErrors | None:
+def find_gross_errors(X: Array, y: Floats, seconds: float = inf, kernel: Kernel | None = None) -> GrossErrors | None:
     """The rows with gross errors in their targets; None if there are none.
 
     Parameters
@@ -126,6 +127,8 @@ def find_gross_errors(X: Array, y: Floats, seconds: float = inf) -> GrossErrors 
     y : array of shape (n,)
     seconds : float
         Time limit of each of two searches for a kernel, which take place only if there are candidates.
+    kernel : scikit-learn kernel, optional
+        The kernel of targets scaled to unit variance, if it is known: nothing is searched then.
     """
     n, generator = len(X), np.random.default_rng(0)
     if not FEWEST <= n <= MOST:
@@ -140,7 +143,7 @@ def find_gross_errors(X: Array, y: Floats, seconds: float = inf) -> GrossErrors 
     some = np.concatenate([judged, generator.permutation(others)[: N_JUDGED - len(judged)]])
     times = len(judged) / len(some) * n / len(rows)  # how many times as frequent candidates are there as in the data
     least = max(LEAST_FALL, LEAST_GAIN * times)
-    found = _gross(np.asarray(X[some], dtype=np.float64), y[some], off[some], far[some], least, seconds)
+    found = _gross(np.asarray(X[some], dtype=np.float64), y[some], off[some], far[some], least, seconds, kernel)
     if not found.any():
         return None
     rows = rows[np.abs(off[rows]) >= np.abs(off[some[found]]).min()]
@@ -168,7 +171,7 @@ def _contradictions(X: Array, y: Floats, generator: np.random.Generator) -> Floa
     return np.asarray(y - np.median(y[near[~left_out].reshape(len(X), N_NEAREST)], axis=1))
 
 
-def _gross(X: Floats, y: Floats, off: Floats, far: Mask, least: float, seconds: float) -> Mask:
+def _gross(X: Floats, y: Floats, off: Floats, far: Mask, least: float, seconds: float, kernel: Kernel | None) -> Mask:
     """Which rows have gross errors: those that are far off, if noise for them helps to predict the others.
 
     It must not hurt these themselves, and each of them must do harm without it.
@@ -182,12 +185,14 @@ def _gross(X: Floats, y: Floats, off: Floats, far: Mask, least: float, seconds: 
         The share that the others' mean square must fall by.
     seconds : float
         Time limit of each of two searches.
+    kernel : scikit-learn kernel or None
+        That of the scaled targets; None to search for it, with noise for these rows and without.
     """
     unit, nothing = y[~far].std(), np.zeros(len(y), dtype=bool)
     scaled = np.clip((y - y[~far].mean()) / unit, -FURTHEST, FURTHEST)[:, None]
     noise = np.where(far, np.square(np.minimum(np.abs(off) / unit, FURTHEST)), 0.0)
-    alike = _squares_left_out(_kernel(X, scaled, None, seconds), X, scaled, None)
-    kernel = _kernel(X, scaled, noise, seconds)
+    alike = _squares_left_out(kernel or _kernel(X, scaled, None, seconds), X, scaled, None)
+    kernel = kernel or _kernel(X, scaled, noise, seconds)
     apart = _squares_left_out(kernel, X, scaled, noise)
     if alike is None or apart is None:
         return nothing

@@ -154,8 +154,9 @@ class Settings:
         if not searches(self.method) and not is_kept:
             return rows, None
         seconds = inf if self.time_limit is None else LOOK_SHARE * self.time_limit
+        kernel = self.kernel if is_kept and self.normalize_y and self.mean is None else None
         rows = without_copies(rows)
-        errors = look_over(rows, seconds)
+        errors = look_over(rows, seconds, kernel)
         return rows if errors is None else replace(rows, alpha=errors.noise(len(rows.y))), errors
 
     def takes_all(self, n: int) -> bool:

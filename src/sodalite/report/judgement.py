@@ -44,17 +44,11 @@ class Scores:
     without error bars."""
 
     @classmethod
-    def of(cls, model: str, y: Floats, predictive: Predictive | Floats) -> Scores:
-        """The scores of predictive distributions, or of means alone, of one target y, of shape (rows,)."""
+    def of(cls, model: str, y: Floats, predictive: Predictive) -> Scores:
+        """The scores of predictive distributions of one target y, of shape (rows,)."""
         target = y[:, None]
-        if not isinstance(predictive, Predictive):
-            return cls(model=model, rmse=metrics.rmse(target, predictive))
-        return cls(
-            model=model,
-            rmse=metrics.rmse(target, predictive.mean),
-            nlpd=-float(np.mean(predictive.log_density(target))),
-            coverages=by_level(shares_inside(predictive.cumulative(target))),
-        )
+        nlpd, inside = -float(np.mean(predictive.log_density(target))), shares_inside(predictive.cumulative(target))
+        return Scores(model=model, rmse=metrics.rmse(target, predictive.mean), nlpd=nlpd, coverages=by_level(inside))
 
 
 def at(predictive: Predictive, which: Indices) -> Predictive:
