@@ -5,11 +5,13 @@ from __future__ import annotations
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 from click.testing import CliRunner
 from numpy.testing import assert_array_equal
 from sklearn.gaussian_process.kernels import RBF, WhiteKernel
 
+from commands import done
 from helpers import POSTERIORS
 from sodalite import GreedyGPRegressor, load, save
 from sodalite.cli._fits import hold_out
@@ -194,6 +196,22 @@ def test_on_the_command_line_lines_are_named_and_the_model_of_all_rows_is_good(t
     assert "line 19 by" not in kept.stderr
     assert load(model).gross_errors_ is None
     assert load(model).about_.judgement.n_judges == 20
+
+
+@pytest.mark.filterwarnings("ignore::sodalite.exceptions.OutlierWarning")
+def test_mean_targets_of_levels_have_no_gross_errors_in_them(tmp_path):
+    generator = np.random.default_rng(1)
+    street, x = generator.integers(0, 60, 400), generator.uniform(0, 10, 400)
+    y = 30 * x + 50 * generator.normal(size=60)[street] + 5 * generator.normal(size=400)
+    frame = pd.DataFrame({"street": [f"s{place}" for place in street], "x": x, "y": y})
+    bad = frame.copy()
+    bad.loc[[50, 222], "y"] = [90_000, -7000]
+    bad.to_csv(tmp_path / "t.csv", index=False)
+    done("fit", tmp_path / "t.csv", "-t", "y", "-o", tmp_path / "m", "--set", "hyperparameters=subset", "-q")
+    found = load(tmp_path / "m")
+    assert found.gross_errors_.rows.tolist() == [50, 222]
+    assert np.sqrt(np.mean(np.square(found.predict(frame) - y))) < 6
+    assert found.about_.judgement.rmse < 10
 
 
 def test_with_a_kernel_that_is_known_nothing_is_searched(monkeypatch):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -23,7 +23,7 @@ from ..posteriors.predictive import Predictive
 from ..report.inputs import Input
 from ..report.judgement import Judgement, Scores, at, judge_held_out
 from ..report.summary import nearest_words
-from ..tables import ParquetRows, Preprocessing, Taken, Training
+from ..tables import ParquetRows, Taken, Training
 
 AFTER = 0.5  # expected cost of judging, importance and writing, as a share of that of conditioning
 AFTER_LEAST = 0.3  # least expected cost of judging, importance and writing, in seconds
@@ -82,10 +82,6 @@ class Work:
     seed: int
     alpha: float | None
     """As `fit` takes it: None for noise of their own for rows with gross errors."""
-    X: Any
-    """All rows, with nothing in them that the targets of those held out have told; of shape (n, d)."""
-    mapping: Preprocessing
-    """How columns become inputs for a model that has not seen the rows held out."""
     costs: Costs
     """What the first fit is expected to cost."""
     clock: Clock
@@ -96,10 +92,9 @@ class Work:
         cls, model: GreedyGPRegressor, training: Training, split: Split, seed: int, keep_outliers: bool, clock: Clock
     ) -> Work:
         """The work of fitting a model, and what it will cost."""
-        X, mapping = training.without(split.test, seed)
         settings = Settings.of({**model.get_params(deep=False), "checkpoint": None})
-        alpha = 0.0 if keep_outliers and not isinstance(X, ParquetRows) else None
-        return cls(training, split, seed, alpha, X, mapping, settings.costs(len(split.rest), X.shape[1]), clock)
+        alpha = 0.0 if keep_outliers and not isinstance(training.X, ParquetRows) else None
+        return cls(training, split, seed, alpha, settings.costs(len(split.rest), training.X.shape[1]), clock)
 
     @property
     def growth(self) -> float:
@@ -111,8 +106,17 @@ class Work:
         """Whether rows are read when they are asked for."""
         return isinstance(self.training.X, ParquetRows)
 
-    def fit(self, model: GreedyGPRegressor, rows: Indices, X: Any, mapping: Preprocessing) -> FittedRows:
-        """Fit a model to some rows. The summary and warnings in the table's words say what the fit warns of."""
+    def fit(
+        self, model: GreedyGPRegressor, rows: Indices, hidden: Indices, limit: Callable[[], float | None]
+    ) -> FittedRows:
+        """Fit a model to some rows, of which the summary, and warnings in the table's words, say what a fit warns of.
+
+        Inputs have nothing in them that the targets of rows that are `hidden` have told. If the fit finds gross errors
+        in others, which spoil mean targets of levels, the model is fitted again without these. `limit` returns the time
+        limit of a fit.
+        """
+        X, mapping = self.training.without(hidden, self.seed)
+        model.set_params(time_limit=limit())
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", NoBetterWarning)
             if not self.is_on_disk:
@@ -120,16 +124,20 @@ class Work:
             some = X if len(rows) == len(X) else Taken(X, rows) if self.is_on_disk else X[rows]
             model.fit(some, self.training.y[rows], alpha=self.alpha, callback=self.clock)
         model.preprocessing_ = mapping
-        return FittedRows(model, rows, X)
+        fitted = FittedRows(model, rows, X)
+        if not self.training.codings or not len(np.setdiff1d(fitted.gross, hidden)):
+            return fitted
+        return self.fit(model.set_params(checkpoint=None), rows, np.union1d(hidden, fitted.gross), limit)
 
 
 def fit_most(model: GreedyGPRegressor, work: Work, again: bool) -> FittedRows:
     """Fit the rows that are not held out. `again` is whether a fit of all rows is to follow, which needs time too."""
-    clock, costs = work.clock, work.costs
+    clock, costs, checkpoint = work.clock, work.costs, model.checkpoint
     second = ((CHOICE, costs.choice), (CONDITION, costs.condition)) if again else ()
     clock.expect([*costs.steps(), *second, (MEASURING, after_fits(costs))])
-    model.set_params(time_limit=limit_of_first(clock, costs, again))
-    return work.fit(model, work.split.rest, work.X, work.mapping)
+    fitted = work.fit(model, work.split.rest, work.split.test, lambda: limit_of_first(clock, costs, again))
+    model.set_params(checkpoint=checkpoint)
+    return fitted
 
 
 def fit_all(first: FittedRows, work: Work) -> FittedRows:
@@ -140,10 +148,9 @@ def fit_all(first: FittedRows, work: Work) -> FittedRows:
     chosen = None if mean.is_constant else mean.name if mean.share == 1 else model.mean
     method = "fixed" if model.hyperparameters == "fixed" else Kept()
     refitted: GreedyGPRegressor = clone(model).set_params(
-        kernel=model.kernel_, mean=chosen, hyperparameters=method, checkpoint=None, time_limit=limit_of_second(clock)
+        kernel=model.kernel_, mean=chosen, hyperparameters=method, checkpoint=None
     )
-    X, mapping = work.training.without(first.gross, work.seed)
-    fitted = work.fit(refitted, np.arange(len(work.training.y)), X, mapping)
+    fitted = work.fit(refitted, np.arange(len(work.training.y)), first.gross, lambda: limit_of_second(clock))
     refitted.set_params(kernel=model.kernel, mean=model.mean, hyperparameters=model.hyperparameters)
     again = replace(refitted.mean_, trials=mean.trials)
     refitted.fitted_ = replace(refitted.fitted_, rounds=model.fitted_.rounds, mean_function=again)
@@ -170,7 +177,7 @@ def judge(
     fair = np.flatnonzero(~np.isin(work.split.test, gross))
     fair = fair if len(fair) else np.arange(len(work.split.test))
     test, generator = work.split.test[fair], np.random.default_rng(work.seed)
-    X, y = work.X[test], work.training.y[test]
+    X, y = first.X[test], work.training.y[test]
     judgement = judge_held_out(first.model.fitted_, X, y, at(predictive, fair), generator, matters)
     return judgement, tuple(simple_scores(first, work, np.setdiff1d(work.split.rest, gross), X, y))
 
@@ -179,7 +186,7 @@ def simple_scores(first: FittedRows, work: Work, rest: Indices, X: Floats, y: Fl
     """The nearest of some rows of the table, a straight line and a constant, on rows X that were held out."""
     rest = rest[:: -(-len(rest) // MOST_ROWS)] if work.is_on_disk else rest
     targets, baselines = work.training.y[rest][:, None], first.model.baselines_
-    simple = SimpleModels(np.asarray(work.X[rest], dtype=np.float64), targets)
+    simple = SimpleModels(np.asarray(first.X[rest], dtype=np.float64), targets)
     k = min(DEFAULT_K if baselines is None else max(baselines.k, 1), len(rest))
     yield Scores(model=nearest_words(k), rmse=rmse(y[:, None], simple.nearest(X, k)))
     constant = np.broadcast_to(simple.constant, (len(y), 1))

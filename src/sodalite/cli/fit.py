@@ -109,7 +109,7 @@ def run(options: Fit, clock: Clock | None = None) -> FitOutcome:
     predictive, limit = None, ""
     if len(split.test):
         clock.say("Testing on the rows held out")
-        predictive = model.fitted_.predictive(work.X[split.test])
+        predictive = model.fitted_.predictive(first.X[split.test])
         watch("test")
     if again and not has_time_to_condition(clock, work.growth):
         again, limit = False, "the model has not seen the rows held out: there was no time to fit it again with them"
