@@ -643,12 +643,12 @@ class GreedyGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
         return plot(self, kind, X, y, ax=ax)
 
     def _repr_html_inner(self) -> str:
-        from .report.notebook import with_summary
+        from .report.summary import with_summary
 
         return with_summary(self, super()._repr_html_inner())
 
     def _repr_mimebundle_(self, **options: Any) -> dict[str, Any]:
-        from .report.notebook import with_summary
+        from .report.summary import with_summary
 
         bundle: dict[str, Any] = super()._repr_mimebundle_(**options)
         return bundle | {kind: with_summary(self, text) for kind, text in bundle.items() if kind == "text/html"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from html import escape
 from math import isfinite, log
 from typing import Any
 
@@ -26,6 +27,9 @@ N_ROWS = 1000  # about how many rows the kernel is described by: a summary must 
 WORTH_SAYING = 0.01  # share by which a typical error must be smaller than another to be called so
 SIMPLE = {"sodalite": "this model", "linear": "a straight line", "constant": "the mean of all rows"}
 """Names of models for people."""
+IN_NOTEBOOK = ("target", "beside simple ways", "error bars", "noise", "function", "rows kept")
+"""Headings of the facts that a notebook shows."""
+STYLE = "margin:.6em 0;padding:.5em .8em;max-width:42em;border-left:3px solid #0072b2;font:.9em/1.5 sans-serif"
 
 
 @dataclass(frozen=True)
@@ -198,6 +202,15 @@ class Summary:
         """The summary from its JSON; all else is refused with a ValueError."""
         summary: Summary = Converter().load(content, cls, where="summary")
         return summary
+
+
+def with_summary(model: Any, html: str) -> str:
+    """Scikit-learn's HTML of an estimator, for a notebook, with a few facts below it if the model is fitted."""
+    if not hasattr(model, "fitted_"):
+        return html
+    shown = [(heading, text) for heading, text in summarize(model).lines() if heading in IN_NOTEBOOK]
+    lines = "".join(f"<div><b>{escape(heading)}:</b> {escape(text)}</div>" for heading, text in shown)
+    return f'{html}<div style="{STYLE}">{lines}</div>'
 
 
 def simple_name(scores: Scores) -> str:
