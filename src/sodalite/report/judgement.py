@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from scipy.special import ndtri
@@ -53,8 +53,10 @@ class Scores:
 
 def at(predictive: Predictive, which: Indices) -> Predictive:
     """The predictive distributions of some rows."""
-    names = ("mean", "std", "width", "outside", *(["novelty"] if predictive.novelty is not None else []))
-    return replace(predictive, **{name: getattr(predictive, name)[which] for name in names})
+    arrays: dict[str, Any] = {
+        name: part[which] for name, part in vars(predictive).items() if isinstance(part, np.ndarray)
+    }
+    return replace(predictive, **arrays)
 
 
 def by_level(shares: tuple[float, ...] | Floats) -> dict[str, float]:
@@ -297,8 +299,8 @@ def with_novelty(predictive: Predictive, posterior: Posterior, X: Floats) -> Pre
 
 def of_target(predictive: Predictive, target: int) -> Predictive:
     """The distribution of one of several targets."""
-    mean, std, width = (part[:, [target]] for part in (predictive.mean, predictive.std, predictive.width))
-    return replace(predictive, mean=mean, std=std, width=width, targets=[predictive.targets[target]])
+    arrays = {name: part[:, [target]] for name, part in vars(predictive).items() if getattr(part, "ndim", 0) == 2}
+    return replace(predictive, **arrays, targets=[predictive.targets[target]])
 
 
 def chance(counts: Indices, probability: Floats) -> tuple[Floats, Floats]:
