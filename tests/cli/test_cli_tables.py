@@ -194,18 +194,6 @@ def test_places_with_decimal_commas(folder):
     np.testing.assert_allclose(means[0], means[1], rtol=1e-9)
 
 
-@pytest.mark.filterwarnings("default::sodalite.exceptions.OutlierWarning")
-def test_an_outlying_place_is_named_as_the_table_has_it(folder):
-    random = np.random.default_rng(0)
-    frame = pd.DataFrame({"lat": random.uniform(46.99, 47.01, 60), "lon": random.uniform(6, 10, 60)}).round(3)
-    frame["y"] = frame["lat"] + 0.01 * random.normal(size=60)
-    frame.loc[3, "lat"] = 4.6
-    frame.to_csv("a.csv", index=False)
-    warning = done("fit", "a.csv", "-t", "y", *QUICK, "-q").stderr
-    assert warning.count("Warning") == 1
-    assert "Warning: Line 5 has 'lat' = 4.6, while 80 % of the rows are between 46.99" in warning
-
-
 def test_levels_that_were_rare_in_the_fit_are_known_to_predict(folder):
     kind = ["A, B"] * 30 + ["A, C"] * 30 + ["Once", "Twice", "Twice"] + [""] * 27
     rare = ["Lone"] * 2 + ["Sole"] + [""] * 87

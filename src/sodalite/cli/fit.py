@@ -150,7 +150,7 @@ def notes_of_outliers(fitted: FittedRows, work: Work) -> list[str]:
     These are rows whose targets contradict all rows near by, as the fit has found them, and rows far from all others. A
     fit warns of rows on disk itself.
     """
-    training, errors = work.training, fitted.model.gross_errors_
+    training, mapping, errors = work.training, work.training.preprocessing, fitted.model.gross_errors_
     if work.is_on_disk:
         return []
     notes = list[str]()
@@ -167,13 +167,8 @@ def notes_of_outliers(fitted: FittedRows, work: Work) -> list[str]:
         text = training.place(row)
         return text[:1].upper() + text[1:]
 
-    # As people have them: latitudes and longitudes in degrees, not places in kilometres.
-    inputs = [part for part in inputs_of(fitted.model) if not part.levels]
-    values = (
-        np.stack([part.values(training.X) for part in inputs], axis=1) if inputs else np.empty((len(training.y), 0))
-    )
     y = training.y[:, None] if errors is None else None
-    warn_of_outliers(values, y, [part.name for part in inputs], training.preprocessing.target, place)
+    warn_of_outliers(training.X, y, mapping.names, mapping.target, place)
     return notes
 
 
