@@ -24,7 +24,7 @@ from ..core.warn import warn
 from ..exceptions import OutlierWarning
 from ..hyperparameters.dense import leave_one_out
 from ..hyperparameters.exact import find_exactly
-from ..hyperparameters.task import Task
+from ..hyperparameters.task import Fixed, Task
 from ..kernels import default_kernels, robust_spread
 from ..kernels.neighbours import Index, distinct
 from ..selection.rows import NOISE_ALONE, ArrayRows
@@ -50,6 +50,10 @@ FEWEST_COPIED, COPIED_SHARE = 3, 0.1  # sets of equal rows, and share of the row
 SAFE = 100.0  # times the noise variance from which on a row is noise alone
 
 
+class Kept(Fixed):
+    """Keep the kernel of another fit. Unlike with a kernel that a user fixes, gross errors are looked for."""
+
+
 @dataclass(frozen=True)
 class GrossErrors:
     """The rows with gross errors in their targets, in increasing order, and by how much each is off."""
@@ -60,20 +64,16 @@ class GrossErrors:
     usual: float
     """The robust standard deviation of rows from those near by, in units of the target."""
 
-    def words(self, remedies: tuple[str, str], place: Callable[[int], str] = "row {}".format) -> str:
-        """A warning that names the rows, each by its index as `place` has it.
-
-        `remedies` say what is done about one row, and about several: "The row is left out", ...
-        """
-        remedy, they = (remedies[0], "it") if len(self.rows) == 1 else (remedies[1], "they")
-        return f"{self._named(place)} {remedy}, since {they} would spoil the predictions of others."
-
-    def _named(self, place: Callable[[int], str]) -> str:
-        """A sentence that names the rows."""
+    def words(self, place: Callable[[int], str] = "row {}".format) -> str:
+        """A warning that names the rows, each by its index as `place` has it."""
         offs = [f"{place(int(row))} by {error:.3g}" for row, error in zip(self.rows, self.errors, strict=True)]
         named = ", ".join(offs[:SHOWN]) + (f" and {len(offs) - SHOWN} more" if len(offs) > SHOWN else "")
-        what = "A target is" if len(offs) == 1 else "Targets are"
-        return f"{what} far off all rows near by: {named}, where {self.usual:.3g} is usual."
+        one = len(offs) == 1
+        return (
+            f"{'A target is' if one else 'Targets are'} far off all rows near by: {named}, where {self.usual:.3g} is "
+            f"usual. {'The row counts' if one else 'These rows count'} as noise, since {'it' if one else 'they'} would "
+            "spoil the predictions of others."
+        )
 
     def noise(self, n: int) -> Floats:
         """The noise variances of all n rows, as `alpha` of a fit; 0 for rows without gross errors."""
@@ -98,23 +98,27 @@ def without_copies(rows: ArrayRows) -> ArrayRows:
     return replace(rows, alpha=np.where(is_copy, SAFE * NOISE_ALONE * spread, 0.0)) if spread > 0 else rows
 
 
-def without_gross_errors(rows: ArrayRows, seconds: float = inf) -> ArrayRows:
-    """Rows in memory, those with gross errors in their targets with noise of their own, which a warning names.
+def look_over(rows: ArrayRows, seconds: float = inf, kernel: Kernel | None = None) -> GrossErrors | None:
+    """Find the rows in memory that have gross errors in their targets, and warn of them; None if there are none.
 
-    Only rows of one target without a user's noise variances are looked at. `seconds` is as in `find_gross_errors`.
+    Only rows of one target without a user's noise variances are looked at. `seconds` and `kernel` are as in
+    `find_gross_errors`.
     """
     if rows.alpha is not None or rows.y.shape[1] > 1:
-        return rows
-    found = find_gross_errors(rows.X, rows.y[:, 0], seconds)
-    if found is None:
-        return rows
-    what = "it, or pass alpha=0 to fit it as it is" if len(found.rows) == 1 else "them, or pass alpha=0 to fit them so"
-    words = found.words(("The row counts as noise", "These rows count as noise"))
-    warn(f"{words} Error bars are those of rows without such errors. Correct or drop {what}.", OutlierWarning)
-    return replace(rows, alpha=found.noise(len(rows.y)))
+        return None
+    errors = find_gross_errors(rows.X, rows.y[:, 0], seconds, kernel)
+    if errors is not None:
+        what = (
+            "it, or pass alpha=0 to fit it as it is"
+            if len(errors.rows) == 1
+            else "them, or pass alpha=0 to fit them so"
+        )
+        bars = "Error bars are those of rows without such errors."
+        warn(f"{errors.words()} {bars} Correct or drop {what}.", OutlierWarning)
+    return errors
 
 
-def find_gross_errors(X: Array, y: Floats, seconds: float = inf) -> GrossErrors | None:
+def find_gross_errors(X: Array, y: Floats, seconds: float = inf, kernel: Kernel | None = None) -> GrossErrors | None:
     """The rows with gross errors in their targets; None if there are none.
 
     Parameters
@@ -123,6 +127,8 @@ def find_gross_errors(X: Array, y: Floats, seconds: float = inf) -> GrossErrors 
     y : array of shape (n,)
     seconds : float
         Time limit of each of two searches for a kernel, which take place only if there are candidates.
+    kernel : scikit-learn kernel, optional
+        The kernel of targets scaled to unit variance, if it is known: nothing is searched then.
     """
     n, generator = len(X), np.random.default_rng(0)
     if not FEWEST <= n <= MOST:
@@ -137,7 +143,7 @@ def find_gross_errors(X: Array, y: Floats, seconds: float = inf) -> GrossErrors 
     some = np.concatenate([judged, generator.permutation(others)[: N_JUDGED - len(judged)]])
     times = len(judged) / len(some) * n / len(rows)  # how many times as frequent candidates are there as in the data
     least = max(LEAST_FALL, LEAST_GAIN * times)
-    found = _gross(np.asarray(X[some], dtype=np.float64), y[some], off[some], far[some], least, seconds)
+    found = _gross(np.asarray(X[some], dtype=np.float64), y[some], off[some], far[some], least, seconds, kernel)
     if not found.any():
         return None
     rows = rows[np.abs(off[rows]) >= np.abs(off[some[found]]).min()]
@@ -165,7 +171,7 @@ def _contradictions(X: Array, y: Floats, generator: np.random.Generator) -> Floa
     return np.asarray(y - np.median(y[near[~left_out].reshape(len(X), N_NEAREST)], axis=1))
 
 
-def _gross(X: Floats, y: Floats, off: Floats, far: Mask, least: float, seconds: float) -> Mask:
+def _gross(X: Floats, y: Floats, off: Floats, far: Mask, least: float, seconds: float, kernel: Kernel | None) -> Mask:
     """Which rows have gross errors: those that are far off, if noise for them helps to predict the others.
 
     It must not hurt these themselves, and each of them must do harm without it.
@@ -179,12 +185,14 @@ def _gross(X: Floats, y: Floats, off: Floats, far: Mask, least: float, seconds: 
         The share that the others' mean square must fall by.
     seconds : float
         Time limit of each of two searches.
+    kernel : scikit-learn kernel or None
+        That of the scaled targets; None to search for it, with noise for these rows and without.
     """
     unit, nothing = y[~far].std(), np.zeros(len(y), dtype=bool)
     scaled = np.clip((y - y[~far].mean()) / unit, -FURTHEST, FURTHEST)[:, None]
     noise = np.where(far, np.square(np.minimum(np.abs(off) / unit, FURTHEST)), 0.0)
-    alike = _squares_left_out(_kernel(X, scaled, None, seconds), X, scaled, None)
-    kernel = _kernel(X, scaled, noise, seconds)
+    alike = _squares_left_out(kernel or _kernel(X, scaled, None, seconds), X, scaled, None)
+    kernel = kernel or _kernel(X, scaled, noise, seconds)
     apart = _squares_left_out(kernel, X, scaled, noise)
     if alike is None or apart is None:
         return nothing

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from scipy.special import ndtri
@@ -47,11 +47,16 @@ class Scores:
     def of(cls, model: str, y: Floats, predictive: Predictive) -> Scores:
         """The scores of predictive distributions of one target y, of shape (rows,)."""
         target = y[:, None]
-        nlpd, coverages = (
-            -float(np.mean(predictive.log_density(target))),
-            by_level(shares_inside(predictive.cumulative(target))),
-        )
-        return Scores(model=model, rmse=metrics.rmse(target, predictive.mean), nlpd=nlpd, coverages=coverages)
+        nlpd, inside = -float(np.mean(predictive.log_density(target))), shares_inside(predictive.cumulative(target))
+        return Scores(model=model, rmse=metrics.rmse(target, predictive.mean), nlpd=nlpd, coverages=by_level(inside))
+
+
+def at(predictive: Predictive, which: Indices) -> Predictive:
+    """The predictive distributions of some rows."""
+    arrays: dict[str, Any] = {
+        name: part[which] for name, part in vars(predictive).items() if isinstance(part, np.ndarray)
+    }
+    return replace(predictive, **arrays)
 
 
 def by_level(shares: tuple[float, ...] | Floats) -> dict[str, float]:
@@ -252,17 +257,21 @@ def judge(material: Material, generator: np.random.Generator, matters: Input | N
 
 
 def judge_held_out(
-    fitted: Fitted, X: Floats, y: Floats, predictive: Predictive, generator: np.random.Generator
+    fitted: Fitted,
+    X: Floats,
+    y: Floats,
+    predictive: Predictive,
+    generator: np.random.Generator,
+    matters: Input | None = None,
 ) -> Judgement:
     """How good the predictions `predictive`, in units of y, are of rows that were held out of a fit.
 
-    The generator is for the rows that are drawn in pictures where there are many.
+    The generator is for the rows that are drawn in pictures where there are many, `matters` as in `judge`.
     """
     offset = np.zeros((len(y), 1)) + fitted.scaling.mean + fitted.mean_function(X)
     drawn = np.sort(generator.permutation(len(y))[:N_JUDGES])
-    return Judgement.compare(
-        "held out", X, y, with_novelty(predictive, fitted.posterior, X), fitted, offset[:, 0], drawn=drawn
-    )
+    predictive = with_novelty(predictive, fitted.posterior, X)
+    return Judgement.compare("held out", X, y, predictive, fitted, offset[:, 0], matters, drawn)
 
 
 def predict(material: Material, rows: LabelledRows) -> Predictive:
@@ -290,8 +299,8 @@ def with_novelty(predictive: Predictive, posterior: Posterior, X: Floats) -> Pre
 
 def of_target(predictive: Predictive, target: int) -> Predictive:
     """The distribution of one of several targets."""
-    mean, std, width = (part[:, [target]] for part in (predictive.mean, predictive.std, predictive.width))
-    return replace(predictive, mean=mean, std=std, width=width, targets=[predictive.targets[target]])
+    arrays = {name: part[:, [target]] for name, part in vars(predictive).items() if getattr(part, "ndim", 0) == 2}
+    return replace(predictive, **arrays, targets=[predictive.targets[target]])
 
 
 def chance(counts: Indices, probability: Floats) -> tuple[Floats, Floats]:
