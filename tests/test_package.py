@@ -59,7 +59,7 @@ def test_types_and_data_are_shipped():
 def test_nothing_else_is_shipped():
     strangers = [path for path in SOURCE.rglob("*") if path.is_file() and "__pycache__" not in path.parts]
     kinds = {path.name if path.name == "py.typed" else path.suffix for path in strangers}
-    assert kinds == {".py", ".csv", ".css", ".html", ".js", "py.typed"}
+    assert kinds == {".py", ".csv", ".css", ".html", ".js", ".txt", "py.typed"}
 
 
 def test_the_version_is_that_of_the_distribution():

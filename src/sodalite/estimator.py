@@ -168,6 +168,8 @@ class GreedyGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
     log_marginal_likelihood_value_ : float
         The log marginal likelihood at ``kernel_.theta``: of the active rows for "local" and "sod", of all rows under
         the approximate prior for "sor", "dtc" and "fitc"; for "vfe", its lower bound on that of the exact process.
+    gross_errors_ : sodalite.fitting.gross.GrossErrors or None
+        The rows whose targets contradict all nearby rows, and which therefore count as noise; None without such rows.
     preprocessing_ : sodalite.tables.Preprocessing
         How the columns of a table become the inputs, in models that ``sodalite fit`` has written, or that were saved in
         a pipeline with a `sodalite.TableEncoder`. Such a model predicts data frames with these columns as they are.
@@ -291,12 +293,12 @@ class GreedyGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
         ):
             settings = Settings.of(self.get_params(deep=False), first, checkpoint)
             is_weighted = sample_weight is not None
-            rows, target_shape = rows_of_fit(self, X, y, alpha, is_weighted, executor, settings)
+            rows, target_shape, errors = rows_of_fit(self, X, y, alpha, is_weighted, executor, settings)
             if is_weighted:
                 settings = replace(settings, weights=check_weights(sample_weight, rows.shape[0]))
             settings = settings.with_columns(getattr(self, "feature_names_in_", None))
             follow.expect(list(settings.costs(*rows.shape).steps(settings.competes)))
-            self.fitted_ = fit(rows, target_shape, settings, follow)
+            self.fitted_ = replace(fit(rows, target_shape, settings, follow), gross_errors=errors)
             self.target_names_ = names
         return self
 
@@ -652,12 +654,12 @@ class GreedyGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
         return plot(self, kind, X, y, ax=ax)
 
     def _repr_html_inner(self) -> str:
-        from .report.notebook import with_summary
+        from .report.summary import with_summary
 
         return with_summary(self, super()._repr_html_inner())
 
     def _repr_mimebundle_(self, **options: Any) -> dict[str, Any]:
-        from .report.notebook import with_summary
+        from .report.summary import with_summary
 
         bundle: dict[str, Any] = super()._repr_mimebundle_(**options)
         return bundle | {kind: with_summary(self, text) for kind, text in bundle.items() if kind == "text/html"}
@@ -676,6 +678,7 @@ class GreedyGPRegressor(CallbackSupportMixin, MultiOutputMixin, RegressorMixin, 
     rounds_ = _FromFitted("rounds")
     baselines_ = _FromFitted("baselines")
     judged_ = _FromFitted("judged")
+    gross_errors_ = _FromFitted("gross_errors")
     X_train_ = _FromFitted("X_active")
     y_train_ = _FromFitted("y_train")
     y_mean_ = _FromFitted("scaling.mean")

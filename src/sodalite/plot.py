@@ -106,7 +106,7 @@ def plot(
     >>> X = np.linspace(0, 10, 60)[:, None]
     >>> model = GreedyGPRegressor(n_active=10, hyperparameters="fixed", random_state=0).fit(X, np.sin(X[:, 0]))
     >>> plot(model).ax_.get_ylabel()
-    'target'
+    'y'
     """
     check_is_fitted(model, "posterior_")
     if kind is not None and kind not in KINDS:

@@ -4,21 +4,16 @@ from __future__ import annotations
 
 import gzip
 import os
-import re
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
-from click.testing import CliRunner
 from safetensors import safe_open
 from safetensors.numpy import save_file
 
-from sodalite.cli.app import app
+from commands import assert_mistake, done, process, run
 
-SODALITE = [sys.executable, "-c", "from sodalite.cli import main; main()"]
 ROWS = 40
 
 
@@ -56,22 +51,9 @@ def folder(tmp_path_factory):
     (path / "half.npz").write_bytes((path / "whole.npz").read_bytes()[:-40])
     (path / "folder.csv").mkdir()
 
-    options = [
-        "--posterior",
-        "sod",
-        "--set",
-        "hyperparameters=fixed",
-        "-n",
-        "10",
-        "-o",
-        str(path / "good.sodalite"),
-        "-q",
-    ]
-    result = CliRunner().invoke(app, ["fit", str(path / "good.csv"), "-t", "price", *options])
-    assert result.exit_code == 0, result.output
-    options[-2] = str(path / "strict.sodalite")
-    result = CliRunner().invoke(app, ["fit", str(path / "good.csv"), "-t", "price", "--set", "missing=error", *options])
-    assert result.exit_code == 0, result.output
+    fit = ["fit", path / "good.csv", "-t", "price", "--posterior", "sod", "--set", "hyperparameters=fixed", "-n", "10"]
+    done(*fit, "-o", path / "good.sodalite", "-q")
+    done(*fit, "-o", path / "strict.sodalite", "-q", "--set", "missing=error")
     data = (path / "good.sodalite").read_bytes()
     (path / "half.sodalite").write_bytes(data[: len(data) // 2])
     (path / "empty.sodalite").write_bytes(b"")
@@ -196,10 +178,9 @@ def test_one_line_that_says_what_and_where_and_no_file_left(name, folder, monkey
     arguments, message = CASES[name]
     monkeypatch.chdir(folder)
     before = sorted(os.listdir())
-    result = CliRunner().invoke(app, arguments, env={"COLUMNS": "80"})
-    assert result.exit_code == 2, result.output
-    (line,) = result.stderr.splitlines()
-    assert re.match(rf"Error: .*{message}", line), line
+    result = run(*arguments)
+    assert_mistake(result, message)
+    line = result.stderr.strip()
     assert line.endswith((".", "?")) or "pip install" in line or "?" in line, line
     assert result.stdout == ""
     assert sorted(os.listdir()) == before
@@ -207,15 +188,10 @@ def test_one_line_that_says_what_and_where_and_no_file_left(name, folder, monkey
 
 def test_a_mistake_in_a_real_shell(folder):
     """Through the entry point, from standard input, with what is not a terminal on all sides."""
-    done = subprocess.run(
-        [*SODALITE, "fit", "-", "-t", "price", "-o", "o.sodalite"],
-        input=(folder / "ragged.csv").read_bytes(),
-        capture_output=True,
-        check=False,
-        cwd=folder,
-    )
-    assert done.returncode == 2
-    assert done.stdout == b""
-    (line,) = done.stderr.decode().splitlines()
+    text = (folder / "ragged.csv").read_bytes()
+    ended = process("fit", "-", "-t", "price", "-o", "o.sodalite", input=text, cwd=folder)
+    assert ended.returncode == 2
+    assert ended.stdout == b""
+    (line,) = ended.stderr.decode().splitlines()
     assert line.startswith("Error: standard input: line 7 has 3 cells")
     assert not Path(folder, "o.sodalite").exists()

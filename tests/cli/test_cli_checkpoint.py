@@ -8,10 +8,9 @@ import sys
 
 import numpy as np
 import pytest
-from click.testing import CliRunner, Result
 
 import sodalite
-from sodalite.cli.app import app
+from commands import SODALITE, done, run
 
 # A fit that says when rows are being chosen, and then takes long over a stage.
 SLOW = """
@@ -41,10 +40,6 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
-def run(*arguments: str) -> Result:
-    return CliRunner().invoke(app, arguments, env={"COLUMNS": "80"})
-
-
 @pytest.mark.skipif(sys.platform == "win32", reason="signals are others there")
 def test_ctrl_c_says_how_to_go_on_and_the_end_is_the_same(folder):
     command = [*FIT, "-o", "one.sodalite", "--set", "checkpoint=my fit"]
@@ -60,9 +55,8 @@ def test_ctrl_c_says_how_to_go_on_and_the_end_is_the_same(folder):
     assert sorted(os.listdir()) == ["my fit", "rows.csv"]
     name, *again = shlex.split(errors.strip().removeprefix(words))
     assert (name, again) == ("sodalite", command)
-    done = run(*again, "--json")
-    assert (done.exit_code, done.stderr) == (0, "")
-    whole = [sys.executable, "-c", "from sodalite.cli import main; main()", *FIT, "-o", "two.sodalite", "-q"]
+    assert done(*again, "--json").stderr == ""
+    whole = [*SODALITE, *FIT, "-o", "two.sodalite", "-q"]
     subprocess.run(whole, check=True)  # as the first: the threads of another process round differently
     one, two = sodalite.load("one.sodalite"), sodalite.load("two.sodalite")
     assert one.active_indices_.tolist() == two.active_indices_.tolist()
@@ -71,16 +65,16 @@ def test_ctrl_c_says_how_to_go_on_and_the_end_is_the_same(folder):
 
 def test_mistakes_are_one_line_and_change_nothing(folder):
     (folder / "text").write_text("a,b\n")
-    done = run(*FIT, "--set", "checkpoint=text")
-    assert (done.exit_code, done.stdout) == (2, "")
-    assert done.stderr.startswith("Error: text is no checkpoint, but text. ")
-    assert done.stderr.count("\n") == 1
+    result = run(*FIT, "--set", "checkpoint=text")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr.startswith("Error: text is no checkpoint, but text. ")
+    assert result.stderr.count("\n") == 1
     assert (folder / "text").read_text() == "a,b\n"
-    done = run(*FIT, "--set", "checkpoint=absent/c")
-    assert done.stderr == f"Error: absent/c cannot be written: there is no folder {folder / 'absent'}.\n"
-    assert run(*FIT, "--set", "checkpoint=c", "-q").exit_code == 0
+    result = run(*FIT, "--set", "checkpoint=absent/c")
+    assert result.stderr == f"Error: absent/c cannot be written: there is no folder {folder / 'absent'}.\n"
+    done(*FIT, "--set", "checkpoint=c", "-q")
     before = (folder / "c").read_bytes()
-    done = run(*FIT, "--set", "checkpoint=c", "--seed", "1")
-    assert done.exit_code == 2
-    assert done.stderr.startswith("Error: checkpoint c cannot be continued, since it is of another run: ")
+    result = run(*FIT, "--set", "checkpoint=c", "--seed", "1")
+    assert result.exit_code == 2
+    assert result.stderr.startswith("Error: checkpoint c cannot be continued, since it is of another run: ")
     assert (folder / "c").read_bytes() == before

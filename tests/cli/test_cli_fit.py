@@ -17,11 +17,11 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from click.testing import CliRunner, Result
 from rich.console import Console
 from sklearn.gaussian_process.kernels import RBF, DotProduct, WhiteKernel
 
 import sodalite
+from commands import QUICK, SODALITE, assert_mistake, done, houses, run, told
 from sodalite import criteria
 from sodalite.cli import _progress, fit, inspect, predict, select
 from sodalite.cli.app import app
@@ -31,31 +31,23 @@ from sodalite.metrics import coverage, interval_coverage, nlpd, rmse
 from sodalite.posteriors.calibration import COVERAGES
 from sodalite.posteriors.predictive import Standard
 from sodalite.report import make_report
-from sodalite.report.words import distribution_words, kernel_shape, summarize_target
+from sodalite.report.words import TargetSummary, distribution_words, kernel_shape
 from sodalite.stopping import Stage
 from sodalite.tables import learn, read_table
 from sodalite.tables.preprocessing import Encoded
 
-QUICK = ["--posterior", "sod", "--set", "hyperparameters=fixed", "--n-active", "30"]
-SODALITE = [sys.executable, "-c", "from sodalite.cli import main; main()"]
 
-
-def houses(n=160, seed=0):
-    """A table with columns of all kinds; the price depends on some."""
-    random = np.random.default_rng(seed)
-    area, town = random.uniform(20, 200, n), random.choice(["Bern", "Basel", "Chur"], n)
-    built = pd.Timestamp("1950-01-01") + pd.to_timedelta(random.integers(0, 25_000, n), unit="D")
-    price = 3 * area + 100 * (town == "Bern") + random.normal(size=n)
-    frame = pd.DataFrame({"id": [f"{i:03}" for i in range(n)], "area": area, "town": town, "built": built})
-    return frame.assign(new=random.random(n) < 0.5, price=price)
+def table(n=160, seed=0):
+    """The houses, with an id and a column of truth values."""
+    return houses(n, seed).assign(id=[f"{i:03}" for i in range(n)], new=np.arange(n) % 2 == seed % 2)
 
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     """A working folder with houses.csv and new.csv in it."""
     monkeypatch.chdir(tmp_path)
-    houses().drop(columns="id").to_csv("houses.csv", index=False)
-    houses(50, seed=1).drop(columns=["price", "id"]).to_csv("new.csv", index=False)
+    table().drop(columns="id").to_csv("houses.csv", index=False)
+    table(50, seed=1).drop(columns=["price", "id"]).to_csv("new.csv", index=False)
     return tmp_path
 
 
@@ -63,37 +55,17 @@ def folder(tmp_path, monkeypatch):
 def model(tmp_path_factory):
     """A model file."""
     path = tmp_path_factory.mktemp("model")
-    houses().to_csv(path / "houses.csv", index=False)
+    table().to_csv(path / "houses.csv", index=False)
     options = ["--target", "price", "--exclude", "id", "--output", str(path / "houses.sodalite")]
-    result = run("fit", str(path / "houses.csv"), *options, *QUICK)
-    assert result.exit_code == 0, result.output
+    done("fit", path / "houses.csv", *options, *QUICK)
     return str(path / "houses.sodalite")
-
-
-def run(*arguments: str, **options) -> Result:
-    return CliRunner().invoke(app, arguments, env={"COLUMNS": "80"}, **options)
-
-
-def process(*arguments: str, **options) -> subprocess.CompletedProcess:
-    return subprocess.run([*SODALITE, *arguments], capture_output=True, text=True, timeout=60, check=False, **options)
-
-
-def assert_mistake(result: Result, message: str) -> None:
-    """One line on standard error, and exit code 2."""
-    assert result.exit_code == 2, result.output
-    lines = result.stderr.splitlines()
-    assert len(lines) == 1, result.stderr
-    assert re.search(message, lines[0]), lines[0]
-    assert lines[0].startswith("Error: ")
-    assert "Traceback" not in result.output
 
 
 # Fit
 
 
 def test_fit_says_how_good_the_model_is_and_writes_it(folder):
-    result = run("fit", "houses.csv", "--target", "price", *QUICK)
-    assert result.exit_code == 0, result.output
+    result = done("fit", "houses.csv", "--target", "price", *QUICK)
     assert result.stderr == ""
     assert max(map(len, result.stdout.splitlines())) <= 80
     model = sodalite.load("model.sodalite")
@@ -125,7 +97,9 @@ def test_advice_is_printed_once(folder):
     pd.DataFrame(random.normal(size=(90, 2)), columns=["x", "y"]).to_csv("noise.csv", index=False)
     told = run("fit", "noise.csv", "-t", "y", *QUICK)
     assert told.stderr == ""
-    assert told.stdout.count("better than a constant") == 1
+    words = " ".join(told.stdout.split())
+    assert words.count("no smaller than that of the best simple way, the mean of all rows. The inputs say little") == 1
+    assert "better than a constant" not in words
     for option in ("--json", "-q"):
         told = run("fit", "noise.csv", "-t", "y", *QUICK, option)
         assert told.stderr.count("better than a constant") == 1
@@ -134,11 +108,10 @@ def test_advice_is_printed_once(folder):
 
 def test_what_each_of_very_many_inputs_brings_is_not_measured(folder, monkeypatch):
     monkeypatch.setattr("sodalite.cli.fit.MOST_MEASURED", 2)
-    result = run("fit", "houses.csv", "--target", "price", *QUICK, "-o", "m")
-    assert result.exit_code == 0, result.output
+    result = done("fit", "houses.csv", "--target", "price", *QUICK, "-o", "m")
     assert "matters" not in result.stdout
     assert "inputs" not in result.stdout
-    assert run("report", "m", "-o", "r.html").exit_code == 0
+    done("report", "m", "-o", "r.html")
 
 
 def test_the_figures_are_those_of_the_rows_held_out(folder):
@@ -182,8 +155,7 @@ def test_the_figures_are_those_of_the_rows_held_out(folder):
 
 
 def test_without_data_the_embedded_set_is_used(folder):
-    result = run("fit", "--json", "--seed", "1", *QUICK)
-    assert result.exit_code == 0, result.output
+    result = done("fit", "--json", "--seed", "1", *QUICK)
     content = json.loads(result.stdout)
     assert (content["inputs"], content["n_rows"], content["n_held_out"]) == (["year"], 2225, 222)
     assert content["scores"][0]["model"] == "sodalite"
@@ -206,15 +178,14 @@ def test_the_estimator_gets_what_was_asked_for(folder):
 def test_features_exclude_and_no_rows_held_out(folder):
     result = run("fit", "houses.csv", "-t", "price", "--features", "town,area", "--exclude", "town", *QUICK, "--json")
     assert json.loads(result.stdout)["inputs"] == ["area"]
-    result = run("fit", "houses.csv", "-t", "price", *QUICK, "--test-fraction", "0")
-    assert result.exit_code == 0
+    result = done("fit", "houses.csv", "-t", "price", *QUICK, "--test-fraction", "0")
     assert "held out" not in result.stdout
     assert sodalite.load("model.sodalite").about_.n_rows == 160
 
 
 @pytest.mark.parametrize("suffix", ["csv", "tsv.gz", "parquet", "feather", "npz", "-"])
 def test_every_format_gives_the_same_model(suffix, folder):
-    frame = houses()[["area", "price"]]
+    frame = table()[["area", "price"]]
     data = f"data.{suffix}" if suffix != "-" else "-"
     text = frame.to_csv(index=False)
     {
@@ -225,10 +196,9 @@ def test_every_format_gives_the_same_model(suffix, folder):
         "npz": lambda: np.savez(data, area=frame["area"], price=frame["price"]),
         "-": lambda: None,
     }[suffix]()
-    result = run("fit", data, "-t", "price", *QUICK, "--json", input=text if suffix == "-" else None)
-    assert result.exit_code == 0, result.output
+    done("fit", data, "-t", "price", *QUICK, "--json", input=text if suffix == "-" else None)
     Path("plain.csv").write_text(text)
-    assert run("fit", "plain.csv", "-t", "price", *QUICK, "-o", "plain").exit_code == 0
+    done("fit", "plain.csv", "-t", "price", *QUICK, "-o", "plain")
     X = np.linspace(20, 200, 9)[:, None]
     np.testing.assert_allclose(sodalite.load("model.sodalite").predict(X), sodalite.load("plain").predict(X), rtol=1e-9)
 
@@ -236,7 +206,7 @@ def test_every_format_gives_the_same_model(suffix, folder):
 def test_the_target_of_arrays_named_x_and_y_is_plain(folder):
     X = np.random.default_rng(0).normal(size=(60, 2))
     np.savez("a.npz", X=X, y=X.sum(axis=1))
-    content = json.loads(run("fit", "a.npz", *QUICK, "--json").stdout)
+    content = told("fit", "a.npz", *QUICK)
     assert (content["targets"][0]["name"], content["inputs"]) == ("y", ["X0", "X1"])
 
 
@@ -249,15 +219,6 @@ def test_an_output_that_cannot_be_written_is_found_before_the_fit(folder, monkey
 
     monkeypatch.setattr(files.Path, "mkdir", refuse)
     assert_mistake(run("fit", "houses.csv", "-t", "price"), "model.sodalite cannot be written: permission denied")
-
-
-@pytest.mark.parametrize(
-    "option", [("--n-active", "0"), ("--time-limit", "soon"), ("--time-limit", "0s"), ("--test-fraction", "1")]
-)
-def test_bad_numbers_are_refused_by_name(option, folder):
-    result = run("fit", "houses.csv", "-t", "price", *option)
-    assert result.exit_code == 2
-    assert re.search(rf"Invalid value for ('-n' / )?'{option[0]}'", result.stderr)
 
 
 def test_times():
@@ -287,19 +248,17 @@ def test_errors_that_nobody_foresaw_are_one_line(error, folder, monkeypatch):
 
 @pytest.mark.parametrize("missing", ["drop", "median", "indicator"])
 def test_missing_values_are_handled_as_asked(missing, folder):
-    frame = houses().drop(columns="id")
+    frame = table().drop(columns="id")
     frame.loc[5:9, "area"] = np.nan
     frame.loc[7:20, "town"] = None
     frame.to_csv("gaps.csv", index=False)
-    result = run("fit", "gaps.csv", "-t", "price", "--set", f"missing={missing}", *QUICK, "--json")
-    assert result.exit_code == 0, result.output
+    result = done("fit", "gaps.csv", "-t", "price", "--set", f"missing={missing}", *QUICK, "--json")
     content = json.loads(result.stdout)
     assert content["missing"] == {"area": 5, "town": 14}
     assert content["n_rows"] == (144 if missing == "drop" else 160)
     data = frame.loc[4:8]
     data.to_csv("some.csv", index=False)
-    result = run("predict", "model.sodalite", "some.csv", "-o", "out.csv")
-    assert result.exit_code == 0, result.output
+    result = done("predict", "model.sodalite", "some.csv", "-o", "out.csv")
     gaps = pd.read_csv("out.csv")["mean"].isna().tolist()
     assert gaps == ([False, True, True, True, True] if missing == "drop" else [False] * 5)
     assert "missing values: 'area' (4), 'town' (2)" in result.stderr
@@ -346,7 +305,7 @@ def test_an_estimate_that_has_passed_is_not_shown(monkeypatch):
 def test_a_target_in_words():
     X = np.random.default_rng(0).normal(size=(500, 3)) * [1, 10, 1]
     kernel, shares = RBF([1.0, 1.0, 1e4]) + WhiteKernel(0.04), [("b", 0.91), ("a", 0.12), ("c", 0.004)]
-    target = summarize_target(kernel, X, "y", shares, unit=5.0, variance=25.0)
+    target = TargetSummary.of(kernel, X, "y", shares, unit=5.0, variance=25.0)
     assert target.inputs == "b (91 %) matters most, then a (12 %); c hardly matters."
     assert target.noise_std == pytest.approx(1.0)
     assert (
@@ -357,18 +316,17 @@ def test_a_target_in_words():
 
 def test_inputs_of_which_nothing_is_known_or_which_do_nothing():
     X = np.array([[0.0, 1, 0], [1, 0, 0], [0, 1, 0], [1, 0, 0]])
-    target = summarize_target(RBF(1.0), X)
+    target = TargetSummary.of(RBF(1.0), X)
     assert target.noise == "The targets are taken to be free of noise."
     assert target.inputs == ""
-    assert summarize_target(DotProduct(), X, "y", [("a", 0.0)]).inputs == "No input makes a difference to predictions."
+    assert TargetSummary.of(DotProduct(), X, "y", [("a", 0.0)]).inputs == "No input makes a difference to predictions."
 
 
 # Predict
 
 
 def test_predictions_are_the_models(model, folder):
-    result = run("predict", model, "new.csv", "--std", "--interval", "0.9", "--set", "samples=2")
-    assert result.exit_code == 0, result.output
+    result = done("predict", model, "new.csv", "--std", "--interval", "0.9", "--set", "samples=2")
     assert re.fullmatch(r"(Warning: \d of 50 rows? lies? outside the data.*\n)?", result.stderr)
     Path("out.csv").write_bytes(result.stdout_bytes)
     found = pd.read_csv("out.csv")
@@ -383,28 +341,28 @@ def test_predictions_are_the_models(model, folder):
     np.testing.assert_allclose(found[["sample_1", "sample_2"]], drawn, rtol=1e-9)
 
 
-@pytest.mark.parametrize("name", ["out.csv", "out.tsv", "out.csv.gz", "out.parquet", "out.feather", "out.npz"])
-def test_columns_in_any_order_and_every_output(name, model, folder):
+ASKED = ["--std", "--interval", ".8", "--quantiles", ".95, 0.05,.5"]
+
+
+@pytest.mark.parametrize("suffix", ["csv", "tsv", "csv.gz", "parquet", "feather", "arrow", "npz"])
+def test_columns_in_any_order_and_every_output(suffix, model, folder):
+    name = f"out.{suffix}"
     frame = pd.read_csv("new.csv")
     frame.assign(extra="?")[["new", "extra", "built", "town", "area"]].to_csv("mixed.csv", index=False)
-    result = run("predict", model, "mixed.csv", "--std", "-o", name)
-    assert result.exit_code == 0, result.output
+    result = done("predict", model, "mixed.csv", *ASKED, "-o", name)
     assert result.stdout == ""
-    assert f"50 rows predicted in 0.0 s, written to {name}".split(" in ")[0] in result.stderr
-    reference = json.loads(run("predict", model, "new.csv", "--std", "--json").stdout)["predictions"]
-    reader = {
-        "csv": pd.read_csv,
-        "gz": pd.read_csv,
-        "tsv": pd.read_table,
-        "parquet": pd.read_parquet,
-        "feather": pd.read_feather,
-        "npz": np.load,
-    }[name.rpartition(".")[2]]
-    found = reader(name)
-    for key in ("mean", "std"):
-        np.testing.assert_allclose(found[key], reference[key], rtol=1e-12)
-    if name.endswith(".npz"):
-        found.close()
+    assert re.search(rf"50 rows predicted in .* written to {name}", result.stderr)
+    reference = told("predict", model, "new.csv", *ASKED)
+    names = ["mean", "std", "lower", "upper", "quantile_0.95", "quantile_0.05", "quantile_0.5"]
+    assert list(reference["predictions"]) == reference["columns"] == names
+    assert told("predict", model, "new.csv", *ASKED, "-o", name)["columns"] == names
+    found = read_table(name)
+    assert found.names == names
+    for key in names:
+        np.testing.assert_allclose(found.data[key].to_numpy().astype(float), reference["predictions"][key], rtol=1e-12)
+    loaded = sodalite.load(model)
+    expected = loaded.predict_quantiles(frame, [0.1, 0.9, 0.95, 0.05, 0.5])
+    np.testing.assert_allclose([reference["predictions"][key] for key in names[2:]], expected.T, rtol=1e-9)
 
 
 def test_many_rows_in_chunks_are_all_there(model, folder, monkeypatch):
@@ -424,11 +382,10 @@ def test_unknown_levels_are_counted(model, folder):
     frame = pd.read_csv("new.csv")
     frame.loc[:4, "town"] = "Genf"
     frame.to_csv("strange.csv", index=False)
-    result = run("predict", model, "strange.csv", "-o", "out.csv")
-    assert result.exit_code == 0
-    words = "Warning: 5 values of column 'town' are none of those that the model was fitted with: 'Genf' (5). They are"
+    result = done("predict", model, "strange.csv", "-o", "out.csv")
+    words = "Warning: 5 values of column 'town' are new to the model: 'Genf' (5). They are predicted as"
     assert words in result.stderr
-    content = json.loads(run("predict", model, "strange.csv", "-o", "out.csv", "--json").stdout)
+    content = told("predict", model, "strange.csv", "-o", "out.csv")
     assert (content["unknown"], content["unknown_levels"]) == ({"town": 5}, {"town": {"Genf": 5}})
     assert content["output"] == "out.csv"
     assert content["predictions"] is None
@@ -442,8 +399,7 @@ def test_models_that_were_saved_in_python(names, folder):
     one = sodalite.GreedyGPRegressor(n_active=20, posterior="sod", hyperparameters="fixed").fit(inputs, Y)
     sodalite.save(one, "m")
     pd.DataFrame(X, columns=["a", "b"])[["b", "a"] if names else ["a", "b"]].to_csv("x.csv", index=False)
-    result = run("predict", "m", "x.csv", "-o", "out.csv", "--std")
-    assert result.exit_code == 0, result.output
+    result = done("predict", "m", "x.csv", "-o", "out.csv", "--std")
     assert "Warning" not in result.stderr
     found = pd.read_csv("out.csv")
     assert list(found) == ["mean_y0", "std_y0", "mean_y1", "std_y1"]
@@ -470,7 +426,7 @@ def test_rows_outside_the_data_are_counted_and_novelty_is_written(folder, tmp_pa
     found = pd.read_csv("out.csv")
     assert found.columns.tolist() == ["mean", "std", "novelty"]
     np.testing.assert_allclose(found["novelty"], one.novelty([[1.0], [5.0], [-50.0], [100.0]]), atol=1e-9)
-    content = json.loads(run("predict", "m", "some.csv", "--novelty", "--json").stdout)
+    content = told("predict", "m", "some.csv", "--novelty")
     assert (content["n_outside"], content["outside"]) == (2, pytest.approx(0.1))
     assert content["predictions"]["novelty"][-1] == 1
     Y = np.stack([y, -y], axis=1)
@@ -508,24 +464,6 @@ def test_what_is_said_of_noise_is_what_predictions_are_off_by(folder, capsys, mo
     assert f"Standard deviation {words['noise_std']:.3g}" in shown
 
 
-@pytest.mark.parametrize("name", ["out.arrow", "out.npz", None])
-def test_quantiles_in_every_output(name, model, folder):
-    options = ["--interval", ".8", "--quantiles", ".95, 0.05,.5"]
-    content = json.loads(run("predict", model, "new.csv", *options, *(["-o", name] if name else []), "--json").stdout)
-    names = ["mean", "lower", "upper", "quantile_0.95", "quantile_0.05", "quantile_0.5"]
-    assert content["columns"] == names
-    if name is None:
-        found = content["predictions"]
-    else:
-        table = read_table(name)
-        assert table.names == names
-        found = {key: table.data[key].to_numpy().astype(float) for key in names}
-    loaded = sodalite.load(model)
-    X = loaded.preprocessing_.encode(read_table("new.csv")).X
-    expected = loaded.predict_quantiles(X, [0.1, 0.9, 0.95, 0.05, 0.5])
-    np.testing.assert_allclose([found[key] for key in names[1:]], expected.T, rtol=1e-9)
-
-
 def test_samples_have_the_distribution_of_the_quantiles(model, folder):
     found = json.loads(
         run("predict", model, "new.csv", "--quantiles", "0.1,0.9", "--set", "samples=2000", "--json").stdout
@@ -542,8 +480,7 @@ def test_quantiles_of_several_targets(folder):
     one = sodalite.GreedyGPRegressor(n_active=20, posterior="sod", hyperparameters="fixed").fit(X, Y)
     sodalite.save(one, "m")
     pd.DataFrame(X, columns=["a", "b"]).to_csv("x.csv", index=False)
-    result = run("predict", "m", "x.csv", "-o", "out.csv", "--quantiles", "0.1,0.9")
-    assert result.exit_code == 0, result.output
+    done("predict", "m", "x.csv", "-o", "out.csv", "--quantiles", "0.1,0.9")
     found = pd.read_csv("out.csv")
     names = ["quantile_0.1_y0", "quantile_0.9_y0", "quantile_0.1_y1", "quantile_0.9_y1"]
     assert list(found) == ["mean_y0", *names[:2], "mean_y1", *names[2:]]
@@ -555,20 +492,6 @@ def test_quantiles_of_several_targets(folder):
     expected[3] = np.nan
     np.testing.assert_allclose(np.stack([found[name] for name in names]).T, expected.reshape(60, 4), rtol=1e-9)
     assert np.flatnonzero(np.isnan(found["sample_1_y1"])).tolist() == [3]
-
-
-@pytest.mark.parametrize(
-    ("option", "value"),
-    [("--interval", value) for value in ("0", "1", "95", "-0.1", "nan", "wide", "")]
-    + [("--quantiles", value) for value in ("0.5,1", "nan", "5%", "0.1;0.9", "0.1,,0.9", "", "0.5,0.50")],
-)
-def test_bad_levels_are_refused_before_any_work(option, value, folder, monkeypatch):
-    monkeypatch.setattr(predict, "run", lambda *given, **options: pytest.fail("the work began"))
-    result = run("predict", "m", "new.csv", option, value)
-    assert result.exit_code == 2
-    message = "0.5 is there twice" if value.startswith("0.5,0.5") else "is not a number between 0 and 1, both excluded"
-    assert f"Invalid value for '{option}'" in result.stderr
-    assert message in " ".join(result.stderr.split())
 
 
 def test_the_distribution_of_errors_in_fit_and_inspect(folder, capsys, monkeypatch):
@@ -623,11 +546,10 @@ def test_distributions_in_words(standard, words):
 
 
 def test_the_chosen_rows_are_written_as_they_were(folder):
-    frame = houses()
+    frame = table()
     frame.to_csv("all.csv", index=False)
     options = ["-t", "price", "--exclude", "id", "-n", "8", "--set", "seed=2"]
-    result = run("select", "all.csv", *options)
-    assert result.exit_code == 0, result.output
+    result = done("select", "all.csv", *options)
     lines = result.stdout.splitlines()
     given = Path("all.csv").read_text().splitlines()
     assert lines[0] == "row," + given[0]
@@ -660,11 +582,10 @@ def test_the_rows_are_those_of_the_library(folder):
 
 
 def test_rows_are_counted_in_the_table_although_some_were_dropped(folder):
-    frame = houses().drop(columns="id")
+    frame = table().drop(columns="id")
     frame.loc[::2, "area"] = np.nan
     frame.to_parquet("gaps.parquet")
-    result = run("select", "gaps.parquet", "-t", "price", "-n", "5", "--set", "missing=drop", "-o", "some.parquet")
-    assert result.exit_code == 0, result.output
+    result = done("select", "gaps.parquet", "-t", "price", "-n", "5", "--set", "missing=drop", "-o", "some.parquet")
     assert "5 of 160 rows chosen" in result.stderr
     some = pd.read_parquet("some.parquet")
     assert list(some) == ["row", *frame]
@@ -676,8 +597,7 @@ def test_rows_are_counted_in_the_table_although_some_were_dropped(folder):
 
 
 def test_inspect_says_what_is_in_a_file(model, folder):
-    result = run("inspect", model)
-    assert result.exit_code == 0, result.output
+    result = done("inspect", model)
     assert max(map(len, result.stdout.splitlines())) <= 80
     for text in (
         "price",
@@ -688,7 +608,7 @@ def test_inspect_says_what_is_in_a_file(model, folder):
         "a straight line",
     ):
         assert text in " ".join(result.stdout.split()), text
-    content = json.loads(run("inspect", model, "--json").stdout)
+    content = told("inspect", model)
     assert content["arrays"]["fitted.selection.factor"] == {"dtype": "float64", "shape": [30, 30]}
     assert content["format_version"] == 1
     assert content["fitted"]["kernel"]["class"] == "Sum"
@@ -714,8 +634,7 @@ def test_inspect_says_what_was_not_kept(folder):
     assert "not kept" in result.stdout
     assert "1, without names" in result.stdout
     Path("x.csv").write_text("a\n1\n")
-    result = run("predict", "m", "x.csv")
-    assert result.exit_code == 0
+    result = done("predict", "m", "x.csv")
     assert result.stderr.count("Warning: m: the parameter criterion was") == 1
 
 
@@ -727,8 +646,7 @@ def test_the_examples_in_the_help_texts_work_one_after_the_other(folder, monkeyp
     for name in ("fit", "predict", "select", "inspect"):
         text = " ".join(run(name, "--help").stdout.split())
         example = re.search(rf"Example: sodalite ({name} .*?) Options:", text)[1]
-        result = run(*shlex.split(example))
-        assert result.exit_code == 0, (example, result.output)
+        result = done(*shlex.split(example))
         assert result.stdout
 
 
@@ -825,8 +743,7 @@ def test_the_default_of_fit_is_the_estimators(folder):
     default = sodalite.GreedyGPRegressor().n_active
     help_text = " ".join(run("fit", "--help").stdout.split())
     assert f"Rows that the model keeps: more are more accurate, and slower. [default: ({default}); x>=1]" in help_text
-    result = run("fit", "houses.csv", "-t", "price", "--posterior", "sod", "--set", "hyperparameters=fixed", "-q")
-    assert result.exit_code == 0, result.output
+    done("fit", "houses.csv", "-t", "price", "--posterior", "sod", "--set", "hyperparameters=fixed", "-q")
     assert sodalite.load("model.sodalite").n_active == default
 
 
@@ -841,16 +758,16 @@ def test_the_package_imports_what_it_exports_when_asked():
 
 def test_scale_bounds_and_mean_are_settings_of_a_fit(folder):
     fit_it = ["fit", "houses.csv", "-t", "price", *QUICK, "-o", "m", "--set"]
-    result = CliRunner().invoke(app, [*fit_it, "scale=log", "--set", "bounds=0,1000", "--mean", "none", "--json"])
+    result = run(*fit_it, "scale=log", "--set", "bounds=0,1000", "--mean", "none", "--json")
     assert result.exit_code == 0, result.output
     assert json.loads(result.stdout)["mean"] == "The logarithm of the target. Predictions are between 0 and 1,000."
     model = sodalite.load("m")
     assert (model.target_.name, model.target_.low, model.target_.high) == ("log", 0, 1000)
     assert (model.mean, model.target) == (None, "log")
-    predicted = CliRunner().invoke(app, ["predict", "m", "new.csv", "--interval", "0.99", "-o", "out.csv"])
+    predicted = run("predict", "m", "new.csv", "--interval", "0.99", "-o", "out.csv")
     assert predicted.exit_code == 0, predicted.output
     assert pd.read_csv("out.csv")["lower"].min() > 0
     for setting, words in (("scale=logs", "scale: 'logs' is not one of auto"), ("bounds=0", "bounds: '0' is not of")):
-        refused = CliRunner().invoke(app, [*fit_it, setting])
+        refused = run(*fit_it, setting)
         assert refused.exit_code == 2
         assert words in refused.output

@@ -7,12 +7,11 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
-from click.testing import CliRunner
 from sklearn.gaussian_process.kernels import RBF, WhiteKernel
 
 import sodalite
+from commands import done, run
 from sodalite import GreedyGPRegressor
-from sodalite.cli.app import app
 from sodalite.exports import to_sklearn
 from sodalite.report import make_report, to_html
 
@@ -53,7 +52,7 @@ def save_model(path, data, *, targets="y", alpha=None, dtype=float, joined=False
     """Fit a model to a table and save it, with the command or without."""
     if command:
         wanted = ["-t", "y", "--exclude", "z", "-n", "15", "--set", "hyperparameters=fixed", "-o", str(path)]
-        assert CliRunner().invoke(app, ["fit", str(path.parent / "t.csv"), *wanted]).exit_code == 0
+        done("fit", str(path.parent / "t.csv"), *wanted)
         return
     model = GreedyGPRegressor(RBF([1.0, 1.0]) + WhiteKernel(0.1), n_active=15, hyperparameters="fixed", **options)
     noise = np.linspace(0.0, 0.1, len(data)) if alpha else None
@@ -81,7 +80,7 @@ def kind(request, tmp_path_factory):
 def test_every_command_takes_every_kind_of_model(kind, command, monkeypatch):
     name, folder = kind
     monkeypatch.chdir(folder)
-    result = CliRunner().invoke(app, COMMANDS[command])
+    result = run(*COMMANDS[command])
     if name == "mapped, two targets" and "-t" in COMMANDS[command]:
         assert "only make_report in Python can judge it by other rows" in result.output
         assert result.exit_code == 2

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 
 import numpy as np
 import pandas as pd
 import pytest
-from click.testing import CliRunner
 
-from sodalite.cli.app import app
+from commands import SODALITE, done, run
 
-SODALITE = [sys.executable, "-c", "from sodalite.cli import main; main()"]
 FIT = ["--posterior", "sod", "--set", "hyperparameters=fixed", "-n", "3", "-q"]
 
 COMMANDS = {
@@ -62,7 +59,7 @@ def contents(folder):
 
 def assert_refused(arguments, folder, what):
     before = contents(folder)
-    result = CliRunner().invoke(app, arguments)
+    result = run(*arguments)
     assert result.exit_code == 2, result.output
     (line,) = result.stderr.splitlines()
     assert f"would replace {what}, or a part of it: give another path." in line
@@ -98,10 +95,8 @@ def test_data_that_the_shell_feeds_in(folder):
 
 
 def test_a_model_may_be_written_into_the_folder_of_its_tables(folder):
-    result = CliRunner().invoke(app, ["fit", "tables", "-t", "y", *FIT, "-o", "tables/m.sodalite"])
-    assert result.exit_code == 0, result.output
+    done("fit", "tables", "-t", "y", *FIT, "-o", "tables/m.sodalite")
 
 
 def test_a_device_is_no_file_to_be_replaced(folder):
-    result = CliRunner().invoke(app, ["select", "h.csv", "-t", "y", "-n", "3", "-o", "/dev/null"])
-    assert result.exit_code == 0, result.output
+    done("select", "h.csv", "-t", "y", "-n", "3", "-o", "/dev/null")

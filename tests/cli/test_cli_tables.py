@@ -10,21 +10,14 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from click.testing import CliRunner, Result
 from sklearn.pipeline import make_pipeline
 
 import sodalite
 import workbook
+from commands import QUICK, done, run, told
 from sodalite.cli import fit
-from sodalite.cli.app import app
 from sodalite.cli.options import Fit
 from sodalite.tables import Dialect, Options, learn, open_table, read_table
-
-QUICK = ["--posterior", "sod", "--set", "hyperparameters=fixed", "--n-active", "30"]
-
-
-def run(*arguments: str) -> Result:
-    return CliRunner().invoke(app, arguments, env={"COLUMNS": "80"})
 
 
 def shops(n=150, seed=0):
@@ -59,8 +52,7 @@ def folder(tmp_path, monkeypatch):
 
 def test_a_raw_table_is_read_fitted_and_predicted_without_options(folder):
     frame, rent = shops()
-    result = run("fit", "shops.csv", "-t", "rent", *QUICK)
-    assert result.exit_code == 0, result.output
+    result = done("fit", "shops.csv", "-t", "rent", *QUICK)
     assert max(map(len, result.stdout.splitlines())) <= 80
     text = " ".join(result.stdout.split())
     for words in (
@@ -72,8 +64,7 @@ def test_a_raw_table_is_read_fitted_and_predicted_without_options(folder):
         "'lease_id' is left out: an id",
     ):
         assert words in text, words
-    result = run("predict", "model.sodalite", "shops.csv", "--keep", "lease_id,rent", "-o", "out.csv")
-    assert result.exit_code == 0, result.output
+    result = done("predict", "model.sodalite", "shops.csv", "--keep", "lease_id,rent", "-o", "out.csv")
     found = pd.read_csv("out.csv")
     assert list(found) == ["lease_id", "rent", "mean"]
     assert found["rent"].tolist() == frame["rent"].tolist()
@@ -84,14 +75,13 @@ def test_a_raw_table_is_read_fitted_and_predicted_without_options(folder):
 
 
 def test_a_dry_run_shows_how_columns_are_read_and_writes_nothing(folder):
-    result = run("fit", "shops.csv", "-t", "rent", "--dry-run")
-    assert result.exit_code == 0, result.output
+    result = done("fit", "shops.csv", "-t", "rent", "--dry-run")
     assert max(map(len, result.stdout.splitlines())) <= 80
     text = " ".join(result.stdout.split())
     assert "shops.csv: 150 rows to predict rent by, from 11 inputs" in text
     for words in ("dates such as 31.01.2026, season 3", "3 levels 3", " levels, by their mean target 1"):
         assert words in text, words
-    content = json.loads(run("fit", "shops.csv", "-t", "rent", "--dry-run", "--json").stdout)
+    content = told("fit", "shops.csv", "-t", "rent", "--dry-run")
     by_name = {part["column"]: part for part in content["columns"]}
     assert not by_name["lease_id"]["used"]
     assert by_name["rooms"]["inputs"] == ["rooms", "rooms missing"]
@@ -124,8 +114,7 @@ def test_a_pipeline_of_python_predicts_on_the_command_line(folder):
     model = sodalite.GreedyGPRegressor(n_active=30, hyperparameters="fixed", random_state=0)
     pipe = make_pipeline(sodalite.TableEncoder(), model).fit(frame.drop(columns="rent"), rent)
     sodalite.save(pipe, "m")
-    result = run("predict", "m", "shops.csv", "-o", "out.csv")
-    assert result.exit_code == 0, result.output
+    done("predict", "m", "shops.csv", "-o", "out.csv")
     np.testing.assert_allclose(pd.read_csv("out.csv")["mean"], pipe.predict(frame), rtol=1e-9)
 
 
@@ -144,7 +133,7 @@ def test_all_that_is_wrong_stands_in_one_message(folder):
     assert lines[2].startswith("- column 'area' holds text where a number is needed: 'large' in line 5.")
     assert len(lines) == 3
     options = ["--set", "date_format=%m/%d/%Y", "--set", "na_values=large"]
-    content = json.loads(run("fit", "wrong.csv", "-t", "rent", *options, "--dry-run", "--json").stdout)
+    content = told("fit", "wrong.csv", "-t", "rent", *options, "--dry-run")
     assert content["missing"]["area"] == 1
 
 
@@ -154,23 +143,11 @@ def test_how_a_file_is_written_can_be_said(folder):
     )
     options = ["-t", "y", "--set", "encoding=cp1252", "--set", "thousands=.", "--decimal", ",", "--set"]
     options += ["na_values=n.b."]
-    content = json.loads(run("fit", "a.csv", *options, "--set", "sep=|", "--dry-run", "--json").stdout)
+    content = told("fit", "a.csv", *options, "--set", "sep=|", "--dry-run")
     assert content["inputs"] == ["näme=b", "näme=ä", "näme=ö", "näme=ü", "x", "x missing"]
     table = read_table("a.csv", Dialect(encoding="cp1252", thousands=".", na_values=("n.b.",)))
     training = learn(table, "y", options=Options(decimal=",", thousands="."))
     np.testing.assert_array_equal(training.X[:4, 4], [1234, 2500, 2500, 4000])
-    for option, value, words in (
-        ("--set", "sep=||", "not a single character"),
-        ("--set", "order=cut", "not of the form column=first,second"),
-        ("--set", "latlon=lat", "not of the form latitude,longitude"),
-        ("--set", "date_format=day", "has no directives"),
-    ):
-        result = run("fit", "a.csv", "-t", "y", option, value)
-        assert result.exit_code == 2
-        assert f"Invalid value for '{option}'" in result.stderr
-        assert words in " ".join(result.stderr.split())
-    assert "not an encoding that is known" in run("fit", "a.csv", "-t", "y", "--set", "encoding=x").stderr
-    assert "no column 'lat'" in run("fit", "shops.csv", "-t", "rent", "--set", "latlon=lat,lon").stderr
 
 
 @pytest.mark.parametrize("decimal", [",", "."])
@@ -187,8 +164,7 @@ def test_every_column_has_its_own_marks(decimal, folder):
         }
     )
     frame.to_csv("marks.csv", index=False, sep=";")
-    result = run("fit", "marks.csv", "-t", "y", "-o", "m", *QUICK)
-    assert result.exit_code == 0, result.output
+    result = done("fit", "marks.csv", "-t", "y", "-o", "m", *QUICK)
     text = " ".join(result.stdout.split())
     assert "'weight' is read as numbers with 'lbs', ',' between thousands." in text
     assert f"'rent' is read as numbers with {'.' if decimal == ',' else chr(39)!r} between thousands." in text
@@ -212,8 +188,8 @@ def test_places_with_decimal_commas(folder):
     np.testing.assert_array_equal(trainings[0].X, trainings[1].X)
     assert trainings[1].preprocessing.names == ["lat and lon east", "lat and lon north"]
     assert "'lat' and 'lon' are read as places on the globe, with decimal commas." in trainings[1].notes
-    assert run("fit", "commas.csv", "-t", "y", *QUICK, "-q").exit_code == 0
-    means = [json.loads(run("predict", "model.sodalite", "commas.csv", "--json").stdout)["predictions"]["mean"]]
+    done("fit", "commas.csv", "-t", "y", *QUICK, "-q")
+    means = [told("predict", "model.sodalite", "commas.csv")["predictions"]["mean"]]
     means.append(sodalite.load("model.sodalite").predict(frame).tolist())
     np.testing.assert_allclose(means[0], means[1], rtol=1e-9)
 
@@ -223,19 +199,19 @@ def test_levels_that_were_rare_in_the_fit_are_known_to_predict(folder):
     rare = ["Lone"] * 2 + ["Sole"] + [""] * 87
     frame = pd.DataFrame({"kind": kind, "rare": rare, "x": np.arange(90) * 7 % 31, "y": np.arange(90) % 13})
     frame.to_csv("a.csv", index=False)
-    assert run("fit", "a.csv", "-t", "y", *QUICK, "-q").exit_code == 0
-    content = json.loads(run("predict", "model.sodalite", "a.csv", "--json").stdout)
+    done("fit", "a.csv", "-t", "y", *QUICK, "-q")
+    content = told("predict", "model.sodalite", "a.csv")
     assert content["unknown"] == {}
     frame.loc[[3, 4], ["kind", "rare"]] = "New"
     frame.to_csv("b.csv", index=False)
-    content = json.loads(run("predict", "model.sodalite", "b.csv", "--json").stdout)
+    content = told("predict", "model.sodalite", "b.csv")
     assert content["unknown_levels"] == {"kind": {"New": 2}, "rare": {"New": 2}}
 
 
 def test_columns_that_are_left_out_for_one_reason_share_a_sentence(folder):
     frame = shops()[0].assign(number=np.arange(1, 151), none=0, nil=0)
     frame.to_csv("a.csv", index=False, sep=";")
-    notes = json.loads(run("fit", "a.csv", "-t", "rent", "--dry-run", "--json").stdout)["notes"]
+    notes = told("fit", "a.csv", "-t", "rent", "--dry-run")["notes"]
     both = "'Unnamed: 0' and 'number' are each left out: it counts the rows; to keep it, name it in --features."
     assert both in notes
     assert "'none' and 'nil' are each left out: all its values are 0." in notes
@@ -244,11 +220,9 @@ def test_columns_that_are_left_out_for_one_reason_share_a_sentence(folder):
 
 def test_an_unusual_mark_between_thousands_is_kept_for_predict(folder):
     Path("a.csv").write_text("x,y\n" + "".join(f"{row}_{row * 37 % 1000:03d},{row}\n" for row in range(1, 40)))
-    assert run("fit", "a.csv", "-t", "y", "--set", "thousands=_", *QUICK, "-q").exit_code == 0
+    done("fit", "a.csv", "-t", "y", "--set", "thousands=_", *QUICK, "-q")
     mapping = sodalite.load("model.sodalite").preprocessing_
     assert mapping.encode(read_table("a.csv")).X[:2, 0].tolist() == [1037, 2074]
-    result = run("fit", "a.csv", "-t", "y", "--set", "thousands=,", "--decimal", ",")
-    assert "thousands and decimal are the same mark" in " ".join(result.stderr.split())
 
 
 @pytest.mark.parametrize("sep", [",", ";", "\t", "|"])
@@ -267,8 +241,7 @@ def test_encodings_are_found_said_and_kept(folder):
     frame.to_csv("utf8.csv", index=False)
     frame.to_csv("east.csv", index=False, encoding="cp1250")
     frame.replace({"town": {"Łódź": "Zürich", "Łomża": "Genève"}}).to_csv("west.csv", index=False, encoding="cp1252")
-    result = run("fit", "west.csv", "-t", "y", *QUICK, "-o", "west")
-    assert result.exit_code == 0, result.output
+    result = done("fit", "west.csv", "-t", "y", *QUICK, "-o", "west")
     assert "west.csv is not UTF-8, and is read as Windows-1252; --set encoding=... overrules." in " ".join(
         result.stdout.split()
     )
@@ -278,28 +251,28 @@ def test_encodings_are_found_said_and_kept(folder):
         result.stderr.splitlines()[0]
         == "west.csv is not UTF-8, and is read as Windows-1252; --set encoding=... overrules."
     )
-    assert "none of those that the model was fitted with" not in result.stderr
+    assert "new to the model" not in result.stderr
     assert "Windows" not in run("predict", "west", "west.csv", "-o", "out.csv", "-q").stderr
-    assert run("fit", "east.csv", "-t", "y", *QUICK, "--set", "encoding=cp1250", "-o", "east", "-q").exit_code == 0
+    done("fit", "east.csv", "-t", "y", *QUICK, "--set", "encoding=cp1250", "-o", "east", "-q")
     means = []
     for name in ("east.csv", "utf8.csv"):
-        content = json.loads(run("predict", "east", name, "--json").stdout)
+        content = told("predict", "east", name)
         assert not content["unknown"]
         means.append(content["predictions"]["mean"])
     assert means[0] == means[1]
-    content = json.loads(run("report", "east", "east.csv", "--json").stdout)
+    content = told("report", "east", "east.csv")
     assert content["notes"] == ["east.csv is not UTF-8, and is read as cp1250; --set encoding=... overrules."]
     frame.to_csv("wide.csv", index=False, encoding="utf-16-le")
-    assert run("fit", "wide.csv", "-t", "y", *QUICK, "--set", "encoding=utf-16-le", "-o", "wide", "-q").exit_code == 0
-    assert json.loads(run("predict", "wide", "wide.csv", "--json").stdout)["n_rows"] == 60
-    content = json.loads(run("select", "west.csv", "-t", "y", "-n", "3", "--json").stdout)
+    done("fit", "wide.csv", "-t", "y", *QUICK, "--set", "encoding=utf-16-le", "-o", "wide", "-q")
+    assert told("predict", "wide", "wide.csv")["n_rows"] == 60
+    content = told("select", "west.csv", "-t", "y", "-n", "3")
     assert "Windows-1252" in content["notes"][0]
 
 
 def test_two_columns_of_one_name(folder):
     rows = "".join(f"{row},{row * 7 % 11},{row * row}\n" for row in range(40))
     Path("twice.csv").write_text("a,a,y\n" + rows)
-    content = json.loads(run("fit", "twice.csv", "-t", "y", *QUICK, "--json").stdout)
+    content = told("fit", "twice.csv", "-t", "y", *QUICK)
     assert content["notes"][0] == "There are two columns named 'a'; the second is read as 'a.1'."
     assert content["inputs"] == ["a.1"]
     assert "'a' is left out: it counts the rows" in content["notes"][1]
@@ -318,7 +291,7 @@ def test_offsets_in_texts_keep_the_clock(folder):
 
 def test_keep_is_checked_and_no_header_is_written_before_the_rows_are_seen(folder):
     frame, _ = shops()
-    assert run("fit", "shops.csv", "-t", "rent", *QUICK, "-q").exit_code == 0
+    done("fit", "shops.csv", "-t", "rent", *QUICK, "-q")
     result = run("predict", "model.sodalite", "shops.csv", "--keep", "lease")
     assert result.exit_code == 2
     assert "no column 'lease'" in result.stderr
@@ -331,12 +304,12 @@ def test_keep_is_checked_and_no_header_is_written_before_the_rows_are_seen(folde
     result = run("predict", "model.sodalite", "bad.csv")
     assert (result.exit_code, result.stdout) == (2, "")
     assert "'wide' in line 4" in result.stderr
-    content = json.loads(run("predict", "model.sodalite", "shops.csv", "--keep", "town", "--json").stdout)
+    content = told("predict", "model.sodalite", "shops.csv", "--keep", "town")
     assert content["predictions"]["town"] == frame["town"].tolist()
 
 
 def test_inspect_names_the_inputs_beside_their_length_scales(folder):
-    assert run("fit", "shops.csv", "-t", "rent", *QUICK, "-q").exit_code == 0
+    done("fit", "shops.csv", "-t", "rent", *QUICK, "-q")
     result = run("inspect", "model.sodalite")
     assert max(map(len, result.stdout.splitlines())) <= 80
     model = sodalite.load("model.sodalite")
@@ -353,7 +326,7 @@ def test_inspect_says_what_takes_the_place_of_missing_values(folder):
     frame["day"] = pd.date_range("2020-01-01", periods=n, freq="9D")
     frame.loc[3, "day"] = pd.NaT
     frame.to_csv("a.csv", index=False)
-    assert run("fit", "a.csv", "-t", "y", *QUICK, "-q").exit_code == 0
+    done("fit", "a.csv", "-t", "y", *QUICK, "-q")
     text = " ".join(run("inspect", "model.sodalite").stdout.split())
     assert "kind (text): 'A', 'A, B', 'C'; missing values are a level" in text
     assert "x (number); an input says where values are missing; missing: 0.666667" in text
@@ -477,8 +450,7 @@ def test_a_sheet_is_read_as_people_write_it(what, folder):
     np.testing.assert_allclose(training.y, [row[9] for row in rows])
     assert "clock hour cos" in names
     assert "id" not in names
-    result = run("fit", "a.xlsx", "-t", "y", *QUICK)
-    assert result.exit_code == 0, result.output
+    result = done("fit", "a.xlsx", "-t", "y", *QUICK)
     text = " ".join(result.stdout.split())
     assert all(note in text for note in notes)
     assert all(note in " ".join(run("fit", "a.xlsx", "-t", "y", "--dry-run").stdout.split()) for note in notes)
@@ -532,7 +504,7 @@ def test_the_report_of_a_dated_series_draws_its_curve(zone, folder):
     when = pd.date_range("2020-01-01", periods=500, freq="2D", tz=zone)
     frame = pd.DataFrame({"day": when, "y": np.sin(2 * np.pi * when.day_of_year / 365.25) + 0.01 * np.arange(500)})
     frame.to_parquet("series.parquet")
-    assert run("fit", "series.parquet", "-t", "y", *QUICK, "-q").exit_code == 0
+    done("fit", "series.parquet", "-t", "y", *QUICK, "-q")
     model = sodalite.load("model.sodalite")
     assert len(model.preprocessing_.names) == 5
     view = sodalite.report.make_report(model).view
@@ -543,18 +515,7 @@ def test_the_report_of_a_dated_series_draws_its_curve(zone, folder):
 
 def test_the_report_recognises_rows_of_the_fit_by_what_the_fit_saw(folder):
     """The mean targets that a model is fitted with are cross-fitted, so that other rows have other ones."""
-    options = [
-        "--posterior",
-        "local",
-        "--set",
-        "hyperparameters=fixed",
-        "--n-active",
-        "30",
-        "-q",
-        "--test-fraction",
-        "0",
-    ]
-    assert run("fit", "shops.csv", "-t", "rent", *options).exit_code == 0
+    done("fit", "shops.csv", "-t", "rent", *QUICK, "--posterior", "local", "-q", "--test-fraction", "0")
     content = json.loads(run("report", "model.sodalite", "shops.csv", "--json", "-o", "-").stdout)
     assert content["judgement"]["how"] == "left out"
     shops(60, seed=1)[0].to_csv("more.csv", index=False, sep=";")
@@ -568,19 +529,7 @@ def test_the_middle_takes_the_place_of_a_gap_that_the_fit_has_not_seen(tmp_path)
     frame["y"] = frame["x"] + frame["z"]
     frame.loc[5, "z"] = np.nan
     frame.to_csv(tmp_path / "t.csv", index=False)
-    arguments = [
-        "fit",
-        f"{tmp_path}/t.csv",
-        "-t",
-        "y",
-        "-o",
-        f"{tmp_path}/m",
-        "-n",
-        "5",
-        "--set",
-        "hyperparameters=fixed",
-    ]
-    assert CliRunner().invoke(app, arguments).exit_code == 0
+    done("fit", tmp_path / "t.csv", "-t", "y", "-o", tmp_path / "m", "-n", "5", "--set", "hyperparameters=fixed")
     model = sodalite.load(tmp_path / "m")
     new = frame.iloc[:4].copy()
     new.loc[1, "z"] = np.nan  # the fit has seen such gaps

@@ -8,16 +8,15 @@ import os
 import re
 import struct
 import subprocess
-import sys
 
 import numpy as np
 import pandas as pd
 import pytest
 
+from commands import SODALITE
 from helpers import campaign
 
 WIDTH = 80
-SODALITE = [sys.executable, "-c", "from sodalite.cli import main; main()"]
 FIT = ["fit", "messy.csv", "-t", "Charges in US dollars", "--set", "hyperparameters=fixed", "-n", "20"]
 COMMANDS = {
     "fit": FIT,

@@ -97,6 +97,7 @@ def test_the_number_of_neighbours_is_chosen_as_in_memory_and_rows_stay(client, m
     monkeypatch.setattr(tuning, "N_JUDGED", 300)
     monkeypatch.setattr(tuning, "MOST_JUDGED", 400)
     monkeypatch.setattr("sodalite.posteriors.baselines.MOST_ROWS", 200)
+    monkeypatch.setattr("sodalite.hyperparameters.holes.MOST_ROWS", 800)
     X, y = rows()
     here = model(posterior="local").fit(X, y)
     taken, take = [], DaskRows.take

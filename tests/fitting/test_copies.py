@@ -6,7 +6,7 @@ import numpy as np
 from numpy.testing import assert_allclose
 
 from sodalite import GreedyGPRegressor
-from sodalite.fitting.copies import without_copies
+from sodalite.fitting.gross import without_copies
 from sodalite.selection.rows import ArrayRows
 
 

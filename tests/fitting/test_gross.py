@@ -5,13 +5,16 @@ from __future__ import annotations
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 from click.testing import CliRunner
 from numpy.testing import assert_array_equal
 from sklearn.gaussian_process.kernels import RBF, WhiteKernel
 
+from commands import done
 from helpers import POSTERIORS
 from sodalite import GreedyGPRegressor, load, save
+from sodalite.cli._fits import hold_out
 from sodalite.cli.app import app
 from sodalite.exceptions import OutlierWarning
 from sodalite.fitting.gross import GrossErrors, find_gross_errors
@@ -168,12 +171,12 @@ def test_a_fit_that_is_continued_finds_the_same(tmp_path):
 
 @pytest.mark.filterwarnings("default")
 def test_on_the_command_line_lines_are_named_and_the_model_of_all_rows_is_good(tmp_path):
-    """Rows with gross errors are left out, also of the rows that judge the model, and are named in its file."""
+    """Rows with gross errors count as noise, do not judge the model, and are named in its file."""
     X, _, bad = data()
     path = tmp_path / "table.csv"
     np.savetxt(path, np.column_stack([X, bad]), delimiter=",", header="a,b,y", comments="")
     model = tmp_path / "model.sodalite"
-    for seed in range(3):
+    for seed in (0, 1, 2, 12):
         arguments = ["fit", str(path), "-t", "y", "-o", str(model), "--seed", str(seed)]
         result = CliRunner().invoke(app, arguments, env={"COLUMNS": "80"})
         assert result.exit_code == 0
@@ -182,12 +185,45 @@ def test_on_the_command_line_lines_are_named_and_the_model_of_all_rows_is_good(t
         found = load(model)
         assert error(found) < 0.07
         assert found.about_.judgement.rmse < 0.2
-        assert found.fitted_.n_rows == 198
-        assert any("line 135 by -20" in note for note in found.about_.notes)
+        assert found.fitted_.n_rows == 200
+        assert found.gross_errors_.rows.tolist() == [17, 133]
+        (note,) = [note for note in found.about_.notes if "line 135 by -20" in note]
+        n_held_out = np.isin([17, 133], hold_out(200, None, seed).test).sum()
+        assert found.about_.judgement.n_judges == 20 - n_held_out
+        assert ("Those held out do not judge the model." in note) == (n_held_out > 0)
     kept = CliRunner().invoke(app, [*arguments, "--set", "keep_outliers=true"], env={"COLUMNS": "80"})
     assert kept.exit_code == 0
     assert "line 19 by" not in kept.stderr
-    assert load(model).fitted_.n_rows == 200
+    assert load(model).gross_errors_ is None
+    assert load(model).about_.judgement.n_judges == 20
+
+
+@pytest.mark.filterwarnings("ignore::sodalite.exceptions.OutlierWarning")
+def test_mean_targets_of_levels_have_no_gross_errors_in_them(tmp_path):
+    generator = np.random.default_rng(1)
+    street, x = generator.integers(0, 60, 400), generator.uniform(0, 10, 400)
+    y = 30 * x + 50 * generator.normal(size=60)[street] + 5 * generator.normal(size=400)
+    frame = pd.DataFrame({"street": [f"s{place}" for place in street], "x": x, "y": y})
+    bad = frame.copy()
+    bad.loc[[50, 222], "y"] = [90_000, -7000]
+    bad.to_csv(tmp_path / "t.csv", index=False)
+    done("fit", tmp_path / "t.csv", "-t", "y", "-o", tmp_path / "m", "--set", "hyperparameters=subset", "-q")
+    found = load(tmp_path / "m")
+    assert found.gross_errors_.rows.tolist() == [50, 222]
+    assert np.sqrt(np.mean(np.square(found.predict(frame) - y))) < 6
+    assert found.about_.judgement.rmse < 10
+
+
+def test_with_a_kernel_that_is_known_nothing_is_searched(monkeypatch):
+    """As in the second fit of the command: the rows with gross errors are found, and heavy tails are none."""
+    X, y, bad = data()
+    tails = function(X) + 0.1 * np.random.default_rng(3).standard_t(3, 200)
+    kernels = [GreedyGPRegressor(random_state=0).fit(X, targets, alpha=0).kernel_ for targets in (y, tails)]
+    monkeypatch.setattr("sodalite.fitting.gross.find_exactly", lambda *given: pytest.fail("a search"))
+    assert find_gross_errors(X, bad, kernel=kernels[0]).rows.tolist() == [17, 133]
+    assert find_gross_errors(X, tails, kernel=kernels[1]) is None
+    tails[40] += 20
+    assert find_gross_errors(X, tails, kernel=kernels[1]).rows.tolist() == [40]
 
 
 def test_rows_that_do_no_harm_stay_as_they_are():
@@ -232,10 +268,8 @@ def test_counts():
 
 
 def test_words_for_one_row_and_for_many():
-    remedies = "The row is kept", "They are kept"
-    one = GrossErrors(np.array([3]), np.array([2.5]), 0.1).words(remedies)
-    start = "A target is far off all rows near by: row 3 by 2.5, where 0.1 is usual. The row is kept, since it would"
+    one = GrossErrors(np.array([3]), np.array([2.5]), 0.1).words()
+    start = "A target is far off all rows near by: row 3 by 2.5, where 0.1 is usual. The row counts as noise, since it"
     assert one.startswith(start)
-    many = GrossErrors(np.arange(7), np.ones(7), 0.1).words(remedies, "line {}".format)
+    many = GrossErrors(np.arange(7), np.ones(7), 0.1).words("line {}".format)
     assert "line 4 by 1 and 2 more, where" in many
-    assert "They are kept, since they would spoil" in many

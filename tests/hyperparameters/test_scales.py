@@ -15,7 +15,7 @@ from sodalite.hyperparameters import Task, Weave
 from sodalite.hyperparameters.dense import profiled
 from sodalite.hyperparameters.exact import find_exactly
 from sodalite.hyperparameters.grid import scale_starts
-from sodalite.hyperparameters.plausibility import Plausibility
+from sodalite.hyperparameters.likelihood import Plausibility
 from sodalite.kernels import PeriodicColumn, compile_kernel, default_kernels, leaves, robust_spread, spacing
 from sodalite.kernels.forms import candidate_periods, second_scale, with_period, with_trend
 from sodalite.metrics import nlpd

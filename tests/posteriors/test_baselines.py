@@ -145,8 +145,8 @@ def test_the_command_and_the_report_say_so(tmp_path):
     assert content["n_held_out"] == 0  # small: each row is predicted from the others
     assert content["advice"].startswith("No better than a constant")
     page = sodalite.report.to_html(sodalite.report.make_report(sodalite.load(tmp_path / "m.sodalite")))
-    assert "Beside simple ways" in page
-    assert "No better than a constant" in page
+    assert "<b>What to try:</b> The inputs say little about the target" in page
+    assert re.search(r"than that of the best simple way, the mean of all rows</dt><dd>\d+ % larger</dd>", page)
 
 
 @pytest.mark.filterwarnings("default::sodalite.exceptions.NoBetterWarning")
@@ -160,7 +160,10 @@ def test_the_warning_of_the_command_judges_the_rows_of_its_table(tmp_path):
     (warning,) = (line for line in done.stderr.splitlines() if "better than" in line)
     own, _, _, constant = json.loads(done.stdout)["scores"]
     assert f"RMSE {own['rmse']:.4g} against {constant['rmse']:.4g} for 30 rows held out." in warning
-    assert warning.removeprefix("Warning: ") in " ".join(CliRunner().invoke(app, ["inspect", model]).stdout.split())
+    shown = " ".join(CliRunner().invoke(app, ["inspect", model]).stdout.split())
+    assert f"this model {own['rmse']:.4g}" in shown
+    remedy = warning.partition("held out. ")[2]
+    assert re.search(rf"no smaller than that of the best simple way, [^.]*\. {remedy}", shown)
 
 
 def test_words_name_the_way_and_the_figures():

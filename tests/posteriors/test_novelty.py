@@ -15,7 +15,7 @@ from sodalite import GreedyGPRegressor
 from sodalite.hyperparameters import Subset
 from sodalite.posteriors.far import Far, LeftTogether, novelty_of, outside
 from sodalite.posteriors.predictive import Standard
-from sodalite.report.words import TargetSummary, bars_of, summarize_target
+from sodalite.report.words import TargetSummary, bars_of
 
 QUICK = {"hyperparameters": "fixed", "random_state": 0}
 FAR = 60.0  # standard deviations of the inputs, from the edge of the data: many length-scales
@@ -309,7 +309,7 @@ def test_a_file_keeps_all_of_it(posterior, tmp_path):
 
 def said(model, X):
     bars = bars_of(model.posterior_)
-    return summarize_target(model.kernel_, X, "y", [("x0", 0.9), ("x1", 0.2)], model.y_std_[0], 1.0, bars)
+    return TargetSummary.of(model.kernel_, X, "y", [("x0", 0.9), ("x1", 0.2)], model.y_std_[0], 1.0, bars)
 
 
 def test_the_noise_that_is_said_is_that_of_the_data_where_it_differs_by_place(two_halves):

@@ -10,18 +10,17 @@ from html.parser import HTMLParser
 import numpy as np
 import pandas as pd
 import pytest
-from click.testing import CliRunner
 from plotly.offline import get_plotlyjs
 from scipy import stats
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, WhiteKernel
 
 import sodalite
+from commands import assert_mistake, done, houses, run, told
 from helpers import POSTERIORS, PROJECTED, campaign
 from sodalite import GreedyGPRegressor, metrics
 from sodalite.cli import report as command
 from sodalite.cli._fits import hold_out
-from sodalite.cli.app import app
 from sodalite.cli.options import Report
 from sodalite.core import optional
 from sodalite.core.json import plain
@@ -370,7 +369,7 @@ def test_the_page_of_active_rows_leads_with_those_held_out(tmp_path):
     houses().to_csv(table, index=False)
     options = ["-t", "price", "--posterior", "sod", "--set", "hyperparameters=fixed", "-n", "20"]
     options += ["-o", f"{tmp_path}/m"]
-    assert CliRunner().invoke(app, ["fit", str(table), *options]).exit_code == 0
+    done("fit", str(table), *options)
     made = make_report(sodalite.load(tmp_path / "m"))
     html = to_html(made)
     assert f"<dd>{words.readable(made.summary.scores[0].rmse, 4)}</dd>" in html
@@ -396,11 +395,8 @@ def test_the_figures_are_of_the_rows_held_out(posterior, mean, tmp_path, monkeyp
     frame.to_csv("t.csv", index=False)
     options = ["-t", "price", "--posterior", posterior, "--set", "hyperparameters=fixed", "-n", "40"]
     options += ["--mean", mean] if mean else []
-    printed = json.loads(CliRunner().invoke(app, ["fit", "t.csv", *options, "-o", "m", "--json"]).stdout)
-    assert (
-        CliRunner().invoke(app, ["fit", "t.csv", *options, "-o", "before", "--set", "hold_out_only=true"]).exit_code
-        == 0
-    )
+    printed = told("fit", "t.csv", *options, "-o", "m")
+    done("fit", "t.csv", *options, "-o", "before", "--set", "hold_out_only=true")
     model, before = sodalite.load("m"), sodalite.load("before")
     test = hold_out(600, None, 0).test
     held, y = frame.iloc[test], frame["price"].to_numpy()[test]
@@ -420,7 +416,7 @@ def test_the_figures_are_of_the_rows_held_out(posterior, mean, tmp_path, monkeyp
     page = to_html(made)
     assert page.count("Judged by 60 rows held out of the fit, predicted before the model had seen them.") == 6
     assert f"<dd>{words.readable(found.rmse, 4)}</dd>" in page
-    again = json.loads(CliRunner().invoke(app, ["report", "m", "--json"]).stdout)
+    again = told("report", "m")
     assert (again["rmse"], again["nlpd"], again["coverages"]) == (found.rmse, found.nlpd, found.coverages)
     # Whoever wrote a file before this was kept, or adds rows, sees each row predicted from the others.
     model.about_ = replace(model.about_, judgement=None)
@@ -432,8 +428,8 @@ def test_the_figures_are_of_the_rows_held_out(posterior, mean, tmp_path, monkeyp
 def test_without_rows_held_out_the_numbers_are_those_that_fit_printed(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     houses(90).to_csv("t.csv", index=False)
-    options = ["-t", "price", "--set", "hyperparameters=fixed", "-n", "40", "--json"]
-    printed = json.loads(CliRunner().invoke(app, ["fit", "t.csv", *options, "-o", "m"]).stdout)["scores"][0]
+    options = ["-t", "price", "--set", "hyperparameters=fixed", "-n", "40"]
+    printed = told("fit", "t.csv", *options, "-o", "m")["scores"][0]
     found = make_report(sodalite.load("m")).judgement
     assert found.how == "left out"
     assert found.rmse == pytest.approx(printed["rmse"], rel=1e-6)
@@ -542,32 +538,14 @@ def test_the_effect_of_an_input_is_an_average(model, rows):
     assert exact <= (wide.mean[4] - wide.lower[4]) * (1 + 1e-6)
 
 
-def houses(n=160, seed=0):
-    random = np.random.default_rng(seed)
-    area, town = random.uniform(20, 200, n), random.choice(["Bern", "Basel", "Chur"], n)
-    built = pd.Timestamp("1950-01-01") + pd.to_timedelta(random.integers(0, 25_000, n), unit="D")
-    price = 3 * area + 100 * (town == "Bern") + random.normal(size=n)
-    return pd.DataFrame({"area": area, "town": town, "built": built, "price": price})
-
-
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     """Tables, and a model of one of them."""
     path = tmp_path_factory.mktemp("report")
     houses().to_csv(path / "houses.csv", index=False)
     houses(80, seed=1).to_csv(path / "new.csv", index=False)
-    options = [
-        "--target",
-        "price",
-        "--set",
-        "hyperparameters=subset",
-        "--n-active",
-        "30",
-        "-o",
-        str(path / "m.sodalite"),
-    ]
-    result = CliRunner().invoke(app, ["fit", str(path / "houses.csv"), *options])
-    assert result.exit_code == 0, result.output
+    options = ["--target", "price", "--set", "hyperparameters=subset", "--n-active", "30"]
+    done("fit", path / "houses.csv", *options, "-o", path / "m.sodalite")
     return path
 
 
@@ -604,8 +582,7 @@ def test_of_many_levels_those_with_most_rows_are_shown(folder):
     kept = frame[(level < 20) | (np.arange(480) % 12 < 8)]  # the first twenty have most rows
     kept.to_csv(folder / "who.csv", index=False)
     options = ["--target", "y", "-o", str(folder / "who.sodalite")]
-    result = CliRunner().invoke(app, ["fit", str(folder / "who.csv"), *options], env={"COLUMNS": "80"})
-    assert result.exit_code == 0, result.output
+    result = done("fit", folder / "who.csv", *options)
     assert "who (" in result.stdout  # one importance for the three inputs of the column
     model = sodalite.load(folder / "who.sodalite")
     made = make_report(model, kept[["who", "time"]], kept["y"])
@@ -613,8 +590,7 @@ def test_of_many_levels_those_with_most_rows_are_shown(folder):
     assert len(shown) == 13
     assert set(shown) <= {f"w{place}" for place in range(20)}
     model.plot("dependence")
-    told = CliRunner().invoke(app, ["inspect", str(folder / "who.sodalite")], env={"COLUMNS": "80"}).stdout
-    assert "who (levels, each for itself): w0, w1, w10" in told
+    assert "who (levels, each for itself): w0, w1, w10" in done("inspect", folder / "who.sodalite").stdout
     with pytest.warns(UserWarning, match="'Nobody'"):
         low, high = model.predict_interval(pd.DataFrame({"who": ["Nobody"], "time": [0.5]}), 0.9)
     assert high - low > 2 * kept["y"].std()  # nothing is known about a level that was not seen
@@ -765,20 +741,8 @@ def test_as_dict_is_json(made):
 # The command
 
 
-def run(*arguments, **options):
-    return CliRunner().invoke(app, ["report", *map(str, arguments)], env={"COLUMNS": "80"}, **options)
-
-
-def assert_mistake(result, message):
-    assert result.exit_code == 2, result.output
-    (line,) = result.stderr.splitlines()
-    assert re.search(message, line), line
-    assert line.startswith("Error: ")
-
-
 def test_the_command_writes_the_page_beside_the_model(folder):
-    result = run(folder / "m.sodalite")
-    assert result.exit_code == 0, result.output
+    result = done("report", folder / "m.sodalite")
     assert result.stdout == ""
     assert re.fullmatch(r".*m\.html: \d\.\d MB, in \d+\.\d s\n", result.stderr)
     assert "price, predicted from area, town and built" in (folder / "m.html").read_text(encoding="utf-8")
@@ -786,9 +750,7 @@ def test_the_command_writes_the_page_beside_the_model(folder):
 
 
 def test_the_command_judges_by_new_rows(folder):
-    result = run(folder / "m.sodalite", folder / "new.csv", "--json", "-o", folder / "new.html")
-    assert result.exit_code == 0, result.output
-    content = json.loads(result.stdout)
+    content = told("report", folder / "m.sodalite", folder / "new.csv", "-o", folder / "new.html")
     frame = houses(80, seed=1)
     model = sodalite.load(folder / "m.sodalite")
     X = model.preprocessing_.encode(read_table(folder / "new.csv")).X
@@ -803,54 +765,54 @@ def test_the_command_judges_by_new_rows(folder):
     assert (folder / "new.html").stat().st_size == content["n_bytes"]
 
 
-def test_the_fits_own_table_holds_rows_to_judge_by(folder):
-    result = run(folder / "m.sodalite", folder / "houses.csv", "--json", "-o", "-")
-    content = json.loads(result.stdout)
-    assert content["judgement"]["how"] == "held out"  # the model that is written has seen these too, but later
-    assert content["judgement"]["n_judges"] == 16
-    assert content["summary"]["scores"][0]["rmse"] == pytest.approx(content["judgement"]["rmse"])
-
-
 def test_the_page_on_standard_output(folder):
-    result = run(folder / "m.sodalite", "--output", "-")
-    assert result.exit_code == 0
+    result = done("report", folder / "m.sodalite", "--output", "-")
     assert result.stdout.startswith("<!doctype html>")
     assert result.stdout.rstrip().endswith("</html>")
     assert result.stderr == ""
 
 
-def test_rows_from_standard_input(folder):
-    text = (folder / "new.csv").read_bytes()
-    result = run(folder / "m.sodalite", "-", "--json", "-o", "-", input=text)
-    assert json.loads(result.stdout)["judgement"]["n_judges"] == 80
+GAPS = "'area' (5), 'price' (3); medians and levels for missing values took their place; 3 rows were left out."
 
 
-def test_rows_that_miss_the_target_are_left_out(folder):
+@pytest.mark.parametrize(
+    ("data", "how", "n", "warning"),
+    [
+        ("houses.csv", "held out", 16, ""),  # the model that is written has seen these too, but later
+        ("-", "unseen", 80, ""),
+        ("gaps.csv", "unseen", 77, f"Warning: missing values: {GAPS}\n"),
+    ],
+)
+def test_which_rows_judge_the_model(data, how, n, warning, folder):
     frame = houses(80, seed=1)
     frame.loc[:4, "area"] = np.nan
     frame.loc[3:5, "price"] = np.nan
     frame.to_csv(folder / "gaps.csv", index=False)
-    result = run(folder / "m.sodalite", folder / "gaps.csv", "--json", "-o", "-")
-    assert json.loads(result.stdout)["judgement"]["n_judges"] == 77
-    assert result.stderr == (
-        "Warning: missing values: 'area' (5), 'price' (3); medians and levels for missing values took their place; 3 "
-        "rows were left out.\n"
-    )
+    source = "-" if data == "-" else folder / data
+    text = (folder / "new.csv").read_bytes() if data == "-" else None
+    result = done("report", folder / "m.sodalite", source, "--json", "-o", "-", input=text)
+    content = json.loads(result.stdout)
+    judgement = content["judgement"]
+    assert (judgement["how"], judgement["n_judges"]) == (how, n)
+    assert result.stderr == warning
+    same = content["summary"]["scores"][0]["rmse"] == pytest.approx(judgement["rmse"])
+    assert same == (how == "held out")
 
 
 def test_what_cannot_be_written_is_found_before_the_long_work(folder, monkeypatch):
     model = folder / "m.sodalite"
     houses(40).drop(columns="price").rename(columns={"area": "Price"}).to_csv(folder / "no.csv", index=False)
-    assert_mistake(run(model, folder / "no.csv"), r"no column 'price', the target.* Did you mean 'Price'\?")
+    assert_mistake(run("report", model, folder / "no.csv"), r"no column 'price', the target.* Did you mean 'Price'\?")
     monkeypatch.setattr("sodalite.persistence.load", lambda path: pytest.fail("the long work began"))
-    assert_mistake(run(model, "-o", folder / "no" / "x.html"), "cannot be written: there is no folder")
+    assert_mistake(run("report", model, "-o", folder / "no" / "x.html"), "cannot be written: there is no folder")
     assert not (folder / "m.html").exists()
 
 
 def test_a_failed_page_leaves_nothing_behind(folder, monkeypatch):
     (folder / "kept.html").write_text("before")
     monkeypatch.setattr("sodalite.core.files._sync", lambda path: (_ for _ in ()).throw(OSError(28, "No space left")))
-    assert_mistake(run(folder / "m.sodalite", "-o", folder / "kept.html"), "could not be written: No space left")
+    result = run("report", folder / "m.sodalite", "-o", folder / "kept.html")
+    assert_mistake(result, "could not be written: No space left")
     assert (folder / "kept.html").read_text() == "before"
     assert [path.name for path in folder.iterdir() if "kept" in path.name] == ["kept.html"]
 
@@ -859,10 +821,10 @@ def test_a_model_without_column_names(rows, tmp_path):
     sodalite.save(fitted(*rows), tmp_path / "m")
     X, y = data(50, seed=9)
     pd.DataFrame(np.column_stack([y, X]), columns=["z", "a", "b", "c"]).to_csv(tmp_path / "t.csv", index=False)
-    assert_mistake(run(tmp_path / "m", tmp_path / "t.csv"), "--target is needed: which column")
-    result = run(tmp_path / "m", tmp_path / "t.csv", "--target", "z", "--json", "-o", "-")
-    assert json.loads(result.stdout)["judgement"]["n_judges"] == 50
-    assert_mistake(run(tmp_path / "m", tmp_path / "t.csv", "--target", "y"), "no column 'y'|must have just these")
+    report = ["report", tmp_path / "m", tmp_path / "t.csv"]
+    assert_mistake(run(*report), "--target is needed: which column")
+    assert told(*report, "--target", "z", "-o", "-")["judgement"]["n_judges"] == 50
+    assert_mistake(run(*report, "--target", "y"), "no column 'y'|must have just these")
 
 
 def test_without_plotly_the_command_says_how_to_install_it(folder, monkeypatch):
@@ -870,7 +832,7 @@ def test_without_plotly_the_command_says_how_to_install_it(folder, monkeypatch):
         raise ModuleNotFoundError(f"No module named {name!r}", name=name.partition(".")[0])
 
     monkeypatch.setattr(optional, "import_module", missing)
-    assert_mistake(run(folder / "m.sodalite"), r"This needs plotly.*pip install 'sodalite\[report\]'")
+    assert_mistake(run("report", folder / "m.sodalite"), r"This needs plotly.*pip install 'sodalite\[report\]'")
 
 
 def test_every_posterior_and_criterion_has_words():
@@ -921,7 +883,7 @@ def test_without_two_numbers_there_is_no_view(tmp_path):
     frame["kind"] = np.where(frame["area"] > 100, "large", "small")
     frame.drop(columns="area").to_csv(tmp_path / "t.csv", index=False)
     given = ["-t", "price", "--set", "hyperparameters=fixed", "-n", "5", "-o", f"{tmp_path}/m"]
-    assert CliRunner().invoke(app, ["fit", f"{tmp_path}/t.csv", *given]).exit_code == 0
+    done("fit", f"{tmp_path}/t.csv", *given)
     made = make_report(sodalite.load(tmp_path / "m"))
     assert made.view is None
     assert "Stage</label>" not in to_html(made)
@@ -957,7 +919,7 @@ def test_levels_by_their_mean_targets_have_their_names_on_axes(tmp_path):
     frame = pd.DataFrame({"state": [f"s{place}" for place in level], "x": random.uniform(size=160), "y": y})
     frame.to_csv(tmp_path / "t.csv", index=False)
     options = ["-t", "y", "--set", "hyperparameters=fixed", "-n", "20", "-o", f"{tmp_path}/m"]
-    assert CliRunner().invoke(app, ["fit", f"{tmp_path}/t.csv", *options]).exit_code == 0
+    done("fit", f"{tmp_path}/t.csv", *options)
     model = sodalite.load(tmp_path / "m")
     assert len(model.preprocessing_.names) == 2  # one input for all states
     made = make_report(model)
@@ -1012,7 +974,7 @@ def test_coordinates_keep_their_names(tmp_path):
     frame = pd.DataFrame(place, columns=["Latitude", "Longitude"]).assign(temp=30 * np.cos(np.radians(place[:, 0])))
     frame.to_csv(tmp_path / "t.csv", index=False)
     options = ["-t", "temp", "--set", "hyperparameters=fixed", "-n", "30", "-o", f"{tmp_path}/m"]
-    assert CliRunner().invoke(app, ["fit", str(tmp_path / "t.csv"), *options]).exit_code == 0
+    done("fit", str(tmp_path / "t.csv"), *options)
     model = sodalite.load(tmp_path / "m")
     made = make_report(model)
     assert made.summary.inputs == ("Latitude", "Longitude")
@@ -1039,18 +1001,18 @@ def test_inspect_and_the_notebook_have_every_target_by_its_name(rows, tmp_path):
     X, y = rows
     model = fitted(X, pd.DataFrame({"price": y, "rent": -3 * y}))
     sodalite.save(model, tmp_path / "m")
-    told = CliRunner().invoke(app, ["inspect", str(tmp_path / "m")], env={"COLUMNS": "80"}).stdout
-    lines = [line.split() for line in told.splitlines()]
+    shown = done("inspect", tmp_path / "m").stdout
+    lines = [line.split() for line in shown.splitlines()]
     assert ["target", "price"] in lines
     assert ["target", "rent"] in lines
     first, second = (part.std for part in summarize(model).targets)
     assert second == pytest.approx(3 * first)
     for number in (first, second):
-        assert f"± {words.readable(number)}" in told
+        assert f"± {words.readable(number)}" in shown
     assert "<b>target:</b> price" in model._repr_html_()
     assert "<b>target:</b> rent" in sodalite.load(tmp_path / "m")._repr_html_()
     assert "<b>target:</b> height" in fitted(X, pd.Series(y, name="height"))._repr_html_()
-    assert "<b>target:</b> target" in fitted(X, y)._repr_html_()
+    assert "<b>target:</b> y" in fitted(X, y)._repr_html_()
 
 
 @pytest.mark.parametrize("mean", [None, "linear"])

@@ -10,13 +10,20 @@ import sys
 import textwrap
 import traceback
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from ..core.words import counted
 from ..exceptions import INVALID
+
+if TYPE_CHECKING:
+    from .options import Files
+
+FILLED = "medians and levels for missing values took their place"
+"""What becomes of missing values where something takes their place."""
 
 
 class Mistake(click.ClickException):
@@ -75,6 +82,15 @@ def check_outputs(inputs: Mapping[str, str | None], outputs: Mapping[str, str | 
 
 
 @contextmanager
+def refused_by_system(words: str) -> Iterator[None]:
+    """Turn what the system says of a file into one line."""
+    try:
+        yield
+    except OSError as error:
+        raise Mistake(f"{words}: {error.strerror or error}.") from None
+
+
+@contextmanager
 def plain_errors(interrupted: Callable[[], str]) -> Iterator[None]:
     """Turn errors into one line and exit code 2, and Ctrl-C into what `interrupted` returns and exit code 130.
 
@@ -106,6 +122,25 @@ def print_json(content: Any) -> None:
     from ..core.json import plain
 
     click.echo(json.dumps(plain(content), indent=2, ensure_ascii=False))
+
+
+def conclude(
+    options: Files, notes: Iterable[str], warnings: Iterable[str], words: str, content: Callable[[], Any]
+) -> None:
+    """Say what a command has noticed and, unless results are on standard output, what it has done; or print JSON."""
+    for note in notes:
+        say(note, options.silent)
+    for warning in warnings:
+        say(f"Warning: {warning}")
+    if options.as_json:
+        print_json(content())
+    elif options.output != "-":
+        say(words, options.quiet)
+
+
+def missing_words(missing: Mapping[str, int], *done: str) -> str:
+    """A warning of missing values in columns, and what was done about them."""
+    return f"missing values: {counted(missing)}; {'; '.join(filter(None, done))}."
 
 
 def say(text: str, quiet: bool = False) -> None:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 
 from ..core.optional import require
-from ..core.types import Indices
 from ..datasets import load_mauna_loa
 from ..estimator import GreedyGPRegressor
 from ..exceptions import TableError
@@ -29,33 +28,25 @@ from .options import Columns
 
 EMBEDDED = "Mauna Loa CO2"  # the name of the data set that comes with the package
 
-Look = Callable[[Training], Indices]
-"""A function that names rows of training data which are to be left out."""
 
-
-def read_training(options: Columns, look: Look | None = None) -> Training:
-    """The table that a command names, or the embedded one if it names none, as a model is fitted to it.
-
-    Rows that `look` names are left out; those of a table on disk are not looked at.
-    """
+def read_training(options: Columns) -> Training:
+    """The table that a command names, or the embedded one if it names none, as a model is fitted to it."""
     data = options.data
     if data is not None and data != "-" and is_on_disk(data):
         return learn_from_disk(options)[0]
     table = embedded_table() if data is None else read_table(data, options.dialect)
     target = "co2" if data is None and options.target is None else which_target(table, options.target)
-    training = learn_from_memory(table, target, options)
-    bad = look(training) if look is not None else ()
-    return training if not len(bad) else learn_from_memory(table, target, options, training.rows[bad])
+    return learn_from_memory(table, target, options)
 
 
-def learn_from_memory(table: Table, target: str, options: Columns, leave_out: Indices | tuple[()] = ()) -> Training:
+def learn_from_memory(table: Table, target: str, options: Columns) -> Training:
     """A table in memory as a model is fitted to it, with the columns that the options name."""
     some = split_names(options.features, table.names) if options.features else None
     formats = options.date_format if isinstance(options.date_format, Mapping) else {}
     check_columns(table.name, table.names, [*options.order, *(options.latlon or ()), *formats])
     reading = replace(options.column_options, prefer=table.reader.prefer)
     exclude = split_names(options.exclude, table.names)
-    training = learn(table, target, some, exclude, options.missing, reading, options.seed, leave_out)
+    training = learn(table, target, some, exclude, options.missing, reading, options.seed)
     readings = tuple(replace(reading, words=as_options(reading.words)) for reading in training.readings)
     return replace(training, notes=tuple(map(as_options, training.notes)), readings=readings)
 

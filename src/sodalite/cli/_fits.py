@@ -3,25 +3,28 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.base import clone
 
-from ..core.types import Floats, Indices, Mask
+from ..core.types import Floats, Indices
 from ..estimator import GreedyGPRegressor
 from ..exceptions import NoBetterWarning, OutlierWarning
 from ..fitting.clock import CHOICE, CONDITION, MEAN, MOST_RESERVED, SEARCH, Clock, Costs
+from ..fitting.gross import Kept
 from ..fitting.pipeline import Settings
 from ..fitting.progress import duration
 from ..metrics import rmse
 from ..posteriors.baselines import SimpleModels
-from ..posteriors.predictive import Predictive
+from ..posteriors.predictive import Distribution, Predictive
 from ..report.inputs import Input
-from ..report.judgement import Judgement, Scores, by_region, is_inside, judge_held_out
+from ..report.judgement import Judgement, Scores, judge_held_out
 from ..report.summary import nearest_words
-from ..tables import ParquetRows, Preprocessing, Taken, Training
+from ..tables import ParquetRows, Taken, Training
 
 AFTER = 0.5  # expected cost of judging, importance and writing, as a share of that of conditioning
 AFTER_LEAST = 0.3  # least expected cost of judging, importance and writing, in seconds
@@ -55,26 +58,44 @@ def hold_out(n: int, test_fraction: float | None, seed: int) -> Split:
 
 
 @dataclass(frozen=True)
+class FittedRows:
+    """A model, and the rows of the table that it was fitted to."""
+
+    model: GreedyGPRegressor
+    """With its preprocessing."""
+    rows: Indices
+    X: Any
+    """All rows of the table, as the model takes them; of shape (n, d)."""
+
+    @property
+    def gross(self) -> Indices:
+        """The rows of the table with gross errors, which the fit has named."""
+        errors = self.model.gross_errors_
+        return self.rows[[] if errors is None else errors.rows]
+
+
+@dataclass(frozen=True)
 class Work:
     """The rows of a table, and the time to fit them in."""
 
     training: Training
     split: Split
-    X: Any
-    """All rows, with nothing in them that the targets of those held out have told; of shape (n, d)."""
-    mapping: Preprocessing
-    """How columns become inputs for a model that has not seen the rows held out."""
+    seed: int
+    alpha: float | None
+    """As `fit` takes it: None for noise of their own for rows with gross errors."""
     costs: Costs
     """What the first fit is expected to cost."""
     clock: Clock
     """The clock of the command."""
 
     @classmethod
-    def of(cls, model: GreedyGPRegressor, training: Training, split: Split, seed: int, clock: Clock) -> Work:
+    def of(
+        cls, model: GreedyGPRegressor, training: Training, split: Split, seed: int, keep_outliers: bool, clock: Clock
+    ) -> Work:
         """The work of fitting a model, and what it will cost."""
-        X, mapping = training.without(split.test, seed)
         settings = Settings.of(model.get_params(deep=False))
-        return cls(training, split, X, mapping, settings.costs(len(split.rest), X.shape[1]), clock)
+        alpha = 0.0 if keep_outliers and not isinstance(training.X, ParquetRows) else None
+        return cls(training, split, seed, alpha, settings.costs(len(split.rest), training.X.shape[1]), clock)
 
     @property
     def growth(self) -> float:
@@ -86,88 +107,101 @@ class Work:
         """Whether rows are read when they are asked for."""
         return isinstance(self.training.X, ParquetRows)
 
+    def fit(
+        self,
+        model: GreedyGPRegressor,
+        rows: Indices,
+        hidden: Indices,
+        limit: Callable[[], float | None],
+        checkpoint: str | None = None,
+    ) -> FittedRows:
+        """Fit a model to some rows, of which the summary, and warnings in the table's words, say what a fit warns of.
 
-def fit_most(model: GreedyGPRegressor, work: Work, again: bool, checkpoint: str | None = None) -> None:
+        Inputs have nothing in them that the targets of rows that are `hidden` have told. If the fit finds gross errors
+        in others, which spoil mean targets of levels, the model is fitted again without these. `limit` returns the time
+        limit of a fit.
+        """
+        X, mapping = self.training.without(hidden, self.seed)
+        model.set_params(time_limit=limit())
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", NoBetterWarning)
+            if not self.is_on_disk:
+                warnings.simplefilter("ignore", OutlierWarning)
+            some = X if len(rows) == len(X) else Taken(X, rows) if self.is_on_disk else X[rows]
+            y = self.training.y[rows]
+            model.fit(some, y, alpha=self.alpha, callback=self.clock, checkpoint=checkpoint)
+        model.preprocessing_ = mapping
+        fitted = FittedRows(model, rows, X)
+        if not self.training.codings or not len(np.setdiff1d(fitted.gross, hidden)):
+            return fitted
+        return self.fit(model, rows, np.union1d(hidden, fitted.gross), limit)
+
+
+def fit_most(model: GreedyGPRegressor, work: Work, again: bool, checkpoint: str | None = None) -> FittedRows:
     """Fit the rows that are not held out. `again` is whether a fit of all rows is to follow, which needs time too."""
-    clock, costs, rest = work.clock, work.costs, work.split.rest
+    clock, costs = work.clock, work.costs
     second = ((CHOICE, costs.choice), (CONDITION, costs.condition)) if again else ()
     clock.expect([*costs.steps(), *second, (MEASURING, after_fits(costs))])
-    model.set_params(time_limit=limit_of_first(clock, costs, again))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", NoBetterWarning)  # the summary says so
-        if not work.is_on_disk:
-            warnings.simplefilter("ignore", OutlierWarning)  # it has been said, in the table's words
-        rows = Taken(work.X, rest) if work.is_on_disk else work.X[rest]
-        alpha = None if work.is_on_disk else 0.0  # rows with gross errors are left out, or kept
-        model.fit(rows, work.training.y[rest], alpha=alpha, callback=work.clock, checkpoint=checkpoint)
+    limit = partial(limit_of_first, clock, costs, again)
+    return work.fit(model, work.split.rest, work.split.test, limit, checkpoint)
 
 
-@dataclass(frozen=True)
-class HeldOut:
-    """How good the first model is, and simpler ones, on the rows held out."""
-
-    judgement: Judgement
-    simple: tuple[Scores, ...]
-    X: Floats
-    mean: Floats
-    """The predictions, of shape (rows,)."""
-    inside: Mask
-    """Which of the targets are in their 95 % intervals, of shape (rows,)."""
-
-    def by(self, matters: Input) -> Judgement:
-        """The judgement, rows grouped by an input."""
-        return replace(self.judgement, regions=by_region(self.X, self.mean, self.inside, matters))
-
-
-def judge(model: GreedyGPRegressor, work: Work, generator: np.random.Generator) -> HeldOut:
-    """How good a model and simpler ones are on the rows held out."""
-    work.clock.say("Testing on the rows held out")
-    X, y = work.X[work.split.test], work.training.y[work.split.test]
-    predictive = model.fitted_.predictive(X)
-    inside = is_inside(predictive.cumulative(y[:, None])[:, 0])
-    judgement = judge_held_out(model.fitted_, X, y, predictive, generator)
-    return HeldOut(judgement, simple_scores(model, work, X, y), X, predictive.mean[:, 0], inside)
-
-
-def simple_scores(model: GreedyGPRegressor, work: Work, X: Floats, y: Floats) -> tuple[Scores, ...]:
-    """The nearest rows, a straight line and a constant, on rows X that were held out, with targets y."""
-    rest = work.split.rest[:: -(-len(work.split.rest) // MOST_ROWS)] if work.is_on_disk else work.split.rest
-    targets = work.training.y[rest][:, None]
-    simple = SimpleModels(np.asarray(work.X[rest], dtype=np.float64), targets)
-    k = min(max(model.baselines_.k, 1) if model.baselines_ is not None else DEFAULT_K, len(rest))
-
-    def gaussian(name: str, mean: Floats, std: float) -> Scores:
-        std = max(std, np.finfo(np.float64).tiny)
-        return Scores.of(name, y, Predictive.gaussian(mean, np.full(mean.shape, std)))
-
-    return (
-        Scores(model=nearest_words(k), rmse=rmse(y[:, None], simple.nearest(X, k))),
-        gaussian("linear", simple.line(X), float(simple.noise[0])),
-        gaussian("constant", np.broadcast_to(simple.constant, (len(y), 1)), float(targets.std())),
-    )
-
-
-def fit_all(model: GreedyGPRegressor, work: Work) -> GreedyGPRegressor:
-    """The model that is written: of all rows, with the kernel and the kind of mean function of the first one."""
-    clock, growth, mean = work.clock, work.growth, model.mean_
+def fit_all(first: FittedRows, work: Work) -> FittedRows:
+    """Fit all rows, with the kernel and the kind of mean function of the first fit."""
+    clock, growth, model, mean = work.clock, work.growth, first.model, first.model.mean_
     steps = [(step, growth * clock.took.get(step, 0.0)) for step in (CHOICE, CONDITION)]
     clock.expect([*steps, (MEASURING, clock.slowness * after_fits(work.costs))])
+    method = "fixed" if model.hyperparameters == "fixed" else Kept()
     refitted: GreedyGPRegressor = clone(model).set_params(
         kernel=model.kernel_,
         mean=None if mean.is_constant else mean.name,
         target=model.target_.name,
-        hyperparameters="fixed",
-        time_limit=limit_of_second(clock),
+        hyperparameters=method,
     )
-    with warnings.catch_warnings():
-        for known in (NoBetterWarning, OutlierWarning):  # the summary says so, or it has been said
-            warnings.simplefilter("ignore", known)
-        refitted.fit(work.training.X, work.training.y, callback=clock)
+    fitted = work.fit(refitted, np.arange(len(work.training.y)), first.gross, partial(limit_of_second, clock))
     given = ("kernel", "mean", "target", "hyperparameters")
     refitted.set_params(**{name: getattr(model, name) for name in given})
     again = replace(refitted.mean_, alone=mean.alone, trials=mean.trials)
     refitted.fitted_ = replace(refitted.fitted_, rounds=model.fitted_.rounds, mean_function=again)
-    return refitted
+    return fitted
+
+
+def judge(
+    first: FittedRows, predictive: Distribution, work: Work, gross: Indices, matters: Input | None
+) -> tuple[Judgement, tuple[Scores, ...]]:
+    """How good a model and simple ones are on the rows held out, but for those with gross errors.
+
+    Parameters
+    ----------
+    first : FittedRows
+        The model that has not seen the rows held out.
+    predictive : Distribution
+        Its predictions of them.
+    work : Work
+    gross : array of int
+        The rows of the table with gross errors.
+    matters : Input, optional
+        The input that rows are grouped by.
+    """
+    fair = np.flatnonzero(~np.isin(work.split.test, gross))
+    fair = fair if len(fair) else np.arange(len(work.split.test))
+    test, generator = work.split.test[fair], np.random.default_rng(work.seed)
+    X, y = first.X[test], work.training.y[test]
+    judgement = judge_held_out(first.model.fitted_, X, y, predictive.take(fair), generator, matters)
+    return judgement, tuple(simple_scores(first, work, np.setdiff1d(work.split.rest, gross), X, y))
+
+
+def simple_scores(first: FittedRows, work: Work, rest: Indices, X: Floats, y: Floats) -> Iterator[Scores]:
+    """The nearest of some rows of the table, a straight line and a constant, on rows X that were held out."""
+    rest = rest[:: -(-len(rest) // MOST_ROWS)] if work.is_on_disk else rest
+    targets, baselines = work.training.y[rest][:, None], first.model.baselines_
+    simple = SimpleModels(np.asarray(first.X[rest], dtype=np.float64), targets)
+    k = min(DEFAULT_K if baselines is None else max(baselines.k, 1), len(rest))
+    yield Scores(model=nearest_words(k), rmse=rmse(y[:, None], simple.nearest(X, k)))
+    constant = np.broadcast_to(simple.constant, (len(y), 1))
+    for name, mean, std in (("linear", simple.line(X), simple.noise[0]), ("constant", constant, targets.std())):
+        width = np.full(mean.shape, max(float(std), np.finfo(np.float64).tiny))
+        yield Scores.of(name, y, Predictive.gaussian(mean, width))
 
 
 # --- the time limit of the command, shared out ---

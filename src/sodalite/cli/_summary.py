@@ -25,14 +25,16 @@ def print_summary(
 ) -> None:
     """Print the errors of a model and of simpler ones, and what else is known of it, as headings and texts."""
     if summary.scores:
-        comparison = summary.comparison()
+        (_, *head), rows = summary.comparison()
         table = Grid(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
-        table.add_column(summary.judged_by.replace(", each", ", each\n"))
-        for header in comparison.head[1:]:
+        table.add_column(summary.judged_by.replace(", each ", ",\neach ").replace(" from ", "\nfrom "))
+        for header in head:
             table.add_column(header, justify="right")
-        for place, row in enumerate(comparison.rows):
+        for place, row in enumerate(rows):
             table.add_row(*row, style="" if place else "bold")
-        print_tidily(console, table, "in 50 %: the share of the rows in intervals that should hold 50 % of them\n")
+        units = [f"RMSE: in units of {summary.unit}"] if len(summary.targets) > 1 else []
+        shares = "in 50 %: the share of the rows in intervals that should hold 50 % of them\n"
+        print_tidily(console, table, *units, shares)
     grid = Grid.grid(padding=(0, 2))
     for name, text in (*before, *summary.lines(), *after):
         if text:

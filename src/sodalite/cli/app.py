@@ -77,7 +77,7 @@ class Command(click.Command):
 @click.option("--debug", is_flag=True, help="Show where in the code an error comes from.")
 @click.version_option(sodalite.__version__, prog_name="sodalite")
 def app(debug: bool) -> None:
-    """Gaussian processes on the few rows of a large data set that the model itself chooses."""
+    """Regression that says how sure it is, for tables of twenty to millions of rows."""
     click.get_current_context().obj = perf_counter()  # when the command began, before libraries are imported
     if isinstance(sys.stdout, io.TextIOWrapper):  # a file name may have bytes that are no text
         sys.stdout.reconfigure(errors="backslashreplace")
@@ -103,7 +103,7 @@ seed = click.option(
     show_default=True,
     type=click.IntRange(0),
     metavar="N",
-    help="Number for random draws: the same number gives the same result.",
+    help="Seed of random draws: the same number gives the same result.",
 )
 settings = click.option("--set", "set_", multiple=True, metavar="NAME=VALUE", help="Set one of the settings below.")
 as_json = click.option("--json", "as_json", is_flag=True, help="Print the result as one JSON object.")
@@ -232,7 +232,7 @@ def select() -> None:
 @command(of.Report)
 @click.argument("model", type=FILE)
 @click.argument("data", required=False, type=FILE)
-@output(default="", metavar="FILE", help="Page to write. Default: beside MODEL, with the suffix .html.")
+@output(default="", metavar="FILE", help="Page to write. Default: MODEL with the suffix .html.")
 @target(help="Column of DATA with the true values, if the model does not know its name.")
 @decimal
 @seed
@@ -268,9 +268,10 @@ def inspect() -> None:
 @n_active(default=200, show_default=True, help="Number of rows that the model keeps.")
 @seed
 def demo() -> None:
-    """Fit the embedded data set, beside a full GP and a random subset.
+    """Compare models of a data set that comes with the package.
 
-    The data are 43 years of weekly CO2 at Mauna Loa. A fifth of the weeks is held out.
+    The data are 43 years of weekly CO2 at Mauna Loa; a fifth of the weeks is held out. The models are the default, the
+    active rows alone, random rows, and a Gaussian process on all rows.
 
     Example: sodalite demo --n-active 100
     """
@@ -298,7 +299,7 @@ def demo() -> None:
     help="Folder for table.json, figure1.png and figure2.png; created if it is not there.",
 )
 def reproduce() -> None:
-    """Repeat the paper's experiment: its table and two of its figures.
+    """Repeat the paper's experiment: a table and two figures.
 
     The paper reports one random draw of each of its data sets. This draws many, and shows where among them the paper's
     numbers fall: with the fixed kernels of the authors' scripts, and with the maximum likelihood of the paper's text.

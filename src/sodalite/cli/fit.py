@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 from math import isfinite
 from time import perf_counter
 from typing import Any
@@ -13,23 +12,32 @@ import numpy as np
 
 from .. import persistence
 from ..core.json import plain
-from ..core.types import Floats, Indices
+from ..core.types import Floats
 from ..core.warn import warn
 from ..estimator import GreedyGPRegressor
 from ..exceptions import NoBetterWarning, OutlierWarning
 from ..fitting.clock import Clock
-from ..fitting.gross import find_gross_errors
 from ..fitting.outliers import warn_of_outliers
-from ..fitting.pipeline import LOOK_SHARE, Settings
+from ..fitting.pipeline import Settings
 from ..fitting.progress import duration
 from ..report.importance import LEAST_ROWS, N_PREDICTIONS
 from ..report.inputs import inputs_of
+from ..report.judgement import Scores
 from ..report.summary import ColumnRead, Record, Summary, summarize
 from ..selection.checkpoint import check_checkpoint
-from ..tables import Training
 from ._common import check_model_path, check_outputs, print_json
 from ._data import EMBEDDED, read_training
-from ._fits import MEASURING, Work, excess_words, fit_all, fit_most, has_time_to_condition, hold_out, judge
+from ._fits import (
+    MEASURING,
+    FittedRows,
+    Work,
+    excess_words,
+    fit_all,
+    fit_most,
+    has_time_to_condition,
+    hold_out,
+    judge,
+)
 from ._progress import display
 from ._summary import plain_console, print_readings, print_summary
 from .options import Fit
@@ -90,47 +98,45 @@ def run(options: Fit, clock: Clock | None = None) -> FitOutcome:
     check_paths(options)
     model = make_model(options)
     watch = Stopwatch()
-    gross: list[str] = []
-    look = partial(leave_out_gross_errors, seconds=LOOK_SHARE * clock.remaining, notes=gross)
-    as_they_are = options.keep_outliers or options.parameters.get("hyperparameters") == "fixed"
-    training = read_training(options, None if as_they_are else look)
+    training = read_training(options)
     watch("read")
 
     split = hold_out(len(training.y), options.test_fraction, options.seed)
-    work = Work.of(model, training, split, options.seed, clock)
-    warn_of_outlying_rows(work)
+    work = Work.of(model, training, split, options.seed, options.keep_outliers, clock)
     again = bool(len(split.test)) and not options.hold_out_only
-    fit_most(model, work, again, options.checkpoint)
+    first = fitted = fit_most(model, work, again, options.checkpoint)
     watch("fit")
-    held_out, mapping, rows, X, limit = None, training.preprocessing, split.rest, work.X, ""
+    predictive, limit = None, ""
     if len(split.test):
-        held_out, mapping = judge(model, work, np.random.default_rng(options.seed)), work.mapping
+        clock.say("Testing on the rows held out")
+        predictive = model.fitted_.predictive(first.X[split.test])
         watch("test")
     if again and not has_time_to_condition(clock, work.growth):
         again, limit = False, "the model has not seen the rows held out: there was no time to fit it again with them"
     if again:
-        model, mapping, rows, X = fit_all(model, work), training.preprocessing, np.arange(len(training.y)), training.X
+        fitted = fit_all(first, work)
         watch("fit all")
-    model.set_params(time_limit=clock.limit)
+    model, rows = fitted.model.set_params(time_limit=clock.limit), fitted.rows
+    noticed = notes_of_outliers(fitted, work)
 
     clock.say(MEASURING)
-    model.preprocessing_ = mapping
-    shares = shares_of(model, X[rows[:MOST_ROWS]], clock.remaining)
-    judgement = None if held_out is None else held_out.judgement
-    if held_out is not None and shares:
-        judgement = held_out.by(next(part for part in inputs_of(model) if part.name == shares[0][0]))
+    shares = shares_of(model, fitted.X[rows[:MOST_ROWS]], clock.remaining)
+    judgement, simple = None, tuple[Scores, ...]()
+    if predictive is not None:
+        matters = next((part for part in inputs_of(model) if shares and part.name == shares[0][0]), None)
+        judgement, simple = judge(first, predictive, work, fitted.gross, matters)
     clock.say(f"Writing {output}")
     model.about_ = Record(
         data=data,
         n_rows=len(rows),
-        notes=(*training.notes, *gross),
+        notes=(*training.notes, *noticed),
         columns=tuple(
             ColumnRead(part.name, part.words, part.column is not None, part.missing) for part in training.readings
         ),
         importance=shares,
-        variance=float(np.var(training.y[rows])),
+        variance=float(np.var(training.y[np.setdiff1d(rows, fitted.gross)])),
         judgement=judgement,
-        simple=() if held_out is None else held_out.simple,
+        simple=simple,
     )
     persistence.save(model, output)
     watch("write")
@@ -138,31 +144,32 @@ def run(options: Fit, clock: Clock | None = None) -> FitOutcome:
     return FitOutcome(summarize(model), watch.seconds, limit, output)
 
 
-def leave_out_gross_errors(training: Training, seconds: float, notes: list[str]) -> Indices:
-    """The rows of training data whose targets contradict all rows near by: named in a warning and in the notes.
+def notes_of_outliers(fitted: FittedRows, work: Work) -> list[str]:
+    """Warn of outlying rows, by their places in the table, and return what a model's file says of them.
 
-    `seconds` is the time limit of each of two searches by which they are found.
+    These are rows whose targets contradict all rows near by, as the fit has found them, and rows far from all others. A
+    fit warns of rows on disk itself.
     """
-    errors = find_gross_errors(training.X, training.y, seconds)
-    if errors is None:
-        return np.empty(0, dtype=np.intp)
-    words = errors.words(("The row is left out", "These rows are left out"), training.place)
-    warn(f"{words} Correct the targets, or keep these rows with --set keep_outliers=true.", OutlierWarning)
-    notes.append(words)
-    return errors.rows
-
-
-def warn_of_outlying_rows(work: Work) -> None:
-    """Warn of rows that are far from all others, by their places in the table; a fit warns of those on disk."""
+    training, mapping, errors = work.training, work.training.preprocessing, fitted.model.gross_errors_
     if work.is_on_disk:
-        return
-    training, mapping = work.training, work.training.preprocessing
+        return []
+    notes = list[str]()
+    if errors is not None:
+        words = errors.words(lambda row: training.place(int(fitted.rows[row])))
+        if np.isin(fitted.gross, work.split.test).any():
+            words += " Those held out do not judge the model."
+        warn(
+            f"{words} Correct the targets, or keep the rows as they are with --set keep_outliers=true.", OutlierWarning
+        )
+        notes.append(words)
 
     def place(row: int) -> str:
         text = training.place(row)
         return text[:1].upper() + text[1:]
 
-    warn_of_outliers(training.X, training.y[:, None], mapping.names, mapping.target, place)
+    y = training.y[:, None] if errors is None else None
+    warn_of_outliers(training.X, y, mapping.names, mapping.target, place)
+    return notes
 
 
 def shares_of(model: GreedyGPRegressor, known: Floats, seconds: float) -> tuple[tuple[str, float], ...]:

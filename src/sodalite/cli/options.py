@@ -59,7 +59,7 @@ def levels(text: str) -> tuple[float, ...]:
     return probabilities
 
 
-# --- settings: what --set takes beside parameters of Python ---
+# --- settings: what --set takes, in addition to parameters of Python ---
 
 
 def _parts(text: str) -> tuple[str, ...]:
@@ -163,11 +163,11 @@ SETTINGS = {
         f"is not one of {', '.join(SCALES)}",
     ),
     "bounds": Setting("of the target: LOW,HIGH, or LOW, alone, such as 0,", _bounds, NOT_BOUNDS),
-    "keep_outliers": Setting("true keeps rows whose targets contradict those near by", _flag, TRUTH),
+    "keep_outliers": Setting("true takes rows as they are whose targets contradict those near by", _flag, TRUTH),
     "hold_out_only": Setting("true writes the model of the rows that are not held out", _flag, TRUTH),
     "checkpoint": Setting("file that keeps a long fit, for the same command to go on from"),
     "samples": Setting("number of random draws of the target to add for each row", _count, COUNT),
-    "seed": Setting("a number; the same number gives the same result", _count, COUNT),
+    "seed": Setting("seed of random draws: the same number gives the same result", _count, COUNT),
 }
 
 PARAMETER = Setting("a parameter of Python", _literal)

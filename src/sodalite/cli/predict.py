@@ -24,7 +24,7 @@ from ..report.words import bars_of
 from ..tables import Encoded, Reader, Table, check_output, open_output, open_table
 from ..tables.preprocessing import check_columns, imputed_notes
 from ..tables.unseen import Unseen, taken
-from ._common import as_options, check_model_path, check_outputs, print_json, say, split_names
+from ._common import FILLED, as_options, check_model_path, check_outputs, conclude, missing_words, split_names
 from ._data import dialect_of, mapping_of
 from ._progress import Display, display
 from .options import Predict
@@ -78,17 +78,15 @@ class PredictOutcome:
     def warnings(self) -> Iterator[str]:
         """What to warn of: values that the model does not know, missing values, and rows outside the data."""
         for name, count in self.unknown.items():
-            values, are = ("1 value", "is") if count == 1 else (f"{count} values", "are")
+            values, are, they = ("1 value", "is", "It is") if count == 1 else (f"{count} values", "are", "They are")
             yield (
-                f"{values} of column {name!r} {are} none of those that the model was fitted with: "
-                f"{counted(self.unknown_levels[name])}. {'It is' if count == 1 else 'They are'} predicted as an "
-                "average level, with error bars as wide as levels differ."
+                f"{values} of column {name!r} {are} new to the model: {counted(self.unknown_levels[name])}. {they} "
+                "predicted as an average level, with error bars as wide as levels differ."
             )
         if self.missing:
             empty = self.n_unpredicted
-            filled = ["medians and levels for missing values took their place"] if self.filled else []
-            rest = [f"{empty} row{'s have' if empty > 1 else ' has'} no prediction"] if empty else []
-            yield f"missing values: {counted(self.missing)}; {'; '.join([*filled, *rest])}."
+            rest = f"{empty} row{'s have' if empty > 1 else ' has'} no prediction" if empty else ""
+            yield missing_words(self.missing, FILLED if self.filled else "", rest)
         if self.n_outside:
             rows, lie = f"row{'s' * (self.n_rows > 1)}", "lie" if self.n_outside > 1 else "lies"
             yield (
@@ -101,16 +99,10 @@ def command(options: Predict) -> None:
     """Predict, write the predictions and say what was noticed."""
     with display(not options.silent and options.output != "-", f"Loading {options.model}") as shown:
         outcome = run(options, shown)
-    for note in outcome.notes:
-        say(note, options.silent)
-    for warning in outcome.warnings():
-        say(f"Warning: {warning}")
-    if options.as_json:
-        print_json({**plain(outcome), "unknown": outcome.unknown})
-    elif options.output != "-":
-        outside = f"{outcome.n_outside or 'none'} outside the data"
-        words = f"{outcome.n_rows} rows predicted in {outcome.seconds:.1f} s, {outside}, written to {options.output}"
-        say(words, options.quiet)
+    outside = f"{outcome.n_outside or 'none'} outside the data"
+    words = f"{outcome.n_rows} rows predicted in {outcome.seconds:.1f} s, {outside}, written to {options.output}"
+    warnings = outcome.warnings()
+    conclude(options, outcome.notes, warnings, words, lambda: {**plain(outcome), "unknown": outcome.unknown})
 
 
 def run(options: Predict, shown: Display | None = None) -> PredictOutcome:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from time import perf_counter
 from typing import Any
@@ -16,7 +15,6 @@ from ..core.files import check_writable, replacing
 from ..core.json import plain
 from ..core.optional import require
 from ..core.types import Floats
-from ..core.words import counted
 from ..estimator import GreedyGPRegressor
 from ..exceptions import TableError
 from ..persistence import load
@@ -26,7 +24,16 @@ from ..tables import Options as ColumnOptions
 from ..tables import open_table
 from ..tables.target import target_values
 from ..tables.values import table_column
-from ._common import Mistake, as_options, check_model_path, check_outputs, print_json, say
+from ._common import (
+    FILLED,
+    Mistake,
+    as_options,
+    check_model_path,
+    check_outputs,
+    conclude,
+    missing_words,
+    refused_by_system,
+)
 from ._data import dialect_of, mapping_of, target_of
 from ._progress import Display, display
 from .options import Report
@@ -50,12 +57,10 @@ class JudgingRows:
 
     def warnings(self) -> Iterator[str]:
         """What to warn of: missing values, and what was done about them."""
+        count = self.n_dropped
+        left = f"{count} row{'s were' if count > 1 else ' was'} left out" if count else ""
         if self.missing:
-            count, done = self.n_dropped, "their rows were left out"
-            if self.filled:
-                left = f"; {count} row{'s were' if count > 1 else ' was'} left out" if count else ""
-                done = f"medians and levels for missing values took their place{left}"
-            yield f"missing values: {counted(self.missing)}; {done}."
+            yield missing_words(self.missing, *((FILLED, left) if self.filled else ("their rows were left out",)))
 
 
 def command(options: Report) -> None:
@@ -64,23 +69,18 @@ def command(options: Report) -> None:
     with display(not options.silent and output != "-", f"Loading {options.model}") as shown:
         report, rows, n_bytes = run(options, shown)
     seconds = perf_counter() - began
-    for note in rows.notes:
-        say(note, options.silent)
-    for warning in rows.warnings():
-        say(f"Warning: {warning}")
-    if options.as_json:
-        print_json(report.as_dict() if output == "-" else as_dict(options, report, rows, n_bytes, seconds))
-    elif output != "-":
-        say(f"{output}: {n_bytes / 1e6:.1f} MB, in {seconds:.1f} s", options.quiet)
 
+    def content() -> dict[str, Any]:
+        """All numbers, or where the page was written, what was noticed, and how good it says that the model is."""
+        if output == "-":
+            return report.as_dict()
+        judgement, paths = report.judgement, {"model": options.model, "data": options.data, "output": output}
+        noticed = {name: getattr(rows, name) for name in ("missing", "n_dropped", "filled", "notes")}
+        scores = {**plain(judgement.scores), "coverage": judgement.coverage, "judged_by": judgement.words}
+        return {**scores, **paths, "n_bytes": n_bytes, "seconds": seconds, "sources": report.sources, **noticed}
 
-def as_dict(options: Report, report: ModelReport, rows: JudgingRows, n_bytes: int, seconds: float) -> dict[str, Any]:
-    """Where a page was written, what was noticed, and how good the page says that the model is."""
-    judgement, paths = report.judgement, {"model": options.model, "data": options.data, "output": options.output}
-    noticed = {name: getattr(rows, name) for name in ("missing", "n_dropped", "filled", "notes")}
-    scores = {**plain(judgement.scores), "coverage": judgement.coverage, "judged_by": judgement.words}
-    written = {**paths, "n_bytes": n_bytes, "seconds": seconds}
-    return {**scores, **written, "sources": report.sources, **noticed}
+    words = f"{output}: {n_bytes / 1e6:.1f} MB, in {seconds:.1f} s"
+    conclude(options, rows.notes, rows.warnings(), words, content)
 
 
 def run(options: Report, shown: Display | None = None) -> tuple[ModelReport, JudgingRows, int]:
@@ -93,7 +93,7 @@ def run(options: Report, shown: Display | None = None) -> tuple[ModelReport, Jud
     check_model_path(options.model, "MODEL")
     check_outputs({"MODEL": options.model, "DATA": options.data}, {"--output": output})
     if output != "-":
-        with _refused_by_system(f"{output} cannot be written"):
+        with refused_by_system(f"{output} cannot be written"):
             check_writable(output)
     model, rows = load(options.model), JudgingRows()
     if options.data is not None:
@@ -110,7 +110,7 @@ def run(options: Report, shown: Display | None = None) -> tuple[ModelReport, Jud
         sys.stdout.buffer.write(page)
         sys.stdout.buffer.flush()
     else:
-        with _refused_by_system(f"{output} could not be written"), replacing(output) as path:
+        with refused_by_system(f"{output} could not be written"), replacing(output) as path:
             path.write_bytes(page)
     return report, rows, len(page)
 
@@ -144,12 +144,3 @@ def read_rows(model: GreedyGPRegressor, options: Report) -> JudgingRows:
         raise TableError(f"{source} has no rows that miss nothing, so nothing to judge the model by.")
     judging.X, judging.y = (np.concatenate(part) for part in zip(*parts, strict=True))
     return judging
-
-
-@contextmanager
-def _refused_by_system(words: str) -> Iterator[None]:
-    """Turn what the system says of a file into one line."""
-    try:
-        yield
-    except OSError as error:
-        raise Mistake(f"{words}: {error.strerror or error}.") from None

@@ -14,10 +14,9 @@ from rich.progress import Progress
 from ..core.files import check_writable, replacing
 from ..core.optional import require
 from ..experiments import paper
-from ..experiments.paper_figures import figure1, figure2
-from ..experiments.paper_readings import READINGS
+from ..experiments.paper_figures import demonstration, figure1, figure2, prior_samples
 from ..experiments.paper_table import show
-from ._common import Mistake
+from ._common import refused_by_system
 from .options import Reproduce
 
 FILES = ("table.json", "figure1.png", "figure2.png")  # what is written to the folder
@@ -34,17 +33,15 @@ def command(options: Reproduce) -> None:
     with Progress(console=errors, transient=True, disable=not errors.is_terminal) as bar:
         task = bar.add_task("Drawing", total=draws * len(paper.SETTINGS))
         result = paper.experiment(draws, seed, n_subset=subset, progress=lambda: bar.advance(task))
-        readings = [asdict(reading) for reading in READINGS]
+        readings = [asdict(reading) for reading in paper.readings()]
         table = json.dumps({**result.as_dict(), "readings": readings}, indent=2) + "\n"
-        pictures = figure1(paper.demonstration(seed)), figure2(paper.prior_samples(seed))
+        pictures = figure1(demonstration(seed)), figure2(prior_samples(seed))
         writers: list[Callable[[Path], object]] = [partial(Path.write_text, data=table, encoding="utf-8")]
         writers += [partial(picture.savefig, format="png", dpi=DPI) for picture in pictures]
-        try:
+        with refused_by_system(f"Could not write to {output}"):
             for name, writer in zip(FILES, writers, strict=True):
                 with replacing(output / name) as path:
                     writer(path)
-        except OSError as error:
-            raise Mistake(f"Could not write to {output}: {error.strerror or error}.") from None
     console = Console()
     show(result, console)
     console.print(f"Wrote {', '.join(FILES)} to {output}", soft_wrap=True, highlight=False, markup=False)
@@ -52,14 +49,11 @@ def command(options: Reproduce) -> None:
 
 def prepare(output: Path) -> None:
     """Make the folder and see that files can be written there, before any long work."""
-    try:
+    words = "Invalid value for '--output': cannot write"
+    with refused_by_system(f"{words} to '{output}'"):
         if output.exists() and not output.is_dir():
             raise NotADirectoryError(None, "it is a file, not a folder")
         output.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise Mistake(f"Invalid value for '--output': cannot write to '{output}': {error.strerror}.") from None
     for name in FILES:
-        try:
+        with refused_by_system(f"{words} '{output / name}'"):
             check_writable(output / name)
-        except OSError as error:
-            raise Mistake(f"Invalid value for '--output': cannot write '{output / name}': {error.strerror}.") from None

@@ -17,7 +17,7 @@ from ..kernels import default_kernels, spread
 from ..selection.loop import Selection
 from ..stopping import resolve_rule
 from ..tables import Training, check_output, is_on_disk, read_table, write_table
-from ._common import check_outputs, print_json, say
+from ._common import check_outputs, conclude
 from ._data import learn_from_disk, learn_from_memory, which_target
 from ._progress import Display, display
 from .options import Select
@@ -29,13 +29,8 @@ def command(options: Select) -> None:
     """Choose rows, write them and say how many."""
     with display(not options.silent, f"Reading {options.data}") as shown:
         outcome = run(options, shown)
-    for note in outcome.notes:
-        say(note, options.silent)
-    if options.as_json:
-        print_json(asdict(outcome))
-    elif options.output != "-":
-        words = f"{len(outcome.rows)} of {outcome.n_rows} rows chosen in {outcome.seconds:.1f} s"
-        say(f"{words}, written to {options.output}", options.quiet)
+    words = f"{len(outcome.rows)} of {outcome.n_rows} rows chosen in {outcome.seconds:.1f} s"
+    conclude(options, outcome.notes, (), f"{words}, written to {options.output}", lambda: asdict(outcome))
 
 
 @dataclass(frozen=True)

@@ -86,7 +86,8 @@ class DaskRows:
 
     def with_targets(self, function: Callable[[Block], tuple[Floats, Floats | None]]) -> DaskRows:
         """Return the rows with other targets and alpha, which the workers compute once."""
-        return replace(self, targets=self.submit(partial(_retarget, function)))
+        has_alpha = self.has_alpha or getattr(function, "adds_alpha", False)
+        return replace(self, targets=self.submit(partial(_retarget, function)), has_alpha=has_alpha)
 
     def submit(
         self, function: Callable[..., Any], pieces: list[int] | None = None, *arguments: list[Any]

@@ -93,15 +93,9 @@ def show(comparison: ModelComparison) -> None:
     table = Table(title="On the held-out rows, noise included", title_justify="left", title_style="")
     for heading in ("model", "rows", "RMSE", "NLPD", "in 95 % band", "fit + predict"):
         table.add_column(heading, justify="left" if heading == "model" else "right")
-    for result in comparison.results:
-        table.add_row(
-            result.name,
-            str(result.n_rows),
-            f"{result.rmse:.3f}",
-            f"{result.nlpd:.3f}",
-            f"{result.coverage:.1%}",
-            f"{result.seconds:.2f} s",
-        )
+    for part in comparison.results:
+        numbers = f"{part.rmse:.3f}", f"{part.nlpd:.3f}", f"{part.coverage:.1%}", f"{part.seconds:.2f} s"
+        table.add_row(part.name, str(part.n_rows), *numbers)
     print_tidily(console, table)
     console.print("RMSE in ppm; NLPD, the mean negative log predictive density: less is better.")
     console.print("The default's time includes finding the kernel, which the others are given.")

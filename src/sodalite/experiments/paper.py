@@ -4,30 +4,31 @@
     Gaussian processes.
 
 The paper reports one draw of the data for each function, and no seed; sizes, kernels, noise and thresholds stand in
-the authors' published scripts. So its numbers cannot be had to the digit, but one can see where among many draws they
-fall. The selection follows the paper's text; `sodalite.experiments.paper_readings` lists where the scripts differ from
-it. On the kernel the two differ most, so each draw is modelled twice: with the scripts' kernel, whose hyperparameters
-are fixed, and with those of maximum likelihood on a random subset, which is what the text says (appendix A.3).
+the authors' published scripts (https://github.com/vr308/CoreML, in the folder "GP/Sparse Sequential GP" and, before, in
+"GP"). So its numbers cannot be had to the digit, but one can see where among many draws they fall. The selection
+follows the paper's text; `readings` lists where the scripts differ from it. On the kernel the two differ most, so each
+draw is modelled twice: with the scripts' kernel, whose hyperparameters are fixed, and with those of maximum likelihood
+on a random subset, which is what the text says (appendix A.3).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, astuple, dataclass, fields
-from itertools import count
+from functools import cache
+from importlib.resources import files
 from typing import Any
 
 import numpy as np
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Kernel, WhiteKernel
 
 from ..core.threads import on_this_thread, one_blas_thread
-from ..core.types import Floats, Indices
-from ..criteria import Delta, best
+from ..core.types import Floats
 from ..fitting.select import select
 from ..hyperparameters import Subset, Task
 from ..kernels import compile_kernel
 from ..metrics import rmse
-from ..posteriors import Evidence, SubsetOfData, draw
+from ..posteriors import Evidence, SubsetOfData
 from ..selection.loop import Selection
 from ..selection.rows import ArrayRows
 
@@ -44,6 +45,7 @@ FREE = ConstantKernel(1, (1e-6, 1e9)) * RBF(1, (1e-2, 1e3)) + WhiteKernel(1, (1e
 
 WAYS = ("fixed", "likelihood")
 """How the hyperparameters are found: those of the scripts, or by maximum likelihood."""
+QUANTILES = (0.1, 0.5, 0.9)  # quantiles of the draws that are printed: low, median and high
 
 
 @dataclass(frozen=True)
@@ -74,10 +76,6 @@ class Hyperparameters:
         return ConstantKernel(self.signal) * RBF(self.length_scale) + WhiteKernel(self.white)
 
 
-LABELS = {"full": "Full GP", "random": "Random subset", "greedy": "Greedy GP", "share": "% of the rows"}
-"""What the fields of `Outcome` are called in print."""
-
-
 @dataclass(frozen=True)
 class Setting:
     """A function, how it is observed and how it is modelled, with the numbers that the paper reports for it."""
@@ -102,41 +100,45 @@ class Setting:
         return self.hyperparameters.kernel
 
 
-def x_squared_sin_x(x: Floats) -> Floats:
-    """The first function of the paper's table."""
-    return np.asarray(x**2 * np.sin(x))
-
-
-def x_sin_x(x: Floats) -> Floats:
-    """The second function of the paper's table, and that of figure 1."""
-    return np.asarray(x * np.sin(x))
-
-
-def sine_on_parabola(x: Floats) -> Floats:
-    """The third function of the paper's table."""
+def _third(x: Floats) -> Floats:
     return np.asarray(0.5 * np.sin(x) + 0.5 * x - 0.02 * (x - 5) ** 2)
 
 
-_X_SIN_X = Outcome(2.36, 5.95, 2.82, 18)
-
+_PAPER = Outcome(32.24, 91.62, 39.29, 22), Outcome(2.36, 5.95, 2.82, 18), Outcome(1.14, 2.17, 1.96, 31)
 SETTINGS = (
-    Setting(0, "x^2 sin x", x_squared_sin_x, 20, Hyperparameters(1000, 1, 10), 1, Outcome(32.24, 91.62, 39.29, 22)),
-    Setting(1, "x sin x", x_sin_x, 1.4, Hyperparameters(10, 1.4, 10), 0.02, _X_SIN_X),
-    Setting(
-        2,
-        "0.5 sin x + 0.5 x - 0.02 (x - 5)^2",
-        sine_on_parabola,
-        1,
-        Hyperparameters(10, 2.5, 1),
-        0.05,
-        Outcome(1.14, 2.17, 1.96, 31),
-    ),
+    Setting(0, "x^2 sin x", lambda x: x**2 * np.sin(x), 20, Hyperparameters(1000, 1, 10), 1, _PAPER[0]),
+    Setting(1, "x sin x", lambda x: x * np.sin(x), 1.4, Hyperparameters(10, 1.4, 10), 0.02, _PAPER[1]),
+    Setting(2, "0.5 sin x + 0.5 x - 0.02 (x - 5)^2", _third, 1, Hyperparameters(10, 2.5, 1), 0.05, _PAPER[2]),
     # With the scripts' kernel hardly a draw's full GP is as good as the paper's 2.36. These are the nearest found.
-    Setting(3, "x sin x", x_sin_x, 1.8, Hyperparameters(10, 1.4, 2), 0.02, _X_SIN_X, published=False),
+    Setting(3, "x sin x", lambda x: x * np.sin(x), 1.8, Hyperparameters(10, 1.4, 2), 0.02, _PAPER[1], published=False),
 )
 
 
-QUANTILES = (0.1, 0.5, 0.9)  # quantiles of the draws that are printed: low, median and high
+@dataclass(frozen=True)
+class Reading:
+    """Where the paper's text and its authors' scripts disagree, or the text with itself: parts of sentences."""
+
+    topic: str
+    text: str
+    """What the paper's text says."""
+    scripts: str
+    """What the authors' scripts do."""
+    here: str
+    """What is done here."""
+    why: str
+    """The reason for what is done here."""
+
+    @property
+    def sentence(self) -> str:
+        """The disagreement in sentences, without the topic."""
+        return f"Text: {self.text}. Scripts: {self.scripts}. Here: {self.here}, since {self.why}."
+
+
+@cache
+def readings() -> tuple[Reading, ...]:
+    """All such disagreements, from readings.txt, which has a line for each field."""
+    text = (files(__package__) / "readings.txt").read_text(encoding="utf-8")
+    return tuple(Reading(*block.splitlines()) for block in text.split("\n\n"))
 
 
 @dataclass(frozen=True)
@@ -191,8 +193,7 @@ class TableRow:
     @property
     def found(self) -> dict[str, dict[str, float]]:
         """Median, 10 % and 90 % quantile of each hyperparameter of maximum likelihood, over the draws."""
-        values = np.array([astuple(draw.found) for draw in self.draws])
-        low, median, high = np.quantile(values, QUANTILES, axis=0).tolist()
+        low, median, high = np.quantile([astuple(draw.found) for draw in self.draws], QUANTILES, axis=0).tolist()
         names = [field.name for field in fields(Hyperparameters)]
         return {
             name: {"median": m, "low": a, "high": b} for name, m, a, b in zip(names, median, low, high, strict=True)
@@ -210,25 +211,20 @@ class Experiment:
 
     def as_dict(self) -> dict[str, Any]:
         """The table as what JSON can hold."""
-        return {
-            "seed": self.seed,
-            "draws": self.n_draws,
-            "n_rows": N_ROWS,
-            "n_test": len(GRID),
-            "n_subset": self.n_subset,
-            "table": [
-                {
-                    "function": row.setting.name,
-                    "published_settings": row.setting.published,
-                    "noise_sd": row.setting.noise,
-                    "delta": row.setting.delta,
-                    "fixed": asdict(row.setting.hyperparameters),
-                    "likelihood": row.found,
-                    "comparisons": [{**asdict(c), "inside": c.inside} for c in row.comparisons],
-                }
-                for row in self.rows
-            ],
-        }
+        sizes = {"n_rows": N_ROWS, "n_test": len(GRID), "n_subset": self.n_subset}
+        table = [
+            {
+                "function": row.setting.name,
+                "published_settings": row.setting.published,
+                "noise_sd": row.setting.noise,
+                "delta": row.setting.delta,
+                "fixed": asdict(row.setting.hyperparameters),
+                "likelihood": row.found,
+                "comparisons": [{**asdict(c), "inside": c.inside} for c in row.comparisons],
+            }
+            for row in self.rows
+        ]
+        return {"seed": self.seed, "draws": self.n_draws, **sizes, "table": table}
 
 
 def located(quantity: str, way: str, paper: float, drawn: Floats) -> Comparison:
@@ -253,16 +249,8 @@ def experiment(
 ) -> Experiment:
     """Repeat the paper's table over many draws of its data. About 100 ms a draw and setting.
 
-    Parameters
-    ----------
-    n_draws : int
-        Draws of each setting. Fewer draws are the first of more.
-    seed : int
-    settings : sequence of Setting
-    n_subset : int
-        Rows of the random subset whose likelihood is maximised, at most `N_ROWS`.
-    progress : callable
-        Called after each draw of each setting.
+    Fewer draws are the first of more. `n_subset` is the number of rows, at most `N_ROWS`, of the random subset whose
+    likelihood is maximised; `progress` is called after each draw of each setting.
     """
     rows = []
     with on_this_thread(), one_blas_thread():  # with so few rows, threads wait for each other most of the time
@@ -284,22 +272,22 @@ def draw_once(setting: Setting, seed: int, number: int, n_subset: int = N_SUBSET
 
 def most_likely(setting: Setting, seed: int, number: int, n_subset: int = N_SUBSET) -> Hyperparameters:
     """The hyperparameters of maximum likelihood on a random subset of a draw's rows (appendix A.3)."""
-    X, y = observe(setting, _generator(seed, setting.stream, number))
+    X, y = observe(setting, generator_of(seed, setting.stream, number))
     search = Subset(n_rows=n_subset, n_starts=N_STARTS)
     # The subset has random numbers of its own, so that a draw's data and first row are the same for every kernel.
-    found = search.find(Task(X, y[:, None]), [FREE], _generator(seed, setting.stream, number, 1))
+    found = search.find(Task(X, y[:, None]), [FREE], generator_of(seed, setting.stream, number, 1))
     return Hyperparameters(*np.exp(found.kernel.theta).tolist())
 
 
 def outcome(setting: Setting, seed: int, number: int, kernel: Kernel) -> Outcome:
     """One draw of a line of the paper's table. Its data, test targets and first row are the same for every kernel."""
-    generator = _generator(seed, setting.stream, number)
+    generator = generator_of(seed, setting.stream, number)
     X, y = observe(setting, generator)
-    chosen = _greedy(setting, kernel, X, y, generator)
+    chosen = greedy(setting, kernel, X, y, generator)
     test = setting.function(GRID) + setting.noise * generator.standard_normal(len(GRID))
 
     def error(selection: Selection) -> float:
-        return rmse(test, _posterior(kernel, X, y, selection).mean(GRID[:, None])[:, 0])
+        return rmse(test, posterior(kernel, X, y, selection).mean(GRID[:, None])[:, 0])
 
     def at_random(n_active: int) -> Selection:
         return select(X, y, kernel, n_active=n_active, criterion="random", random_state=generator)
@@ -318,100 +306,16 @@ def observe(setting: Setting, generator: np.random.Generator) -> tuple[Floats, F
     return x[:, None], setting.function(x) + setting.noise * generator.standard_normal(N_ROWS)
 
 
-@dataclass(frozen=True)
-class StageView:
-    """The greedy training at one stage, as a panel of figure 1 shows it."""
-
-    active: Indices
-    """I_t, in the order of choice."""
-    remainder: Indices
-    """R_t."""
-    delta: Floats
-    """The score of each remainder row."""
-    following: int
-    """The row of the largest score, which comes next."""
-    rmse: float
-    """The RMSE of the remainder."""
-    mean: Floats
-    """The posterior mean on the grid."""
-    std: Floats
-    """The posterior's latent standard deviation on the grid."""
-
-
-@dataclass(frozen=True)
-class Demonstration:
-    """The first stages of one draw of the greedy training, which figure 1 shows."""
-
-    setting: Setting
-    number: int
-    """The number of the draw, counted from 0."""
-    x: Floats
-    y: Floats
-    stages: tuple[StageView, ...]
-    n_stages: int
-    """Stages until the training terminates."""
-
-
-def demonstration(seed: int = 0, setting: Setting = SETTINGS[1], n_shown: int = 4) -> Demonstration:
-    """The first `n_shown` stages of the first draw that has so many."""
-    for number in count():
-        generator = _generator(seed, setting.stream, number)
-        X, y = observe(setting, generator)
-        chosen = _greedy(setting, setting.kernel, X, y, generator)
-        if len(chosen) >= n_shown:
-            break
-    stages = tuple(_view(setting, X, y, chosen.indices[:t], float(chosen.rmse[t - 1])) for t in range(1, n_shown + 1))
-    return Demonstration(setting, number, X[:, 0], y, stages, len(chosen))
-
-
-@dataclass(frozen=True)
-class PriorSamples:
-    """Functions drawn from the prior with squared-exponential covariance, as a panel of figure 2 shows them."""
-
-    length_scale: float
-    sigma_f: float
-    x: Floats
-    samples: Floats
-    """Of shape (n, size): a function a column."""
-
-
-PRIORS = ((0.5, 1.0), (2.0, 1.0), (2.0, 2.0))
-"""Length-scale and sigma_f of the panels of figure 2: each differs in one of the two from the panel before."""
-
-
-def prior_samples(seed: int = 0, size: int = 5) -> tuple[PriorSamples, ...]:
-    """Functions drawn from the priors of `PRIORS`, which figure 2 shows."""
-    x = np.linspace(0, 10, 400)
-    panels = []
-    for place, (length_scale, sigma_f) in enumerate(PRIORS):
-        K = sigma_f**2 * RBF(length_scale)(x[:, None])
-        with one_blas_thread():  # an eigendecomposition of this size is far slower on more, where cores are shared
-            samples = draw(np.zeros(len(x)), K, size, _generator(seed, len(SETTINGS), place))
-        panels.append(PriorSamples(length_scale, sigma_f, x, samples))
-    return tuple(panels)
-
-
-def _generator(seed: int, *key: int) -> np.random.Generator:
+def generator_of(seed: int, *key: int) -> np.random.Generator:
     """A generator for each draw, so that the number of draws changes none of them."""
     return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=key))
 
 
-def _greedy(setting: Setting, kernel: Kernel, X: Floats, y: Floats, generator: np.random.Generator) -> Selection:
+def greedy(setting: Setting, kernel: Kernel, X: Floats, y: Floats, generator: np.random.Generator) -> Selection:
     """Algorithm 1, from a random first row."""
     return select(X, y, kernel, n_active=N_ROWS, criterion="delta", tol=setting.delta, random_state=generator)
 
 
-def _posterior(kernel: Kernel, X: Floats, y: Floats, selection: Selection) -> SubsetOfData:
+def posterior(kernel: Kernel, X: Floats, y: Floats, selection: Selection) -> SubsetOfData:
     """The exact Gaussian process given the selected rows."""
     return SubsetOfData.condition(Evidence(compile_kernel(kernel, X), ArrayRows(X, y[:, None]), selection))
-
-
-def _view(setting: Setting, X: Floats, y: Floats, active: Indices, error: float) -> StageView:
-    """The greedy training with these active rows, whose remainder has this RMSE."""
-    selection = select(X, y, setting.kernel, n_active=len(active), criterion="delta", first=active)
-    posterior = _posterior(setting.kernel, X, y, selection)
-    remainder = np.setdiff1d(np.arange(len(y)), active)
-    mean, variance = posterior.mean_and_variance(X[remainder])
-    delta = Delta()(np.sqrt(variance), np.abs(mean[:, 0] - y[remainder]), np.zeros(len(remainder)))
-    mean, variance = posterior.mean_and_variance(GRID[:, None])
-    return StageView(active, remainder, delta, int(remainder[best(delta)]), error, mean[:, 0], np.sqrt(variance))

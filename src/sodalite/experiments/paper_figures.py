@@ -1,12 +1,22 @@
-"""The paper's figures 1 and 2, drawn from the data of `sodalite.experiments.paper`."""
+"""The paper's figures 1 and 2: their data, and how they are drawn."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+from sklearn.gaussian_process.kernels import RBF
+
 from ..core.optional import require
+from ..core.threads import one_blas_thread
+from ..core.types import Floats, Indices
+from ..criteria import Delta, best
+from ..fitting.select import select
 from ..plot import BLUE, GREY, VERMILION
-from .paper import GRID, INTERVAL, Demonstration, PriorSamples, StageView
+from ..posteriors import draw
+from .paper import GRID, INTERVAL, SETTINGS, Setting, generator_of, greedy, observe, posterior
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -18,24 +28,104 @@ BAND = 1.96  # half the width of a 95 % band, in standard deviations, as the pap
 HEADROOM = 1.4  # height of the bars' axis over the tallest bar: room for the arrow
 
 
+@dataclass(frozen=True)
+class StageView:
+    """The greedy training at one stage, as a panel of figure 1 shows it."""
+
+    active: Indices
+    """I_t, in the order of choice."""
+    remainder: Indices
+    """R_t."""
+    delta: Floats
+    """The score of each remainder row."""
+    following: int
+    """The row of the largest score, which comes next."""
+    rmse: float
+    """The RMSE of the remainder."""
+    mean: Floats
+    """The posterior mean on the grid."""
+    std: Floats
+    """The posterior's latent standard deviation on the grid."""
+
+    @classmethod
+    def of(cls, setting: Setting, X: Floats, y: Floats, active: Indices, error: float) -> StageView:
+        """The stage with these active rows, whose remainder has this RMSE."""
+        selection = select(X, y, setting.kernel, n_active=len(active), criterion="delta", first=active)
+        given = posterior(setting.kernel, X, y, selection)
+        remainder = np.setdiff1d(np.arange(len(y)), active)
+        mean, variance = given.mean_and_variance(X[remainder])
+        delta = Delta()(np.sqrt(variance), np.abs(mean[:, 0] - y[remainder]), np.zeros(len(remainder)))
+        mean, variance = given.mean_and_variance(GRID[:, None])
+        return cls(active, remainder, delta, int(remainder[best(delta)]), error, mean[:, 0], np.sqrt(variance))
+
+
+@dataclass(frozen=True)
+class Demonstration:
+    """The first stages of one draw of the greedy training, which figure 1 shows."""
+
+    setting: Setting
+    number: int
+    """The number of the draw, counted from 0."""
+    x: Floats
+    y: Floats
+    stages: tuple[StageView, ...]
+    n_stages: int
+    """Stages until the training terminates."""
+
+
+def demonstration(seed: int = 0, setting: Setting = SETTINGS[1], n_shown: int = 4) -> Demonstration:
+    """The first `n_shown` stages of the first draw that has so many."""
+    for number in count():
+        generator = generator_of(seed, setting.stream, number)
+        X, y = observe(setting, generator)
+        chosen = greedy(setting, setting.kernel, X, y, generator)
+        if len(chosen) >= n_shown:
+            break
+    views = [StageView.of(setting, X, y, chosen.indices[: t + 1], float(chosen.rmse[t])) for t in range(n_shown)]
+    return Demonstration(setting, number, X[:, 0], y, tuple(views), len(chosen))
+
+
+@dataclass(frozen=True)
+class PriorSamples:
+    """Functions drawn from the prior with squared-exponential covariance, as a panel of figure 2 shows them."""
+
+    length_scale: float
+    sigma_f: float
+    x: Floats
+    samples: Floats
+    """Of shape (n, size): a function a column."""
+
+
+PRIORS = ((0.5, 1.0), (2.0, 1.0), (2.0, 2.0))
+"""Length-scale and sigma_f of the panels of figure 2: each differs in one of the two from the panel before."""
+
+
+def prior_samples(seed: int = 0, size: int = 5) -> tuple[PriorSamples, ...]:
+    """Functions drawn from the priors of `PRIORS`, which figure 2 shows."""
+    x = np.linspace(0, 10, 400)
+    panels = []
+    for place, (length_scale, sigma_f) in enumerate(PRIORS):
+        K = sigma_f**2 * RBF(length_scale)(x[:, None])
+        with one_blas_thread():  # an eigendecomposition of this size is far slower on more, where cores are shared
+            samples = draw(np.zeros(len(x)), K, size, generator_of(seed, len(SETTINGS), place))
+        panels.append(PriorSamples(length_scale, sigma_f, x, samples))
+    return tuple(panels)
+
+
 def figure1(data: Demonstration) -> Figure:
     """The first stages of the greedy training: a panel each, with the rows' Delta as bars below it."""
     figure: Figure = require("matplotlib.figure", "plot").Figure(figsize=(10, 8.4), layout="constrained")
-    grid = figure.add_gridspec(4, 2, height_ratios=[3, 1, 3, 1])
-    shared: dict[str, Any] = {"fit": None, "bars": None}
-    for place, stage in enumerate(data.stages):
-        row, column = 2 * (place // 2), place % 2
-        fit = figure.add_subplot(grid[row, column], sharex=shared["fit"], sharey=shared["fit"])
-        bars = figure.add_subplot(grid[row + 1, column], sharex=fit, sharey=shared["bars"])
-        shared = {"fit": shared["fit"] or fit, "bars": shared["bars"] or bars}
+    axes = figure.subplots(4, 2, sharex=True, height_ratios=[3, 1, 3, 1])
+    fits, bars = axes[::2].ravel(), axes[1::2].ravel()
+    for fit in fits[1:]:
+        fit.sharey(fits[0])
+    for fit, bar, stage in zip(fits, bars, data.stages, strict=True):
         _fit(fit, data, stage)
-        _bars(bars, data, stage)
-        fit.tick_params(labelbottom=False)
-        if column == 0:
-            fit.set_ylabel("y")
-            bars.set_ylabel(r"$\Delta$")
-        if row == 2:
-            bars.set_xlabel("x")
+        _bars(bar, data, stage)
+    for row, labels in enumerate(("y", r"$\Delta$") * 2):
+        axes[row, 0].set_ylabel(labels)
+    for ax in axes[-1]:
+        ax.set_xlabel("x")
     handles = {
         label: handle for ax in figure.axes for handle, label in zip(*ax.get_legend_handles_labels(), strict=True)
     }
@@ -46,6 +136,31 @@ def figure1(data: Demonstration) -> Figure:
         fontsize=12,
     )
     return figure
+
+
+def _fit(ax: Any, data: Demonstration, stage: StageView) -> None:
+    """Draw the data, the posterior and the true function at a stage."""
+    ax.plot(GRID, data.setting.function(GRID), color=GREY, lw=1.2, alpha=0.6, label="True function")
+    low, high = stage.mean - BAND * stage.std, stage.mean + BAND * stage.std
+    ax.fill_between(GRID, low, high, color=BLUE, alpha=0.18, lw=0, label="95 % band, without noise")
+    ax.plot(GRID, stage.mean, color=BLUE, lw=1.8, label="Posterior mean")
+    for rows, label, style in (
+        (stage.remainder, "Remainder", {"ms": 4, "mfc": "white", "mec": "black", "mew": 0.9}),
+        (stage.active, "Active points", {"ms": 7, "color": "black"}),
+        (stage.following, "Next active point", {"ms": 11, "mfc": "none", "mec": VERMILION, "mew": 1.8}),
+    ):
+        ax.plot(data.x[rows], data.y[rows], "o", label=label, **style)
+    ax.set_title(f"Stage {len(stage.active)}: remainder RMSE {stage.rmse:.2f}", fontsize=11)
+    ax.set(xticks=range(0, 21, 5), xlim=(INTERVAL[0] - 0.4, INTERVAL[1] + 0.4))
+
+
+def _bars(ax: Any, data: Demonstration, stage: StageView) -> None:
+    """Draw the selection metric of each remainder row, with an arrow at the next one."""
+    ax.vlines(data.x[stage.remainder], 0, stage.delta, color=ORANGE, lw=2, label=r"$\Delta$ of the remainder")
+    arrow = {"arrowstyle": "-|>", "color": VERMILION, "shrinkA": 0, "shrinkB": 1}
+    tip = (data.x[stage.following], stage.delta.max())
+    ax.annotate("", tip, xytext=(0, 11), textcoords="offset points", arrowprops=arrow)
+    ax.set_ylim(0, HEADROOM * max(view.delta.max() for view in data.stages))
 
 
 def figure2(panels: tuple[PriorSamples, ...]) -> Figure:
@@ -64,32 +179,3 @@ def figure2(panels: tuple[PriorSamples, ...]) -> Figure:
     axes[0].legend(loc="upper left", frameon=False)
     figure.suptitle("Samples from the GP prior with squared-exponential covariance")
     return figure
-
-
-def _fit(ax: Any, data: Demonstration, stage: StageView) -> None:
-    """Draw the data, the posterior and the true function at a stage."""
-    ax.plot(GRID, data.setting.function(GRID), color=GREY, lw=1.2, alpha=0.6, label="True function")
-    low, high = stage.mean - BAND * stage.std, stage.mean + BAND * stage.std
-    ax.fill_between(GRID, low, high, color=BLUE, alpha=0.18, lw=0, label="95 % band, without noise")
-    ax.plot(GRID, stage.mean, color=BLUE, lw=1.8, label="Posterior mean")
-    x, y = data.x, data.y
-    ax.plot(x[stage.remainder], y[stage.remainder], "o", ms=4, mfc="white", mec="black", mew=0.9, label="Remainder")
-    ax.plot(x[stage.active], y[stage.active], "o", ms=7, color="black", label="Active points")
-    following = stage.following
-    ax.plot(x[following], y[following], "o", ms=11, mfc="none", mec=VERMILION, mew=1.8, label="Next active point")
-    ax.set_title(f"Stage {len(stage.active)}: remainder RMSE {stage.rmse:.2f}", fontsize=11)
-    ax.set_xticks(range(0, 21, 5))
-    ax.set_xlim(INTERVAL[0] - 0.4, INTERVAL[1] + 0.4)
-
-
-def _bars(ax: Any, data: Demonstration, stage: StageView) -> None:
-    """Draw the selection metric of each remainder row, with an arrow at the next one."""
-    ax.vlines(data.x[stage.remainder], 0, stage.delta, color=ORANGE, lw=2, label=r"$\Delta$ of the remainder")
-    ax.annotate(
-        "",
-        (data.x[stage.following], stage.delta.max()),
-        xytext=(0, 11),
-        textcoords="offset points",
-        arrowprops={"arrowstyle": "-|>", "color": VERMILION, "shrinkA": 0, "shrinkB": 1},
-    )
-    ax.set_ylim(0, HEADROOM * max(view.delta.max() for view in data.stages))

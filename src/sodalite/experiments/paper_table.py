@@ -9,33 +9,31 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from .paper import GRID, LABELS, N_ROWS, WAYS, Experiment, Hyperparameters, TableRow
-from .paper_readings import READINGS
+from .paper import GRID, N_ROWS, WAYS, Experiment, Hyperparameters, TableRow, readings
 from .printing import print_tidily
+
+LABELS = {"full": "Full GP", "random": "Random subset", "greedy": "Greedy GP", "share": "% of the rows"}
+"""What the fields of `Outcome` are called in print."""
 
 
 def show(result: Experiment, console: Console) -> None:
     """Print the table, what follows from it, and how the paper was read."""
-
-    def say(text: str, style: str = "") -> None:
-        print_tidily(console, Text(text, style))
-
     draws = "1 draw" if result.n_draws == 1 else f"{result.n_draws} draws"
-    say(
-        f"The paper's table 2: RMSE on {len(GRID)} noisy test targets, of {N_ROWS} training rows. The paper reports "
-        f"one draw of the data; here: {draws} (seed {result.seed}). The kernel of each draw is fixed, as in the "
-        f"authors' scripts, or found by maximum likelihood on {result.n_subset} random rows, as in the paper's text."
-    )
+    parts: list[Text | Table] = [
+        Text(
+            f"The paper's table 2: RMSE on {len(GRID)} noisy test targets, of {N_ROWS} training rows. The paper "
+            f"reports one draw of the data; here: {draws} (seed {result.seed}). The kernel of each draw is fixed, as "
+            f"in the authors' scripts, or found by maximum likelihood on {result.n_subset} random rows, as in the "
+            "paper's text."
+        )
+    ]
     for row in result.rows:
-        say("")
-        say(row.setting.name, "bold")
-        say(description(row), "dim")
-        print_tidily(console, table_of(row))
-    say("")
-    print_tidily(console, conclusions(result))
-    say("\nWhere the paper's text and the authors' scripts disagree, or the text with itself:\n")
-    print_tidily(console, readings())
-    say("")
+        parts += [Text(f"\n{row.setting.name}", "bold"), Text(description(row), "dim"), table_of(row)]
+    disagreements = Table.grid(padding=(0, 2))
+    for reading in readings():
+        disagreements.add_row(Text(reading.topic, "bold"), Text(reading.sentence))
+    head = Text("\nWhere the paper's text and the authors' scripts disagree, or the text with itself:\n")
+    print_tidily(console, *parts, "", conclusions(result), head, disagreements, "")
 
 
 def description(row: TableRow) -> str:
@@ -72,16 +70,11 @@ def table_of(row: TableRow) -> Table:
         table.add_column(header, width=width, justify="right", vertical="bottom")
     table.add_column("paper's is", width=8)
     for c in row.comparisons:
-        number = "{:.3g}" if c.quantity == "share" else "{:.2f}"
-        table.add_row(
-            LABELS[c.quantity] if c.way == WAYS[0] else "",
-            c.way,
-            number.format(c.median),
-            f"{number.format(c.low)} - {number.format(c.high)}",
-            number.format(c.paper),
-            f"{c.percentile:.0f} %",
-            Text("inside", "green") if c.inside else Text("outside", "bold red"),
-        )
+        digits = ".3g" if c.quantity == "share" else ".2f"
+        median, low, high, paper = (format(value, digits) for value in (c.median, c.low, c.high, c.paper))
+        label = LABELS[c.quantity] if c.way == WAYS[0] else ""
+        where = Text("inside", "green") if c.inside else Text("outside", "bold red")
+        table.add_row(label, c.way, median, f"{low} - {high}", paper, f"{c.percentile:.0f} %", where)
     return table
 
 
@@ -101,12 +94,4 @@ def conclusions(result: Experiment) -> Table:
     table.add_row("inside, at the scripts' settings", *(f"{sum(found)} of {len(found)}" for found in inside))
     ends = [[draw.outcomes[way].share <= 100 * 2 / N_ROWS for row in result.rows for draw in row.draws] for way in WAYS]
     table.add_row("selections that end with two rows", *(f"{100 * sum(end) / len(end):.0f} %" for end in ends))
-    return table
-
-
-def readings() -> Table:
-    """The disagreements of the paper's text and scripts, the topic beside the rest."""
-    table = Table.grid(padding=(0, 2))
-    for reading in READINGS:
-        table.add_row(Text(reading.topic, "bold"), Text(reading.sentence))
     return table

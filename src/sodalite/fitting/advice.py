@@ -13,8 +13,8 @@ def no_better_words(
     `mean` is the name of the mean function that was tried, which the advice leaves out; None for a constant.
     `judged_by` says which rows were predicted.
     """
-    name = found.better
-    if name is None or found.n_rows < FEWEST:
+    name, remedy = found.better, remedy_words(found, mean)
+    if name is None or not remedy:
         return None
     names = {
         "constant": "a constant",
@@ -24,12 +24,15 @@ def no_better_words(
     other = found.of(name)
     return (
         f"{'No' if found.model >= other else 'Hardly'} better than {names[name]}: RMSE {found.model:.4g} against "
-        f"{other:.4g} for {found.n_rows} {judged_by}. {_remedy(found, name, mean)}"
+        f"{other:.4g} for {found.n_rows} {judged_by}. {remedy}"
     )
 
 
-def _remedy(found: Baselines, name: str, mean: str | None) -> str:
-    """What can be tried where a model is no better than a baseline."""
+def remedy_words(found: Baselines, mean: str | None = None) -> str:
+    """What can be tried where a model is no better than a baseline; empty as `no_better_words` is None."""
+    name = found.better
+    if name is None or found.n_rows < FEWEST:
+        return ""
     if name == "neighbours" and found.neighbours <= EXACT * found.constant:
         return "Rows are repeated, which makes error bars too small: leave out the copies."
     if name == "constant":

@@ -33,6 +33,7 @@ from ..kernels import CompiledKernel
 from ..selection.rows import ArrayRows, Rows, spans
 from ..tables import encoded_rows
 from .fitted import Fitted, Unseens
+from .gross import GrossErrors
 from .outliers import warn_of_outliers
 from .pipeline import Settings
 
@@ -53,8 +54,8 @@ def target_names(y: Any) -> tuple[str, ...] | None:
 
 def rows_of_fit(
     model: Any, X: Any, y: Any, alpha: Any, is_weighted: bool, executor: Any, settings: Settings
-) -> tuple[Rows, tuple[int, ...]]:
-    """The rows that a model is to be fitted to, checked, and the shape of a row's target.
+) -> tuple[Rows, tuple[int, ...], GrossErrors | None]:
+    """The rows that a model is to be fitted to, checked, the shape of a row's target, and gross errors in targets.
 
     It sets the attributes of the model that scikit-learn has for columns. Rows in memory with gross errors in their
     targets get noise of their own, and are named in a warning. Dask collections are checked on the workers.
@@ -68,12 +69,12 @@ def rows_of_fit(
     else:
         return _rows_here(model, X, y, alpha, alpha is not None or is_weighted, settings)
     rows = dask_rows(X, y, alpha, client)
-    return rows, () if rows.flat else (rows.q,)
+    return rows, () if rows.flat else (rows.q,), None
 
 
 def _rows_here(
     model: Any, X: Any, y: Any, alpha: Any, is_noise_known: bool, settings: Settings
-) -> tuple[ArrayRows, tuple[int, ...]]:
+) -> tuple[ArrayRows, tuple[int, ...], GrossErrors | None]:
     """The rows, as `rows_of_fit` has them, on this machine."""
     if reads_from_disk(X):
         X, y = check_rows(X, y)
@@ -87,11 +88,11 @@ def _rows_here(
     known = None if alpha is None else check_alpha(alpha, len(X))
     rows = ArrayRows(X, Y, known if known is not None and known.any() else None)
     if rows.on_disk:
-        return rows, y.shape[1:]
-    checked = rows if is_noise_known else settings.looked_over(rows)
+        return rows, y.shape[1:], None
+    rows, errors = (rows, None) if is_noise_known else settings.look_over(rows)
     # What a warning of gross errors has told of targets is not told again.
-    warn_of_outliers(X, Y if checked is rows else None, getattr(model, "feature_names_in_", None))
-    return checked, y.shape[1:]
+    warn_of_outliers(X, Y if errors is None else None, getattr(model, "feature_names_in_", None))
+    return rows, y.shape[1:], errors
 
 
 def new_rows(model: Any, X: Any, y: Any, alpha: Any) -> ArrayRows:

@@ -18,6 +18,7 @@ from ..selection.loop import Selection
 from ..selection.rows import ArrayRows, Scaling
 from ..tables.unseen import Unseen
 from .between import covariance_between_levels, variance_between_levels
+from .gross import GrossErrors
 from .means import MeanFunction
 from .targets import OnOwnScale, Target
 
@@ -68,6 +69,9 @@ class Fitted:
     `y_active`."""
     targets: Floats | None = None
     """T(y) of `rows`, of shape (n, q); None as `targets_active`, or without `rows`."""
+
+    gross_errors: GrossErrors | None = None
+    """Rows of the fit whose targets contradict all rows near by, and which count as noise; None if there are none."""
 
     def without_rows(self) -> Fitted:
         """Return a copy without `rows`, which no prediction needs."""

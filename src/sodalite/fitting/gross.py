@@ -1,9 +1,13 @@
-"""Gross errors in targets: rows that have them get noise of their own.
+"""Rows that would mislead a fit get noise of their own: those with gross errors in their targets, and copies.
 
 The method is described in docs/method.rst, `gross-errors`. One wrong target among two hundred decides over the
 likelihood: all that varies is taken for noise then, or for steep peaks. Rows that contradict all rows near by are
 candidates. They get as much noise as they are off by, if the other rows are predicted better so, and if nothing
 predicts the candidates themselves.
+
+Observations that are repeated differ by their noise. Where all rows with equal inputs have equal targets too, they are
+records that were kept twice, and say no more together than one of them: else their common error would be taken for
+what all rows agree on, and error bars would be too small.
 """
 
 from __future__ import annotations
@@ -20,10 +24,10 @@ from ..core.warn import warn
 from ..exceptions import OutlierWarning
 from ..hyperparameters.dense import leave_one_out
 from ..hyperparameters.exact import find_exactly
-from ..hyperparameters.task import Task
+from ..hyperparameters.task import Fixed, Task
 from ..kernels import default_kernels, robust_spread
-from ..kernels.neighbours import Index
-from ..selection.rows import ArrayRows
+from ..kernels.neighbours import Index, distinct
+from ..selection.rows import NOISE_ALONE, ArrayRows
 
 FEWEST, MOST = 20, 100_000  # rows: fewer do not tell what is usual, and among more a few wrong ones do little harm
 N_KNOWN, N_NEAREST = 1000, 8  # rows, drawn at random, among which the nearest are sought, and how many of these
@@ -42,6 +46,13 @@ LARGEST = 1e100  # error whose square is a noise variance: larger ones would be 
 SHOWN = 5  # rows that a warning names
 UNPREDICTED = 0.9  # the least RMSE of the candidates without noise of their own, in units of that with it
 
+FEWEST_COPIED, COPIED_SHARE = 3, 0.1  # sets of equal rows, and share of the rows that are copies: fewer may be chance
+SAFE = 100.0  # times the noise variance from which on a row is noise alone
+
+
+class Kept(Fixed):
+    """Keep the kernel of another fit. Unlike with a kernel that a user fixes, gross errors are looked for."""
+
 
 @dataclass(frozen=True)
 class GrossErrors:
@@ -53,20 +64,16 @@ class GrossErrors:
     usual: float
     """The robust standard deviation of rows from those near by, in units of the target."""
 
-    def words(self, remedies: tuple[str, str], place: Callable[[int], str] = "row {}".format) -> str:
-        """A warning that names the rows, each by its index as `place` has it.
-
-        `remedies` say what is done about one row, and about several: "The row is left out", ...
-        """
-        remedy, they = (remedies[0], "it") if len(self.rows) == 1 else (remedies[1], "they")
-        return f"{self._named(place)} {remedy}, since {they} would spoil the predictions of others."
-
-    def _named(self, place: Callable[[int], str]) -> str:
-        """A sentence that names the rows."""
+    def words(self, place: Callable[[int], str] = "row {}".format) -> str:
+        """A warning that names the rows, each by its index as `place` has it."""
         offs = [f"{place(int(row))} by {error:.3g}" for row, error in zip(self.rows, self.errors, strict=True)]
         named = ", ".join(offs[:SHOWN]) + (f" and {len(offs) - SHOWN} more" if len(offs) > SHOWN else "")
-        what = "A target is" if len(offs) == 1 else "Targets are"
-        return f"{what} far off all rows near by: {named}, where {self.usual:.3g} is usual."
+        one = len(offs) == 1
+        return (
+            f"{'A target is' if one else 'Targets are'} far off all rows near by: {named}, where {self.usual:.3g} is "
+            f"usual. {'The row counts' if one else 'These rows count'} as noise, since {'it' if one else 'they'} would "
+            "spoil the predictions of others."
+        )
 
     def noise(self, n: int) -> Floats:
         """The noise variances of all n rows, as `alpha` of a fit; 0 for rows without gross errors."""
@@ -75,23 +82,43 @@ class GrossErrors:
         return alpha
 
 
-def without_gross_errors(rows: ArrayRows, seconds: float = inf) -> ArrayRows:
-    """Rows in memory, those with gross errors in their targets with noise of their own, which a warning names.
+def without_copies(rows: ArrayRows) -> ArrayRows:
+    """Rows in memory, copies of other rows with so much noise of their own that they count for nothing."""
+    n = len(rows.y)
+    if rows.alpha is not None or n > MOST:
+        return rows
+    X = np.asarray(rows.X)
+    first, group = distinct(X)
+    is_copy = np.ones(n, dtype=bool)
+    is_copy[first] = False
+    n_sets = int((np.bincount(group) > 1).sum())
+    if n_sets < FEWEST_COPIED or is_copy.mean() < COPIED_SHARE or not np.array_equal(rows.y, rows.y[first][group]):
+        return rows
+    spread = float(np.max(rows.y[first].var(axis=0)))
+    return replace(rows, alpha=np.where(is_copy, SAFE * NOISE_ALONE * spread, 0.0)) if spread > 0 else rows
 
-    Only rows of one target without a user's noise variances are looked at. `seconds` is as in `find_gross_errors`.
+
+def look_over(rows: ArrayRows, seconds: float = inf, kernel: Kernel | None = None) -> GrossErrors | None:
+    """Find the rows in memory that have gross errors in their targets, and warn of them; None if there are none.
+
+    Only rows of one target without a user's noise variances are looked at. `seconds` and `kernel` are as in
+    `find_gross_errors`.
     """
     if rows.alpha is not None or rows.y.shape[1] > 1:
-        return rows
-    found = find_gross_errors(rows.X, rows.y[:, 0], seconds)
-    if found is None:
-        return rows
-    what = "it, or pass alpha=0 to fit it as it is" if len(found.rows) == 1 else "them, or pass alpha=0 to fit them so"
-    words = found.words(("The row counts as noise", "These rows count as noise"))
-    warn(f"{words} Error bars are those of rows without such errors. Correct or drop {what}.", OutlierWarning)
-    return replace(rows, alpha=found.noise(len(rows.y)))
+        return None
+    errors = find_gross_errors(rows.X, rows.y[:, 0], seconds, kernel)
+    if errors is not None:
+        what = (
+            "it, or pass alpha=0 to fit it as it is"
+            if len(errors.rows) == 1
+            else "them, or pass alpha=0 to fit them so"
+        )
+        bars = "Error bars are those of rows without such errors."
+        warn(f"{errors.words()} {bars} Correct or drop {what}.", OutlierWarning)
+    return errors
 
 
-def find_gross_errors(X: Array, y: Floats, seconds: float = inf) -> GrossErrors | None:
+def find_gross_errors(X: Array, y: Floats, seconds: float = inf, kernel: Kernel | None = None) -> GrossErrors | None:
     """The rows with gross errors in their targets; None if there are none.
 
     Parameters
@@ -100,6 +127,8 @@ def find_gross_errors(X: Array, y: Floats, seconds: float = inf) -> GrossErrors 
     y : array of shape (n,)
     seconds : float
         Time limit of each of two searches for a kernel, which take place only if there are candidates.
+    kernel : scikit-learn kernel, optional
+        The kernel of targets scaled to unit variance, if it is known: nothing is searched then.
     """
     n, generator = len(X), np.random.default_rng(0)
     if not FEWEST <= n <= MOST:
@@ -114,7 +143,7 @@ def find_gross_errors(X: Array, y: Floats, seconds: float = inf) -> GrossErrors 
     some = np.concatenate([judged, generator.permutation(others)[: N_JUDGED - len(judged)]])
     times = len(judged) / len(some) * n / len(rows)  # how many times as frequent candidates are there as in the data
     least = max(LEAST_FALL, LEAST_GAIN * times)
-    found = _gross(np.asarray(X[some], dtype=np.float64), y[some], off[some], far[some], least, seconds)
+    found = _gross(np.asarray(X[some], dtype=np.float64), y[some], off[some], far[some], least, seconds, kernel)
     if not found.any():
         return None
     rows = rows[np.abs(off[rows]) >= np.abs(off[some[found]]).min()]
@@ -142,7 +171,7 @@ def _contradictions(X: Array, y: Floats, generator: np.random.Generator) -> Floa
     return np.asarray(y - np.median(y[near[~left_out].reshape(len(X), N_NEAREST)], axis=1))
 
 
-def _gross(X: Floats, y: Floats, off: Floats, far: Mask, least: float, seconds: float) -> Mask:
+def _gross(X: Floats, y: Floats, off: Floats, far: Mask, least: float, seconds: float, kernel: Kernel | None) -> Mask:
     """Which rows have gross errors: those that are far off, if noise for them helps to predict the others.
 
     It must not hurt these themselves, and each of them must do harm without it.
@@ -156,12 +185,14 @@ def _gross(X: Floats, y: Floats, off: Floats, far: Mask, least: float, seconds: 
         The share that the others' mean square must fall by.
     seconds : float
         Time limit of each of two searches.
+    kernel : scikit-learn kernel or None
+        That of the scaled targets; None to search for it, with noise for these rows and without.
     """
     unit, nothing = y[~far].std(), np.zeros(len(y), dtype=bool)
     scaled = np.clip((y - y[~far].mean()) / unit, -FURTHEST, FURTHEST)[:, None]
     noise = np.where(far, np.square(np.minimum(np.abs(off) / unit, FURTHEST)), 0.0)
-    alike = _squares_left_out(_kernel(X, scaled, None, seconds), X, scaled, None)
-    kernel = _kernel(X, scaled, noise, seconds)
+    alike = _squares_left_out(kernel or _kernel(X, scaled, None, seconds), X, scaled, None)
+    kernel = kernel or _kernel(X, scaled, noise, seconds)
     apart = _squares_left_out(kernel, X, scaled, noise)
     if alike is None or apart is None:
         return nothing

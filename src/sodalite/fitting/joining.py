@@ -78,7 +78,7 @@ def join(fitted: Fitted, new: ArrayRows, settings: Settings, exchange: bool, fol
         selection = exchanged(evidence, choose, n, generator)
     known = _grown(fitted, scaled, selection)
     joined = condition(rows, fitted.target_shape, found, selection, settings, generator, known)
-    return replace(joined, rounds=fitted.rounds)
+    return replace(joined, rounds=fitted.rounds, gross_errors=fitted.gross_errors)
 
 
 def _grown(fitted: Fitted, new: ArrayRows, selection: Selection) -> tuple[CompiledKernel, RowStore] | None:

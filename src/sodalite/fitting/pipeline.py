@@ -61,9 +61,8 @@ from ..selection.rows import (
 from ..stopping import Rule, resolve_rule
 from .advice import no_better_words
 from .clock import CONDITION, MEAN, SEARCH, Budget, Clock, Costs
-from .copies import without_copies
 from .fitted import Fitted
-from .gross import without_gross_errors
+from .gross import GrossErrors, Kept, look_over, without_copies
 from .means import (
     SEED,
     LinearMean,
@@ -160,12 +159,19 @@ class Settings:
             return self
         return replace(self, mean=WithColumns(self.mean, list(names)))
 
-    def looked_over(self, rows: ArrayRows) -> ArrayRows:
-        """Return rows in memory, copies and rows with gross errors in their targets with noise of their own."""
-        if not searches(self.method):
-            return rows
+    def look_over(self, rows: ArrayRows) -> tuple[ArrayRows, GrossErrors | None]:
+        """Return rows in memory, copies and rows with gross errors with noise of their own, and the gross errors.
+
+        None if there are no such errors, or for a user's kernel.
+        """
+        is_kept = isinstance(self.method, Kept)
+        if not searches(self.method) and not is_kept:
+            return rows, None
         seconds = inf if self.time_limit is None else LOOK_SHARE * self.time_limit
-        return without_gross_errors(without_copies(rows), seconds)
+        kernel = self.kernel if is_kept and self.target == "standardize" and self.mean is None else None
+        rows = without_copies(rows)
+        errors = look_over(rows, seconds, kernel)
+        return rows if errors is None else replace(rows, alpha=errors.noise(len(rows.y))), errors
 
     @property
     def competes(self) -> bool:
@@ -296,7 +302,7 @@ def fit_mean(rows: Rows, settings: Settings, follow: Clock) -> Mean:
         return _fit_all_rows(rows, settings.mean)
     n_aside = int(np.clip(N_ASIDE, LEAST_ASIDE * n, MOST_ASIDE * n))
     order = np.random.default_rng(SEED).permutation(n)
-    which = np.sort(order[n_aside:][:MOST_FOR_MEAN])
+    which = _without_noise_alone(rows, np.sort(order[n_aside:][:MOST_FOR_MEAN]))
     if settings.weights is not None:
         which = which[settings.weights[which] > 0]
     aside, some = np.delete(np.arange(n), which), rows.take(which)
@@ -307,12 +313,18 @@ def fit_mean(rows: Rows, settings: Settings, follow: Clock) -> Mean:
 
 def _fit_all_rows(rows: Rows, regressor: SeesAllRows) -> Mean:
     """Fit a regressor that needs no folds to all rows, or a sample."""
-    which = np.sort(np.random.default_rng(SEED).permutation(rows.shape[0])[:MOST_FOR_MEAN])
+    drawn = np.sort(np.random.default_rng(SEED).permutation(rows.shape[0])[:MOST_FOR_MEAN])
+    which = _without_noise_alone(rows, drawn)
     some = rows.take(which)
     model = clone(regressor).fit(some.X, some.y)
     return Mean(
         MeanFunction(name_of(regressor), (model,)), which, predicted(model, some.X, rows.q), None, model.optimism_
     )
+
+
+def _without_noise_alone(rows: Rows, which: Indices) -> Indices:
+    """Some rows without those that count as noise, which would spoil a mean function."""
+    return which[~noise_alone(rows)[which]] if rows.has_alpha else which
 
 
 def fit_target(rows: Rows, settings: Settings) -> Target:

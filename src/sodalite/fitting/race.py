@@ -23,7 +23,7 @@ from ..core.types import Floats, Indices
 from ..core.warn import warn
 from ..hyperparameters import Fixed
 from ..hyperparameters.climb import climb
-from ..hyperparameters.plausibility import Plausibility
+from ..hyperparameters.likelihood import Plausibility
 from ..kernels import compile_kernel, default_kernels, robust_spread
 from ..kernels.neighbours import Index
 from ..posteriors import Evidence, SubsetOfData

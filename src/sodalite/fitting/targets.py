@@ -17,7 +17,7 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 from scipy.special import ndtr
 
-from ..core.types import Floats, Mask
+from ..core.types import Floats, Indices, Mask
 from ..core.validation import unknown
 from ..posteriors.calibration import ErrorBars, nlpd_of, shares_inside
 from ..posteriors.predictive import Distribution, Predictive
@@ -192,6 +192,10 @@ class OnOwnScale:
     def with_novelty(self, novelty: Floats) -> OnOwnScale:
         """The distribution with novelties, of shape (n,)."""
         return replace(self, inner=self.inner.with_novelty(novelty))
+
+    def take(self, which: Indices) -> OnOwnScale:
+        """The distributions of some rows."""
+        return replace(self, inner=self.inner.take(which))
 
     @cached_property
     def _moments(self) -> tuple[Floats, Floats]:

@@ -4,7 +4,7 @@ The method is described in docs/method.rst, `exact-search`. A likelihood of few 
 leave it flat. So its value is computed on a grid first, from length-scales as short as the rows' spacing to longer than
 their spread, and from hardly any noise to nearly nothing else (`sodalite.hyperparameters.grid`); the best local maxima
 of the grid are climbed. A weak prior keeps what the rows cannot tell near what is plausible
-(`sodalite.hyperparameters.plausibility`).
+(`sodalite.hyperparameters.likelihood`).
 
 Of many rows, a few are searched so. The kernels then race on more rows, and at last on all, each
 from its maximum on fewer rows and with the curvature there. One that promises less than another has is given up.
@@ -27,8 +27,8 @@ from .climb import TIGHT, Change, Climb, climb
 from .components import small_table_forms
 from .dense import leave_one_out, leave_one_out_densities, squared_errors
 from .grid import scale_starts
+from .likelihood import Plausibility
 from .parameters import is_within_bounds
-from .plausibility import Plausibility
 from .subset import revive
 from .task import Found, Progress, Round, Task, arrays_of
 

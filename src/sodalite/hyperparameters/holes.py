@@ -22,9 +22,9 @@ from ..kernels import CompiledKernel, compile_kernel, robust_spread
 from ..kernels.jitter import NoiseFloor
 from ..posteriors.far import LeftTogether, beyond_box, novelty_of
 from ..posteriors.shape import density_of_t
-from ..selection.rows import Rows
+from ..selection.rows import Rows, noise_alone
 from .climb import climb
-from .plausibility import Plausibility
+from .likelihood import Plausibility
 
 TINY = float(np.finfo(np.float64).tiny)
 FEWEST = 8  # rows below which none are left out together
@@ -65,13 +65,19 @@ class Sample:
 
     @classmethod
     def of(cls, rows: Rows, active: Indices, generator: np.random.Generator) -> Sample:
-        """All rows or, of more than `MOST_ROWS`, a random sample with some of the active rows."""
-        n, far = rows.shape[0], active[:N_FAR]
-        which = np.arange(n) if n <= MOST_ROWS else np.union1d(generator.choice(n, MOST_ROWS, replace=False), far)
-        block = rows.take(which)
-        alpha = np.zeros(len(which)) if block.alpha is None else block.alpha
-        X = np.asarray(block.X, dtype=np.float64)
-        return cls(X, block.y, alpha, np.searchsorted(which, far))
+        """All rows or, of more than `MOST_ROWS`, a random sample with some of the active rows.
+
+        Rows that are noise alone, by their alpha, say nothing of a model.
+        """
+        every, far = np.arange(rows.shape[0]), active[:N_FAR]
+        if rows.has_alpha:
+            alone = noise_alone(rows)
+            every, far = every[~alone], far[~alone[far]]
+        if len(every) > MOST_ROWS:
+            every = np.union1d(generator.choice(every, MOST_ROWS, replace=False), far)
+        block = rows.take(every)
+        alpha = np.zeros(len(every)) if block.alpha is None else block.alpha
+        return cls(np.asarray(block.X, dtype=np.float64), block.y, alpha, np.searchsorted(every, far))
 
     def holes(self, generator: np.random.Generator) -> Iterator[Hole]:
         """Yield holes of several sizes around random rows, then the outermost rows of inputs."""
@@ -119,7 +125,7 @@ class Holes:
         self.sample, self.by_neighbours = Sample.of(rows, active, generator), by_neighbours
         self.refits = refits and rows.shape[1] <= FEW_INPUTS
         self.tasks: list[tuple[int, Hole, Indices, int]] = []
-        if rows.shape[0] < FEWEST:
+        if len(self.sample.X) < FEWEST:
             return
         for number, hole in enumerate(self.sample.holes(generator)):
             judged = generator.permutation(hole.rows)[: PER_END if hole.is_end else PER_HOLE]

@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from math import log, pi
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from scipy.special import betainc, betaln, gammaln, ndtr, ndtri, stdtr, stdtrit
 
-from ..core.types import Floats, Mask
+from ..core.types import Floats, Indices, Mask
 
 TINY = 1e-300  # the least probability whose logarithm is taken
 NEWTON = 60  # most steps in search of a quantile; bisection alone would leave 1e-18 of the bracket
@@ -43,6 +43,10 @@ class Distribution(Protocol):
 
     def with_novelty(self, novelty: Floats) -> Distribution:
         """The distribution with novelties, of shape (n,)."""
+        ...
+
+    def take(self, which: Indices) -> Distribution:
+        """The distributions of some rows."""
         ...
 
     def quantiles(self, levels: Floats) -> Floats:
@@ -147,6 +151,13 @@ class Predictive:
     def is_gaussian(self) -> bool:
         """Whether every target is Gaussian."""
         return all(standard is None for standard in self.targets)
+
+    def take(self, which: Indices) -> Predictive:
+        """The distributions of some rows."""
+        arrays: dict[str, Any] = {
+            name: part[which] for name, part in vars(self).items() if isinstance(part, np.ndarray)
+        }
+        return replace(self, **arrays)
 
     def in_units(self, centre: Floats, unit: Floats) -> Predictive:
         """The distribution of unit * y + centre, with arrays of shape (q,) or, for `centre`, (n, q)."""

@@ -110,11 +110,14 @@ def make_report(model: FittedModel, X: Any = None, y: Any = None, *, target: int
     if held_out is not None and material.how != "unseen" and target == 0:
         judgement = held_out
     summary = summarize(model)
+    shown_target = summary.targets[target]
+    if not shown_target.importance:
+        shown_target = replace(shown_target, importance=shares.shares)
     matter = sum(effect.total > HARDLY for effect in shares.effects)
     shown = names[: min(max(matter, LEAST_INPUTS), N_INPUTS)]
     return Report(
         summary=summary,
-        target=_described(summary.targets[target], material, shares),
+        target=shown_target,
         importance=shares,
         sources=_sources(material, judgement),
         curve=curve,
@@ -129,15 +132,6 @@ def make_report(model: FittedModel, X: Any = None, y: Any = None, *, target: int
 def importance_of(material: Material, generator: np.random.Generator) -> Importance:
     """What each input brings to the predictions' variance, by the rows at hand."""
     return importance(material.predictions, material.pool.X, material.inputs, generator)
-
-
-def _described(target: TargetSummary, material: Material, importance: Importance) -> TargetSummary:
-    """The summary of a target with what the rows at hand say: which inputs matter, and the share of the noise."""
-    if not material.whole:
-        return replace(target, importance=importance.shares)
-    variance = float(np.var(material.in_units(material.pool.y, material.pool.own_offset)))
-    share = min(target.noise_std**2 / variance, 1.0) if variance > 0 else 0.0
-    return replace(target, importance=importance.shares, noise_share=share)
 
 
 def _sources(material: Material, judgement: Judgement) -> tuple[str, ...]:

@@ -13,6 +13,7 @@ from ..tables.categories import Levels
 from ..tables.column import Column
 from ..tables.places import Places
 from ..tables.values import OFFSETS, Values, in_zone
+from .words import UNNAMED
 
 DAY = 86_400  # seconds; a model counts dates in days since 1970
 
@@ -113,7 +114,7 @@ def inputs_of(model: FittedModel) -> tuple[Input, ...]:
 
 
 def targets_of(model: FittedModel) -> tuple[str, ...]:
-    """The names of the targets; "target", or "target 1" of several, where none are known."""
+    """The names of the targets; "y", or "target 1" of several, where none are known."""
     mapping = getattr(model, "preprocessing_", None)
     if mapping is not None and mapping.target:
         return (str(mapping.target),)
@@ -121,7 +122,7 @@ def targets_of(model: FittedModel) -> tuple[str, ...]:
     if names is not None:
         return tuple(names)
     q = model.fitted_.q
-    return ("target",) if q == 1 else tuple(f"target {place + 1}" for place in range(q))
+    return (UNNAMED,) if q == 1 else tuple(f"target {place + 1}" for place in range(q))
 
 
 def date_texts(days: Floats) -> list[str]:

@@ -47,11 +47,8 @@ class Scores:
     def of(cls, model: str, y: Floats, predictive: Distribution) -> Scores:
         """The scores of predictive distributions of one target y, of shape (rows,)."""
         target = y[:, None]
-        nlpd, coverages = (
-            -float(np.mean(predictive.log_density(target))),
-            by_level(shares_inside(predictive.cumulative(target))),
-        )
-        return Scores(model=model, rmse=metrics.rmse(target, predictive.mean), nlpd=nlpd, coverages=coverages)
+        nlpd, inside = -float(np.mean(predictive.log_density(target))), shares_inside(predictive.cumulative(target))
+        return Scores(model=model, rmse=metrics.rmse(target, predictive.mean), nlpd=nlpd, coverages=by_level(inside))
 
 
 def by_level(shares: tuple[float, ...] | Floats) -> dict[str, float]:
@@ -256,17 +253,21 @@ def judge(material: Material, generator: np.random.Generator, matters: Input | N
 
 
 def judge_held_out(
-    fitted: Fitted, X: Floats, y: Floats, predictive: Distribution, generator: np.random.Generator
+    fitted: Fitted,
+    X: Floats,
+    y: Floats,
+    predictive: Distribution,
+    generator: np.random.Generator,
+    matters: Input | None = None,
 ) -> Judgement:
     """How good the predictions `predictive`, in units of y, are of rows that were held out of a fit.
 
-    The generator is for the rows that are drawn in pictures where there are many.
+    The generator is for the rows that are drawn in pictures where there are many, `matters` as in `judge`.
     """
     offset = fitted.target.undone(np.zeros((len(y), 1)) + fitted.scaling.mean + fitted.mean_function(X))
     drawn = np.sort(generator.permutation(len(y))[:N_JUDGES])
-    return Judgement.compare(
-        "held out", X, y, with_novelty(predictive, fitted.posterior, X), fitted, offset[:, 0], drawn=drawn
-    )
+    predictive = with_novelty(predictive, fitted.posterior, X)
+    return Judgement.compare("held out", X, y, predictive, fitted, offset[:, 0], matters, drawn)
 
 
 def predict(material: Material, rows: LabelledRows) -> Predictive:
@@ -296,8 +297,8 @@ def with_novelty(predictive: Distribution, posterior: Posterior, X: Floats) -> D
 
 def of_target(predictive: Predictive, target: int) -> Predictive:
     """The distribution of one of several targets."""
-    mean, std, width = (part[:, [target]] for part in (predictive.mean, predictive.std, predictive.width))
-    return replace(predictive, mean=mean, std=std, width=width, targets=[predictive.targets[target]])
+    arrays = {name: part[:, [target]] for name, part in vars(predictive).items() if getattr(part, "ndim", 0) == 2}
+    return replace(predictive, **arrays, targets=[predictive.targets[target]])
 
 
 def chance(counts: Indices, probability: Floats) -> tuple[Floats, Floats]:

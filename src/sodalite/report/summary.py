@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from html import escape
 from math import isfinite, log
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from ..core.state import Converter
 from ..core.types import Floats
 from ..core.version import __version__
 from ..core.words import counted
-from ..fitting.advice import no_better_words
+from ..fitting.advice import no_better_words, remedy_words
 from ..fitting.fitted import FittedModel
 from ..posteriors import Local
 from ..posteriors.baselines import Baselines
@@ -21,12 +21,15 @@ from ..posteriors.calibration import COVERAGES
 from ..stopping import in_words
 from .inputs import inputs_of, targets_of
 from .judgement import Judgement, Scores, by_level
-from .words import POSTERIORS, TargetSummary, bars_of, error_words, kernel_shape, mean_words, readable, summarize_target
+from .words import POSTERIORS, TargetSummary, bars_of, error_words, kernel_shape, mean_words, readable
 
 N_ROWS = 1000  # about how many rows the kernel is described by: a summary must not be waited for
 WORTH_SAYING = 0.01  # share by which a typical error must be smaller than another to be called so
 SIMPLE = {"sodalite": "this model", "linear": "a straight line", "constant": "the mean of all rows"}
 """Names of models for people."""
+IN_NOTEBOOK = ("target", "beside simple ways", "error bars", "noise", "function", "rows kept")
+"""Headings of the facts that a notebook shows."""
+STYLE = "margin:.6em 0;padding:.5em .8em;max-width:42em;border-left:3px solid #0072b2;font:.9em/1.5 sans-serif"
 
 
 @dataclass(frozen=True)
@@ -59,13 +62,6 @@ class Record:
     """How good the model was on rows held out; None if there were none."""
     simple: tuple[Scores, ...] = ()
     """How good simpler models were on them."""
-
-
-class Grid(NamedTuple):
-    """A table of texts."""
-
-    head: Sequence[str]
-    rows: Sequence[Sequence[str]]
 
 
 @dataclass(frozen=True)
@@ -108,6 +104,11 @@ class Summary:
         return "" if self.baselines is None else f"{self.baselines.n_rows:,} rows, each predicted from the others"
 
     @property
+    def unit(self) -> str:
+        """What the typical errors are in units of."""
+        return self.targets[0].name if len(self.targets) == 1 else "each target's standard deviation"
+
+    @property
     def missing(self) -> dict[str, int]:
         """For each column of the table that misses values, how many."""
         return {part.name: part.missing for part in self.columns if part.missing}
@@ -135,16 +136,25 @@ class Summary:
         return None if best is None or not best.rmse else 1 - self.scores[0].rmse / best.rmse
 
     @property
-    def advice(self) -> str:
-        """What to try where the model is no better than a simple one; empty if it is."""
-        if self.baselines is None:
-            return ""
-        if not self.n_held_out:
-            return no_better_words(self.baselines, self.mean or None) or ""
+    def _judged(self) -> Baselines | None:
+        """The errors of the model and of simple ones, by the rows that the scores are of."""
+        if self.baselines is None or not self.n_held_out:
+            return self.baselines
         own, neighbours, line, constant = (part.rmse for part in self.scores)
-        k = self.baselines.k
-        judged = Baselines(self.n_held_out, own, constant=constant, line=line, neighbours=neighbours, k=k)
-        return no_better_words(judged, self.mean or None, "rows held out") or ""
+        return replace(
+            self.baselines, n_rows=self.n_held_out, model=own, constant=constant, line=line, neighbours=neighbours
+        )
+
+    @property
+    def advice(self) -> str:
+        """A warning where the model is no better than a simple one, and what to try; empty if it is better."""
+        by = {"judged_by": "rows held out"} if self.n_held_out else {}
+        return "" if self._judged is None else no_better_words(self._judged, self.mean or None, **by) or ""
+
+    @property
+    def remedy(self) -> str:
+        """What to try where the model is no better than a simple one; empty if it is better."""
+        return "" if self._judged is None else remedy_words(self._judged, self.mean or None)
 
     @property
     def verdict(self) -> str:
@@ -153,14 +163,13 @@ class Summary:
         if best is None or gain is None:
             return ""
         size = f"{100 * gain:.0f} % smaller" if gain >= WORTH_SAYING else "no smaller"
-        return (
-            f"The typical error is {size} than that of the best simple way, {simple_name(best)}. {self.advice}".strip()
-        )
+        words = f"The typical error is {size} than that of the best simple way, {simple_name(best)}."
+        return f"{words} {self.remedy}".strip()
 
-    def comparison(self, *more: Scores) -> Grid:
-        """The model and simpler ones in a table; or other scores."""
+    def comparison(self, *more: Scores) -> tuple[list[str], list[list[str]]]:
+        """The model and simpler ones, or other scores, as the head and the rows of a table."""
         head = ["", "RMSE", "NLPD", *(f"in {100 * level:g} %" for level in COVERAGES)]
-        return Grid(head, [_cells(part) for part in more or self.scores])
+        return head, [_cells(part) for part in more or self.scores]
 
     def lines(self) -> list[tuple[str, str]]:
         """The facts as headings and sentences, for a terminal, a page or a notebook."""
@@ -195,6 +204,15 @@ class Summary:
         return summary
 
 
+def with_summary(model: Any, html: str) -> str:
+    """Scikit-learn's HTML of an estimator, for a notebook, with a few facts below it if the model is fitted."""
+    if not hasattr(model, "fitted_"):
+        return html
+    shown = [(heading, text) for heading, text in summarize(model).lines() if heading in IN_NOTEBOOK]
+    lines = "".join(f"<div><b>{escape(heading)}:</b> {escape(text)}</div>" for heading, text in shown)
+    return f'{html}<div style="{STYLE}">{lines}</div>'
+
+
 def simple_name(scores: Scores) -> str:
     """The name of a model in a sentence."""
     return SIMPLE.get(scores.model, f"the {scores.model}")
@@ -222,21 +240,24 @@ def summarize(model: FittedModel) -> Summary:
     fitted, record = model.fitted_, record_of(model)
     scale, bars, held_out = fitted.posterior.scale, bars_of(fitted.posterior), record.judgement
     criterion = model.get_params(deep=False)["criterion"]
-    rows = _some_rows(model)
+    rows, shape = _some_rows(model), None if scale is None else scale.shape
+    units = fitted.units
+    variances = (units**2 if fitted.targets is None else np.var(np.asarray(fitted.targets), axis=0)).tolist()
+    targets = [
+        TargetSummary.of(
+            model.kernel_,
+            rows,
+            name,
+            importance=record.importance,
+            unit=unit,
+            variance=record.variance or variances[at],
+            bars=bars,
+            errors=error_words(shape, at),
+        )
+        for at, (name, unit) in enumerate(zip(targets_of(model), units.tolist(), strict=True))
+    ]
     return Summary(
-        targets=tuple(
-            summarize_target(
-                model.kernel_,
-                rows,
-                name,
-                record.importance,
-                unit,
-                record.variance or unit**2,
-                bars,
-                error_words(None if scale is None else scale.shape, place),
-            )
-            for place, (name, unit) in enumerate(zip(targets_of(model), fitted.units.tolist(), strict=True))
-        ),
+        targets=tuple(targets),
         inputs=tuple(part.name for part in inputs_of(model)),
         data=record.data,
         n_rows=fitted.n_rows,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import sqrt
 
 import numpy as np
@@ -48,6 +48,8 @@ POSTERIORS = {
 }
 """Which rows predictions are made from, by the name of the posterior."""
 
+UNNAMED = "y"  # what the target is called if it has no name, as in the arguments of `fit`
+
 MEANS = {"constant": "a constant", "linear": "a straight line", "trees": "boosted trees"}
 
 
@@ -73,6 +75,45 @@ class TargetSummary:
     """The standard deviation of a new observation at the 10 % and the 90 % quantile of the rows."""
     errors: str = ""
     """The distribution of errors that the model has learnt, in sentences."""
+
+    @classmethod
+    def of(
+        cls,
+        kernel: spec.Kernel,
+        X: Array,
+        name: str = UNNAMED,
+        importance: Sequence[tuple[str, float]] = (),
+        unit: float = 1.0,
+        variance: float = 1.0,
+        bars: ErrorBars | None = None,
+        errors: str = "",
+    ) -> TargetSummary:
+        """Summarize what a kernel and the error bars of its model say of a target, by some rows X.
+
+        One unit of the kernel's targets is `unit` units of the target, whose variance is in its own units. Without
+        error bars, the noise is the kernel's.
+
+        Examples
+        --------
+        >>> X = np.random.default_rng(0).normal(size=(100, 2))
+        >>> kernel = spec.RBF([0.5, 100.0]) + spec.WhiteKernel(0.1)
+        >>> target = TargetSummary.of(kernel, X, "yield", [("hour", 0.99), ("wind", 0.002)])
+        >>> target.inputs
+        'hour (99 %) matters most; wind hardly matters.'
+        >>> target.noise
+        'Standard deviation 0.316 by the kernel, as it is without calibration: 10.0 % of the variance of yield.'
+        """
+        if bars is None:
+            compiled = compile_kernel(kernel, X)
+            noise = sqrt(float(compiled.noise(compiled.prepare(X[:1]))[0])) * unit
+        else:
+            noise = bars.noise * unit
+        share = min(noise**2 / variance, 1.0) if variance > 0 else 0.0
+        target = cls(name, tuple(importance), noise, share, errors=errors)
+        if bars is None:
+            return target
+        noise_low, noise_high, low, high = (end * unit for end in (*bars.noise_range, *bars.std_range))
+        return replace(target, std=bars.std * unit, std_range=(low, high), noise_range=(noise_low, noise_high))
 
     @property
     def inputs(self) -> str:
@@ -128,56 +169,6 @@ class TargetSummary:
         return f"{about} (standard deviation){_by_place(self.std_range)}."
 
 
-def summarize_target(
-    kernel: spec.Kernel,
-    X: Array,
-    name: str = "the target",
-    importance: Sequence[tuple[str, float]] = (),
-    unit: float = 1.0,
-    variance: float = 1.0,
-    bars: ErrorBars | None = None,
-    errors: str = "",
-) -> TargetSummary:
-    """Summarize what a kernel and its model say of a target, by some rows.
-
-    Parameters
-    ----------
-    kernel : scikit-learn kernel
-    X : array of shape (n, d)
-    name : str
-    importance : sequence of (str, float)
-        The inputs and their shares of the predictions' variance, the most important first.
-    unit : float
-        One unit of the kernel's targets, in units of the target.
-    variance : float
-        The target's variance, in its own units.
-    bars : ErrorBars, optional
-        What the model's predictions say of new observations. Without them, the noise is the kernel's.
-    errors : str
-        The distribution of errors in words.
-
-    Examples
-    --------
-    >>> X = np.random.default_rng(0).normal(size=(100, 2))
-    >>> found = summarize_target(
-    ...     spec.RBF([0.5, 100.0]) + spec.WhiteKernel(0.1), X, "yield", [("hour", 0.99), ("wind", 0.002)]
-    ... )
-    >>> found.inputs
-    'hour (99 %) matters most; wind hardly matters.'
-    >>> found.noise
-    'Standard deviation 0.316 by the kernel, as it is without calibration: 10.0 % of the variance of yield.'
-    """
-    if bars is None:
-        compiled = compile_kernel(kernel, X)
-        noise, known = sqrt(float(compiled.noise(compiled.prepare(X[:1]))[0])), {}
-    else:
-        noise = bars.noise
-        known = {"noise_range": _scaled(bars.noise_range, unit), "std_range": _scaled(bars.std_range, unit)}
-    share = min((noise * unit) ** 2 / variance, 1.0) if variance > 0 else 0.0
-    std = None if bars is None else bars.std * unit
-    return TargetSummary(name, tuple(importance), noise * unit, share, **known, std=std, errors=errors)
-
-
 def kernel_shape(kernel: spec.Kernel, X: Array) -> str:
     """The kinds of covariance in a kernel."""
     leaves = compile_kernel(kernel, X).root.leaves()
@@ -187,10 +178,6 @@ def kernel_shape(kernel: spec.Kernel, X: Array) -> str:
 def bars_of(posterior: Posterior) -> ErrorBars | None:
     """The error bars of new observations near the data; None if the posterior is not calibrated."""
     return None if posterior.scale is None else posterior.scale.bars
-
-
-def _scaled(ends: tuple[float, float], unit: float) -> tuple[float, float]:
-    return ends[0] * unit, ends[1] * unit
 
 
 def _by_place(ends: tuple[float, float] | None) -> str:

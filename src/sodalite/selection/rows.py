@@ -353,9 +353,14 @@ class Weighted:
     scale: float = 1.0
     base: float = 1.0
 
+    @property
+    def adds_alpha(self) -> bool:
+        """Whether rows have an alpha afterwards that had none."""
+        return self.kernel is not None or not self.weights.all()
+
     def __call__(self, block: Block) -> tuple[Floats, Floats | None]:
         """The targets, of shape (rows, q), and alpha in units of these."""
-        if self.kernel is None and block.alpha is None and self.weights.all():
+        if block.alpha is None and not self.adds_alpha:
             return block.y, None
         weights = self.weights[block.begin : block.begin + len(block)]
         out, inverse = weights == 0, 1 / np.maximum(weights, 1 / LARGEST)
