@@ -440,9 +440,10 @@ def test_without_rows_held_out_the_numbers_are_those_that_fit_printed(tmp_path, 
 def test_what_is_kept_of_rows_held_out_is_small_and_comes_back(model):
     X, y = data(5000, seed=5)
     found = judge_held_out(model.fitted_, X, y, model.fitted_.predictive(X), np.random.default_rng(0))
-    text = json.dumps(Converter().dump(found, Judgement, in_tree=True)[0])
-    assert len(text) < 150_000
-    back = Converter().load(json.loads(text), Judgement)
+    tree, arrays = Converter().dump(found, Judgement)
+    text = json.dumps(tree)
+    assert len(text) + sum(array.nbytes for array in arrays.values()) < 150_000
+    back = Converter().load(json.loads(text), Judgement, arrays)
     assert (back.n_judges, len(back.y)) == (5000, 2000)
     assert plain(back) == plain(found)
 
@@ -500,8 +501,11 @@ def test_the_last_stage_and_the_finished_model_are_predictions():
     mean, std = model.predict(view.axes[0][:, None], return_std=True)
     np.testing.assert_allclose(view.mean[-1], mean)
     np.testing.assert_allclose(view.mean[-2], mean, rtol=1e-6)
-    np.testing.assert_allclose(view.upper[-2] - mean, 1.959964 * std, rtol=1e-5)  # the stages are Gaussian
-    np.testing.assert_allclose(mean - view.lower[-2], 1.959964 * std, rtol=1e-5)
+    # The stages are Gaussian, and those of the process; away from the rows, the finished model has its own error bars.
+    near = model.novelty(view.axes[0][:, None]) <= model.posterior_.scale.far.edge
+    assert near.sum() > len(near) / 2
+    np.testing.assert_allclose((view.upper[-2] - mean)[near], 1.959964 * std[near], rtol=1e-5)
+    np.testing.assert_allclose((mean - view.lower[-2])[near], 1.959964 * std[near], rtol=1e-5)
     interval = model.predict_interval(view.axes[0][:, None])
     np.testing.assert_allclose(np.stack([view.lower[-1], view.upper[-1]]), interval)
     assert view.axes[0][0] < X.min() < X.max() < view.axes[0][-1]

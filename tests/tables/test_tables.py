@@ -475,14 +475,9 @@ def test_the_mapping_as_json():
 @pytest.mark.parametrize(
     "change",
     [
-        {"target": 3},
-        {"missing": None},
-        {"columns": {}},
         {"more": 1},
-        {"columns": [{"class": "Numbers", "name": 1}]},
         {"columns": [{"class": "Numbers"}]},
         {"columns": [{"class": "Numbers", "name": "a", "levels": ["x"]}]},
-        {"columns": [{"class": "Preprocessing", "target": None, "columns": []}]},
         {"columns": [{"class": "os.system"}]},
     ],
 )

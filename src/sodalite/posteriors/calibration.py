@@ -346,10 +346,10 @@ class Scale:
         count = self.counts[found].sum(axis=1) + self.strength
         return np.asarray((self.squares[found].sum(axis=1) + self.strength * self.mean) / count)
 
-    def _with_far(self, kernel: CompiledKernel, far: Far, rows: LeftTogether | None) -> Scale:
-        """With how error bars change away from the rows, as rows that were left out together tell."""
+    def _with_far(self, kernel: CompiledKernel, far: Far, rows: LeftTogether | None) -> tuple[Scale, tuple[Away, ...]]:
+        """With error bars away from the rows as rows that were left out together tell; and how these suit them."""
         if rows is None or not len(rows.X):
-            return replace(self, far=far)
+            return replace(self, far=far), ()
         features = kernel.prepare(rows.X)
         prior = kernel.diag(features) + kernel.noise(features) + self.extra
         rows = replace(rows, variance=np.maximum(rows.variance + self.extra, TINY))
@@ -366,8 +366,7 @@ class Scale:
             Away.of("holes", rows.error[~is_end], is_inside[~is_end]),
             Away.of("ends", rows.error[is_end], is_inside[is_end]),
         )
-        assert learnt.bars is not None
-        return replace(learnt, bars=replace(learnt.bars, away=tuple(each for each in away if each.n_rows)))
+        return learnt, tuple(each for each in away if each.n_rows)
 
 
 @dataclass(frozen=True)
@@ -420,28 +419,31 @@ class LearntScale:
         shape = Shape.learn(rows, self.places, self.variance, scale.extra, optimism) if calibrate else None
         noise = kernel.noise(kernel.prepare(rows.X)) + scale.extra
         factor = wide(rows.X)
-        left_out = self._left_out(shape, optimism)
-        bars = ErrorBars.of(noise * factor, (rows.latent + noise) * factor, rows.novelty, rows.error, left_out)
-        wide, places = replace(wide, bars=bars, shape=shape), self.places
+        wide, places = replace(wide, shape=shape), self.places
         by_place = shape is not None and shape.sums is not None
         if places is not None and (wide.k or by_place):
             if places.rho is not None:
                 errors, variances = places.of_first(rows.error), places.of_first(rows.variance)
                 wide = replace(wide, errors=errors, variances=variances)
             wide = replace(wide, X=places.X, counts=places.counts, near=places.index)
-        if far is None:
-            return wide
-        return wide._with_far(kernel, replace(far, edge=edge_of(rows.novelty)), together)
+        away: tuple[Away, ...] = ()
+        if far is not None:
+            wide, away = wide._with_far(kernel, replace(far, edge=edge_of(rows.novelty)), together)
+        left_out = self._left_out(wide, optimism)
+        bars = ErrorBars.of(noise * factor, (rows.latent + noise) * factor, rows.novelty, rows.error, left_out)
+        return replace(wide, bars=replace(bars, away=away))
 
-    def _left_out(self, shape: Shape | None, optimism: float) -> Predictive:
-        """The distribution of the error of every row, by the other rows but for the few numbers of the shape."""
-        rows, scale = self.rows, self.scale
-        mean = np.zeros(rows.error.shape)
-        std = np.broadcast_to(np.sqrt(optimism * self.variance)[:, None], mean.shape)
-        if shape is None:
-            return Predictive.gaussian(mean, std)
-        width = shape.widths_left_out(rows, self.places, self.variance, scale.extra, optimism)
-        return Predictive(mean, std, width, shape.standards)
+    def _left_out(self, learnt: Scale, optimism: float) -> Predictive:
+        """The distribution of the error of every row, by the other rows but for a few numbers that are learnt."""
+        rows, shape, variance = self.rows, learnt.shape, self.rows.variance + learnt.extra
+        near = optimism * self.variance / np.maximum(variance, TINY)
+        widths: Floats = np.zeros(rows.error.shape)
+        if shape is not None:
+            widths = shape.widths_left_out(rows, self.places, self.variance, learnt.extra, optimism)
+        prior = rows.prior + variance - rows.latent
+        std, widths = learnt._anywhere(rows.X, near, widths, variance, rows.novelty, prior)
+        errors = np.zeros(rows.error.shape), np.broadcast_to(std[:, None], rows.error.shape)
+        return Predictive.gaussian(*errors) if shape is None else Predictive(*errors, widths, shape.standards)
 
 
 def shares_inside(pit: Floats) -> tuple[float, ...]:
