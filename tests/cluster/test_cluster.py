@@ -349,10 +349,11 @@ def test_a_checkpoint_of_a_cluster_goes_on_anywhere(client, criterion, tmp_path)
     whole = model(criterion=criterion, posterior="vfe", n_active=40).fit(X, y, alpha=alpha)
     for first, second in ((client, None), (None, client)):
         path = tmp_path / f"from-{first is None}"
-        options = {"criterion": criterion, "posterior": "vfe", "checkpoint": path}
-        part = model(**options, n_active=25).fit(X, y, alpha=alpha, executor=first)
+        options = {"criterion": criterion, "posterior": "vfe"}
+        part = model(**options, n_active=25).fit(X, y, alpha=alpha, executor=first, checkpoint=path)
         np.testing.assert_array_equal(part.active_indices_, whole.active_indices_[:25])
-        compare(model(**options, n_active=40).fit(X, y, alpha=alpha, executor=second), whole, X[:30])
+        again = model(**options, n_active=40).fit(X, y, alpha=alpha, executor=second, checkpoint=path)
+        compare(again, whole, X[:30])
 
 
 def test_a_checkpoint_knows_rows_that_it_never_saw_on_the_driver(client, tmp_path):

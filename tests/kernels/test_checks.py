@@ -55,9 +55,9 @@ def test_a_fit_tells_of_a_length_scale_at_its_bound(hyperparameters):
 def test_a_fit_that_goes_on_from_a_checkpoint_tells_it_again(tmp_path):
     X, y = data()
     kernel = ConstantKernel(1.0) * RBF(1.0) + WhiteKernel(2.0, (1.0, 5.0))
-    options = {"n_active": 20, "hyperparameters": QUICK, "random_state": 0, "checkpoint": tmp_path / "part"}
-    first, _ = told(lambda: GreedyGPRegressor(kernel, **options).fit(X, y))
-    again, _ = told(lambda: GreedyGPRegressor(kernel, **options).fit(X, y))
+    options = {"n_active": 20, "hyperparameters": QUICK, "random_state": 0}
+    first, _ = told(lambda: GreedyGPRegressor(kernel, **options).fit(X, y, checkpoint=tmp_path / "part"))
+    again, _ = told(lambda: GreedyGPRegressor(kernel, **options).fit(X, y, checkpoint=tmp_path / "part"))
     assert first == again
     assert "noise_level is close to the specified lower bound 1.0. Decreasing the bound" in first[0]
 

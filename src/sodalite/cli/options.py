@@ -163,7 +163,7 @@ SETTINGS = {
         f"is not one of {', '.join(SCALES)}",
     ),
     "bounds": Setting("of the target: LOW,HIGH, or LOW, alone, such as 0,", _bounds, NOT_BOUNDS),
-    "keep_outliers": Setting("true takes rows as they are whose targets contradict those near by", _flag, TRUTH),
+    "keep_outliers": Setting("true takes rows far off those near by as they are", _flag, TRUTH),
     "hold_out_only": Setting("true writes the model of the rows that are not held out", _flag, TRUTH),
     "checkpoint": Setting("file that keeps a long fit, for the same command to go on from"),
     "samples": Setting("number of random draws of the target to add for each row", _count, COUNT),

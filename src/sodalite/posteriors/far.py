@@ -38,6 +38,7 @@ EXCEPT = 0.05  # share of all rows whose novelty may exceed `edge`, so that a fe
 LEAST_EDGE = 1e-9  # smallest `edge` that counts: below it, novelty may be rounding
 MOST_EDGE = 1 - 1e-6  # largest `edge`: below 1, so that error bars can still change beyond it
 RARE = 0.005  # share of the rows of the fit whose novelty is called outside the data: one in 200
+ROUNDING = 1e-12  # what is known, 1 - novelty, below which it may be rounding
 UNKNOWN = 0.5  # `edge` where the novelty of the rows is not known
 LEAST = 0.1  # smallest novelty that is called outside: among dense rows, the edge of the data has very little
 
@@ -170,7 +171,7 @@ class Far:
         t, unknown = self.share(novelty), 0.5 * np.log(np.maximum(prior, TINY))
         far = np.maximum(self.far, 0.5 * np.log(max(self.floor, TINY)) - unknown) - np.log(ratio)
         std = s * np.exp((1 - t) * near + t * far + 4 * t * (1 - t) * self.middle)
-        left = np.maximum(prior - np.square(s), 0) * (1 - self.edge) / np.maximum(1 - novelty, TINY)
+        left = np.maximum(prior - np.square(s), 0) * (1 - self.edge) / np.maximum(1 - novelty, ROUNDING)
         at_edge = np.sqrt(np.clip(prior - left, TINY, np.square(s))) * np.exp(near)
         nowhere = np.exp(far + unknown)
         between = np.clip(std, np.minimum(at_edge, nowhere), np.maximum(at_edge, nowhere))

@@ -21,7 +21,7 @@ from ..posteriors.calibration import COVERAGES
 from ..stopping import in_words
 from .inputs import inputs_of, targets_of
 from .judgement import Judgement, Scores, by_level
-from .words import POSTERIORS, TargetSummary, bars_of, error_words, kernel_shape, mean_words, readable
+from .words import POSTERIORS, TargetSummary, away_words, bars_of, error_words, kernel_shape, mean_words, readable
 
 N_ROWS = 1000  # about how many rows the kernel is described by: a summary must not be waited for
 WORTH_SAYING = 0.01  # share by which a typical error must be smaller than another to be called so
@@ -89,6 +89,8 @@ class Summary:
     scores: tuple[Scores, ...]
     """The model and simpler ones: by rows held out, else by rows of the fit, each predicted from the others."""
     n_held_out: int
+    away: str
+    """How well rows are predicted away from the others, in a sentence; empty if that is not known."""
     columns: tuple[ColumnRead, ...]
     """The columns of the table; empty where there was none."""
     notes: tuple[str, ...]
@@ -183,6 +185,7 @@ class Summary:
                 ("noise", target.noise),
             ]
         lines += [
+            ("away from rows", self.away),
             ("function", self.shape),
             ("mean", self.mean),
             ("rows kept", self.rows_kept),
@@ -272,6 +275,7 @@ def summarize(model: FittedModel) -> Summary:
         baselines=model.baselines_,
         scores=_scores_left_out(model) if held_out is None else (held_out.scores, *record.simple),
         n_held_out=0 if held_out is None else held_out.n_judges,
+        away=away_words(fitted.judged, fitted.target.is_linear),
         columns=record.columns,
         notes=record.notes,
         version=__version__,

@@ -14,7 +14,7 @@ from ..fitting.means import MeanFunction
 from ..fitting.targets import Target
 from ..kernels import compile_kernel
 from ..posteriors import Posterior
-from ..posteriors.calibration import ErrorBars
+from ..posteriors.calibration import AWAY_COVERAGE, Away, ErrorBars
 from ..posteriors.predictive import Standard
 from ..posteriors.shape import Shape
 
@@ -173,6 +173,19 @@ def kernel_shape(kernel: spec.Kernel, X: Array) -> str:
     """The kinds of covariance in a kernel."""
     leaves = compile_kernel(kernel, X).root.leaves()
     return ", ".join(filter(None, dict.fromkeys(leaf.words for leaf in leaves)))
+
+
+def away_words(away: Sequence[Away], has_units: bool) -> str:
+    """How well rows are predicted away from the others; their RMSE only if it is in units of the target."""
+    where = {"holes": "In holes between the other rows", "ends": "beyond the ends of their inputs"}
+    parts = []
+    for each in away:
+        error = f"the RMSE is {each.rmse:.3g}, and " if has_units else ""
+        parts.append(
+            f"{where[each.where]} {error}{AWAY_COVERAGE:.0%} intervals hold {each.share:.0%}".replace("%", " %")
+        )
+    words = "; ".join(parts)
+    return f"{words[:1].upper()}{words[1:]}." if words else ""
 
 
 def bars_of(posterior: Posterior) -> ErrorBars | None:
