@@ -284,7 +284,7 @@ class Scale:
         ratios = np.ones(0) if self.shape is None else self.shape.ratios
         for j, ratio in enumerate(ratios[: widths.shape[1]]):
             if ratio > 0:
-                near = np.log(np.maximum(widths[:, j], TINY) / s)
+                near = np.log(np.maximum(widths[:, j], TINY)) - np.log(s)
                 widths[:, j] = np.sqrt(np.square(far.std(near, s, novelty, prior, ratio)) + added / ratio**2)
         return std, widths
 
