@@ -217,13 +217,14 @@ def test_what_needs_the_rows_here_is_refused(client):
 @pytest.mark.parametrize("k", [8, campaign(None)])
 def test_workers_killed_while_fitting_and_predicting(k):
     X, y = rows()
-    here = model(posterior=Neighbors(k)).fit(X, y)
+    posterior = "local" if k is None else Neighbors(k)
+    here = model(posterior=posterior).fit(X, y)
     Q = queries(200)
     expected = here.predict(Q)
     with cluster(5) as (client, workers), Killer(workers, 0.4) as killer:
         while killer.count < 3:
             killer.going.set()
-            there = model(posterior=Neighbors(k)).fit(*chunked(X, y, chunks=250), executor=client)
+            there = model(posterior=posterior).fit(*chunked(X, y, chunks=250), executor=client)
             np.testing.assert_allclose(there.predict(Q), expected, rtol=1e-8)
             lazy = there.predict(da.from_array(Q, chunks=(50, 3)))
             np.testing.assert_allclose(lazy.compute(), expected, rtol=1e-8)

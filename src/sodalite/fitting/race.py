@@ -107,7 +107,8 @@ class Judged:
         larger : float
             Ratio of the RMSEs up to which it is hardly larger.
         """
-        gain, fewer = self.density - other.density, other.squares - self.squares
+        unit = max(float(other.squares.max()), TINY)  # targets may be so large that squares of squares are infinite
+        gain, fewer = self.density - other.density, other.squares / unit - self.squares / unit
         chance, by_chance = (float(part.std()) / sqrt(len(part)) for part in (gain, fewer))
         ratio = sqrt(float(self.squares.mean()) / max(float(other.squares.mean()), TINY))
         if gain.mean() > max(WORTH, errors * chance):
@@ -141,6 +142,12 @@ def fit(rows: Rows, target_shape: tuple[int, ...], settings: Settings, follow: C
             return fit_with_mean(rows, target_shape, applied, follow), said
 
     model, said = whole(best)
+    if best.alone:  # few rows and short climbs may not show what a process knows: both get a whole fit
+        both = replace(best, alone=False)
+        with_process, theirs = whole(both)
+        first, second = _left_out(with_process, both), _left_out(model, best)
+        if first is not None and second is not None and first.beats(second, errors=SURE, larger=1.0):
+            model, said, best = with_process, theirs, both
     is_early = limit is None or perf_counter() - began < 0.5 * limit
     if settings.chooses_mean and is_early and race.promises_trees(model):
         trees = replace(best, mean=TreesMean(), alone=False)
@@ -230,8 +237,11 @@ class Race:
             yield "power"
 
     def _means(self) -> Iterator[Regressor]:
-        """Mean functions other than a constant, if they compete."""
-        if self.settings.chooses_mean:
+        """Mean functions other than a constant, if they compete.
+
+        A line through a series leads astray ahead of it, which rows between others cannot tell.
+        """
+        if self.settings.chooses_mean and self.X.shape[1] > 1:
             yield LinearMean()
 
     def promises_trees(self, model: Fitted) -> bool:

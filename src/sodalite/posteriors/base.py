@@ -69,7 +69,8 @@ class Judging:
         """
         n, far = rows.shape[0], None
         if calibrate:
-            squares, low, high = rows.map(_extent, _joined, ALL)
+            squares = rows.map(_squares, np.add, ALL)
+            low, high = rows.map(_ends, _widest)
             far = Far(floor=max(float(np.max(squares)) / n, spread), low=low, high=high)
         seed = int(generator.integers(2**32))
         if rows.has_alpha:
@@ -384,20 +385,20 @@ def _roots(variance: Floats, mean: Floats) -> Floats:
     return _each(np.sqrt(np.maximum(variance, np.finfo(np.float64).tiny)), mean)
 
 
-def _extent(block: Block) -> tuple[Floats, Floats, Floats]:
-    """The sum of each target's squares over a block, less what is noise of the rows' own, and the inputs' ends.
-
-    Of shape (q,), (d,) and (d,).
-    """
+def _squares(block: Block) -> Floats:
+    """The sum of each target's squares over a block, less what is noise of the rows' own; of shape (q,)."""
     squares, alpha = np.square(block.y), block.alpha
-    sums = (squares if alpha is None else np.maximum(squares - alpha[:, None], 0)).sum(axis=0)
-    X = np.asarray(block.X, dtype=np.float64)
-    return np.asarray(sums), X.min(axis=0), X.max(axis=0)
+    return np.asarray((squares if alpha is None else np.maximum(squares - alpha[:, None], 0)).sum(axis=0))
 
 
-def _joined(one: tuple[Floats, ...], other: tuple[Floats, ...]) -> tuple[Floats, ...]:
-    """What `_extent` returns for the rows of two blocks."""
-    return one[0] + other[0], np.minimum(one[1], other[1]), np.maximum(one[2], other[2])
+def _ends(block: Block) -> tuple[Floats, Floats]:
+    """The least and the largest value of every input in a block, each of shape (d,)."""
+    return block.X.min(axis=0).astype(np.float64), block.X.max(axis=0).astype(np.float64)
+
+
+def _widest(one: tuple[Floats, Floats], other: tuple[Floats, Floats]) -> tuple[Floats, Floats]:
+    """The ends of two blocks together."""
+    return np.minimum(one[0], other[0]), np.maximum(one[1], other[1])
 
 
 def in_blocks(function: Callable[[Array], tuple[Floats, ...]], X: Sliced, width: int, entries: int = 0) -> list[Floats]:

@@ -177,7 +177,7 @@ def kernel_shape(kernel: spec.Kernel, X: Array) -> str:
 
 def away_words(away: Sequence[Away], has_units: bool) -> str:
     """How well rows are predicted away from the others; their RMSE only if it is in units of the target."""
-    where = {"holes": "In holes between the other rows", "ends": "beyond the ends of their inputs"}
+    where = {"holes": "In holes between the other rows", "ends": "beyond their ends"}
     parts = []
     for each in away:
         error = f"the RMSE is {each.rmse:.3g}, and " if has_units else ""

@@ -39,13 +39,14 @@ def open_arrow(stream: BinaryIO, name: str, form: str, dialect: Dialect) -> Read
         is_file = stream.read(6) == b"ARROW1"
         stream.seek(0)
         file: Any = ipc.open_file(stream) if is_file else ipc.open_stream(stream)
+        names = file.schema.names
 
     def batches(wanted: list[str]) -> Iterator[Any]:
         for batch in map(file.get_batch, range(file.num_record_batches)) if is_file else file:
             batch.validate(full=True)  # Arrow does not check offsets, and a wrong one crashes the process
             yield batch
 
-    return _streamed(name, "Arrow", file.schema.names, batches)
+    return _streamed(name, "Arrow", names, batches)
 
 
 def _streamed(name: str, what: str, every: list[str], batches: Callable[[list[str]], Iterable[Any]]) -> Reader:
