@@ -346,7 +346,7 @@ def test_shards_that_are_made_again_at_any_call_change_no_pick(client, criterion
     np.testing.assert_allclose(there.scores, here.scores, rtol=1e-8)
     assert told == list(range(1, 31))
     assert again
-    assert max(again) > 0
+    assert criterion == "random" or max(again) > 0  # random picks need no shard's state
 
 
 def forgetful(host):

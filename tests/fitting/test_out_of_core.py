@@ -451,7 +451,7 @@ LIMITED = (
     room = limit + 5 * y.nbytes + 8 * MB  # the targets are in memory, also scaled
     resource.setrlimit(resource.RLIMIT_AS, (now + room, now + room))
     try:
-        np.empty(size, dtype=np.uint8)
+        np.empty(now + room, dtype=np.uint8)  # more than is free, within the process and beyond it
     except MemoryError:
         pass
     else:
