@@ -141,13 +141,14 @@ def fit(rows: Rows, target_shape: tuple[int, ...], settings: Settings, follow: C
             applied = replace(candidate.applied(settings, rows), time_limit=left)
             return fit_with_mean(rows, target_shape, applied, follow), said
 
-    model, said = whole(best)
+    model, said = whole(replace(best, alone=False))
     if best.alone:  # few rows and short climbs may not show what a process knows: both get a whole fit
-        both = replace(best, alone=False)
-        with_process, theirs = whole(both)
-        first, second = _left_out(with_process, both), _left_out(model, best)
-        if first is not None and second is not None and first.beats(second, errors=SURE, larger=1.0):
-            model, said, best = with_process, theirs, both
+        settings = replace(settings, checkpoint=None, file=None)  # which are those of the first model
+        line, theirs = whole(best)
+        best = replace(best, alone=False)
+        first, second = _left_out(model, best), _left_out(line, best)
+        if first is None or second is None or not first.beats(second, errors=SURE, larger=1.0):
+            model, said, best = line, theirs, replace(best, alone=True)
     is_early = limit is None or perf_counter() - began < 0.5 * limit
     if settings.chooses_mean and is_early and race.promises_trees(model):
         trees = replace(best, mean=TreesMean(), alone=False)
