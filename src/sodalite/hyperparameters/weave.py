@@ -41,6 +41,7 @@ START_SHARE = 0.3  # share of the time limit for the search on few rows, from wh
 FIRST_STEPS, OTHER_STEPS, ROUND_STEPS = 10, 6, 8  # steps of a climb: with the first kernel, with others, in a round
 # Weights of the parts of a search, by the time that they usually take. The search by a subset takes longer.
 START_PART, SUBSET_PART, FAMILY_PART, COMPONENTS_PART, ROUND_PART, WINDOWS_PART = 3.0, 9.0, 1.0, 2.0, 1.5, 2.0
+MOST_FINALISTS = 3  # kernels of several components, among those that were not kept, that compete in holes
 HOLES_SHARE = 0.3  # nats that a kernel may lose among the rows for each that it gains in holes
 USUAL_ROUNDS = 3  # most searches have two to four
 
@@ -130,6 +131,7 @@ class Weave:
         if dense is not None:
             search.go_on(ByNeighbours(self, dense, generator))
         if task.forms:
+            search.try_two_scales()
             search.try_components(generator)
         search.run(self.n_rounds)
         if task.forms:
@@ -161,6 +163,11 @@ class Weave:
         same = by_subset.clone_with_theta(theta)  # whose parameters have been through the same rounding
         family = next(kernel for kernel in kernels if kernel.clone_with_theta(theta) == same)
         return family, family.clone_with_theta(theta)
+
+
+def _is_plain(kernel: Kernel) -> bool:
+    """Whether a kernel is the sum of one component and noise."""
+    return isinstance(kernel, Sum) and isinstance(kernel.k1, Product)
 
 
 def _rest_of(task: Task, n_kernels: int) -> float:
@@ -256,8 +263,19 @@ class _WeaveSearch:
                 if self._keep_if(strategy.accepts(verdict, self.top, gain), name, kernel, verdict):
                     break
 
+    def try_two_scales(self) -> None:
+        """Try the sum of the best smooth and the best rough shape, a short and a long scale."""
+        strategy, both = self.strategy, two_scales([kernel for kernel, _ in self._best_of_shapes()])
+        for turn, steps in ((BY_LIKELIHOOD, FIRST_STEPS), (BY_FORESIGHT, OTHER_STEPS)):
+            if both is None or self.is_over or not strategy.fills_gaps:
+                return
+            self.progress.begin("two scales", FAMILY_PART)
+            both = strategy.raised(both, steps, turn, self._end)
+            verdict = strategy.judge(both)
+            self._keep_if(strategy.accepts(verdict, self.top, 0.0), "two scales", both, verdict)
+
     def fill_gaps(self, generator: np.random.Generator) -> None:
-        """Compare the best kernel in holes with that of the next best shape, and with sums of a short and a long scale.
+        """Compare the best kernel in holes with that of the next best shape, and with those of several components.
 
         What rows set aside lose by a kernel counts more than what rows in holes gain, since most queries are among the
         rows.
@@ -270,28 +288,39 @@ class _WeaveSearch:
         holes, plain = strategy.holes(own), self._best_of_shapes()
         finalists = [("holes", self.best, self.top)]
         finalists += [("holes", kernel, verdict) for kernel, verdict in plain[:2] if kernel is not self.best][:1]
+        finalists += [("holes", kernel, verdict) for kernel, verdict in self._with_components()[:MOST_FINALISTS]]
         far = with_far_scale(self.best, strategy.groups, strategy.scattered, own, self._end)
         if far is not None:
             finalists.append(("a far scale", far, strategy.judge(far)))
-        both = two_scales([kernel for kernel, _ in plain])
-        for turn, steps in ((BY_LIKELIHOOD, FIRST_STEPS), (BY_FORESIGHT, OTHER_STEPS)):
-            if both is not None and not self.is_over:
-                both = strategy.raised(both, steps, turn, self._end)
-                finalists.append(("two scales", both, strategy.judge(both)))
-        values = [
-            verdict.density + HOLES_SHARE * holes.density(compile_kernel(kernel, strategy.groups.X))
-            for _, kernel, verdict in finalists
-        ]
+
+        def value(kernel: Kernel, verdict: Verdict) -> float:
+            return verdict.density + HOLES_SHARE * holes.density(compile_kernel(kernel, strategy.groups.X))
+
+        values = [value(kernel, verdict) for _, kernel, verdict in finalists]
         name, kernel, verdict = finalists[int(np.argmax(values))]
-        if kernel is not self.best:
-            self._keep_if(True, name, kernel, verdict)
+        if kernel is self.best:
+            return
+        self._keep_if(True, name, kernel, verdict)
+        if not self.is_over:
+            raised = strategy.raised(kernel, ROUND_STEPS, BY_FORESIGHT, self._end)
+            verdict = strategy.judge(raised)
+            self._keep_if(value(raised, verdict) > max(values), "round", raised, verdict)
+
+    def _with_components(self) -> list[tuple[Kernel, Verdict]]:
+        """The kernels of several components that were tried and not kept, the best first."""
+        tried = sorted(self.rounds, key=lambda each: -each.objective)
+        return [
+            (each.kernel, Verdict(np.full(1, each.objective)))
+            for each in tried
+            if not _is_plain(each.kernel) and not each.kept and each.kernel is not self.best
+        ]
 
     def _best_of_shapes(self) -> list[tuple[Kernel, Verdict]]:
         """For every shape of one component that was tried, its best kernel and the verdict on it; the best first."""
         found: dict[tuple[type, float | None], tuple[Kernel, Verdict]] = {}
         for tried in sorted(self.rounds, key=lambda each: -each.objective):
             kernel = tried.kernel
-            if isinstance(kernel, Sum) and isinstance(kernel.k1, Product):
+            if _is_plain(kernel):
                 shape = type(kernel.k1.k2), getattr(kernel.k1.k2, "nu", None)
                 found.setdefault(shape, (kernel, Verdict(np.full(1, tried.objective))))
         return list(found.values())
