@@ -21,6 +21,7 @@ COUNTS = (1, 2, 3, 5, 8, 13, 21, 34)  # numbers of neighbours that are tried; th
 MOST_JUDGED = 1000  # rows that are predicted; with many inputs, finding the neighbours of one costs O(n)
 MOST_ROWS = 50_000  # rows that the baselines are fitted to; of more rows, a random sample
 MOST_NUMBERS = 2**19  # numbers, 4 MB, of the rows that the baselines are fitted to: with many inputs, fewer rows
+COLLINEAR = 1e-11  # share of the largest eigenvalue of a line's normal equations below which one is rounding
 CERTAIN = 1e-9  # distance of a leverage from 1 below which a line goes through the row whatever its target
 MOST_ALONE = 20  # most rows of leverage 1 that a line is fitted without: each takes as long as a fit to all rows
 # A model is called no better than a baseline if its RMSE is at least this share of the baseline's. Neighbours have a
@@ -127,7 +128,7 @@ class SimpleModels:
         self._centre, self._scale = X.mean(axis=0), spread(X)
         design = self._design(X)
         gram = design.T @ design
-        self._inverse = np.linalg.pinv(gram, hermitian=True)
+        self._inverse = np.linalg.pinv(gram, rcond=COLLINEAR, hermitian=True)
         self._weights = self._inverse @ (design.T @ y)
         self._rank = float(np.einsum("ij,ji->", self._inverse, gram))
 
