@@ -430,6 +430,19 @@ def test_what_is_found_does_not_depend_on_the_units():
     assert_allclose(stretched.predict(T * [1e-3, 1e4]), 100 * plain.predict(T), rtol=1e-4)
 
 
+def test_kernels_that_were_judged_by_other_rows_do_not_compete_in_holes():
+    """Of more than 100 000 rows, a search goes on with windows: objectives before and after do not compare."""
+    X, y = data(n=100)
+    (kernel,) = default_kernels(X, y)[1:2]
+    strategy = ByNeighbours(QUICK, Task(X, y, posterior=POSTERIORS["local"]), np.random.default_rng(0))
+    search = _WeaveSearch(strategy, kernel, 0.0, np.inf, Progress(lambda part, done: None, 1.0))
+    before = list(search.rounds)
+    search.go_on(strategy)
+    assert len(search.rounds) > len(before)
+    assert not {id(each) for each in before} & {id(each) for each in search._best_first()}
+    assert len(search._best_first()) == len(search.rounds) - len(before)
+
+
 def test_a_kernel_that_sees_no_row_is_said_as_noise():
     generator = np.random.default_rng(0)
     X, y = generator.uniform(-2, 2, (400, 4)), generator.standard_normal((400, 1))

@@ -30,7 +30,7 @@ Form = Callable[[Kernel], Kernel]
 
 FEWEST = 8  # rows of a small table below which no component is tried: they could not tell
 SECOND_SCALE = {"ratio": 0.3, "share": 0.2}  # where a second scale starts: its length-scales and variance, as shares
-FEW_INPUTS = 3  # inputs up to which a second scale is tried (with more, it was never better), and all periods
+FEW_INPUTS = 3  # inputs up to which periods are sought in the targets themselves
 LEAST_GAIN = 5.0  # nats by which a component must make the rows of the judging windows, 4 * WINDOW, more likely
 STEPS = 20  # steps of every climb, with and without the component: enough to compare them
 N_CLIMBED = 2  # points of the grid that are climbed from; each costs as much as all of the grid

@@ -69,15 +69,16 @@ class Sample:
 
         Rows that are noise alone, by their alpha, say nothing of a model.
         """
-        every, far = np.arange(rows.shape[0]), active[:N_FAR]
+        far, useful = active[:N_FAR], None
         if rows.has_alpha:
             alone = noise_alone(rows)
-            every, far = every[~alone], far[~alone[far]]
-        if len(every) > MOST_ROWS:
-            every = np.union1d(generator.choice(every, MOST_ROWS, replace=False), far)
-        block = rows.take(every)
-        alpha = np.zeros(len(every)) if block.alpha is None else block.alpha
-        return cls(np.asarray(block.X, dtype=np.float64), block.y, alpha, np.searchsorted(every, far))
+            far, useful = far[~alone[far]], np.flatnonzero(~alone)
+        n = rows.shape[0] if useful is None else len(useful)
+        which = np.arange(n) if n <= MOST_ROWS else generator.choice(n, MOST_ROWS, replace=False)
+        which = np.union1d(which if useful is None else useful[which], far)
+        block = rows.take(which)
+        alpha = np.zeros(len(which)) if block.alpha is None else block.alpha
+        return cls(np.asarray(block.X, dtype=np.float64), block.y, alpha, np.searchsorted(which, far))
 
     def holes(self, generator: np.random.Generator) -> Iterator[Hole]:
         """Yield holes of several sizes around random rows, then the outermost rows of inputs."""

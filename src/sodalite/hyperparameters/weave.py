@@ -58,8 +58,8 @@ class Weave:
     rows that are then chosen does not fall, and if the log density of the rows set aside, which the choice has not
     seen, grows by more than its standard error. Active sets are small first, and grow.
 
-    Where no kernel was given, other components may be added to the best one: a second scale, where there are few
-    inputs, periods that the targets show, and at the end a far scale (`sodalite.hyperparameters.components`).
+    Where no kernel was given, other components may be added to the best one: a rough long scale, where there are one or
+    two inputs, periods that the targets show, and at the end what fills holes (`sodalite.hyperparameters.components`).
 
     Parameters
     ----------
@@ -194,6 +194,7 @@ class _WeaveSearch:
     def __init__(self, strategy: Strategy, kernel: Kernel, began: float, seconds: float, progress: Progress) -> None:
         self.strategy, self.progress = strategy, progress
         self.rounds: list[Round] = []
+        self._first_comparable = 0  # the round from which on all were judged by the same rows
         self._began, self._end = began, began + seconds
         self.best = self.origin = kernel
         self.top = strategy.judge(kernel)
@@ -210,6 +211,7 @@ class _WeaveSearch:
         Verdicts before and after do not compare.
         """
         tried = sorted((each.kernel for each in self.rounds), key=lambda kernel: kernel is not self.best)
+        self._first_comparable = len(self.rounds)
         self.strategy, self.top = strategy, Verdict(np.full(1, -np.inf))
         for kernel in tried:
             self.progress.begin("a shape at full density", WINDOWS_PART)
@@ -308,17 +310,20 @@ class _WeaveSearch:
 
     def _with_components(self) -> list[tuple[Kernel, Verdict]]:
         """The kernels of several components that were tried and not kept, the best first."""
-        tried = sorted(self.rounds, key=lambda each: -each.objective)
         return [
             (each.kernel, Verdict(np.full(1, each.objective)))
-            for each in tried
+            for each in self._best_first()
             if not _is_plain(each.kernel) and not each.kept and each.kernel is not self.best
         ]
+
+    def _best_first(self) -> list[Round]:
+        """The rounds whose objectives compare, by these."""
+        return sorted(self.rounds[self._first_comparable :], key=lambda each: -each.objective)
 
     def _best_of_shapes(self) -> list[tuple[Kernel, Verdict]]:
         """For every shape of one component that was tried, its best kernel and the verdict on it; the best first."""
         found: dict[tuple[type, float | None], tuple[Kernel, Verdict]] = {}
-        for tried in sorted(self.rounds, key=lambda each: -each.objective):
+        for tried in self._best_first():
             kernel = tried.kernel
             if _is_plain(kernel):
                 shape = type(kernel.k1.k2), getattr(kernel.k1.k2, "nu", None)

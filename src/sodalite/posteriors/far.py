@@ -51,7 +51,7 @@ GROWTHS = np.geomspace(1e-8, 1e2, 41)
 FAR_WIDTH, MIDDLE_WIDTH, GROWTH_WIDTH = 0.5, 0.3, 3.0
 CAUTION = 0.5  # standard deviations above its mean, at which each number that is learnt is taken
 TYPICAL_GROWTH = 0.1  # prior median of `growth`
-PER_HOLE = 3.0  # independent errors that those of rows left out together count for: they are much alike
+INDEPENDENT = 3.0  # independent errors that those of rows left out together count for: they are much alike
 
 
 def novelty_of(latent: Floats, prior: Floats) -> Floats:
@@ -191,8 +191,8 @@ class Far:
             For every target, the distribution of errors in units of their width, and standard deviations over widths.
         """
         is_hole = ~(rows.beyond > 0).any(axis=(1, 2))
-        made = self._with_offsets(rows, near, prior, shapes, np.flatnonzero(is_hole))
-        return made._with_growth(rows, near, prior, shapes)
+        with_offsets = self._with_offsets(rows, near, prior, shapes, np.flatnonzero(is_hole))
+        return with_offsets._with_growth(rows, near, prior, shapes)
 
     def _with_offsets(self, rows: LeftTogether, near: Floats, prior: Floats, shapes: Shapes, which: Indices) -> Far:
         """With `far` and `middle` as the rows in holes have them."""
@@ -202,8 +202,8 @@ class Far:
         values = np.empty((len(FAR), len(MIDDLE)))
         for i, far in enumerate(FAR):
             for j, middle in enumerate(MIDDLE):
-                made = replace(self, far=float(far), middle=float(middle))
-                std = made.std(near[which], np.sqrt(some.variance), some.novelty, prior[which])
+                candidate = replace(self, far=float(far), middle=float(middle))
+                std = candidate.std(near[which], np.sqrt(some.variance), some.novelty, prior[which])
                 values[i, j] = weight @ _densities(some.error, std, shapes)
         values -= 0.5 * (np.square(FAR / FAR_WIDTH)[:, None] + np.square(MIDDLE / MIDDLE_WIDTH))
         mass = np.exp(values - values.max())
@@ -252,9 +252,9 @@ def _cautious(mass: Floats, values: Floats) -> float:
 
 
 def _weights(hole: Indices) -> Floats:
-    """The weight of every row, such that all rows of a hole count for `PER_HOLE` rows at most."""
+    """The weight of every row, such that all rows of a hole count for `INDEPENDENT` rows at most."""
     _, number, counts = np.unique(hole, return_inverse=True, return_counts=True)
-    return np.minimum(1.0, PER_HOLE / counts)[number]
+    return np.minimum(1.0, INDEPENDENT / counts)[number]
 
 
 def _densities(error: Floats, std: Floats, shapes: Shapes) -> Floats:
