@@ -1,10 +1,10 @@
 """
-The weave, round by round
-=========================
+The weave, step by step
+=======================
 
-With more than a thousand rows, the default finds hyperparameters in rounds. Each raises an objective, and is kept
-only if rows that it did not use are predicted better. ``rounds_`` tells what happened. The data are tropical storms
-in the Atlantic: the wind, from the place, the air pressure, the month and the hour.
+With more than 1500 rows, the default finds the kernel by how well rows are predicted that are left out. ``rounds_``
+tells what happened. The data are tropical storms in the Atlantic: the wind, from the place, the air pressure, the month
+and the hour.
 """
 
 import matplotlib.pyplot as plt
@@ -21,33 +21,36 @@ test = np.random.default_rng(0).random(len(y)) < 0.2
 print(f"{(~test).sum()} observations to learn from, {test.sum()} to judge by")
 
 # %%
-# One fit, with its rounds. It starts from the likelihood of 500 random rows; kernels of several shapes get a short run
-# each; and the best goes on. Of the five length-scales, the last is the hour's: it becomes so long that the hour of the
-# day does not count.
+# One fit, with its steps. It starts from the likelihood of 500 random rows, which says little of what varies faster than
+# these are apart. Kernels of several shapes go on from there among all rows; others, with one more component, compete;
+# and the best of them climb on more and more rows.
 
 gp = GreedyGPRegressor(n_active=200, random_state=0).fit(X[~test], y[~test])
-for number, each in enumerate(gp.rounds_):
-    print(f"{number:2} {'kept' if each.kept else '    '} {each.objective:8.3f}  {each.name:22} {each.kernel}"[:150])
+for each in gp.rounds_:
+    print(
+        f"{'kept' if each.kept else '    '} {each.objective:7.3f}  {each.level:18} {each.name:16} {each.kernel}"[:150]
+    )
 
 # %%
 # What each kernel is worth
 # -------------------------
 #
-# The objective is what a round was judged by, and larger is better. Here every kernel is tried on the test rows too,
-# which no round has seen.
+# The objective is what a step was judged by, and larger is better; it compares within one level. Here every kernel that
+# was judged by rows left out is tried on the test rows too, which the search has not seen.
 
+steps = [each for each in gp.rounds_ if "left out" in each.level]
 densities, errors = [], []
-for each in gp.rounds_:
+for each in steps:
     tried = GreedyGPRegressor(each.kernel, hyperparameters="fixed", n_active=200, random_state=0).fit(
         X[~test], y[~test]
     )
     densities.append(tried.log_density(X[test], y[test]).mean())
     errors.append(rmse(y[test], tried.predict(X[test])))
-kept = np.array([each.kept for each in gp.rounds_])
+kept = np.array([each.kept for each in steps])
 numbers = np.arange(len(kept))
 
 panels = {
-    "objective": [each.objective for each in gp.rounds_],
+    "objective": [each.objective for each in steps],
     "log density\nof test rows": densities,
     "RMSE of\ntest rows (knots)": errors,
 }
@@ -59,5 +62,6 @@ for ax, (name, values) in zip(axes, panels.items(), strict=True):
     ax.plot(numbers[~kept], values[~kept], "x", color="C3", label="rejected")
     ax.set_ylabel(name)
 axes[0].legend()
-axes[2].set_xticks(numbers, [each.name for each in gp.rounds_], rotation=40, ha="right")
+labels = [f"{each.name}, {each.level.split()[0]}" for each in steps]
+axes[2].set_xticks(numbers, labels, rotation=40, ha="right")
 plt.show()

@@ -137,7 +137,7 @@ def test_empty_partitions_and_whole_numbers_of_a_dataframe(client):
 @pytest.mark.campaign  # few rows and many, below, are the two ways that rows get to the search
 def test_hyperparameters_are_those_of_memory(client):
     X, y = rows()
-    weave = Weave(n_start=150, n_rounds=1, n_blocks=5, n_judged=100, n_exact=0)
+    weave = Weave(n_start=150, n_rounds=1, n_judged=100, n_exact=0)
     options = {"kernel": None, "hyperparameters": weave}
     here = clone(model()).set_params(**options).fit(X, y)
     there = clone(model()).set_params(**options).fit(*chunked(X, y), executor=client)

@@ -143,7 +143,7 @@ def test_fewer_active_rows_are_the_first_of_them():
 
 def test_the_first_call_is_a_fit():
     X, y = data()
-    quick = Weave(n_start=50, n_rounds=1, n_blocks=4, block_size=12, n_judged=40)
+    quick = Weave(n_start=50, n_rounds=1, n_judged=40)
     options = {"hyperparameters": quick, "posterior": "local", "kernel": None}
     one, two = model(**options), model(**options)
     one.partial_fit(X, y, alpha=0.1)

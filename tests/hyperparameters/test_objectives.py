@@ -7,16 +7,16 @@ from math import log, pi
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from scipy.stats import multivariate_normal, norm
+from scipy.stats import norm, t
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, WhiteKernel
 
 import dense
 from helpers import KERNELS, Indefinite
-from sodalite.hyperparameters import objectives
+from sodalite.hyperparameters import left_out, log_marginal_likelihood
 from sodalite.hyperparameters.joint import Joint
-from sodalite.hyperparameters.objectives import Foresight, Groups, Neighbourhoods
+from sodalite.hyperparameters.left_out import HOLES_SHARE, Groups, LeftOut, Questions, judged
+from sodalite.hyperparameters.likelihood import Prior
 from sodalite.kernels import compile_kernel
-from sodalite.kernels.neighbours import Neighbours
 
 NAMES = [
     "usual",
@@ -48,20 +48,30 @@ def noise_of(kernel, X, alpha):
     return dense.noise_of(kernel, X, alpha)
 
 
-def foresight(kernel, X, y, alpha, rows, k=5):
-    return Foresight(Groups(X, y, alpha), kernel, rows, k)
+FLAT = Prior(())
 
 
-def neighbourhoods(kernel, X, y, alpha, *_):
-    blocks = [np.arange(0, 9), np.arange(5, 14), np.arange(30, 39), np.arange(20, 37)]
-    return Neighbourhoods(kernel, X, y, blocks, alpha)
+def questions(groups, rows, n_holes=0):
+    """Rows, some of which are in two holes, each with all groups but its hole's; the holes are of two sizes."""
+    known = np.tile(np.arange(len(groups.places)), (len(rows), 1))
+    distance = np.zeros(len(rows), dtype=int)
+    for hole in range(n_holes):
+        here = np.arange(hole, len(rows), 3)
+        known[np.ix_(here, groups.group[rows[here]])] = -1
+        distance[here] = hole + 1
+    return Questions(rows, known, distance, np.where(distance > 0, distance, np.arange(len(rows))))
+
+
+def rows_left_out(kernel, X, y, alpha, rows, k=5, n_holes=2):
+    groups = Groups(X, y, alpha)
+    return LeftOut(kernel, groups, [questions(groups, rows, n_holes)], k, Prior.of(kernel, X, y))
 
 
 def joint(kernel, X, y, alpha, rows):
     return Joint(kernel, X, y, np.arange(12), rows, alpha)
 
 
-MAKERS = {"foresight": foresight, "neighbourhoods": neighbourhoods, "joint": joint}
+MAKERS = {"left out": rows_left_out, "joint": joint}
 makers = pytest.mark.parametrize("maker", MAKERS)
 
 
@@ -117,75 +127,91 @@ def test_without_free_parameters_there_is_a_value_and_no_gradient(maker, name):
 def test_blocks_of_any_size_give_the_same(maker, monkeypatch):
     kernel, X, y, alpha = data("usual")
     value, gradient = MAKERS[maker](kernel, X, y, alpha, np.arange(5, 30))(kernel.theta)
-    monkeypatch.setattr(objectives, "STACK", 600)
+    monkeypatch.setattr(left_out, "STACK", 600)
     found = MAKERS[maker](kernel, X, y, alpha, np.arange(5, 30))(kernel.theta)
     assert_allclose(found[0], value, rtol=1e-10)
     assert_allclose(found[1], gradient, rtol=1e-8)
 
 
-# Foresight
+# Rows left out
 
 
-def left_out(kernel, X, y, alpha, i, k):
-    """Mean and variance of observation i given the others at its k + 1 nearest places, of which its own is one."""
+def from_nearest(kernel, X, y, alpha, i, k, out=()):
+    """Mean and variance of observation i given the others at the k places that say most of it, without some rows."""
     places, group = np.unique(X, axis=0, return_inverse=True)
-    weights = compile_kernel(kernel, X).metric()
-    if weights is not None:
-        distance = np.sum(weights * (places - X[i]) ** 2, axis=1)
-    else:
-        distance = np.diag(kernel(places, places)) - 2 * kernel(X[[i]], places)[0]
-    near = np.isin(group.ravel(), np.argsort(distance, kind="stable")[: k + 1])
+    group = group.ravel()
+    distance = np.diag(kernel(places, places)) - 2 * kernel(X[[i]], places)[0]
+    usable = np.array([np.any((group == place) & (np.arange(len(X)) != i)) for place in range(len(places))])
+    usable[np.unique(group[list(out)])] = False
+    near = np.isin(group, np.argsort(np.where(usable, distance, np.inf), kind="stable")[:k]) & usable[group]
     near[i] = False
     noise = noise_of(kernel, X, alpha)
     mean, cov, _ = dense.exact(kernel, X[near], y[near], X[[i]], noise[near])
-    return mean[0], cov[0, 0] + noise[i]
+    return y[i] - mean[0], cov[0, 0] + noise[i]
 
 
 @kernels
 @pytest.mark.parametrize("copies", [1, 2])
 @pytest.mark.parametrize("k", [1, 6, 100])
-def test_foresight_is_the_density_of_each_observation_given_its_neighbours(name, copies, k):
+def test_each_row_is_predicted_from_the_places_that_say_most_of_it(name, copies, k):
     kernel, X, y, alpha = data(name, copies=copies)
-    rows = np.array([3, 0, 17, 31])
-    objective = foresight(kernel, X, y, alpha, rows, k)
-    expected = [left_out(kernel, X, y, alpha, i, k) for i in rows]
-    densities = [norm.logpdf(y[i], mean, np.sqrt(var)) for i, (mean, var) in zip(rows, expected, strict=True)]
-    assert objective(kernel.theta)[0] == pytest.approx(np.mean(densities), rel=1e-6, abs=1e-7)
-    assert objective.value(kernel.theta) == pytest.approx(np.mean(densities), rel=1e-6, abs=1e-7)
+    rows, groups = np.array([3, 0, 17, 31]), Groups(X, y, alpha)
+    objective = LeftOut(kernel, groups, [questions(groups, rows)], k, FLAT)
+    expected = [from_nearest(kernel, X, y, alpha, i, k) for i in rows]
+    error, variance = np.array([each[0] for each in expected]), np.array([each[1] for each in expected])
+    off = np.mean(error**2 / variance[:, None])
+    value = judged(error, variance)[0].mean() - 0.5 * (off - 1 - log(off))
+    assert objective(kernel.theta)[0] == pytest.approx(value, rel=1e-6, abs=1e-7)
+    assert objective.value(kernel.theta) == pytest.approx(value, rel=1e-6, abs=1e-7)
 
 
-def test_foresight_keeps_its_neighbours():
-    kernel, X, y, _ = data("usual", copies=1, known=False)
-    groups, rows = Groups(X, y), np.arange(9)
-    other = ConstantKernel(1.7) * RBF([50.0, 50.0, 0.1]) + WhiteKernel(0.1)
-    moved, anew = (Foresight(groups, start, rows, 4).value(other.theta) for start in (kernel, other))
-    found = Neighbours(compile_kernel(kernel, X), groups.places).query(X[rows], 5)
-    densities = []
-    for i, near in zip(rows, found, strict=True):
-        near = near[near != i]
-        mean, cov, _ = dense.exact(other, X[near], y[near], X[[i]], noise_of(other, X[near], None))
-        densities.append(norm.logpdf(y[i], mean[0], np.sqrt(cov[0, 0] + 0.1)))
-    assert moved == pytest.approx(np.mean(densities), rel=1e-6)
-    assert moved != pytest.approx(anew, rel=1e-3)
+def test_rows_in_a_hole_are_predicted_from_outside_and_each_size_counts_alike():
+    kernel, X, y, alpha = data("usual", copies=1)
+    rows, groups = np.arange(9), Groups(X, y, alpha)
+    objective = LeftOut(kernel, groups, [questions(groups, rows, n_holes=2)], 6, FLAT)
+    value = 0.0
+    for distance, weight in ((0, 1.0), (1, HOLES_SHARE / 2), (2, HOLES_SHARE / 2)):
+        here = rows[objective.distance == distance]
+        found = [from_nearest(kernel, X, y, alpha, i, 6, here if distance else ()) for i in here]
+        error, variance = np.array([each[0] for each in found]), np.array([each[1] for each in found])
+        value += weight * judged(error, variance)[0].mean()
+        if not distance:
+            off = np.mean(error**2 / variance[:, None])
+            value -= 0.5 * (off - 1 - log(off))
+    assert objective.value(kernel.theta) == pytest.approx(value, rel=1e-6)
 
 
-def test_foresight_of_rows_that_have_no_neighbours():
+def test_the_gain_over_another_kernel_comes_with_its_standard_error():
+    kernel, X, y, _ = data("usual", copies=1, known=False, n=400)
+    objective = rows_left_out(kernel, X, y, None, np.arange(300), n_holes=0)
+    other = kernel.theta + 0.5
+    gain, error = objective.gain(other, objective, kernel.theta)
+    each = objective._densities(other) - objective._densities(kernel.theta)
+    assert gain == pytest.approx(each.mean())
+    assert error == pytest.approx(each.std() / np.sqrt(300))
+    assert objective.gain(kernel.theta, objective, kernel.theta) == (0.0, 0.0)
+
+
+def test_judged_is_the_best_t_and_a_gaussian_of_one_variance():
+    error = np.random.default_rng(0).standard_t(3, size=(2000, 1))
+    variance = np.full(2000, 0.1)
+    by_t = t.logpdf(error[:, 0], 3).mean()
+    even = norm.logpdf(error[:, 0], 0, np.sqrt(np.mean(error**2))).mean()
+    assert judged(error, variance)[0].mean() == pytest.approx(0.5 * (by_t + even), abs=0.002)
+    assert judged(error, 7 * variance)[0].mean() == pytest.approx(judged(error, variance)[0].mean(), abs=1e-4)
+    calm = np.random.default_rng(0).standard_normal((2000, 1))
+    wild = calm.copy()
+    wild[:5] *= 100  # a few large errors do not decide by their variance alone
+    assert judged(wild, variance)[0].mean() > norm.logpdf(wild[:, 0], 0, wild.std()).mean() + 0.3
+
+
+def test_rows_that_nothing_is_known_of():
     kernel = ConstantKernel(2.0) * RBF(1.0) + WhiteKernel(0.5)
-    X, y = np.array([[3.0]]), np.array([[1.5]])
-    value, _ = Foresight(Groups(X, y), kernel, np.array([0]), 0)(kernel.theta)
-    assert value == pytest.approx(norm.logpdf(1.5, 0, np.sqrt(2.5)), rel=1e-6)
-
-
-def test_foresight_of_rows_that_are_all_the_same():
-    kernel = ConstantKernel(2.0) * RBF(1.0) + WhiteKernel(0.5)
-    X, y = np.ones((6, 2)), np.random.default_rng(0).normal(size=(6, 1))
-    value, _ = Foresight(Groups(X, y), kernel, np.arange(6), 0)(kernel.theta)
-    expected = []
-    for i in range(6):
-        rest = np.delete(np.arange(6), i)
-        mean, cov, _ = dense.exact(kernel, X[rest], y[rest], X[[i]], np.full(5, 0.5))
-        expected.append(norm.logpdf(y[i, 0], mean[0, 0], np.sqrt(cov[0, 0] + 0.5)))
-    assert value == pytest.approx(np.mean(expected), rel=1e-6)
+    groups = Groups(np.array([[3.0]]), np.array([[1.5]]))
+    value, gradient = LeftOut(kernel, groups, [questions(groups, np.array([0]))], 1, FLAT)(kernel.theta)
+    expected = judged(np.array([[1.5]]), np.array([2.5]))[0][0] - 0.5 * (0.9 - 1 - log(0.9))
+    assert value == pytest.approx(expected, rel=1e-6)
+    assert np.isfinite(gradient).all()
 
 
 def test_groups_hold_what_rows_with_the_same_inputs_have_together():
@@ -198,28 +224,6 @@ def test_groups_hold_what_rows_with_the_same_inputs_have_together():
         mine = groups.group == place
         assert_allclose(groups.sum[place], y[mine].sum(axis=0))
         assert_allclose(groups.sum_alpha[place], alpha[mine].sum())
-
-
-# Neighbourhoods
-
-
-@kernels
-def test_neighbourhoods_are_the_mean_likelihood_of_their_blocks(name):
-    kernel, X, y, alpha = data(name)
-    blocks = [np.arange(0, 9), np.arange(5, 14), np.arange(20, 37)]
-    found = Neighbourhoods(kernel, X, y, blocks, alpha)(kernel.theta)[0]
-    total = 0.0
-    for rows in blocks:
-        A = kernel(X[rows], X[rows]) + np.diag(noise_of(kernel, X, alpha)[rows])
-        total += dense.evidence_of(A, y[rows])
-    assert found == pytest.approx(total / (35 * 2), rel=1e-8)
-
-
-def test_one_block_of_all_rows_is_the_likelihood():
-    kernel, X, y, alpha = data("usual")
-    found = Neighbourhoods(kernel, X, y, [np.arange(40)], alpha)(kernel.theta)[0]
-    A = kernel(X, X) + np.diag(noise_of(kernel, X, alpha))
-    assert found == pytest.approx(sum(multivariate_normal.logpdf(c, np.zeros(40), A) for c in y.T) / 80, rel=1e-9)
 
 
 # Joint
@@ -249,8 +253,8 @@ def test_joint_with_every_row_active_is_the_likelihood():
     A = kernel(X, X) + np.diag(noise_of(kernel, X, alpha))
     value, gradient = Joint(kernel, X, y, np.arange(40), np.arange(40), alpha)(kernel.theta)
     assert value == pytest.approx(dense.evidence_of(A, y) / 80, rel=1e-9)
-    found = Neighbourhoods(kernel, X, y, [np.arange(40)], alpha)(kernel.theta)
-    assert_allclose(gradient, found[1], rtol=1e-7)
+    found = log_marginal_likelihood(compile_kernel(kernel, X), X, y, alpha)[1] / 80
+    assert_allclose(gradient, found, rtol=1e-7)
 
 
 def test_joint_of_one_row():

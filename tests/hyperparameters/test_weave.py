@@ -8,29 +8,26 @@ from itertools import groupby, pairwise
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, ExpSineSquared, Matern, WhiteKernel
+from sklearn.gaussian_process.kernels import (
+    RBF,
+    ConstantKernel,
+    DotProduct,
+    ExpSineSquared,
+    Matern,
+    Product,
+    WhiteKernel,
+)
 
 from helpers import FIXED, KERNELS, POSTERIORS, campaign
 from sodalite import GreedyGPRegressor
 from sodalite.criteria import Delta
-from sodalite.hyperparameters import Fixed, Found, Subset, Task, Weave
-from sodalite.hyperparameters.objectives import Foresight
-from sodalite.hyperparameters.strategies import ByActiveRows, ByNeighbours, Verdict
-from sodalite.hyperparameters.task import Progress
-from sodalite.hyperparameters.weave import _WeaveSearch
+from sodalite.hyperparameters import Fixed, Found, Subset, Task, Weave, search
+from sodalite.hyperparameters.left_out import LeftOut, LeftOutRows, density_starts
+from sodalite.hyperparameters.rounds import Rounds, Verdict
 from sodalite.kernels import default_kernels, leaves
 from sodalite.metrics import nlpd
-from sodalite.posteriors.calibration import log_densities
-from sodalite.posteriors.shape import density_of_t
 
-QUICK = Weave(
-    n_start=40,
-    n_rounds=3,
-    n_blocks=3,
-    block_size=12,
-    n_judged=40,
-    n_exact=0,
-)
+QUICK = Weave(n_start=40, n_rounds=3, n_judged=40, n_exact=0)
 kinds = pytest.mark.parametrize("posterior", ["local", "sod"])
 
 
@@ -64,7 +61,7 @@ def check(found, *kernels):
     kept = [turn for turn in found.rounds if turn.kept]
     assert kept[0].name == "start"
     assert kept[-1].kernel == kernel
-    for _, same in groupby(kept, key=lambda turn: turn.n_active):
+    for _, same in groupby(kept, key=lambda turn: turn.level):
         assert all(late.objective > early.objective for early, late in pairwise(same))
     assert all(np.isfinite(turn.objective) for turn in kept)
     assert all(turn.seconds >= 0 for turn in found.rounds)
@@ -88,8 +85,8 @@ def nu_of(kernel):
 
 def test_rows_are_predicted_from_as_many_neighbours_as_asked_for(monkeypatch):
     counts = []
-    raised = Foresight.__init__
-    monkeypatch.setattr(Foresight, "__init__", lambda self, *given: counts.append(given[-1]) or raised(self, *given))
+    made = LeftOut.__init__
+    monkeypatch.setattr(LeftOut, "__init__", lambda self, *given: counts.append(given[3]) or made(self, *given))
     find(*data(), weave=replace(QUICK, n_neighbors=7))
     assert set(counts) == {7}
 
@@ -97,9 +94,9 @@ def test_rows_are_predicted_from_as_many_neighbours_as_asked_for(monkeypatch):
 @pytest.mark.parametrize(("n", "n_active"), [(120, 30), (500, 500), campaign(900, 500)])
 def test_what_has_failed_is_not_tried_again(n, n_active):
     found = find(*data(n), posterior="sod", weave=replace(QUICK, n_rounds=8), n_active=n_active)
-    again = [turn.n_active for turn in found.rounds if turn.name == "start again"]
-    assert again == sorted(set(again))
-    ends = [turn for turn in found.rounds if turn.n_active == found.rounds[-1].n_active and "round" in turn.name]
+    again = [turn.level for turn in found.rounds if turn.name == "start again"]
+    assert len(again) == len(set(again))
+    ends = [turn for turn in found.rounds if turn.level == found.rounds[-1].level and "round" in turn.name]
     assert sum(not turn.kept for turn in ends) <= 1
 
 
@@ -109,8 +106,8 @@ def test_when_the_time_is_up_no_round_is_begun(posterior):
     first = usual()
     task = Task(X, y, posterior=POSTERIORS[posterior], criterion=Delta(), n_active=30, seconds=0)
     found = QUICK.find(task, [first], np.random.default_rng(0))
-    assert [part.name for part in found.rounds] == ["start"]
-    assert found.kernel is found.rounds[0].kernel
+    assert {part.name for part in found.rounds} == {"start"}
+    assert found.kernel == found.rounds[0].kernel
 
 
 @pytest.mark.parametrize(("posterior", "q"), [*((kind, 1) for kind in POSTERIORS), ("local", 2), ("sod", 2)])
@@ -152,48 +149,50 @@ def test_a_kernel_that_gives_no_numbers_never_wins():
 
 @pytest.mark.parametrize("seed", range(4))
 def test_no_round_that_is_kept_lowers_j(seed, monkeypatch):
-    judge, verdicts = ByActiveRows.judge, {}
+    judge, verdicts = Rounds.judge, {}
 
     def noted(side, kernel):
-        verdicts[side.n_active, *kernel.theta] = found = judge(side, kernel)
+        verdicts[f"{side.n_active} active rows", *kernel.theta] = found = judge(side, kernel)
         return found
 
-    monkeypatch.setattr(ByActiveRows, "judge", noted)
-    monkeypatch.setattr(Subset, "find", lambda subset, task, kernels, generator: Found(kernels[0]))  # a poor start
+    monkeypatch.setattr(Rounds, "judge", noted)
+    monkeypatch.setattr("sodalite.hyperparameters.weave.find_exactly", lambda task, kernels: Found(kernels[0]))  # poor
     X, y = data(n=400, d=3, seed=seed)
     found = find(X, y, posterior="sod", n_active=150, weave=replace(QUICK, n_rounds=6), seed=seed)
     kept = [turn for turn in found.rounds if turn.kept]
-    assert len({turn.n_active for turn in found.rounds}) == 2
+    assert len({turn.level for turn in found.rounds}) == 2
     assert len(kept) > 1
-    for size, same in groupby(kept, key=lambda turn: turn.n_active):
+    for size, same in groupby(kept, key=lambda turn: turn.level):
         joint = [verdicts[size, *turn.kernel.theta].joint for turn in same]
         assert joint == sorted(joint)
-    last = found.rounds[-1].n_active
-    assert verdicts[last, *found.kernel.theta].joint >= verdicts[last, *found.rounds[0].kernel.theta].joint
+    last = found.rounds[-1].level
+    assert verdicts[last, *found.kernel.theta].joint >= verdicts[last, *kept[0].kernel.theta].joint
 
 
 @pytest.mark.parametrize("posterior", ["sod", *map(campaign, sorted({*POSTERIORS} - {"local", "sod"}))])
-def test_other_posteriors_begin_where_the_subset_ends(posterior):
+def test_other_posteriors_begin_where_the_likelihood_of_some_rows_is_largest(posterior):
     X, y = data()
     kernels = default_kernels(X, y)
     found = find(X, y, *kernels, posterior=posterior)
-    subset = Subset().find(Task(X, y, posterior=POSTERIORS[posterior]), kernels, np.random.default_rng(0))
-    assert found.rounds[0].kernel == subset.kernel
+    task = Task(X, y).take(np.random.default_rng(0).permutation(len(X))[: 2 * QUICK.n_start])
+    assert [turn.kernel for turn in found.rounds if turn.name == "start"][-1] == search.find_exactly(
+        task, kernels
+    ).kernel
 
 
 @kinds
 def test_rounds_that_are_not_kept_are_forgotten(posterior):
     X, y = data()
-    found = find(X, y, posterior=posterior, weave=replace(QUICK, n_rounds=8, n_blocks=4, block_size=64))
+    found = find(X, y, posterior=posterior, weave=replace(QUICK, n_rounds=8))
     missed = [turn for turn in found.rounds if not turn.kept]
     assert missed
-    assert all(turn.kernel != found.kernel for turn in missed)
+    assert all(turn.kernel != found.kernel for turn in missed if turn.level == found.rounds[-1].level)
 
 
 def test_active_sets_are_small_first_and_grow():
     X, y = data(n=320)
     found = find(X, y, posterior="sod", n_active=150)
-    sizes = [turn.n_active for turn in found.rounds]
+    sizes = [int(turn.level.split()[0]) for turn in found.rounds if "active" in turn.level]
     assert sizes == sorted(sizes)
     assert sizes[0] == 100
     assert max(sizes) == 150
@@ -217,10 +216,10 @@ def test_from_a_thin_start_it_gets_to_where_many_rows_are():
         Subset(n_rows=rows, n_starts=2).find(Task(X, y), [usual()], np.random.default_rng(0)).kernel
         for rows in (40, 300)
     )
-    weave = Weave(n_start=40, n_rounds=2, n_blocks=10, block_size=40, n_judged=100)
+    weave = Weave(n_start=40, n_judged=600, n_exact=0)
     kernel = find(X, y, weave=weave, n_active=100).kernel
     assert np.abs(thin.theta - many.theta)[1:].max() > 0.5
-    assert np.abs(kernel.theta - many.theta)[1:].max() < 0.15
+    assert np.abs(kernel.theta - many.theta)[1:].max() < 0.25  # another objective: rows left out, not the likelihood
 
 
 # Kernels
@@ -282,8 +281,9 @@ def test_of_several_kernels_one_comes_back(posterior):
     kernels = default_kernels(X, y)
     found = find(X, y, *kernels, posterior=posterior)
     check(found, *kernels)
-    tried = {(type(turn.kernel.k1.k2), *nu_of(turn.kernel)) for turn in found.rounds}
-    assert tried == {(RBF,), (Matern, 2.5), (Matern, 1.5), (Matern, 0.5)}
+    plain = [turn.kernel for turn in found.rounds if isinstance(turn.kernel.k1, Product)]
+    tried = {(type(kernel.k1.k2), *nu_of(kernel)) for kernel in plain}
+    assert {(RBF,), (Matern, 2.5), (Matern, 1.5), (Matern, 0.5)} <= tried
 
 
 @kinds
@@ -292,7 +292,7 @@ def test_a_rough_function_is_not_taken_for_a_smooth_one(posterior):
     generator = np.random.default_rng(0)
     X = generator.uniform(-5, 5, (200, 1))
     y = np.linalg.cholesky(truth(X)) @ generator.normal(size=(200, 1))
-    weave = Weave(n_start=100, n_rounds=1, n_blocks=5, block_size=30, n_judged=100)
+    weave = Weave(n_start=100, n_rounds=1, n_judged=100, n_exact=0)
     found = find(X, y, *default_kernels(X, y), posterior=posterior, weave=weave, n_active=60)
     assert nu_of(found.kernel)  # not the squared exponential
 
@@ -430,48 +430,28 @@ def test_what_is_found_does_not_depend_on_the_units():
     assert_allclose(stretched.predict(T * [1e-3, 1e4]), 100 * plain.predict(T), rtol=1e-4)
 
 
-def test_kernels_that_were_judged_by_other_rows_do_not_compete_in_holes():
-    """Of more than 100 000 rows, a search goes on with windows: objectives before and after do not compare."""
-    X, y = data(n=100)
-    (kernel,) = default_kernels(X, y)[1:2]
-    strategy = ByNeighbours(QUICK, Task(X, y, posterior=POSTERIORS["local"]), np.random.default_rng(0))
-    search = _WeaveSearch(strategy, kernel, 0.0, np.inf, Progress(lambda part, done: None, 1.0))
-    before = list(search.rounds)
-    search.go_on(strategy)
-    assert len(search.rounds) > len(before)
-    assert not {id(each) for each in before} & {id(each) for each in search._best_first()}
-    assert len(search._best_first()) == len(search.rounds) - len(before)
+def left_out_rows(X, y, kernel):
+    task = Task(X, y, posterior=POSTERIORS["local"])
+    return LeftOutRows.of(task, kernel, np.random.default_rng(0), 300, 24)
 
 
-def test_a_kernel_that_sees_no_row_is_said_as_noise():
+def test_where_targets_are_noise_the_kernel_says_noise():
+    """Not length-scales shorter than all distances, which say as much and make every place as far as any other."""
     generator = np.random.default_rng(0)
     X, y = generator.uniform(-2, 2, (400, 4)), generator.standard_normal((400, 1))
-    (natural,) = default_kernels(X, y)[1:2]
-    strategy = ByNeighbours(QUICK, Task(X, y, posterior=POSTERIORS["local"]), np.random.default_rng(0))
-    theta = natural.theta.copy()
-    theta[1:-1] = natural.bounds[1:-1, 0]
-    search = _WeaveSearch(strategy, natural.clone_with_theta(theta), 0.0, np.inf, Progress(None, 1.0))
-    assert strategy.is_blind(search.best)
-    search.try_mostly_noise(natural, 1.0)
-    assert not strategy.is_blind(search.best)
-    assert search.rounds[-1].name == "mostly noise"
-    assert search.rounds[-1].kept
-
-    smooth = np.sin(X[:, :1])
-    strategy = ByNeighbours(QUICK, Task(X, smooth, posterior=POSTERIORS["local"]), np.random.default_rng(0))
-    search = _WeaveSearch(strategy, natural, 0.0, np.inf, Progress(None, 1.0))
-    search.try_mostly_noise(natural, 1.0)
-    assert search.best is natural
+    kernels = default_kernels(X, y)
+    blind = kernels[1].theta.copy()
+    blind[1:-1] = kernels[1].bounds[1:-1, 0]
+    rows = left_out_rows(X, y, kernels[1])
+    names = [name for name, _ in density_starts(rows, [kernels[1].clone_with_theta(blind)], kernels[1])]
+    assert names.count("mostly noise") == 1
+    found = find(X, y, *kernels, weave=replace(QUICK, n_start=200, n_judged=400)).kernel
+    assert found.k2.noise_level > 0.8
+    assert np.median(first_of(found).length_scale) > 0.3
 
 
-def test_a_few_large_errors_do_not_decide_between_kernels():
-    error = np.random.default_rng(0).standard_normal((500, 1))
-    wild = error.copy()
-    wild[:5] *= 100
-    std = np.ones(500)
-    assert density_of_t(wild, std) > log_densities(wild, np.full(500, np.mean(wild**2))).mean() + 1
-    assert density_of_t(error, std) == pytest.approx(log_densities(error, std).mean(), abs=0.01)
-    assert density_of_t(3 * error, 3 * std) == pytest.approx(density_of_t(error, std) - np.log(3), abs=1e-4)
+def first_of(kernel):
+    return next(part for part in leaves(kernel) if hasattr(part, "length_scale"))
 
 
 @pytest.mark.parametrize("drifts", [True, False])
@@ -482,8 +462,21 @@ def test_a_length_scale_shorter_than_the_gaps_of_an_input_is_lifted_where_rows_a
     phase = 0.3 * year if drifts else generator.uniform(0, 2 * np.pi, 10)[year]  # else a year says nothing of the next
     y = (np.sin(phase + 2 * place) + 0.05 * generator.normal(size=400))[:, None]
     kernel = RBF([0.1, 1.0, 0.5]) + WhiteKernel(1e-2)
-    strategy = ByNeighbours(QUICK, Task(X, y, posterior=POSTERIORS["local"]), np.random.default_rng(0))
-    found = strategy.scaled(kernel)
-    assert (found.k1.length_scale[0] >= 1.0) == drifts
-    assert found.k1.length_scale[2] <= 0.5  # a constant input has no gaps
-    assert strategy.judge(found).density >= strategy.judge(kernel).density
+    rows = left_out_rows(X, y, kernel)
+    starts = dict(density_starts(rows, [kernel], kernel))
+    values = {name: rows.objective(each).value(each.theta) for name, each in starts.items()}
+    lifted = starts["across gaps"].k1.length_scale
+    assert lifted[0] >= 2
+    assert lifted[2] == pytest.approx(starts["at full density"].k1.length_scale[2])  # a constant input has no gaps
+    assert (values["across gaps"] > values["at full density"]) == drifts
+
+
+def test_a_richer_kernel_needs_a_gain_beyond_chance():
+    generator = np.random.default_rng(1)
+    X = generator.uniform(-2, 2, (500, 1))
+    y = np.sin(2 * X) + 0.3 * generator.normal(size=X.shape)
+    task = Task(X, y, posterior=POSTERIORS["local"], forms=True)
+    found = replace(QUICK, n_judged=300).find(task, default_kernels(X, y), np.random.default_rng(0))
+    richer = [turn for turn in found.rounds if len(leaves(turn.kernel)) > 3]
+    assert richer
+    assert len(leaves(found.kernel)) == 3

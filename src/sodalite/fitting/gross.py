@@ -23,7 +23,7 @@ from ..core.types import Array, Floats, Indices, Mask
 from ..core.warn import warn
 from ..exceptions import OutlierWarning
 from ..hyperparameters.dense import leave_one_out
-from ..hyperparameters.exact import find_exactly
+from ..hyperparameters.search import find_exactly
 from ..hyperparameters.task import Fixed, Task
 from ..kernels import default_kernels, robust_spread
 from ..kernels.neighbours import Index, distinct

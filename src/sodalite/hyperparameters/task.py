@@ -16,7 +16,7 @@ from ..criteria import Criterion, Delta
 from ..posteriors import Local, Posterior, SubsetOfData
 from ..selection.rows import Rows
 
-FULL_DENSITY = "at full density"  # name of the steps of a search from whose first on rows are windows
+FULL_DENSITY = "at full density"  # name of the kernels that a search goes on with among all rows
 
 
 @dataclass(frozen=True)
@@ -114,12 +114,11 @@ class Round:
     kernel: Kernel
     """The kernel that was tried."""
     objective: float
-    """Its value, per target value; comparable within one search, at the same `n_active` and, where rows are windows,
-    from the first step `FULL_DENSITY` on."""
+    """Its value, per target value; comparable between the steps of one level."""
     kept: bool
     seconds: float
-    n_active: int | None = None
-    """The number of active rows that the value is for; None if there are none."""
+    level: str = ""
+    """The rows that it was judged by, in words."""
 
 
 @dataclass(frozen=True)

@@ -18,13 +18,14 @@ from ..kernels.neighbours import Index, distinct
 from ..selection.rows import Block, Rows
 from .task import Task, Windows
 
-N_CENTRES = 1500  # windows: half of their centres judge, as many as give the mean log density to some hundredths
 SIZE = 64  # places of a window: the neighbours that a row is learnt from, and as many in case that the metric changes
 COPIES = 4  # rows with equal inputs that a window has at most: they tell the noise, and must not fill it
 N_SCATTERED = 10_000  # rows drawn at random besides, which see the long length-scales
 
 
-def with_windows(task: Task, rows: Rows, kernel: CompiledKernel, generator: np.random.Generator) -> Task | None:
+def with_windows(
+    task: Task, rows: Rows, kernel: CompiledKernel, generator: np.random.Generator, n_centres: int
+) -> Task | None:
     """The task of learning from windows of all rows; None if the kernel has no metric, or places are few.
 
     All rows of X are read once. O(n log n), and O(log n) for every window and part of the rows.
@@ -39,13 +40,14 @@ def with_windows(task: Task, rows: Rows, kernel: CompiledKernel, generator: np.r
         Its metric says which rows are near.
     generator : numpy.random.Generator
         Draws centres and scattered rows.
+    n_centres : int
     """
     weights = kernel.metric()
     if weights is None or _knows_most_places(task.X):
         return None
     n = rows.shape[0]
-    drawn = generator.choice(n, min(n, N_CENTRES + N_SCATTERED), replace=False)
-    centres, scattered = drawn[:N_CENTRES], drawn[N_CENTRES:]
+    drawn = generator.choice(n, min(n, n_centres + N_SCATTERED), replace=False)
+    centres, scattered = drawn[:n_centres], drawn[n_centres:]
     index = Index.of(task.X, kernel.centre, weights)
     queries = index.scaled(rows.take(np.sort(centres)).X)  # rows on disk are best read in their order
     index.nearest(queries[:1], min(SIZE, len(task.X)))  # measures which way to search is the quicker one

@@ -159,14 +159,23 @@ class Matern(Stationary):
         return rho
 
     def derivatives(self, e: Floats) -> tuple[Floats, Floats, tuple[Floats, ...]]:
-        rho = np.sqrt(-4 * self.nu * e)
-        decay = np.exp(-rho)
+        rho = np.multiply(e, -4 * self.nu)
+        np.sqrt(rho, out=rho)
+        decay = np.exp(np.negative(rho))
         if self.nu == 0.5:
             # dk/de is infinite at e = 0, but it is multiplied by e there, and the product tends to 0.
             return decay, np.divide(decay, rho, out=np.zeros_like(rho), where=rho > 1e-8), ()
+        once = rho + 1
+        once *= decay
         if self.nu == 1.5:
-            return (1 + rho) * decay, 3 * decay, ()
-        return (1 + rho + rho * rho / 3) * decay, (5 / 3) * (1 + rho) * decay, ()
+            decay *= 3
+            return once, decay, ()
+        rho *= rho
+        rho *= decay
+        rho *= 1 / 3
+        rho += once
+        once *= 5 / 3
+        return rho, once, ()
 
     def hand_over(self, maker: Maker) -> Any:
         return maker.matern(self.length_scale, self.free[0], self.nu)
