@@ -21,14 +21,14 @@ test = np.random.default_rng(0).random(len(y)) < 0.2
 print(f"{(~test).sum()} observations to learn from, {test.sum()} to judge by")
 
 # %%
-# One fit, with its steps. It starts from the likelihood of 500 random rows, which says little of what varies faster than
-# these are apart. Kernels of several shapes go on from there among all rows; others, with one more component, compete;
+# One fit, with its steps. It starts from the likelihood of 500 random rows, which says little of what varies faster
+# than these are apart. Kernels of several shapes go on among all rows; others, with one more component, compete;
 # and the best of them climb on more and more rows.
 
 gp = GreedyGPRegressor(n_active=200, random_state=0).fit(X[~test], y[~test])
 for each in gp.rounds_:
     print(
-        f"{'kept' if each.kept else '    '} {each.objective:7.3f}  {each.level:18} {each.name:16} {each.kernel}"[:150]
+        f"{'kept' if each.kept else '    '} {each.objective:7.3f}  {each.level:18} {each.name:15} {each.kernel}"[:150]
     )
 
 # %%

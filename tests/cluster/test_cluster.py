@@ -165,7 +165,6 @@ def test_with_many_rows_a_sample_is_fetched_the_one_of_memory(client, monkeypatc
 
 def test_windows_of_all_rows_are_those_of_memory(client, monkeypatch):
     monkeypatch.setattr("sodalite.fitting.pipeline.MOST_ROWS", 150)
-    monkeypatch.setattr("sodalite.hyperparameters.windows.N_CENTRES", 20)
     monkeypatch.setattr("sodalite.hyperparameters.windows.SIZE", 12)
     X, y = rows()
     weave = Weave(n_start=100, n_rounds=0, n_judged=50, n_neighbors=8, n_exact=0)

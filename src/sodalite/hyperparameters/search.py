@@ -40,6 +40,7 @@ FEW, SOME = 200, 500  # rows that tell the scale and the shape, and then which c
 MANY = 1.4  # times as many rows as that are many more: with fewer, all might as well be searched
 LEVELS = (500, 1500, 3000)  # rows that are left out, level by level, where a table is too large for its likelihood
 BEHIND = 20.0  # nats that a kernel may be behind on fewer rows, and race all the same
+LITTLE_BEHIND = 5.0  # the same, where rows are left out
 CLOSE = 0.03  # nats that a race goes on for: a parameter is off by a quarter of its standard error then
 AHEAD = 1.0  # nats that a kernel must have more than another promises, so that the other is given up
 SHAPE_STEPS = 15  # steps of a climb from the grid, or with another kernel shape: enough to compare their ends
@@ -47,7 +48,7 @@ FORM_STEPS = 30  # steps of a climb with another component, which starts farther
 LAST_STEPS = 60  # steps of the last climb, which goes on to the maximum
 LEFT_OUT_STEPS = 12  # steps of a climb on more rows that are left out: each costs as much as all of a small table's
 MOST_ADDED = 2  # components that are added where rows are left out
-MOST_FINALISTS = 3  # kernels that race on more rows that are left out
+MOST_FINALISTS = 3  # kernels that race on all rows, and on more rows that are left out
 START_PART, FORM_PART, LAST_PART = 2.0, 3.0, 3.0  # weights of the parts of a search, by their time
 FOLDS = 10  # parts of the rows that are predicted by hyperparameters found without them
 REFIT_STEPS = 15  # steps of a climb without the rows of one fold, which starts at the maximum of all rows
@@ -75,7 +76,7 @@ def find_exactly(task: Task, kernels: Sequence[Kernel]) -> Found:
             search.look_again(kernels)
         search.add_components(forms)
         for level in levels[2:]:
-            search.go_on(level, LAST_STEPS)
+            search.go_on(level, LAST_STEPS, MOST_FINALISTS)
         search.finish(TIGHT if len(levels) == 1 else CLOSE / (n * y.shape[1]))
     return search.found
 
@@ -283,7 +284,8 @@ class Search:
         if self.is_over:
             return
         ranked = sorted(self.tried, key=lambda each: -each.evidence)
-        least = ranked[0].evidence - BEHIND * self.level.times
+        behind = LITTLE_BEHIND if level.rows is None else BEHIND
+        least = ranked[0].evidence - behind * self.level.times
         racing = [each for each in ranked if each.evidence > least]
         if most is not None:  # the best, and the best of the simplest
             racing = list(dict.fromkeys([self.best, min(ranked, key=lambda each: each.start.n_dims), *racing]))[:most]
