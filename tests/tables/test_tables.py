@@ -149,15 +149,15 @@ UNREADABLE = {
     "two encodings": (
         "a.csv",
         "é,y\n1,2\n".encode() + "ä,3\n".encode("latin1"),
-        r"not UTF-8: byte 9 \(0xe4\), in line 3.*encoding=\"cp1252\"",
+        r"not UTF-8: byte 0xe4 in line 3.*encoding=\"cp1252\"",
     ),
     "two encodings in the header": (
         "a.csv",
         "é".encode() + "ä,y\n1,2\n".encode("latin1"),
-        r"byte 2 \(0xe4\), in line 1",
+        "byte 0xe4 in line 1",
     ),
-    "half a character": ("a.csv", "a,é\n1,ä".encode()[:-1], r"byte 7 \(0xc3\), in line 2"),
-    "no text": ("a.csv", b"a,y\n1,\xe4\x00\n", r"byte 6 \(0xe4\), in line 2"),
+    "half a character": ("a.csv", "a,é\n1,ä".encode()[:-1], "byte 0xc3 in line 2"),
+    "no text": ("a.csv", b"a,y\n1,\xe4\x00\n", "byte 0xe4 in line 2"),
     "no header": ("a.csv", b"1,2.5\n3,4\n", "starts with numbers .*column names must come first"),
     "Parquet": ("a.csv", b"PAR1....", "is not text, but Parquet"),
     "no Parquet": ("a.parquet", b"a,y\n1,2\n", r"a\.parquet cannot be read as Parquet: "),
@@ -191,7 +191,7 @@ def test_a_bad_byte_far_into_a_file_is_found(tmp_path, monkeypatch):
     monkeypatch.setattr(text_module, "BLOCK", 1000)
     data = "a,y\n" + "1,é\n" * 5000
     path = write(tmp_path / "a.csv", data.encode() + b"2,\xff\n")
-    with pytest.raises(TableError, match=r"byte 25006 \(0xff\), in line 5002"):
+    with pytest.raises(TableError, match="byte 0xff in line 5002"):
         read_table(path)
 
 
@@ -200,9 +200,9 @@ def test_a_bad_byte_far_into_a_file_is_found(tmp_path, monkeypatch):
 def test_a_file_of_windows_is_read_as_such_wherever_that_shows(size, form, tmp_path, monkeypatch):
     monkeypatch.setattr(text_module, "BLOCK", max(size, 100))
     monkeypatch.setattr(text_module, "HEAD", size)
-    texts = ["plain"] * 300 + ["Zürich", "10 €", "\x81", "“good”", "é"]
+    texts = ["plain"] * 300 + ["Zürich", "10 €", "“good”", "é"]
     lines = "\n".join(["y,a", *(f"{row},{text}" for row, text in enumerate(texts))])
-    encoded = b"\x81".join(part.encode("cp1252") for part in lines.split("\x81"))
+    encoded = lines.encode("cp1252")
     path = write(tmp_path / "a.csv", gzip.compress(encoded) if form == "gzip" else encoded)
     if form == "pipe":
         with open_table("-", Pipe(encoded)) as reader:
@@ -258,27 +258,23 @@ UNUSABLE = {
     "no features": ("a,y\n1,2\n", {"exclude": ["a"]}, "no column is left to predict 'y' from"),
     "no rows": ("a,y\n", {}, "has column names but no rows"),
     "text target": ("a,y\n1,2\n1,big\n", {}, r"the target 'y' must hold numbers, but it has 'big' in line 3\. "),
-    "target of names": (
-        "a,z,y\n1,2,p\n1,3,q\n1,3,r\n1,4,s\n",
+    **{
+        f"target of {what}": (f"a,z,y\n{rows}", {}, f"the target 'y' holds {words}, but must hold numbers")
+        for what, rows, words in (
+            ("names", "1,2,p\n1,3,q\n1,3,r\n1,4,s\n", "4 different texts, such as 'p', 'q', 'r'"),
+            ("levels", "1,1,p\n1,1,q\n2,1,r\n", "3 different texts, such as 'p', 'q', 'r'"),
+            ("two levels", "1,1,yes\n1,1,no\n", "two levels: 'no', 'yes'"),
+            ("truth", "1,1,true\n1,1,false\n", "two levels: 'false', 'true'"),
+            ("written dates", "1,1,31.1.2026\n1,1,1.2.2026\n", "dates such as 31.01.2026"),
+            ("times", "1,1,12:30\n1,1,4:00\n2,1,1:11\n", "times of day"),
+            ("dates", "1,1,2020-01-01\n1,1,2020-01-02\n", "dates"),
+        )
+    },
+    "other columns": (
+        "a,z,y\n1,2,p\n1,3,q\n",
         {},
-        r"the target 'y' holds 4 different texts, such as 'p', 'q', 'r', but must hold numbers\. "
-        r"Name a column of numbers as the target: 'a', 'z'\.$",
+        r"Write it as numbers, .* or name another target\. Columns of numbers are 'a', 'z'\.$",
     ),
-    "target of levels": ("a,y\n1,p\n1,q\n2,r\n", {}, r"the target 'y' holds 'p', 'q', 'r', but must hold numbers\. "),
-    "target of two levels": ("a,y\n1,yes\n1,no\n", {}, r"holds 'no' and 'yes', but must hold numbers\. Write 0 and 1 "),
-    "target of truth": ("a,y\n1,true\n1,false\n", {}, "holds true and false, but must hold numbers. Write 0 and 1 "),
-    "target of dates": (
-        "a,y\n1,31.1.2026\n1,1.2.2026\n",
-        {},
-        "the target 'y' holds dates, but must hold numbers. Write",
-    ),
-    "target of times": (
-        "a,y\n1,12:30\n1,4:00\n2,1:11\n",
-        {},
-        "the target 'y' holds times, but must hold numbers. Write",
-    ),
-    "date target": ("a,y\n1,2020-01-01\n", {}, "target 'y' holds dates, but must hold numbers"),
-    "bool target": ("a,y\n1,true\n", {}, "target 'y' holds true and false"),
     "text": ("a,y\n1,2\n2,3\n3 kg,4\n4,5\n", {}, r"column 'a' holds text .*: '3 kg' in line 4\. "),
     "infinite": (
         "a,y\n1,2\ninf,3\n-inf,4\n",
@@ -494,11 +490,8 @@ KEPT = {"town": ["Bern", "Zürich", 'a "b", c'], "day": DAYS}
 
 
 def read_back(path):
-    """A table as pandas or NumPy reads it."""
+    """A table as pandas reads it."""
     name = path.name
-    if name.endswith(".npz"):
-        with np.load(path, allow_pickle=False) as file:
-            return pd.DataFrame({key: file[key] for key in file.files})
     if name.endswith(".parquet"):
         return pd.read_parquet(path)
     if name.endswith((".feather", ".arrow")):
@@ -506,7 +499,7 @@ def read_back(path):
     return pd.read_csv(path, sep="\t" if ".tsv" in name else ",")
 
 
-@pytest.mark.parametrize("name", ["a.csv", "a.tsv", "a.csv.gz", "a.tsv.gz", "a.parquet", "a.feather", "a.npz", "a"])
+@pytest.mark.parametrize("name", ["a.csv", "a.tsv", "a.csv.gz", "a.tsv.gz", "a.parquet", "a.feather", "a"])
 def test_other_libraries_read_what_is_written(name, tmp_path):
     table = OUT | {key: pa.array(values) for key, values in KEPT.items()}
     with open_output(tmp_path / name, list(table)) as write_rows:
@@ -522,7 +515,7 @@ def test_other_libraries_read_what_is_written(name, tmp_path):
     assert os.listdir(tmp_path) == [name]
 
 
-@pytest.mark.parametrize("name", ["a.csv", "a.parquet", "a.npz"])
+@pytest.mark.parametrize("name", ["a.csv", "a.parquet"])
 def test_no_rows_at_all(name, tmp_path):
     with open_output(tmp_path / name, ["mean", "std"]):
         pass
@@ -566,7 +559,7 @@ def test_standard_output_that_takes_a_little_at_a_time(monkeypatch):
     assert not slow.closed
 
 
-@pytest.mark.parametrize("name", ["a.csv", "a.csv.gz", "a.parquet", "a.npz"])
+@pytest.mark.parametrize("name", ["a.csv", "a.csv.gz", "a.parquet"])
 def test_a_failure_leaves_what_was_there(name, tmp_path):
     (tmp_path / name).write_bytes(b"before")
 
@@ -583,7 +576,12 @@ def test_a_failure_leaves_what_was_there(name, tmp_path):
 
 @pytest.mark.parametrize(
     ("name", "message"),
-    [("no/a.csv", "there is no folder"), ("folder.csv", "it is a folder"), ("a.xlsx", "which format is this")],
+    [
+        ("no/a.csv", "there is no folder"),
+        ("folder.csv", "it is a folder"),
+        ("a.xlsx", "which format is this"),
+        ("a.npz", "can be read, not written"),
+    ],
 )
 def test_an_output_that_cannot_be_written_is_found_beforehand(name, message, tmp_path):
     (tmp_path / "folder.csv").mkdir()

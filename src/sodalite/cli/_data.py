@@ -21,8 +21,7 @@ from ..tables import (
     learn_on_disk,
     read_table,
 )
-from ..tables.base import Dialect, listed
-from ..tables.preprocessing import check_columns, nearest
+from ..tables.base import Dialect, check_columns, listed, nearest
 from ._common import as_options, split_names
 from .options import Columns
 
