@@ -56,10 +56,10 @@ def test_a_raw_table_is_read_fitted_and_predicted_without_options(folder):
     assert max(map(len, result.stdout.splitlines())) <= 80
     text = " ".join(result.stdout.split())
     for words in (
-        "The target 'rent' is read as numbers such as \"CHF ",
+        "The target 'rent' is read as numbers such as CHF ",
         "'since' is read as dates such as 31.01.2026.",
-        "'area' is read as numbers such as '",
-        "'share' is read as numbers such as '",
+        "'area' is read as numbers such as ",
+        "'share' is read as numbers such as ",
         "'Unnamed: 0' is left out: it counts the rows; to keep it, name it in --features.",
         "'lease_id' is left out: an id",
     ):
@@ -166,7 +166,7 @@ def test_every_column_has_its_own_marks(decimal, folder):
     frame.to_csv("marks.csv", index=False, sep=";")
     result = done("fit", "marks.csv", "-t", "y", "-o", "m", *QUICK)
     text = " ".join(result.stdout.split())
-    assert "'weight' is read as numbers such as '" in text
+    assert "'weight' is read as numbers such as " in text
     assert "'rent' is read as numbers such as " in text
     mapping = sodalite.load("m").preprocessing_
     for rows in (read_table("marks.csv"), read_table("marks.csv", Dialect(sep=";"))):
@@ -540,5 +540,11 @@ def test_the_middle_takes_the_place_of_a_gap_that_the_fit_has_not_seen(tmp_path)
     new.loc[2, "x"] = np.nan
     with pytest.warns(UserWarning, match=r"missed none in the fit: 'x' \(1\); their middle is put in"):
         found = model.predict(new)
-    middle = model.predict(new.assign(x=new["x"].fillna(frame["x"].median())))
-    np.testing.assert_allclose(found, middle)
+    filled = new.assign(x=new["x"].fillna(frame["x"].median()))
+    np.testing.assert_allclose(found, model.predict(filled))
+    with pytest.warns(UserWarning, match="error bars as wide as other values would change the prediction"):
+        wide = model.predict(new, return_std=True)[1]
+    narrow = model.predict(filled, return_std=True)[1]
+    np.testing.assert_allclose(wide[[0, 1, 3]], narrow[[0, 1, 3]])
+    slopes = model.predict(filled.assign(x=1.0)) - model.predict(filled.assign(x=0.0))
+    assert wide[2] > 0.5 * abs(slopes[2]) * frame["x"].std() + narrow[2]

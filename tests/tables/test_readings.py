@@ -38,16 +38,20 @@ READINGS = {
     "sexes": ("answer", ["M", "f", "F"], "two levels: 'f', 'm'", CAPITALS, ["m"], [1]),
     "other capitals in new rows": ("sex", ["F", "M"], "two levels: 'F', 'M'", None, ["f", "M", "m"], [0, 1, 1]),
     "single letters": ("allele", ["a", "A", "b"], "3 levels", None, ["A", "a"], [1, 0]),
-    "lengths": ("size", ["1.85 m", "185 cm", "2.7 m"], "numbers in m such as '1.85 m' (1.85)", "", ["150 cm"], [1.5]),
-    "weights": ("size", ["3 kg", "500 g", "2.5 kg"], "numbers in kg such as '3 kg' (3)", "", ["300 g"], [0.3]),
-    "one unit": ("size", ["3 kg", "2 kg"], "numbers such as '3 kg' (3)", "", ["300 g", "3.5 kg"], [0.3, 3.5]),
+    "lengths": ("size", ["1.85 m", "185 cm", "2.7 m"], "numbers in m such as 1.85 m (1.85)", "", ["150 cm"], [1.5]),
+    "weights": ("size", ["3 kg", "500 g", "2.5 kg"], "numbers in kg such as 3 kg (3)", "", ["300 g"], [0.3]),
+    "one unit": ("size", ["3 kg", "2 kg"], "numbers such as 3 kg (3)", "", ["300 g", "3.5 kg"], [0.3, 3.5]),
     "feet": ("size", ["5'11\"", "6'", "5 ft 6 in"], "numbers in ft such as ", "", ["5'6\"", "6'"], [5.5, 6]),
-    "feet and cm": ("size", ["6'", "5'11\"", "152.4 cm"], 'numbers in ft such as "6\'" (6)', "", ["5'6\""], [5.5]),
+    "feet and cm": ("size", ["6'", "5'11\"", "152.4 cm"], "numbers in ft such as 6' (6)", "", ["5'6\""], [5.5]),
 }
 
 
-def encoder(name, values, **more):
-    frame = pd.DataFrame({name: np.resize(np.array(values), N), **more, "x": np.arange(N) * 7.0 % 11})
+def frame_of(values, name="town"):
+    return pd.DataFrame({name: np.resize(np.array(values), N), "x": np.arange(N) * 7.0 % 11})
+
+
+def encoder(name, values):
+    frame = frame_of(values, name)
     return TableEncoder(columns=[name, "x"] if name == "took" else None).fit(frame, np.arange(N) * 0.3 % 1)
 
 
@@ -206,6 +210,13 @@ def test_a_new_row_with_a_missing_value_always_has_inputs(what):
     with pytest.warns(UserWarning, match=r"missed none in the fit: 'town' \(1\); their middle is put in"):
         encoded = found.transform(pd.DataFrame({"town": [GONE[what][0], None], "x": 0.0}))
     assert np.isfinite(np.asarray(encoded)).all()
+    (unseen,) = encoded.unseen  # so that error bars are as wide as other values would change the prediction
+    assert unseen.rows.tolist() == [1]
+    n_values = len(set(GONE[what]))
+    assert len(unseen.known) >= n_values
+    assert set(map(tuple, unseen.known)) <= {
+        tuple(row[: unseen.known.shape[1]]) for row in np.asarray(found.transform(frame_of(GONE[what])))
+    }
 
 
 # Columns that give the target away: the target by the columns, what is added to the frame, and the note.

@@ -12,27 +12,23 @@ from sodalite.tables.numbers import read_numbers
 
 NUMBERS = {  # texts, numbers, and an example of each way to write them
     "plain": (["1", "-2.5", "1e3"], [1, -2.5, 1000], ""),
-    "currency": (["$1,234.50", "-$3"], [1234.5, -3], "'$1,234.50' (1234.5) and '-$3' (-3)"),
-    "brackets": (["$4", "($4)"], [4, -4], "'$4' (4) and '($4)' (-4)"),
-    "code": (["CHF 1'200", "CHF 950"], [1200, 950], "\"CHF 1'200\" (1200) and 'CHF 950' (950)"),
-    "per cent": (["12 %", "3 %"], [12, 3], "'12 %' (12)"),
-    "decimal comma": (["1,5", "2,25"], [1.5, 2.25], "'1,5' (1.5)"),
-    "continental": (["1.234.567,5", "7"], [1234567.5, 7], "'1.234.567,5' (1234567.5)"),
-    "thousands": (["1,234", "12,345"], [1234, 12345], "'1,234' (1234)"),
-    "spaces": (["1 234", "1\u00a0234.5"], [1234, 1234.5], "'1 234' (1234) and '1\\xa0234.5' (1234.5)"),
-    "unit": (["3 kg", "4 kg"], [3, 4], "'3 kg' (3)"),
-    "multiples": (["1.5k", "2M"], [1500, 2e6], "'1.5k' (1500) and '2M' (2000000)"),
-    "multiples of a currency": (["$1.2M", "$3.1bn"], [1.2e6, 3.1e9], "'$1.2M' (1200000) and '$3.1bn' (3100000000)"),
-    "multiples in words": (["35.6 million"], [35.6e6], "'35.6 million' (35600000)"),
-    "plural": (["1 year", "2 years"], [1, 2], "'1 year' (1) and '2 years' (2)"),
-    "open ends": (["65+", "<0.5", "12"], [65, 0.5, 12], "'65+' (65) and '<0.5' (0.5)"),
-    "footnotes": (["4.22*", "3"], [4.22, 3], "'4.22*' (4.22)"),
-    "minus": (["\u22123", "+4"], [-3, 4], "'\u22123' (-3)"),
-    "four ways, of which three are shown": (
-        ["$1", "$1.5", "-$1", "($1)"],
-        [1, 1.5, -1, -1],
-        "'$1' (1) and '$1.5' (1.5)",
-    ),
+    "currency": (["$1,234.50", "-$3"], [1234.5, -3], "$1,234.50 (1234.5), -$3 (-3)"),
+    "brackets": (["$4", "($4)"], [4, -4], "$4 (4), ($4) (-4)"),
+    "code": (["CHF 1'200", "CHF 950"], [1200, 950], "CHF 1'200 (1200), CHF 950 (950)"),
+    "per cent": (["12 %", "3 %"], [12, 3], "12 % (12)"),
+    "decimal comma": (["1,5", "2,25"], [1.5, 2.25], "1,5 (1.5)"),
+    "continental": (["1.234.567,5", "7"], [1234567.5, 7], "1.234.567,5 (1234567.5)"),
+    "thousands": (["1,234", "12,345"], [1234, 12345], "1,234 (1234)"),
+    "spaces": (["1 234", "1\u00a0234.5"], [1234, 1234.5], "1 234 (1234), 1\xa0234.5 (1234.5)"),
+    "unit": (["3 kg", "4 kg"], [3, 4], "3 kg (3)"),
+    "multiples": (["1.5k", "2M"], [1500, 2e6], "1.5k (1500), 2M (2000000)"),
+    "multiples of a currency": (["$1.2M", "$3.1bn"], [1.2e6, 3.1e9], "$1.2M (1200000), $3.1bn (3100000000)"),
+    "multiples in words": (["35.6 million"], [35.6e6], "35.6 million (35600000)"),
+    "plural": (["1 year", "2 years"], [1, 2], "1 year (1), 2 years (2)"),
+    "open ends": (["65+", "<0.5", "12"], [65, 0.5, 12], "65+ (65), <0.5 (0.5)"),
+    "footnotes": (["4.22*", "3"], [4.22, 3], "4.22* (4.22)"),
+    "minus": (["\u22123", "+4"], [-3, 4], "\u22123 (-3)"),
+    "four ways": (["$1", "$1.5", "-$1", "($1)"], [1, 1.5, -1, -1], "$1 (1), $1.5 (1.5), -$1 (-1)"),
 }
 
 
@@ -41,8 +37,7 @@ def test_numbers(what):
     texts, expected, shown = NUMBERS[what]
     found, written = read_numbers(tuple(texts))
     np.testing.assert_allclose(found, expected, rtol=1e-15)
-    assert written.words.startswith(f"numbers such as {shown}" if shown else "")
-    assert bool(written.words) == bool(shown)
+    assert written.words == (f"numbers such as {shown}" if shown else "")
 
 
 @pytest.mark.parametrize(
@@ -85,7 +80,7 @@ def test_a_column_that_leaves_it_open_says_how_to_overrule():
     for prefer, value, remedy in ((",", 1.234, "separates thousands, thousands"), (".", 1234, "is decimal, decimal")):
         found, written = read_numbers(texts, prefer=prefer)
         assert found[0] == value
-        assert written.words.endswith(f"'1,234 kg' ({value}) (if the mark in '1,234' {remedy}=',')")
+        assert written.words.endswith(f"1,234 kg ({value}) (if the mark in '1,234' {remedy}=',')")
     assert "if the mark" not in read_numbers((*texts, "1,2 kg"))[1].words
 
 

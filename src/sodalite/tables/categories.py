@@ -13,7 +13,7 @@ import numpy as np
 from ..core.types import Array, Floats
 from ..exceptions import TableError
 from .base import CORRECT, is_number, listed
-from .column import GAP, NONE, Coded, Column, Lookup, Options, Reading, is_named
+from .column import GAP, MOST_KNOWN, NONE, Coded, Column, Lookup, Options, Reading, is_named
 from .levels import Coding, level_means, level_points
 from .numbers import SENTINELS, read_numbers
 from .values import Values
@@ -21,7 +21,6 @@ from .values import Values
 MOST_LEVELS = 12  # levels that each become an input, with a length-scale that the fit has to find
 FEWEST_ROWS = 3  # rows of a level below which it is rare, and shares an input with other rare ones
 FEWEST_TO_SHARE = 30  # rows of a table below which all levels are rare, and none are shared
-MOST_KNOWN = 16  # known levels, evenly spread, that tell how far a level may be from others: their variance to a third
 ALONE = 1 / 3  # rows that no other row has the level of, as a share, above which levels are names of rows
 SPARSE = 4  # rows of a level, on average, below which its mean target tells little
 OTHER = "(other)"  # the level that rare and unseen levels share
@@ -77,9 +76,9 @@ class Levels(Column):
         is_new = np.array([*(level in unknown for level in values.levels), False])[values.data]
         unseen = np.where(is_new, values.data, -1)
         X, lost = self.vectors()[np.maximum(code, -1)], code == -2
-        if lost.any() and not isinstance(self.fill, str):
+        if not isinstance(self.fill, str):
             X[lost] = np.nan if self.fill is None else self.fill
-        else:  # as a level that is not known
+        if self.complete and self.fill is not None:  # as a level that is not known
             unseen = np.where(lost, len(values.levels), unseen)
         unseen = unseen if (unseen >= 0).any() else NONE
         return self.coded(X, values.missing)._replace(unknown=unknown, unseen=unseen)

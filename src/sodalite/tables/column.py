@@ -24,6 +24,7 @@ from .values import Values
 MISSING = ("error", "drop", "median", "indicator")
 GAP = "(missing)"  # the level of missing values
 NONE = np.empty(0, dtype=np.intp)
+MOST_KNOWN = 16  # known values, evenly spread, that tell how far an unknown one may be: their variance to a third
 
 Lookup = Callable[[str], Values]
 """The values of a column by its name."""
@@ -106,6 +107,8 @@ class Column(ABC):
     """Whether there is one more input, which is 1 where the value is missing."""
     complete: bool = field(default=False, kw_only=True)
     """Whether the training data missed no values, so that the model has learnt nothing about missing ones."""
+    seen: tuple[float, ...] = field(default=(), kw_only=True)
+    """Some of the values of training data that missed none, evenly spread: a missing one may be any of them."""
 
     @property
     def sources(self) -> list[str]:
@@ -140,8 +143,9 @@ class Column(ABC):
         return self.coded(self.expand(self.filled(data)), np.isnan(data))
 
     def known(self) -> Floats:
-        """Some levels of the training data as inputs, of shape (levels, inputs); empty for columns without levels."""
-        return np.empty((0, len(self.names)))
+        """Some values of the training data as inputs, of shape (values, inputs); none if it had missing ones."""
+        known = self.expand(np.array(self.seen))
+        return np.column_stack([known, np.zeros((len(known), int(self.indicator)))])
 
     def numbers(self, values: Values) -> Floats:
         """The values as numbers, of shape (n,) or (n, k), NaN where one is missing; all else is refused."""
@@ -164,20 +168,32 @@ class Column(ABC):
         return data if self.fill is None else np.where(np.isnan(data), float(self.fill), data)
 
     def coded(self, X: Floats, gaps: Array) -> Coded:
-        """The inputs with the indicator, and the count of missing values."""
-        return Coded(np.column_stack([X, gaps]) if self.indicator else X, int(gaps.sum()))
+        """The inputs with the indicator, and the missing values, which are new to the model if it has seen none."""
+        unseen = np.where(gaps, np.arange(len(gaps)), -1) if self.seen and gaps.any() else NONE
+        return Coded(np.column_stack([X, gaps]) if self.indicator else X, int(gaps.sum()), unseen=unseen)
 
     def reading(
-        self, words: str, data: Floats, options: Options, notes: Sequence[str] = (), fill: float | None = None
+        self,
+        words: str,
+        data: Floats,
+        options: Options,
+        notes: Sequence[str] = (),
+        fill: float | None = None,
+        values: Floats | None = None,
     ) -> Reading:
         """The reading of training data as this column, with the median in place of missing values, or a fill.
 
-        `data` are numbers, of shape (n,), NaN where a value is missing.
+        `data` are numbers, of shape (n,), NaN where a value is missing, and `values` what `expand` takes for each row,
+        if that is something else.
         """
         gaps, column = np.isnan(data), replace(self, complete=not np.isnan(data).any())
         if options.fills and not gaps.all():
             fill, has_gaps = float(np.nanmedian(data)) if fill is None else fill, bool(gaps.any())
             column = replace(column, fill=fill, indicator=has_gaps and options.missing == "indicator")
+            if not has_gaps:
+                spread = ((np.arange(MOST_KNOWN) + 0.5) * len(data) / MOST_KNOWN).astype(np.intp)
+                some = (data if values is None else values)[np.argsort(data, kind="stable")[np.unique(spread)]]
+                column = replace(column, seen=tuple(some.ravel().tolist()))
         return Reading(self.label, words, column, int(gaps.sum()), tuple(notes))
 
 

@@ -158,7 +158,8 @@ def reading_notes(readings: Sequence[Reading]) -> list[str]:
     """A sentence on how columns are read that have no note of their own."""
     names: dict[str, list[str]] = {}
     for reading in readings:
-        if reading.column is not None and not any(repr(reading.name) in note for note in reading.notes):
+        sources = [] if reading.column is None else reading.column.sources
+        if sources and not any(repr(sources[0]) in note for note in reading.notes):
             names.setdefault(reading.words, []).append(repr(reading.name))
     parts = []
     for words, some in names.items():

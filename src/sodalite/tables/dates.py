@@ -95,8 +95,13 @@ class Dates(Column):
                 wall = in_zone(days, str(self.zone))
             elif self.zone is None and dates.zone is not None:
                 wall = days
-        days, wall = self.filled(days), self.filled(wall)
-        return self.coded(np.column_stack([days, *(circle(wall, part) for part in self.parts)]), gaps)
+        return self.coded(self.expand(self.filled(days), self.filled(wall)), gaps)
+
+    def expand(self, data: Floats, wall: Floats | None = None) -> Floats:
+        """Days, of which a clock shows `wall`, as inputs."""
+        if wall is None:
+            wall = data if self.zone in (None, OFFSETS) else in_zone(data, str(self.zone))
+        return np.column_stack([data, *(circle(wall, part) for part in self.parts)])
 
     def dates(self, values: Values) -> Values:
         """The dates, read from texts if need be; all else is refused."""

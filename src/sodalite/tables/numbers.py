@@ -144,9 +144,9 @@ def read_numbers(
     >>> read_numbers(("$1,234.50", "$-3"))[0].tolist()
     [1234.5, -3.0]
     >>> read_numbers(("1.234,5 %", "7 %"))[1].words
-    "numbers such as '1.234,5 %' (1234.5) and '7 %' (7)"
+    'numbers such as 1.234,5 % (1234.5), 7 % (7)'
     >>> read_numbers(("185 cm", "1.7 m"))[1]
-    Written(form='.', unit='cm', words="numbers in cm such as '185 cm' (185) and '1.7 m' (170)")
+    Written(form='.', unit='cm', words='numbers in cm such as 185 cm (185), 1.7 m (170)')
     """
     arrow, compute = require("pyarrow", "cli"), require("pyarrow.compute", "cli")
     plain = np.array([float(text) if is_number(text) else np.nan for text in texts])
@@ -199,9 +199,9 @@ def read_numbers(
     shapes: dict[str, str] = {}  # an example of each way to write a number
     for text, number in zip(written, numbers.tolist(), strict=True):
         if len(shapes) < SHOWN and not np.isnan(number) and (not is_number(text) or float(text) != number):
-            shapes.setdefault(re.sub(r"\d+", "0", text), f"{text!r} ({number:.10g})")
+            shapes.setdefault(re.sub(r"\d+", "0", text), f"{text} ({number:.10g})")
     used = "" if not thousands or thousands in others else thousands
-    shown, converted = " and ".join(shapes.values()), f" in {unit}" if unit and (len(units) > 1 or any(feet)) else ""
+    shown, converted = ", ".join(shapes.values()), f" in {unit}" if unit and (len(units) > 1 or any(feet)) else ""
     return numbers, Written(decimal + used, unit, f"numbers{converted} such as {shown}{doubt}" if shapes else "")
 
 

@@ -59,6 +59,10 @@ class Places(Column):
             both = np.where(gaps, np.array(self.centre)[:, None], both)
         return self.coded(self.points(*both), gaps)
 
+    def expand(self, data: Floats) -> Floats:
+        """Latitudes and longitudes, one after the other, as inputs."""
+        return self.points(*data.reshape(-1, 2).T)
+
     def points(self, latitude: Floats, longitude: Floats) -> Floats:
         """The inputs at some latitudes and longitudes, of shape (n, axes)."""
         return place(latitude, longitude, self.centre, self.parts)
@@ -106,7 +110,7 @@ class Places(Column):
         are = "are" if self.partner else "is"
         note = f"{' and '.join(map(repr, self.sources))} {are} read as places on the globe{how}."
         words = f"latitude and longitude, in km {', '.join(column.parts)}{how}"
-        return column.reading(words, both.sum(axis=0), options, [note], fill=0.0)
+        return column.reading(words, both.sum(axis=0), options, [note], fill=0.0, values=both.T)
 
 
 def find_pair(names: Sequence[str], get: Lookup, options: Options) -> Places | None:

@@ -39,7 +39,8 @@ class Encoded:
 
 def imputed_notes(counts: Mapping[str, int]) -> list[str]:
     """What takes the place of missing values of columns that missed none in the fit, which are counted."""
-    words = f"Missing values of columns that missed none in the fit: {counted(counts)}; their middle is put in."
+    missed = f"Missing values of columns that missed none in the fit: {counted(counts)}"
+    words = f"{missed}; their middle is put in, with error bars as wide as other values would change the prediction."
     return [words] if counts else []
 
 
