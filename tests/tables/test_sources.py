@@ -181,10 +181,8 @@ UNITS = {  # cells below the names, and whether they are units
     "plain": (["s", "m", "degC"], True),
     "in brackets": (["[s]", "(m/s)", "[-]"], True),
     "some": (["", "m", "%"], True),
-    "numbers": (["0.5", "2", "3"], False),
-    "negative numbers": (["-0.5", "1", "-3"], False),
+    "numbers": (["0.5", "2", "-3"], False),
     "words for missing values": (["n/a", "2", "3"], False),
-    "missing values": (["NA", "-", "15"], False),
     "only missing values": (["NA", "-", "?"], False),
     "a sentence": (["seconds since the start of the run", "m", "K"], False),
 }
