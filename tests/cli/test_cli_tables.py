@@ -26,20 +26,18 @@ def shops(n=150, seed=0):
     area = random.uniform(20, 200, n)
     town = random.choice(["Bern", "Basel", "Chur"], n)
     rent = 30 * area + 500 * (town == "Bern") + random.normal(size=n)
-    frame = pd.DataFrame(
-        {
-            "": range(n),
-            "lease_id": [f"L{row}" for row in range(n)],
-            "since": pd.date_range("2019-01-03", periods=n, freq="5D").strftime("%d.%m.%Y"),
-            "town": town,
-            "street": random.choice([f"S{place}" for place in range(40)], n),
-            "area": [f"{value:.2f}".replace(".", ",") for value in area],
-            "share": [f"{value:.0f} %" for value in random.uniform(0, 100, n)],
-            "rooms": [str(value) if value else "" for value in random.integers(0, 8, n)],
-            "rent": [f"CHF {value:,.2f}".replace(",", "'").replace(".", ",") for value in rent],
-        }
-    )
-    return frame, rent
+    columns = {
+        "": range(n),
+        "lease_id": [f"L{row}" for row in range(n)],
+        "since": pd.date_range("2019-01-03", periods=n, freq="5D").strftime("%d.%m.%Y"),
+        "town": town,
+        "street": random.choice([f"S{place}" for place in range(40)], n),
+        "area": [f"{value:.2f}".replace(".", ",") for value in area],
+        "share": [f"{value:.0f} %" for value in random.uniform(0, 100, n)],
+        "rooms": [str(value) if value else "" for value in random.integers(0, 8, n)],
+        "rent": [f"CHF {value:,.2f}".replace(",", "'").replace(".", ",") for value in rent],
+    }
+    return pd.DataFrame(columns), rent
 
 
 @pytest.fixture
@@ -334,22 +332,21 @@ def test_inspect_says_what_takes_the_place_of_missing_values(folder):
     assert "30 rows of 60 (as many as were asked for)" in text
 
 
-@pytest.mark.parametrize(
-    ("data", "words"),
-    [
-        (b"\x89PNG\r\n", "a PNG picture"),
-        (b"%PDF-1.7", "a PDF document"),
-        (b"a,b\n1,2\n", "a table of text, such as CSV"),
-        (b"<!DOCTYPE html>", "a page of HTML or XML"),
-        (b'{"a": 1}', "text, JSON by its look"),
-        (b"hello\nworld\n", "text"),
-    ],
-)
-def test_inspect_says_what_a_file_is_that_is_no_model(data, words, folder):
-    Path("m.sodalite").write_bytes(data)
-    result = run("inspect", "m.sodalite")
-    assert result.exit_code == 2
-    assert result.stderr == f"Error: m.sodalite is no model file, but {words}.\n"
+NO_MODELS = {
+    b"\x89PNG\r\n": "a PNG picture",
+    b"%PDF-1.7": "a PDF document",
+    b"a,b\n1,2\n": "a table of text, such as CSV",
+    b"<!DOCTYPE html>": "a page of HTML or XML",
+    b'{"a": 1}': "text, JSON by its look",
+    b"hello\nworld\n": "text",
+}
+
+
+def test_inspect_says_what_a_file_is_that_is_no_model(folder):
+    for data, words in NO_MODELS.items():
+        Path("m.sodalite").write_bytes(data)
+        result = run("inspect", "m.sodalite")
+        assert result.stderr == f"Error: m.sodalite is no model file, but {words}.\n"
 
 
 HEAD = ["id", "day", "stamp", "clock", "colour", "share", "text", "x", "flag", "y"]
@@ -368,53 +365,32 @@ def sheet(n=60):
     return rows
 
 
+TABLE = [HEAD, *sheet()]
+TWO = "Sheet 'Data' is read, the first of 2 that holds a table; to read another, write a.xlsx::NAME."
+ABOVE = "What stands above the column names is left out ({})."
+SHIFTED = [[None, *row] for row in TABLE]
+GROUPS = ["id", "when", None, None, "what", None, "how much", None, None, "y"]
+AS_TEXTS = [[*row[:7], str(row[7] or "n/a") if row[0] % 5 == 0 else row[7], *row[8:]] for row in sheet()]
+DAYS = [[row[0], f"{row[1]:%d.%m.%Y}" if row[0] < 21 else row[1], *row[2:]] for row in sheet()]
 SHEETS = {  # the sheets, merged ranges, the hidden sheet, and what is noticed
-    "plain": ({"Data": [HEAD, *sheet()]}, [], "", []),
-    "two sheets": (
-        {"Data": [HEAD, *sheet()], "Notes": [["read", "me"], ["a", "b"]]},
-        [],
-        "",
-        ["Sheet 'Data' is read, the first of 2 that holds a table; to read another, write a.xlsx::NAME."],
-    ),
-    "a cover": (
-        {"Cover": [["Report"], ["by us"]], "Data": [HEAD, *sheet()]},
-        [],
-        "",
-        ["Sheet 'Data' is read, the first of 2 that holds a table; to read another, write a.xlsx::NAME."],
-    ),
-    "a hidden sheet": ({"Old": [["a", "y"], [1, 2]], "Data": [HEAD, *sheet()]}, [], "Old", []),
+    "plain": ({"Data": TABLE}, [], "", []),
+    "two sheets": ({"Data": TABLE, "Notes": [["read", "me"], ["a", "b"]]}, [], "", [TWO]),
+    "a cover": ({"Cover": [["Report"], ["by us"]], "Data": TABLE}, [], "", [TWO]),
+    "a hidden sheet": ({"Old": [["a", "y"], [1, 2]], "Data": TABLE}, [], "Old", []),
     "a title and blank rows": (
-        {
-            "Data": [["Sales"], [], [None, *HEAD], *([None, *row] for row in sheet()[:9]), [], [None] * 3]
-            + [[None, *row] for row in sheet()[9:]]
-        },
+        {"Data": [["Sales"], [], *SHIFTED[:10], [], [None] * 3, *SHIFTED[10:]]},
         ["A1:K1"],
         "",
-        ["What stands above the column names is left out ('Sales')."],
+        [ABOVE.format("'Sales'")],
     ),
     "groups of columns": (
-        {"Data": [["id", "when", None, None, "what", None, "how much", None, None, "y"], HEAD, *sheet()]},
+        {"Data": [GROUPS, *TABLE]},
         ["B1:D1", "E1:F1", "G1:I1"],
         "",
-        ["What stands above the column names is left out ('id,when,what,how much,y')."],
+        [ABOVE.format("'id,when,what,how much,y'")],
     ),
-    "numbers as texts": (
-        {
-            "Data": [
-                HEAD,
-                *([*row[:7], str(row[7] or "n/a") if row[0] % 5 == 0 else row[7], *row[8:]] for row in sheet()),
-            ]
-        },
-        [],
-        "",
-        [],
-    ),
-    "dates as texts": (
-        {"Data": [HEAD, *([row[0], f"{row[1]:%d.%m.%Y}" if row[0] < 21 else row[1], *row[2:]] for row in sheet())]},
-        [],
-        "",
-        ["'day' is read as dates such as 31.01.2026 and 2026-01-31."],
-    ),
+    "numbers as texts": ({"Data": [HEAD, *AS_TEXTS]}, [], "", []),
+    "dates as texts": ({"Data": [HEAD, *DAYS]}, [], "", ["'day' is read as dates such as 31.01.2026 and 2026-01-31."]),
 }
 
 

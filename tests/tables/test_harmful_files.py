@@ -106,7 +106,7 @@ def pipe(tmp_path, monkeypatch):
         os.mkfifo(name)
 
 
-PIPES = ["pipe", "a.csv", "a.csv.gz", "a.parquet", "a.feather", "a.npz"]
+PIPES = ["pipe", "a.csv", "a.csv.gz", "a.parquet", "a.feather"]
 IN_PLACE = "it is a device or a pipe, not a file"
 
 

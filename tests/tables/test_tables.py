@@ -140,7 +140,6 @@ UNREADABLE = {  # what is wrong, the name of the file, its bytes, and the messag
     "no Parquet": ("a.parquet", PLAIN, r"a\.parquet cannot be read as Parquet: "),
     "no Arrow": ("a.feather", b"ARROW1" + PLAIN, r"a\.feather cannot be read as Arrow: "),
     "no stream": ("a.arrow", PLAIN, r"a\.arrow cannot be read as Arrow: "),
-    "no NPZ": ("a.npz", PLAIN, r"a\.npz cannot be read as NPZ: "),
     "short gzip": ("a.csv.gz", gzip.compress(PLAIN)[:-9], "is damaged: its gzip data"),
     "wrong gzip": ("a.csv.gz", gzip.compress(PLAIN * 99)[:20] + b"x" * 40, "is damaged: its gzip data"),
 }
@@ -520,7 +519,6 @@ def test_a_failure_leaves_what_was_there(name, tmp_path):
         ("no/a.csv", "there is no folder"),
         ("folder.csv", "it is a folder"),
         ("a.xlsx", "which format is this"),
-        ("a.npz", "can be read, not written"),
     ],
 )
 def test_an_output_that_cannot_be_written_is_found_beforehand(name, message, tmp_path):

@@ -61,11 +61,9 @@ def learn_from_disk(options: Columns) -> tuple[Training, list[str]]:
 
 
 def which_target(table: Table, target: str | None) -> str:
-    """The target's name: as given, or "y" of an NPZ file."""
+    """The target's name, which must be given."""
     if target is not None:
         return target
-    if table.name.lower().endswith(".npz") and "y" in table.names:
-        return "y"
     raise TableError(f"`target` is needed: which column of {table.name} is to be predicted? {listed(table.names, 12)}")
 
 

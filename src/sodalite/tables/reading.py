@@ -1,4 +1,4 @@
-"""Opening tables by the suffix of their file: text, Parquet, Arrow, JSON, NPZ, Excel, databases, zips and patterns."""
+"""Opening tables by the suffix of their file: text, Parquet, Arrow, JSON, Excel, databases, zips and patterns."""
 
 from __future__ import annotations
 
@@ -16,17 +16,13 @@ from pathlib import Path, PurePath
 from tempfile import TemporaryFile
 from typing import Any, BinaryIO
 
-import numpy as np
-
 from ..core.files import check_readable
-from ..core.memory import available
 from ..core.optional import require
 from ..exceptions import TableError
 from .base import CHUNK, Dialect, Reader, Table, choose_part, listed, readable, unique
 from .text import open_excel, open_text, unzipped
 
 PART = "::"  # between the path of a file and which sheet, table, query or member of it is read
-MOST_COLUMNS = 10**6  # columns of an NPZ array; each becomes an Arrow array, which takes about 1 kB beside its values
 QUERIES = ("select ", "with ", "from ")
 """How a query of a database begins; all else is the name of a table."""
 
@@ -82,47 +78,6 @@ def open_json(stream: BinaryIO, name: str, form: str, dialect: Dialect) -> Reade
         return Reader.of(require("pyarrow.json", "cli").read_json(stream), name)
 
 
-def open_npz(stream: BinaryIO, name: str, form: str, dialect: Dialect) -> Reader:
-    """A reader of NPZ files: an array of shape (n,) is one column, an array of shape (n, d) is d columns."""
-    columns, lengths = dict[str, Any](), dict[str, int]()
-    with readable(name, "NPZ"):
-        with zipfile.ZipFile(stream) as archive:
-            needed, free = sum(part.file_size for part in archive.infolist()), available() // 2
-        if needed > free:
-            raise TableError(
-                f"{name} holds {needed / 1e9:.1f} GB when it is unpacked, but half of the memory that is free is "
-                f"{free / 1e9:.1f} GB. Take some of its rows, or write it as Parquet files in a folder."
-            )
-        stream.seek(0)
-        with np.load(stream, allow_pickle=False) as arrays:
-            for key in arrays.files:
-                with readable(name, "NPZ", f"array {key!r}: "):
-                    array = arrays[key]
-                    if array.dtype.kind not in "biufUMm" or not array.dtype.itemsize:
-                        raise TypeError(f"it holds {array.dtype}, not numbers, texts, dates, durations or truth values")
-                    if array.ndim not in (1, 2) or (array.ndim == 2 and array.shape[1] > MOST_COLUMNS):
-                        raise TypeError(
-                            f"its shape is {array.shape}; (n,) or (n, d) with d <= {MOST_COLUMNS} is needed"
-                        )
-                    lengths[key] = len(array)
-                    parts = {key: array} if array.ndim == 1 else {f"{key}{at}": part for at, part in enumerate(array.T)}
-                    columns |= {key: _arrow_array(part) for key, part in parts.items()}
-    if not lengths:
-        raise TableError(f"{name} holds no arrays.")
-    if len(set(lengths.values())) > 1:
-        words = ", ".join(f"{key!r} {length}" for key, length in list(lengths.items())[:5])
-        raise TableError(f"{name}: its arrays must be equally long, one value for each row; their lengths are {words}.")
-    return Reader.of(require("pyarrow", "cli").table(columns), name)
-
-
-def _arrow_array(array: Any) -> Any:
-    """A NumPy array of shape (n,) as the nearest type of Arrow's."""
-    same = array.dtype.newbyteorder("=")
-    native = {"f": np.dtype(np.float64), "M": np.dtype("M8[us]"), "m": np.dtype("m8[us]")}.get(array.dtype.kind, same)
-    values = array.tolist() if array.dtype.kind == "U" else np.ascontiguousarray(array, native)
-    return require("pyarrow", "cli").array(values)
-
-
 def open_database(path: str, part: str | None) -> Reader:
     """A reader of a table of an SQLite or DuckDB database, or of what a query of it gives; nothing can change it.
 
@@ -168,7 +123,6 @@ FORMATS: dict[str, tuple[Opener | None, tuple[str, ...]]] = {
     "parquet": (open_parquet_file, (".parquet", ".pq")),
     "arrow": (open_arrow, (".arrow", ".feather", ".ipc")),
     "json": (open_json, (".jsonl", ".ndjson", ".json")),
-    "npz": (open_npz, (".npz",)),
     "excel": (open_excel, (".xlsx", ".xls", ".xlsb", ".ods")),
     "database": (None, (".db", ".sqlite", ".sqlite3", ".duckdb")),
     "zip": (None, (".zip",)),

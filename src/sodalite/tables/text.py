@@ -26,7 +26,7 @@ from .layout import MARKS, filled, find_table
 
 BLOCK = 2**22  # bytes of text that are parsed at a time, which is also the longest line
 HEAD = 2**16  # characters by which the layout is found
-MAGIC = {b"PAR1": "Parquet", b"ARROW1": "Arrow", b"PK\x03\x04": "NPZ, Excel or another zip", b"\x89HDF": "HDF5"}
+MAGIC = {b"PAR1": "Parquet", b"ARROW1": "Arrow", b"PK\x03\x04": "Excel or another zip", b"\x89HDF": "HDF5"}
 """The first bytes of formats that are not text."""
 PAGE = re.compile(rb"\s*<(!doctype|html|\?xml|head|body|table)", re.I)  # the beginning of a web page
 TOO_LONG = f"has more than {BLOCK // 10**6} million characters. Is this a table, with a row in each line?"
