@@ -18,6 +18,7 @@ from .column import Column, Options, Reading
 from .values import Values, parts_of
 
 SHOWN = 3  # ways to write numbers of which a note shows an example
+MOST_SHOWN = 1000  # texts among which these are sought
 FEWEST = 10  # rows below which a code for missing values cannot be told from a value
 SENTINELS = (-1.0, -9.0, -99.0, -999.0, -9999.0, -99999.0, 99.0, 999.0, 9999.0, 99999.0, -99.9, -999.9, 99.99, 999.99)
 """Numbers by which missing values are often coded."""
@@ -35,6 +36,7 @@ UNITS = {unit: (what, size) for what, units in QUANTITIES.items() for unit, size
 SPACES = "\u00a0\u202f\u2009 "  # spaces that separate thousands
 _GAP = rf"[\s{SPACES}]*"
 _MINUS, _QUOTES, _ABOUT = "[-\u2212]", "'\u2019", "<>\u2264\u2265~\u2248"
+_UNSEPARATED = str.maketrans("", "", _QUOTES + SPACES)
 FEET = re.compile(
     r"(?P<feet>\d+)\s*(?:['\u2019\u2032]|ft\.?|feet)\s*"
     r"(?:(?P<inches>\d|1[01]|\d\.\d+|1[01]\.\d+)\s*(?:\"|''|[\u201d\u2033]|in\.?|inches)?)?"
@@ -197,7 +199,7 @@ def read_numbers(
         unit = "".join(units & set(UNITS) - set(MULTIPLES)) if len(units) == 1 else ""
         numbers = numbers * parts["suffix"].map(lambda one: MULTIPLES.get(one, 1.0))
     shapes: dict[str, str] = {}  # an example of each way to write a number
-    for text, number in zip(written, numbers.tolist(), strict=True):
+    for text, number in zip(written[:MOST_SHOWN], numbers.tolist(), strict=False):
         if len(shapes) < SHOWN and not np.isnan(number) and (not is_number(text) or float(text) != number):
             shapes.setdefault(re.sub(r"\d+", "0", text), f"{text} ({number:.10g})")
     used = "" if not thousands or thousands in others else thousands
@@ -212,7 +214,7 @@ def decimal_mark(digits: Sequence[str], prefer: str) -> tuple[str, str]:
     mark, it separates thousands if all numbers of 1000 and more have it, and numbers of several sizes occur. Where a
     point is the usual decimal mark, a point is decimal.
     """
-    plain = [re.sub(f"[{_QUOTES}{SPACES}]", "", number) for number in digits]
+    plain = [number.translate(_UNSEPARATED) for number in digits]
     marked = [number for number in plain if "," in number or "." in number]
     unclear = [number for number in marked if re.fullmatch(r"[1-9]\d{0,2}[.,]\d{3}", number)]
     clear = set[str]()

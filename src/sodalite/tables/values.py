@@ -248,10 +248,6 @@ class Part:
         """What a function returns for the part of each text, of shape (n,)."""
         return np.array([function(part) for part in self.each])[self.codes]
 
-    def among(self, which: Array) -> set[str]:
-        """The different parts of some texts, but for the empty one."""
-        return {self.each[at] for at in np.unique(self.codes[which])} - {""}
-
 
 @dataclass(frozen=True)
 class Parts:
