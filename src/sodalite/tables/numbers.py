@@ -15,7 +15,7 @@ from ..core.types import Floats
 from ..exceptions import TableError
 from .base import CORRECT, is_number
 from .column import Column, Options, Reading
-from .values import Values, parts_of
+from .values import Parts, Values, parts_of
 
 SHOWN = 3  # ways to write numbers of which a note shows an example
 MOST_SHOWN = 1000  # texts among which these are sought
@@ -150,7 +150,6 @@ def read_numbers(
     >>> read_numbers(("185 cm", "1.7 m"))[1]
     Written(form='.', unit='cm', words='numbers in cm such as 185 cm (185), 1.7 m (170)')
     """
-    arrow, compute = require("pyarrow", "cli"), require("pyarrow.compute", "cli")
     plain = np.array([float(text) if is_number(text) else np.nan for text in texts])
     is_usual = decimal in (None, ".") and not thousands and (decimal or prefer == ".")
     if is_usual and not unit and all(map(is_number, texts)):
@@ -169,17 +168,7 @@ def read_numbers(
     if decimal is None:
         decimal, doubt = (others[thousands], "") if thousands in others else decimal_mark(parts["digits"].each, prefer)
     between = others.get(decimal, ",") if thousands is None else thousands
-    mark, separator = re.escape(decimal), f"[{re.escape(between)}{_QUOTES}{SPACES}]"
-    grouped = rf"^(?:[0-9]+|[1-9][0-9]{{0,2}}(?:{separator}[0-9]{{3}})+)?(?:{mark}[0-9]*)?$"
-    digits = compute.utf8_trim_whitespace(arrow.array(parts["digits"].each, arrow.string()))
-    bare = compute.replace_substring(compute.replace_substring_regex(digits, separator, ""), decimal, ".")
-    in_place = [compute.match_substring_regex(digits, pattern) for pattern in (grouped, "[0-9]")]
-    found = compute.if_else(compute.and_(*in_place), bare, None).cast(arrow.float64()).to_numpy(zero_copy_only=False)
-    with np.errstate(over="ignore", invalid="ignore"):
-        numbers = found[parts["digits"].codes] * parts["exponent"].map(lambda exponent: float(f"1{exponent}"))
-    signs = [parts[name].map(lambda sign: sign not in ("", "+")) for name in ("open", "sign", "sign2")]
-    numbers = np.where(np.logical_or.reduce(signs), -numbers, numbers)
-
+    numbers = _without_units(parts, decimal, between)
     prefix, suffix = (parts[name].map(str).tolist() for name in ("prefix", "suffix"))
     stands = [before or after for before, after in zip(prefix, suffix, strict=True)]
     counts = Counter(np.array(stands)[~np.isnan(numbers)].tolist())
@@ -205,6 +194,21 @@ def read_numbers(
     used = "" if not thousands or thousands in others else thousands
     shown, converted = ", ".join(shapes.values()), f" in {unit}" if unit and (len(units) > 1 or any(feet)) else ""
     return numbers, Written(decimal + used, unit, f"numbers{converted} such as {shown}{doubt}" if shapes else "")
+
+
+def _without_units(parts: Parts, decimal: str, between: str) -> Floats:
+    """The numbers of parts by `NUMBER`, with a mark between thousands; NaN where marks are not in their places."""
+    arrow, compute = require("pyarrow", "cli"), require("pyarrow.compute", "cli")
+    mark, separator = re.escape(decimal), f"[{re.escape(between)}{_QUOTES}{SPACES}]"
+    grouped = rf"^(?:[0-9]+|[1-9][0-9]{{0,2}}(?:{separator}[0-9]{{3}})+)?(?:{mark}[0-9]*)?$"
+    digits = compute.utf8_trim_whitespace(arrow.array(parts["digits"].each, arrow.string()))
+    bare = compute.replace_substring(compute.replace_substring_regex(digits, separator, ""), decimal, ".")
+    in_place = [compute.match_substring_regex(digits, pattern) for pattern in (grouped, "[0-9]")]
+    found = compute.if_else(compute.and_(*in_place), bare, None).cast(arrow.float64()).to_numpy(zero_copy_only=False)
+    with np.errstate(over="ignore", invalid="ignore"):
+        numbers = found[parts["digits"].codes] * parts["exponent"].map(lambda exponent: float(f"1{exponent}"))
+    signs = [parts[name].map(lambda sign: sign not in ("", "+")) for name in ("open", "sign", "sign2")]
+    return np.asarray(np.where(np.logical_or.reduce(signs), -numbers, numbers))
 
 
 def decimal_mark(digits: Sequence[str], prefer: str) -> tuple[str, str]:

@@ -75,7 +75,6 @@ def learn(
     missing: str = "indicator",
     options: Options | None = None,
     seed: int = 0,
-    leave_out: Sequence[int] | Indices = (),
 ) -> Training:
     """The training data of a table: its columns chosen, read and encoded.
 
@@ -96,8 +95,6 @@ def learn(
         How columns are to be read; `missing` in it is not used.
     seed : int
         For the folds of cross-fitted means.
-    leave_out : sequence of int
-        Rows of the table to leave out.
     """
     options = options or Options(prefer=table.reader.prefer)
     options = replace(options, missing=missing, chosen=features is not None)
@@ -121,7 +118,7 @@ def learn(
         problems = [f"{str(error).removeprefix(f'{table.name}: ')}{known}"]
     totals = _totals([*names, target], get, len(table))
     is_used = ~np.isnan(y)
-    is_used[[*totals, *leave_out]] = False
+    is_used[list(totals)] = False
     with_target = np.flatnonzero(is_used)
     if not len(with_target):
         raise TableError(f"{table.name}: the target {target!r} has no values at all.")
