@@ -268,23 +268,11 @@ def test_encodings_are_found_said_and_kept(folder):
 
 
 def test_two_columns_of_one_name(folder):
-    rows = "".join(f"{row},{row * 7 % 11},{row * row}\n" for row in range(40))
-    Path("twice.csv").write_text("a,a,y\n" + rows)
+    Path("twice.csv").write_text("a,a,y\n" + "".join(f"{row},{row * 7 % 11},{row * row}\n" for row in range(40)))
     content = told("fit", "twice.csv", "-t", "y", *QUICK)
     assert content["notes"][0] == "There are two columns named 'a'; the second is read as 'a.1'."
     assert content["inputs"] == ["a.1"]
-    assert "'a' is left out: it counts the rows" in content["notes"][1]
-    result = run("predict", "model.sodalite", "twice.csv")
-    assert len(result.stdout.splitlines()) == 41
-
-
-def test_offsets_in_texts_keep_the_clock(folder):
-    when = pd.date_range("2021-03-20", periods=400, freq="h", tz="Europe/Zurich")
-    pd.DataFrame({"when": [moment.isoformat() for moment in when], "y": when.hour + 0.0}).to_csv("z.csv", index=False)
-    training = learn(read_table("z.csv"), "y")
-    names = training.preprocessing.names
-    sine, cosine = (training.X[:, names.index(f"when hour {part}")] for part in ("sin", "cos"))
-    np.testing.assert_allclose(np.arctan2(sine, cosine) % (2 * np.pi) * 12 / np.pi % 24, when.hour, atol=1e-6)
+    assert len(run("predict", "model.sodalite", "twice.csv").stdout.splitlines()) == 41
 
 
 def test_keep_is_checked_and_no_header_is_written_before_the_rows_are_seen(folder):

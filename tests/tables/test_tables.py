@@ -56,16 +56,14 @@ def test_standard_input(monkeypatch):
         assert learn(read_table("-"), "y").X.tolist() == [[1.5], [-3.0]]
 
 
-def test_a_mark_at_the_beginning_blank_lines_and_windows_line_ends(tmp_path):
-    path = write(tmp_path / "a.csv", "\ufeffa,y\r\n\r\n1,2\r\n\r\n3,4\r\n\r\n")
-    training = learn(read_table(path), "y")
-    assert training.preprocessing.names == ["a"]
+@pytest.mark.parametrize(
+    ("text", "levels"),
+    [("\ufeffa,y\r\n\r\nu,2\r\n\r\nv,4\r\n\r\n", ("u", "v")), ('a,y\n"x\ny",2\nz,4\n', ("x\ny", "z"))],
+)
+def test_a_mark_at_the_beginning_blank_lines_and_line_breaks_in_quotes(text, levels, tmp_path):
+    training = learn(read_table(write(tmp_path / "a.csv", text)), "y")
+    assert training.preprocessing.columns[0].levels == levels
     np.testing.assert_array_equal(training.y, [2, 4])
-
-
-def test_line_breaks_in_quotes(tmp_path):
-    path = write(tmp_path / "a.csv", 'a,y\n"x\ny",1\nz,2\n')
-    assert learn(read_table(path), "y").preprocessing.columns[0].levels == ("x\ny", "z")
 
 
 @settings(max_examples=30, deadline=None)
@@ -157,11 +155,10 @@ def test_what_cannot_be_read_is_said_in_one_line(what, tmp_path, monkeypatch):
 
 
 def test_what_is_no_file(tmp_path):
-    with pytest.raises(TableError, match="no such file"):
-        read_table(tmp_path / "a.csv")
     (tmp_path / "b.csv").mkdir()
-    with pytest.raises(TableError, match="is a folder"):
-        read_table(tmp_path / "b.csv")
+    for name, words in (("a.csv", "no such file"), ("b.csv", "is a folder")):
+        with pytest.raises(TableError, match=words):
+            read_table(tmp_path / name)
 
 
 @pytest.mark.parametrize("size", [3, 10, 1000, 2**22])
@@ -466,14 +463,10 @@ def test_other_libraries_read_what_is_written(name, tmp_path):
 @pytest.mark.parametrize("n", [3, 10_000])
 def test_a_full_disk_is_named_however_few_rows_there_are(n):
     """What fits in a buffer is written when the file is closed."""
+    before = os.stat("/dev/full")
     with pytest.raises(TableError, match="/dev/full could not be written: No space left on device"):
         write_table("/dev/full", pa.table({"x": np.arange(n)}))
-
-
-def test_standard_output(capfdbinary):
-    with open_output("-", ["mean"]) as write_rows:
-        write_rows({"mean": np.array([0.25])})
-    assert capfdbinary.readouterr().out == b"mean\n0.25\n"
+    assert os.stat("/dev/full").st_mode == before.st_mode  # a device is not replaced
 
 
 def test_standard_output_that_takes_a_little_at_a_time(monkeypatch):
@@ -494,7 +487,7 @@ def test_standard_output_that_takes_a_little_at_a_time(monkeypatch):
     monkeypatch.setattr(sys, "stdout", SimpleNamespace(buffer=slow))
     with open_output("-", ["mean"]) as write_rows:
         write_rows({"mean": np.arange(5000.0)})
-    assert slow.data.count(b"\n") == 5001
+    assert (slow.data[:9], slow.data.count(b"\n")) == (b"mean\n0.0\n", 5001)
     assert not slow.closed
 
 
@@ -535,14 +528,6 @@ def test_a_folder_that_is_not_to_be_written_to(tmp_path, monkeypatch):
     monkeypatch.setattr(files.Path, "mkdir", refuse)
     with pytest.raises(TableError, match=r"a\.csv cannot be written: permission denied\.$"):
         check_output(tmp_path / "a.csv")
-
-
-@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no devices there")
-def test_devices_are_written_to_and_not_replaced():
-    before = os.stat(os.devnull)
-    with open_output(os.devnull, ["mean"]) as write_rows:
-        write_rows({"mean": np.zeros(3)})
-    assert os.stat(os.devnull).st_mode == before.st_mode
 
 
 def test_without_arrow_it_says_what_to_install(tmp_path, monkeypatch):
