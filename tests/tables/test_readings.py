@@ -39,6 +39,8 @@ READINGS = {
     "other capitals in new rows": ("sex", ["F", "M"], "two levels: 'F', 'M'", None, ["f", "M", "m"], [0, 1, 1]),
     "single letters": ("allele", ["a", "A", "b"], "3 levels", None, ["A", "a"], [1, 0]),
     "lengths": ("size", ["1.85 m", "185 cm", "2.7 m"], "numbers in m such as 1.85 m (1.85)", "", ["150 cm"], [1.5]),
+    "metres": ("size", ["1.85 m", "1.7 m"], "numbers such as 1.85 m (1.85)", "", ["150 cm"], [1.5]),
+    "millions": ("size", ["1.5m", "2m"], "numbers such as 1.5m (1500000)", "", ["3m"], [3e6]),
     "weights": ("size", ["3 kg", "500 g", "2.5 kg"], "numbers in kg such as 3 kg (3)", "", ["300 g"], [0.3]),
     "one unit": ("size", ["3 kg", "2 kg"], "numbers such as 3 kg (3)", "", ["300 g", "3.5 kg"], [0.3, 3.5]),
     "feet": ("size", ["5'11\"", "6'", "5 ft 6 in"], "numbers in ft such as ", "", ["5'6\"", "6'"], [5.5, 6]),

@@ -176,6 +176,8 @@ def read_numbers(
     units = set(singular.values())
     numbers = np.where(parts.match, numbers, plain)  # such as inf
     quantities = {UNITS[one][0] if one in UNITS else "" for one in units}
+    if units == {"m"} and all(text.endswith(" m") for text in texts):
+        unit = unit or "m"  # 1.85 m is a length, 1.5m are millions
     if len(quantities) == 1 and quantities != {""} and (len(units) > 1 or unit):
         unit = unit or max(units, key=lambda one: counts[one])
         if quantities != {UNITS[unit][0]}:

@@ -68,6 +68,7 @@ def open_text(
             delimiter=layout.delimiter, newlines_in_values=True, invalid_row_handler=keep_ragged
         )
         convert = arrow_csv.ConvertOptions(
+            check_utf8=False,  # all bytes have been checked
             column_types=dict.fromkeys(some, arrow.string()),
             include_columns=some,
             null_values=dialect.na_values,
