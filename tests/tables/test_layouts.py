@@ -91,6 +91,20 @@ def test_texts_with_blanks_are_one_column(tmp_path):
     assert read_table(path).names == ["start time"]
 
 
+@pytest.mark.parametrize("gap", [" ", "   ", " \t"])
+@pytest.mark.parametrize("sep", [None, " "])
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16"])
+def test_columns_that_blanks_separate(gap, sep, encoding, tmp_path):
+    path = tmp_path / "a.txt"
+    rows = "".join(f" {gap.join(map(str, row))} \r\n" for row in ROWS)
+    path.write_text(f"# device 7\n  a{gap}b{gap}y  \n{rows}", encoding)
+    table = read_table(path, Dialect(sep=sep))
+    assert table.names == ["a", "b", "y"]
+    assert table.notes == ("What stands above the column names is left out ('device 7').",)
+    assert numbers(table) == [list(row) for row in ROWS]
+    assert table.place(0) == "line 3"
+
+
 def test_names_with_blanks_around_them(tmp_path):
     """A name that a message showed was refused: blanks went before it."""
     text = "bacteria,    dose,  y\n" + "".join(f"{'ab'[a % 2]},  {b},  {c}\n" for a, b, c in ROWS)

@@ -91,6 +91,15 @@ def table_start(rows: Rows) -> int | None:
     return above if are_titles and width > 1 and above <= min(TITLES, max(len(some) - 2, 0)) else None
 
 
+def are_cut_by_blanks(text: str) -> bool:
+    """Whether blanks cut the first lines of a file, but for comments, into as many cells each, most of them numbers."""
+    rows = [line.split() for line in text.splitlines() if line.strip()][: LINES + 1]
+    table = [row for row in rows if len(row) == len(rows[-1]) and row[0] != "#"]
+    is_even = all(row in table or row[0].startswith("#") for row in rows) and len(rows[-1]) > 1 and '"' not in text
+    cells = [cell for row in table[1:] for cell in row]
+    return is_even and sum(map(is_number, cells)) > len(cells) / 2
+
+
 def header_row(rows: Sequence[Cells]) -> int:
     """The place of the column names among rows that are not blank: the first row that is not a title.
 

@@ -14,15 +14,15 @@ import gzip
 import io
 import re
 import zlib
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Iterator
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from typing import Any, BinaryIO
 
 from ..core.optional import require
 from ..exceptions import TableError
 from .base import Dialect, Reader, choose_part, is_number, listed, readable, unique
-from .layout import MARKS, filled, find_table
+from .layout import MARKS, are_cut_by_blanks, filled, find_table
 
 BLOCK = 2**22  # bytes of text that are parsed at a time, which is also the longest line
 HEAD = 2**16  # characters by which the layout is found
@@ -45,9 +45,18 @@ def open_text(
     stream, ragged = unzipped(stream), list[Any]()
     with _explained(name):
         encoding, uncounted, notes = _find_encoding(stream, name, dialect)
-        layout = find_table(_head(stream, name, encoding), "\t" if form == "tsv" else ",", dialect.sep)
+        head = _head(stream, name, encoding)
+        layout = find_table(head, "\t" if form == "tsv" else ",", dialect.sep)
     if layout is None:
         raise TableError(f"{name}: its first line, the column names, cannot be read: a quotation mark is never closed.")
+    if (dialect.sep == " " or (dialect.sep is None and len(layout.names) == 1)) and are_cut_by_blanks(head):
+        tabs = io.BytesIO()
+        with _explained(name):
+            for line in _lines(stream, name, encoding):
+                cells = line.strip() if line.lstrip().startswith("# ") else "\t".join(line.split())
+                tabs.write(f"{cells}\n".encode())
+        reader = open_text(tabs, name, "tsv", replace(dialect, sep="\t", encoding="utf-8"), place)
+        return replace(reader, encoding=dialect.encoding, notes=[*notes, *reader.notes])
     if all(map(is_number, layout.names)):
         raise TableError(f"{name} starts with numbers ({listed(layout.names, 3)}), but column names must come first.")
     # Blanks around a name are not part of it, nor are the quotation marks that follow them.
@@ -138,19 +147,30 @@ def _find_encoding(stream: Any, name: str, dialect: Dialect) -> tuple[str, str, 
     return "utf-8", uncounted, []
 
 
-def _head(stream: Any, name: str, encoding: str) -> str:
-    """The first lines; a file that is empty is refused."""
+def _lines(stream: Any, name: str, encoding: str) -> Generator[str, None, None]:
+    """The lines of a file, of which none may be longer than `BLOCK`."""
     stream.seek(0)
-    text, lines, size = io.TextIOWrapper(stream, encoding, newline=""), list[str](), 0
+    text, number = io.TextIOWrapper(stream, encoding, newline=""), 0
     try:
-        while size < HEAD and (line := text.readline(BLOCK + 1)):
+        while line := text.readline(BLOCK + 1):
+            number += 1
             if len(line) > BLOCK:
-                raise TableError(f"{name}: line {len(lines) + 1} {TOO_LONG}")
-            lines.append(line)
-            size += len(line)
+                raise TableError(f"{name}: line {number} {TOO_LONG}")
+            yield line.removeprefix("\ufeff")
     finally:
         text.detach()  # which leaves the stream open
-    head = "".join(lines).removeprefix("\ufeff")
+
+
+def _head(stream: Any, name: str, encoding: str) -> str:
+    """The first lines; a file that is empty is refused."""
+    lines, size = list[str](), 0
+    with closing(_lines(stream, name, encoding)) as every:
+        for line in every:
+            lines.append(line)
+            size += len(line)
+            if size >= HEAD:
+                break
+    head = "".join(lines)
     if not head.strip():
         raise TableError(f"{name} is empty; column names must come first, and rows must follow.")
     return head
