@@ -233,6 +233,11 @@ UNUSABLE = {  # what is wrong, the file, arguments of `learn`, and the message
             ("truth", "1,1,true\n1,1,false\n", "two levels: 'false', 'true'"),
             ("written dates", "1,1,31.1.2026\n1,1,1.2.2026\n", "dates such as 31.01.2026"),
             ("times", "1,1,12:30\n1,1,4:00\n2,1,1:11\n", "times of day"),
+            (
+                "dates in two ways",
+                "1,1,01/02/2020\n1,1,02/03/2020\n2,2,03/04/2020\n",
+                "3 different texts, such as '01/0",
+            ),
             ("dates", "1,1,2020-01-01\n1,1,2020-01-02\n", "dates"),
         )
     },

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 
 import numpy as np
@@ -74,12 +75,11 @@ def target_values(values: Values, name: str, source: str, options: Options) -> t
     texts = values.used_texts if values.kind == "text" else ()
     numbers, written = read_numbers(texts, options.decimal, options.thousands, options.prefer)
     if values.kind not in ("number", "empty") and not (texts and np.isnan(numbers).mean() <= TEXTUAL):
-        what = values.type_name
-        if values.kind != "other":
+        shown = listed([text[:LONGEST] for text in texts[:SHOWN_TEXTS]])
+        what = f"{len(texts):,} different texts, such as {shown}" if len(texts) > 2 else values.type_name
+        with suppress(TableError):
             reading = read_column(name, values, replace(options, chosen=True, y=None))
-            is_long = isinstance(reading.column, Levels) and len(texts) > 2
-            shown = listed([text[:LONGEST] for text in texts[:SHOWN_TEXTS]])
-            what = f"{len(texts):,} different texts, such as {shown}" if is_long else reading.words
+            what = what if isinstance(reading.column, Levels) and len(texts) > 2 else reading.words
         raise TableError(
             f"{source}: the target {name!r} holds {what}, but must hold numbers. Write it as numbers, such as 0 and 1 "
             f"for two levels or days for dates, or name another target."
