@@ -236,7 +236,7 @@ UNUSABLE = {  # what is wrong, the file, arguments of `learn`, and the message
             (
                 "dates in two ways",
                 "1,1,01/02/2020\n1,1,02/03/2020\n2,2,03/04/2020\n",
-                "3 different texts, such as '01/0",
+                "3 different texts, such as '01/02/2020', '02/03/2020', '03/04/2020'",
             ),
             ("dates", "1,1,2020-01-01\n1,1,2020-01-02\n", "dates"),
         )
